@@ -14,14 +14,15 @@ pub struct EntryPoint {
     pub doc: Vec<String>,
     /// Whether it returns a status.
     pub tells: bool,
+    /// Whether it runs inside `#[entry]`: the panic boundary, the last error, the log.
+    pub guarded: bool,
     pub body: String,
 }
 
 impl EntryPoint {
     /// Whether all it does is to answer that it is not built.
     fn is_stub(&self) -> bool {
-        let body = self.body.trim();
-        body.starts_with("stub!(")
+        self.body.trim() == "Err(Error::unsupported(NOT_BUILT))"
     }
 
     /// What its docstring lacks. All say in one line what they do, then, where they return one, which statuses; those that
@@ -40,6 +41,9 @@ impl EntryPoint {
         }
         if self.tells && at("Status").is_none() {
             faults.push("no `Status`".to_owned());
+        }
+        if self.tells != self.guarded {
+            faults.push("#[entry] belongs to functions that return a status, and to no others".to_owned());
         }
         if computes {
             if !self.doc.first().is_some_and(|line| line.contains('`')) {
@@ -75,13 +79,15 @@ const SECTIONS: [&str; 6] = ["Operands", "Workspace", "Status", "Aliasing", "Sou
 pub fn functions(source: &Source) -> Vec<EntryPoint> {
     let mut found = Vec::new();
     let mut doc = Vec::new();
-    let mut exported = false;
+    let (mut exported, mut guarded) = (false, false);
     let mut lines = source.text.lines().enumerate();
     while let Some((at, line)) = lines.next() {
         if let Some(text) = line.strip_prefix("///") {
             doc.push(text.strip_prefix(' ').unwrap_or(text).to_owned());
         } else if line == "#[unsafe(no_mangle)]" {
             exported = true;
+        } else if line == "#[entry]" {
+            guarded = true;
         } else if exported && line.contains("extern \"C\" fn ") {
             let (_, name) = line.split_once("extern \"C\" fn ").expect("as just asked");
             let name = name.split('(').next().unwrap_or_default().to_owned();
@@ -99,11 +105,11 @@ pub fn functions(source: &Source) -> Vec<EntryPoint> {
                 }
             }
             let place = format!("{}:{}", source.path, at + 1);
-            found.push(EntryPoint { place, name, doc: std::mem::take(&mut doc), tells, body });
-            exported = false;
+            found.push(EntryPoint { place, name, doc: std::mem::take(&mut doc), tells, guarded, body });
+            (exported, guarded) = (false, false);
         } else if !line.starts_with("#[") && !line.starts_with(' ') {
             doc.clear();
-            exported = false;
+            (exported, guarded) = (false, false);
         }
     }
     found
@@ -111,13 +117,17 @@ pub fn functions(source: &Source) -> Vec<EntryPoint> {
 
 #[test]
 fn functions_are_found_in_a_source() {
-    let text = "/// One line.\n///\n/// Status: none.\n#[unsafe(no_mangle)]\n#[deprecated]\npub extern \"C\" fn cudnnA(\n    \
-                a: i32,\n) -> i32 {\n    stub!(cudnnA(a))\n}\n\n/// Not exported.\nfn b() {}\n\n/// Two.\n\
+    let text = "/// One line.\n///\n/// Status: none.\n#[entry]\n#[unsafe(no_mangle)]\n#[deprecated]\npub extern \"C\" fn cudnnA(\n    \
+                a: i32,\n) -> cudnnStatus_t {\n    Err(Error::unsupported(NOT_BUILT))\n}\n\n/// Not exported.\nfn b() {}\n\n/// Two.\n\
                 #[unsafe(no_mangle)]\npub extern \"C\" fn cudnnC() -> i32 {\n    3\n}\n";
     let found = functions(&Source::new("src/capi/a.rs", text));
     let names: Vec<(&str, bool)> = found.iter().map(|f| (f.name.as_str(), f.is_stub())).collect();
     assert_eq!(names, [("cudnnA", true), ("cudnnC", false)]);
     assert_eq!(found[0].doc, ["One line.", "", "Status: none."]);
+    assert_eq!(
+        found.iter().map(|f| (f.tells, f.guarded)).collect::<Vec<_>>(),
+        [(true, true), (false, false)]
+    );
     assert_eq!(found[1].doc, ["Two."]);
     assert_eq!(found[1].body, "    3\n");
 }
@@ -178,12 +188,14 @@ fn what_is_built_is_documented_in_one_shape() {
 fn docstrings_of_another_shape_are_found() {
     let good = "/// `y = x`.\n///\n/// Operands\n/// - `x`, `y`\n///\n/// Workspace: none.\n///\n/// Status, in this \
                 order: as cudnnB.\n///\n/// Aliasing: none.\n///\n/// Source: none.\n///\n/// # Safety\n/// None.\n";
-    let faults = |doc: &str| {
+    let faults_of = |doc: &str, attribute: &str| {
         let text = format!(
-            "{doc}#[unsafe(no_mangle)]\npub extern \"C\" fn cudnnA() -> cudnnStatus_t {{\n    3\n}}\n"
+            "{doc}{attribute}#[unsafe(no_mangle)]\npub extern \"C\" fn cudnnA() -> cudnnStatus_t {{\n    3\n}}\n"
         );
         functions(&Source::new("src/capi/a.rs", &text))[0].faults(true)
     };
+    let faults = |doc: &str| faults_of(doc, "#[entry]\n");
+    assert_eq!(faults_of(good, "").len(), 1);
     assert_eq!(faults(good), Vec::<String>::new());
     for (part, other, fault) in [
         ("`y = x`.\n", "`y = x`,\n/// in two lines.\n", "its first paragraph is not one line"),

@@ -7,6 +7,7 @@ use std::path::Path;
 const FOLDERS: &[&str] = &[
     "src",
     "build",
+    "macros",
     "tests",
     "xtask",
     "cli",

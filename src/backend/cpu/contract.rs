@@ -61,8 +61,6 @@ use self::correlate::Correlation;
 use self::depthwise::Depthwise;
 use self::engine::{Desk, Engine, Operands};
 use self::finish::Outputs;
-#[cfg(target_arch = "x86_64")]
-use self::groups::Groups;
 use self::kernel::Kernels;
 use self::pack::Part;
 pub use self::phases::{kernel_of_phases, run_phases};
@@ -73,7 +71,7 @@ use self::widen::Widen;
 #[cfg(target_arch = "x86_64")]
 use self::winograd::{FilterLanes, PixelLanes};
 #[cfg(target_arch = "x86_64")]
-use self::{pixels::Pixels, runs::Runs, vectors::Vectors};
+use self::{groups::Groups, pixels::Pixels, runs::Runs, vectors::Vectors};
 use super::{Isa, Machine};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -251,10 +249,7 @@ struct Job<'a> {
     outputs: Outputs<'a>,
     operands: Operands,
     /// Whether F(2x2, 3x3) may be taken.
-    #[cfg_attr(
-        not(target_arch = "x86_64"),
-        expect(dead_code, reason = "other processors have no such kernels")
-    )]
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no other kernel asks"))]
     transformed: bool,
     threads: usize,
     /// Where only the choice of a kernel is asked for: its name goes there, and nothing is run.

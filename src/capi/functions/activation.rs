@@ -3,8 +3,9 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -46,23 +47,25 @@ pub(crate) fn put(
 ///
 /// # Safety
 /// `activationDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateActivationDescriptor(
     activationDesc: *mut cudnnActivationDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateActivationDescriptor(activationDesc), ACTIVATIONS)
+    create!(activationDesc, ACTIVATIONS)
 }
 
 /// Destroys an activation descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyActivationDescriptor(
     activationDesc: cudnnActivationDescriptor_t,
 ) -> cudnnStatus_t {
-    destroy!(cudnnDestroyActivationDescriptor(activationDesc), ACTIVATIONS)
+    destroy!(activationDesc, ACTIVATIONS)
 }
 
 /// Sets mode, NaN rule and coefficient of an activation.
@@ -73,6 +76,7 @@ pub extern "C" fn cudnnDestroyActivationDescriptor(
 /// Status: BAD_PARAM for a descriptor that is not alive or an unknown mode or NaN rule.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetActivationDescriptor(
@@ -81,16 +85,14 @@ pub extern "C" fn cudnnSetActivationDescriptor(
     reluNanOpt: MaybeUninit<cudnnNanPropagation_t>,
     coef: f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetActivationDescriptor(activationDesc, mode, reluNanOpt, coef), || {
-        ACTIVATIONS.with_mut(activationDesc.addr(), "activationDesc", |desc| {
-            *desc = ActivationDescriptor {
-                mode: arg::choice(mode, "mode")?,
-                nan: arg::choice(reluNanOpt, "reluNanOpt")?,
-                coefficient: coef,
-                swish_beta: desc.swish_beta,
-            };
-            Ok(())
-        })
+    ACTIVATIONS.with_mut(activationDesc.addr(), "activationDesc", |desc| {
+        *desc = ActivationDescriptor {
+            mode: arg::choice(mode, "mode")?,
+            nan: arg::choice(reluNanOpt, "reluNanOpt")?,
+            coefficient: coef,
+            swish_beta: desc.swish_beta,
+        };
+        Ok(())
     })
 }
 
@@ -100,6 +102,7 @@ pub extern "C" fn cudnnSetActivationDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetActivationDescriptor(
@@ -108,30 +111,27 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptor(
     reluNanOpt: *mut cudnnNanPropagation_t,
     coef: *mut f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetActivationDescriptor(activationDesc, mode, reluNanOpt, coef), || {
-        let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
-        results! {
-            code mode = desc.mode.code(),
-            code reluNanOpt = desc.nan.code(),
-            new coef = desc.coefficient,
-        }
-    })
+    let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+    results! {
+        code mode = desc.mode.code(),
+        code reluNanOpt = desc.nan.code(),
+        new coef = desc.coefficient,
+    }
 }
 
 /// Sets beta of the swish activation to any value.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetActivationDescriptorSwishBeta(
     activationDesc: cudnnActivationDescriptor_t,
     swish_beta: f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetActivationDescriptorSwishBeta(activationDesc, swish_beta), || {
-        ACTIVATIONS.with_mut(activationDesc.addr(), "activationDesc", |desc| {
-            desc.swish_beta = swish_beta;
-            Ok(())
-        })
+    ACTIVATIONS.with_mut(activationDesc.addr(), "activationDesc", |desc| {
+        desc.swish_beta = swish_beta;
+        Ok(())
     })
 }
 
@@ -141,16 +141,15 @@ pub extern "C" fn cudnnSetActivationDescriptorSwishBeta(
 ///
 /// # Safety
 /// `swish_beta` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
     activationDesc: cudnnActivationDescriptor_t,
     swish_beta: *mut f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetActivationDescriptorSwishBeta(activationDesc, swish_beta), || {
-        let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
-        results!(new swish_beta = desc.swish_beta)
-    })
+    let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+    results!(new swish_beta = desc.swish_beta)
 }
 
 /// `y = alpha * f(x) + beta * y`, element by element.
@@ -185,6 +184,7 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`, `y` for
 /// reads and writes of that of `yDesc`; no other thread writes either meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnActivationForward(
@@ -197,22 +197,19 @@ pub unsafe extern "C" fn cudnnActivationForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnActivationForward(handle, activationDesc, alpha, xDesc, x, beta, yDesc, y), || {
-        context::with_note(handle, |context, note| {
-            let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
-            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            tensor::data(x, &from, "x")?;
-            tensor::data(y, &to, "y")?;
-            let in_place = x.addr() == y.addr();
-            let plan =
-                ActivationPlan::forward(&activation, [&from, &to], scaling, in_place, Mode::current())?;
-            note.set(format_args!("cudnnActivationForward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &[y.into(), x.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        tensor::data(x, &from, "x")?;
+        tensor::data(y, &to, "y")?;
+        let in_place = x.addr() == y.addr();
+        let plan = ActivationPlan::forward(&activation, [&from, &to], scaling, in_place, Mode::current())?;
+        note.set(format_args!("cudnnActivationForward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &[y.into(), x.into()]) }
     })
 }
 
@@ -246,6 +243,7 @@ pub unsafe extern "C" fn cudnnActivationForward(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; the operands are NULL or valid for reads of the whole spans of their
 /// descriptors, `dx` for reads and writes; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnActivationBackward(
@@ -262,46 +260,27 @@ pub unsafe extern "C" fn cudnnActivationBackward(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnActivationBackward(
-            handle,
-            activationDesc,
-            alpha,
-            yDesc,
-            y,
-            dyDesc,
-            dy,
-            xDesc,
-            x,
-            beta,
-            dxDesc,
-            dx
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
-                let (from, unused) = match saved(activation.mode) {
-                    Saved::Argument => ((xDesc, "xDesc", x, "x"), (yDesc, y)),
-                    Saved::Result => ((yDesc, "yDesc", y, "y"), (xDesc, x)),
-                };
-                let other = tensor::get(unused.0, "the other descriptor").ok();
-                let kept = tensor::get(from.0, from.1)?;
-                let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-                // SAFETY: as the caller promises.
-                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-                tensor::data(from.2, &kept, from.3)?;
-                tensor::data(dy, &gradient, "dy")?;
-                tensor::data(dx, &to, "dx")?;
-                let in_place = dx.addr() == dy.addr();
-                let tensors = [&kept, &gradient, &to];
-                let mode = Mode::current();
-                let plan =
-                    ActivationPlan::backward(&activation, tensors, other.as_ref(), scaling, in_place, mode)?;
-                note.set(format_args!("cudnnActivationBackward: {plan}"));
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's; the last one is not followed.
-                unsafe { context.run(&plan, &[dx.into(), dy.into(), from.2.into(), unused.1.into()]) }
-            })
-        }
-    )
+    context::with_note(handle, |context, note| {
+        let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+        let (from, unused) = match saved(activation.mode) {
+            Saved::Argument => ((xDesc, "xDesc", x, "x"), (yDesc, y)),
+            Saved::Result => ((yDesc, "yDesc", y, "y"), (xDesc, x)),
+        };
+        let other = tensor::get(unused.0, "the other descriptor").ok();
+        let kept = tensor::get(from.0, from.1)?;
+        let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        tensor::data(from.2, &kept, from.3)?;
+        tensor::data(dy, &gradient, "dy")?;
+        tensor::data(dx, &to, "dx")?;
+        let in_place = dx.addr() == dy.addr();
+        let tensors = [&kept, &gradient, &to];
+        let mode = Mode::current();
+        let plan = ActivationPlan::backward(&activation, tensors, other.as_ref(), scaling, in_place, mode)?;
+        note.set(format_args!("cudnnActivationBackward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's; the last one is not followed.
+        unsafe { context.run(&plan, &[dx.into(), dy.into(), from.2.into(), unused.1.into()]) }
+    })
 }

@@ -4,9 +4,11 @@ use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
 use super::context;
-use super::guard::{Argument, entry_point};
+use super::guard::Argument;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -99,28 +101,28 @@ struct Performance {
 ///
 /// # Safety
 /// `algoDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateAlgorithmDescriptor(
     algoDesc: *mut cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateAlgorithmDescriptor(algoDesc), ALGORITHMS)
+    create!(algoDesc, ALGORITHMS)
 }
 
 /// Stores an algorithm, whatever its number.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetAlgorithmDescriptor(
     algoDesc: cudnnAlgorithmDescriptor_t,
     algorithm: cudnnAlgorithm_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetAlgorithmDescriptor(algoDesc, algorithm), || {
-        ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
-            *stored = algorithm;
-            Ok(())
-        })
+    ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
+        *stored = algorithm;
+        Ok(())
     })
 }
 
@@ -130,43 +132,42 @@ pub extern "C" fn cudnnSetAlgorithmDescriptor(
 ///
 /// # Safety
 /// `algorithm` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetAlgorithmDescriptor(
     algoDesc: cudnnAlgorithmDescriptor_t,
     algorithm: *mut cudnnAlgorithm_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetAlgorithmDescriptor(algoDesc, algorithm), || {
-        let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
-        results!(new algorithm = stored)
-    })
+    let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
+    results!(new algorithm = stored)
 }
 
 /// Copies the algorithm of one descriptor to another.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnCopyAlgorithmDescriptor(
     src: cudnnAlgorithmDescriptor_t,
     dest: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnCopyAlgorithmDescriptor(src, dest), || {
-        let algorithm = ALGORITHMS.get(src.addr(), "src")?;
-        ALGORITHMS.with_mut(dest.addr(), "dest", |stored| {
-            *stored = algorithm;
-            Ok(())
-        })
+    let algorithm = ALGORITHMS.get(src.addr(), "src")?;
+    ALGORITHMS.with_mut(dest.addr(), "dest", |stored| {
+        *stored = algorithm;
+        Ok(())
     })
 }
 
 /// Destroys an algorithm descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyAlgorithmDescriptor(algoDesc: cudnnAlgorithmDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyAlgorithmDescriptor(algoDesc), ALGORITHMS)
+    destroy!(algoDesc, ALGORITHMS)
 }
 
 /// Bytes that an algorithm takes when it is saved: those of its number.
@@ -175,6 +176,7 @@ pub extern "C" fn cudnnDestroyAlgorithmDescriptor(algoDesc: cudnnAlgorithmDescri
 ///
 /// # Safety
 /// `algoSpaceSizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetAlgorithmSpaceSize(
@@ -182,11 +184,9 @@ pub unsafe extern "C" fn cudnnGetAlgorithmSpaceSize(
     algoDesc: cudnnAlgorithmDescriptor_t,
     algoSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetAlgorithmSpaceSize(handle, algoDesc, algoSpaceSizeInBytes), || {
-        context::check(handle)?;
-        ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
-        results!(new algoSpaceSizeInBytes = size_of::<cudnnAlgorithm_t>())
-    })
+    context::check(handle)?;
+    ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
+    results!(new algoSpaceSizeInBytes = size_of::<cudnnAlgorithm_t>())
 }
 
 /// Saves an algorithm to host memory.
@@ -196,6 +196,7 @@ pub unsafe extern "C" fn cudnnGetAlgorithmSpaceSize(
 ///
 /// # Safety
 /// `algoSpace` is NULL or valid for writes of `algoSpaceSizeInBytes`.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSaveAlgorithm(
@@ -204,15 +205,13 @@ pub unsafe extern "C" fn cudnnSaveAlgorithm(
     algoSpace: *mut c_void,
     algoSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSaveAlgorithm(handle, algoDesc, algoSpace, algoSpaceSizeInBytes), || {
-        context::check(handle)?;
-        let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
-        arg::required(algoSpace, "algoSpace")?;
-        check_space(algoSpaceSizeInBytes)?;
-        // SAFETY: not NULL and large enough, as was just checked and the caller vouches for.
-        unsafe { algoSpace.cast::<cudnnAlgorithm_t>().write_unaligned(stored) };
-        Ok(())
-    })
+    context::check(handle)?;
+    let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
+    arg::required(algoSpace, "algoSpace")?;
+    check_space(algoSpaceSizeInBytes)?;
+    // SAFETY: not NULL and large enough, as was just checked and the caller vouches for.
+    unsafe { algoSpace.cast::<cudnnAlgorithm_t>().write_unaligned(stored) };
+    Ok(())
 }
 
 /// Restores an algorithm that cudnnSaveAlgorithm has saved.
@@ -222,6 +221,7 @@ pub unsafe extern "C" fn cudnnSaveAlgorithm(
 ///
 /// # Safety
 /// `algoSpace` is NULL or valid for reads of `algoSpaceSizeInBytes`.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRestoreAlgorithm(
@@ -230,16 +230,14 @@ pub unsafe extern "C" fn cudnnRestoreAlgorithm(
     algoSpaceSizeInBytes: usize,
     algoDesc: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnRestoreAlgorithm(handle, algoSpace, algoSpaceSizeInBytes, algoDesc), || {
-        context::check(handle)?;
-        arg::required(algoSpace, "algoSpace")?;
-        check_space(algoSpaceSizeInBytes)?;
-        // SAFETY: not NULL and large enough; every member of the union is an int of any value.
-        let saved = unsafe { algoSpace.cast::<cudnnAlgorithm_t>().read_unaligned() };
-        ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
-            *stored = saved;
-            Ok(())
-        })
+    context::check(handle)?;
+    arg::required(algoSpace, "algoSpace")?;
+    check_space(algoSpaceSizeInBytes)?;
+    // SAFETY: not NULL and large enough; every member of the union is an int of any value.
+    let saved = unsafe { algoSpace.cast::<cudnnAlgorithm_t>().read_unaligned() };
+    ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
+        *stored = saved;
+        Ok(())
     })
 }
 
@@ -258,36 +256,36 @@ fn check_space(size: usize) -> Result<()> {
 ///
 /// # Safety
 /// `algoPerf` is NULL or valid for writes of `numberToCreate` handles.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateAlgorithmPerformance(
     algoPerf: *mut cudnnAlgorithmPerformance_t,
     numberToCreate: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnCreateAlgorithmPerformance(algoPerf, numberToCreate), || {
-        arg::required(algoPerf, "algoPerf")?;
-        let empty = Performance { algorithm: 0, status: MaybeUninit::zeroed(), time: 0.0, memory: 0 };
-        let mut created = Vec::new();
-        for _ in 0..count(numberToCreate, "numberToCreate")? {
-            match PERFORMANCES.insert(empty) {
-                Ok(handle) => created.push(handle),
-                Err(error) => {
-                    for handle in created {
-                        PERFORMANCES.remove(handle, "algoPerf")?;
-                    }
-                    return Err(error);
+    arg::required(algoPerf, "algoPerf")?;
+    let empty = Performance { algorithm: 0, status: MaybeUninit::zeroed(), time: 0.0, memory: 0 };
+    let mut created = Vec::new();
+    for _ in 0..count(numberToCreate, "numberToCreate")? {
+        match PERFORMANCES.insert(empty) {
+            Ok(handle) => created.push(handle),
+            Err(error) => {
+                for handle in created {
+                    PERFORMANCES.remove(handle, "algoPerf")?;
                 }
+                return Err(error);
             }
         }
-        // SAFETY: not NULL, and the caller promises room for this many handles.
-        unsafe { arg::store(algoPerf, created.into_iter().map(std::ptr::without_provenance_mut)) };
-        Ok(())
-    })
+    }
+    // SAFETY: not NULL, and the caller promises room for this many handles.
+    unsafe { arg::store(algoPerf, created.into_iter().map(std::ptr::without_provenance_mut)) };
+    Ok(())
 }
 
 /// Stores an algorithm with its status, its time in milliseconds and its workspace in bytes.
 ///
 /// Status: BAD_PARAM for a performance that is not alive. Nothing else is judged.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetAlgorithmPerformance(
@@ -297,11 +295,9 @@ pub extern "C" fn cudnnSetAlgorithmPerformance(
     time: f32,
     memory: usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetAlgorithmPerformance(algoPerf, algoDesc, status, time, memory), || {
-        PERFORMANCES.with_mut(algoPerf.addr(), "algoPerf", |stored| {
-            *stored = Performance { algorithm: algoDesc.addr(), status, time, memory };
-            Ok(())
-        })
+    PERFORMANCES.with_mut(algoPerf.addr(), "algoPerf", |stored| {
+        *stored = Performance { algorithm: algoDesc.addr(), status, time, memory };
+        Ok(())
     })
 }
 
@@ -311,6 +307,7 @@ pub extern "C" fn cudnnSetAlgorithmPerformance(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetAlgorithmPerformance(
@@ -320,16 +317,14 @@ pub unsafe extern "C" fn cudnnGetAlgorithmPerformance(
     time: *mut f32,
     memory: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetAlgorithmPerformance(algoPerf, algoDesc, status, time, memory), || {
-        let stored = PERFORMANCES.get(algoPerf.addr(), "algoPerf")?;
-        results! {
-            new algoDesc = std::ptr::without_provenance_mut(stored.algorithm),
-            // What was stored may be no enumerator.
-            code status = raw(stored.status),
-            new time = stored.time,
-            new memory = stored.memory,
-        }
-    })
+    let stored = PERFORMANCES.get(algoPerf.addr(), "algoPerf")?;
+    results! {
+        new algoDesc = std::ptr::without_provenance_mut(stored.algorithm),
+        // What was stored may be no enumerator.
+        code status = raw(stored.status),
+        new time = stored.time,
+        new memory = stored.memory,
+    }
 }
 
 /// Destroys `numberToDestroy` performances; NULL entries are fine.
@@ -339,23 +334,22 @@ pub unsafe extern "C" fn cudnnGetAlgorithmPerformance(
 ///
 /// # Safety
 /// `algoPerf` is NULL or valid for reads of `numberToDestroy` handles.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnDestroyAlgorithmPerformance(
     algoPerf: *mut cudnnAlgorithmPerformance_t,
     numberToDestroy: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnDestroyAlgorithmPerformance(algoPerf, numberToDestroy), || {
-        arg::required(algoPerf, "algoPerf")?;
-        for index in 0..count(numberToDestroy, "numberToDestroy")? {
-            // SAFETY: not NULL, and the caller promises this many handles.
-            let handle = unsafe { algoPerf.add(index).read_unaligned() };
-            if !handle.is_null() {
-                PERFORMANCES.remove(handle.addr(), "algoPerf")?;
-            }
+    arg::required(algoPerf, "algoPerf")?;
+    for index in 0..count(numberToDestroy, "numberToDestroy")? {
+        // SAFETY: not NULL, and the caller promises this many handles.
+        let handle = unsafe { algoPerf.add(index).read_unaligned() };
+        if !handle.is_null() {
+            PERFORMANCES.remove(handle.addr(), "algoPerf")?;
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 fn count(number: c_int, argument: &'static str) -> Result<usize> {

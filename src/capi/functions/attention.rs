@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::Out;
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -26,19 +27,21 @@ static ATTENTIONS: Table<AttentionDescriptor> = Table::new(Kind::Attention);
 ///
 /// # Safety
 /// `attnDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateAttnDescriptor(attnDesc: *mut cudnnAttnDescriptor_t) -> cudnnStatus_t {
-    create!(cudnnCreateAttnDescriptor(attnDesc), ATTENTIONS)
+    create!(attnDesc, ATTENTIONS)
 }
 
 /// Destroys the descriptor of a multi-head attention; NULL is fine. Dropout descriptors stay the caller's.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyAttnDescriptor(attnDesc: cudnnAttnDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyAttnDescriptor(attnDesc), ATTENTIONS)
+    destroy!(attnDesc, ATTENTIONS)
 }
 
 /// Sets heads, sizes and types of a multi-head attention.
@@ -51,6 +54,7 @@ pub extern "C" fn cudnnDestroyAttnDescriptor(attnDesc: cudnnAttnDescriptor_t) ->
 /// differ in size after projection; NOT_SUPPORTED for mode bit 0 with a beam above 1.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetAttnDescriptor(
@@ -75,56 +79,29 @@ pub extern "C" fn cudnnSetAttnDescriptor(
     maxBatchSize: c_int,
     maxBeamSize: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetAttnDescriptor(
-            attnDesc,
-            attnMode,
-            nHeads,
-            smScaler,
-            dataType,
-            computePrec,
-            mathType,
-            attnDropoutDesc,
-            postDropoutDesc,
-            qSize,
-            kSize,
-            vSize,
-            qProjSize,
-            kProjSize,
-            vProjSize,
-            oProjSize,
-            qoMaxSeqLength,
-            kvMaxSeqLength,
-            maxBatchSize,
-            maxBeamSize
-        ),
-        || {
-            ATTENTIONS.replace(attnDesc.addr(), "attnDesc", || {
-                let data = data_type::one_of(AttentionDescriptor::TYPES, dataType, "dataType")?;
-                let compute =
-                    data_type::one_of(AttentionDescriptor::COMPUTE_TYPES, computePrec, "computePrec")?;
-                dropout::check_optional(attnDropoutDesc, "attnDropoutDesc")?;
-                dropout::check_optional(postDropoutDesc, "postDropoutDesc")?;
-                let attention = AttentionDescriptor {
-                    mode: attnMode,
-                    heads: nHeads,
-                    softmax_scale: smScaler,
-                    types: TypePair { data, compute },
-                    math_type: arg::choice(mathType, "mathType")?,
-                    attention_dropout: attnDropoutDesc.addr(),
-                    output_dropout: postDropoutDesc.addr(),
-                    sizes: [qSize, kSize, vSize],
-                    projected: [qProjSize, kProjSize, vProjSize, oProjSize],
-                    max_lengths: [qoMaxSeqLength, kvMaxSeqLength],
-                    max_batch: maxBatchSize,
-                    max_beam: maxBeamSize,
-                };
-                attention.check_ranges()?;
-                attention.check_agreement()?;
-                Ok(attention)
-            })
-        }
-    )
+    ATTENTIONS.replace(attnDesc.addr(), "attnDesc", || {
+        let data = data_type::one_of(AttentionDescriptor::TYPES, dataType, "dataType")?;
+        let compute = data_type::one_of(AttentionDescriptor::COMPUTE_TYPES, computePrec, "computePrec")?;
+        dropout::check_optional(attnDropoutDesc, "attnDropoutDesc")?;
+        dropout::check_optional(postDropoutDesc, "postDropoutDesc")?;
+        let attention = AttentionDescriptor {
+            mode: attnMode,
+            heads: nHeads,
+            softmax_scale: smScaler,
+            types: TypePair { data, compute },
+            math_type: arg::choice(mathType, "mathType")?,
+            attention_dropout: attnDropoutDesc.addr(),
+            output_dropout: postDropoutDesc.addr(),
+            sizes: [qSize, kSize, vSize],
+            projected: [qProjSize, kProjSize, vProjSize, oProjSize],
+            max_lengths: [qoMaxSeqLength, kvMaxSeqLength],
+            max_batch: maxBatchSize,
+            max_beam: maxBeamSize,
+        };
+        attention.check_ranges()?;
+        attention.check_agreement()?;
+        Ok(attention)
+    })
 }
 
 /// Reads heads, sizes and types of a multi-head attention; NULL outputs are left out.
@@ -133,6 +110,7 @@ pub extern "C" fn cudnnSetAttnDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetAttnDescriptor(
@@ -157,69 +135,37 @@ pub unsafe extern "C" fn cudnnGetAttnDescriptor(
     maxBatchSize: *mut c_int,
     maxBeamSize: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetAttnDescriptor(
-            attnDesc,
-            attnMode,
-            nHeads,
-            smScaler,
-            dataType,
-            computePrec,
-            mathType,
-            attnDropoutDesc,
-            postDropoutDesc,
-            qSize,
-            kSize,
-            vSize,
-            qProjSize,
-            kProjSize,
-            vProjSize,
-            oProjSize,
-            qoMaxSeqLength,
-            kvMaxSeqLength,
-            maxBatchSize,
-            maxBeamSize
-        ),
-        || {
-            let attention = ATTENTIONS.get(attnDesc.addr(), "attnDesc")?;
-            let [q, k, v] = attention.sizes;
-            let [q_projected, k_projected, v_projected, o_projected] = attention.projected;
-            let [queries, keys] = attention.max_lengths;
-            // SAFETY: as the caller promises, for all of them.
-            unsafe {
-                arg::set_optional(attnMode, attention.mode);
-                arg::set_optional(smScaler, attention.softmax_scale);
-                arg::set_optional(dataType, data_type::encode(attention.types.data));
-                arg::set_optional(computePrec, data_type::encode(attention.types.compute));
-                arg::set_optional_code(mathType, attention.math_type.code());
-                arg::set_optional(
-                    attnDropoutDesc,
-                    std::ptr::without_provenance_mut(attention.attention_dropout),
-                );
-                arg::set_optional(
-                    postDropoutDesc,
-                    std::ptr::without_provenance_mut(attention.output_dropout),
-                );
-                for (place, value) in [
-                    (nHeads, attention.heads),
-                    (qSize, q),
-                    (kSize, k),
-                    (vSize, v),
-                    (qProjSize, q_projected),
-                    (kProjSize, k_projected),
-                    (vProjSize, v_projected),
-                    (oProjSize, o_projected),
-                    (qoMaxSeqLength, queries),
-                    (kvMaxSeqLength, keys),
-                    (maxBatchSize, attention.max_batch),
-                    (maxBeamSize, attention.max_beam),
-                ] {
-                    arg::set_optional(place, value);
-                }
-            }
-            Ok(())
+    let attention = ATTENTIONS.get(attnDesc.addr(), "attnDesc")?;
+    let [q, k, v] = attention.sizes;
+    let [q_projected, k_projected, v_projected, o_projected] = attention.projected;
+    let [queries, keys] = attention.max_lengths;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional(attnMode, attention.mode);
+        arg::set_optional(smScaler, attention.softmax_scale);
+        arg::set_optional(dataType, data_type::encode(attention.types.data));
+        arg::set_optional(computePrec, data_type::encode(attention.types.compute));
+        arg::set_optional_code(mathType, attention.math_type.code());
+        arg::set_optional(attnDropoutDesc, std::ptr::without_provenance_mut(attention.attention_dropout));
+        arg::set_optional(postDropoutDesc, std::ptr::without_provenance_mut(attention.output_dropout));
+        for (place, value) in [
+            (nHeads, attention.heads),
+            (qSize, q),
+            (kSize, k),
+            (vSize, v),
+            (qProjSize, q_projected),
+            (kProjSize, k_projected),
+            (vProjSize, v_projected),
+            (oProjSize, o_projected),
+            (qoMaxSeqLength, queries),
+            (kvMaxSeqLength, keys),
+            (maxBatchSize, attention.max_batch),
+            (maxBeamSize, attention.max_beam),
+        ] {
+            arg::set_optional(place, value);
         }
-    )
+    }
+    Ok(())
 }
 
 /// A copy of what a descriptor holds.
@@ -243,6 +189,7 @@ pub(super) fn get(attnDesc: cudnnAttnDescriptor_t) -> Result<AttentionDescriptor
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
@@ -252,32 +199,21 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
     workSpaceSizeInBytes: *mut usize,
     reserveSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetMultiHeadAttnBuffers(
-            handle,
-            attnDesc,
-            weightSizeInBytes,
-            workSpaceSizeInBytes,
-            reserveSpaceSizeInBytes
-        ),
-        || {
-            context::check(handle)?;
-            let attention = get(attnDesc)?;
-            // SAFETY: as the caller promises.
-            let weights = unsafe { Out::new(weightSizeInBytes, "weightSizeInBytes") }?;
-            let is_training = !reserveSpaceSizeInBytes.is_null();
-            let memory = Extents::largest(&attention)?.bytes(is_training)?;
-            weights.set(Weights::new(&attention)?.bytes());
-            if !workSpaceSizeInBytes.is_null() {
-                // SAFETY: as the caller promises, for both.
-                unsafe {
-                    arg::set_optional(workSpaceSizeInBytes, if is_training { 0 } else { memory });
-                    arg::set_optional(reserveSpaceSizeInBytes, memory);
-                }
-            }
-            Ok(())
+    context::check(handle)?;
+    let attention = get(attnDesc)?;
+    // SAFETY: as the caller promises.
+    let weights = unsafe { Out::new(weightSizeInBytes, "weightSizeInBytes") }?;
+    let is_training = !reserveSpaceSizeInBytes.is_null();
+    let memory = Extents::largest(&attention)?.bytes(is_training)?;
+    weights.set(Weights::new(&attention)?.bytes());
+    if !workSpaceSizeInBytes.is_null() {
+        // SAFETY: as the caller promises, for both.
+        unsafe {
+            arg::set_optional(workSpaceSizeInBytes, if is_training { 0 } else { memory });
+            arg::set_optional(reserveSpaceSizeInBytes, memory);
         }
-    )
+    }
+    Ok(())
 }
 
 /// Where one group of weights lies in the weight buffer: its descriptor and its address.
@@ -294,6 +230,7 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
 ///
 /// # Safety
 /// `wAddr` is NULL or valid for one write; `weights` is not followed.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetMultiHeadAttnWeights(
@@ -305,32 +242,26 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnWeights(
     wDesc: cudnnTensorDescriptor_t,
     wAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetMultiHeadAttnWeights(handle, attnDesc, wKind, weightSizeInBytes, weights, wDesc, wAddr),
-        || {
-            context::check(handle)?;
-            let attention = get(attnDesc)?;
-            let kind = usize::try_from(raw(wKind)).ok().filter(|&kind| kind < 2 * PROJECTIONS);
-            let kind =
-                kind.ok_or_else(|| Error::argument("wKind", raw(wKind).into(), "the choices are 0 to 7"))?;
-            arg::required(weights, "weights")?;
-            // SAFETY: as the caller promises.
-            let place = unsafe { Out::new(wAddr, "wAddr") }?;
-            let space = Weights::new(&attention)?;
-            check_weight_size(&space, weightSizeInBytes)?;
-            let data_type = attention.types.data;
-            let Some(start) = space.start(kind) else {
-                tensor::put(wDesc, "wDesc", TensorDescriptor::default())?;
-                place.set(std::ptr::null_mut());
-                return Ok(());
-            };
-            let [dims, strides] = space.layout(kind);
-            let group = TensorDescriptor::with_strides(data_type, 3, &dims, &strides, Mode::current())?;
-            tensor::put(wDesc, "wDesc", group)?;
-            place.set(weights.cast_mut().wrapping_byte_add(start as usize * data_type.size()));
-            Ok(())
-        }
-    )
+    context::check(handle)?;
+    let attention = get(attnDesc)?;
+    let kind = usize::try_from(raw(wKind)).ok().filter(|&kind| kind < 2 * PROJECTIONS);
+    let kind = kind.ok_or_else(|| Error::argument("wKind", raw(wKind).into(), "the choices are 0 to 7"))?;
+    arg::required(weights, "weights")?;
+    // SAFETY: as the caller promises.
+    let place = unsafe { Out::new(wAddr, "wAddr") }?;
+    let space = Weights::new(&attention)?;
+    check_weight_size(&space, weightSizeInBytes)?;
+    let data_type = attention.types.data;
+    let Some(start) = space.start(kind) else {
+        tensor::put(wDesc, "wDesc", TensorDescriptor::default())?;
+        place.set(std::ptr::null_mut());
+        return Ok(());
+    };
+    let [dims, strides] = space.layout(kind);
+    let group = TensorDescriptor::with_strides(data_type, 3, &dims, &strides, Mode::current())?;
+    tensor::put(wDesc, "wDesc", group)?;
+    place.set(weights.cast_mut().wrapping_byte_add(start as usize * data_type.size()));
+    Ok(())
 }
 
 /// Refuses a weight buffer that is too small.

@@ -4,10 +4,11 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
+use cudnn_shim_macros::entry;
+
 use super::arg;
 use super::attention_call::{Call, Pointers, check_is_training};
 use super::context;
-use super::guard::entry_point;
 use super::types::{
     cudnnAttnDescriptor_t, cudnnHandle_t, cudnnSeqDataDescriptor_t, cudnnStatus_t, cudnnWgradMode_t, raw,
 };
@@ -56,6 +57,7 @@ use crate::ops::attention::{AttentionPlan, Forward, Weights};
 /// # Safety
 /// Every data pointer is NULL or valid for the whole span of its descriptor, arrays for the entries named above, memory for its
 /// size; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
@@ -82,88 +84,58 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
     reserveSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnMultiHeadAttnForward(
-            handle,
-            attnDesc,
-            currIdx,
-            loWinIdx,
-            hiWinIdx,
-            devSeqLengthsQO,
-            devSeqLengthsKV,
-            qDesc,
-            queries,
-            residuals,
-            kDesc,
-            keys,
-            vDesc,
-            values,
-            oDesc,
-            out,
-            weightSizeInBytes,
-            weights,
-            workSpaceSizeInBytes,
-            workSpace,
-            reserveSpaceSizeInBytes,
-            reserveSpace
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let described = [(qDesc, "qDesc"), (kDesc, "kDesc"), (vDesc, "vDesc"), (oDesc, "oDesc")];
-                let call = Call::new(attnDesc, described)?;
-                let arrays: [(*const c_int, &str); 4] = [
-                    (loWinIdx, "loWinIdx"),
-                    (hiWinIdx, "hiWinIdx"),
-                    (devSeqLengthsQO, "devSeqLengthsQO"),
-                    (devSeqLengthsKV, "devSeqLengthsKV"),
-                ];
-                arrays.into_iter().try_for_each(|(array, name)| arg::required(array, name))?;
-                let at = Pointers {
-                    queries: (queries.cast_mut(), "queries"),
-                    keys: (keys.cast_mut(), "keys"),
-                    values: (values.cast_mut(), "values"),
-                    output: (out, "out"),
-                    residuals: residuals.cast_mut(),
-                    lengths: [devSeqLengthsQO, devSeqLengthsKV],
-                    gradients: [null_mut(); 3],
-                    weights: (weights.cast_mut(), weightSizeInBytes),
-                    weight_gradient: null_mut(),
-                    workspace: (workSpace, workSpaceSizeInBytes),
-                    reserve: (reserveSpace, reserveSpaceSizeInBytes),
-                };
-                let is_training = call.check(&[at.queries, at.keys, at.values, at.output], &at)?;
-                let drops_all = |desc: DropoutDescriptor| desc.probability() == 1.0;
-                if !is_training
-                    && call.dropouts().is_ok_and(|[of_weights, _]| of_weights.is_some_and(drops_all))
-                {
-                    return Err(Error::mismatch(
-                        "attnDropoutDesc drops everything, which is refused in inference, too",
-                    ));
-                }
-                let current = (currIdx >= 0).then_some(currIdx);
-                // SAFETY: as the caller promises.
-                let (windows, lengths) = unsafe {
-                    (
-                        call.windows([loWinIdx, hiWinIdx], current)?,
-                        call.lengths(context, [devSeqLengthsQO, devSeqLengthsKV])?,
-                    )
-                };
-                let dropouts = if is_training { call.dropouts()? } else { [None; 2] };
-                let forward = Forward {
-                    current,
-                    windows,
-                    lengths: lengths.get(),
-                    dropouts,
-                    is_training,
-                    has_residuals: !residuals.is_null(),
-                };
-                let plan = AttentionPlan::forward(&call.attention, call.sequences(), &forward)?;
-                let core = (context, note);
-                // SAFETY: as the caller promises.
-                unsafe { at.run("cudnnMultiHeadAttnForward", core, &call.attention, &plan, &dropouts) }
-            })
+    context::with_note(handle, |context, note| {
+        let described = [(qDesc, "qDesc"), (kDesc, "kDesc"), (vDesc, "vDesc"), (oDesc, "oDesc")];
+        let call = Call::new(attnDesc, described)?;
+        let arrays: [(*const c_int, &str); 4] = [
+            (loWinIdx, "loWinIdx"),
+            (hiWinIdx, "hiWinIdx"),
+            (devSeqLengthsQO, "devSeqLengthsQO"),
+            (devSeqLengthsKV, "devSeqLengthsKV"),
+        ];
+        arrays.into_iter().try_for_each(|(array, name)| arg::required(array, name))?;
+        let at = Pointers {
+            queries: (queries.cast_mut(), "queries"),
+            keys: (keys.cast_mut(), "keys"),
+            values: (values.cast_mut(), "values"),
+            output: (out, "out"),
+            residuals: residuals.cast_mut(),
+            lengths: [devSeqLengthsQO, devSeqLengthsKV],
+            gradients: [null_mut(); 3],
+            weights: (weights.cast_mut(), weightSizeInBytes),
+            weight_gradient: null_mut(),
+            workspace: (workSpace, workSpaceSizeInBytes),
+            reserve: (reserveSpace, reserveSpaceSizeInBytes),
+        };
+        let is_training = call.check(&[at.queries, at.keys, at.values, at.output], &at)?;
+        let drops_all = |desc: DropoutDescriptor| desc.probability() == 1.0;
+        if !is_training && call.dropouts().is_ok_and(|[of_weights, _]| of_weights.is_some_and(drops_all)) {
+            return Err(Error::mismatch(
+                "attnDropoutDesc drops everything, which is refused in inference, too",
+            ));
         }
-    )
+        let current = (currIdx >= 0).then_some(currIdx);
+        // SAFETY: as the caller promises.
+        let (windows, lengths) = unsafe {
+            (
+                call.windows([loWinIdx, hiWinIdx], current)?,
+                call.lengths(context, [devSeqLengthsQO, devSeqLengthsKV])?,
+            )
+        };
+        let dropouts = if is_training { call.dropouts()? } else { [None; 2] };
+        let forward = Forward {
+            current,
+            windows,
+            lengths: lengths.get(),
+            dropouts,
+            is_training,
+            has_residuals: !residuals.is_null(),
+        };
+        let plan = AttentionPlan::forward(&call.attention, call.sequences(), &forward)?;
+        let core = (context, note);
+        // SAFETY: as the caller promises.
+        unsafe { at.run("cudnnMultiHeadAttnForward", core, &call.attention, &plan, &dropouts) }
+    })
 }
 
 /// `dqueries = Wq^T dq`, with `dq = smScaler * sum over s of dscores[s] k[s]`, and so `dkeys` and `dvalues`.
@@ -187,6 +159,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
 ///
 /// # Safety
 /// As cudnnMultiHeadAttnForward.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
@@ -214,83 +187,47 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
     reserveSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnMultiHeadAttnBackwardData(
-            handle,
-            attnDesc,
-            loWinIdx,
-            hiWinIdx,
-            devSeqLengthsDQDO,
-            devSeqLengthsDKDV,
-            doDesc,
-            dout,
-            dqDesc,
-            dqueries,
-            queries,
-            dkDesc,
-            dkeys,
-            keys,
-            dvDesc,
-            dvalues,
-            values,
-            weightSizeInBytes,
-            weights,
-            workSpaceSizeInBytes,
-            workSpace,
-            reserveSpaceSizeInBytes,
-            reserveSpace
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let described =
-                    [(dqDesc, "dqDesc"), (dkDesc, "dkDesc"), (dvDesc, "dvDesc"), (doDesc, "doDesc")];
-                let call = Call::new(attnDesc, described)?;
-                let arrays: [(*const c_int, &str); 4] = [
-                    (loWinIdx, "loWinIdx"),
-                    (hiWinIdx, "hiWinIdx"),
-                    (devSeqLengthsDQDO, "devSeqLengthsDQDO"),
-                    (devSeqLengthsDKDV, "devSeqLengthsDKDV"),
-                ];
-                arrays.into_iter().try_for_each(|(array, name)| arg::required(array, name))?;
-                let at = Pointers {
-                    queries: (queries.cast_mut(), "queries"),
-                    keys: (keys.cast_mut(), "keys"),
-                    values: (values.cast_mut(), "values"),
-                    output: (dout.cast_mut(), "dout"),
-                    residuals: null_mut(),
-                    lengths: [devSeqLengthsDQDO, devSeqLengthsDKDV],
-                    gradients: [dqueries, dkeys, dvalues],
-                    weights: (weights.cast_mut(), weightSizeInBytes),
-                    weight_gradient: null_mut(),
-                    workspace: (workSpace, workSpaceSizeInBytes),
-                    reserve: (reserveSpace, reserveSpaceSizeInBytes),
-                };
-                let gradients = [(dqueries, "dqueries"), (dkeys, "dkeys"), (dvalues, "dvalues")];
-                let data = [&[at.output, at.queries, at.keys, at.values][..], &gradients].concat();
-                check_is_training(&at)?;
-                call.check(&data, &at)?;
-                // SAFETY: as the caller promises.
-                let (windows, lengths) = unsafe {
-                    (
-                        call.windows([loWinIdx, hiWinIdx], None)?,
-                        call.lengths(context, [devSeqLengthsDQDO, devSeqLengthsDKDV])?,
-                    )
-                };
-                let dropouts = call.dropouts()?;
+    context::with_note(handle, |context, note| {
+        let described = [(dqDesc, "dqDesc"), (dkDesc, "dkDesc"), (dvDesc, "dvDesc"), (doDesc, "doDesc")];
+        let call = Call::new(attnDesc, described)?;
+        let arrays: [(*const c_int, &str); 4] = [
+            (loWinIdx, "loWinIdx"),
+            (hiWinIdx, "hiWinIdx"),
+            (devSeqLengthsDQDO, "devSeqLengthsDQDO"),
+            (devSeqLengthsDKDV, "devSeqLengthsDKDV"),
+        ];
+        arrays.into_iter().try_for_each(|(array, name)| arg::required(array, name))?;
+        let at = Pointers {
+            queries: (queries.cast_mut(), "queries"),
+            keys: (keys.cast_mut(), "keys"),
+            values: (values.cast_mut(), "values"),
+            output: (dout.cast_mut(), "dout"),
+            residuals: null_mut(),
+            lengths: [devSeqLengthsDQDO, devSeqLengthsDKDV],
+            gradients: [dqueries, dkeys, dvalues],
+            weights: (weights.cast_mut(), weightSizeInBytes),
+            weight_gradient: null_mut(),
+            workspace: (workSpace, workSpaceSizeInBytes),
+            reserve: (reserveSpace, reserveSpaceSizeInBytes),
+        };
+        let gradients = [(dqueries, "dqueries"), (dkeys, "dkeys"), (dvalues, "dvalues")];
+        let data = [&[at.output, at.queries, at.keys, at.values][..], &gradients].concat();
+        check_is_training(&at)?;
+        call.check(&data, &at)?;
+        // SAFETY: as the caller promises.
+        let (windows, lengths) = unsafe {
+            (
+                call.windows([loWinIdx, hiWinIdx], None)?,
+                call.lengths(context, [devSeqLengthsDQDO, devSeqLengthsDKDV])?,
+            )
+        };
+        let dropouts = call.dropouts()?;
 
-                let plan = AttentionPlan::data(
-                    &call.attention,
-                    call.sequences(),
-                    lengths.get(),
-                    &windows,
-                    dropouts,
-                )?;
-                let core = (context, note);
-                // SAFETY: as the caller promises.
-                unsafe { at.run("cudnnMultiHeadAttnBackwardData", core, &call.attention, &plan, &dropouts) }
-            })
-        }
-    )
+        let plan = AttentionPlan::data(&call.attention, call.sequences(), lengths.get(), &windows, dropouts)?;
+        let core = (context, note);
+        // SAFETY: as the caller promises.
+        unsafe { at.run("cudnnMultiHeadAttnBackwardData", core, &call.attention, &plan, &dropouts) }
+    })
 }
 
 /// `dWq = sum over all rows of dq * queries^T`, and so the other matrices; a bias has the sum of the gradient by its projection.
@@ -315,6 +252,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
 ///
 /// # Safety
 /// As cudnnMultiHeadAttnForward.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
@@ -337,65 +275,39 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
     reserveSpaceSizeInBytes: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnMultiHeadAttnBackwardWeights(
-            handle,
-            attnDesc,
-            addGrad,
-            qDesc,
-            queries,
-            kDesc,
-            keys,
-            vDesc,
-            values,
-            doDesc,
-            dout,
-            weightSizeInBytes,
-            weights,
-            dweights,
-            workSpaceSizeInBytes,
-            workSpace,
-            reserveSpaceSizeInBytes,
-            reserveSpace
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let described = [(qDesc, "qDesc"), (kDesc, "kDesc"), (vDesc, "vDesc"), (doDesc, "doDesc")];
-                let call = Call::new(attnDesc, described)?;
-                let at = Pointers {
-                    queries: (queries.cast_mut(), "queries"),
-                    keys: (keys.cast_mut(), "keys"),
-                    values: (values.cast_mut(), "values"),
-                    output: (dout.cast_mut(), "dout"),
-                    residuals: null_mut(),
-                    lengths: [null(); 2],
-                    gradients: [null_mut(); 3],
-                    weights: (weights.cast_mut(), weightSizeInBytes),
-                    weight_gradient: dweights,
-                    workspace: (workSpace, workSpaceSizeInBytes),
-                    reserve: (reserveSpace, reserveSpaceSizeInBytes),
-                };
-                let mut data = vec![at.queries, at.keys, at.values, at.output];
-                if Weights::new(&call.attention)?.bytes() > 0 {
-                    data.push((dweights, "dweights"));
-                }
-                check_is_training(&at)?;
-                call.check(&data, &at)?;
-                let is_added = match raw(addGrad) {
-                    0 => true,
-                    1 => false,
-                    other => {
-                        let rule = "the choices are ADD (0) and SET (1)";
-                        return Err(Error::argument("addGrad", other.into(), rule));
-                    }
-                };
-                let plan = AttentionPlan::weights(&call.attention, call.sequences(), is_added)?;
-                let core = (context, note);
-                // SAFETY: as the caller promises.
-                unsafe {
-                    at.run("cudnnMultiHeadAttnBackwardWeights", core, &call.attention, &plan, &[None; 2])
-                }
-            })
+    context::with_note(handle, |context, note| {
+        let described = [(qDesc, "qDesc"), (kDesc, "kDesc"), (vDesc, "vDesc"), (doDesc, "doDesc")];
+        let call = Call::new(attnDesc, described)?;
+        let at = Pointers {
+            queries: (queries.cast_mut(), "queries"),
+            keys: (keys.cast_mut(), "keys"),
+            values: (values.cast_mut(), "values"),
+            output: (dout.cast_mut(), "dout"),
+            residuals: null_mut(),
+            lengths: [null(); 2],
+            gradients: [null_mut(); 3],
+            weights: (weights.cast_mut(), weightSizeInBytes),
+            weight_gradient: dweights,
+            workspace: (workSpace, workSpaceSizeInBytes),
+            reserve: (reserveSpace, reserveSpaceSizeInBytes),
+        };
+        let mut data = vec![at.queries, at.keys, at.values, at.output];
+        if Weights::new(&call.attention)?.bytes() > 0 {
+            data.push((dweights, "dweights"));
         }
-    )
+        check_is_training(&at)?;
+        call.check(&data, &at)?;
+        let is_added = match raw(addGrad) {
+            0 => true,
+            1 => false,
+            other => {
+                let rule = "the choices are ADD (0) and SET (1)";
+                return Err(Error::argument("addGrad", other.into(), rule));
+            }
+        };
+        let plan = AttentionPlan::weights(&call.attention, call.sequences(), is_added)?;
+        let core = (context, note);
+        // SAFETY: as the caller promises.
+        unsafe { at.run("cudnnMultiHeadAttnBackwardWeights", core, &call.attention, &plan, &[None; 2]) }
+    })
 }

@@ -4,9 +4,10 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out};
 use super::backend_values as values;
-use super::guard::entry_point;
 use super::log;
 use super::slab::{Kind as Tag, Table};
 use super::types::{
@@ -168,22 +169,21 @@ pub(super) fn execution(
 ///
 /// # Safety
 /// `descriptor` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
     descriptorType: MaybeUninit<cudnnBackendDescriptorType_t>,
     descriptor: *mut cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnBackendCreateDescriptor(descriptorType, descriptor), || {
-        // SAFETY: as the caller promises.
-        let place = unsafe { Out::new(descriptor, "descriptor") }?;
-        let code = raw(descriptorType);
-        let kind = Kind::from_code(code).ok_or_else(|| {
-            let text = format!("descriptorType = {code}: the types are 0 to 50 but 6");
-            Error::refused(ErrorKind::HostAllocation, text)
-        })?;
-        place.set(std::ptr::without_provenance_mut(DESCRIPTORS.insert(Entry::new(Descriptor::new(kind)))?));
-        Ok(())
-    })
+    // SAFETY: as the caller promises.
+    let place = unsafe { Out::new(descriptor, "descriptor") }?;
+    let code = raw(descriptorType);
+    let kind = Kind::from_code(code).ok_or_else(|| {
+        let text = format!("descriptorType = {code}: the types are 0 to 50 but 6");
+        Error::refused(ErrorKind::HostAllocation, text)
+    })?;
+    place.set(std::ptr::without_provenance_mut(DESCRIPTORS.insert(Entry::new(Descriptor::new(kind)))?));
+    Ok(())
 }
 
 /// Destroys an object of the graph interface. What other objects took from it stays.
@@ -192,14 +192,13 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
     descriptor: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnBackendDestroyDescriptor(descriptor), || {
-        required(descriptor, "descriptor")?;
-        DESCRIPTORS.remove(descriptor.addr(), "descriptor").map(drop)
-    })
+    required(descriptor, "descriptor")?;
+    DESCRIPTORS.remove(descriptor.addr(), "descriptor").map(drop)
 }
 
 /// Returns an object of the graph interface, finalised or not, to how it was created.
@@ -208,15 +207,14 @@ pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    entry_point!(cudnnBackendInitialize(descriptor), || {
-        DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| {
-            descriptor.descriptor.reset();
-            descriptor.execution = None;
-            Ok(())
-        })
+    DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| {
+        descriptor.descriptor.reset();
+        descriptor.execution = None;
+        Ok(())
     })
 }
 
@@ -227,12 +225,11 @@ pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescript
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    entry_point!(cudnnBackendFinalize(descriptor), || {
-        required(descriptor, "descriptor")?;
-        DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", Entry::finalize)
-    })
+    required(descriptor, "descriptor")?;
+    DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", Entry::finalize)
 }
 
 /// Sets one attribute of an object of the graph interface.
@@ -251,6 +248,7 @@ pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor
 ///
 /// # Safety
 /// `arrayOfElements` is NULL or valid for reads of `elementCount` values of the type.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendSetAttribute(
     descriptor: cudnnBackendDescriptor_t,
@@ -259,22 +257,16 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
     elementCount: i64,
     arrayOfElements: *const c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnBackendSetAttribute(descriptor, attributeName, attributeType, elementCount, arrayOfElements),
-        || {
-            required(descriptor, "descriptor")?;
-            let (attribute, ty) = (raw(attributeName), raw(attributeType));
-            let expected = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
-                descriptor.descriptor.expect(attribute, ty, elementCount, arrayOfElements.is_null())
-            })?;
-            // Without the lock of the descriptor, since it may be an element.
-            // SAFETY: no more values than `elementCount` are expected, and none of NULL.
-            let value = unsafe { values::read(&expected, arrayOfElements) }?;
-            DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| {
-                descriptor.descriptor.store(&expected, value)
-            })
-        }
-    )
+    required(descriptor, "descriptor")?;
+    let (attribute, ty) = (raw(attributeName), raw(attributeType));
+    let expected = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
+        descriptor.descriptor.expect(attribute, ty, elementCount, arrayOfElements.is_null())
+    })?;
+    // Without the lock of the descriptor, since it may be an element.
+    // SAFETY: no more values than `elementCount` are expected, and none of NULL.
+    let value = unsafe { values::read(&expected, arrayOfElements) }?;
+    DESCRIPTORS
+        .with_mut(descriptor.addr(), "descriptor", |descriptor| descriptor.descriptor.store(&expected, value))
 }
 
 /// One attribute of a finalised object of the graph interface.
@@ -291,6 +283,7 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
 /// # Safety
 /// `elementCount` is NULL or valid for one write, `arrayOfElements` NULL or valid for writes (for reads, if they are
 /// descriptors) of `requestedElementCount` values of the type.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendGetAttribute(
     descriptor: cudnnBackendDescriptor_t,
@@ -300,35 +293,22 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     elementCount: *mut i64,
     arrayOfElements: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnBackendGetAttribute(
-            descriptor,
-            attributeName,
-            attributeType,
-            requestedElementCount,
-            elementCount,
-            arrayOfElements
-        ),
-        || {
-            let (attribute, ty) = (raw(attributeName), raw(attributeType));
-            let is_null = arrayOfElements.is_null();
-            let mut answer = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
-                descriptor.descriptor.answer(attribute, ty, requestedElementCount, is_null)
-            })?;
-            if let (engine::ENGINEHEUR_RESULTS, Some(Value::Links(results))) = (attribute, &mut answer.values)
-            {
-                // SAFETY: as for the values below.
-                let places = unsafe { values::descriptors(arrayOfElements, results.len()) };
-                results.truncate(count_of(&places, Kind::EngineConfig));
-                answer.count = results.len();
-            }
-            if let Some(value) = &answer.values {
-                // SAFETY: there are values for an array that is not NULL only, and no more than were requested.
-                unsafe { values::write(value, arrayOfElements) }?;
-            }
-            // SAFETY: as the caller promises.
-            unsafe { arg::set_optional(elementCount, answer.count as i64) };
-            Ok(())
-        }
-    )
+    let (attribute, ty) = (raw(attributeName), raw(attributeType));
+    let is_null = arrayOfElements.is_null();
+    let mut answer = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
+        descriptor.descriptor.answer(attribute, ty, requestedElementCount, is_null)
+    })?;
+    if let (engine::ENGINEHEUR_RESULTS, Some(Value::Links(results))) = (attribute, &mut answer.values) {
+        // SAFETY: as for the values below.
+        let places = unsafe { values::descriptors(arrayOfElements, results.len()) };
+        results.truncate(count_of(&places, Kind::EngineConfig));
+        answer.count = results.len();
+    }
+    if let Some(value) = &answer.values {
+        // SAFETY: there are values for an array that is not NULL only, and no more than were requested.
+        unsafe { values::write(value, arrayOfElements) }?;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { arg::set_optional(elementCount, answer.count as i64) };
+    Ok(())
 }

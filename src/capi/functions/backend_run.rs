@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out};
 use super::backend;
 use super::context;
-use super::guard::entry_point;
 #[cfg(not(feature = "cudnn8"))]
 use super::types::cudaGraph_t;
 use super::types::{cudnnBackendDescriptor_t, cudnnHandle_t, cudnnStatus_t};
@@ -52,6 +53,7 @@ fn pointer(pack: &Fields, uid: i64) -> Option<Address> {
 /// # Safety
 /// `workspaceSizeInBytes` is NULL or valid for one write.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     handle: cudnnHandle_t,
@@ -59,16 +61,10 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     variantPack: cudnnBackendDescriptor_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetExecutionPlanWorkspaceSize(handle, executionPlan, variantPack, workspaceSizeInBytes),
-        || {
-            let call = Call::new(handle, executionPlan, variantPack)?;
-            // SAFETY: as the caller promises.
-            unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?
-                .set(call.execution.workspace());
-            Ok(())
-        }
-    )
+    let call = Call::new(handle, executionPlan, variantPack)?;
+    // SAFETY: as the caller promises.
+    unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?.set(call.execution.workspace());
+    Ok(())
 }
 
 /// Runs an execution plan: `tensors = graph(tensors)`, its operations one after the other.
@@ -93,29 +89,28 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
 ///
 /// # Safety
 /// The pointers are valid for the elements of their tensors, and the workspace for its bytes, until the work is done.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendExecute(
     handle: cudnnHandle_t,
     executionPlan: cudnnBackendDescriptor_t,
     variantPack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnBackendExecute(handle, executionPlan, variantPack), || {
-        let call = Call::new(handle, executionPlan, variantPack)?;
-        let fields = &call.pack.fields;
-        if !fields.ints(pack::VARIANT_PACK_OVERRIDE_UNIQUE_IDS).is_empty() {
-            return Err(Error::unsupported(
-                "CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS: shapes are those of the plan",
-            ));
-        }
-        let workspace = fields.pointers(pack::VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
-        let workspace = std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(workspace).into();
-        context::with_note(handle, |context, note| {
-            let mut tell = |plan: &dyn crate::ops::Plan, at: &[Address]| {
-                note.set_plan("cudnnBackendExecute", plan, context, at);
-            };
-            // SAFETY: the caller vouches for the pointers of the pack, and for the workspace.
-            unsafe { call.execution.run(context, &|uid| pointer(fields, uid), workspace, &mut tell) }
-        })
+    let call = Call::new(handle, executionPlan, variantPack)?;
+    let fields = &call.pack.fields;
+    if !fields.ints(pack::VARIANT_PACK_OVERRIDE_UNIQUE_IDS).is_empty() {
+        return Err(Error::unsupported(
+            "CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS: shapes are those of the plan",
+        ));
+    }
+    let workspace = fields.pointers(pack::VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
+    let workspace = std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(workspace).into();
+    context::with_note(handle, |context, note| {
+        let mut tell = |plan: &dyn crate::ops::Plan, at: &[Address]| {
+            note.set_plan("cudnnBackendExecute", plan, context, at);
+        };
+        // SAFETY: the caller vouches for the pointers of the pack, and for the workspace.
+        unsafe { call.execution.run(context, &|uid| pointer(fields, uid), workspace, &mut tell) }
     })
 }
 
@@ -133,6 +128,7 @@ fn no_cuda_graph() -> Error {
 /// # Safety
 /// No pointer is followed.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     handle: cudnnHandle_t,
@@ -140,11 +136,9 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnBackendPopulateCudaGraph(handle, executionPlan, variantPack, graph), || {
-        arg::required(graph, "graph")?;
-        Call::new(handle, executionPlan, variantPack)?;
-        Err(no_cuda_graph())
-    })
+    arg::required(graph, "graph")?;
+    Call::new(handle, executionPlan, variantPack)?;
+    Err(no_cuda_graph())
 }
 
 /// Puts new pointers into a CUDA graph made from an execution plan, which there is none of here.
@@ -155,6 +149,7 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
 /// # Safety
 /// No pointer is followed.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     handle: cudnnHandle_t,
@@ -162,9 +157,7 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnBackendUpdateCudaGraph(handle, executionPlan, variantPack, graph), || {
-        arg::required(graph, "graph")?;
-        Call::new(handle, executionPlan, variantPack)?;
-        Err(no_cuda_graph())
-    })
+    arg::required(graph, "graph")?;
+    Call::new(handle, executionPlan, variantPack)?;
+    Err(no_cuda_graph())
 }

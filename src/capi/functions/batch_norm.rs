@@ -4,8 +4,9 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
+use cudnn_shim_macros::entry;
+
 use super::arg;
-use super::guard::entry_point;
 use super::normalise::{ForwardCall, input};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, cudnnHandle_t, cudnnStatus_t,
@@ -44,6 +45,7 @@ const PARAMETERS: &str = "bnScaleBiasMeanVarDesc";
 /// # Safety
 /// Pointers to data are NULL or valid for the whole span of their descriptors, `alpha` and `beta` for one read; no other
 /// thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
@@ -62,53 +64,33 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
     estimatedVariance: *const c_void,
     epsilon: f64,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnBatchNormalizationForwardInference(
-            handle,
-            mode,
-            alpha,
-            beta,
-            xDesc,
-            x,
-            yDesc,
-            y,
-            bnScaleBiasMeanVarDesc,
-            bnScale,
-            bnBias,
-            estimatedMean,
-            estimatedVariance,
-            epsilon
-        ),
-        || {
-            let call = ForwardCall {
-                function: "cudnnBatchNormalizationForwardInference",
-                handle,
-                mode: arg::choice(mode, "mode")?,
-                ops: NormOps::Plain,
-                scaling: [alpha, beta],
-                x: input(xDesc, x),
-                y: (yDesc, y),
-                z: (null_mut(), null_mut()),
-                parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
-                numbers: [
-                    null_mut(),
-                    null_mut(),
-                    estimatedMean.cast_mut(),
-                    estimatedVariance.cast_mut(),
-                    bnScale.cast_mut(),
-                    bnBias.cast_mut(),
-                ],
-                names: ["", "", "estimatedMean", "estimatedVariance", "bnScale", "bnBias"],
-                factor: None,
-                epsilon,
-                activation: null_mut(),
-                workspace: (null_mut(), 0),
-                reserve: (null_mut(), 0),
-            };
-            // SAFETY: as the caller promises.
-            unsafe { call.run() }
-        }
-    )
+    let call = ForwardCall {
+        function: "cudnnBatchNormalizationForwardInference",
+        handle,
+        mode: arg::choice(mode, "mode")?,
+        ops: NormOps::Plain,
+        scaling: [alpha, beta],
+        x: input(xDesc, x),
+        y: (yDesc, y),
+        z: (null_mut(), null_mut()),
+        parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+        numbers: [
+            null_mut(),
+            null_mut(),
+            estimatedMean.cast_mut(),
+            estimatedVariance.cast_mut(),
+            bnScale.cast_mut(),
+            bnBias.cast_mut(),
+        ],
+        names: ["", "", "estimatedMean", "estimatedVariance", "bnScale", "bnBias"],
+        factor: None,
+        epsilon,
+        activation: null_mut(),
+        workspace: (null_mut(), 0),
+        reserve: (null_mut(), 0),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { call.run() }
 }
 
 /// `y = alpha * (scale * (x - mean) / sqrt(variance + epsilon) + bias) + beta * y` with the statistics of the batch.
@@ -142,6 +124,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
 ///
 /// # Safety
 /// As cudnnBatchNormalizationForwardInference.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationForwardTraining(
@@ -163,56 +146,33 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardTraining(
     resultSaveMean: *mut c_void,
     resultSaveInvVariance: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnBatchNormalizationForwardTraining(
-            handle,
-            mode,
-            alpha,
-            beta,
-            xDesc,
-            x,
-            yDesc,
-            y,
-            bnScaleBiasMeanVarDesc,
-            bnScale,
-            bnBias,
-            exponentialAverageFactor,
+    let call = ForwardCall {
+        function: "cudnnBatchNormalizationForwardTraining",
+        handle,
+        mode: arg::choice(mode, "mode")?,
+        ops: NormOps::Plain,
+        scaling: [alpha, beta],
+        x: input(xDesc, x),
+        y: (yDesc, y),
+        z: (null_mut(), null_mut()),
+        parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+        numbers: [
+            resultSaveMean,
+            resultSaveInvVariance,
             resultRunningMean,
             resultRunningVariance,
-            epsilon,
-            resultSaveMean,
-            resultSaveInvVariance
-        ),
-        || {
-            let call = ForwardCall {
-                function: "cudnnBatchNormalizationForwardTraining",
-                handle,
-                mode: arg::choice(mode, "mode")?,
-                ops: NormOps::Plain,
-                scaling: [alpha, beta],
-                x: input(xDesc, x),
-                y: (yDesc, y),
-                z: (null_mut(), null_mut()),
-                parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
-                numbers: [
-                    resultSaveMean,
-                    resultSaveInvVariance,
-                    resultRunningMean,
-                    resultRunningVariance,
-                    bnScale.cast_mut(),
-                    bnBias.cast_mut(),
-                ],
-                names: FORWARD_NAMES,
-                factor: Some(exponentialAverageFactor),
-                epsilon,
-                activation: null_mut(),
-                workspace: (null_mut(), 0),
-                reserve: (null_mut(), 0),
-            };
-            // SAFETY: as the caller promises.
-            unsafe { call.run() }
-        }
-    )
+            bnScale.cast_mut(),
+            bnBias.cast_mut(),
+        ],
+        names: FORWARD_NAMES,
+        factor: Some(exponentialAverageFactor),
+        epsilon,
+        activation: null_mut(),
+        workspace: (null_mut(), 0),
+        reserve: (null_mut(), 0),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { call.run() }
 }
 
 /// What training calls name the numbers of a forward pass.
@@ -254,6 +214,7 @@ const FORWARD_NAMES: [&str; 6] = [
 ///
 /// # Safety
 /// As cudnnBatchNormalizationForwardInference; `reserveSpace` is NULL or valid for writes of its bytes.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationForwardTrainingEx(
@@ -283,62 +244,31 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardTrainingEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnBatchNormalizationForwardTrainingEx(
-            handle,
-            mode,
-            bnOps,
-            alpha,
-            beta,
-            xDesc,
-            xData,
-            zDesc,
-            zData,
-            yDesc,
-            yData,
-            bnScaleBiasMeanVarDesc,
-            bnScale,
-            bnBias,
-            exponentialAverageFactor,
-            resultRunningMean,
-            resultRunningVariance,
-            epsilon,
+    let call = ForwardCall {
+        function: "cudnnBatchNormalizationForwardTrainingEx",
+        handle,
+        mode: arg::choice(mode, "mode")?,
+        ops: arg::choice(bnOps, "bnOps")?,
+        scaling: [alpha, beta],
+        x: input(xDesc, xData),
+        y: (yDesc, yData),
+        z: input(zDesc, zData),
+        parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
+        numbers: [
             resultSaveMean,
             resultSaveInvVariance,
-            activationDesc,
-            workspace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || {
-            let call = ForwardCall {
-                function: "cudnnBatchNormalizationForwardTrainingEx",
-                handle,
-                mode: arg::choice(mode, "mode")?,
-                ops: arg::choice(bnOps, "bnOps")?,
-                scaling: [alpha, beta],
-                x: input(xDesc, xData),
-                y: (yDesc, yData),
-                z: input(zDesc, zData),
-                parameters: (PARAMETERS, bnScaleBiasMeanVarDesc),
-                numbers: [
-                    resultSaveMean,
-                    resultSaveInvVariance,
-                    resultRunningMean,
-                    resultRunningVariance,
-                    bnScale.cast_mut(),
-                    bnBias.cast_mut(),
-                ],
-                names: FORWARD_NAMES,
-                factor: Some(exponentialAverageFactor),
-                epsilon,
-                activation: activationDesc,
-                workspace: (workspace, workSpaceSizeInBytes),
-                reserve: (reserveSpace, reserveSpaceSizeInBytes),
-            };
-            // SAFETY: as the caller promises.
-            unsafe { call.run() }
-        }
-    )
+            resultRunningMean,
+            resultRunningVariance,
+            bnScale.cast_mut(),
+            bnBias.cast_mut(),
+        ],
+        names: FORWARD_NAMES,
+        factor: Some(exponentialAverageFactor),
+        epsilon,
+        activation: activationDesc,
+        workspace: (workspace, workSpaceSizeInBytes),
+        reserve: (reserveSpace, reserveSpaceSizeInBytes),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { call.run() }
 }

@@ -4,8 +4,9 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
-use super::guard::entry_point;
 use super::normalise::{BackwardCall, follows, fused, input};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, cudnnHandle_t, cudnnStatus_t,
@@ -50,6 +51,7 @@ const GRADIENTS: &str = "dBnScaleBiasDesc";
 /// # Safety
 /// Pointers to data are NULL or valid for the whole span of their descriptors, factors for one read; no other thread
 /// writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
@@ -73,59 +75,34 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
     savedMean: *const c_void,
     savedInvVariance: *const c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnBatchNormalizationBackward(
-            handle,
-            mode,
-            alphaDataDiff,
-            betaDataDiff,
-            alphaParamDiff,
-            betaParamDiff,
-            xDesc,
-            x,
-            dyDesc,
-            dy,
-            dxDesc,
-            dx,
-            dBnScaleBiasDesc,
-            bnScale,
+    let call = BackwardCall {
+        function: "cudnnBatchNormalizationBackward",
+        handle,
+        mode: arg::choice(mode, "mode")?,
+        ops: NormOps::Plain,
+        scaling: [alphaDataDiff, betaDataDiff],
+        parameter_scaling: [alphaParamDiff, betaParamDiff],
+        x: input(xDesc, x),
+        dy: input(dyDesc, dy),
+        dx: (dxDesc, dx),
+        dz: (null_mut(), null_mut()),
+        parameters: (GRADIENTS, dBnScaleBiasDesc),
+        numbers: [
             dBnScaleResult,
             dBnBiasResult,
-            epsilon,
-            savedMean,
-            savedInvVariance
-        ),
-        || {
-            let call = BackwardCall {
-                function: "cudnnBatchNormalizationBackward",
-                handle,
-                mode: arg::choice(mode, "mode")?,
-                ops: NormOps::Plain,
-                scaling: [alphaDataDiff, betaDataDiff],
-                parameter_scaling: [alphaParamDiff, betaParamDiff],
-                x: input(xDesc, x),
-                dy: input(dyDesc, dy),
-                dx: (dxDesc, dx),
-                dz: (null_mut(), null_mut()),
-                parameters: (GRADIENTS, dBnScaleBiasDesc),
-                numbers: [
-                    dBnScaleResult,
-                    dBnBiasResult,
-                    bnScale.cast_mut(),
-                    null_mut(),
-                    savedMean.cast_mut(),
-                    savedInvVariance.cast_mut(),
-                ],
-                names: ["dBnScaleResult", "dBnBiasResult", "bnScale", "", "savedMean", "savedInvVariance"],
-                epsilon,
-                activation: null_mut(),
-                workspace: (null_mut(), 0),
-                reserve: (null_mut(), 0),
-            };
-            // SAFETY: as the caller promises.
-            unsafe { call.run() }
-        }
-    )
+            bnScale.cast_mut(),
+            null_mut(),
+            savedMean.cast_mut(),
+            savedInvVariance.cast_mut(),
+        ],
+        names: ["dBnScaleResult", "dBnBiasResult", "bnScale", "", "savedMean", "savedInvVariance"],
+        epsilon,
+        activation: null_mut(),
+        workspace: (null_mut(), 0),
+        reserve: (null_mut(), 0),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { call.run() }
 }
 
 /// `dx` of cudnnBatchNormalizationBackward, where dy is first multiplied by the slope of the activation.
@@ -157,6 +134,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
 ///
 /// # Safety
 /// As cudnnBatchNormalizationBackward; `reserveSpace` is NULL or valid for reads of its bytes.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
@@ -191,77 +169,34 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnBatchNormalizationBackwardEx(
-            handle,
-            mode,
-            bnOps,
-            alphaDataDiff,
-            betaDataDiff,
-            alphaParamDiff,
-            betaParamDiff,
-            xDesc,
-            xData,
-            yDesc,
-            yData,
-            dyDesc,
-            dyData,
-            dzDesc,
-            dzData,
-            dxDesc,
-            dxData,
-            dBnScaleBiasDesc,
-            bnScaleData,
-            bnBiasData,
+    let call = BackwardCall {
+        function: "cudnnBatchNormalizationBackwardEx",
+        handle,
+        mode: arg::choice(mode, "mode")?,
+        ops: arg::choice(bnOps, "bnOps")?,
+        scaling: [alphaDataDiff, betaDataDiff],
+        parameter_scaling: [alphaParamDiff, betaParamDiff],
+        x: input(xDesc, xData),
+        dy: input(dyDesc, dyData),
+        dx: (dxDesc, dxData),
+        dz: (dzDesc, dzData),
+        parameters: (GRADIENTS, dBnScaleBiasDesc),
+        numbers: [
             dBnScaleData,
             dBnBiasData,
-            epsilon,
-            savedMean,
-            savedInvVariance,
-            activationDesc,
-            workSpace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || {
-            let call = BackwardCall {
-                function: "cudnnBatchNormalizationBackwardEx",
-                handle,
-                mode: arg::choice(mode, "mode")?,
-                ops: arg::choice(bnOps, "bnOps")?,
-                scaling: [alphaDataDiff, betaDataDiff],
-                parameter_scaling: [alphaParamDiff, betaParamDiff],
-                x: input(xDesc, xData),
-                dy: input(dyDesc, dyData),
-                dx: (dxDesc, dxData),
-                dz: (dzDesc, dzData),
-                parameters: (GRADIENTS, dBnScaleBiasDesc),
-                numbers: [
-                    dBnScaleData,
-                    dBnBiasData,
-                    bnScaleData.cast_mut(),
-                    bnBiasData.cast_mut(),
-                    savedMean.cast_mut(),
-                    savedInvVariance.cast_mut(),
-                ],
-                names: [
-                    "dBnScaleData",
-                    "dBnBiasData",
-                    "bnScaleData",
-                    "bnBiasData",
-                    "savedMean",
-                    "savedInvVariance",
-                ],
-                epsilon,
-                activation: activationDesc,
-                workspace: (workSpace, workSpaceSizeInBytes),
-                reserve: (reserveSpace, reserveSpaceSizeInBytes),
-            };
-            // SAFETY: as the caller promises.
-            unsafe { call.run() }
-        }
-    )
+            bnScaleData.cast_mut(),
+            bnBiasData.cast_mut(),
+            savedMean.cast_mut(),
+            savedInvVariance.cast_mut(),
+        ],
+        names: ["dBnScaleData", "dBnBiasData", "bnScaleData", "bnBiasData", "savedMean", "savedInvVariance"],
+        epsilon,
+        activation: activationDesc,
+        workspace: (workSpace, workSpaceSizeInBytes),
+        reserve: (reserveSpace, reserveSpaceSizeInBytes),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { call.run() }
 }
 
 /// Bytes of workspace of cudnnBatchNormalizationForwardTrainingEx, at least 16: room for the sums of parts of long groups.
@@ -273,6 +208,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
@@ -286,42 +222,27 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSiz
     activationDesc: cudnnActivationDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
-            handle,
-            mode,
-            bnOps,
-            xDesc,
-            zDesc,
-            yDesc,
-            bnScaleBiasMeanVarDesc,
-            activationDesc,
-            sizeInBytes
-        ),
-        || {
-            context::check(handle)?;
-            let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            let parameters = tensor::get(bnScaleBiasMeanVarDesc, "bnScaleBiasMeanVarDesc")?;
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let mut query = Query {
-                mode: arg::choice(mode, "mode")?,
-                x: &x,
-                others: &[("yDesc", &y)],
-                added: None,
-                parameters: Parameters { name: "bnScaleBiasMeanVarDesc", tensor: &parameters },
-                forward: true,
-            };
-            query.check(Mode::current())?;
-            let (mut follows, mut z) = (None, None);
-            if query.mode == BatchNormMode::SpatialPersistent {
-                (follows, z) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("zDesc", zDesc))?;
-            }
-            query.added = z.as_ref().map(|z| ("zDesc", z));
-            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-            Ok(())
-        }
-    )
+    context::check(handle)?;
+    let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+    let parameters = tensor::get(bnScaleBiasMeanVarDesc, "bnScaleBiasMeanVarDesc")?;
+    // SAFETY: as the caller promises.
+    let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+    let mut query = Query {
+        mode: arg::choice(mode, "mode")?,
+        x: &x,
+        others: &[("yDesc", &y)],
+        added: None,
+        parameters: Parameters { name: "bnScaleBiasMeanVarDesc", tensor: &parameters },
+        forward: true,
+    };
+    query.check(Mode::current())?;
+    let (mut follows, mut z) = (None, None);
+    if query.mode == BatchNormMode::SpatialPersistent {
+        (follows, z) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("zDesc", zDesc))?;
+    }
+    query.added = z.as_ref().map(|z| ("zDesc", z));
+    size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+    Ok(())
 }
 
 /// Bytes of workspace of cudnnBatchNormalizationBackwardEx, at least 16: room for the sums of parts of long groups.
@@ -332,6 +253,7 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSiz
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
@@ -347,41 +269,23 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
     activationDesc: cudnnActivationDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetBatchNormalizationBackwardExWorkspaceSize(
-            handle,
-            mode,
-            bnOps,
-            xDesc,
-            yDesc,
-            dyDesc,
-            dzDesc,
-            dxDesc,
-            dBnScaleBiasDesc,
-            activationDesc,
-            sizeInBytes
-        ),
-        || {
-            context::check(handle)?;
-            let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
-            let (dx, parameters) =
-                (tensor::get(dxDesc, "dxDesc")?, tensor::get(dBnScaleBiasDesc, GRADIENTS)?);
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let (follows, dz) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("dzDesc", dzDesc))?;
-            let query = Query {
-                mode: arg::choice(mode, "mode")?,
-                x: &x,
-                others: &[("dxDesc", &dx), ("dyDesc", &dy)],
-                added: dz.as_ref().map(|dz| ("dzDesc", dz)),
-                parameters: Parameters { name: GRADIENTS, tensor: &parameters },
-                forward: false,
-            };
-            query.check(Mode::current())?;
-            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-            Ok(())
-        }
-    )
+    context::check(handle)?;
+    let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
+    let (dx, parameters) = (tensor::get(dxDesc, "dxDesc")?, tensor::get(dBnScaleBiasDesc, GRADIENTS)?);
+    // SAFETY: as the caller promises.
+    let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+    let (follows, dz) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("dzDesc", dzDesc))?;
+    let query = Query {
+        mode: arg::choice(mode, "mode")?,
+        x: &x,
+        others: &[("dxDesc", &dx), ("dyDesc", &dy)],
+        added: dz.as_ref().map(|dz| ("dzDesc", dz)),
+        parameters: Parameters { name: GRADIENTS, tensor: &parameters },
+        forward: false,
+    };
+    query.check(Mode::current())?;
+    size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+    Ok(())
 }
 
 /// Bytes that the extended passes keep between forward and backward.
@@ -395,6 +299,7 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
@@ -405,25 +310,13 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
     xDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
-            handle,
-            mode,
-            bnOps,
-            activationDesc,
-            xDesc,
-            sizeInBytes
-        ),
-        || {
-            context::check(handle)?;
-            let x = tensor::get(xDesc, "xDesc")?;
-            results! {
-                new sizeInBytes = {
-                    let mode = arg::choice(mode, "mode")?;
-                    let follows = follows(arg::choice(bnOps, "bnOps")?, activationDesc)?;
-                    training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?
-                },
-            }
-        }
-    )
+    context::check(handle)?;
+    let x = tensor::get(xDesc, "xDesc")?;
+    results! {
+        new sizeInBytes = {
+            let mode = arg::choice(mode, "mode")?;
+            let follows = follows(arg::choice(bnOps, "bnOps")?, activationDesc)?;
+            training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?
+        },
+    }
 }

@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::types::{cudaStream_t, cudnnCausalConv1dActivation_t, cudnnDataType_t, cudnnStatus_t, raw};
 use super::{arg, context, data_type};
 use crate::dtype::DataType;
@@ -122,6 +123,7 @@ fn sizes(channels_inside: bool, [batch, dim, length, taps]: [c_int; 4]) -> Sizes
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCausalConv1dForward(
     stream: cudaStream_t,
@@ -136,30 +138,18 @@ pub unsafe extern "C" fn cudnnCausalConv1dForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnCausalConv1dForward(
-            stream, x, weight, bias, y, batch, dim, seqLen, kernelSize, dataType, activation
-        ),
-        || {
-            required(named!(x, weight, bias, y))?;
-            let call = Call {
-                form: direct(false, activation)?,
-                sizes: sizes(false, [batch, dim, seqLen, kernelSize]),
-                data_type: element(dataType),
-                gradient: None,
-            };
-            let plan = CausalPlan::forward(&call, Mode::current())?;
-            // SAFETY: as the caller promises.
-            unsafe {
-                run(
-                    "cudnnCausalConv1dForward",
-                    stream,
-                    &plan,
-                    &[y.into(), x.into(), weight.into(), bias.into()],
-                )
-            }
-        }
-    )
+    required(named!(x, weight, bias, y))?;
+    let call = Call {
+        form: direct(false, activation)?,
+        sizes: sizes(false, [batch, dim, seqLen, kernelSize]),
+        data_type: element(dataType),
+        gradient: None,
+    };
+    let plan = CausalPlan::forward(&call, Mode::current())?;
+    // SAFETY: as the caller promises.
+    unsafe {
+        run("cudnnCausalConv1dForward", stream, &plan, &[y.into(), x.into(), weight.into(), bias.into()])
+    }
 }
 
 /// `dx[s] = sum over k of weight[k] g[s + (K - 1) - k]` with `g = dy act'(v)`, v what cudnnCausalConv1dForward activates.
@@ -185,6 +175,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dForward(
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCausalConv1dBackward(
     stream: cudaStream_t,
@@ -203,26 +194,17 @@ pub unsafe extern "C" fn cudnnCausalConv1dBackward(
     dwDataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnCausalConv1dBackward(
-            stream, x, weight, bias, dy, dx, dweight, dbias, batch, dim, seqLen, kernelSize, dataType,
-            dwDataType, activation
-        ),
-        || {
-            required(named!(x, weight, bias, dy, dx, dweight, dbias))?;
-            let call = Call {
-                form: direct(false, activation)?,
-                sizes: sizes(false, [batch, dim, seqLen, kernelSize]),
-                data_type: element(dataType),
-                gradient: Some(element(dwDataType)),
-            };
-            let plan = CausalPlan::backward(&call, Mode::current())?;
-            let at =
-                [dx.into(), dweight.into(), dbias.into(), x.into(), weight.into(), bias.into(), dy.into()];
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnCausalConv1dBackward", stream, &plan, &at) }
-        }
-    )
+    required(named!(x, weight, bias, dy, dx, dweight, dbias))?;
+    let call = Call {
+        form: direct(false, activation)?,
+        sizes: sizes(false, [batch, dim, seqLen, kernelSize]),
+        data_type: element(dataType),
+        gradient: Some(element(dwDataType)),
+    };
+    let plan = CausalPlan::backward(&call, Mode::current())?;
+    let at = [dx.into(), dweight.into(), dbias.into(), x.into(), weight.into(), bias.into(), dy.into()];
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnCausalConv1dBackward", stream, &plan, &at) }
 }
 
 /// `y[t] = act(bias + sum over k of weight[k] x[t - (K - 1) + k])` for each channel: a sequence never looks ahead.
@@ -254,6 +236,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dBackward(
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
     stream: cudaStream_t,
@@ -268,30 +251,18 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnCausalConv1dNwhForward(
-            stream, x, weight, bias, y, batch, dim, seqLen, kernelSize, dataType, activation
-        ),
-        || {
-            required(named!(x, weight, bias, y))?;
-            let call = Call {
-                form: direct(true, activation)?,
-                sizes: sizes(true, [batch, dim, seqLen, kernelSize]),
-                data_type: element(dataType),
-                gradient: None,
-            };
-            let plan = CausalPlan::forward(&call, Mode::current())?;
-            // SAFETY: as the caller promises.
-            unsafe {
-                run(
-                    "cudnnCausalConv1dNwhForward",
-                    stream,
-                    &plan,
-                    &[y.into(), x.into(), weight.into(), bias.into()],
-                )
-            }
-        }
-    )
+    required(named!(x, weight, bias, y))?;
+    let call = Call {
+        form: direct(true, activation)?,
+        sizes: sizes(true, [batch, dim, seqLen, kernelSize]),
+        data_type: element(dataType),
+        gradient: None,
+    };
+    let plan = CausalPlan::forward(&call, Mode::current())?;
+    // SAFETY: as the caller promises.
+    unsafe {
+        run("cudnnCausalConv1dNwhForward", stream, &plan, &[y.into(), x.into(), weight.into(), bias.into()])
+    }
 }
 
 /// `dx[s] = sum over k of weight[k] g[s + (K - 1) - k]` with `g = dy act'(v)`, v what cudnnCausalConv1dNwhForward activates.
@@ -317,6 +288,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCausalConv1dNwhBackward(
     stream: cudaStream_t,
@@ -335,24 +307,15 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhBackward(
     dwDataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnCausalConv1dNwhBackward(
-            stream, x, weight, bias, dy, dx, dweight, dbias, batch, dim, seqLen, kernelSize, dataType,
-            dwDataType, activation
-        ),
-        || {
-            required(named!(x, weight, bias, dy, dx, dweight, dbias))?;
-            let call = Call {
-                form: direct(true, activation)?,
-                sizes: sizes(true, [batch, dim, seqLen, kernelSize]),
-                data_type: element(dataType),
-                gradient: Some(element(dwDataType)),
-            };
-            let plan = CausalPlan::backward(&call, Mode::current())?;
-            let at =
-                [dx.into(), dweight.into(), dbias.into(), x.into(), weight.into(), bias.into(), dy.into()];
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnCausalConv1dNwhBackward", stream, &plan, &at) }
-        }
-    )
+    required(named!(x, weight, bias, dy, dx, dweight, dbias))?;
+    let call = Call {
+        form: direct(true, activation)?,
+        sizes: sizes(true, [batch, dim, seqLen, kernelSize]),
+        data_type: element(dataType),
+        gradient: Some(element(dwDataType)),
+    };
+    let plan = CausalPlan::backward(&call, Mode::current())?;
+    let at = [dx.into(), dweight.into(), dbias.into(), x.into(), weight.into(), bias.into(), dy.into()];
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnCausalConv1dNwhBackward", stream, &plan, &at) }
 }

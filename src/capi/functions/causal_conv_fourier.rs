@@ -3,9 +3,10 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
 use super::causal_conv::{CastConst, aligned, element, named, required, run};
-use super::guard::entry_point;
 use super::types::{cudaStream_t, cudnnDataType_t, cudnnStatus_t};
 use crate::error::{Error, Result};
 use crate::exec::Address;
@@ -70,6 +71,7 @@ fn parts(call: &Call, reserve_space: (*mut c_void, usize), workspace: usize) -> 
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
     stream: cudaStream_t,
@@ -82,18 +84,13 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
     kernelSize: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnFFTCausalConv1dForward(stream, x, weight, y, batch, dim, seqLen, kernelSize, dataType),
-        || {
-            required(named!(x, weight, y))?;
-            strictly_aligned(named!(x, weight, y))?;
-            let call = call(Form::Fourier, [batch, dim, seqLen, kernelSize], dataType);
-            let plan = CausalPlan::forward(&call, Mode::current())?;
-            let at = [y.into(), x.into(), weight.into()];
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnFFTCausalConv1dForward", stream, &plan, &at) }
-        }
-    )
+    required(named!(x, weight, y))?;
+    strictly_aligned(named!(x, weight, y))?;
+    let call = call(Form::Fourier, [batch, dim, seqLen, kernelSize], dataType);
+    let plan = CausalPlan::forward(&call, Mode::current())?;
+    let at = [y.into(), x.into(), weight.into()];
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnFFTCausalConv1dForward", stream, &plan, &at) }
 }
 
 /// `dx[s] = sum over j of weight[j] dy[s + j]`, and `dweight[j]` is the sum of `dy[t] x[t - j]` over all sequences.
@@ -115,6 +112,7 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
     stream: cudaStream_t,
@@ -129,20 +127,13 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
     kernelSize: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnFFTCausalConv1dBackward(
-            stream, x, weight, dy, dx, dweight, batch, dim, seqLen, kernelSize, dataType
-        ),
-        || {
-            required(named!(x, weight, dy, dx, dweight))?;
-            strictly_aligned(named!(x, weight, dy, dx, dweight))?;
-            let call = call(Form::Fourier, [batch, dim, seqLen, kernelSize], dataType);
-            let plan = CausalPlan::backward(&call, Mode::current())?;
-            let at = [dx.into(), dweight.into(), x.into(), weight.into(), dy.into()];
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnFFTCausalConv1dBackward", stream, &plan, &at) }
-        }
-    )
+    required(named!(x, weight, dy, dx, dweight))?;
+    strictly_aligned(named!(x, weight, dy, dx, dweight))?;
+    let call = call(Form::Fourier, [batch, dim, seqLen, kernelSize], dataType);
+    let plan = CausalPlan::backward(&call, Mode::current())?;
+    let at = [dx.into(), dweight.into(), x.into(), weight.into(), dy.into()];
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnFFTCausalConv1dBackward", stream, &plan, &at) }
 }
 
 /// `workspaceSizeInBytes` and `reserveSpaceSizeInBytes` of the long causal convolution: what its forward and backward calls are given.
@@ -165,6 +156,7 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
 ///
 /// # Safety
 /// Both pointers are NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLongFFTCausalConv1dGetBufferSizes(
     batch: c_int,
@@ -175,23 +167,10 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dGetBufferSizes(
     workspaceSizeInBytes: *mut usize,
     reserveSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnLongFFTCausalConv1dGetBufferSizes(
-            batch,
-            dim,
-            seqLen,
-            kernelSize,
-            dataType,
-            workspaceSizeInBytes,
-            reserveSpaceSizeInBytes
-        ),
-        || {
-            let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
-            results!(
-                new workspaceSizeInBytes = WORKSPACE,
-                new reserveSpaceSizeInBytes = reserve(&call, Mode::current())?.1,
-            )
-        }
+    let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
+    results!(
+        new workspaceSizeInBytes = WORKSPACE,
+        new reserveSpaceSizeInBytes = reserve(&call, Mode::current())?.1,
     )
 }
 
@@ -221,6 +200,7 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dGetBufferSizes(
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
     stream: cudaStream_t,
@@ -237,35 +217,15 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnLongFFTCausalConv1dForward(
-            stream,
-            x,
-            weight,
-            y,
-            batch,
-            dim,
-            seqLen,
-            kernelSize,
-            dataType,
-            workspace,
-            workspaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || {
-            required(named!(x, weight, y, workspace, reserveSpace))?;
-            strictly_aligned(named!(x, weight, y, workspace, reserveSpace))?;
-            let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
-            let plan = CausalPlan::forward(&call, Mode::current())?;
-            let [kept, of_weight] =
-                parts(&call, (reserveSpace, reserveSpaceSizeInBytes), workspaceSizeInBytes)?;
-            let at = [y.into(), kept, of_weight, x.into(), weight.into()];
-            aligned(plan.operands(), &at)?;
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnLongFFTCausalConv1dForward", stream, &plan, &at) }
-        }
-    )
+    required(named!(x, weight, y, workspace, reserveSpace))?;
+    strictly_aligned(named!(x, weight, y, workspace, reserveSpace))?;
+    let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
+    let plan = CausalPlan::forward(&call, Mode::current())?;
+    let [kept, of_weight] = parts(&call, (reserveSpace, reserveSpaceSizeInBytes), workspaceSizeInBytes)?;
+    let at = [y.into(), kept, of_weight, x.into(), weight.into()];
+    aligned(plan.operands(), &at)?;
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnLongFFTCausalConv1dForward", stream, &plan, &at) }
 }
 
 /// `dx[s] = sum over j of weight[j] dy[s + j]`, and `dweight[j]` is the sum of `dy[t] x[t - j]`, with x and weight as the forward call kept them.
@@ -288,6 +248,7 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLongFFTCausalConv1dBackward(
     stream: cudaStream_t,
@@ -304,33 +265,13 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dBackward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnLongFFTCausalConv1dBackward(
-            stream,
-            dy,
-            dx,
-            dweight,
-            batch,
-            dim,
-            seqLen,
-            kernelSize,
-            dataType,
-            workspace,
-            workspaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || {
-            required(named!(dy, dx, dweight, workspace, reserveSpace))?;
-            strictly_aligned(named!(dy, dx, dweight, workspace, reserveSpace))?;
-            let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
-            let plan = CausalPlan::backward(&call, Mode::current())?;
-            let [kept, of_weight] =
-                parts(&call, (reserveSpace, reserveSpaceSizeInBytes), workspaceSizeInBytes)?;
-            let at = [dx.into(), dweight.into(), kept, of_weight, dy.into()];
-            aligned(plan.operands(), &at)?;
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnLongFFTCausalConv1dBackward", stream, &plan, &at) }
-        }
-    )
+    required(named!(dy, dx, dweight, workspace, reserveSpace))?;
+    strictly_aligned(named!(dy, dx, dweight, workspace, reserveSpace))?;
+    let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
+    let plan = CausalPlan::backward(&call, Mode::current())?;
+    let [kept, of_weight] = parts(&call, (reserveSpace, reserveSpaceSizeInBytes), workspaceSizeInBytes)?;
+    let at = [dx.into(), dweight.into(), kept, of_weight, dy.into()];
+    aligned(plan.operands(), &at)?;
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnLongFFTCausalConv1dBackward", stream, &plan, &at) }
 }

@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::causal_conv::{CastConst, element, named, required, run};
-use super::guard::entry_point;
 use super::types::{cudaStream_t, cudnnDataType_t, cudnnStatus_t};
 use crate::dtype::DataType;
 use crate::mode::Mode;
@@ -47,6 +48,7 @@ fn call(
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
     stream: cudaStream_t,
@@ -63,32 +65,12 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
     kernelSizeMixer: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnB2BCausalConv1dForward(
-            stream,
-            x,
-            weightsProj,
-            weightsMixer,
-            skipBias,
-            y,
-            yGated,
-            batch,
-            dim,
-            seqLen,
-            kernelSizeProj,
-            kernelSizeMixer,
-            dataType
-        ),
-        || {
-            required(named!(x, weightsProj, weightsMixer, skipBias, y, yGated))?;
-            let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
-            let plan = CausalPlan::forward(&call(sizes, element(dataType), None), Mode::current())?;
-            let at =
-                [y.into(), yGated.into(), x.into(), weightsProj.into(), weightsMixer.into(), skipBias.into()];
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnB2BCausalConv1dForward", stream, &plan, &at) }
-        }
-    )
+    required(named!(x, weightsProj, weightsMixer, skipBias, y, yGated))?;
+    let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
+    let plan = CausalPlan::forward(&call(sizes, element(dataType), None), Mode::current())?;
+    let at = [y.into(), yGated.into(), x.into(), weightsProj.into(), weightsMixer.into(), skipBias.into()];
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnB2BCausalConv1dForward", stream, &plan, &at) }
 }
 
 /// `dx[q] = transposed(dp[q], weightsProj[q])`, where `dp` are the gradients of what cudnnB2BCausalConv1dForward projects.
@@ -116,6 +98,7 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
 /// # Safety
 /// Every pointer is NULL or valid for reads of its tensor, those of results for writes; no other thread writes any of them
 /// meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnB2BCausalConv1dBackward(
     stream: cudaStream_t,
@@ -137,47 +120,23 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dBackward(
     dataType: MaybeUninit<cudnnDataType_t>,
     dwDataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnB2BCausalConv1dBackward(
-            stream,
-            x,
-            weightsProj,
-            weightsMixer,
-            skipBias,
-            y,
-            dy,
-            dx,
-            dweightsProj,
-            dweightsMixer,
-            dskipBias,
-            batch,
-            dim,
-            seqLen,
-            kernelSizeProj,
-            kernelSizeMixer,
-            dataType,
-            dwDataType
-        ),
-        || {
-            required(named!(x, weightsProj, weightsMixer, skipBias, y, dy))?;
-            required(named!(dx, dweightsProj, dweightsMixer, dskipBias))?;
-            let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
-            let call = call(sizes, element(dataType), Some(element(dwDataType)));
-            let plan = CausalPlan::backward(&call, Mode::current())?;
-            let at = [
-                dx.into(),
-                dweightsProj.into(),
-                dweightsMixer.into(),
-                dskipBias.into(),
-                x.into(),
-                weightsProj.into(),
-                weightsMixer.into(),
-                skipBias.into(),
-                y.into(),
-                dy.into(),
-            ];
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnB2BCausalConv1dBackward", stream, &plan, &at) }
-        }
-    )
+    required(named!(x, weightsProj, weightsMixer, skipBias, y, dy))?;
+    required(named!(dx, dweightsProj, dweightsMixer, dskipBias))?;
+    let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
+    let call = call(sizes, element(dataType), Some(element(dwDataType)));
+    let plan = CausalPlan::backward(&call, Mode::current())?;
+    let at = [
+        dx.into(),
+        dweightsProj.into(),
+        dweightsMixer.into(),
+        dskipBias.into(),
+        x.into(),
+        weightsProj.into(),
+        weightsMixer.into(),
+        skipBias.into(),
+        y.into(),
+        dy.into(),
+    ];
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnB2BCausalConv1dBackward", stream, &plan, &at) }
 }

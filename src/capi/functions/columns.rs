@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
@@ -41,6 +42,7 @@ use crate::ops::columns::ColumnsPlan;
 /// # Safety
 /// `x` is NULL or valid for reads of the whole span of `xDesc`, `colBuffer` for writes of the matrix; no other thread
 /// writes either meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnIm2Col(
@@ -51,20 +53,18 @@ pub unsafe extern "C" fn cudnnIm2Col(
     convDesc: cudnnConvolutionDescriptor_t,
     colBuffer: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnIm2Col(handle, xDesc, x, wDesc, convDesc, colBuffer), || {
-        let (from, kernel) = (tensor::get(xDesc, "xDesc")?, filter::get(wDesc, "wDesc")?);
-        let desc = convolution::get(convDesc)?;
-        let size = from.data_type().scalar().size();
-        arg::data(x, size, "x")?;
-        arg::data(colBuffer, size, "colBuffer")?;
-        // What the original refuses of the tensors comes before the handle.
-        let plan = ColumnsPlan::new(&from, &kernel, &desc, Mode::current())?;
-        context::with_note(handle, |context, note| {
-            note.set(format_args!("cudnnIm2Col: {plan}"));
-            let at = [colBuffer.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
-            // SAFETY: the pointers are aligned, and the caller vouches for the span of the descriptor and for the
-            // matrix, which are the plan's.
-            unsafe { context.run(&plan, &at) }
-        })
+    let (from, kernel) = (tensor::get(xDesc, "xDesc")?, filter::get(wDesc, "wDesc")?);
+    let desc = convolution::get(convDesc)?;
+    let size = from.data_type().scalar().size();
+    arg::data(x, size, "x")?;
+    arg::data(colBuffer, size, "colBuffer")?;
+    // What the original refuses of the tensors comes before the handle.
+    let plan = ColumnsPlan::new(&from, &kernel, &desc, Mode::current())?;
+    context::with_note(handle, |context, note| {
+        note.set(format_args!("cudnnIm2Col: {plan}"));
+        let at = [colBuffer.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
+        // SAFETY: the pointers are aligned, and the caller vouches for the span of the descriptor and for the
+        // matrix, which are the plan's.
+        unsafe { context.run(&plan, &at) }
     })
 }

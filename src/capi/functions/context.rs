@@ -4,8 +4,10 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
-use super::guard::{self, entry_point};
+use super::guard::{self};
 use super::log::{self, Callback, Note};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -95,25 +97,24 @@ fn compute<R>(
 ///
 /// # Safety
 /// `handle` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t {
-    entry_point!(cudnnCreate(handle), || {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(handle, "handle") }?;
-        out.set(std::ptr::null_mut());
-        let context = Context::create()?;
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        if !WARNED.swap(true, Ordering::Relaxed) {
-            Machine::complaints().for_each(|text| log::warning(format_args!("cudnnCreate: {text}")));
-            if let Some(reason) = context.unexpected_fallback() {
-                log::warning(format_args!("cudnnCreate: the CPU core, for {reason}"));
-            }
+    // SAFETY: as the caller promises.
+    let out = unsafe { Out::new(handle, "handle") }?;
+    out.set(std::ptr::null_mut());
+    let context = Context::create()?;
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if !WARNED.swap(true, Ordering::Relaxed) {
+        Machine::complaints().for_each(|text| log::warning(format_args!("cudnnCreate: {text}")));
+        if let Some(reason) = context.unexpected_fallback() {
+            log::warning(format_args!("cudnnCreate: the CPU core, for {reason}"));
         }
-        log::information(format_args!("cudnnCreate: core: {}", context.core_name()));
-        let address = CONTEXTS.insert(context)?;
-        out.set(std::ptr::without_provenance_mut(address));
-        Ok(())
-    })
+    }
+    log::information(format_args!("cudnnCreate: core: {}", context.core_name()));
+    let address = CONTEXTS.insert(context)?;
+    out.set(std::ptr::without_provenance_mut(address));
+    Ok(())
 }
 
 /// Destroys a handle; NULL is fine.
@@ -122,14 +123,13 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
 /// wait for them. What they need of the handle goes with the last of them.
 ///
 /// Status: BAD_PARAM for a handle that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
-    entry_point!(cudnnDestroy(handle), || {
-        if handle.is_null() {
-            return Ok(());
-        }
-        CONTEXTS.remove(handle.addr(), "handle").map(drop)
-    })
+    if handle.is_null() {
+        return Ok(());
+    }
+    CONTEXTS.remove(handle.addr(), "handle").map(drop)
 }
 
 /// Chooses the stream that later calls with this handle work on.
@@ -139,13 +139,12 @@ pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
 /// they began with; this one does not wait for them.
 ///
 /// Status: BAD_PARAM for a handle that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) -> cudnnStatus_t {
-    entry_point!(cudnnSetStream(handle, streamId), || {
-        CONTEXTS.with_mut(handle.addr(), "handle", |context| {
-            context.set_stream(streamId.addr());
-            Ok(())
-        })
+    CONTEXTS.with_mut(handle.addr(), "handle", |context| {
+        context.set_stream(streamId.addr());
+        Ok(())
     })
 }
 
@@ -155,12 +154,11 @@ pub extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) 
 ///
 /// # Safety
 /// `streamId` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cudaStream_t) -> cudnnStatus_t {
-    entry_point!(cudnnGetStream(handle, streamId), || {
-        let stream = with(handle, |context| Ok(context.stream()))?;
-        results!(new streamId = std::ptr::without_provenance_mut(stream))
-    })
+    let stream = with(handle, |context| Ok(context.stream()))?;
+    results!(new streamId = std::ptr::without_provenance_mut(stream))
 }
 
 /// Errors of work that is still running or has run.
@@ -173,6 +171,7 @@ pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cu
 ///
 /// # Safety
 /// `rstatus` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnQueryRuntimeError(
@@ -181,14 +180,12 @@ pub unsafe extern "C" fn cudnnQueryRuntimeError(
     mode: MaybeUninit<cudnnErrQueryMode_t>,
     tag: *mut cudnnRuntimeTag_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnQueryRuntimeError(handle, rstatus, mode, tag), || {
-        check(handle)?;
-        arg::required(rstatus, "rstatus")?;
-        if !(0..=2).contains(&raw(mode)) {
-            return Err(Error::argument("mode", raw(mode).into(), "0 raw code, 1 nonblocking, 2 blocking"));
-        }
-        results!(new rstatus = cudnnStatus_t::CUDNN_STATUS_SUCCESS)
-    })
+    check(handle)?;
+    arg::required(rstatus, "rstatus")?;
+    if !(0..=2).contains(&raw(mode)) {
+        return Err(Error::argument("mode", raw(mode).into(), "0 raw code, 1 nonblocking, 2 blocking"));
+    }
+    results!(new rstatus = cudnnStatus_t::CUDNN_STATUS_SUCCESS)
 }
 
 /// Moves the text of this thread's last error to `message`.
@@ -212,16 +209,15 @@ pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size:
 ///
 /// # Safety
 /// `fptr` is NULL or callable from every thread with the arguments of `cudnnCallback_t` until it is replaced.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetCallback(
     mask: c_uint,
     udata: *mut c_void,
     fptr: cudnnCallback_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetCallback(mask, udata, fptr), || {
-        log::set_callback(Callback { mask, udata, function: fptr });
-        Ok(())
-    })
+    log::set_callback(Callback { mask, udata, function: fptr });
+    Ok(())
 }
 
 /// The callback as stored.
@@ -232,14 +228,13 @@ pub unsafe extern "C" fn cudnnSetCallback(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCallback(
     mask: *mut c_uint,
     udata: *mut *mut c_void,
     fptr: *mut cudnnCallback_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetCallback(mask, udata, fptr), || {
-        let callback = log::callback();
-        results!(new mask = callback.mask, new udata = callback.udata, new fptr = callback.function)
-    })
+    let callback = log::callback();
+    results!(new mask = callback.mask, new udata = callback.udata, new fptr = callback.function)
 }

@@ -3,8 +3,9 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
-use super::guard::{entry, entry_point};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -68,37 +69,38 @@ fn check_length(argument: &'static str, length: c_int) -> Result<()> {
 ///
 /// # Safety
 /// `convDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateConvolutionDescriptor(
     convDesc: *mut cudnnConvolutionDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateConvolutionDescriptor(convDesc), CONVOLUTIONS)
+    create!(convDesc, CONVOLUTIONS)
 }
 
 /// Destroys a convolution descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyConvolutionDescriptor(convDesc: cudnnConvolutionDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyConvolutionDescriptor(convDesc), CONVOLUTIONS)
+    destroy!(convDesc, CONVOLUTIONS)
 }
 
 /// Sets which arithmetic units a convolution may use. The value is kept; the CPU core has no choice.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive or an unknown value.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolutionMathType(
     convDesc: cudnnConvolutionDescriptor_t,
     mathType: MaybeUninit<cudnnMathType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetConvolutionMathType(convDesc, mathType), || {
-        update(convDesc, |desc| {
-            desc.math_type = arg::choice(mathType, "mathType")?;
-            Ok(())
-        })
+    update(convDesc, |desc| {
+        desc.math_type = arg::choice(mathType, "mathType")?;
+        Ok(())
     })
 }
 
@@ -108,35 +110,33 @@ pub extern "C" fn cudnnSetConvolutionMathType(
 ///
 /// # Safety
 /// `mathType` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionMathType(
     convDesc: cudnnConvolutionDescriptor_t,
     mathType: *mut cudnnMathType_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetConvolutionMathType(convDesc, mathType), || {
-        let desc = get(convDesc)?;
-        results!(code mathType = desc.math_type.code())
-    })
+    let desc = get(convDesc)?;
+    results!(code mathType = desc.math_type.code())
 }
 
 /// Sets the number of channel groups of a convolution.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive or a count below 1.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolutionGroupCount(
     convDesc: cudnnConvolutionDescriptor_t,
     groupCount: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetConvolutionGroupCount(convDesc, groupCount), || {
-        update(convDesc, |desc| {
-            if groupCount < 1 {
-                return Err(Error::argument("groupCount", groupCount.into(), "at least 1"));
-            }
-            desc.groups = groupCount;
-            Ok(())
-        })
+    update(convDesc, |desc| {
+        if groupCount < 1 {
+            return Err(Error::argument("groupCount", groupCount.into(), "at least 1"));
+        }
+        desc.groups = groupCount;
+        Ok(())
     })
 }
 
@@ -146,32 +146,30 @@ pub extern "C" fn cudnnSetConvolutionGroupCount(
 ///
 /// # Safety
 /// `groupCount` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(
     convDesc: cudnnConvolutionDescriptor_t,
     groupCount: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetConvolutionGroupCount(convDesc, groupCount), || {
-        let desc = get(convDesc)?;
-        results!(new groupCount = desc.groups)
-    })
+    let desc = get(convDesc)?;
+    results!(new groupCount = desc.groups)
 }
 
 /// Sets whether 8-bit filters are reordered before use. The value is kept; the CPU core never does.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive or an unknown value.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolutionReorderType(
     convDesc: cudnnConvolutionDescriptor_t,
     reorderType: MaybeUninit<cudnnReorderType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetConvolutionReorderType(convDesc, reorderType), || {
-        update(convDesc, |desc| {
-            desc.reorder = arg::choice(reorderType, "reorderType")?;
-            Ok(())
-        })
+    update(convDesc, |desc| {
+        desc.reorder = arg::choice(reorderType, "reorderType")?;
+        Ok(())
     })
 }
 
@@ -181,16 +179,15 @@ pub extern "C" fn cudnnSetConvolutionReorderType(
 ///
 /// # Safety
 /// `reorderType` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
     convDesc: cudnnConvolutionDescriptor_t,
     reorderType: *mut cudnnReorderType_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetConvolutionReorderType(convDesc, reorderType), || {
-        let desc = get(convDesc)?;
-        results!(code reorderType = desc.reorder.code())
-    })
+    let desc = get(convDesc)?;
+    results!(code reorderType = desc.reorder.code())
 }
 
 /// Sets padding, strides, dilation, mode and compute type of a 2-D convolution.
@@ -201,6 +198,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
 /// and INT32, padding below 0, or a stride (`u`, `v`) or dilation below 1.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolution2dDescriptor(
@@ -214,37 +212,22 @@ pub extern "C" fn cudnnSetConvolution2dDescriptor(
     mode: MaybeUninit<cudnnConvolutionMode_t>,
     computeType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetConvolution2dDescriptor(
-            convDesc,
-            pad_h,
-            pad_w,
-            u,
-            v,
-            dilation_h,
-            dilation_w,
-            mode,
-            computeType
-        ),
-        || {
-            update(convDesc, |desc| {
-                desc.geometry = ConvolutionGeometry::new(
-                    arg::choice(mode, "mode")?,
-                    data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?,
-                    Dims::new(&[pad_h, pad_w].map(i64::from)),
-                    Dims::new(&[u, v].map(i64::from)),
-                    Dims::new(&[dilation_h, dilation_w].map(i64::from)),
-                )
-                .map_err(|error| {
-                    error
-                        .by_name("padA", &["pad_h", "pad_w"])
-                        .by_name("filterStrideA", &["u", "v"])
-                        .by_name("dilationA", &["dilation_h", "dilation_w"])
-                })?;
-                Ok(())
-            })
-        }
-    )
+    update(convDesc, |desc| {
+        desc.geometry = ConvolutionGeometry::new(
+            arg::choice(mode, "mode")?,
+            data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?,
+            Dims::new(&[pad_h, pad_w].map(i64::from)),
+            Dims::new(&[u, v].map(i64::from)),
+            Dims::new(&[dilation_h, dilation_w].map(i64::from)),
+        )
+        .map_err(|error| {
+            error
+                .by_name("padA", &["pad_h", "pad_w"])
+                .by_name("filterStrideA", &["u", "v"])
+                .by_name("dilationA", &["dilation_h", "dilation_w"])
+        })?;
+        Ok(())
+    })
 }
 
 /// Sets padding, strides, dilation, mode and compute type of a convolution of 0 to 6 spatial dimensions.
@@ -258,6 +241,7 @@ pub extern "C" fn cudnnSetConvolution2dDescriptor(
 ///
 /// # Safety
 /// Each array is NULL or valid for reads of `arrayLength` ints.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
@@ -269,35 +253,21 @@ pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
     mode: MaybeUninit<cudnnConvolutionMode_t>,
     computeType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetConvolutionNdDescriptor(
-            convDesc,
-            arrayLength,
-            padA,
-            filterStrideA,
-            dilationA,
-            mode,
-            computeType
-        ),
-        || {
-            update(convDesc, |desc| {
-                check_length("arrayLength", arrayLength)?;
-                let mode = arg::choice(mode, "mode")?;
-                let compute_type =
-                    data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?;
-                // SAFETY: as the caller promises, for all three.
-                let (padding, strides, dilation) = unsafe {
-                    (
-                        arg::ints(padA, arrayLength, "padA")?,
-                        arg::ints(filterStrideA, arrayLength, "filterStrideA")?,
-                        arg::ints(dilationA, arrayLength, "dilationA")?,
-                    )
-                };
-                desc.geometry = ConvolutionGeometry::new(mode, compute_type, padding, strides, dilation)?;
-                Ok(())
-            })
-        }
-    )
+    update(convDesc, |desc| {
+        check_length("arrayLength", arrayLength)?;
+        let mode = arg::choice(mode, "mode")?;
+        let compute_type = data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?;
+        // SAFETY: as the caller promises, for all three.
+        let (padding, strides, dilation) = unsafe {
+            (
+                arg::ints(padA, arrayLength, "padA")?,
+                arg::ints(filterStrideA, arrayLength, "filterStrideA")?,
+                arg::ints(dilationA, arrayLength, "dilationA")?,
+            )
+        };
+        desc.geometry = ConvolutionGeometry::new(mode, compute_type, padding, strides, dilation)?;
+        Ok(())
+    })
 }
 
 /// Reads padding, strides, dilation, mode and compute type of a convolution's first two dimensions.
@@ -308,6 +278,7 @@ pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
@@ -321,42 +292,25 @@ pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
     mode: *mut cudnnConvolutionMode_t,
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetConvolution2dDescriptor(
-            convDesc,
-            pad_h,
-            pad_w,
-            u,
-            v,
-            dilation_h,
-            dilation_w,
-            mode,
-            computeType
-        ),
-        || {
-            let geometry = get(convDesc)?.geometry;
-            // SAFETY: as the caller promises, for all of them.
-            let (places, mode, compute_type) = unsafe {
-                (
-                    [
-                        [Out::new(pad_h, "pad_h")?, Out::new(pad_w, "pad_w")?],
-                        [Out::new(u, "u")?, Out::new(v, "v")?],
-                        [Out::new(dilation_h, "dilation_h")?, Out::new(dilation_w, "dilation_w")?],
-                    ],
-                    Out::code(mode, "mode")?,
-                    Out::new(computeType, "computeType")?,
-                )
-            };
-            for (places, values) in
-                places.iter().zip([geometry.padding(), geometry.strides(), geometry.dilation()])
-            {
-                arg::set_first(places, &values);
-            }
-            mode.set(geometry.mode().code());
-            compute_type.set(data_type::encode(geometry.compute_type()));
-            Ok(())
-        }
-    )
+    let geometry = get(convDesc)?.geometry;
+    // SAFETY: as the caller promises, for all of them.
+    let (places, mode, compute_type) = unsafe {
+        (
+            [
+                [Out::new(pad_h, "pad_h")?, Out::new(pad_w, "pad_w")?],
+                [Out::new(u, "u")?, Out::new(v, "v")?],
+                [Out::new(dilation_h, "dilation_h")?, Out::new(dilation_w, "dilation_w")?],
+            ],
+            Out::code(mode, "mode")?,
+            Out::new(computeType, "computeType")?,
+        )
+    };
+    for (places, values) in places.iter().zip([geometry.padding(), geometry.strides(), geometry.dilation()]) {
+        arg::set_first(places, &values);
+    }
+    mode.set(geometry.mode().code());
+    compute_type.set(data_type::encode(geometry.compute_type()));
+    Ok(())
 }
 
 /// Reads a convolution: exactly `arrayLengthRequested` paddings, strides and dilations, zeros beyond its rank.
@@ -368,6 +322,7 @@ pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
 ///
 /// # Safety
 /// `arrayLength`, `mode` and `computeType` are NULL or valid for one write, the arrays for `arrayLengthRequested`.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
@@ -380,46 +335,32 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
     mode: *mut cudnnConvolutionMode_t,
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetConvolutionNdDescriptor(
-            convDesc,
-            arrayLengthRequested,
-            arrayLength,
-            padA,
-            strideA,
-            dilationA,
-            mode,
-            computeType
-        ),
-        || {
-            let geometry = get(convDesc)?.geometry;
-            check_length("arrayLengthRequested", arrayLengthRequested)?;
-            let arrays = [
-                (padA, "padA", geometry.padding()),
-                (strideA, "strideA", geometry.strides()),
-                (dilationA, "dilationA", geometry.dilation()),
-            ];
-            if arrayLengthRequested > 0 {
-                arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
-            }
-            // SAFETY: as the caller promises, for all three.
-            let (length, mode, compute_type) = unsafe {
-                (
-                    Out::new(arrayLength, "arrayLength")?,
-                    Out::code(mode, "mode")?,
-                    Out::new(computeType, "computeType")?,
-                )
-            };
-            length.set(geometry.padding().rank() as c_int);
-            for (array, _, values) in arrays {
-                // SAFETY: not NULL if anything is written, and the caller vouches for arrayLengthRequested entries.
-                unsafe { arg::store_padded(array, &values, arrayLengthRequested) };
-            }
-            mode.set(geometry.mode().code());
-            compute_type.set(data_type::encode(geometry.compute_type()));
-            Ok(())
-        }
-    )
+    let geometry = get(convDesc)?.geometry;
+    check_length("arrayLengthRequested", arrayLengthRequested)?;
+    let arrays = [
+        (padA, "padA", geometry.padding()),
+        (strideA, "strideA", geometry.strides()),
+        (dilationA, "dilationA", geometry.dilation()),
+    ];
+    if arrayLengthRequested > 0 {
+        arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
+    }
+    // SAFETY: as the caller promises, for all three.
+    let (length, mode, compute_type) = unsafe {
+        (
+            Out::new(arrayLength, "arrayLength")?,
+            Out::code(mode, "mode")?,
+            Out::new(computeType, "computeType")?,
+        )
+    };
+    length.set(geometry.padding().rank() as c_int);
+    for (array, _, values) in arrays {
+        // SAFETY: not NULL if anything is written, and the caller vouches for arrayLengthRequested entries.
+        unsafe { arg::store_padded(array, &values, arrayLengthRequested) };
+    }
+    mode.set(geometry.mode().code());
+    compute_type.set(data_type::encode(geometry.compute_type()));
+    Ok(())
 }
 
 /// Output dimensions of a 2-D convolution.
@@ -436,6 +377,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
 ///
 /// # Safety
 /// Every output is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
@@ -447,23 +389,19 @@ pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
     h: *mut c_int,
     w: *mut c_int,
 ) -> cudnnStatus_t {
-    let arguments =
-        format_args!("convDesc={convDesc:p}, inputTensorDesc={inputTensorDesc:p}, filterDesc={filterDesc:p}");
-    entry("cudnnGetConvolution2dForwardOutputDim", arguments, || {
-        // SAFETY: as the caller promises, for all four.
-        let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
-        places.iter().for_each(|place| place.set(0));
-        let desc = get(convDesc)?;
-        let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
-        let filter = filter::get(filterDesc, "filterDesc")?;
-        if input.rank() < 4 {
-            return Err(Error::mismatch(format!("the input has {} dimensions, not 4", input.rank())));
-        }
-        for (place, dim) in places.iter().zip(desc.output_dims(&input, &filter)?) {
-            place.set(dim? as c_int);
-        }
-        Ok(())
-    })
+    // SAFETY: as the caller promises, for all four.
+    let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
+    places.iter().for_each(|place| place.set(0));
+    let desc = get(convDesc)?;
+    let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
+    let filter = filter::get(filterDesc, "filterDesc")?;
+    if input.rank() < 4 {
+        return Err(Error::mismatch(format!("the input has {} dimensions, not 4", input.rank())));
+    }
+    for (place, dim) in places.iter().zip(desc.output_dims(&input, &filter)?) {
+        place.set(dim? as c_int);
+    }
+    Ok(())
 }
 
 /// Output dimensions: `1 + (in + 2 * pad - ((k - 1) * dilation + 1)) / stride` each, after N and K.
@@ -477,6 +415,7 @@ pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
 ///
 /// # Safety
 /// `tensorOuputDimA` is NULL or valid for `nbDims` writes, at least 2.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionNdForwardOutputDim(
@@ -486,24 +425,14 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdForwardOutputDim(
     nbDims: c_int,
     tensorOuputDimA: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetConvolutionNdForwardOutputDim(convDesc, inputTensorDesc, filterDesc, nbDims, tensorOuputDimA),
-        || {
-            let desc = get(convDesc)?;
-            let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
-            let filter = filter::get(filterDesc, "filterDesc")?;
-            arg::required(tensorOuputDimA, "tensorOuputDimA")?;
-            let count =
-                usize::try_from(nbDims).ok().filter(|&count| count <= input.rank()).ok_or_else(|| {
-                    Error::argument(
-                        "nbDims",
-                        nbDims.into(),
-                        format!("the input has {} dimensions", input.rank()),
-                    )
-                })?;
-            let dims = desc.output_dims(&input, &filter)?.take(count.max(2));
-            // SAFETY: not NULL, and the caller vouches for nbDims entries and at least 2.
-            unsafe { arg::store_until_error(tensorOuputDimA, dims) }
-        }
-    )
+    let desc = get(convDesc)?;
+    let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
+    let filter = filter::get(filterDesc, "filterDesc")?;
+    arg::required(tensorOuputDimA, "tensorOuputDimA")?;
+    let count = usize::try_from(nbDims).ok().filter(|&count| count <= input.rank()).ok_or_else(|| {
+        Error::argument("nbDims", nbDims.into(), format!("the input has {} dimensions", input.rank()))
+    })?;
+    let dims = desc.output_dims(&input, &filter)?.take(count.max(2));
+    // SAFETY: not NULL, and the caller vouches for nbDims entries and at least 2.
+    unsafe { arg::store_until_error(tensorOuputDimA, dims) }
 }

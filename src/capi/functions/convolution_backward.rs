@@ -3,8 +3,9 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::convolution_problem::{Call, Described, compute};
-use super::guard::{arguments, entry};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionDescriptor_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
@@ -33,6 +34,7 @@ use crate::ops::convolution::Direction;
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `w` and `dy` are NULL or valid for reads of the spans of their
 /// descriptors, `dx` for reads and writes of that of `dxDesc`; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionBackwardData(
@@ -64,27 +66,8 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
         alpha,
         beta,
     };
-    let name = "cudnnConvolutionBackwardData";
     // SAFETY: as the caller promises.
-    entry(
-        name,
-        arguments!(
-            handle,
-            alpha,
-            wDesc,
-            w,
-            dyDesc,
-            dy,
-            convDesc,
-            algo,
-            workSpace,
-            workSpaceSizeInBytes,
-            beta,
-            dxDesc,
-            dx
-        ),
-        || unsafe { compute(name, handle, &described, &call) },
-    )
+    unsafe { compute("cudnnConvolutionBackwardData", handle, &described, &call) }
 }
 
 /// `dw[k,c,r] = alpha * sum over n, o of dy[n,k,o] * x[n, c, o*stride + r*dilation - pad] + beta * dw[k,c,r]`.
@@ -106,6 +89,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` and `dy` are NULL or valid for reads of the spans of their
 /// descriptors, `dw` for reads and writes of that of `dwDesc`; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
@@ -137,25 +121,6 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
         alpha,
         beta,
     };
-    let name = "cudnnConvolutionBackwardFilter";
     // SAFETY: as the caller promises.
-    entry(
-        name,
-        arguments!(
-            handle,
-            alpha,
-            xDesc,
-            x,
-            dyDesc,
-            dy,
-            convDesc,
-            algo,
-            workSpace,
-            workSpaceSizeInBytes,
-            beta,
-            dwDesc,
-            dw
-        ),
-        || unsafe { compute(name, handle, &described, &call) },
-    )
+    unsafe { compute("cudnnConvolutionBackwardFilter", handle, &described, &call) }
 }

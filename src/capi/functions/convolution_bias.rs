@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::types::{cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, tensor, transform};
 use crate::backend::Address;
@@ -36,6 +37,7 @@ use crate::ops::bias;
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `dy` is NULL or valid for reads of the whole span of `dyDesc`, `db`
 /// for reads and writes of that of `dbDesc`; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
@@ -47,17 +49,15 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
     dbDesc: cudnnTensorDescriptor_t,
     db: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnConvolutionBackwardBias(handle, alpha, dyDesc, dy, beta, dbDesc, db), || {
-        context::with_note(handle, |context, note| {
-            let (source, dest) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dbDesc, "dbDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, dest.data_type()) }?;
-            tensor::data(dy, &source, "dy")?;
-            tensor::data(db, &dest, "db")?;
-            let plan = bias::gradient(&source, &dest, scaling, Mode::current())?;
-            note.set(format_args!("cudnnConvolutionBackwardBias: {plan}"));
-            // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors.
-            unsafe { context.run(&plan, &[db.into(), Address::NULL, dy.into(), Address::NULL]) }
-        })
+    context::with_note(handle, |context, note| {
+        let (source, dest) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dbDesc, "dbDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, dest.data_type()) }?;
+        tensor::data(dy, &source, "dy")?;
+        tensor::data(db, &dest, "db")?;
+        let plan = bias::gradient(&source, &dest, scaling, Mode::current())?;
+        note.set(format_args!("cudnnConvolutionBackwardBias: {plan}"));
+        // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors.
+        unsafe { context.run(&plan, &[db.into(), Address::NULL, dy.into(), Address::NULL]) }
     })
 }

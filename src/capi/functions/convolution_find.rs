@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
+use cudnn_shim_macros::entry;
+
 use super::convolution_measured::{Search, measured};
 use super::convolution_problem::Described;
-use super::guard::arguments;
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
@@ -37,6 +38,7 @@ use crate::ops::convolution::Direction;
 ///
 /// # Safety
 /// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
@@ -64,24 +66,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe {
-        measured(
-            "cudnnFindConvolutionForwardAlgorithm",
-            arguments!(
-                handle,
-                xDesc,
-                wDesc,
-                convDesc,
-                yDesc,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults
-            ),
-            handle,
-            &described,
-            search,
-        )
-    }
+    unsafe { measured("cudnnFindConvolutionForwardAlgorithm", handle, &described, search) }
 }
 
 /// Forward algorithms, ranked by measuring them on the caller's `x` and `w`.
@@ -106,6 +91,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionForward.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
@@ -138,29 +124,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe {
-        measured(
-            "cudnnFindConvolutionForwardAlgorithmEx",
-            arguments!(
-                handle,
-                xDesc,
-                x,
-                wDesc,
-                w,
-                convDesc,
-                yDesc,
-                y,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults,
-                workSpace,
-                workSpaceSizeInBytes
-            ),
-            handle,
-            &described,
-            search,
-        )
-    }
+    unsafe { measured("cudnnFindConvolutionForwardAlgorithmEx", handle, &described, search) }
 }
 
 /// Algorithms for the `dx` of a convolution, ranked by measuring them on memory of the library's own.
@@ -177,6 +141,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
@@ -204,24 +169,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe {
-        measured(
-            "cudnnFindConvolutionBackwardDataAlgorithm",
-            arguments!(
-                handle,
-                wDesc,
-                dyDesc,
-                convDesc,
-                dxDesc,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults
-            ),
-            handle,
-            &described,
-            search,
-        )
-    }
+    unsafe { measured("cudnnFindConvolutionBackwardDataAlgorithm", handle, &described, search) }
 }
 
 /// Data gradient algorithms, ranked by measuring them on the caller's `dy` and `w`.
@@ -239,6 +187,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionBackwardData.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
@@ -271,29 +220,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe {
-        measured(
-            "cudnnFindConvolutionBackwardDataAlgorithmEx",
-            arguments!(
-                handle,
-                wDesc,
-                w,
-                dyDesc,
-                dy,
-                convDesc,
-                dxDesc,
-                dx,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults,
-                workSpace,
-                workSpaceSizeInBytes
-            ),
-            handle,
-            &described,
-            search,
-        )
-    }
+    unsafe { measured("cudnnFindConvolutionBackwardDataAlgorithmEx", handle, &described, search) }
 }
 
 /// Algorithms for the `dw` of a convolution, ranked by measuring them on memory of the library's own.
@@ -310,6 +237,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
@@ -337,24 +265,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe {
-        measured(
-            "cudnnFindConvolutionBackwardFilterAlgorithm",
-            arguments!(
-                handle,
-                xDesc,
-                dyDesc,
-                convDesc,
-                dwDesc,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults
-            ),
-            handle,
-            &described,
-            search,
-        )
-    }
+    unsafe { measured("cudnnFindConvolutionBackwardFilterAlgorithm", handle, &described, search) }
 }
 
 /// Filter gradient algorithms, ranked by measuring them on the caller's `x` and `dy`.
@@ -372,6 +283,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
 ///
 /// # Safety
 /// As for cudnnFindConvolutionForwardAlgorithm and for cudnnConvolutionBackwardFilter.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
@@ -404,27 +316,5 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
         results: perfResults,
     };
     // SAFETY: as the caller promises.
-    unsafe {
-        measured(
-            "cudnnFindConvolutionBackwardFilterAlgorithmEx",
-            arguments!(
-                handle,
-                xDesc,
-                x,
-                dyDesc,
-                y,
-                convDesc,
-                dwDesc,
-                dw,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults,
-                workSpace,
-                workSpaceSizeInBytes
-            ),
-            handle,
-            &described,
-            search,
-        )
-    }
+    unsafe { measured("cudnnFindConvolutionBackwardFilterAlgorithmEx", handle, &described, search) }
 }

@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnReorderType_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, cudnnTensorFormat_t, cudnnTensorTransformDescriptor_t, raw,
@@ -42,6 +43,7 @@ use crate::ops::{Scaling, TransformPlan};
 ///
 /// # Safety
 /// None of the pointers is followed as memory.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
@@ -60,58 +62,38 @@ pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
     gradFoldTransDesc: cudnnTensorTransformDescriptor_t,
     gradUnfoldTransDesc: cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetFoldedConvBackwardDataDescriptors(
-            handle,
-            filterDesc,
-            diffDesc,
-            convDesc,
-            gradDesc,
-            transformFormat,
-            foldedFilterDesc,
-            paddedDiffDesc,
-            foldedConvDesc,
-            foldedGradDesc,
-            filterFoldTransDesc,
-            diffPadTransDesc,
-            gradFoldTransDesc,
-            gradUnfoldTransDesc
-        ),
-        || {
-            if !handle.is_null() {
-                context::check(handle)?;
-            }
-            let kernel = filter::get(filterDesc, "filterDesc")?;
-            let diff = tensor::get(diffDesc, "diffDesc")?;
-            let desc = convolution::find(convDesc, "convDesc")?;
-            let grad = tensor::get(gradDesc, "gradDesc")?;
-            // All are there before the first is written.
-            filter::get(foldedFilterDesc, "foldedFilterDesc")?;
-            tensor::get(paddedDiffDesc, "paddedDiffDesc")?;
-            convolution::find(foldedConvDesc, "foldedConvDesc")?;
-            tensor::get(foldedGradDesc, "foldedGradDesc")?;
-            let transforms = [
-                (filterFoldTransDesc, "filterFoldTransDesc"),
-                (diffPadTransDesc, "diffPadTransDesc"),
-                (gradFoldTransDesc, "gradFoldTransDesc"),
-                (gradUnfoldTransDesc, "gradUnfoldTransDesc"),
-            ];
-            let count = if gradUnfoldTransDesc.is_null() { 3 } else { 4 };
-            for (desc, name) in &transforms[..count] {
-                transform::get(*desc, name)?;
-            }
-            let folded = fold(&kernel, &diff, &desc, &grad, raw(transformFormat), Mode::current())?;
-            filter::put(foldedFilterDesc, "foldedFilterDesc", folded.filter)?;
-            tensor::put(paddedDiffDesc, "paddedDiffDesc", folded.diff)?;
-            convolution::put(foldedConvDesc, "foldedConvDesc", folded.convolution)?;
-            tensor::put(foldedGradDesc, "foldedGradDesc", folded.grad)?;
-            let values = [folded.fold_filter, folded.pad_diff, folded.fold_grad, folded.unfold_grad];
-            for ((desc, name), value) in transforms[..count].iter().zip(values) {
-                transform::put(*desc, name, value)?;
-            }
-            Ok(())
-        }
-    )
+    if !handle.is_null() {
+        context::check(handle)?;
+    }
+    let kernel = filter::get(filterDesc, "filterDesc")?;
+    let diff = tensor::get(diffDesc, "diffDesc")?;
+    let desc = convolution::find(convDesc, "convDesc")?;
+    let grad = tensor::get(gradDesc, "gradDesc")?;
+    // All are there before the first is written.
+    filter::get(foldedFilterDesc, "foldedFilterDesc")?;
+    tensor::get(paddedDiffDesc, "paddedDiffDesc")?;
+    convolution::find(foldedConvDesc, "foldedConvDesc")?;
+    tensor::get(foldedGradDesc, "foldedGradDesc")?;
+    let transforms = [
+        (filterFoldTransDesc, "filterFoldTransDesc"),
+        (diffPadTransDesc, "diffPadTransDesc"),
+        (gradFoldTransDesc, "gradFoldTransDesc"),
+        (gradUnfoldTransDesc, "gradUnfoldTransDesc"),
+    ];
+    let count = if gradUnfoldTransDesc.is_null() { 3 } else { 4 };
+    for (desc, name) in &transforms[..count] {
+        transform::get(*desc, name)?;
+    }
+    let folded = fold(&kernel, &diff, &desc, &grad, raw(transformFormat), Mode::current())?;
+    filter::put(foldedFilterDesc, "foldedFilterDesc", folded.filter)?;
+    tensor::put(paddedDiffDesc, "paddedDiffDesc", folded.diff)?;
+    convolution::put(foldedConvDesc, "foldedConvDesc", folded.convolution)?;
+    tensor::put(foldedGradDesc, "foldedGradDesc", folded.grad)?;
+    let values = [folded.fold_filter, folded.pad_diff, folded.fold_grad, folded.unfold_grad];
+    for ((desc, name), value) in transforms[..count].iter().zip(values) {
+        transform::put(*desc, name, value)?;
+    }
+    Ok(())
 }
 
 /// `reorderedFilterData = filterData`, and the same of a bias: for convolutions with reorder type NO_REORDER.
@@ -136,6 +118,7 @@ pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
 ///
 /// # Safety
 /// The filter pointers are NULL or valid for the size of the filter, the bias pointers for K `float`, if there is a bias.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnReorderFilterAndBias(
@@ -148,44 +131,30 @@ pub unsafe extern "C" fn cudnnReorderFilterAndBias(
     biasData: *const c_void,
     reorderedBiasData: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnReorderFilterAndBias(
-            handle,
-            filterDesc,
-            reorderType,
-            filterData,
-            reorderedFilterData,
-            reorderBias,
-            biasData,
-            reorderedBiasData
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let desc = filter::get(filterDesc, "filterDesc")?;
-                arg::required(filterData, "filterData")?;
-                arg::required(reorderedFilterData, "reorderedFilterData")?;
-                if reorderBias != 0 {
-                    arg::required(biasData, "biasData")?;
-                    arg::required(reorderedBiasData, "reorderedBiasData")?;
-                }
-                check_reordered(&desc, raw(reorderType))?;
-                let mode = Mode::Extended;
-                let weights = desc.tensor(mode)?;
-                let copy = TransformPlan::new(&weights, &weights, Scaling::MOVE, mode)?;
-                note.set(format_args!("cudnnReorderFilterAndBias: {copy}"));
-                // SAFETY: the caller vouches for the size of the filter; its scalars are bytes, or the data is aligned.
-                unsafe { context.run(&copy, &[reorderedFilterData.into(), filterData.into()]) }?;
-                if reorderBias == 0 {
-                    return Ok(());
-                }
-                let dims = [1, desc.stored_dims()[0], 1, 1];
-                let bias = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, mode)?;
-                let copy = TransformPlan::new(&bias, &bias, Scaling::MOVE, mode)?;
-                // SAFETY: the caller vouches for one float per filter.
-                unsafe { context.run(&copy, &[reorderedBiasData.into(), biasData.into()]) }
-            })
+    context::with_note(handle, |context, note| {
+        let desc = filter::get(filterDesc, "filterDesc")?;
+        arg::required(filterData, "filterData")?;
+        arg::required(reorderedFilterData, "reorderedFilterData")?;
+        if reorderBias != 0 {
+            arg::required(biasData, "biasData")?;
+            arg::required(reorderedBiasData, "reorderedBiasData")?;
         }
-    )
+        check_reordered(&desc, raw(reorderType))?;
+        let mode = Mode::Extended;
+        let weights = desc.tensor(mode)?;
+        let copy = TransformPlan::new(&weights, &weights, Scaling::MOVE, mode)?;
+        note.set(format_args!("cudnnReorderFilterAndBias: {copy}"));
+        // SAFETY: the caller vouches for the size of the filter; its scalars are bytes, or the data is aligned.
+        unsafe { context.run(&copy, &[reorderedFilterData.into(), filterData.into()]) }?;
+        if reorderBias == 0 {
+            return Ok(());
+        }
+        let dims = [1, desc.stored_dims()[0], 1, 1];
+        let bias = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, mode)?;
+        let copy = TransformPlan::new(&bias, &bias, Scaling::MOVE, mode)?;
+        // SAFETY: the caller vouches for one float per filter.
+        unsafe { context.run(&copy, &[reorderedBiasData.into(), biasData.into()]) }
+    })
 }
 
 fn check_reordered(desc: &FilterDescriptor, reorder: c_int) -> Result<()> {

@@ -3,10 +3,11 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::convolution_problem::{
     Call, Described, check_alignment, check_workspace, compute, take_workspace,
 };
-use super::guard::{arguments, entry, entry_point};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
@@ -54,6 +55,7 @@ use crate::ops::convolution::{Algorithm, ConvolutionPlan, Direction, Fused};
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` and `w` are NULL or valid for reads of the spans of their
 /// descriptors, `y` for reads and writes of that of `yDesc`; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionForward(
@@ -85,27 +87,8 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
         alpha,
         beta,
     };
-    let name = "cudnnConvolutionForward";
     // SAFETY: as the caller promises.
-    entry(
-        name,
-        arguments!(
-            handle,
-            alpha,
-            xDesc,
-            x,
-            wDesc,
-            w,
-            convDesc,
-            algo,
-            workSpace,
-            workSpaceSizeInBytes,
-            beta,
-            yDesc,
-            y
-        ),
-        || unsafe { compute(name, handle, &described, &call) },
-    )
+    unsafe { compute("cudnnConvolutionForward", handle, &described, &call) }
 }
 
 /// `y = activation(alpha1 * conv(x, w) + alpha2 * z + bias)`, with conv as in cudnnConvolutionForward.
@@ -136,6 +119,7 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
 ///
 /// # Safety
 /// As for cudnnConvolutionForward; `z` and `bias` are NULL or valid for reads of the spans of their descriptors.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
@@ -165,74 +149,48 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
         w: (wDesc, "wDesc"),
         y: (yDesc, "yDesc"),
     };
-    entry_point!(
-        cudnnConvolutionBiasActivationForward(
-            handle,
-            alpha1,
-            xDesc,
-            x,
-            wDesc,
-            w,
-            convDesc,
-            algo,
-            workSpace,
-            workSpaceSizeInBytes,
-            alpha2,
-            zDesc,
-            z,
-            biasDesc,
-            bias,
-            activationDesc,
-            yDesc,
-            y
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let alive = described.alive()?;
-                let (z_tensor, bias_tensor) =
-                    (tensor::get(zDesc, "zDesc")?, tensor::get(biasDesc, "biasDesc")?);
-                let function = activation::get(activationDesc, "activationDesc")?;
-                // SAFETY: as the caller promises.
-                let (alpha, alpha2) = unsafe {
-                    (
-                        arg::factor(alpha1, "alpha1", alive.takes_double())?,
-                        arg::factor(alpha2, "alpha2", alive.takes_double())?,
-                    )
-                };
-                for (pointer, name) in [(x, "x"), (w, "w"), (z, "z"), (bias, "bias"), (y.cast_const(), "y")] {
-                    arg::required(pointer, name)?;
-                }
-                alive.check_ranks(&[("zDesc", &z_tensor), ("biasDesc", &bias_tensor)])?;
-                let problem = alive.problem()?;
-                let mode = Mode::current();
-                let is_known = matches!(function.mode, ActivationMode::Relu | ActivationMode::Identity);
-                if mode.is_strict() && !is_known {
-                    return Err(Error::unsupported("strict mode fuses RELU and IDENTITY only"));
-                }
-                let fused =
-                    Fused { alpha, z: (&z_tensor, alpha2), bias: &bias_tensor, activation: &function };
-                let plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
-                let algorithm = Algorithm::new(Direction::Forward, raw(algo))?;
-                let mut plan = plan.by(algorithm);
-                algorithm.check_fused(&problem, mode)?;
-                if mode.is_strict() && y.cast_const() == x {
-                    return Err(Error::unsupported("y = x, which strict mode does not compute"));
-                }
-                let given = (workSpace, workSpaceSizeInBytes);
-                check_workspace(context, &problem, algorithm, given)?;
-                let data = [y, x.cast_mut(), w.cast_mut(), z.cast_mut(), bias.cast_mut()];
-                for (operand, pointer) in plan.operands().iter().zip(data) {
-                    check_alignment(operand, pointer)?;
-                }
-                let workspace = take_workspace(context, &mut plan, algorithm, given);
-                let [y, x, w, z, bias] = data.map(Into::into);
-                let at = [y, x, w, z, bias, workspace];
-                let at = &at[..plan.operands().len()];
-                note.set_plan("cudnnConvolutionBiasActivationForward", &plan, context, at);
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's.
-                unsafe { context.run(&plan, at) }
-            })
+    context::with_note(handle, |context, note| {
+        let alive = described.alive()?;
+        let (z_tensor, bias_tensor) = (tensor::get(zDesc, "zDesc")?, tensor::get(biasDesc, "biasDesc")?);
+        let function = activation::get(activationDesc, "activationDesc")?;
+        // SAFETY: as the caller promises.
+        let (alpha, alpha2) = unsafe {
+            (
+                arg::factor(alpha1, "alpha1", alive.takes_double())?,
+                arg::factor(alpha2, "alpha2", alive.takes_double())?,
+            )
+        };
+        for (pointer, name) in [(x, "x"), (w, "w"), (z, "z"), (bias, "bias"), (y.cast_const(), "y")] {
+            arg::required(pointer, name)?;
         }
-    )
+        alive.check_ranks(&[("zDesc", &z_tensor), ("biasDesc", &bias_tensor)])?;
+        let problem = alive.problem()?;
+        let mode = Mode::current();
+        let is_known = matches!(function.mode, ActivationMode::Relu | ActivationMode::Identity);
+        if mode.is_strict() && !is_known {
+            return Err(Error::unsupported("strict mode fuses RELU and IDENTITY only"));
+        }
+        let fused = Fused { alpha, z: (&z_tensor, alpha2), bias: &bias_tensor, activation: &function };
+        let plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
+        let algorithm = Algorithm::new(Direction::Forward, raw(algo))?;
+        let mut plan = plan.by(algorithm);
+        algorithm.check_fused(&problem, mode)?;
+        if mode.is_strict() && y.cast_const() == x {
+            return Err(Error::unsupported("y = x, which strict mode does not compute"));
+        }
+        let given = (workSpace, workSpaceSizeInBytes);
+        check_workspace(context, &problem, algorithm, given)?;
+        let data = [y, x.cast_mut(), w.cast_mut(), z.cast_mut(), bias.cast_mut()];
+        for (operand, pointer) in plan.operands().iter().zip(data) {
+            check_alignment(operand, pointer)?;
+        }
+        let workspace = take_workspace(context, &mut plan, algorithm, given);
+        let [y, x, w, z, bias] = data.map(Into::into);
+        let at = [y, x, w, z, bias, workspace];
+        let at = &at[..plan.operands().len()];
+        note.set_plan("cudnnConvolutionBiasActivationForward", &plan, context, at);
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, at) }
+    })
 }

@@ -1,7 +1,6 @@
 //! What the searches for a convolution's algorithm do: measure the plans behind the numbers, and rank these by the times.
 
 use std::ffi::{c_int, c_void};
-use std::fmt;
 
 use super::arg::{self, Out};
 use super::context;
@@ -9,8 +8,7 @@ use super::convolution_problem::{
     CRecord, Described, check_alignment, check_workspace, cuts_sums, is_usable, records, store,
     takes_winograd,
 };
-use super::guard::entry;
-use super::types::{cudnnHandle_t, cudnnStatus_t};
+use super::types::cudnnHandle_t;
 use crate::error::{Error, Result};
 use crate::exec::Address;
 use crate::mode::Mode;
@@ -33,92 +31,89 @@ pub(super) struct Search<R> {
 /// As for the calls of `convolution_find.rs`.
 pub(super) unsafe fn measured<R: CRecord>(
     name: &'static str,
-    arguments: fmt::Arguments<'_>,
     handle: cudnnHandle_t,
     described: &Described,
     search: Search<R>,
-) -> cudnnStatus_t {
-    entry(name, arguments, || {
-        context::with_note(handle, |context, note| {
-            let alive = described.alive()?;
-            // SAFETY: as the caller promises.
-            let returned = unsafe { Out::new(search.returned, "returnedAlgoCount") }?;
-            arg::required(search.results, "perfResults")?;
-            for (pointer, name) in search.data.iter().flatten() {
-                arg::required(*pointer, name)?;
-            }
-            if search.requested < 1 {
-                let rule = "at least 1";
-                return Err(Error::argument("requestedAlgoCount", search.requested.into(), rule));
-            }
-            let problem = alive.problem()?;
-            let mut records = records(context, &problem);
-            if !records.iter().any(is_ok) {
-                // SAFETY: not NULL, and the caller vouches for as many records as are requested.
-                returned.set(unsafe { store(search.results, search.requested, &records, |_| UNKNOWN) });
-                return Ok(());
-            }
-            let plain = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
-            for (operand, (pointer, _)) in plain.operands().iter().zip(search.data.iter().flatten()) {
-                check_alignment(operand, *pointer)?;
-            }
-            // With as much workspace as the records tell of: the caller's, or one of the search's own.
-            let mut cut = plain.clone();
-            let given = match search.data {
-                Some(_) if is_usable(search.workspace.0) => search.workspace.1,
-                Some(_) => 0,
-                None => records.iter().flat_map(|record| record.workspace.clone()).max().unwrap_or(0),
-            };
-            if cuts_sums(context) && given > 0 {
-                cut.take_workspace(given);
-            }
-            let mut at: [Option<Address>; 4] = [None; 4];
-            if let Some(data) = search.data {
-                for (place, (pointer, _)) in at.iter_mut().zip(data) {
-                    *place = Some(pointer.into());
-                }
-                at[3] = Some(search.workspace.0.into());
-            }
-            let mut measure = |plan: &ConvolutionPlan| {
-                note.set(format_args!("{name}: {plan}"));
-                // SAFETY: the caller vouches for the operands that are read.
-                unsafe { context.measure(plan, &at) }
-            };
-            // One measurement for all numbers that do the same.
-            let others = measure(&cut);
-            let zero = if cut.uses_workspace()? { measure(&plain) } else { others.clone() };
-            let winograd = if takes_winograd(context, &problem) {
-                measure(&plain.clone().by(Algorithm::winograd(problem.direction)))
-            } else {
-                others.clone()
-            };
-            let outcome = |record: &Record| match record.algorithm {
-                algorithm if algorithm.is_winograd() => &winograd,
-                algorithm if algorithm.takes_workspace() => &others,
-                _ => &zero,
-            };
-            for record in &mut records {
-                let fits = match search.data {
-                    Some(_) => check_workspace(context, &problem, record.algorithm, search.workspace),
-                    None => Ok(()),
-                };
-                let serves = fits.and(serves(outcome(record)));
-                record.workspace = record.workspace.clone().and_then(|bytes| serves.map(|()| bytes));
-            }
-            let time = |record: &Record| match outcome(record) {
-                Ok(time) if is_ok(record) => *time,
-                _ => UNKNOWN,
-            };
-            // Those without a time go behind those with one.
-            let place = |record: &Record| if time(record) < 0.0 { f32::INFINITY } else { time(record) };
-            // However fast, Winograd's are not what a program is told to take that wants plain sums.
-            let plain_first = !problem.may_prefer_winograd(Mode::current());
-            let group = |record: &Record| (!is_ok(record), plain_first && record.algorithm.is_winograd());
-            records.sort_by(|a, b| group(a).cmp(&group(b)).then(place(a).total_cmp(&place(b))));
+) -> Result<()> {
+    context::with_note(handle, |context, note| {
+        let alive = described.alive()?;
+        // SAFETY: as the caller promises.
+        let returned = unsafe { Out::new(search.returned, "returnedAlgoCount") }?;
+        arg::required(search.results, "perfResults")?;
+        for (pointer, name) in search.data.iter().flatten() {
+            arg::required(*pointer, name)?;
+        }
+        if search.requested < 1 {
+            let rule = "at least 1";
+            return Err(Error::argument("requestedAlgoCount", search.requested.into(), rule));
+        }
+        let problem = alive.problem()?;
+        let mut records = records(context, &problem);
+        if !records.iter().any(is_ok) {
             // SAFETY: not NULL, and the caller vouches for as many records as are requested.
-            returned.set(unsafe { store(search.results, search.requested, &records, time) });
-            Ok(())
-        })
+            returned.set(unsafe { store(search.results, search.requested, &records, |_| UNKNOWN) });
+            return Ok(());
+        }
+        let plain = ConvolutionPlan::new(&problem, Scaling::MOVE)?;
+        for (operand, (pointer, _)) in plain.operands().iter().zip(search.data.iter().flatten()) {
+            check_alignment(operand, *pointer)?;
+        }
+        // With as much workspace as the records tell of: the caller's, or one of the search's own.
+        let mut cut = plain.clone();
+        let given = match search.data {
+            Some(_) if is_usable(search.workspace.0) => search.workspace.1,
+            Some(_) => 0,
+            None => records.iter().flat_map(|record| record.workspace.clone()).max().unwrap_or(0),
+        };
+        if cuts_sums(context) && given > 0 {
+            cut.take_workspace(given);
+        }
+        let mut at: [Option<Address>; 4] = [None; 4];
+        if let Some(data) = search.data {
+            for (place, (pointer, _)) in at.iter_mut().zip(data) {
+                *place = Some(pointer.into());
+            }
+            at[3] = Some(search.workspace.0.into());
+        }
+        let mut measure = |plan: &ConvolutionPlan| {
+            note.set(format_args!("{name}: {plan}"));
+            // SAFETY: the caller vouches for the operands that are read.
+            unsafe { context.measure(plan, &at) }
+        };
+        // One measurement for all numbers that do the same.
+        let others = measure(&cut);
+        let zero = if cut.uses_workspace()? { measure(&plain) } else { others.clone() };
+        let winograd = if takes_winograd(context, &problem) {
+            measure(&plain.clone().by(Algorithm::winograd(problem.direction)))
+        } else {
+            others.clone()
+        };
+        let outcome = |record: &Record| match record.algorithm {
+            algorithm if algorithm.is_winograd() => &winograd,
+            algorithm if algorithm.takes_workspace() => &others,
+            _ => &zero,
+        };
+        for record in &mut records {
+            let fits = match search.data {
+                Some(_) => check_workspace(context, &problem, record.algorithm, search.workspace),
+                None => Ok(()),
+            };
+            let serves = fits.and(serves(outcome(record)));
+            record.workspace = record.workspace.clone().and_then(|bytes| serves.map(|()| bytes));
+        }
+        let time = |record: &Record| match outcome(record) {
+            Ok(time) if is_ok(record) => *time,
+            _ => UNKNOWN,
+        };
+        // Those without a time go behind those with one.
+        let place = |record: &Record| if time(record) < 0.0 { f32::INFINITY } else { time(record) };
+        // However fast, Winograd's are not what a program is told to take that wants plain sums.
+        let plain_first = !problem.may_prefer_winograd(Mode::current());
+        let group = |record: &Record| (!is_ok(record), plain_first && record.algorithm.is_winograd());
+        records.sort_by(|a, b| group(a).cmp(&group(b)).then(place(a).total_cmp(&place(b))));
+        // SAFETY: not NULL, and the caller vouches for as many records as are requested.
+        returned.set(unsafe { store(search.results, search.requested, &records, time) });
+        Ok(())
     })
 }
 

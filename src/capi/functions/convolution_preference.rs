@@ -1,20 +1,20 @@
 //! The choice of a convolution algorithm by preference, as version 7 had it.
 
 use std::ffi::c_int;
-use std::fmt;
 use std::mem::MaybeUninit;
+
+use cudnn_shim_macros::entry;
 
 use super::arg::Out;
 use super::context;
 use super::convolution_problem::{Described, prefers_winograd, records};
-use super::guard::{arguments, entry};
 use super::types::{
     CEnum, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataPreference_t,
     cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionBwdFilterPreference_t, cudnnConvolutionDescriptor_t,
     cudnnConvolutionFwdAlgo_t, cudnnConvolutionFwdPreference_t, cudnnFilterDescriptor_t, cudnnHandle_t,
     cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ops::convolution::Direction;
 
 /// The forward algorithm that fits a preference.
@@ -35,6 +35,7 @@ use crate::ops::convolution::Direction;
 ///
 /// # Safety
 /// `algo` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
@@ -56,15 +57,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     // SAFETY: as the caller promises.
-    unsafe {
-        preferred(
-            "cudnnGetConvolutionForwardAlgorithm",
-            arguments!(handle, xDesc, wDesc, convDesc, yDesc, preference, memoryLimitInBytes, algo),
-            handle,
-            &described,
-            wish,
-        )
-    }
+    unsafe { preferred(handle, &described, wish) }
 }
 
 /// The data gradient algorithm that fits a preference.
@@ -77,6 +70,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
 ///
 /// # Safety
 /// `algo` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
@@ -98,15 +92,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     // SAFETY: as the caller promises.
-    unsafe {
-        preferred(
-            "cudnnGetConvolutionBackwardDataAlgorithm",
-            arguments!(handle, wDesc, dyDesc, convDesc, dxDesc, preference, memoryLimitInBytes, algo),
-            handle,
-            &described,
-            wish,
-        )
-    }
+    unsafe { preferred(handle, &described, wish) }
 }
 
 /// The filter gradient algorithm that fits a preference.
@@ -119,6 +105,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
 ///
 /// # Safety
 /// `algo` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
@@ -140,15 +127,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     // SAFETY: as the caller promises.
-    unsafe {
-        preferred(
-            "cudnnGetConvolutionBackwardFilterAlgorithm",
-            arguments!(handle, xDesc, dyDesc, convDesc, dwDesc, preference, memoryLimitInBytes, algo),
-            handle,
-            &described,
-            wish,
-        )
-    }
+    unsafe { preferred(handle, &described, wish) }
 }
 
 /// What the caller wants, and where the answer goes.
@@ -160,47 +139,39 @@ struct Wish<A> {
 
 /// # Safety
 /// As for the calls above.
-unsafe fn preferred<A: CEnum>(
-    name: &'static str,
-    arguments: fmt::Arguments<'_>,
-    handle: cudnnHandle_t,
-    described: &Described,
-    wish: Wish<A>,
-) -> cudnnStatus_t {
-    entry(name, arguments, || {
-        context::check(handle)?;
-        // SAFETY: as the caller promises.
-        let algo = unsafe { Out::code(wish.algo, "algo") }?;
-        let limit = match wish.preference {
-            0 => 0,
-            1 => usize::MAX,
-            2 => wish.limit,
-            other => {
-                let rule = "0 no workspace, 1 fastest, 2 workspace limit";
-                return Err(Error::argument("preference", other.into(), rule));
-            }
-        };
-        let problem = described.problem()?;
-        let (records, winograd) = context::with(handle, |context| {
-            Ok((records(context, &problem), prefers_winograd(context, &problem)))
-        })?;
-        let mut least = None;
-        for record in &records {
-            let Ok(told) = record.workspace else { continue };
-            // The core that prefers Winograd's algorithms computes them without a workspace.
-            let needs = record.algorithm.takes_workspace() && !(winograd && record.algorithm.is_winograd());
-            let needed = if needs { told } else { 0 };
-            if needed <= limit {
-                algo.set(record.algorithm.number());
-                return Ok(());
-            }
-            least = Some(least.map_or(needed, |least: usize| least.min(needed)));
+unsafe fn preferred<A: CEnum>(handle: cudnnHandle_t, described: &Described, wish: Wish<A>) -> Result<()> {
+    context::check(handle)?;
+    // SAFETY: as the caller promises.
+    let algo = unsafe { Out::code(wish.algo, "algo") }?;
+    let limit = match wish.preference {
+        0 => 0,
+        1 => usize::MAX,
+        2 => wish.limit,
+        other => {
+            let rule = "0 no workspace, 1 fastest, 2 workspace limit";
+            return Err(Error::argument("preference", other.into(), rule));
         }
-        Err(match least {
-            Some(needed) => {
-                Error::unsupported(format!("{needed} bytes of workspace are needed, {limit} are allowed"))
-            }
-            None => Error::unsupported("no algorithm computes this problem"),
-        })
+    };
+    let problem = described.problem()?;
+    let (records, winograd) = context::with(handle, |context| {
+        Ok((records(context, &problem), prefers_winograd(context, &problem)))
+    })?;
+    let mut least = None;
+    for record in &records {
+        let Ok(told) = record.workspace else { continue };
+        // The core that prefers Winograd's algorithms computes them without a workspace.
+        let needs = record.algorithm.takes_workspace() && !(winograd && record.algorithm.is_winograd());
+        let needed = if needs { told } else { 0 };
+        if needed <= limit {
+            algo.set(record.algorithm.number());
+            return Ok(());
+        }
+        least = Some(least.map_or(needed, |least: usize| least.min(needed)));
+    }
+    Err(match least {
+        Some(needed) => {
+            Error::unsupported(format!("{needed} bytes of workspace are needed, {limit} are allowed"))
+        }
+        None => Error::unsupported("no algorithm computes this problem"),
     })
 }

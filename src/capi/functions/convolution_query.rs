@@ -1,13 +1,13 @@
 //! Which algorithms there are for a convolution, ranked by rules, and the workspace of each.
 
 use std::ffi::c_int;
-use std::fmt;
 use std::mem::MaybeUninit;
+
+use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
 use super::context;
 use super::convolution_problem::{CRecord, Described, cuts_sums, records, store};
-use super::guard::{arguments, entry, entry_point};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
     cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
@@ -24,6 +24,7 @@ use crate::ops::convolution::{Algorithm, Direction};
 ///
 /// # Safety
 /// `count` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
@@ -31,7 +32,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
     count: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
-    unsafe { max_count("cudnnGetConvolutionForwardAlgorithmMaxCount", handle, count, 10) }
+    unsafe { max_count(handle, count, 10) }
 }
 
 /// The most results that a search for data gradient algorithms gives: 8.
@@ -40,6 +41,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
 ///
 /// # Safety
 /// `count` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
@@ -47,7 +49,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
     count: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
-    unsafe { max_count("cudnnGetConvolutionBackwardDataAlgorithmMaxCount", handle, count, 8) }
+    unsafe { max_count(handle, count, 8) }
 }
 
 /// The most results that a search for filter gradient algorithms gives: 9.
@@ -56,6 +58,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
 ///
 /// # Safety
 /// `count` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(
@@ -63,23 +66,16 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(
     count: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
-    unsafe { max_count("cudnnGetConvolutionBackwardFilterAlgorithmMaxCount", handle, count, 9) }
+    unsafe { max_count(handle, count, 9) }
 }
 
 /// Stores the length of a list of results, which programs allocate: the numbers of 9.27.0.
 ///
 /// # Safety
 /// `count` is NULL or valid for one write.
-unsafe fn max_count(
-    name: &'static str,
-    handle: cudnnHandle_t,
-    count: *mut c_int,
-    number: c_int,
-) -> cudnnStatus_t {
-    entry(name, format_args!("handle={handle:p}, count={count:p}"), || {
-        context::check(handle)?;
-        results!(new count = number)
-    })
+unsafe fn max_count(handle: cudnnHandle_t, count: *mut c_int, number: c_int) -> Result<()> {
+    context::check(handle)?;
+    results!(new count = number)
 }
 
 /// Forward algorithms, ranked by rules.
@@ -106,6 +102,7 @@ unsafe fn max_count(
 ///
 /// # Safety
 /// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
@@ -127,24 +124,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: as the caller promises.
-    unsafe {
-        ranked(
-            "cudnnGetConvolutionForwardAlgorithm_v7",
-            arguments!(
-                handle,
-                srcDesc,
-                filterDesc,
-                convDesc,
-                destDesc,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults
-            ),
-            handle,
-            &described,
-            list,
-        )
-    }
+    unsafe { ranked(handle, &described, list) }
 }
 
 /// Data gradient algorithms, ranked by rules.
@@ -157,6 +137,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
 ///
 /// # Safety
 /// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
@@ -178,24 +159,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: as the caller promises.
-    unsafe {
-        ranked(
-            "cudnnGetConvolutionBackwardDataAlgorithm_v7",
-            arguments!(
-                handle,
-                filterDesc,
-                diffDesc,
-                convDesc,
-                gradDesc,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults
-            ),
-            handle,
-            &described,
-            list,
-        )
-    }
+    unsafe { ranked(handle, &described, list) }
 }
 
 /// Filter gradient algorithms, ranked by rules.
@@ -208,6 +172,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
 ///
 /// # Safety
 /// `returnedAlgoCount` is NULL or valid for one write, `perfResults` NULL or valid for `requestedAlgoCount` writes.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
@@ -229,24 +194,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: as the caller promises.
-    unsafe {
-        ranked(
-            "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
-            arguments!(
-                handle,
-                srcDesc,
-                diffDesc,
-                convDesc,
-                gradDesc,
-                requestedAlgoCount,
-                returnedAlgoCount,
-                perfResults
-            ),
-            handle,
-            &described,
-            list,
-        )
-    }
+    unsafe { ranked(handle, &described, list) }
 }
 
 /// Where a list of records goes.
@@ -258,30 +206,22 @@ struct List<R> {
 
 /// # Safety
 /// As for the calls above.
-unsafe fn ranked<R: CRecord>(
-    name: &'static str,
-    arguments: fmt::Arguments<'_>,
-    handle: cudnnHandle_t,
-    described: &Described,
-    list: List<R>,
-) -> cudnnStatus_t {
-    entry(name, arguments, || {
-        context::check(handle)?;
-        let problem = described.problem()?;
-        if list.requested < 0 {
-            return Err(Error::argument("requestedAlgoCount", list.requested.into(), "not negative"));
-        }
-        if list.requested > 0 {
-            arg::required(list.results, "perfResults")?;
-        }
-        let records = context::with(handle, |context| Ok(records(context, &problem)))?;
-        // SAFETY: not NULL if anything is written, and the caller vouches for the rest.
-        unsafe {
-            let count = store(list.results, list.requested, &records, |_| -1.0);
-            arg::set_optional(list.returned, count);
-        }
-        Ok(())
-    })
+unsafe fn ranked<R: CRecord>(handle: cudnnHandle_t, described: &Described, list: List<R>) -> Result<()> {
+    context::check(handle)?;
+    let problem = described.problem()?;
+    if list.requested < 0 {
+        return Err(Error::argument("requestedAlgoCount", list.requested.into(), "not negative"));
+    }
+    if list.requested > 0 {
+        arg::required(list.results, "perfResults")?;
+    }
+    let records = context::with(handle, |context| Ok(records(context, &problem)))?;
+    // SAFETY: not NULL if anything is written, and the caller vouches for the rest.
+    unsafe {
+        let count = store(list.results, list.requested, &records, |_| -1.0);
+        arg::set_optional(list.returned, count);
+    }
+    Ok(())
 }
 
 /// Bytes of workspace of a convolution.
@@ -303,6 +243,7 @@ unsafe fn ranked<R: CRecord>(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
@@ -321,13 +262,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
         w: (wDesc, "wDesc"),
         y: (yDesc, "yDesc"),
     };
-    entry_point!(
-        cudnnGetConvolutionForwardWorkspaceSize(handle, xDesc, wDesc, convDesc, yDesc, algo, sizeInBytes),
-        || {
-            // SAFETY: as the caller promises.
-            unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
-        }
-    )
+    // SAFETY: as the caller promises.
+    unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
 
 /// Bytes of workspace of a convolution's data gradient.
@@ -340,6 +276,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
@@ -358,21 +295,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
         w: (wDesc, "wDesc"),
         y: (dyDesc, "dyDesc"),
     };
-    entry_point!(
-        cudnnGetConvolutionBackwardDataWorkspaceSize(
-            handle,
-            wDesc,
-            dyDesc,
-            convDesc,
-            dxDesc,
-            algo,
-            sizeInBytes
-        ),
-        || {
-            // SAFETY: as the caller promises.
-            unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
-        }
-    )
+    // SAFETY: as the caller promises.
+    unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
 
 /// Bytes of workspace of a convolution's filter gradient.
@@ -385,6 +309,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
@@ -403,21 +328,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
         w: (gradDesc, "gradDesc"),
         y: (dyDesc, "dyDesc"),
     };
-    entry_point!(
-        cudnnGetConvolutionBackwardFilterWorkspaceSize(
-            handle,
-            xDesc,
-            dyDesc,
-            convDesc,
-            gradDesc,
-            algo,
-            sizeInBytes
-        ),
-        || {
-            // SAFETY: as the caller promises.
-            unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
-        }
-    )
+    // SAFETY: as the caller promises.
+    unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
 
 /// # Safety

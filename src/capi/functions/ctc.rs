@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -52,19 +53,21 @@ fn set(
 ///
 /// # Safety
 /// `ctcLossDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateCTCLossDescriptor(
     ctcLossDesc: *mut cudnnCTCLossDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateCTCLossDescriptor(ctcLossDesc), CTC_LOSSES)
+    create!(ctcLossDesc, CTC_LOSSES)
 }
 
 /// Destroys the descriptor of a CTC loss; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyCTCLossDescriptor(ctcLossDesc: cudnnCTCLossDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyCTCLossDescriptor(ctcLossDesc), CTC_LOSSES)
+    destroy!(ctcLossDesc, CTC_LOSSES)
 }
 
 /// Sets the compute type of a CTC loss, everything else to 0.
@@ -75,13 +78,14 @@ pub extern "C" fn cudnnDestroyCTCLossDescriptor(ctcLossDesc: cudnnCTCLossDescrip
 /// DOUBLE.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptor(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
     compType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetCTCLossDescriptor(ctcLossDesc, compType), || { set(ctcLossDesc, compType, 0, 0, 0) })
+    set(ctcLossDesc, compType, 0, 0, 0)
 }
 
 /// Sets compute type, normalisation and NaN rule of a CTC loss, the longest label to 0.
@@ -89,6 +93,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptor(
 /// Normalisation and NaN rule are judged when used. A failing call changes nothing.
 ///
 /// Status: as cudnnSetCTCLossDescriptor.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptorEx(
@@ -98,9 +103,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptorEx(
     gradMode: MaybeUninit<cudnnNanPropagation_t>,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(gradMode));
-    entry_point!(cudnnSetCTCLossDescriptorEx(ctcLossDesc, compType, normMode, gradMode), || {
-        set(ctcLossDesc, compType, norm, grad, 0)
-    })
+    set(ctcLossDesc, compType, norm, grad, 0)
 }
 
 /// Sets compute type, normalisation, NaN rule and longest label of a CTC loss.
@@ -108,6 +111,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptorEx(
 /// All but the type are judged when used. A failing call changes nothing.
 ///
 /// Status: as cudnnSetCTCLossDescriptor.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptor_v8(
@@ -118,10 +122,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v8(
     maxLabelLength: c_int,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(gradMode));
-    entry_point!(
-        cudnnSetCTCLossDescriptor_v8(ctcLossDesc, compType, normMode, gradMode, maxLabelLength),
-        || { set(ctcLossDesc, compType, norm, grad, maxLabelLength) }
-    )
+    set(ctcLossDesc, compType, norm, grad, maxLabelLength)
 }
 
 /// Sets compute type, normalisation, gradient rule and longest label of a CTC loss.
@@ -130,6 +131,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v8(
 ///
 /// Status: as cudnnSetCTCLossDescriptor.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
@@ -139,10 +141,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
     maxLabelLength: c_int,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(ctcGradMode));
-    entry_point!(
-        cudnnSetCTCLossDescriptor_v9(ctcLossDesc, compType, normMode, ctcGradMode, maxLabelLength),
-        || { set(ctcLossDesc, compType, norm, grad, maxLabelLength) }
-    )
+    set(ctcLossDesc, compType, norm, grad, maxLabelLength)
 }
 
 /// Reads the compute type of a CTC loss; a NULL output is left out.
@@ -151,18 +150,17 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
 ///
 /// # Safety
 /// `compType` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptor(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
     compType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetCTCLossDescriptor(ctcLossDesc, compType), || {
-        let desc = get(ctcLossDesc)?;
-        // SAFETY: as the caller promises.
-        unsafe { arg::set_optional(compType, data_type::encode(desc.compute_type)) };
-        Ok(())
-    })
+    let desc = get(ctcLossDesc)?;
+    // SAFETY: as the caller promises.
+    unsafe { arg::set_optional(compType, data_type::encode(desc.compute_type)) };
+    Ok(())
 }
 
 /// Reads compute type, normalisation and NaN rule of a CTC loss; NULL outputs are left out.
@@ -173,6 +171,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptorEx(
@@ -181,16 +180,14 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptorEx(
     normMode: *mut cudnnLossNormalizationMode_t,
     gradMode: *mut cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetCTCLossDescriptorEx(ctcLossDesc, compType, normMode, gradMode), || {
-        let desc = get(ctcLossDesc)?;
-        // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional(compType, data_type::encode(desc.compute_type));
-            arg::set_optional_code(normMode, desc.normalization);
-            arg::set_optional_code(gradMode, desc.gradient);
-        }
-        Ok(())
-    })
+    let desc = get(ctcLossDesc)?;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional(compType, data_type::encode(desc.compute_type));
+        arg::set_optional_code(normMode, desc.normalization);
+        arg::set_optional_code(gradMode, desc.gradient);
+    }
+    Ok(())
 }
 
 /// Reads compute type, normalisation, NaN rule and longest label of a CTC loss; NULL outputs are left out.
@@ -199,6 +196,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptorEx(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
@@ -208,20 +206,15 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
     gradMode: *mut cudnnNanPropagation_t,
     maxLabelLength: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetCTCLossDescriptor_v8(ctcLossDesc, compType, normMode, gradMode, maxLabelLength),
-        || {
-            let desc = get(ctcLossDesc)?;
-            // SAFETY: as the caller promises, for all of them.
-            unsafe {
-                arg::set_optional(compType, data_type::encode(desc.compute_type));
-                arg::set_optional_code(normMode, desc.normalization);
-                arg::set_optional_code(gradMode, desc.gradient);
-                arg::set_optional(maxLabelLength, desc.max_label_length);
-            }
-            Ok(())
-        }
-    )
+    let desc = get(ctcLossDesc)?;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional(compType, data_type::encode(desc.compute_type));
+        arg::set_optional_code(normMode, desc.normalization);
+        arg::set_optional_code(gradMode, desc.gradient);
+        arg::set_optional(maxLabelLength, desc.max_label_length);
+    }
+    Ok(())
 }
 
 /// Reads compute type, normalisation, gradient rule and longest label of a CTC loss; NULL outputs are left out.
@@ -231,6 +224,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
 /// # Safety
 /// Every pointer is NULL or valid for one write.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
@@ -239,18 +233,13 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
     ctcGradMode: *mut cudnnCTCGradMode_t,
     maxLabelLength: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetCTCLossDescriptor_v9(ctcLossDesc, compType, normMode, ctcGradMode, maxLabelLength),
-        || {
-            let desc = get(ctcLossDesc)?;
-            // SAFETY: as the caller promises, for all of them.
-            unsafe {
-                arg::set_optional(compType, data_type::encode(desc.compute_type));
-                arg::set_optional_code(normMode, desc.normalization);
-                arg::set_optional_code(ctcGradMode, desc.gradient);
-                arg::set_optional(maxLabelLength, desc.max_label_length);
-            }
-            Ok(())
-        }
-    )
+    let desc = get(ctcLossDesc)?;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional(compType, data_type::encode(desc.compute_type));
+        arg::set_optional_code(normMode, desc.normalization);
+        arg::set_optional_code(ctcGradMode, desc.gradient);
+        arg::set_optional(maxLabelLength, desc.max_label_length);
+    }
+    Ok(())
 }

@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::results;
-use super::guard::entry_point;
 use super::types::{
     cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
@@ -56,6 +57,7 @@ use crate::ops::ctc::{CtcPlan, Lengths, Tensors};
 /// `probs` is NULL or valid for reads of the whole span of `probsDesc`, `gradients` for writes of that of `gradientsDesc`, `costs` for
 /// writes of a number for each sample, `workspace` for reads and writes of `workSpaceSizeInBytes`; both arrays of lengths are NULL or valid for an
 /// entry for each sample, `hostLabels` for the sum of the label lengths; no other thread uses what is written meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCTCLoss(
     handle: cudnnHandle_t,
@@ -72,54 +74,30 @@ pub unsafe extern "C" fn cudnnCTCLoss(
     workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnCTCLoss(
-            handle,
-            probsDesc,
-            probs,
-            hostLabels,
-            hostLabelLengths,
-            hostInputLengths,
-            costs,
-            gradientsDesc,
-            gradients,
-            algo,
-            ctcLossDesc,
-            workspace,
-            workSpaceSizeInBytes
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
-                let data = Data { probs, costs, gradients, workspace };
-                data.check()?;
-                let tensors = descriptors.tensors(raw(algo), !gradients.is_null());
-                // SAFETY: as the caller promises.
-                let [labels, inputs] = unsafe { lengths(&tensors, hostLabelLengths, hostInputLengths)? };
-                // Lengths that are no lengths are refused before their labels are looked at.
-                let count = labels.iter().map(|&length| usize::try_from(length).unwrap_or(0)).sum();
-                let classes = if count == 0 || labels.iter().any(|&length| length < 0) {
-                    Vec::new()
-                } else {
-                    // SAFETY: as the caller promises.
-                    unsafe { arg::int_list(hostLabels, count, "hostLabels")? }
-                };
-                let lengths = Lengths { labels: &labels, inputs: &inputs };
-                let plan = CtcPlan::with_host_labels(
-                    tensors,
-                    &classes,
-                    lengths,
-                    workSpaceSizeInBytes,
-                    Mode::current(),
-                )?;
-                data.check_alignment(&descriptors)?;
-                note.set(format_args!("cudnnCTCLoss: {plan}"));
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the costs and the
-                // workspace, which is as large as the plan needs.
-                unsafe { context.run(&plan, &data.addresses()) }
-            })
-        }
-    )
+    context::with_note(handle, |context, note| {
+        let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
+        let data = Data { probs, costs, gradients, workspace };
+        data.check()?;
+        let tensors = descriptors.tensors(raw(algo), !gradients.is_null());
+        // SAFETY: as the caller promises.
+        let [labels, inputs] = unsafe { lengths(&tensors, hostLabelLengths, hostInputLengths)? };
+        // Lengths that are no lengths are refused before their labels are looked at.
+        let count = labels.iter().map(|&length| usize::try_from(length).unwrap_or(0)).sum();
+        let classes = if count == 0 || labels.iter().any(|&length| length < 0) {
+            Vec::new()
+        } else {
+            // SAFETY: as the caller promises.
+            unsafe { arg::int_list(hostLabels, count, "hostLabels")? }
+        };
+        let lengths = Lengths { labels: &labels, inputs: &inputs };
+        let plan =
+            CtcPlan::with_host_labels(tensors, &classes, lengths, workSpaceSizeInBytes, Mode::current())?;
+        data.check_alignment(&descriptors)?;
+        note.set(format_args!("cudnnCTCLoss: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the costs and the
+        // workspace, which is as large as the plan needs.
+        unsafe { context.run(&plan, &data.addresses()) }
+    })
 }
 
 /// `costs[n] = -log of the sum over all alignments of the product of y`, and its gradient; labels on the device.
@@ -149,6 +127,7 @@ pub unsafe extern "C" fn cudnnCTCLoss(
 ///
 /// # Safety
 /// As cudnnCTCLoss; labels and lengths are valid for the core's device.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCTCLoss_v8(
     handle: cudnnHandle_t,
@@ -165,57 +144,30 @@ pub unsafe extern "C" fn cudnnCTCLoss_v8(
     workSpaceSizeInBytes: usize,
     workspace: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnCTCLoss_v8(
-            handle,
-            algo,
-            ctcLossDesc,
-            probsDesc,
-            probs,
-            labels,
-            labelLengths,
-            inputLengths,
-            costs,
-            gradientsDesc,
-            gradients,
-            workSpaceSizeInBytes,
-            workspace
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
-                let data = Data { probs, costs, gradients, workspace };
-                data.check()?;
-                arg::required(labelLengths, "labelLengths")?;
-                arg::required(inputLengths, "inputLengths")?;
-                let tensors = descriptors.tensors(raw(algo), !gradients.is_null());
-                let plan = CtcPlan::with_device_labels(tensors, workSpaceSizeInBytes, Mode::current())?;
-                if descriptors.loss.max_label_length > 0 {
-                    arg::required(labels, "labels")?;
-                }
-                data.check_alignment(&descriptors)?;
-                let integers =
-                    [(labels, "labels"), (labelLengths, "labelLengths"), (inputLengths, "inputLengths")];
-                for (pointer, name) in integers.into_iter().filter(|(pointer, _)| !pointer.is_null()) {
-                    arg::data(pointer.cast(), size_of::<c_int>(), name)?;
-                }
-                note.set(format_args!("cudnnCTCLoss_v8: {plan}"));
-                let [costs, gradients, workspace, probs] = data.addresses();
-                let at = [
-                    costs,
-                    gradients,
-                    workspace,
-                    probs,
-                    labels.into(),
-                    labelLengths.into(),
-                    inputLengths.into(),
-                ];
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the costs, the
-                // integers and the workspace, which is as large as the plan needs.
-                unsafe { context.run(&plan, &at) }
-            })
+    context::with_note(handle, |context, note| {
+        let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
+        let data = Data { probs, costs, gradients, workspace };
+        data.check()?;
+        arg::required(labelLengths, "labelLengths")?;
+        arg::required(inputLengths, "inputLengths")?;
+        let tensors = descriptors.tensors(raw(algo), !gradients.is_null());
+        let plan = CtcPlan::with_device_labels(tensors, workSpaceSizeInBytes, Mode::current())?;
+        if descriptors.loss.max_label_length > 0 {
+            arg::required(labels, "labels")?;
         }
-    )
+        data.check_alignment(&descriptors)?;
+        let integers = [(labels, "labels"), (labelLengths, "labelLengths"), (inputLengths, "inputLengths")];
+        for (pointer, name) in integers.into_iter().filter(|(pointer, _)| !pointer.is_null()) {
+            arg::data(pointer.cast(), size_of::<c_int>(), name)?;
+        }
+        note.set(format_args!("cudnnCTCLoss_v8: {plan}"));
+        let [costs, gradients, workspace, probs] = data.addresses();
+        let at =
+            [costs, gradients, workspace, probs, labels.into(), labelLengths.into(), inputLengths.into()];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the costs, the
+        // integers and the workspace, which is as large as the plan needs.
+        unsafe { context.run(&plan, &at) }
+    })
 }
 
 /// Bytes of workspace of a CTC loss with labels on the host.
@@ -233,6 +185,7 @@ pub unsafe extern "C" fn cudnnCTCLoss_v8(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write, both arrays of lengths are NULL or valid for an entry for each sample.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
     handle: cudnnHandle_t,
@@ -245,28 +198,13 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
     ctcLossDesc: cudnnCTCLossDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetCTCLossWorkspaceSize(
-            handle,
-            probsDesc,
-            gradientsDesc,
-            labels,
-            labelLengths,
-            inputLengths,
-            algo,
-            ctcLossDesc,
-            sizeInBytes
-        ),
-        || {
-            context::check(handle)?;
-            let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
-            let tensors = descriptors.tensors(raw(algo), true);
-            // SAFETY: as the caller promises.
-            let [labels, inputs] = unsafe { lengths(&tensors, labelLengths, inputLengths)? };
-            let lengths = Lengths { labels: &labels, inputs: &inputs };
-            results!(new sizeInBytes = tensors.size(lengths, Mode::current())?)
-        }
-    )
+    context::check(handle)?;
+    let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
+    let tensors = descriptors.tensors(raw(algo), true);
+    // SAFETY: as the caller promises.
+    let [labels, inputs] = unsafe { lengths(&tensors, labelLengths, inputLengths)? };
+    let lengths = Lengths { labels: &labels, inputs: &inputs };
+    results!(new sizeInBytes = tensors.size(lengths, Mode::current())?)
 }
 
 /// Bytes of workspace of a CTC loss with labels on the device.
@@ -284,6 +222,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize_v8(
     handle: cudnnHandle_t,
@@ -293,15 +232,10 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize_v8(
     gradientsDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetCTCLossWorkspaceSize_v8(handle, algo, ctcLossDesc, probsDesc, gradientsDesc, sizeInBytes),
-        || {
-            context::check(handle)?;
-            let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
-            let tensors = descriptors.tensors(raw(algo), true);
-            results!(new sizeInBytes = tensors.size_of_longest(Mode::current())?)
-        }
-    )
+    context::check(handle)?;
+    let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
+    let tensors = descriptors.tensors(raw(algo), true);
+    results!(new sizeInBytes = tensors.size_of_longest(Mode::current())?)
 }
 
 /// The descriptors of one call.

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out};
-use super::guard::entry_point;
 use super::types::{
     cudnnHandle_t, cudnnShimDLDataType_t, cudnnShimDLDevice_t, cudnnShimDLManagedTensorVersioned_t,
     cudnnShimDLPackVersion_t, cudnnShimDLTensor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
@@ -109,6 +110,7 @@ fn check_device(handle: cudnnHandle_t, dl: &cudnnShimDLTensor_t) -> Result<()> {
 /// # Safety
 /// `tensor` is NULL or a DLTensor whose `shape` and `strides` (if not NULL) are valid for reads of `ndim` entries. `data`
 /// is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimSetTensorFromDLPack(
     handle: cudnnHandle_t,
@@ -116,10 +118,8 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPack(
     tensor: *const cudnnShimDLTensor_t,
     data: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimSetTensorFromDLPack(handle, tensorDesc, tensor, data), || {
-        // SAFETY: handed on.
-        unsafe { set(handle, tensorDesc, tensor, data) }
-    })
+    // SAFETY: handed on.
+    unsafe { set(handle, tensorDesc, tensor, data) }
 }
 
 /// The body of both setters.
@@ -157,6 +157,7 @@ unsafe fn set(
 ///
 /// # Safety
 /// As cudnnShimSetTensorFromDLPack; `readOnly` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
     handle: cudnnHandle_t,
@@ -165,24 +166,22 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
     data: *mut *mut c_void,
     readOnly: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimSetTensorFromDLPackVersioned(handle, tensorDesc, managed, data, readOnly), || {
-        arg::required(managed, "managed")?;
-        // SAFETY: as the caller promises.
-        let read_only = unsafe { Out::new(readOnly, "readOnly") }?;
-        // SAFETY: not NULL; the version comes first in every version of the struct.
-        let version = unsafe { managed.cast::<cudnnShimDLPackVersion_t>().read_unaligned() };
-        if version.major != MAJOR {
-            let text = format!("managed->version is {}.{}, not {MAJOR}.x", version.major, version.minor);
-            return Err(Error::unsupported(text));
-        }
-        // SAFETY: not NULL and of the version that has these fields; the rest is handed on.
-        unsafe {
-            let flags = (&raw const (*managed).flags).read_unaligned();
-            set(handle, tensorDesc, &raw const (*managed).dl_tensor, data)?;
-            read_only.set(c_int::from(flags & READ_ONLY != 0));
-        }
-        Ok(())
-    })
+    arg::required(managed, "managed")?;
+    // SAFETY: as the caller promises.
+    let read_only = unsafe { Out::new(readOnly, "readOnly") }?;
+    // SAFETY: not NULL; the version comes first in every version of the struct.
+    let version = unsafe { managed.cast::<cudnnShimDLPackVersion_t>().read_unaligned() };
+    if version.major != MAJOR {
+        let text = format!("managed->version is {}.{}, not {MAJOR}.x", version.major, version.minor);
+        return Err(Error::unsupported(text));
+    }
+    // SAFETY: not NULL and of the version that has these fields; the rest is handed on.
+    unsafe {
+        let flags = (&raw const (*managed).flags).read_unaligned();
+        set(handle, tensorDesc, &raw const (*managed).dl_tensor, data)?;
+        read_only.set(c_int::from(flags & READ_ONLY != 0));
+    }
+    Ok(())
 }
 
 /// A DLPack view of a descriptor and its data: no copy, nothing to give back.
@@ -197,6 +196,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
 ///
 /// # Safety
 /// `shapeA` and `strideA` are NULL or valid for writes of `nbDims` entries, `tensor` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorAsDLPack(
     handle: cudnnHandle_t,
@@ -207,55 +207,49 @@ pub unsafe extern "C" fn cudnnShimGetTensorAsDLPack(
     strideA: *mut i64,
     tensor: *mut cudnnShimDLTensor_t,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnShimGetTensorAsDLPack(handle, tensorDesc, data, nbDims, shapeA, strideA, tensor),
-        || {
-            let device_id = context::with(handle, |context| Ok(context.device()))?;
-            let described = tensor::get(tensorDesc, "tensorDesc")?;
-            let layout = described.elements()?;
-            arg::required(data, "data")?;
-            arg::required(shapeA, "shapeA")?;
-            arg::required(strideA, "strideA")?;
-            // SAFETY: as the caller promises.
-            let out = unsafe { Out::new(tensor, "tensor") }?;
-            let (mut shape, mut strides) = (described.stored_dims().to_vec(), described.strides().to_vec());
-            if let (None, Some(split)) = (described.vector(), layout.split) {
-                shape[split.axis()] = (layout.dims[split.axis()] + layout.padding()) / split.block();
-                shape.push(split.block());
-                strides.push(1);
-            }
-            if usize::try_from(nbDims).unwrap_or(0) < shape.len() {
-                return Err(Error::unsupported(format!(
-                    "nbDims = {nbDims}: the view has {} dimensions",
-                    shape.len()
-                )));
-            }
-            let data_type = described.data_type();
-            let code =
-                CODES.iter().find(|(scalar, _)| *scalar == data_type.scalar()).map_or(0, |&(_, code)| code);
-            let ndim = shape.len() as i32;
-            // SAFETY: not NULL, and the caller vouches for nbDims entries, which are enough.
-            unsafe {
-                arg::store(shapeA, shape);
-                arg::store(strideA, strides);
-            }
-            out.set(cudnnShimDLTensor_t {
-                data,
-                device: cudnnShimDLDevice_t {
-                    device_type: if device_id.is_some() { DEVICE[0] } else { HOST[0] },
-                    device_id: device_id.unwrap_or(0),
-                },
-                ndim,
-                dtype: cudnnShimDLDataType_t {
-                    code,
-                    bits: (data_type.scalar().size() * 8) as u8,
-                    lanes: data_type.lanes() as u16,
-                },
-                shape: shapeA,
-                strides: strideA,
-                byte_offset: 0,
-            });
-            Ok(())
-        }
-    )
+    let device_id = context::with(handle, |context| Ok(context.device()))?;
+    let described = tensor::get(tensorDesc, "tensorDesc")?;
+    let layout = described.elements()?;
+    arg::required(data, "data")?;
+    arg::required(shapeA, "shapeA")?;
+    arg::required(strideA, "strideA")?;
+    // SAFETY: as the caller promises.
+    let out = unsafe { Out::new(tensor, "tensor") }?;
+    let (mut shape, mut strides) = (described.stored_dims().to_vec(), described.strides().to_vec());
+    if let (None, Some(split)) = (described.vector(), layout.split) {
+        shape[split.axis()] = (layout.dims[split.axis()] + layout.padding()) / split.block();
+        shape.push(split.block());
+        strides.push(1);
+    }
+    if usize::try_from(nbDims).unwrap_or(0) < shape.len() {
+        return Err(Error::unsupported(format!(
+            "nbDims = {nbDims}: the view has {} dimensions",
+            shape.len()
+        )));
+    }
+    let data_type = described.data_type();
+    let code = CODES.iter().find(|(scalar, _)| *scalar == data_type.scalar()).map_or(0, |&(_, code)| code);
+    let ndim = shape.len() as i32;
+    // SAFETY: not NULL, and the caller vouches for nbDims entries, which are enough.
+    unsafe {
+        arg::store(shapeA, shape);
+        arg::store(strideA, strides);
+    }
+    out.set(cudnnShimDLTensor_t {
+        data,
+        device: cudnnShimDLDevice_t {
+            device_type: if device_id.is_some() { DEVICE[0] } else { HOST[0] },
+            device_id: device_id.unwrap_or(0),
+        },
+        ndim,
+        dtype: cudnnShimDLDataType_t {
+            code,
+            bits: (data_type.scalar().size() * 8) as u8,
+            lanes: data_type.lanes() as u16,
+        },
+        shape: shapeA,
+        strides: strideA,
+        byte_offset: 0,
+    });
+    Ok(())
 }

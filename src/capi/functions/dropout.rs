@@ -2,8 +2,9 @@
 
 use std::ffi::{c_ulonglong, c_void};
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
@@ -37,19 +38,21 @@ pub(crate) fn at(address: usize, argument: &'static str) -> Result<Option<Dropou
 ///
 /// # Safety
 /// `dropoutDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateDropoutDescriptor(
     dropoutDesc: *mut cudnnDropoutDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateDropoutDescriptor(dropoutDesc), DROPOUTS)
+    create!(dropoutDesc, DROPOUTS)
 }
 
 /// Destroys a dropout descriptor; NULL is fine. The random state stays the caller's.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyDropoutDescriptor(dropoutDesc), DROPOUTS)
+    destroy!(dropoutDesc, DROPOUTS)
 }
 
 /// Bytes of random state that the caller provides for a dropout: 16.
@@ -60,15 +63,14 @@ pub extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescrip
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutGetStatesSize(
     handle: cudnnHandle_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnDropoutGetStatesSize(handle, sizeInBytes), || {
-        context::check(handle)?;
-        results!(new sizeInBytes = dropout::STATES_SIZE)
-    })
+    context::check(handle)?;
+    results!(new sizeInBytes = dropout::STATES_SIZE)
 }
 
 /// Bytes that dropout keeps between forward and backward: one bit per element, in words of 4 bytes.
@@ -82,15 +84,14 @@ pub unsafe extern "C" fn cudnnDropoutGetStatesSize(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
     xdesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnDropoutGetReserveSpaceSize(xdesc, sizeInBytes), || {
-        let x = tensor::get(xdesc, "xdesc")?;
-        results!(new sizeInBytes = dropout::reserve_space_size(&x, Mode::current())?)
-    })
+    let x = tensor::get(xdesc, "xdesc")?;
+    results!(new sizeInBytes = dropout::reserve_space_size(&x, Mode::current())?)
 }
 
 /// `states = (seed, 0)`: sets probability and seed of a dropout, and starts its random state.
@@ -113,6 +114,7 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
 ///
 /// # Safety
 /// `states` is NULL or valid for writes of `stateSizeInBytes`.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t,
@@ -122,25 +124,20 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     stateSizeInBytes: usize,
     seed: c_ulonglong,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetDropoutDescriptor(dropoutDesc, handle, dropout, states, stateSizeInBytes, seed),
-        || {
-            context::with_note(handle, |context, note| {
-                DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
-                    let mut set = *desc;
-                    set.set(dropout, states.addr(), stateSizeInBytes, seed)?;
-                    if !states.is_null() {
-                        let plan = StatesPlan::new(seed);
-                        note.set(format_args!("cudnnSetDropoutDescriptor: {plan}"));
-                        // SAFETY: aligned and large enough, which the descriptor has checked; the rest is the caller's promise.
-                        unsafe { context.run(&plan, &[states.into()]) }?;
-                    }
-                    *desc = set;
-                    Ok(())
-                })
-            })
-        }
-    )
+    context::with_note(handle, |context, note| {
+        DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
+            let mut set = *desc;
+            set.set(dropout, states.addr(), stateSizeInBytes, seed)?;
+            if !states.is_null() {
+                let plan = StatesPlan::new(seed);
+                note.set(format_args!("cudnnSetDropoutDescriptor: {plan}"));
+                // SAFETY: aligned and large enough, which the descriptor has checked; the rest is the caller's promise.
+                unsafe { context.run(&plan, &[states.into()]) }?;
+            }
+            *desc = set;
+            Ok(())
+        })
+    })
 }
 
 /// Sets probability and seed of a dropout, and where a random state lies that an earlier dropout has left.
@@ -152,6 +149,7 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
 /// cudnnDropoutGetStatesSize asks for, also of NULL. A failing call changes nothing.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnRestoreDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t,
@@ -161,15 +159,10 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
     stateSizeInBytes: usize,
     seed: c_ulonglong,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRestoreDropoutDescriptor(dropoutDesc, handle, dropout, states, stateSizeInBytes, seed),
-        || {
-            context::check(handle)?;
-            DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
-                desc.restore(dropout, states.expose_provenance(), stateSizeInBytes, seed)
-            })
-        }
-    )
+    context::check(handle)?;
+    DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
+        desc.restore(dropout, states.expose_provenance(), stateSizeInBytes, seed)
+    })
 }
 
 /// Reads probability, address of the random state, and seed of a dropout.
@@ -180,6 +173,7 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t,
@@ -188,15 +182,13 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
     states: *mut *mut c_void,
     seed: *mut c_ulonglong,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetDropoutDescriptor(dropoutDesc, handle, dropout, states, seed), || {
-        context::check(handle)?;
-        let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
-        results! {
-            new dropout = desc.probability(),
-            new states = std::ptr::with_exposed_provenance_mut(desc.states()),
-            new seed = desc.seed(),
-        }
-    })
+    context::check(handle)?;
+    let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+    results! {
+        new dropout = desc.probability(),
+        new states = std::ptr::with_exposed_provenance_mut(desc.states()),
+        new seed = desc.seed(),
+    }
 }
 
 /// `y = bit ? x / (1 - p) : 0`, with a bit for each element that is drawn: 0 with probability p.
@@ -234,6 +226,7 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
 /// `x` is NULL or valid for reads of the whole span of `xdesc`, `y` for writes of that of `ydesc`, `reserveSpace` for
 /// writes of `reserveSpaceSizeInBytes`; the states are valid for reads and writes; no other thread uses any of them
 /// meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutForward(
     handle: cudnnHandle_t,
@@ -245,36 +238,31 @@ pub unsafe extern "C" fn cudnnDropoutForward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnDropoutForward(handle, dropoutDesc, xdesc, x, ydesc, y, reserveSpace, reserveSpaceSizeInBytes),
-        || {
-            context::with_note(handle, |context, note| {
-                let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
-                arg::required(x, "x")?;
-                arg::required(y, "y")?;
-                arg::data(reserveSpace, 4, "reserveSpace")?;
-                let states = std::ptr::with_exposed_provenance_mut::<c_void>(desc.states());
-                arg::data(states, dropout::STATES_ALIGNMENT, "the states of dropoutDesc")?;
-                let (from, to) = (tensor::get(xdesc, "xdesc")?, tensor::get(ydesc, "ydesc")?);
-                tensor::data(x, &from, "x")?;
-                tensor::data(y, &to, "y")?;
-                let pass = Pass {
-                    src: ("xdesc", &from),
-                    dst: ("ydesc", &to),
-                    reserve_size: reserveSpaceSizeInBytes,
-                    in_place: x == y.cast_const(),
-                };
-                let plan = DropoutPlan::forward(&desc, pass, Mode::current())?;
-                if reserveSpace == states {
-                    plan.check_mask_over_states(&desc, !context.is_cpu())?;
-                }
-                note.set(format_args!("cudnnDropoutForward: {plan}"));
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the reserve space
-                // and the states.
-                unsafe { context.run(&plan, &[y.into(), reserveSpace.into(), states.into(), x.into()]) }
-            })
+    context::with_note(handle, |context, note| {
+        let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+        arg::required(x, "x")?;
+        arg::required(y, "y")?;
+        arg::data(reserveSpace, 4, "reserveSpace")?;
+        let states = std::ptr::with_exposed_provenance_mut::<c_void>(desc.states());
+        arg::data(states, dropout::STATES_ALIGNMENT, "the states of dropoutDesc")?;
+        let (from, to) = (tensor::get(xdesc, "xdesc")?, tensor::get(ydesc, "ydesc")?);
+        tensor::data(x, &from, "x")?;
+        tensor::data(y, &to, "y")?;
+        let pass = Pass {
+            src: ("xdesc", &from),
+            dst: ("ydesc", &to),
+            reserve_size: reserveSpaceSizeInBytes,
+            in_place: x == y.cast_const(),
+        };
+        let plan = DropoutPlan::forward(&desc, pass, Mode::current())?;
+        if reserveSpace == states {
+            plan.check_mask_over_states(&desc, !context.is_cpu())?;
         }
-    )
+        note.set(format_args!("cudnnDropoutForward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the reserve space
+        // and the states.
+        unsafe { context.run(&plan, &[y.into(), reserveSpace.into(), states.into(), x.into()]) }
+    })
 }
 
 /// `dx = bit ? dy / (1 - p) : 0`, with the bits that the forward pass has drawn.
@@ -294,6 +282,7 @@ pub unsafe extern "C" fn cudnnDropoutForward(
 /// # Safety
 /// `dy` is NULL or valid for reads of the whole span of `dydesc`, `dx` for writes of that of `dxdesc`, `reserveSpace` for
 /// reads of `reserveSpaceSizeInBytes`; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutBackward(
     handle: cudnnHandle_t,
@@ -305,38 +294,24 @@ pub unsafe extern "C" fn cudnnDropoutBackward(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnDropoutBackward(
-            handle,
-            dropoutDesc,
-            dydesc,
-            dy,
-            dxdesc,
-            dx,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
-                arg::required(dy, "dy")?;
-                arg::required(dx, "dx")?;
-                arg::data(reserveSpace, 4, "reserveSpace")?;
-                let (from, to) = (tensor::get(dydesc, "dydesc")?, tensor::get(dxdesc, "dxdesc")?);
-                tensor::data(dy, &from, "dy")?;
-                tensor::data(dx, &to, "dx")?;
-                let pass = Pass {
-                    src: ("dydesc", &from),
-                    dst: ("dxdesc", &to),
-                    reserve_size: reserveSpaceSizeInBytes,
-                    in_place: dy == dx.cast_const(),
-                };
-                let plan = DropoutPlan::backward(&desc, pass, Mode::current())?;
-                note.set(format_args!("cudnnDropoutBackward: {plan}"));
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors and the reserve
-                // space.
-                unsafe { context.run(&plan, &[dx.into(), dy.into(), reserveSpace.into()]) }
-            })
-        }
-    )
+    context::with_note(handle, |context, note| {
+        let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+        arg::required(dy, "dy")?;
+        arg::required(dx, "dx")?;
+        arg::data(reserveSpace, 4, "reserveSpace")?;
+        let (from, to) = (tensor::get(dydesc, "dydesc")?, tensor::get(dxdesc, "dxdesc")?);
+        tensor::data(dy, &from, "dy")?;
+        tensor::data(dx, &to, "dx")?;
+        let pass = Pass {
+            src: ("dydesc", &from),
+            dst: ("dxdesc", &to),
+            reserve_size: reserveSpaceSizeInBytes,
+            in_place: dy == dx.cast_const(),
+        };
+        let plan = DropoutPlan::backward(&desc, pass, Mode::current())?;
+        note.set(format_args!("cudnnDropoutBackward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors and the reserve
+        // space.
+        unsafe { context.run(&plan, &[dx.into(), dy.into(), reserveSpace.into()]) }
+    })
 }

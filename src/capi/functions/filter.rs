@@ -5,9 +5,10 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
 use super::data_type;
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{cudnnDataType_t, cudnnFilterDescriptor_t, cudnnStatus_t, cudnnTensorFormat_t, raw};
@@ -64,21 +65,23 @@ fn set(
 ///
 /// # Safety
 /// `filterDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateFilterDescriptor(
     filterDesc: *mut cudnnFilterDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateFilterDescriptor(filterDesc), FILTERS)
+    create!(filterDesc, FILTERS)
 }
 
 /// Destroys a filter descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyFilterDescriptor(filterDesc: cudnnFilterDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyFilterDescriptor(filterDesc), FILTERS)
+    destroy!(filterDesc, FILTERS)
 }
 
 /// Sets a packed filter of K x C x H x W.
@@ -88,6 +91,7 @@ pub extern "C" fn cudnnDestroyFilterDescriptor(filterDesc: cudnnFilterDescriptor
 /// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type or format, NCHW_VECT_C of
 /// another type, an extent below 1, channels that are no multiple of the vector; NOT_SUPPORTED for 2^63 bytes and
 /// more. Strict mode refuses INT32 and types above 9, cuts surplus channels off, and lets sizes wrap.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetFilter4dDescriptor(
@@ -99,10 +103,8 @@ pub extern "C" fn cudnnSetFilter4dDescriptor(
     h: c_int,
     w: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetFilter4dDescriptor(filterDesc, dataType, format, k, c, h, w), || {
-        set(filterDesc, dataType, format, 4, || Ok(Dims::new(&[k, c, h, w].map(i64::from))))
-            .map_err(|error| error.by_name("filterDimA", &["k", "c", "h", "w"]))
-    })
+    set(filterDesc, dataType, format, 4, || Ok(Dims::new(&[k, c, h, w].map(i64::from))))
+        .map_err(|error| error.by_name("filterDimA", &["k", "c", "h", "w"]))
 }
 
 /// Sets a packed filter of 3 to 8 dimensions: K x C x spatial.
@@ -112,6 +114,7 @@ pub extern "C" fn cudnnSetFilter4dDescriptor(
 ///
 /// # Safety
 /// `filterDimA` is NULL or valid for reads of `nbDims` ints.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
@@ -121,11 +124,9 @@ pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
     nbDims: c_int,
     filterDimA: *const c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetFilterNdDescriptor(filterDesc, dataType, format, nbDims, filterDimA), || {
-        set(filterDesc, dataType, format, nbDims, || {
-            // SAFETY: as the caller promises.
-            unsafe { arg::ints(filterDimA, nbDims, "filterDimA") }
-        })
+    set(filterDesc, dataType, format, nbDims, || {
+        // SAFETY: as the caller promises.
+        unsafe { arg::ints(filterDimA, nbDims, "filterDimA") }
     })
 }
 
@@ -137,6 +138,7 @@ pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFilter4dDescriptor(
@@ -148,14 +150,12 @@ pub unsafe extern "C" fn cudnnGetFilter4dDescriptor(
     h: *mut c_int,
     w: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetFilter4dDescriptor(filterDesc, dataType, format, k, c, h, w), || {
-        let filter = get(filterDesc, "filterDesc")?;
-        results! {
-            new dataType = data_type::encode(filter.data_type()),
-            code format = filter.format().code(),
-            each [k, c, h, w] = filter.dims(),
-        }
-    })
+    let filter = get(filterDesc, "filterDesc")?;
+    results! {
+        new dataType = data_type::encode(filter.data_type()),
+        code format = filter.format().code(),
+        each [k, c, h, w] = filter.dims(),
+    }
 }
 
 /// Reads type, format, rank and exactly `nbDimsRequested` dimensions of a filter, zeros beyond its rank.
@@ -165,6 +165,7 @@ pub unsafe extern "C" fn cudnnGetFilter4dDescriptor(
 ///
 /// # Safety
 /// `dataType`, `format` and `nbDims` are NULL or valid for one write, `filterDimA` for `nbDimsRequested` writes.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
@@ -175,33 +176,22 @@ pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
     nbDims: *mut c_int,
     filterDimA: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetFilterNdDescriptor(filterDesc, nbDimsRequested, dataType, format, nbDims, filterDimA),
-        || {
-            let filter = get(filterDesc, "filterDesc")?;
-            if nbDimsRequested < 1 {
-                return Err(Error::argument(
-                    "nbDimsRequested",
-                    nbDimsRequested.into(),
-                    "at least 1 can be read",
-                ));
-            }
-            if nbDimsRequested as usize > MAX_RANK {
-                return Err(Error::unsupported(format!(
-                    "nbDimsRequested = {nbDimsRequested}: at most {MAX_RANK}"
-                )));
-            }
-            arg::required(filterDimA, "filterDimA")?;
-            results! {
-                new dataType = data_type::encode(filter.data_type()),
-                code format = filter.format().code(),
-                new nbDims = filter.dims().rank() as c_int,
-            }?;
-            // SAFETY: not NULL, and the caller vouches for nbDimsRequested entries.
-            unsafe { arg::store_padded(filterDimA, &filter.dims(), nbDimsRequested) };
-            Ok(())
-        }
-    )
+    let filter = get(filterDesc, "filterDesc")?;
+    if nbDimsRequested < 1 {
+        return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), "at least 1 can be read"));
+    }
+    if nbDimsRequested as usize > MAX_RANK {
+        return Err(Error::unsupported(format!("nbDimsRequested = {nbDimsRequested}: at most {MAX_RANK}")));
+    }
+    arg::required(filterDimA, "filterDimA")?;
+    results! {
+        new dataType = data_type::encode(filter.data_type()),
+        code format = filter.format().code(),
+        new nbDims = filter.dims().rank() as c_int,
+    }?;
+    // SAFETY: not NULL, and the caller vouches for nbDimsRequested entries.
+    unsafe { arg::store_padded(filterDimA, &filter.dims(), nbDimsRequested) };
+    Ok(())
 }
 
 /// Bytes that a filter takes: the product of its stored dims times the element size; 0 before the first setter.
@@ -210,17 +200,16 @@ pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
 ///
 /// # Safety
 /// `size` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFilterSizeInBytes(
     filterDesc: cudnnFilterDescriptor_t,
     size: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetFilterSizeInBytes(filterDesc, size), || {
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(size, "size") }?;
-        size.set(0);
-        size.set(get(filterDesc, "filterDesc")?.size_in_bytes());
-        Ok(())
-    })
+    // SAFETY: as the caller promises.
+    let size = unsafe { Out::new(size, "size") }?;
+    size.set(0);
+    size.set(get(filterDesc, "filterDesc")?.size_in_bytes());
+    Ok(())
 }

@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
-use super::guard::{entry, entry_point};
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
 use super::types::{
@@ -41,19 +42,16 @@ pub(super) fn variants(pack: cudnnFusedOpsVariantParamPack_t) -> Result<VariantP
 /// # Safety
 /// `place` is NULL or valid for one write.
 pub(super) unsafe fn create<T, S>(
-    name: &'static str,
     table: &Table<T>,
     (place, argument): (*mut *mut S, &'static str),
     ops: MaybeUninit<cudnnFusedOps_t>,
     make: impl FnOnce(FusedOperation) -> T,
-) -> cudnnStatus_t {
-    entry(name, format_args!("{argument}={place:p}, ops={}", raw(ops)), || {
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(place, argument) }?;
-        let operation = FusedOperation::new(raw(ops))?;
-        out.set(std::ptr::without_provenance_mut(table.insert(make(operation))?));
-        Ok(())
-    })
+) -> Result<()> {
+    // SAFETY: as the caller promises.
+    let out = unsafe { Out::new(place, argument) }?;
+    let operation = FusedOperation::new(raw(ops))?;
+    out.set(std::ptr::without_provenance_mut(table.insert(make(operation))?));
+    Ok(())
 }
 
 /// Creates the constant parameters of a fused plan: no descriptors, numbers 0.
@@ -62,15 +60,15 @@ pub(super) unsafe fn create<T, S>(
 ///
 /// # Safety
 /// `constPack` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateFusedOpsConstParamPack(
     constPack: *mut cudnnFusedOpsConstParamPack_t,
     ops: MaybeUninit<cudnnFusedOps_t>,
 ) -> cudnnStatus_t {
-    let name = "cudnnCreateFusedOpsConstParamPack";
     // SAFETY: as the caller promises.
-    unsafe { create(name, &CONSTANTS, (constPack, "constPack"), ops, ConstantPack::new) }
+    unsafe { create(&CONSTANTS, (constPack, "constPack"), ops, ConstantPack::new) }
 }
 
 /// Destroys the constant parameters of a fused plan; NULL is fine.
@@ -79,12 +77,13 @@ pub unsafe extern "C" fn cudnnCreateFusedOpsConstParamPack(
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnDestroyFusedOpsConstParamPack(
     constPack: cudnnFusedOpsConstParamPack_t,
 ) -> cudnnStatus_t {
-    destroy!(cudnnDestroyFusedOpsConstParamPack(constPack), CONSTANTS)
+    destroy!(constPack, CONSTANTS)
 }
 
 /// Sets a constant parameter: the content of a descriptor, which is copied, or an int.
@@ -97,6 +96,7 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsConstParamPack(
 ///
 /// # Safety
 /// `param` is NULL or, for a label of an int, valid for one read.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetFusedOpsConstParamPackAttribute(
@@ -105,21 +105,19 @@ pub unsafe extern "C" fn cudnnSetFusedOpsConstParamPackAttribute(
     param: *const c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
-    entry_point!(cudnnSetFusedOpsConstParamPackAttribute(constPack, paramLabel, param), || {
-        CONSTANTS.with_mut(constPack.addr(), "constPack", |pack| {
-            pack.check(label)?;
-            let kind = ConstantKind::of(label);
-            if kind == ConstantKind::Number {
-                let mut number = [0];
-                // SAFETY: the caller vouches for one int, unless it is NULL.
-                unsafe { arg::load_optional(param.cast::<c_int>(), &mut number) };
-                pack.set_number(label, number[0]);
-                return Ok(());
-            }
-            let descriptor = if param.is_null() { None } else { Some(read(kind, param.cast_mut())?) };
-            pack.set_descriptor(label, descriptor);
-            Ok(())
-        })
+    CONSTANTS.with_mut(constPack.addr(), "constPack", |pack| {
+        pack.check(label)?;
+        let kind = ConstantKind::of(label);
+        if kind == ConstantKind::Number {
+            let mut number = [0];
+            // SAFETY: the caller vouches for one int, unless it is NULL.
+            unsafe { arg::load_optional(param.cast::<c_int>(), &mut number) };
+            pack.set_number(label, number[0]);
+            return Ok(());
+        }
+        let descriptor = if param.is_null() { None } else { Some(read(kind, param.cast_mut())?) };
+        pack.set_descriptor(label, descriptor);
+        Ok(())
     })
 }
 
@@ -145,6 +143,7 @@ fn read(kind: ConstantKind, param: *mut c_void) -> Result<PackedDescriptor> {
 ///
 /// # Safety
 /// `param` is NULL or, for a label of an int, valid for one write; `isNULL` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFusedOpsConstParamPackAttribute(
@@ -154,27 +153,25 @@ pub unsafe extern "C" fn cudnnGetFusedOpsConstParamPackAttribute(
     isNULL: *mut c_int,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
-    entry_point!(cudnnGetFusedOpsConstParamPackAttribute(constPack, paramLabel, param, isNULL), || {
-        let pack = constants(constPack)?;
-        arg::required(param, "param")?;
-        // SAFETY: as the caller promises.
-        let is_null = unsafe { Out::new(isNULL, "isNULL") }?;
-        is_null.set(0);
-        pack.check_get(label)?;
-        if ConstantKind::of(label) == ConstantKind::Number {
-            // SAFETY: not NULL, and the caller vouches for one int.
-            unsafe { param.cast::<c_int>().write_unaligned(pack.number(label)) };
-            return Ok(());
-        }
-        match pack.descriptor(label) {
-            None => is_null.set(1),
-            Some(PackedDescriptor::Tensor(value)) => tensor::put(param.cast(), "param", *value)?,
-            Some(PackedDescriptor::Filter(value)) => filter::put(param.cast(), "param", *value)?,
-            Some(PackedDescriptor::Convolution(value)) => convolution::put(param.cast(), "param", *value)?,
-            Some(PackedDescriptor::Activation(value)) => activation::put(param.cast(), "param", *value)?,
-        }
-        Ok(())
-    })
+    let pack = constants(constPack)?;
+    arg::required(param, "param")?;
+    // SAFETY: as the caller promises.
+    let is_null = unsafe { Out::new(isNULL, "isNULL") }?;
+    is_null.set(0);
+    pack.check_get(label)?;
+    if ConstantKind::of(label) == ConstantKind::Number {
+        // SAFETY: not NULL, and the caller vouches for one int.
+        unsafe { param.cast::<c_int>().write_unaligned(pack.number(label)) };
+        return Ok(());
+    }
+    match pack.descriptor(label) {
+        None => is_null.set(1),
+        Some(PackedDescriptor::Tensor(value)) => tensor::put(param.cast(), "param", *value)?,
+        Some(PackedDescriptor::Filter(value)) => filter::put(param.cast(), "param", *value)?,
+        Some(PackedDescriptor::Convolution(value)) => convolution::put(param.cast(), "param", *value)?,
+        Some(PackedDescriptor::Activation(value)) => activation::put(param.cast(), "param", *value)?,
+    }
+    Ok(())
 }
 
 /// Creates the variant parameters of a fused plan: pointers NULL, scalars 0.
@@ -183,15 +180,15 @@ pub unsafe extern "C" fn cudnnGetFusedOpsConstParamPackAttribute(
 ///
 /// # Safety
 /// `varPack` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateFusedOpsVariantParamPack(
     varPack: *mut cudnnFusedOpsVariantParamPack_t,
     ops: MaybeUninit<cudnnFusedOps_t>,
 ) -> cudnnStatus_t {
-    let name = "cudnnCreateFusedOpsVariantParamPack";
     // SAFETY: as the caller promises.
-    unsafe { create(name, &VARIANTS, (varPack, "varPack"), ops, VariantPack::new) }
+    unsafe { create(&VARIANTS, (varPack, "varPack"), ops, VariantPack::new) }
 }
 
 /// Destroys the variant parameters of a fused plan; NULL is fine.
@@ -200,12 +197,13 @@ pub unsafe extern "C" fn cudnnCreateFusedOpsVariantParamPack(
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnDestroyFusedOpsVariantParamPack(
     varPack: cudnnFusedOpsVariantParamPack_t,
 ) -> cudnnStatus_t {
-    destroy!(cudnnDestroyFusedOpsVariantParamPack(varPack), VARIANTS)
+    destroy!(varPack, VARIANTS)
 }
 
 /// Sets a variant parameter: a data pointer, which is `ptr` itself, or a scalar, which `ptr` points to.
@@ -218,6 +216,7 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsVariantParamPack(
 ///
 /// # Safety
 /// `ptr` is NULL or, for a label of a scalar, valid for one read.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetFusedOpsVariantParamPackAttribute(
@@ -226,17 +225,15 @@ pub unsafe extern "C" fn cudnnSetFusedOpsVariantParamPackAttribute(
     ptr: *mut c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
-    entry_point!(cudnnSetFusedOpsVariantParamPackAttribute(varPack, paramLabel, ptr), || {
-        VARIANTS.with_mut(varPack.addr(), "varPack", |pack| {
-            let value = match pack.kind(label)? {
-                VariantKind::Pointer => ptr.expose_provenance() as u64,
-                _ if ptr.is_null() => 0,
-                // SAFETY: not NULL, and the caller vouches for one scalar, all of which have 8 bytes.
-                _ => unsafe { ptr.cast::<u64>().read_unaligned() },
-            };
-            pack.set(label, value);
-            Ok(())
-        })
+    VARIANTS.with_mut(varPack.addr(), "varPack", |pack| {
+        let value = match pack.kind(label)? {
+            VariantKind::Pointer => ptr.expose_provenance() as u64,
+            _ if ptr.is_null() => 0,
+            // SAFETY: not NULL, and the caller vouches for one scalar, all of which have 8 bytes.
+            _ => unsafe { ptr.cast::<u64>().read_unaligned() },
+        };
+        pack.set(label, value);
+        Ok(())
     })
 }
 
@@ -249,6 +246,7 @@ pub unsafe extern "C" fn cudnnSetFusedOpsVariantParamPackAttribute(
 ///
 /// # Safety
 /// `ptr` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFusedOpsVariantParamPackAttribute(
@@ -257,9 +255,7 @@ pub unsafe extern "C" fn cudnnGetFusedOpsVariantParamPackAttribute(
     ptr: *mut c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
-    entry_point!(cudnnGetFusedOpsVariantParamPackAttribute(varPack, paramLabel, ptr), || {
-        let pack = variants(varPack)?;
-        pack.kind_to_get(label)?;
-        results!(cast ptr = pack.value(label))
-    })
+    let pack = variants(varPack)?;
+    pack.kind_to_get(label)?;
+    results!(cast ptr = pack.value(label))
 }

@@ -2,10 +2,11 @@
 
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::Out;
 use super::context;
 use super::fused_ops::{constants, create, variants};
-use super::guard::entry_point;
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
 use super::types::{
@@ -27,6 +28,7 @@ static PLANS: Table<FusedPlan> = Table::new(Kind::FusedPlan);
 ///
 /// # Safety
 /// `plan` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateFusedOpsPlan(
@@ -35,7 +37,7 @@ pub unsafe extern "C" fn cudnnCreateFusedOpsPlan(
 ) -> cudnnStatus_t {
     let make = |operation| FusedPlan { operation, made: None };
     // SAFETY: as the caller promises.
-    unsafe { create("cudnnCreateFusedOpsPlan", &PLANS, (plan, "plan"), ops, make) }
+    unsafe { create(&PLANS, (plan, "plan"), ops, make) }
 }
 
 /// Destroys a fused plan; NULL is fine.
@@ -44,10 +46,11 @@ pub unsafe extern "C" fn cudnnCreateFusedOpsPlan(
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnDestroyFusedOpsPlan(plan: cudnnFusedOpsPlan_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyFusedOpsPlan(plan), PLANS)
+    destroy!(plan, PLANS)
 }
 
 /// Makes a plan of constant parameters, and tells the workspace that it needs.
@@ -81,6 +84,7 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsPlan(plan: cudnnFusedOpsPlan_t) -> 
 ///
 /// # Safety
 /// `workspaceSizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
@@ -89,25 +93,23 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
     constPack: cudnnFusedOpsConstParamPack_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnMakeFusedOpsPlan(handle, plan, constPack, workspaceSizeInBytes), || {
-        context::check(handle)?;
-        let pack = constants(constPack)?;
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?;
-        PLANS.with_mut(plan.addr(), "plan", |plan| {
-            if plan.operation != pack.operation {
-                return Err(Error::mismatch(format!(
-                    "a plan of operation {} and a pack of operation {}",
-                    plan.operation.number(),
-                    pack.operation.number()
-                )));
-            }
-            let problem = FusedProblem::new(&pack, Mode::current())?;
-            problem.parts(Numbers::SAMPLE)?;
-            size.set(problem.workspace().max(16));
-            plan.made = Some(pack);
-            Ok(())
-        })
+    context::check(handle)?;
+    let pack = constants(constPack)?;
+    // SAFETY: as the caller promises.
+    let size = unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?;
+    PLANS.with_mut(plan.addr(), "plan", |plan| {
+        if plan.operation != pack.operation {
+            return Err(Error::mismatch(format!(
+                "a plan of operation {} and a pack of operation {}",
+                plan.operation.number(),
+                pack.operation.number()
+            )));
+        }
+        let problem = FusedProblem::new(&pack, Mode::current())?;
+        problem.parts(Numbers::SAMPLE)?;
+        size.set(problem.workspace().max(16));
+        plan.made = Some(pack);
+        Ok(())
     })
 }
 
@@ -130,6 +132,7 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
 ///
 /// # Safety
 /// Every data pointer is valid for the span of its descriptor, the workspace for its size.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFusedOpsExecute(
@@ -137,56 +140,54 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
     plan: cudnnFusedOpsPlan_t,
     varPack: cudnnFusedOpsVariantParamPack_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnFusedOpsExecute(handle, plan, varPack), || {
-        context::with_note(handle, |context, note| {
-            let plan = PLANS.with(plan.addr(), "plan", |plan| Ok(plan.clone()))?;
-            let pack = variants(varPack)?;
-            if plan.operation != pack.operation {
-                return Err(Error::mismatch(format!(
-                    "a plan of operation {} and a pack of operation {}",
-                    plan.operation.number(),
-                    pack.operation.number()
-                )));
-            }
-            let made = plan.made.ok_or_else(|| Error::mismatch("the plan was not made"))?;
-            let problem = FusedProblem::new(&made, Mode::current())?;
-            let needed = problem.workspace();
-            let given = pack.value(WORKSPACE_SIZE) as usize;
-            let pointer = |label: i32| {
-                std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(pack.value(label) as usize)
-            };
-            if needed > 0 && (given < needed || pointer(WORKSPACE).is_null()) {
-                let rule = format!("{needed} bytes of workspace are needed");
-                return Err(Error::argument("workspace size", given as i64, rule));
-            }
-            let numbers = Numbers {
-                count: pack.value(COUNT) as i64,
-                factor: f64::from_bits(pack.value(FACTOR)),
-                epsilon: f64::from_bits(pack.value(EPSILON)),
-            };
-            let parts = problem.parts(numbers)?;
-            let touched = |part: &Part| {
-                let operands = part.plan.operands().iter().copied().zip(part.places.iter().copied());
-                operands.filter(|(operand, _)| operand.is_touched()).collect::<Vec<_>>()
-            };
-            let label = |place: Place| match place.base {
-                Base::Caller(label) => label as i32,
-                Base::Workspace => WORKSPACE,
-            };
-            // All are looked at before the first is written.
-            for (operand, place) in parts.iter().flat_map(touched) {
-                super::arg::data(pointer(label(place)), operand.scalar.size(), operand.name)?;
-            }
-            for part in parts {
-                let address = |place: &Place| pointer(label(*place)).wrapping_byte_add(place.offset).into();
-                let at: Vec<Address> = part.places.iter().map(address).collect();
-                note.set_plan("cudnnFusedOpsExecute", &*part.plan, context, &at);
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are
-                // the plans'; what lies in the workspace is inside its size.
-                unsafe { context.run(&*part.plan, &at) }?;
-            }
-            Ok(())
-        })
+    context::with_note(handle, |context, note| {
+        let plan = PLANS.with(plan.addr(), "plan", |plan| Ok(plan.clone()))?;
+        let pack = variants(varPack)?;
+        if plan.operation != pack.operation {
+            return Err(Error::mismatch(format!(
+                "a plan of operation {} and a pack of operation {}",
+                plan.operation.number(),
+                pack.operation.number()
+            )));
+        }
+        let made = plan.made.ok_or_else(|| Error::mismatch("the plan was not made"))?;
+        let problem = FusedProblem::new(&made, Mode::current())?;
+        let needed = problem.workspace();
+        let given = pack.value(WORKSPACE_SIZE) as usize;
+        let pointer = |label: i32| {
+            std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(pack.value(label) as usize)
+        };
+        if needed > 0 && (given < needed || pointer(WORKSPACE).is_null()) {
+            let rule = format!("{needed} bytes of workspace are needed");
+            return Err(Error::argument("workspace size", given as i64, rule));
+        }
+        let numbers = Numbers {
+            count: pack.value(COUNT) as i64,
+            factor: f64::from_bits(pack.value(FACTOR)),
+            epsilon: f64::from_bits(pack.value(EPSILON)),
+        };
+        let parts = problem.parts(numbers)?;
+        let touched = |part: &Part| {
+            let operands = part.plan.operands().iter().copied().zip(part.places.iter().copied());
+            operands.filter(|(operand, _)| operand.is_touched()).collect::<Vec<_>>()
+        };
+        let label = |place: Place| match place.base {
+            Base::Caller(label) => label as i32,
+            Base::Workspace => WORKSPACE,
+        };
+        // All are looked at before the first is written.
+        for (operand, place) in parts.iter().flat_map(touched) {
+            super::arg::data(pointer(label(place)), operand.scalar.size(), operand.name)?;
+        }
+        for part in parts {
+            let address = |place: &Place| pointer(label(*place)).wrapping_byte_add(place.offset).into();
+            let at: Vec<Address> = part.places.iter().map(address).collect();
+            note.set_plan("cudnnFusedOpsExecute", &*part.plan, context, &at);
+            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are
+            // the plans'; what lies in the workspace is inside its size.
+            unsafe { context.run(&*part.plan, &at) }?;
+        }
+        Ok(())
     })
 }
 

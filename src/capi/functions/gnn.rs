@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::causal_conv::{aligned, element};
-use super::guard::entry_point;
 use super::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t, raw};
 use super::{arg, context};
 use crate::error::{Error, Result};
@@ -121,6 +122,7 @@ unsafe fn run(
 /// # Safety
 /// `graph` is NULL or valid for one read; every pointer in it and beside it is NULL or valid for reads of its array, `output` and
 /// `outPositions` for writes; no other thread writes any of them meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
     stream: cudaStream_t,
@@ -136,42 +138,19 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
     dataType: MaybeUninit<cudnnDataType_t>,
     aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGnnAggSimpleForward(
-            stream,
-            graph,
-            nodeFeatures,
-            edgeFeatures,
-            concatFeatures,
-            output,
-            outPositions,
-            nodeFeatDim,
-            edgeFeatDim,
-            concatFeatDim,
-            dataType,
-            aggOp
-        ),
-        || {
-            // SAFETY: as the caller promises.
-            let graph = unsafe { read(graph) }?;
-            arg::required(output, "output")?;
-            features(nodeFeatures, "nodeFeatures", nodeFeatDim)?;
-            features(edgeFeatures, "edgeFeatures", edgeFeatDim)?;
-            features(concatFeatures, "concatFeatures", concatFeatDim)?;
-            positions(outPositions, aggOp)?;
-            let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
-            let plan = AggregatePlan::forward(&call(&graph, columns, dataType, aggOp))?;
-            let data = [
-                output.into(),
-                outPositions.into(),
-                nodeFeatures.into(),
-                edgeFeatures.into(),
-                concatFeatures.into(),
-            ];
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnGnnAggSimpleForward", stream, &plan, data, &graph) }
-        }
-    )
+    // SAFETY: as the caller promises.
+    let graph = unsafe { read(graph) }?;
+    arg::required(output, "output")?;
+    features(nodeFeatures, "nodeFeatures", nodeFeatDim)?;
+    features(edgeFeatures, "edgeFeatures", edgeFeatDim)?;
+    features(concatFeatures, "concatFeatures", concatFeatDim)?;
+    positions(outPositions, aggOp)?;
+    let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
+    let plan = AggregatePlan::forward(&call(&graph, columns, dataType, aggOp))?;
+    let data =
+        [output.into(), outPositions.into(), nodeFeatures.into(), edgeFeatures.into(), concatFeatures.into()];
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnGnnAggSimpleForward", stream, &plan, data, &graph) }
 }
 
 /// `gradNodeFeatures[indices[e]] += share of gradOutput[v]` for each edge e of target v, likewise `gradEdgeFeatures[map[e]]`; a copy for the rest.
@@ -197,6 +176,7 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
 /// # Safety
 /// `graph` is NULL or valid for one read; every pointer in it and beside it is NULL or valid for reads of its array, gradients of
 /// features for writes; no other thread writes any of them meanwhile. `stream` is alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
     stream: cudaStream_t,
@@ -212,40 +192,22 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
     dataType: MaybeUninit<cudnnDataType_t>,
     aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGnnAggSimpleBackward(
-            stream,
-            graph,
-            gradOutput,
-            outPositions,
-            gradNodeFeatures,
-            gradEdgeFeatures,
-            gradConcatFeatures,
-            nodeFeatDim,
-            edgeFeatDim,
-            concatFeatDim,
-            dataType,
-            aggOp
-        ),
-        || {
-            // SAFETY: as the caller promises.
-            let graph = unsafe { read(graph) }?;
-            arg::required(gradOutput, "gradOutput")?;
-            features(gradNodeFeatures, "gradNodeFeatures", nodeFeatDim)?;
-            features(gradEdgeFeatures, "gradEdgeFeatures", edgeFeatDim)?;
-            features(gradConcatFeatures, "gradConcatFeatures", concatFeatDim)?;
-            positions(outPositions, aggOp)?;
-            let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
-            let plan = AggregatePlan::backward(&call(&graph, columns, dataType, aggOp))?;
-            let data = [
-                gradNodeFeatures.into(),
-                gradEdgeFeatures.into(),
-                gradConcatFeatures.into(),
-                gradOutput.into(),
-                outPositions.into(),
-            ];
-            // SAFETY: as the caller promises.
-            unsafe { run("cudnnGnnAggSimpleBackward", stream, &plan, data, &graph) }
-        }
-    )
+    // SAFETY: as the caller promises.
+    let graph = unsafe { read(graph) }?;
+    arg::required(gradOutput, "gradOutput")?;
+    features(gradNodeFeatures, "gradNodeFeatures", nodeFeatDim)?;
+    features(gradEdgeFeatures, "gradEdgeFeatures", edgeFeatDim)?;
+    features(gradConcatFeatures, "gradConcatFeatures", concatFeatDim)?;
+    positions(outPositions, aggOp)?;
+    let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
+    let plan = AggregatePlan::backward(&call(&graph, columns, dataType, aggOp))?;
+    let data = [
+        gradNodeFeatures.into(),
+        gradEdgeFeatures.into(),
+        gradConcatFeatures.into(),
+        gradOutput.into(),
+        outPositions.into(),
+    ];
+    // SAFETY: as the caller promises.
+    unsafe { run("cudnnGnnAggSimpleBackward", stream, &plan, data, &graph) }
 }

@@ -1,4 +1,4 @@
-//! What every entry point runs inside: the panic boundary, the last error and the call log; and what stubs answer.
+//! What every entry point runs inside: the panic boundary, the last error and the call log.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
@@ -11,7 +11,8 @@ use super::{log, status};
 use crate::error::{Error, Result};
 use crate::panics::caught;
 
-/// Runs the body of the entry point `name` and turns its outcome into a status.
+/// Runs the body of the entry point `name` and turns its outcome into a status: what the attribute `#[entry]` makes of a
+/// function of C, see `macros/`.
 ///
 /// `arguments` is only formatted if someone listens. A panic inside becomes `CUDNN_STATUS_INTERNAL_ERROR`; an
 /// error leaves its text for `cudnnGetLastErrorString`.
@@ -27,50 +28,6 @@ pub(crate) fn entry(
         _ => report(name, arguments, &outcome),
     }
 }
-
-/// The arguments of a call for [`entry`], by their names: `arguments!(handle, alpha)`.
-macro_rules! arguments {
-    () => {
-        format_args!("")
-    };
-    ($first:ident $(, $rest:ident)* $(,)?) => {
-        format_args!(
-            concat!(stringify!($first), "={}" $(, ", ", stringify!($rest), "={}")*),
-            $crate::capi::functions::guard::Shown(&$first) $(, $crate::capi::functions::guard::Shown(&$rest))*
-        )
-    };
-}
-pub(crate) use arguments;
-
-/// [`entry`] for a function and its arguments, which are named once: `entry_point!(cudnnDestroy(handle), || ...)`.
-macro_rules! entry_point {
-    ($function:ident($($argument:ident),* $(,)?), $body:expr) => {
-        $crate::capi::functions::guard::entry(
-            stringify!($function),
-            $crate::capi::functions::guard::arguments!($($argument),*),
-            $body,
-        )
-    };
-}
-pub(crate) use entry_point;
-
-/// Answers a call that is not built yet: exported, logged, NOT_SUPPORTED. Nothing is looked at and no memory is touched.
-pub(crate) fn not_built(name: &'static str, arguments: fmt::Arguments<'_>) -> cudnnStatus_t {
-    // The name of the call is put in front of every error.
-    entry(name, arguments, || Err(Error::unsupported("not built yet, as its row in MATRIX.md says")))
-}
-
-/// [`not_built`] for a function and its arguments, which are named once. Whoever builds the function takes this away and
-/// changes its row in `src/catalogue.tsv`.
-macro_rules! stub {
-    ($function:ident($($argument:ident),* $(,)?)) => {
-        $crate::capi::functions::guard::not_built(
-            stringify!($function),
-            $crate::capi::functions::guard::arguments!($($argument),*),
-        )
-    };
-}
-pub(crate) use stub;
 
 /// An argument as the log shows it.
 pub(crate) struct Shown<'a, A>(pub(crate) &'a A);

@@ -6,12 +6,12 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cudnn_shim_macros::entry;
+
 use super::arg::results;
 use super::context;
-use super::guard::entry_point;
 use super::layout::store_string;
 use super::types::{cudnnHandle_t, cudnnStatus_t};
-use crate::error::Result;
 
 /// Whether calls keep the text of their plans.
 static RECORDING: AtomicBool = AtomicBool::new(false);
@@ -46,17 +46,16 @@ fn keep(plan: fmt::Arguments<'_>) {
 ///
 /// # Safety
 /// `name` is NULL or valid for writes of `nameSize` bytes.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetCore(
     handle: cudnnHandle_t,
     nameSize: usize,
     name: *mut c_char,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimGetCore(handle, nameSize, name), || {
-        let core = context::with(handle, |context| Ok(if context.is_cuda() { "cuda" } else { "cpu" }))?;
-        // SAFETY: as the caller promises.
-        unsafe { store_string(core, nameSize, name, "name") }
-    })
+    let core = context::with(handle, |context| Ok(if context.is_cuda() { "cuda" } else { "cpu" }))?;
+    // SAFETY: as the caller promises.
+    unsafe { store_string(core, nameSize, name, "name") }
 }
 
 /// The number of host threads that a large call with this handle is divided among, the caller's included; 1 on the CUDA core.
@@ -65,12 +64,11 @@ pub unsafe extern "C" fn cudnnShimGetCore(
 ///
 /// # Safety
 /// `threads` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mut c_int) -> cudnnStatus_t {
-    entry_point!(cudnnShimGetThreads(handle, threads), || {
-        let count = context::with(handle, |context| Ok(context.threads()))?;
-        results!(new threads = count as c_int)
-    })
+    let count = context::with(handle, |context| Ok(context.threads()))?;
+    results!(new threads = count as c_int)
 }
 
 /// Whether calls of all threads keep the text of their plans for cudnnShimGetLastPlan: 0 no (the default), else yes.
@@ -78,12 +76,11 @@ pub unsafe extern "C" fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mu
 /// It costs a call some microseconds.
 ///
 /// Status: SUCCESS.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t {
-    entry_point!(cudnnShimRecordPlans(enable), || {
-        RECORDING.store(enable != 0, Ordering::Relaxed);
-        Ok(())
-    })
+    RECORDING.store(enable != 0, Ordering::Relaxed);
+    Ok(())
 }
 
 /// The plan of the calling thread's last recorded call as text, as the log shows it; empty if there is none.
@@ -94,18 +91,17 @@ pub extern "C" fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t {
 ///
 /// # Safety
 /// `plan` is NULL or valid for writes of `planSize` bytes, `needed` NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetLastPlan(
     planSize: usize,
     plan: *mut c_char,
     needed: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimGetLastPlan(planSize, plan, needed), || -> Result<()> {
-        let text = LAST_PLAN.with_borrow(|last| last.to_string());
-        // SAFETY: as the caller promises, for both.
-        unsafe {
-            super::arg::set_optional(needed, text.len() + 1);
-            if plan.is_null() && planSize == 0 { Ok(()) } else { store_string(&text, planSize, plan, "plan") }
-        }
-    })
+    let text = LAST_PLAN.with_borrow(|last| last.to_string());
+    // SAFETY: as the caller promises, for both.
+    unsafe {
+        super::arg::set_optional(needed, text.len() + 1);
+        if plan.is_null() && planSize == 0 { Ok(()) } else { store_string(&text, planSize, plan, "plan") }
+    }
 }

@@ -3,8 +3,9 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
-use super::guard::entry_point;
 use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{data_type, tensor};
 use crate::desc::TensorDescriptor;
@@ -86,6 +87,7 @@ unsafe fn ask(
 ///
 /// # Safety
 /// `layout` is NULL or a C string, `dimA` NULL or valid for reads of `nbDims` ints.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimSetTensorLayout(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -94,15 +96,13 @@ pub unsafe extern "C" fn cudnnShimSetTensorLayout(
     nbDims: c_int,
     dimA: *const c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimSetTensorLayout(tensorDesc, dataType, layout, nbDims, dimA), || {
-        tensor::get(tensorDesc, "tensorDesc")?;
-        let mode = Mode::current();
-        let data_type = data_type::decode(dataType, mode)?;
-        // SAFETY: as the caller promises, for both.
-        let (layout, dims) = unsafe { (string(layout, "layout")?, arg::ints(dimA, nbDims, "dimA")?) };
-        let set = TensorDescriptor::with_layout(data_type, layout, nbDims.into(), &dims, mode)?;
-        tensor::put(tensorDesc, "tensorDesc", set)
-    })
+    tensor::get(tensorDesc, "tensorDesc")?;
+    let mode = Mode::current();
+    let data_type = data_type::decode(dataType, mode)?;
+    // SAFETY: as the caller promises, for both.
+    let (layout, dims) = unsafe { (string(layout, "layout")?, arg::ints(dimA, nbDims, "dimA")?) };
+    let set = TensorDescriptor::with_layout(data_type, layout, nbDims.into(), &dims, mode)?;
+    tensor::put(tensorDesc, "tensorDesc", set)
 }
 
 /// The name of the layout that a descriptor has, whether it was set by name, format or strides, such as `NHWC`.
@@ -115,17 +115,16 @@ pub unsafe extern "C" fn cudnnShimSetTensorLayout(
 ///
 /// # Safety
 /// `name` is NULL or valid for writes of `nameSize` bytes.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorLayout(
     tensorDesc: cudnnTensorDescriptor_t,
     nameSize: usize,
     name: *mut c_char,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimGetTensorLayout(tensorDesc, nameSize, name), || {
-        let (_, layout) = elements(tensorDesc)?;
-        // SAFETY: as the caller promises.
-        unsafe { store_string(&layout.description(), nameSize, name, "name") }
-    })
+    let (_, layout) = elements(tensorDesc)?;
+    // SAFETY: as the caller promises.
+    unsafe { store_string(&layout.description(), nameSize, name, "name") }
 }
 
 /// Whether the tensor is fully packed: its elements fill a range without gaps or repeats, in any order of dimensions.
@@ -136,15 +135,14 @@ pub unsafe extern "C" fn cudnnShimGetTensorLayout(
 ///
 /// # Safety
 /// `answer` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorFullyPacked(
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimIsTensorFullyPacked(tensorDesc, answer), || {
-        // SAFETY: handed on.
-        unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_fully_packed())) }
-    })
+    // SAFETY: handed on.
+    unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_fully_packed())) }
 }
 
 /// Whether the tensor is packed in these letters of N C H W, N C D H W, B M N or N C W ("WC-packed").
@@ -157,6 +155,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorFullyPacked(
 ///
 /// # Safety
 /// `letters` is NULL or a C string, `answer` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorPacked(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -172,10 +171,8 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
         })?;
         Ok(layout.is_packed_in(&wanted))
     };
-    entry_point!(cudnnShimIsTensorPacked(tensorDesc, answer), || {
-        // SAFETY: handed on.
-        unsafe { ask(tensorDesc, answer, question) }
-    })
+    // SAFETY: handed on.
+    unsafe { ask(tensorDesc, answer, question) }
 }
 
 /// Whether the tensor is spatially packed: NCHW or CNHW with HW (or DHW) packed.
@@ -184,15 +181,14 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
 ///
 /// # Safety
 /// `answer` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimIsTensorSpatiallyPacked(tensorDesc, answer), || {
-        // SAFETY: handed on.
-        unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_spatially_packed())) }
-    })
+    // SAFETY: handed on.
+    unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_spatially_packed())) }
 }
 
 /// Whether a walk of the whole range visits some address twice.
@@ -204,15 +200,14 @@ pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
 ///
 /// # Safety
 /// `answer` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimIsTensorOverlapping(tensorDesc, answer), || {
-        // SAFETY: handed on.
-        unsafe { ask(tensorDesc, answer, |layout| Ok(layout.overlaps())) }
-    })
+    // SAFETY: handed on.
+    unsafe { ask(tensorDesc, answer, |layout| Ok(layout.overlaps())) }
 }
 
 /// Whether some dimension of more than one element has stride 0, so that it repeats what it reads.
@@ -221,15 +216,14 @@ pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
 ///
 /// # Safety
 /// `answer` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorBroadcast(
     tensorDesc: cudnnTensorDescriptor_t,
     answer: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimIsTensorBroadcast(tensorDesc, answer), || {
-        // SAFETY: handed on.
-        unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_broadcast())) }
-    })
+    // SAFETY: handed on.
+    unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_broadcast())) }
 }
 
 /// The contiguous range of memory that a tensor reaches, padding and gaps included.
@@ -242,6 +236,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorBroadcast(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorRange(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -249,17 +244,15 @@ pub unsafe extern "C" fn cudnnShimGetTensorRange(
     elements: *mut i64,
     bytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimGetTensorRange(tensorDesc, first, elements, bytes), || {
-        let (tensor, _) = self::elements(tensorDesc)?;
-        let ((low, high), unit) = (tensor.span(), tensor.scalars_per_element());
-        // SAFETY: as the caller promises, for all three.
-        unsafe {
-            arg::set_optional(first, low / unit);
-            arg::set_optional(elements, (high - low) / unit + 1);
-            arg::set_optional(bytes, tensor.size_in_bytes());
-        }
-        Ok(())
-    })
+    let (tensor, _) = self::elements(tensorDesc)?;
+    let ((low, high), unit) = (tensor.span(), tensor.scalars_per_element());
+    // SAFETY: as the caller promises, for all three.
+    unsafe {
+        arg::set_optional(first, low / unit);
+        arg::set_optional(elements, (high - low) / unit + 1);
+        arg::set_optional(bytes, tensor.size_in_bytes());
+    }
+    Ok(())
 }
 
 /// Where the element of these coordinates lies: elements from the data pointer.
@@ -272,6 +265,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorRange(
 ///
 /// # Safety
 /// `indexA` is NULL or valid for reads of `nbDims` entries, `offset` NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorOffset(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -279,20 +273,18 @@ pub unsafe extern "C" fn cudnnShimGetTensorOffset(
     indexA: *const i64,
     offset: *mut i64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimGetTensorOffset(tensorDesc, nbDims, indexA, offset), || {
-        let (_, layout) = elements(tensorDesc)?;
-        arg::required(offset, "offset")?;
-        arg::required(indexA, "indexA")?;
-        same_rank(&layout, nbDims)?;
-        let mut index = layout.dims;
-        // SAFETY: not NULL, and the caller vouches for nbDims entries, which is the rank.
-        unsafe { arg::load_optional(indexA, &mut index) };
-        if let Some(axis) = (0..index.rank()).find(|&axis| !(0..layout.dims[axis]).contains(&index[axis])) {
-            let rule = format!("the extent is {}", layout.dims[axis]);
-            return Err(Error::element("indexA", axis, index[axis], rule));
-        }
-        results!(new offset = layout.offset(&index))
-    })
+    let (_, layout) = elements(tensorDesc)?;
+    arg::required(offset, "offset")?;
+    arg::required(indexA, "indexA")?;
+    same_rank(&layout, nbDims)?;
+    let mut index = layout.dims;
+    // SAFETY: not NULL, and the caller vouches for nbDims entries, which is the rank.
+    unsafe { arg::load_optional(indexA, &mut index) };
+    if let Some(axis) = (0..index.rank()).find(|&axis| !(0..layout.dims[axis]).contains(&index[axis])) {
+        let rule = format!("the extent is {}", layout.dims[axis]);
+        return Err(Error::element("indexA", axis, index[axis], rule));
+    }
+    results!(new offset = layout.offset(&index))
 }
 
 /// The coordinates of the element at an offset, which counts elements from the data pointer.
@@ -304,6 +296,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorOffset(
 ///
 /// # Safety
 /// `indexA` is NULL or valid for writes of `nbDims` entries.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorIndex(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -311,15 +304,13 @@ pub unsafe extern "C" fn cudnnShimGetTensorIndex(
     nbDims: c_int,
     indexA: *mut i64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimGetTensorIndex(tensorDesc, offset, nbDims, indexA), || {
-        let (_, layout) = elements(tensorDesc)?;
-        arg::required(indexA, "indexA")?;
-        same_rank(&layout, nbDims)?;
-        let index: Dims = layout.index(offset)?;
-        // SAFETY: not NULL, and the caller vouches for nbDims entries, which is the rank.
-        unsafe { arg::store(indexA, index.iter().copied()) };
-        Ok(())
-    })
+    let (_, layout) = elements(tensorDesc)?;
+    arg::required(indexA, "indexA")?;
+    same_rank(&layout, nbDims)?;
+    let index: Dims = layout.index(offset)?;
+    // SAFETY: not NULL, and the caller vouches for nbDims entries, which is the rank.
+    unsafe { arg::store(indexA, index.iter().copied()) };
+    Ok(())
 }
 
 fn same_rank(layout: &Layout, nbDims: c_int) -> Result<()> {

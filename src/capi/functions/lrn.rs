@@ -3,7 +3,8 @@
 use std::ffi::{c_uint, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -24,17 +25,19 @@ static LRNS: Table<LrnDescriptor> = Table::new(Kind::Lrn);
 ///
 /// # Safety
 /// `normDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateLRNDescriptor(normDesc: *mut cudnnLRNDescriptor_t) -> cudnnStatus_t {
-    create!(cudnnCreateLRNDescriptor(normDesc), LRNS)
+    create!(normDesc, LRNS)
 }
 
 /// Destroys the descriptor of a local response normalisation; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyLRNDescriptor(lrnDesc: cudnnLRNDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyLRNDescriptor(lrnDesc), LRNS)
+    destroy!(lrnDesc, LRNS)
 }
 
 /// Sets window and coefficients of a local response normalisation.
@@ -45,6 +48,7 @@ pub extern "C" fn cudnnDestroyLRNDescriptor(lrnDesc: cudnnLRNDescriptor_t) -> cu
 /// passes.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetLRNDescriptor(
     normDesc: cudnnLRNDescriptor_t,
@@ -53,9 +57,7 @@ pub extern "C" fn cudnnSetLRNDescriptor(
     lrnBeta: f64,
     lrnK: f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetLRNDescriptor(normDesc, lrnN, lrnAlpha, lrnBeta, lrnK), || {
-        LRNS.replace(normDesc.addr(), "normDesc", || LrnDescriptor::new(lrnN, lrnAlpha, lrnBeta, lrnK))
-    })
+    LRNS.replace(normDesc.addr(), "normDesc", || LrnDescriptor::new(lrnN, lrnAlpha, lrnBeta, lrnK))
 }
 
 /// Reads window and coefficients of a local response normalisation.
@@ -66,6 +68,7 @@ pub extern "C" fn cudnnSetLRNDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetLRNDescriptor(
     normDesc: cudnnLRNDescriptor_t,
@@ -74,17 +77,15 @@ pub unsafe extern "C" fn cudnnGetLRNDescriptor(
     lrnBeta: *mut f64,
     lrnK: *mut f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetLRNDescriptor(normDesc, lrnN, lrnAlpha, lrnBeta, lrnK), || {
-        let lrn = LRNS.get(normDesc.addr(), "normDesc")?;
-        // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional(lrnN, lrn.n());
-            arg::set_optional(lrnAlpha, lrn.alpha());
-            arg::set_optional(lrnBeta, lrn.beta());
-            arg::set_optional(lrnK, lrn.k());
-        }
-        Ok(())
-    })
+    let lrn = LRNS.get(normDesc.addr(), "normDesc")?;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional(lrnN, lrn.n());
+        arg::set_optional(lrnAlpha, lrn.alpha());
+        arg::set_optional(lrnBeta, lrn.beta());
+        arg::set_optional(lrnK, lrn.k());
+    }
+    Ok(())
 }
 
 /// `y = alpha * x * (k + lrnAlpha / n * sum x^2)^-lrnBeta + beta * y` over n neighbouring channels.
@@ -116,6 +117,7 @@ pub unsafe extern "C" fn cudnnGetLRNDescriptor(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
 /// the whole span of their descriptors, destinations for writes as well; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
     handle: cudnnHandle_t,
@@ -128,28 +130,23 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnLRNCrossChannelForward(handle, normDesc, lrnMode, alpha, xDesc, x, beta, yDesc, y),
-        || {
-            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            tensor::data(x, &from, "x")?;
-            tensor::data(y, &to, "y")?;
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
-            let desc = LRNS.get(normDesc.addr(), "normDesc");
-            let plan = |desc, scaling| response::cross_channel(&desc, &from, &to, scaling, Mode::current());
-            // What the original refuses of the tensors comes before all else.
-            plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
-            context::with_note(handle, |context, note| {
-                let plan = plan(desc?, scaling?)?;
-                note.set(format_args!("cudnnLRNCrossChannelForward: {plan}"));
-                let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's.
-                unsafe { context.run(&plan, &at) }
-            })
-        }
-    )
+    let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+    tensor::data(x, &from, "x")?;
+    tensor::data(y, &to, "y")?;
+    // SAFETY: as the caller promises.
+    let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
+    let desc = LRNS.get(normDesc.addr(), "normDesc");
+    let plan = |desc, scaling| response::cross_channel(&desc, &from, &to, scaling, Mode::current());
+    // What the original refuses of the tensors comes before all else.
+    plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
+    context::with_note(handle, |context, note| {
+        let plan = plan(desc?, scaling?)?;
+        note.set(format_args!("cudnnLRNCrossChannelForward: {plan}"));
+        let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &at) }
+    })
 }
 
 /// `dx = alpha * (dy * s^-b - 2 * b * lrnAlpha / n * x * sum dy' * x' * s'^(-b - 1)) + beta * dx`
@@ -181,6 +178,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
 /// the whole span of their descriptors, destinations for writes as well; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
     handle: cudnnHandle_t,
@@ -197,34 +195,26 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnLRNCrossChannelBackward(
-            handle, normDesc, lrnMode, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx
-        ),
-        || {
-            let (out, from) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(xDesc, "xDesc")?);
-            let to = tensor::get(dxDesc, "dxDesc")?;
-            tensor::data(dy, &out, "dy")?;
-            tensor::data(x, &from, "x")?;
-            tensor::data(dx, &to, "dx")?;
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
-            let desc = LRNS.get(normDesc.addr(), "normDesc");
-            let plan = |desc, scaling| {
-                response::cross_channel_gradient(&desc, &out, &from, &to, scaling, Mode::current())
-            };
-            // What the original refuses of the tensors comes before all else.
-            plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
-            context::with_note(handle, |context, note| {
-                let plan = plan(desc?, scaling?)?;
-                note.set(format_args!("cudnnLRNCrossChannelBackward: {plan}"));
-                let at = [dx.into(), Address::NULL, x.into(), dy.into(), Address::NULL];
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's.
-                unsafe { context.run(&plan, &at) }
-            })
-        }
-    )
+    let (out, from) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(xDesc, "xDesc")?);
+    let to = tensor::get(dxDesc, "dxDesc")?;
+    tensor::data(dy, &out, "dy")?;
+    tensor::data(x, &from, "x")?;
+    tensor::data(dx, &to, "dx")?;
+    // SAFETY: as the caller promises.
+    let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
+    let desc = LRNS.get(normDesc.addr(), "normDesc");
+    let plan =
+        |desc, scaling| response::cross_channel_gradient(&desc, &out, &from, &to, scaling, Mode::current());
+    // What the original refuses of the tensors comes before all else.
+    plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
+    context::with_note(handle, |context, note| {
+        let plan = plan(desc?, scaling?)?;
+        note.set(format_args!("cudnnLRNCrossChannelBackward: {plan}"));
+        let at = [dx.into(), Address::NULL, x.into(), dy.into(), Address::NULL];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &at) }
+    })
 }
 
 /// `y = alpha * x * (k + lrnAlpha / n^d * sum (x' - m)^2)^-lrnBeta + beta * y` over a window.
@@ -255,6 +245,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
 /// the whole span of their descriptors, destinations for writes as well; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
     handle: cudnnHandle_t,
@@ -270,32 +261,25 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnDivisiveNormalizationForward(
-            handle, normDesc, mode, alpha, xDesc, x, means, temp, temp2, beta, yDesc, y
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let desc = LRNS.get(normDesc.addr(), "normDesc")?;
-                let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-                // SAFETY: as the caller promises.
-                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-                tensor::data(x, &from, "x")?;
-                if !means.is_null() {
-                    tensor::data(means, &from, "means")?;
-                }
-                arg::required(temp, "temp")?;
-                arg::required(temp2, "temp2")?;
-                tensor::data(y, &to, "y")?;
-                let plan = response::divisive(&desc, &from, &to, !means.is_null(), scaling, Mode::current())?;
-                note.set(format_args!("cudnnDivisiveNormalizationForward: {plan}"));
-                let at = [y.into(), Address::NULL, x.into(), Address::NULL, means.into()];
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's.
-                unsafe { context.run(&plan, &at) }
-            })
+    context::with_note(handle, |context, note| {
+        let desc = LRNS.get(normDesc.addr(), "normDesc")?;
+        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        tensor::data(x, &from, "x")?;
+        if !means.is_null() {
+            tensor::data(means, &from, "means")?;
         }
-    )
+        arg::required(temp, "temp")?;
+        arg::required(temp2, "temp2")?;
+        tensor::data(y, &to, "y")?;
+        let plan = response::divisive(&desc, &from, &to, !means.is_null(), scaling, Mode::current())?;
+        note.set(format_args!("cudnnDivisiveNormalizationForward: {plan}"));
+        let at = [y.into(), Address::NULL, x.into(), Address::NULL, means.into()];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &at) }
+    })
 }
 
 /// `dx`, `dMeans`: the gradients of cudnnDivisiveNormalizationForward, exact for even n as well.
@@ -319,6 +303,7 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
 /// the whole span of their descriptors, destinations for writes as well; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
     handle: cudnnHandle_t,
@@ -336,49 +321,28 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
     dx: *mut c_void,
     dMeans: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnDivisiveNormalizationBackward(
-            handle,
-            normDesc,
-            mode,
-            alpha,
-            xDesc,
-            x,
-            means,
-            dy,
-            temp,
-            temp2,
-            beta,
-            dXdMeansDesc,
-            dx,
-            dMeans
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let desc = LRNS.get(normDesc.addr(), "normDesc")?;
-                let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dXdMeansDesc, "dXdMeansDesc")?);
-                // SAFETY: as the caller promises.
-                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-                tensor::data(x, &from, "x")?;
-                tensor::data(dy, &from, "dy")?;
-                if !means.is_null() {
-                    tensor::data(means, &from, "means")?;
-                }
-                arg::required(temp, "temp")?;
-                arg::required(temp2, "temp2")?;
-                tensor::data(dx, &to, "dx")?;
-                if !dMeans.is_null() {
-                    tensor::data(dMeans, &to, "dMeans")?;
-                }
-                let (given, wanted) = (!means.is_null(), !dMeans.is_null());
-                let plan =
-                    response::divisive_gradient(&desc, &from, &to, given, wanted, scaling, Mode::current())?;
-                note.set(format_args!("cudnnDivisiveNormalizationBackward: {plan}"));
-                let at = [dx.into(), dMeans.into(), x.into(), dy.into(), means.into()];
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's.
-                unsafe { context.run(&plan, &at) }
-            })
+    context::with_note(handle, |context, note| {
+        let desc = LRNS.get(normDesc.addr(), "normDesc")?;
+        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dXdMeansDesc, "dXdMeansDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        tensor::data(x, &from, "x")?;
+        tensor::data(dy, &from, "dy")?;
+        if !means.is_null() {
+            tensor::data(means, &from, "means")?;
         }
-    )
+        arg::required(temp, "temp")?;
+        arg::required(temp2, "temp2")?;
+        tensor::data(dx, &to, "dx")?;
+        if !dMeans.is_null() {
+            tensor::data(dMeans, &to, "dMeans")?;
+        }
+        let (given, wanted) = (!means.is_null(), !dMeans.is_null());
+        let plan = response::divisive_gradient(&desc, &from, &to, given, wanted, scaling, Mode::current())?;
+        note.set(format_args!("cudnnDivisiveNormalizationBackward: {plan}"));
+        let at = [dx.into(), dMeans.into(), x.into(), dy.into(), means.into()];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &at) }
+    })
 }

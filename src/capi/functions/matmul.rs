@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::types::{cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, tensor, transform};
 use crate::ops::MatmulPlan;
@@ -38,6 +39,7 @@ use crate::ops::MatmulPlan;
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `A` and `B` are NULL or valid for reads of the whole spans of their
 /// descriptors, `C` for reads and writes of that of `cDesc`; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimMatmul(
     handle: cudnnHandle_t,
@@ -50,20 +52,18 @@ pub unsafe extern "C" fn cudnnShimMatmul(
     cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnShimMatmul(handle, alpha, aDesc, A, bDesc, B, beta, cDesc, C), || {
-        context::with_note(handle, |context, note| {
-            let (a, b, c) =
-                (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
-            tensor::data(A, &a, "A")?;
-            tensor::data(B, &b, "B")?;
-            tensor::data(C, &c, "C")?;
-            let plan = MatmulPlan::new([&a, &b, &c], scaling)?;
-            note.set(format_args!("cudnnShimMatmul: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let (a, b, c) =
+            (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
+        tensor::data(A, &a, "A")?;
+        tensor::data(B, &b, "B")?;
+        tensor::data(C, &c, "C")?;
+        let plan = MatmulPlan::new([&a, &b, &c], scaling)?;
+        note.set(format_args!("cudnnShimMatmul: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
     })
 }

@@ -4,8 +4,9 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self};
-use super::guard::entry_point;
 use super::normalise::{BackwardCall, ForwardCall, input};
 use super::tensor;
 use super::types::{
@@ -72,6 +73,7 @@ pub(super) fn groups(
 ///
 /// # Safety
 /// As cudnnBatchNormalizationForwardInference.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnNormalizationForwardInference(
@@ -97,69 +99,41 @@ pub unsafe extern "C" fn cudnnNormalizationForwardInference(
     epsilon: f64,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnNormalizationForwardInference(
-            handle,
-            mode,
-            normOps,
-            algo,
-            alpha,
-            beta,
-            xDesc,
-            x,
-            normScaleBiasDesc,
-            normScale,
-            normBias,
-            normMeanVarDesc,
-            estimatedMean,
-            estimatedVariance,
-            zDesc,
-            z,
-            activationDesc,
-            yDesc,
-            y,
-            epsilon,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let is_known = NormOps::from_code(raw(normOps)).is_some();
-            if raw(normOps) != 0 && (Mode::current().is_strict() || !is_known) {
-                let text =
-                    format!("normOps = {} at inference: 0, outside strict mode also 1 and 2", raw(normOps));
-                return Err(Error::unsupported(text));
-            }
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
-            let call = ForwardCall {
-                function: "cudnnNormalizationForwardInference",
-                handle,
-                mode: groups(mode, algo)?,
-                ops,
-                scaling: [alpha, beta],
-                x: input(xDesc, x),
-                y: (yDesc, y),
-                z: input(zDesc, z),
-                parameters: ("normScaleBiasDesc", normScaleBiasDesc),
-                numbers: [
-                    null_mut(),
-                    null_mut(),
-                    estimatedMean.cast_mut(),
-                    estimatedVariance.cast_mut(),
-                    normScale.cast_mut(),
-                    normBias.cast_mut(),
-                ],
-                names: ["", "", "estimatedMean", "estimatedVariance", "normScale", "normBias"],
-                factor: None,
-                epsilon,
-                activation: activationDesc,
-                workspace: (null_mut(), usize::MAX),
-                reserve: (null_mut(), 0),
-            };
-            // SAFETY: as the caller promises.
-            unsafe { call.run() }
-        }
-    )
+    check_groups(groupCnt)?;
+    let is_known = NormOps::from_code(raw(normOps)).is_some();
+    if raw(normOps) != 0 && (Mode::current().is_strict() || !is_known) {
+        let text = format!("normOps = {} at inference: 0, outside strict mode also 1 and 2", raw(normOps));
+        return Err(Error::unsupported(text));
+    }
+    let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+    check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+    let call = ForwardCall {
+        function: "cudnnNormalizationForwardInference",
+        handle,
+        mode: groups(mode, algo)?,
+        ops,
+        scaling: [alpha, beta],
+        x: input(xDesc, x),
+        y: (yDesc, y),
+        z: input(zDesc, z),
+        parameters: ("normScaleBiasDesc", normScaleBiasDesc),
+        numbers: [
+            null_mut(),
+            null_mut(),
+            estimatedMean.cast_mut(),
+            estimatedVariance.cast_mut(),
+            normScale.cast_mut(),
+            normBias.cast_mut(),
+        ],
+        names: ["", "", "estimatedMean", "estimatedVariance", "normScale", "normBias"],
+        factor: None,
+        epsilon,
+        activation: activationDesc,
+        workspace: (null_mut(), usize::MAX),
+        reserve: (null_mut(), 0),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { call.run() }
 }
 
 /// `y = alpha * act(normScale * (x - mean) / sqrt(variance + epsilon) + normBias + z) + beta * y`, statistics of the batch.
@@ -183,6 +157,7 @@ pub unsafe extern "C" fn cudnnNormalizationForwardInference(
 ///
 /// # Safety
 /// As cudnnBatchNormalizationForwardTrainingEx.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
@@ -215,77 +190,43 @@ pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
     reserveSpaceSizeInBytes: usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnNormalizationForwardTraining(
-            handle,
-            mode,
-            normOps,
-            algo,
-            alpha,
-            beta,
-            xDesc,
-            xData,
-            normScaleBiasDesc,
-            normScale,
-            normBias,
-            exponentialAverageFactor,
-            normMeanVarDesc,
-            resultRunningMean,
-            resultRunningVariance,
-            epsilon,
+    check_groups(groupCnt)?;
+    let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+    check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+    let call = ForwardCall {
+        function: "cudnnNormalizationForwardTraining",
+        handle,
+        mode: groups(mode, algo)?,
+        ops,
+        scaling: [alpha, beta],
+        x: input(xDesc, xData),
+        y: (yDesc, yData),
+        z: input(zDesc, zData),
+        parameters: ("normScaleBiasDesc", normScaleBiasDesc),
+        numbers: [
             resultSaveMean,
             resultSaveInvVariance,
-            activationDesc,
-            zDesc,
-            zData,
-            yDesc,
-            yData,
-            workspace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
-            let call = ForwardCall {
-                function: "cudnnNormalizationForwardTraining",
-                handle,
-                mode: groups(mode, algo)?,
-                ops,
-                scaling: [alpha, beta],
-                x: input(xDesc, xData),
-                y: (yDesc, yData),
-                z: input(zDesc, zData),
-                parameters: ("normScaleBiasDesc", normScaleBiasDesc),
-                numbers: [
-                    resultSaveMean,
-                    resultSaveInvVariance,
-                    resultRunningMean,
-                    resultRunningVariance,
-                    normScale.cast_mut(),
-                    normBias.cast_mut(),
-                ],
-                names: [
-                    "resultSaveMean",
-                    "resultSaveInvVariance",
-                    "resultRunningMean",
-                    "resultRunningVariance",
-                    "normScale",
-                    "normBias",
-                ],
-                factor: Some(exponentialAverageFactor),
-                epsilon,
-                activation: activationDesc,
-                workspace: (workspace, workSpaceSizeInBytes),
-                reserve: (reserveSpace, reserveSpaceSizeInBytes),
-            };
-            // SAFETY: as the caller promises.
-            unsafe { call.run() }
-        }
-    )
+            resultRunningMean,
+            resultRunningVariance,
+            normScale.cast_mut(),
+            normBias.cast_mut(),
+        ],
+        names: [
+            "resultSaveMean",
+            "resultSaveInvVariance",
+            "resultRunningMean",
+            "resultRunningVariance",
+            "normScale",
+            "normBias",
+        ],
+        factor: Some(exponentialAverageFactor),
+        epsilon,
+        activation: activationDesc,
+        workspace: (workspace, workSpaceSizeInBytes),
+        reserve: (reserveSpace, reserveSpaceSizeInBytes),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { call.run() }
 }
 
 /// `dx`, and `dz`, `dScale`, `dBias`, of cudnnNormalizationForwardTraining: as cudnnBatchNormalizationBackwardEx.
@@ -308,6 +249,7 @@ pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
 ///
 /// # Safety
 /// As cudnnBatchNormalizationBackwardEx.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnNormalizationBackward(
@@ -345,81 +287,42 @@ pub unsafe extern "C" fn cudnnNormalizationBackward(
     reserveSpaceSizeInBytes: usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnNormalizationBackward(
-            handle,
-            mode,
-            normOps,
-            algo,
-            alphaDataDiff,
-            betaDataDiff,
-            alphaParamDiff,
-            betaParamDiff,
-            xDesc,
-            xData,
-            yDesc,
-            yData,
-            dyDesc,
-            dyData,
-            dzDesc,
-            dzData,
-            dxDesc,
-            dxData,
-            dNormScaleBiasDesc,
-            normScaleData,
-            normBiasData,
+    check_groups(groupCnt)?;
+    let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+    check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
+    let call = BackwardCall {
+        function: "cudnnNormalizationBackward",
+        handle,
+        mode: groups(mode, algo)?,
+        ops,
+        scaling: [alphaDataDiff, betaDataDiff],
+        parameter_scaling: [alphaParamDiff, betaParamDiff],
+        x: input(xDesc, xData),
+        dy: input(dyDesc, dyData),
+        dx: (dxDesc, dxData),
+        dz: (dzDesc, dzData),
+        parameters: ("dNormScaleBiasDesc", dNormScaleBiasDesc),
+        numbers: [
             dNormScaleData,
             dNormBiasData,
-            epsilon,
-            normMeanVarDesc,
-            savedMean,
-            savedInvVariance,
-            activationDesc,
-            workSpace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
-            let call = BackwardCall {
-                function: "cudnnNormalizationBackward",
-                handle,
-                mode: groups(mode, algo)?,
-                ops,
-                scaling: [alphaDataDiff, betaDataDiff],
-                parameter_scaling: [alphaParamDiff, betaParamDiff],
-                x: input(xDesc, xData),
-                dy: input(dyDesc, dyData),
-                dx: (dxDesc, dxData),
-                dz: (dzDesc, dzData),
-                parameters: ("dNormScaleBiasDesc", dNormScaleBiasDesc),
-                numbers: [
-                    dNormScaleData,
-                    dNormBiasData,
-                    normScaleData.cast_mut(),
-                    normBiasData.cast_mut(),
-                    savedMean.cast_mut(),
-                    savedInvVariance.cast_mut(),
-                ],
-                names: [
-                    "dNormScaleData",
-                    "dNormBiasData",
-                    "normScaleData",
-                    "normBiasData",
-                    "savedMean",
-                    "savedInvVariance",
-                ],
-                epsilon,
-                activation: activationDesc,
-                workspace: (workSpace, workSpaceSizeInBytes),
-                reserve: (reserveSpace, reserveSpaceSizeInBytes),
-            };
-            // SAFETY: as the caller promises.
-            unsafe { call.run() }
-        }
-    )
+            normScaleData.cast_mut(),
+            normBiasData.cast_mut(),
+            savedMean.cast_mut(),
+            savedInvVariance.cast_mut(),
+        ],
+        names: [
+            "dNormScaleData",
+            "dNormBiasData",
+            "normScaleData",
+            "normBiasData",
+            "savedMean",
+            "savedInvVariance",
+        ],
+        epsilon,
+        activation: activationDesc,
+        workspace: (workSpace, workSpaceSizeInBytes),
+        reserve: (reserveSpace, reserveSpaceSizeInBytes),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { call.run() }
 }

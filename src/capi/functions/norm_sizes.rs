@@ -3,8 +3,9 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
-use super::guard::entry_point;
 use super::norm::{check_equal, check_groups, groups};
 use super::normalise::{follows, fused};
 use super::types::{
@@ -26,6 +27,7 @@ use crate::ops::batch_norm::{Parameters, Query, training_reserve_size};
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
@@ -42,49 +44,31 @@ pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetNormalizationForwardTrainingWorkspaceSize(
-            handle,
-            mode,
-            normOps,
-            algo,
-            xDesc,
-            zDesc,
-            yDesc,
-            normScaleBiasDesc,
-            activationDesc,
-            normMeanVarDesc,
-            sizeInBytes,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
-            let mode = groups(mode, algo)?;
-            context::check(handle)?;
-            let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            let parameters = tensor::get(normScaleBiasDesc, "normScaleBiasDesc")?;
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let mut query = Query {
-                mode,
-                x: &x,
-                others: &[("yDesc", &y)],
-                added: None,
-                parameters: Parameters { name: "normScaleBiasDesc", tensor: &parameters },
-                forward: true,
-            };
-            query.check(Mode::current())?;
-            let (mut follows, mut z) = (None, None);
-            if mode == BatchNormMode::SpatialPersistent {
-                (follows, z) = fused(ops, activationDesc, ("zDesc", zDesc))?;
-            }
-            query.added = z.as_ref().map(|z| ("zDesc", z));
-            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-            Ok(())
-        }
-    )
+    check_groups(groupCnt)?;
+    let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+    check_equal(("normScaleBiasDesc", normScaleBiasDesc), normMeanVarDesc)?;
+    let mode = groups(mode, algo)?;
+    context::check(handle)?;
+    let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+    let parameters = tensor::get(normScaleBiasDesc, "normScaleBiasDesc")?;
+    // SAFETY: as the caller promises.
+    let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+    let mut query = Query {
+        mode,
+        x: &x,
+        others: &[("yDesc", &y)],
+        added: None,
+        parameters: Parameters { name: "normScaleBiasDesc", tensor: &parameters },
+        forward: true,
+    };
+    query.check(Mode::current())?;
+    let (mut follows, mut z) = (None, None);
+    if mode == BatchNormMode::SpatialPersistent {
+        (follows, z) = fused(ops, activationDesc, ("zDesc", zDesc))?;
+    }
+    query.added = z.as_ref().map(|z| ("zDesc", z));
+    size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+    Ok(())
 }
 
 /// Bytes of workspace of cudnnNormalizationBackward, at least 16: room for the sums of parts of long groups.
@@ -97,6 +81,7 @@ pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
@@ -115,48 +100,28 @@ pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetNormalizationBackwardWorkspaceSize(
-            handle,
-            mode,
-            normOps,
-            algo,
-            xDesc,
-            yDesc,
-            dyDesc,
-            dzDesc,
-            dxDesc,
-            dNormScaleBiasDesc,
-            activationDesc,
-            normMeanVarDesc,
-            sizeInBytes,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
-            let mode = groups(mode, algo)?;
-            context::check(handle)?;
-            let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
-            let dx = tensor::get(dxDesc, "dxDesc")?;
-            let parameters = tensor::get(dNormScaleBiasDesc, "dNormScaleBiasDesc")?;
-            // SAFETY: as the caller promises.
-            let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-            let (follows, dz) = fused(ops, activationDesc, ("dzDesc", dzDesc))?;
-            let query = Query {
-                mode,
-                x: &x,
-                others: &[("dxDesc", &dx), ("dyDesc", &dy)],
-                added: dz.as_ref().map(|dz| ("dzDesc", dz)),
-                parameters: Parameters { name: "dNormScaleBiasDesc", tensor: &parameters },
-                forward: false,
-            };
-            query.check(Mode::current())?;
-            size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
-            Ok(())
-        }
-    )
+    check_groups(groupCnt)?;
+    let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+    check_equal(("dNormScaleBiasDesc", dNormScaleBiasDesc), normMeanVarDesc)?;
+    let mode = groups(mode, algo)?;
+    context::check(handle)?;
+    let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
+    let dx = tensor::get(dxDesc, "dxDesc")?;
+    let parameters = tensor::get(dNormScaleBiasDesc, "dNormScaleBiasDesc")?;
+    // SAFETY: as the caller promises.
+    let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+    let (follows, dz) = fused(ops, activationDesc, ("dzDesc", dzDesc))?;
+    let query = Query {
+        mode,
+        x: &x,
+        others: &[("dxDesc", &dx), ("dyDesc", &dy)],
+        added: dz.as_ref().map(|dz| ("dzDesc", dz)),
+        parameters: Parameters { name: "dNormScaleBiasDesc", tensor: &parameters },
+        forward: false,
+    };
+    query.check(Mode::current())?;
+    size.set(query.workspace_size(follows.as_ref(), Mode::current())?);
+    Ok(())
 }
 
 /// Bytes that cudnnNormalizationForwardTraining leaves for cudnnNormalizationBackward.
@@ -168,6 +133,7 @@ pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetNormalizationTrainingReserveSpaceSize(
@@ -180,29 +146,15 @@ pub unsafe extern "C" fn cudnnGetNormalizationTrainingReserveSpaceSize(
     sizeInBytes: *mut usize,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetNormalizationTrainingReserveSpaceSize(
-            handle,
-            mode,
-            normOps,
-            algo,
-            activationDesc,
-            xDesc,
-            sizeInBytes,
-            groupCnt
-        ),
-        || {
-            check_groups(groupCnt)?;
-            let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
-            let mode = groups(mode, algo)?;
-            context::check(handle)?;
-            let x = tensor::get(xDesc, "xDesc")?;
-            results! {
-                new sizeInBytes = {
-                    let follows = follows(ops, activationDesc)?;
-                    training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?
-                },
-            }
-        }
-    )
+    check_groups(groupCnt)?;
+    let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
+    let mode = groups(mode, algo)?;
+    context::check(handle)?;
+    let x = tensor::get(xDesc, "xDesc")?;
+    results! {
+        new sizeInBytes = {
+            let follows = follows(ops, activationDesc)?;
+            training_reserve_size(mode, &x, follows.as_ref(), Mode::current())?
+        },
+    }
 }

@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::types::{cudnnBatchNormMode_t, cudnnNormMode_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{arg, tensor};
 use crate::desc::normalization::{BatchNormMode, NormMode, parameters};
@@ -18,6 +19,7 @@ use crate::mode::Mode;
 /// Status: BAD_PARAM for a descriptor that is not alive, an unknown mode, or an x that was never set.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDeriveBNTensorDescriptor(
@@ -25,11 +27,9 @@ pub extern "C" fn cudnnDeriveBNTensorDescriptor(
     xDesc: cudnnTensorDescriptor_t,
     mode: MaybeUninit<cudnnBatchNormMode_t>,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnDeriveBNTensorDescriptor(derivedBnDesc, xDesc, mode), || {
-        let x = tensor::get(xDesc, "xDesc")?;
-        let per_activation = arg::choice::<BatchNormMode, _>(mode, "mode")? == BatchNormMode::PerActivation;
-        tensor::put(derivedBnDesc, "derivedBnDesc", parameters(&x, per_activation, Mode::current())?)
-    })
+    let x = tensor::get(xDesc, "xDesc")?;
+    let per_activation = arg::choice::<BatchNormMode, _>(mode, "mode")? == BatchNormMode::PerActivation;
+    tensor::put(derivedBnDesc, "derivedBnDesc", parameters(&x, per_activation, Mode::current())?)
 }
 
 /// Sets two descriptors to the tensor of scale and bias, and of mean and variance, of a normalisation of x.
@@ -41,6 +41,7 @@ pub extern "C" fn cudnnDeriveBNTensorDescriptor(
 /// same.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDeriveNormTensorDescriptor(
@@ -50,23 +51,12 @@ pub extern "C" fn cudnnDeriveNormTensorDescriptor(
     mode: MaybeUninit<cudnnNormMode_t>,
     groupCnt: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnDeriveNormTensorDescriptor(
-            derivedNormScaleBiasDesc,
-            derivedNormMeanVarDesc,
-            xDesc,
-            mode,
-            groupCnt
-        ),
-        || {
-            if groupCnt != 1 {
-                return Err(Error::unsupported(format!("groupCnt = {groupCnt}: there is 1 group")));
-            }
-            let x = tensor::get(xDesc, "xDesc")?;
-            let per_activation = arg::choice::<NormMode, _>(mode, "mode")? == NormMode::PerActivation;
-            let derived = parameters(&x, per_activation, Mode::current())?;
-            tensor::put(derivedNormScaleBiasDesc, "derivedNormScaleBiasDesc", derived)?;
-            tensor::put(derivedNormMeanVarDesc, "derivedNormMeanVarDesc", derived)
-        }
-    )
+    if groupCnt != 1 {
+        return Err(Error::unsupported(format!("groupCnt = {groupCnt}: there is 1 group")));
+    }
+    let x = tensor::get(xDesc, "xDesc")?;
+    let per_activation = arg::choice::<NormMode, _>(mode, "mode")? == NormMode::PerActivation;
+    let derived = parameters(&x, per_activation, Mode::current())?;
+    tensor::put(derivedNormScaleBiasDesc, "derivedNormScaleBiasDesc", derived)?;
+    tensor::put(derivedNormMeanVarDesc, "derivedNormMeanVarDesc", derived)
 }

@@ -2,9 +2,10 @@
 
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
 use super::data_type;
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -29,21 +30,23 @@ pub(crate) fn get(desc: cudnnOpTensorDescriptor_t, argument: &'static str) -> Re
 ///
 /// # Safety
 /// `opTensorDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateOpTensorDescriptor(
     opTensorDesc: *mut cudnnOpTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateOpTensorDescriptor(opTensorDesc), OP_TENSORS)
+    create!(opTensorDesc, OP_TENSORS)
 }
 
 /// Destroys an op tensor descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyOpTensorDescriptor(opTensorDesc: cudnnOpTensorDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyOpTensorDescriptor(opTensorDesc), OP_TENSORS)
+    destroy!(opTensorDesc, OP_TENSORS)
 }
 
 /// Sets operation, compute type and NaN rule of cudnnOpTensor.
@@ -54,6 +57,7 @@ pub extern "C" fn cudnnDestroyOpTensorDescriptor(opTensorDesc: cudnnOpTensorDesc
 /// FLOAT, DOUBLE, HALF and BFLOAT16.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetOpTensorDescriptor(
@@ -62,22 +66,17 @@ pub extern "C" fn cudnnSetOpTensorDescriptor(
     opTensorCompType: MaybeUninit<cudnnDataType_t>,
     opTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetOpTensorDescriptor(opTensorDesc, opTensorOp, opTensorCompType, opTensorNanOpt),
-        || {
-            OP_TENSORS.replace(opTensorDesc.addr(), "opTensorDesc", || {
-                Ok(OpTensorDescriptor {
-                    op: arg::choice(opTensorOp, "opTensorOp")?,
-                    compute_type: data_type::one_of(
-                        OpTensorDescriptor::COMPUTE_TYPES,
-                        opTensorCompType,
-                        "opTensorCompType",
-                    )?,
-                    nan: arg::choice(opTensorNanOpt, "opTensorNanOpt")?,
-                })
-            })
-        }
-    )
+    OP_TENSORS.replace(opTensorDesc.addr(), "opTensorDesc", || {
+        Ok(OpTensorDescriptor {
+            op: arg::choice(opTensorOp, "opTensorOp")?,
+            compute_type: data_type::one_of(
+                OpTensorDescriptor::COMPUTE_TYPES,
+                opTensorCompType,
+                "opTensorCompType",
+            )?,
+            nan: arg::choice(opTensorNanOpt, "opTensorNanOpt")?,
+        })
+    })
 }
 
 /// Reads operation, compute type and NaN rule of cudnnOpTensor.
@@ -86,6 +85,7 @@ pub extern "C" fn cudnnSetOpTensorDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
@@ -94,15 +94,10 @@ pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
     opTensorCompType: *mut cudnnDataType_t,
     opTensorNanOpt: *mut cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetOpTensorDescriptor(opTensorDesc, opTensorOp, opTensorCompType, opTensorNanOpt),
-        || {
-            let desc = OP_TENSORS.get(opTensorDesc.addr(), "opTensorDesc")?;
-            results! {
-                code opTensorOp = desc.op.code(),
-                new opTensorCompType = data_type::encode(desc.compute_type),
-                code opTensorNanOpt = desc.nan.code(),
-            }
-        }
-    )
+    let desc = OP_TENSORS.get(opTensorDesc.addr(), "opTensorDesc")?;
+    results! {
+        code opTensorOp = desc.op.code(),
+        new opTensorCompType = data_type::encode(desc.compute_type),
+        code opTensorNanOpt = desc.nan.code(),
+    }
 }

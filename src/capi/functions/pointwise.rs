@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::types::{cudnnHandle_t, cudnnOpTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{arg, context, op_descriptor, tensor, transform};
 use crate::dtype::{DataType, Scalar};
@@ -41,6 +42,7 @@ use crate::ops::{FillPlan, Number, OpPlan, op::Factors};
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `A` is NULL or valid for reads of the whole span of `aDesc`,
 /// `C` for reads and writes of that of `cDesc`; no other thread writes either meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnAddTensor(
@@ -52,21 +54,19 @@ pub unsafe extern "C" fn cudnnAddTensor(
     cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnAddTensor(handle, alpha, aDesc, A, beta, cDesc, C), || {
-        context::with_note(handle, |context, note| {
-            let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
-            tensor::data(A, &a, "A")?;
-            tensor::data(C, &c, "C")?;
-            let plan = add::plan(&a, &c, scaling, Mode::current())?;
-            let plan = plan.as_plan();
-            note.set(format_args!("cudnnAddTensor: {plan}"));
-            let at = [C.into(), A.into()];
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(plan, &at[..plan.operands().len()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
+        tensor::data(A, &a, "A")?;
+        tensor::data(C, &c, "C")?;
+        let plan = add::plan(&a, &c, scaling, Mode::current())?;
+        let plan = plan.as_plan();
+        note.set(format_args!("cudnnAddTensor: {plan}"));
+        let at = [C.into(), A.into()];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(plan, &at[..plan.operands().len()]) }
     })
 }
 
@@ -104,6 +104,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
 /// # Safety
 /// The factors are NULL or valid for one read; `A` and `B` are NULL or valid for reads of the whole spans of their
 /// descriptors, `C` for reads and writes of that of `cDesc`; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnOpTensor(
@@ -119,37 +120,28 @@ pub unsafe extern "C" fn cudnnOpTensor(
     cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnOpTensor(handle, opTensorDesc, alpha1, aDesc, A, alpha2, bDesc, B, beta, cDesc, C),
-        || {
-            context::with_note(handle, |context, note| {
-                let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
-                let (a, b, c) = (
-                    tensor::get(aDesc, "aDesc")?,
-                    tensor::get(bDesc, "bDesc")?,
-                    tensor::get(cDesc, "cDesc")?,
-                );
-                // SAFETY: as the caller promises, for all three.
-                let factors = unsafe {
-                    let factor =
-                        |pointer, name| arg::factor(pointer, name, rule.compute_type == DataType::Double);
-                    Factors {
-                        alpha: [factor(alpha1, "alpha1")?, factor(alpha2, "alpha2")?],
-                        beta: factor(beta, "beta")?,
-                    }
-                };
-                tensor::data(A, &a, "A")?;
-                tensor::data(B, &b, "B")?;
-                tensor::data(C, &c, "C")?;
-                let b_is_c = B.addr() == C.addr();
-                let plan = OpPlan::new(&rule, [&a, &b, &c], factors, b_is_c, Mode::current())?;
-                note.set(format_args!("cudnnOpTensor: {plan}"));
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's.
-                unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
-            })
-        }
-    )
+    context::with_note(handle, |context, note| {
+        let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
+        let (a, b, c) =
+            (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
+        // SAFETY: as the caller promises, for all three.
+        let factors = unsafe {
+            let factor = |pointer, name| arg::factor(pointer, name, rule.compute_type == DataType::Double);
+            Factors {
+                alpha: [factor(alpha1, "alpha1")?, factor(alpha2, "alpha2")?],
+                beta: factor(beta, "beta")?,
+            }
+        };
+        tensor::data(A, &a, "A")?;
+        tensor::data(B, &b, "B")?;
+        tensor::data(C, &c, "C")?;
+        let b_is_c = B.addr() == C.addr();
+        let plan = OpPlan::new(&rule, [&a, &b, &c], factors, b_is_c, Mode::current())?;
+        note.set(format_args!("cudnnOpTensor: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
+    })
 }
 
 /// `y = value`, every element.
@@ -176,6 +168,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
 /// # Safety
 /// `valuePtr` is NULL or valid for one read; `y` is NULL or valid for writes of the whole span of `yDesc`; no other
 /// thread touches it meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetTensor(
     handle: cudnnHandle_t,
@@ -183,17 +176,15 @@ pub unsafe extern "C" fn cudnnSetTensor(
     y: *mut c_void,
     valuePtr: *const c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetTensor(handle, yDesc, y, valuePtr), || {
-        context::with_note(handle, |context, note| {
-            let tensor = tensor::get(yDesc, "yDesc")?;
-            tensor::data(y, &tensor, "y")?;
-            // SAFETY: as the caller promises.
-            let value = unsafe { number(valuePtr, "valuePtr", tensor.data_type()) }?;
-            let plan = FillPlan::set(&tensor, value, Mode::current())?;
-            note.set(format_args!("cudnnSetTensor: {plan}"));
-            // SAFETY: the pointer is aligned, and the caller vouches for the span of the descriptor, which is the plan's.
-            unsafe { context.run(&plan, &[y.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let tensor = tensor::get(yDesc, "yDesc")?;
+        tensor::data(y, &tensor, "y")?;
+        // SAFETY: as the caller promises.
+        let value = unsafe { number(valuePtr, "valuePtr", tensor.data_type()) }?;
+        let plan = FillPlan::set(&tensor, value, Mode::current())?;
+        note.set(format_args!("cudnnSetTensor: {plan}"));
+        // SAFETY: the pointer is aligned, and the caller vouches for the span of the descriptor, which is the plan's.
+        unsafe { context.run(&plan, &[y.into()]) }
     })
 }
 
@@ -218,6 +209,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
 ///
 /// # Safety
 /// As for cudnnSetTensor; the span of `yDesc` is readable as well.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnScaleTensor(
@@ -226,17 +218,15 @@ pub unsafe extern "C" fn cudnnScaleTensor(
     y: *mut c_void,
     alpha: *const c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnScaleTensor(handle, yDesc, y, alpha), || {
-        context::with_note(handle, |context, note| {
-            let tensor = tensor::get(yDesc, "yDesc")?;
-            tensor::data(y, &tensor, "y")?;
-            // SAFETY: as the caller promises.
-            let factor = unsafe { arg::factor(alpha, "alpha", tensor.data_type() == DataType::Double) }?;
-            let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
-            note.set(format_args!("cudnnScaleTensor: {plan}"));
-            // SAFETY: as in cudnnSetTensor.
-            unsafe { context.run(&plan, &[y.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let tensor = tensor::get(yDesc, "yDesc")?;
+        tensor::data(y, &tensor, "y")?;
+        // SAFETY: as the caller promises.
+        let factor = unsafe { arg::factor(alpha, "alpha", tensor.data_type() == DataType::Double) }?;
+        let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
+        note.set(format_args!("cudnnScaleTensor: {plan}"));
+        // SAFETY: as in cudnnSetTensor.
+        unsafe { context.run(&plan, &[y.into()]) }
     })
 }
 

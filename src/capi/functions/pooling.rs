@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -28,21 +29,23 @@ static POOLINGS: Table<PoolingDescriptor> = Table::new(Kind::Pooling);
 ///
 /// # Safety
 /// `poolingDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreatePoolingDescriptor(
     poolingDesc: *mut cudnnPoolingDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreatePoolingDescriptor(poolingDesc), POOLINGS)
+    create!(poolingDesc, POOLINGS)
 }
 
 /// Destroys a pooling descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyPoolingDescriptor(poolingDesc: cudnnPoolingDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyPoolingDescriptor(poolingDesc), POOLINGS)
+    destroy!(poolingDesc, POOLINGS)
 }
 
 /// Sets mode, window, padding and strides of a 2-D pooling.
@@ -53,6 +56,7 @@ pub extern "C" fn cudnnDestroyPoolingDescriptor(poolingDesc: cudnnPoolingDescrip
 /// below 1.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetPooling2dDescriptor(
@@ -66,35 +70,20 @@ pub extern "C" fn cudnnSetPooling2dDescriptor(
     verticalStride: c_int,
     horizontalStride: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetPooling2dDescriptor(
-            poolingDesc,
-            mode,
-            maxpoolingNanOpt,
-            windowHeight,
-            windowWidth,
-            verticalPadding,
-            horizontalPadding,
-            verticalStride,
-            horizontalStride
-        ),
-        || {
-            POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
-                PoolingDescriptor::new(
-                    arg::choice(mode, "mode")?,
-                    arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?,
-                    Dims::new(&[windowHeight, windowWidth].map(i64::from)),
-                    Dims::new(&[verticalPadding, horizontalPadding].map(i64::from)),
-                    Dims::new(&[verticalStride, horizontalStride].map(i64::from)),
-                )
-                .map_err(|error| {
-                    error
-                        .by_name("windowDimA", &["windowHeight", "windowWidth"])
-                        .by_name("strideA", &["verticalStride", "horizontalStride"])
-                })
-            })
-        }
-    )
+    POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
+        PoolingDescriptor::new(
+            arg::choice(mode, "mode")?,
+            arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?,
+            Dims::new(&[windowHeight, windowWidth].map(i64::from)),
+            Dims::new(&[verticalPadding, horizontalPadding].map(i64::from)),
+            Dims::new(&[verticalStride, horizontalStride].map(i64::from)),
+        )
+        .map_err(|error| {
+            error
+                .by_name("windowDimA", &["windowHeight", "windowWidth"])
+                .by_name("strideA", &["verticalStride", "horizontalStride"])
+        })
+    })
 }
 
 /// Sets mode, window, padding and strides of a pooling of 1 to 6 spatial dimensions.
@@ -108,6 +97,7 @@ pub extern "C" fn cudnnSetPooling2dDescriptor(
 ///
 /// # Safety
 /// Each array is NULL or valid for reads of `nbDims` ints.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetPoolingNdDescriptor(
@@ -119,40 +109,26 @@ pub unsafe extern "C" fn cudnnSetPoolingNdDescriptor(
     paddingA: *const c_int,
     strideA: *const c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetPoolingNdDescriptor(
-            poolingDesc,
-            mode,
-            maxpoolingNanOpt,
-            nbDims,
-            windowDimA,
-            paddingA,
-            strideA
-        ),
-        || {
-            POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
-                check_spatial("nbDims", nbDims)?;
-                let (mode, nan) =
-                    (arg::choice(mode, "mode")?, arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?);
-                // SAFETY: as the caller promises, for all three.
-                let (window, padding, strides) = unsafe {
-                    (
-                        arg::ints(windowDimA, nbDims, "windowDimA")?,
-                        arg::ints(paddingA, nbDims, "paddingA")?,
-                        arg::ints(strideA, nbDims, "strideA")?,
-                    )
-                };
-                if nbDims < 1 {
-                    return Err(Error::argument(
-                        "nbDims",
-                        nbDims.into(),
-                        "a pooling has at least 1 spatial dimension",
-                    ));
-                }
-                PoolingDescriptor::new(mode, nan, window, padding, strides)
-            })
+    POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
+        check_spatial("nbDims", nbDims)?;
+        let (mode, nan) = (arg::choice(mode, "mode")?, arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?);
+        // SAFETY: as the caller promises, for all three.
+        let (window, padding, strides) = unsafe {
+            (
+                arg::ints(windowDimA, nbDims, "windowDimA")?,
+                arg::ints(paddingA, nbDims, "paddingA")?,
+                arg::ints(strideA, nbDims, "strideA")?,
+            )
+        };
+        if nbDims < 1 {
+            return Err(Error::argument(
+                "nbDims",
+                nbDims.into(),
+                "a pooling has at least 1 spatial dimension",
+            ));
         }
-    )
+        PoolingDescriptor::new(mode, nan, window, padding, strides)
+    })
 }
 
 /// Reads mode, window, padding and strides of a pooling's first two spatial dimensions, zeros where there are fewer.
@@ -161,6 +137,7 @@ pub unsafe extern "C" fn cudnnSetPoolingNdDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
@@ -174,29 +151,14 @@ pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
     verticalStride: *mut c_int,
     horizontalStride: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetPooling2dDescriptor(
-            poolingDesc,
-            mode,
-            maxpoolingNanOpt,
-            windowHeight,
-            windowWidth,
-            verticalPadding,
-            horizontalPadding,
-            verticalStride,
-            horizontalStride
-        ),
-        || {
-            let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-            results! {
-                code mode = pooling.mode().code(),
-                code maxpoolingNanOpt = pooling.nan().code(),
-                each [windowHeight, windowWidth] = pooling.window(),
-                each [verticalPadding, horizontalPadding] = pooling.padding(),
-                each [verticalStride, horizontalStride] = pooling.strides(),
-            }
-        }
-    )
+    let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+    results! {
+        code mode = pooling.mode().code(),
+        code maxpoolingNanOpt = pooling.nan().code(),
+        each [windowHeight, windowWidth] = pooling.window(),
+        each [verticalPadding, horizontalPadding] = pooling.padding(),
+        each [verticalStride, horizontalStride] = pooling.strides(),
+    }
 }
 
 /// Reads mode, window, padding and strides of a pooling: exactly `nbDimsRequested` entries, zeros beyond its rank.
@@ -208,6 +170,7 @@ pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
 ///
 /// # Safety
 /// `mode`, `maxpoolingNanOpt` and `nbDims` are NULL or valid for one write, the arrays for `nbDimsRequested`.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetPoolingNdDescriptor(
@@ -220,40 +183,26 @@ pub unsafe extern "C" fn cudnnGetPoolingNdDescriptor(
     paddingA: *mut c_int,
     strideA: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetPoolingNdDescriptor(
-            poolingDesc,
-            nbDimsRequested,
-            mode,
-            maxpoolingNanOpt,
-            nbDims,
-            windowDimA,
-            paddingA,
-            strideA
-        ),
-        || {
-            let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-            check_spatial("nbDimsRequested", nbDimsRequested)?;
-            let arrays = [
-                (windowDimA, "windowDimA", pooling.window()),
-                (paddingA, "paddingA", pooling.padding()),
-                (strideA, "strideA", pooling.strides()),
-            ];
-            if nbDimsRequested > 0 {
-                arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
-            }
-            results! {
-                code mode = pooling.mode().code(),
-                code maxpoolingNanOpt = pooling.nan().code(),
-                new nbDims = pooling.window().rank() as c_int,
-            }?;
-            for (array, _, values) in arrays {
-                // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
-                unsafe { arg::store_padded(array, &values, nbDimsRequested) };
-            }
-            Ok(())
-        }
-    )
+    let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+    check_spatial("nbDimsRequested", nbDimsRequested)?;
+    let arrays = [
+        (windowDimA, "windowDimA", pooling.window()),
+        (paddingA, "paddingA", pooling.padding()),
+        (strideA, "strideA", pooling.strides()),
+    ];
+    if nbDimsRequested > 0 {
+        arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
+    }
+    results! {
+        code mode = pooling.mode().code(),
+        code maxpoolingNanOpt = pooling.nan().code(),
+        new nbDims = pooling.window().rank() as c_int,
+    }?;
+    for (array, _, values) in arrays {
+        // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
+        unsafe { arg::store_padded(array, &values, nbDimsRequested) };
+    }
+    Ok(())
 }
 
 /// Output dimensions of a 2-D pooling: N and C of the input, then `1 + (in + 2 * pad - window) / stride`.
@@ -268,6 +217,7 @@ pub unsafe extern "C" fn cudnnGetPoolingNdDescriptor(
 ///
 /// # Safety
 /// Every output is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
@@ -278,20 +228,18 @@ pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
     h: *mut c_int,
     w: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetPooling2dForwardOutputDim(poolingDesc, inputTensorDesc, n, c, h, w), || {
-        // SAFETY: as the caller promises, for all four.
-        let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
-        places.iter().for_each(|place| place.set(0));
-        let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-        let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
-        if input.rank() != 4 {
-            return Err(Error::mismatch(format!("the input has {} dimensions, not 4", input.rank())));
-        }
-        for (place, dim) in places.iter().zip(pooling.output_dims(&input, Mode::current())?) {
-            place.set(dim? as c_int);
-        }
-        Ok(())
-    })
+    // SAFETY: as the caller promises, for all four.
+    let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
+    places.iter().for_each(|place| place.set(0));
+    let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+    let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
+    if input.rank() != 4 {
+        return Err(Error::mismatch(format!("the input has {} dimensions, not 4", input.rank())));
+    }
+    for (place, dim) in places.iter().zip(pooling.output_dims(&input, Mode::current())?) {
+        place.set(dim? as c_int);
+    }
+    Ok(())
 }
 
 /// Output dimensions of a pooling: N and C of the input, then `1 + (in + 2 * pad - window) / stride` each.
@@ -305,6 +253,7 @@ pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
 ///
 /// # Safety
 /// `outputTensorDimA` is NULL or valid for `nbDims` writes.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
@@ -313,20 +262,15 @@ pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
     nbDims: c_int,
     outputTensorDimA: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetPoolingNdForwardOutputDim(poolingDesc, inputTensorDesc, nbDims, outputTensorDimA),
-        || {
-            let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-            let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
-            arg::required(outputTensorDimA, "outputTensorDimA")?;
-            if usize::try_from(nbDims) != Ok(input.rank()) {
-                let rule = format!("the input has {} dimensions", input.rank());
-                return Err(Error::argument("nbDims", nbDims.into(), rule));
-            }
-            // SAFETY: not NULL, and the caller vouches for nbDims entries, which are as many as the input has dims.
-            unsafe { arg::store_until_error(outputTensorDimA, pooling.output_dims(&input, Mode::current())?) }
-        }
-    )
+    let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+    let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;
+    arg::required(outputTensorDimA, "outputTensorDimA")?;
+    if usize::try_from(nbDims) != Ok(input.rank()) {
+        let rule = format!("the input has {} dimensions", input.rank());
+        return Err(Error::argument("nbDims", nbDims.into(), rule));
+    }
+    // SAFETY: not NULL, and the caller vouches for nbDims entries, which are as many as the input has dims.
+    unsafe { arg::store_until_error(outputTensorDimA, pooling.output_dims(&input, Mode::current())?) }
 }
 
 /// `y = alpha * pool(x) + beta * y`, the maximum or the average over windows of the spatial dimensions.
@@ -362,6 +306,7 @@ pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`, `y` for
 /// reads and writes of that of `yDesc`; no other thread writes either meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnPoolingForward(
@@ -374,21 +319,19 @@ pub unsafe extern "C" fn cudnnPoolingForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnPoolingForward(handle, poolingDesc, alpha, xDesc, x, beta, yDesc, y), || {
-        context::with_note(handle, |context, note| {
-            let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            tensor::data(x, &from, "x")?;
-            tensor::data(y, &to, "y")?;
-            let plan = pooling::forward(&desc, &from, &to, scaling, Mode::current())?;
-            note.set(format_args!("cudnnPoolingForward: {plan}"));
-            let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &at) }
-        })
+    context::with_note(handle, |context, note| {
+        let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        tensor::data(x, &from, "x")?;
+        tensor::data(y, &to, "y")?;
+        let plan = pooling::forward(&desc, &from, &to, scaling, Mode::current())?;
+        note.set(format_args!("cudnnPoolingForward: {plan}"));
+        let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &at) }
     })
 }
 
@@ -424,6 +367,7 @@ pub unsafe extern "C" fn cudnnPoolingForward(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; data pointers that are not ignored are NULL or valid for reads of
 /// the whole span of their descriptors, `dx` for writes as well; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnPoolingBackward(
@@ -440,32 +384,27 @@ pub unsafe extern "C" fn cudnnPoolingBackward(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnPoolingBackward(handle, poolingDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx),
-        || {
-            context::with_note(handle, |context, note| {
-                let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-                let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-                // SAFETY: as the caller promises.
-                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-                tensor::data(dy, &out, "dy")?;
-                tensor::data(dx, &to, "dx")?;
-                let mut tensors = None;
-                let mut at = [dx.into(), Address::NULL, Address::NULL, dy.into(), Address::NULL];
-                if pooling::needs_forward(&desc) {
-                    let (from, forward) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-                    tensor::data(x, &from, "x")?;
-                    tensor::data(y, &forward, "y")?;
-                    at[2] = x.into();
-                    tensors = Some((from, forward));
-                }
-                let forward = tensors.as_ref().map(|(x, y)| Forward { x, y });
-                let plan = pooling::backward(&desc, forward, &out, &to, scaling, Mode::current())?;
-                note.set(format_args!("cudnnPoolingBackward: {plan}"));
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's.
-                unsafe { context.run(&plan, &at) }
-            })
+    context::with_note(handle, |context, note| {
+        let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+        let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        tensor::data(dy, &out, "dy")?;
+        tensor::data(dx, &to, "dx")?;
+        let mut tensors = None;
+        let mut at = [dx.into(), Address::NULL, Address::NULL, dy.into(), Address::NULL];
+        if pooling::needs_forward(&desc) {
+            let (from, forward) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+            tensor::data(x, &from, "x")?;
+            tensor::data(y, &forward, "y")?;
+            at[2] = x.into();
+            tensors = Some((from, forward));
         }
-    )
+        let forward = tensors.as_ref().map(|(x, y)| Forward { x, y });
+        let plan = pooling::backward(&desc, forward, &out, &to, scaling, Mode::current())?;
+        note.set(format_args!("cudnnPoolingBackward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &at) }
+    })
 }

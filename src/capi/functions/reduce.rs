@@ -2,8 +2,9 @@
 
 use std::ffi::c_void;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
-use super::guard::entry_point;
 use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, reduce_descriptor, tensor, transform};
 use crate::desc::{ReduceDescriptor, TensorDescriptor};
@@ -23,6 +24,7 @@ use crate::ops::reduce::{indices_size, workspace_size};
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
@@ -32,10 +34,8 @@ pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
     cDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetReductionIndicesSize(handle, reduceTensorDesc, aDesc, cDesc, sizeInBytes), || {
-        let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
-        results!(new sizeInBytes = indices_size(&desc, &a, &c, Mode::current())?)
-    })
+    let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
+    results!(new sizeInBytes = indices_size(&desc, &a, &c, Mode::current())?)
 }
 
 /// What a size query asks about, checked in the order of its arguments.
@@ -60,6 +60,7 @@ fn reduction(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
@@ -69,10 +70,8 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
     cDesc: cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetReductionWorkspaceSize(handle, reduceTensorDesc, aDesc, cDesc, sizeInBytes), || {
-        let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
-        results!(new sizeInBytes = workspace_size(&desc, &a, &c, Mode::current()))
-    })
+    let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
+    results!(new sizeInBytes = workspace_size(&desc, &a, &c, Mode::current()))
 }
 
 /// `C = alpha * reduce(A) + beta * C` over the dimensions where C has extent 1.
@@ -119,6 +118,7 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
 /// `alpha` and `beta` are NULL or valid for one read; `A` is NULL or valid for reads of the whole span of `aDesc`,
 /// `C` for reads and writes of that of `cDesc`, `indices` for writes of `indicesSizeInBytes`, `workspace` for reads
 /// and writes of `workspaceSizeInBytes`; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnReduceTensor(
@@ -135,51 +135,33 @@ pub unsafe extern "C" fn cudnnReduceTensor(
     cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnReduceTensor(
-            handle,
-            reduceTensorDesc,
-            indices,
-            indicesSizeInBytes,
-            workspace,
-            workspaceSizeInBytes,
-            alpha,
-            aDesc,
-            A,
-            beta,
-            cDesc,
-            C
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
-                let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
-                // SAFETY: as the caller promises.
-                let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
-                tensor::data(A, &a, "A")?;
-                tensor::data(C, &c, "C")?;
-                let mode = Mode::current();
-                let plan = ReducePlan::new(&desc, &a, &c, scaling, mode)?;
-                // None is needed, but one that is given has the size that was asked for.
-                if mode.is_strict() || !workspace.is_null() {
-                    let needed = workspace_size(&desc, &a, &c, mode);
-                    check_size("workspaceSizeInBytes", workspaceSizeInBytes, needed)?;
-                }
-                if mode.is_strict() {
-                    check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
-                }
-                if plan.indices_bytes() > 0 {
-                    check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
-                    arg::required(indices, "indices")?;
-                }
-                note.set(format_args!("cudnnReduceTensor: {plan}"));
-                let plan = plan.with_workspace(if workspace.is_null() { 0 } else { workspaceSizeInBytes });
-                // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
-                // the plan's; the indices are large enough.
-                unsafe { context.run(&plan, &[C.into(), indices.into(), A.into(), workspace.into()]) }
-            })
+    context::with_note(handle, |context, note| {
+        let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
+        let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
+        tensor::data(A, &a, "A")?;
+        tensor::data(C, &c, "C")?;
+        let mode = Mode::current();
+        let plan = ReducePlan::new(&desc, &a, &c, scaling, mode)?;
+        // None is needed, but one that is given has the size that was asked for.
+        if mode.is_strict() || !workspace.is_null() {
+            let needed = workspace_size(&desc, &a, &c, mode);
+            check_size("workspaceSizeInBytes", workspaceSizeInBytes, needed)?;
         }
-    )
+        if mode.is_strict() {
+            check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
+        }
+        if plan.indices_bytes() > 0 {
+            check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
+            arg::required(indices, "indices")?;
+        }
+        note.set(format_args!("cudnnReduceTensor: {plan}"));
+        let plan = plan.with_workspace(if workspace.is_null() { 0 } else { workspaceSizeInBytes });
+        // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
+        // the plan's; the indices are large enough.
+        unsafe { context.run(&plan, &[C.into(), indices.into(), A.into(), workspace.into()]) }
+    })
 }
 
 /// Refuses a buffer below the size that is needed.

@@ -2,9 +2,10 @@
 
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
 use super::data_type;
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -30,23 +31,25 @@ pub(crate) fn get(desc: cudnnReduceTensorDescriptor_t, argument: &'static str) -
 ///
 /// # Safety
 /// `reduceTensorDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateReduceTensorDescriptor(
     reduceTensorDesc: *mut cudnnReduceTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateReduceTensorDescriptor(reduceTensorDesc), REDUCTIONS)
+    create!(reduceTensorDesc, REDUCTIONS)
 }
 
 /// Destroys a reduce tensor descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyReduceTensorDescriptor(
     reduceTensorDesc: cudnnReduceTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    destroy!(cudnnDestroyReduceTensorDescriptor(reduceTensorDesc), REDUCTIONS)
+    destroy!(reduceTensorDesc, REDUCTIONS)
 }
 
 /// Sets operation, compute type, NaN rule and indices of cudnnReduceTensor.
@@ -57,6 +60,7 @@ pub extern "C" fn cudnnDestroyReduceTensorDescriptor(
 /// DOUBLE and HALF.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetReduceTensorDescriptor(
@@ -67,31 +71,19 @@ pub extern "C" fn cudnnSetReduceTensorDescriptor(
     reduceTensorIndices: MaybeUninit<cudnnReduceTensorIndices_t>,
     reduceTensorIndicesType: MaybeUninit<cudnnIndicesType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetReduceTensorDescriptor(
-            reduceTensorDesc,
-            reduceTensorOp,
-            reduceTensorCompType,
-            reduceTensorNanOpt,
-            reduceTensorIndices,
-            reduceTensorIndicesType
-        ),
-        || {
-            REDUCTIONS.replace(reduceTensorDesc.addr(), "reduceTensorDesc", || {
-                Ok(ReduceDescriptor {
-                    op: arg::choice(reduceTensorOp, "reduceTensorOp")?,
-                    compute_type: data_type::one_of(
-                        ReduceDescriptor::COMPUTE_TYPES,
-                        reduceTensorCompType,
-                        "reduceTensorCompType",
-                    )?,
-                    nan: arg::choice(reduceTensorNanOpt, "reduceTensorNanOpt")?,
-                    indices: arg::choice(reduceTensorIndices, "reduceTensorIndices")?,
-                    index_type: arg::choice(reduceTensorIndicesType, "reduceTensorIndicesType")?,
-                })
-            })
-        }
-    )
+    REDUCTIONS.replace(reduceTensorDesc.addr(), "reduceTensorDesc", || {
+        Ok(ReduceDescriptor {
+            op: arg::choice(reduceTensorOp, "reduceTensorOp")?,
+            compute_type: data_type::one_of(
+                ReduceDescriptor::COMPUTE_TYPES,
+                reduceTensorCompType,
+                "reduceTensorCompType",
+            )?,
+            nan: arg::choice(reduceTensorNanOpt, "reduceTensorNanOpt")?,
+            indices: arg::choice(reduceTensorIndices, "reduceTensorIndices")?,
+            index_type: arg::choice(reduceTensorIndicesType, "reduceTensorIndicesType")?,
+        })
+    })
 }
 
 /// Reads operation, compute type, NaN rule and indices of cudnnReduceTensor.
@@ -100,6 +92,7 @@ pub extern "C" fn cudnnSetReduceTensorDescriptor(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetReduceTensorDescriptor(
@@ -110,24 +103,12 @@ pub unsafe extern "C" fn cudnnGetReduceTensorDescriptor(
     reduceTensorIndices: *mut cudnnReduceTensorIndices_t,
     reduceTensorIndicesType: *mut cudnnIndicesType_t,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetReduceTensorDescriptor(
-            reduceTensorDesc,
-            reduceTensorOp,
-            reduceTensorCompType,
-            reduceTensorNanOpt,
-            reduceTensorIndices,
-            reduceTensorIndicesType
-        ),
-        || {
-            let desc = REDUCTIONS.get(reduceTensorDesc.addr(), "reduceTensorDesc")?;
-            results! {
-                code reduceTensorOp = desc.op.code(),
-                new reduceTensorCompType = data_type::encode(desc.compute_type),
-                code reduceTensorNanOpt = desc.nan.code(),
-                code reduceTensorIndices = desc.indices.code(),
-                code reduceTensorIndicesType = desc.index_type.code(),
-            }
-        }
-    )
+    let desc = REDUCTIONS.get(reduceTensorDesc.addr(), "reduceTensorDesc")?;
+    results! {
+        code reduceTensorOp = desc.op.code(),
+        new reduceTensorCompType = data_type::encode(desc.compute_type),
+        code reduceTensorNanOpt = desc.nan.code(),
+        code reduceTensorIndices = desc.indices.code(),
+        code reduceTensorIndicesType = desc.index_type.code(),
+    }
 }

@@ -6,8 +6,9 @@
 use std::ffi::{c_int, c_uint};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
-use super::guard::entry_point;
 use super::types::{
     cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnMathType_t,
     cudnnNanPropagation_t, cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNClipMode_t, cudnnRNNDescriptor_t,
@@ -21,6 +22,7 @@ use crate::error::{Error, Result};
 /// Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule.
 ///
 /// Status: as cudnnRNNSetClip_v8. The handle is not looked at (observed on 8.9.7).
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnRNNSetClip(
@@ -32,9 +34,7 @@ pub extern "C" fn cudnnRNNSetClip(
     rclip: f64,
 ) -> cudnnStatus_t {
     let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
-    entry_point!(cudnnRNNSetClip(handle, rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
-        rnn::set_clip(rnnDesc, mode, nan, lclip, rclip)
-    })
+    rnn::set_clip(rnnDesc, mode, nan, lclip, rclip)
 }
 
 /// Reads mode, NaN rule and bounds of the clipping; NULL outputs are left out.
@@ -43,6 +43,7 @@ pub extern "C" fn cudnnRNNSetClip(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNGetClip(
@@ -53,10 +54,8 @@ pub unsafe extern "C" fn cudnnRNNGetClip(
     lclip: *mut f64,
     rclip: *mut f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnRNNGetClip(handle, rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
-        // SAFETY: as the caller promises, for all of them.
-        unsafe { rnn::get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
-    })
+    // SAFETY: as the caller promises, for all of them.
+    unsafe { rnn::get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
 }
 
 /// The type of sums that a number stands for.
@@ -84,6 +83,7 @@ fn compute_type(code: c_int) -> Result<DataType> {
 /// enumerator or type; NOT_SUPPORTED for a `mathPrec` other than FLOAT, DOUBLE and HALF.
 ///
 /// Source: observed on 8.9.7.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNDescriptor_v6(
@@ -98,45 +98,29 @@ pub extern "C" fn cudnnSetRNNDescriptor_v6(
     algo: MaybeUninit<cudnnRNNAlgo_t>,
     mathPrec: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetRNNDescriptor_v6(
-            handle,
-            rnnDesc,
-            hiddenSize,
-            numLayers,
-            dropoutDesc,
-            inputMode,
-            direction,
-            cellMode,
-            algo,
-            mathPrec
-        ),
-        || {
-            context::check(handle)?;
-            rnn::change(rnnDesc, |desc| {
-                for (argument, size) in [("hiddenSize", hiddenSize), ("numLayers", numLayers)] {
-                    if size < 1 {
-                        return Err(Error::argument(argument, size.into(), "at least 1"));
-                    }
-                }
-                dropout::check_optional(dropoutDesc, "dropoutDesc")?;
-                // Evaluated from top to bottom.
-                *desc = RnnDescriptor {
-                    input: arg::choice(inputMode, "inputMode")?,
-                    direction: arg::choice(direction, "direction")?,
-                    cell: arg::choice(cellMode, "cellMode")?,
-                    algo: arg::choice(algo, "algo")?,
-                    compute: compute_type(raw(mathPrec))?,
-                    hidden: hiddenSize,
-                    projected: hiddenSize,
-                    layers: numLayers,
-                    dropout: dropoutDesc.addr(),
-                    ..RnnDescriptor::default()
-                };
-                Ok(())
-            })
+    context::check(handle)?;
+    rnn::change(rnnDesc, |desc| {
+        for (argument, size) in [("hiddenSize", hiddenSize), ("numLayers", numLayers)] {
+            if size < 1 {
+                return Err(Error::argument(argument, size.into(), "at least 1"));
+            }
         }
-    )
+        dropout::check_optional(dropoutDesc, "dropoutDesc")?;
+        // Evaluated from top to bottom.
+        *desc = RnnDescriptor {
+            input: arg::choice(inputMode, "inputMode")?,
+            direction: arg::choice(direction, "direction")?,
+            cell: arg::choice(cellMode, "cellMode")?,
+            algo: arg::choice(algo, "algo")?,
+            compute: compute_type(raw(mathPrec))?,
+            hidden: hiddenSize,
+            projected: hiddenSize,
+            layers: numLayers,
+            dropout: dropoutDesc.addr(),
+            ..RnnDescriptor::default()
+        };
+        Ok(())
+    })
 }
 
 /// Reads sizes, cell and algorithm of a recurrent network, whichever call has set them; NULL outputs are left out.
@@ -147,6 +131,7 @@ pub extern "C" fn cudnnSetRNNDescriptor_v6(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
@@ -161,36 +146,20 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
     algo: *mut cudnnRNNAlgo_t,
     mathPrec: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetRNNDescriptor_v6(
-            handle,
-            rnnDesc,
-            hiddenSize,
-            numLayers,
-            dropoutDesc,
-            inputMode,
-            direction,
-            cellMode,
-            algo,
-            mathPrec
-        ),
-        || {
-            context::check(handle)?;
-            let desc = rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises, for all of them.
-            unsafe {
-                arg::set_optional(hiddenSize, desc.hidden);
-                arg::set_optional(numLayers, desc.layers);
-                arg::set_optional(dropoutDesc, std::ptr::without_provenance_mut(desc.dropout));
-                arg::set_optional_code(inputMode, desc.input.code());
-                arg::set_optional_code(direction, desc.direction.code());
-                arg::set_optional_code(cellMode, desc.cell.code());
-                arg::set_optional_code(algo, desc.algo.code());
-                arg::set_optional(mathPrec, data_type::encode(desc.compute));
-            }
-            Ok(())
-        }
-    )
+    context::check(handle)?;
+    let desc = rnn::get(rnnDesc)?;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional(hiddenSize, desc.hidden);
+        arg::set_optional(numLayers, desc.layers);
+        arg::set_optional(dropoutDesc, std::ptr::without_provenance_mut(desc.dropout));
+        arg::set_optional_code(inputMode, desc.input.code());
+        arg::set_optional_code(direction, desc.direction.code());
+        arg::set_optional_code(cellMode, desc.cell.code());
+        arg::set_optional_code(algo, desc.algo.code());
+        arg::set_optional(mathPrec, data_type::encode(desc.compute));
+    }
+    Ok(())
 }
 
 /// Sets which arithmetic units a recurrent network may use. The value is kept; no core of this library has a choice.
@@ -198,17 +167,16 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
 /// Status: BAD_PARAM for a descriptor that is not alive, or an unknown enumerator.
 ///
 /// Source: observed on 8.9.7.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNMatrixMathType(
     rnnDesc: cudnnRNNDescriptor_t,
     mType: MaybeUninit<cudnnMathType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetRNNMatrixMathType(rnnDesc, mType), || {
-        rnn::change(rnnDesc, |desc| {
-            desc.math_type = arg::choice(mType, "mType")?;
-            Ok(())
-        })
+    rnn::change(rnnDesc, |desc| {
+        desc.math_type = arg::choice(mType, "mType")?;
+        Ok(())
     })
 }
 
@@ -218,16 +186,15 @@ pub extern "C" fn cudnnSetRNNMatrixMathType(
 ///
 /// # Safety
 /// `mType` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNMatrixMathType(
     rnnDesc: cudnnRNNDescriptor_t,
     mType: *mut cudnnMathType_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNMatrixMathType(rnnDesc, mType), || {
-        let desc = rnn::get(rnnDesc)?;
-        results!(code mType = desc.math_type.code())
-    })
+    let desc = rnn::get(rnnDesc)?;
+    results!(code mType = desc.math_type.code())
 }
 
 /// Sets how many bias vectors a recurrent cell has.
@@ -236,15 +203,14 @@ pub unsafe extern "C" fn cudnnGetRNNMatrixMathType(
 /// network with a persistent algorithm.
 ///
 /// Source: observed on 8.9.7.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNBiasMode(
     rnnDesc: cudnnRNNDescriptor_t,
     biasMode: MaybeUninit<cudnnRNNBiasMode_t>,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetRNNBiasMode(rnnDesc, biasMode), || {
-        rnn::change(rnnDesc, |desc| desc.set_bias(arg::choice(biasMode, "biasMode")?))
-    })
+    rnn::change(rnnDesc, |desc| desc.set_bias(arg::choice(biasMode, "biasMode")?))
 }
 
 /// How many bias vectors a recurrent cell has.
@@ -253,16 +219,15 @@ pub extern "C" fn cudnnSetRNNBiasMode(
 ///
 /// # Safety
 /// `biasMode` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNBiasMode(
     rnnDesc: cudnnRNNDescriptor_t,
     biasMode: *mut cudnnRNNBiasMode_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNBiasMode(rnnDesc, biasMode), || {
-        let desc = rnn::get(rnnDesc)?;
-        results!(code biasMode = desc.bias.code())
-    })
+    let desc = rnn::get(rnnDesc)?;
+    results!(code biasMode = desc.bias.code())
 }
 
 /// Sets the size that an LSTM projects its output to; `recProjSize = hiddenSize` is no projection.
@@ -274,6 +239,7 @@ pub unsafe extern "C" fn cudnnGetRNNBiasMode(
 /// algorithm.
 ///
 /// Source: observed on 8.9.7.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNProjectionLayers(
@@ -282,14 +248,12 @@ pub extern "C" fn cudnnSetRNNProjectionLayers(
     recProjSize: c_int,
     outProjSize: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetRNNProjectionLayers(handle, rnnDesc, recProjSize, outProjSize), || {
-        context::check(handle)?;
-        rnn::change(rnnDesc, |desc| {
-            if outProjSize < 0 {
-                return Err(Error::argument("outProjSize", outProjSize.into(), "0"));
-            }
-            desc.set_projection(recProjSize)
-        })
+    context::check(handle)?;
+    rnn::change(rnnDesc, |desc| {
+        if outProjSize < 0 {
+            return Err(Error::argument("outProjSize", outProjSize.into(), "0"));
+        }
+        desc.set_projection(recProjSize)
     })
 }
 
@@ -299,6 +263,7 @@ pub extern "C" fn cudnnSetRNNProjectionLayers(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
@@ -307,16 +272,14 @@ pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
     recProjSize: *mut c_int,
     outProjSize: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNProjectionLayers(handle, rnnDesc, recProjSize, outProjSize), || {
-        context::check(handle)?;
-        let desc = rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises, for both.
-        unsafe {
-            arg::set_optional(recProjSize, desc.projected);
-            arg::set_optional(outProjSize, 0);
-        }
-        Ok(())
-    })
+    context::check(handle)?;
+    let desc = rnn::get(rnnDesc)?;
+    // SAFETY: as the caller promises, for both.
+    unsafe {
+        arg::set_optional(recProjSize, desc.projected);
+        arg::set_optional(outProjSize, 0);
+    }
+    Ok(())
 }
 
 /// Sets whether the Ex calls take sequences with padding (1) or without (0).
@@ -324,24 +287,19 @@ pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
 /// Status: BAD_PARAM for a descriptor that is not alive, or another number.
 ///
 /// Source: observed on 8.9.7.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNPaddingMode(
     rnnDesc: cudnnRNNDescriptor_t,
     paddingMode: c_uint,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetRNNPaddingMode(rnnDesc, paddingMode), || {
-        rnn::change(rnnDesc, |desc| {
-            if paddingMode > 1 {
-                return Err(Error::argument(
-                    "paddingMode",
-                    paddingMode.into(),
-                    "0, or 1 for padded sequences",
-                ));
-            }
-            desc.flags = paddingMode;
-            Ok(())
-        })
+    rnn::change(rnnDesc, |desc| {
+        if paddingMode > 1 {
+            return Err(Error::argument("paddingMode", paddingMode.into(), "0, or 1 for padded sequences"));
+        }
+        desc.flags = paddingMode;
+        Ok(())
     })
 }
 
@@ -351,14 +309,13 @@ pub extern "C" fn cudnnSetRNNPaddingMode(
 ///
 /// # Safety
 /// `paddingMode` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNPaddingMode(
     rnnDesc: cudnnRNNDescriptor_t,
     paddingMode: *mut c_uint,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNPaddingMode(rnnDesc, paddingMode), || {
-        let desc = rnn::get(rnnDesc)?;
-        results!(new paddingMode = desc.flags)
-    })
+    let desc = rnn::get(rnnDesc)?;
+    results!(new paddingMode = desc.flags)
 }

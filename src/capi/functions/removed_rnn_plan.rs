@@ -3,8 +3,9 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{Out, results};
-use super::guard::entry_point;
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
 use super::types::{
@@ -32,6 +33,7 @@ static PLANS: Table<()> = Table::new(Kind::PersistentPlan);
 ///
 /// # Safety
 /// `plan` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreatePersistentRNNPlan(
@@ -40,45 +42,43 @@ pub unsafe extern "C" fn cudnnCreatePersistentRNNPlan(
     dataType: MaybeUninit<cudnnDataType_t>,
     plan: *mut cudnnPersistentRNNPlan_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnCreatePersistentRNNPlan(rnnDesc, minibatch, dataType, plan), || {
-        rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises.
-        let out = unsafe { Out::new(plan, "plan") }?;
-        out.set(std::ptr::null_mut());
-        if minibatch < 1 {
-            return Err(Error::argument("minibatch", minibatch.into(), "at least 1"));
-        }
-        if !(0..=2).contains(&raw(dataType)) {
-            let text = format!("dataType = {}: persistent plans are of FLOAT, DOUBLE or HALF", raw(dataType));
-            return Err(Error::unsupported(text));
-        }
-        out.set(std::ptr::without_provenance_mut(PLANS.insert(())?));
-        Ok(())
-    })
+    rnn::get(rnnDesc)?;
+    // SAFETY: as the caller promises.
+    let out = unsafe { Out::new(plan, "plan") }?;
+    out.set(std::ptr::null_mut());
+    if minibatch < 1 {
+        return Err(Error::argument("minibatch", minibatch.into(), "at least 1"));
+    }
+    if !(0..=2).contains(&raw(dataType)) {
+        let text = format!("dataType = {}: persistent plans are of FLOAT, DOUBLE or HALF", raw(dataType));
+        return Err(Error::unsupported(text));
+    }
+    out.set(std::ptr::without_provenance_mut(PLANS.insert(())?));
+    Ok(())
 }
 
 /// Destroys a plan for a persistent network; NULL is fine.
 ///
 /// Status: BAD_PARAM for a plan that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyPersistentRNNPlan(plan: cudnnPersistentRNNPlan_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyPersistentRNNPlan(plan), PLANS)
+    destroy!(plan, PLANS)
 }
 
 /// Gives a plan to a network. The network computes the same without one.
 ///
 /// Status: BAD_PARAM for a descriptor or a plan that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetPersistentRNNPlan(
     rnnDesc: cudnnRNNDescriptor_t,
     plan: cudnnPersistentRNNPlan_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetPersistentRNNPlan(rnnDesc, plan), || {
-        rnn::get(rnnDesc)?;
-        PLANS.get(plan.addr(), "plan")
-    })
+    rnn::get(rnnDesc)?;
+    PLANS.get(plan.addr(), "plan")
 }
 
 /// Gives an algorithm to a network.
@@ -88,6 +88,7 @@ pub extern "C" fn cudnnSetPersistentRNNPlan(
 /// Status: BAD_PARAM for a handle or descriptor that is not alive.
 ///
 /// Source: observed on 8.9.7.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNAlgorithmDescriptor(
@@ -95,11 +96,9 @@ pub extern "C" fn cudnnSetRNNAlgorithmDescriptor(
     rnnDesc: cudnnRNNDescriptor_t,
     algoDesc: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetRNNAlgorithmDescriptor(handle, rnnDesc, algoDesc), || {
-        context::check(handle)?;
-        rnn::get(rnnDesc)?;
-        algorithm::check(algoDesc)
-    })
+    context::check(handle)?;
+    rnn::get(rnnDesc)?;
+    algorithm::check(algoDesc)
 }
 
 /// The most results that a search for algorithms of inference gives: 1.
@@ -110,6 +109,7 @@ pub extern "C" fn cudnnSetRNNAlgorithmDescriptor(
 ///
 /// # Safety
 /// `count` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
@@ -117,10 +117,8 @@ pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNForwardInferenceAlgorithmMaxCount(handle, rnnDesc, count), || {
-        rnn::get(rnnDesc)?;
-        results!(new count = ALGORITHMS)
-    })
+    rnn::get(rnnDesc)?;
+    results!(new count = ALGORITHMS)
 }
 
 /// The most results that a search for algorithms of training gives: 1.
@@ -131,6 +129,7 @@ pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
 ///
 /// # Safety
 /// `count` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
@@ -138,10 +137,8 @@ pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNForwardTrainingAlgorithmMaxCount(handle, rnnDesc, count), || {
-        rnn::get(rnnDesc)?;
-        results!(new count = ALGORITHMS)
-    })
+    rnn::get(rnnDesc)?;
+    results!(new count = ALGORITHMS)
 }
 
 /// The most results that a search for algorithms of gradients by the data gives: 1.
@@ -152,6 +149,7 @@ pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
 ///
 /// # Safety
 /// `count` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
@@ -159,10 +157,8 @@ pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNBackwardDataAlgorithmMaxCount(handle, rnnDesc, count), || {
-        rnn::get(rnnDesc)?;
-        results!(new count = ALGORITHMS)
-    })
+    rnn::get(rnnDesc)?;
+    results!(new count = ALGORITHMS)
 }
 
 /// The most results that a search for algorithms of gradients by the weights gives: 1.
@@ -173,6 +169,7 @@ pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
 ///
 /// # Safety
 /// `count` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNBackwardWeightsAlgorithmMaxCount(
@@ -180,8 +177,6 @@ pub unsafe extern "C" fn cudnnGetRNNBackwardWeightsAlgorithmMaxCount(
     rnnDesc: cudnnRNNDescriptor_t,
     count: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNBackwardWeightsAlgorithmMaxCount(handle, rnnDesc, count), || {
-        rnn::get(rnnDesc)?;
-        results!(new count = ALGORITHMS)
-    })
+    rnn::get(rnnDesc)?;
+    results!(new count = ALGORITHMS)
 }

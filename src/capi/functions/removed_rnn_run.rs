@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::recurrent::{Runner, Space};
 use super::removed_rnn_call::Vectors;
 use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
@@ -39,6 +40,7 @@ use super::{context, rnn};
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, arrays for `seqLength` descriptors, the spaces for their sizes; no other thread uses any of
 /// them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardInference(
@@ -62,52 +64,29 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNForwardInference(
-            handle,
-            rnnDesc,
-            seqLength,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises, for all of them.
+        let (x_vectors, y_vectors) = unsafe {
+            (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+        };
+        let pass = Forward {
+            rnn: rnnDesc,
+            training: false,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            cxDesc,
-            cx,
-            wDesc,
-            w,
-            yDesc,
             y,
-            hyDesc,
-            hy,
-            cyDesc,
-            cy,
-            workSpace,
-            workSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises, for all of them.
-            let (x_vectors, y_vectors) = unsafe {
-                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
-            };
-            let pass = Forward {
-                rnn: rnnDesc,
-                training: false,
-                vectors: (x_vectors, y_vectors),
-                x,
-                y,
-                hx: (hxDesc, hx),
-                cx: (cxDesc, cx),
-                hy: (hyDesc, hy),
-                cy: (cyDesc, cy),
-                w: (wDesc, w),
-                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardInference")) }.map(drop)
-        })
-    )
+            hx: (hxDesc, hx),
+            cx: (cxDesc, cx),
+            hy: (hyDesc, hy),
+            cy: (cyDesc, cy),
+            w: (wDesc, w),
+            workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
+        };
+        // SAFETY: as the caller promises.
+        unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardInference")) }.map(drop)
+    })
 }
 
 /// `y = network(x)`, with the last states hy and cy; cudnnRNNForward with `fwdMode` 1.
@@ -139,6 +118,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, arrays for `seqLength` descriptors, the spaces for their sizes; no other thread uses any of
 /// them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardTraining(
@@ -164,54 +144,29 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNForwardTraining(
-            handle,
-            rnnDesc,
-            seqLength,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises, for all of them.
+        let (x_vectors, y_vectors) = unsafe {
+            (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+        };
+        let pass = Forward {
+            rnn: rnnDesc,
+            training: true,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            cxDesc,
-            cx,
-            wDesc,
-            w,
-            yDesc,
             y,
-            hyDesc,
-            hy,
-            cyDesc,
-            cy,
-            workSpace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises, for all of them.
-            let (x_vectors, y_vectors) = unsafe {
-                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
-            };
-            let pass = Forward {
-                rnn: rnnDesc,
-                training: true,
-                vectors: (x_vectors, y_vectors),
-                x,
-                y,
-                hx: (hxDesc, hx),
-                cx: (cxDesc, cx),
-                hy: (hyDesc, hy),
-                cy: (cyDesc, cy),
-                w: (wDesc, w),
-                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardTraining")) }.map(drop)
-        })
-    )
+            hx: (hxDesc, hx),
+            cx: (cxDesc, cx),
+            hy: (hyDesc, hy),
+            cy: (cyDesc, cy),
+            w: (wDesc, w),
+            workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+        };
+        // SAFETY: as the caller promises.
+        unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardTraining")) }.map(drop)
+    })
 }
 
 /// `dx`, `dhx`, `dcx`: gradients of a recurrent network by its inputs and first states, from those by its outputs and last states.
@@ -244,6 +199,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, arrays for `seqLength` descriptors, the spaces for their sizes; no other thread uses any of
 /// them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardData(
@@ -275,65 +231,34 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNBackwardData(
-            handle,
-            rnnDesc,
-            seqLength,
-            yDesc,
-            y,
-            dyDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises, for all of them.
+        let (y_vectors, dy_vectors, dx_vectors) = unsafe {
+            (
+                Vectors::steps(yDesc, seqLength, "yDesc")?,
+                Vectors::steps(dyDesc, seqLength, "dyDesc")?,
+                Vectors::steps(dxDesc, seqLength, "dxDesc")?,
+            )
+        };
+        let pass = DataGradient {
+            rnn: rnnDesc,
+            vectors: (dx_vectors, [y_vectors, dy_vectors]),
             dy,
-            dhyDesc,
-            dhy,
-            dcyDesc,
-            dcy,
-            wDesc,
-            w,
-            hxDesc,
+            dhy: (dhyDesc, dhy),
+            dcy: (dcyDesc, dcy),
+            w: (wDesc, w),
             hx,
-            cxDesc,
             cx,
-            dxDesc,
             dx,
-            dhxDesc,
-            dhx,
-            dcxDesc,
-            dcx,
-            workSpace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises, for all of them.
-            let (y_vectors, dy_vectors, dx_vectors) = unsafe {
-                (
-                    Vectors::steps(yDesc, seqLength, "yDesc")?,
-                    Vectors::steps(dyDesc, seqLength, "dyDesc")?,
-                    Vectors::steps(dxDesc, seqLength, "dxDesc")?,
-                )
-            };
-            let pass = DataGradient {
-                rnn: rnnDesc,
-                vectors: (dx_vectors, [y_vectors, dy_vectors]),
-                dy,
-                dhy: (dhyDesc, dhy),
-                dcy: (dcyDesc, dcy),
-                w: (wDesc, w),
-                hx,
-                cx,
-                dx,
-                dhx: (dhxDesc, dhx),
-                dcx: (dcxDesc, dcx),
-                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardData")) }.map(drop)
-        })
-    )
+            dhx: (dhxDesc, dhx),
+            dcx: (dcxDesc, dcx),
+            workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+        };
+        // SAFETY: as the caller promises.
+        unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardData")) }.map(drop)
+    })
 }
 
 /// Gradients of a recurrent network by its weights, added to what is in `dw`.
@@ -363,6 +288,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, arrays for `seqLength` descriptors, the spaces for their sizes; no other thread uses any of
 /// them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardWeights(
@@ -382,41 +308,22 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
     reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNBackwardWeights(
-            handle,
-            rnnDesc,
-            seqLength,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises, for all of them.
+        let (x_vectors, y_vectors) = unsafe {
+            (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+        };
+        let pass = WeightGradient {
+            rnn: rnnDesc,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            yDesc,
-            y,
-            workSpace,
-            workSpaceSizeInBytes,
-            dwDesc,
-            dw,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises, for all of them.
-            let (x_vectors, y_vectors) = unsafe {
-                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
-            };
-            let pass = WeightGradient {
-                rnn: rnnDesc,
-                vectors: (x_vectors, y_vectors),
-                x,
-                hx: (hxDesc, hx),
-                dw: (dwDesc, dw),
-                workspace: Space { pointer: workSpace.cast_mut(), size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardWeights")) }.map(drop)
-        })
-    )
+            hx: (hxDesc, hx),
+            dw: (dwDesc, dw),
+            workspace: Space { pointer: workSpace.cast_mut(), size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
+        };
+        // SAFETY: as the caller promises.
+        unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardWeights")) }.map(drop)
+    })
 }

@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::recurrent::{Runner, Space};
 use super::removed_rnn_call::Vectors;
 use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
@@ -40,6 +41,7 @@ use super::{context, rnn};
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of
 /// them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
@@ -70,58 +72,28 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
     workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNForwardInferenceEx(
-            handle,
-            rnnDesc,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        let x_vectors = Vectors::of(xDesc, "xDesc")?;
+        let y_vectors = Vectors::of(yDesc, "yDesc")?;
+        x_vectors.check_type(&y_vectors)?;
+        let pass = Forward {
+            rnn: rnnDesc,
+            training: false,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            cxDesc,
-            cx,
-            wDesc,
-            w,
-            yDesc,
             y,
-            hyDesc,
-            hy,
-            cyDesc,
-            cy,
-            kDesc,
-            keys,
-            cDesc,
-            cAttn,
-            iDesc,
-            iAttn,
-            qDesc,
-            queries,
-            workSpace,
-            workSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            let x_vectors = Vectors::of(xDesc, "xDesc")?;
-            let y_vectors = Vectors::of(yDesc, "yDesc")?;
-            x_vectors.check_type(&y_vectors)?;
-            let pass = Forward {
-                rnn: rnnDesc,
-                training: false,
-                vectors: (x_vectors, y_vectors),
-                x,
-                y,
-                hx: (hxDesc, hx),
-                cx: (cxDesc, cx),
-                hy: (hyDesc, hy),
-                cy: (cyDesc, cy),
-                w: (wDesc, w),
-                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardInferenceEx")) }.map(drop)
-        })
-    )
+            hx: (hxDesc, hx),
+            cx: (cxDesc, cx),
+            hy: (hyDesc, hy),
+            cy: (cyDesc, cy),
+            w: (wDesc, w),
+            workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
+        };
+        // SAFETY: as the caller promises.
+        unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardInferenceEx")) }.map(drop)
+    })
 }
 
 /// `y = network(x)` for a batch that may be padded, with the last states hy and cy; cudnnRNNForward with `fwdMode` 1.
@@ -153,6 +125,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of
 /// them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
@@ -185,60 +158,28 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNForwardTrainingEx(
-            handle,
-            rnnDesc,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        let x_vectors = Vectors::of(xDesc, "xDesc")?;
+        let y_vectors = Vectors::of(yDesc, "yDesc")?;
+        x_vectors.check_type(&y_vectors)?;
+        let pass = Forward {
+            rnn: rnnDesc,
+            training: true,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            cxDesc,
-            cx,
-            wDesc,
-            w,
-            yDesc,
             y,
-            hyDesc,
-            hy,
-            cyDesc,
-            cy,
-            kDesc,
-            keys,
-            cDesc,
-            cAttn,
-            iDesc,
-            iAttn,
-            qDesc,
-            queries,
-            workSpace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            let x_vectors = Vectors::of(xDesc, "xDesc")?;
-            let y_vectors = Vectors::of(yDesc, "yDesc")?;
-            x_vectors.check_type(&y_vectors)?;
-            let pass = Forward {
-                rnn: rnnDesc,
-                training: true,
-                vectors: (x_vectors, y_vectors),
-                x,
-                y,
-                hx: (hxDesc, hx),
-                cx: (cxDesc, cx),
-                hy: (hyDesc, hy),
-                cy: (cyDesc, cy),
-                w: (wDesc, w),
-                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardTrainingEx")) }.map(drop)
-        })
-    )
+            hx: (hxDesc, hx),
+            cx: (cxDesc, cx),
+            hy: (hyDesc, hy),
+            cy: (cyDesc, cy),
+            w: (wDesc, w),
+            workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+        };
+        // SAFETY: as the caller promises.
+        unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardTrainingEx")) }.map(drop)
+    })
 }
 
 /// `dx`, `dhx`, `dcx`: gradients of a recurrent network by its inputs and first states, from those by its outputs and last states.
@@ -272,6 +213,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of
 /// them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
@@ -306,65 +248,31 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNBackwardDataEx(
-            handle,
-            rnnDesc,
-            yDesc,
-            y,
-            dyDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        let y_vectors = Vectors::of(yDesc, "yDesc")?;
+        let dy_vectors = Vectors::of(dyDesc, "dyDesc")?;
+        let dx_vectors = Vectors::of(dxDesc, "dxDesc")?;
+        dx_vectors.check_type(&y_vectors)?;
+        dx_vectors.check_type(&dy_vectors)?;
+        let pass = DataGradient {
+            rnn: rnnDesc,
+            vectors: (dx_vectors, [y_vectors, dy_vectors]),
             dy,
-            dcDesc,
-            dcAttn,
-            dhyDesc,
-            dhy,
-            dcyDesc,
-            dcy,
-            wDesc,
-            w,
-            hxDesc,
+            dhy: (dhyDesc, dhy),
+            dcy: (dcyDesc, dcy),
+            w: (wDesc, w),
             hx,
-            cxDesc,
             cx,
-            dxDesc,
             dx,
-            dhxDesc,
-            dhx,
-            dcxDesc,
-            dcx,
-            dkDesc,
-            dkeys,
-            workSpace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            let y_vectors = Vectors::of(yDesc, "yDesc")?;
-            let dy_vectors = Vectors::of(dyDesc, "dyDesc")?;
-            let dx_vectors = Vectors::of(dxDesc, "dxDesc")?;
-            dx_vectors.check_type(&y_vectors)?;
-            dx_vectors.check_type(&dy_vectors)?;
-            let pass = DataGradient {
-                rnn: rnnDesc,
-                vectors: (dx_vectors, [y_vectors, dy_vectors]),
-                dy,
-                dhy: (dhyDesc, dhy),
-                dcy: (dcyDesc, dcy),
-                w: (wDesc, w),
-                hx,
-                cx,
-                dx,
-                dhx: (dhxDesc, dhx),
-                dcx: (dcxDesc, dcx),
-                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardDataEx")) }.map(drop)
-        })
-    )
+            dhx: (dhxDesc, dhx),
+            dcx: (dcxDesc, dcx),
+            workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+        };
+        // SAFETY: as the caller promises.
+        unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardDataEx")) }.map(drop)
+    })
 }
 
 /// Gradients of a recurrent network by its weights, added to what is in `dw`.
@@ -394,6 +302,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of
 /// them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
@@ -412,39 +321,21 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNBackwardWeightsEx(
-            handle,
-            rnnDesc,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        let x_vectors = Vectors::of(xDesc, "xDesc")?;
+        let y_vectors = Vectors::of(yDesc, "yDesc")?;
+        x_vectors.check_type(&y_vectors)?;
+        let pass = WeightGradient {
+            rnn: rnnDesc,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            yDesc,
-            y,
-            workSpace,
-            workSpaceSizeInBytes,
-            dwDesc,
-            dw,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            let x_vectors = Vectors::of(xDesc, "xDesc")?;
-            let y_vectors = Vectors::of(yDesc, "yDesc")?;
-            x_vectors.check_type(&y_vectors)?;
-            let pass = WeightGradient {
-                rnn: rnnDesc,
-                vectors: (x_vectors, y_vectors),
-                x,
-                hx: (hxDesc, hx),
-                dw: (dwDesc, dw),
-                workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardWeightsEx")) }.map(drop)
-        })
-    )
+            hx: (hxDesc, hx),
+            dw: (dwDesc, dw),
+            workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+        };
+        // SAFETY: as the caller promises.
+        unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardWeightsEx")) }.map(drop)
+    })
 }

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out};
-use super::guard::entry_point;
 use super::recurrent::{Runner, Space};
 use super::removed_rnn_call::Vectors;
 use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
@@ -71,6 +72,7 @@ impl Found {
 ///
 /// # Safety
 /// As for cudnnRNNForwardInference; `returnedAlgoCount` is NULL or valid for one write, `perfResults` for reads of `requestedAlgoCount` handles.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
@@ -98,61 +100,34 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
     workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnFindRNNForwardInferenceAlgorithmEx(
-            handle,
-            rnnDesc,
-            seqLength,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises.
+        let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
+        // SAFETY: as the caller promises, for all of them.
+        let (x_vectors, y_vectors) = unsafe {
+            (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+        };
+        let pass = Forward {
+            rnn: rnnDesc,
+            training: false,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            cxDesc,
-            cx,
-            wDesc,
-            w,
-            yDesc,
             y,
-            hyDesc,
-            hy,
-            cyDesc,
-            cy,
-            findIntensity,
-            requestedAlgoCount,
-            returnedAlgoCount,
-            perfResults,
-            workspace,
-            workSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises.
-            let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
-            // SAFETY: as the caller promises, for all of them.
-            let (x_vectors, y_vectors) = unsafe {
-                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
-            };
-            let pass = Forward {
-                rnn: rnnDesc,
-                training: false,
-                vectors: (x_vectors, y_vectors),
-                x,
-                y,
-                hx: (hxDesc, hx),
-                cx: (cxDesc, cx),
-                hy: (hyDesc, hy),
-                cy: (cyDesc, cy),
-                w: (wDesc, w),
-                workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
-            };
-            let mut time = 0.0;
-            let on = Runner::measuring(context, note, "cudnnFindRNNForwardInferenceAlgorithmEx", &mut time);
-            // SAFETY: as the caller promises.
-            let workspace = unsafe { pass.run(on) }?;
-            found.store(time, workspace)
-        })
-    )
+            hx: (hxDesc, hx),
+            cx: (cxDesc, cx),
+            hy: (hyDesc, hy),
+            cy: (cyDesc, cy),
+            w: (wDesc, w),
+            workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
+        };
+        let mut time = 0.0;
+        let on = Runner::measuring(context, note, "cudnnFindRNNForwardInferenceAlgorithmEx", &mut time);
+        // SAFETY: as the caller promises.
+        let workspace = unsafe { pass.run(on) }?;
+        found.store(time, workspace)
+    })
 }
 
 /// The algorithm of cudnnRNNForwardTraining, with the time that it takes on the caller's `x`.
@@ -174,6 +149,7 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
 ///
 /// # Safety
 /// As for cudnnRNNForwardTraining; `returnedAlgoCount` is NULL or valid for one write, `perfResults` for reads of `requestedAlgoCount` handles.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
@@ -203,63 +179,34 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnFindRNNForwardTrainingAlgorithmEx(
-            handle,
-            rnnDesc,
-            seqLength,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises.
+        let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
+        // SAFETY: as the caller promises, for all of them.
+        let (x_vectors, y_vectors) = unsafe {
+            (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+        };
+        let pass = Forward {
+            rnn: rnnDesc,
+            training: true,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            cxDesc,
-            cx,
-            wDesc,
-            w,
-            yDesc,
             y,
-            hyDesc,
-            hy,
-            cyDesc,
-            cy,
-            findIntensity,
-            requestedAlgoCount,
-            returnedAlgoCount,
-            perfResults,
-            workspace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises.
-            let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
-            // SAFETY: as the caller promises, for all of them.
-            let (x_vectors, y_vectors) = unsafe {
-                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
-            };
-            let pass = Forward {
-                rnn: rnnDesc,
-                training: true,
-                vectors: (x_vectors, y_vectors),
-                x,
-                y,
-                hx: (hxDesc, hx),
-                cx: (cxDesc, cx),
-                hy: (hyDesc, hy),
-                cy: (cyDesc, cy),
-                w: (wDesc, w),
-                workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
-            };
-            let mut time = 0.0;
-            let on = Runner::measuring(context, note, "cudnnFindRNNForwardTrainingAlgorithmEx", &mut time);
-            // SAFETY: as the caller promises.
-            let workspace = unsafe { pass.run(on) }?;
-            found.store(time, workspace)
-        })
-    )
+            hx: (hxDesc, hx),
+            cx: (cxDesc, cx),
+            hy: (hyDesc, hy),
+            cy: (cyDesc, cy),
+            w: (wDesc, w),
+            workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+        };
+        let mut time = 0.0;
+        let on = Runner::measuring(context, note, "cudnnFindRNNForwardTrainingAlgorithmEx", &mut time);
+        // SAFETY: as the caller promises.
+        let workspace = unsafe { pass.run(on) }?;
+        found.store(time, workspace)
+    })
 }
 
 /// The algorithm of cudnnRNNBackwardData, with the time that it takes on the caller's `dy`.
@@ -281,6 +228,7 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
 ///
 /// # Safety
 /// As for cudnnRNNBackwardData; `returnedAlgoCount` is NULL or valid for one write, `perfResults` for reads of `requestedAlgoCount` handles.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
@@ -316,74 +264,39 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
     reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnFindRNNBackwardDataAlgorithmEx(
-            handle,
-            rnnDesc,
-            seqLength,
-            yDesc,
-            y,
-            dyDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises.
+        let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
+        // SAFETY: as the caller promises, for all of them.
+        let (y_vectors, dy_vectors, dx_vectors) = unsafe {
+            (
+                Vectors::steps(yDesc, seqLength, "yDesc")?,
+                Vectors::steps(dyDesc, seqLength, "dyDesc")?,
+                Vectors::steps(dxDesc, seqLength, "dxDesc")?,
+            )
+        };
+        let pass = DataGradient {
+            rnn: rnnDesc,
+            vectors: (dx_vectors, [y_vectors, dy_vectors]),
             dy,
-            dhyDesc,
-            dhy,
-            dcyDesc,
-            dcy,
-            wDesc,
-            w,
-            hxDesc,
+            dhy: (dhyDesc, dhy),
+            dcy: (dcyDesc, dcy),
+            w: (wDesc, w),
             hx,
-            cxDesc,
             cx,
-            dxDesc,
             dx,
-            dhxDesc,
-            dhx,
-            dcxDesc,
-            dcx,
-            findIntensity,
-            requestedAlgoCount,
-            returnedAlgoCount,
-            perfResults,
-            workspace,
-            workSpaceSizeInBytes,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises.
-            let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
-            // SAFETY: as the caller promises, for all of them.
-            let (y_vectors, dy_vectors, dx_vectors) = unsafe {
-                (
-                    Vectors::steps(yDesc, seqLength, "yDesc")?,
-                    Vectors::steps(dyDesc, seqLength, "dyDesc")?,
-                    Vectors::steps(dxDesc, seqLength, "dxDesc")?,
-                )
-            };
-            let pass = DataGradient {
-                rnn: rnnDesc,
-                vectors: (dx_vectors, [y_vectors, dy_vectors]),
-                dy,
-                dhy: (dhyDesc, dhy),
-                dcy: (dcyDesc, dcy),
-                w: (wDesc, w),
-                hx,
-                cx,
-                dx,
-                dhx: (dhxDesc, dhx),
-                dcx: (dcxDesc, dcx),
-                workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
-            };
-            let mut time = 0.0;
-            let on = Runner::measuring(context, note, "cudnnFindRNNBackwardDataAlgorithmEx", &mut time);
-            // SAFETY: as the caller promises.
-            let workspace = unsafe { pass.run(on) }?;
-            found.store(time, workspace)
-        })
-    )
+            dhx: (dhxDesc, dhx),
+            dcx: (dcxDesc, dcx),
+            workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
+        };
+        let mut time = 0.0;
+        let on = Runner::measuring(context, note, "cudnnFindRNNBackwardDataAlgorithmEx", &mut time);
+        // SAFETY: as the caller promises.
+        let workspace = unsafe { pass.run(on) }?;
+        found.store(time, workspace)
+    })
 }
 
 /// The algorithm of cudnnRNNBackwardWeights, with the time that it takes on the caller's `x`.
@@ -405,6 +318,7 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
 ///
 /// # Safety
 /// As for cudnnRNNBackwardWeights; `returnedAlgoCount` is NULL or valid for one write, `perfResults` for reads of `requestedAlgoCount` handles.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
@@ -428,50 +342,27 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
     reserveSpace: *const c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnFindRNNBackwardWeightsAlgorithmEx(
-            handle,
-            rnnDesc,
-            seqLength,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        rnn::get(rnnDesc)?;
+        // SAFETY: as the caller promises.
+        let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
+        // SAFETY: as the caller promises, for all of them.
+        let (x_vectors, y_vectors) = unsafe {
+            (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
+        };
+        let pass = WeightGradient {
+            rnn: rnnDesc,
+            vectors: (x_vectors, y_vectors),
             x,
-            hxDesc,
-            hx,
-            yDesc,
-            y,
-            findIntensity,
-            requestedAlgoCount,
-            returnedAlgoCount,
-            perfResults,
-            workspace,
-            workSpaceSizeInBytes,
-            dwDesc,
-            dw,
-            reserveSpace,
-            reserveSpaceSizeInBytes
-        ),
-        || context::with_note(handle, |context, note| {
-            rnn::get(rnnDesc)?;
-            // SAFETY: as the caller promises.
-            let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
-            // SAFETY: as the caller promises, for all of them.
-            let (x_vectors, y_vectors) = unsafe {
-                (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
-            };
-            let pass = WeightGradient {
-                rnn: rnnDesc,
-                vectors: (x_vectors, y_vectors),
-                x,
-                hx: (hxDesc, hx),
-                dw: (dwDesc, dw),
-                workspace: Space { pointer: workspace.cast_mut(), size: workSpaceSizeInBytes },
-                reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
-            };
-            let mut time = 0.0;
-            let on = Runner::measuring(context, note, "cudnnFindRNNBackwardWeightsAlgorithmEx", &mut time);
-            // SAFETY: as the caller promises.
-            let workspace = unsafe { pass.run(on) }?;
-            found.store(time, workspace)
-        })
-    )
+            hx: (hxDesc, hx),
+            dw: (dwDesc, dw),
+            workspace: Space { pointer: workspace.cast_mut(), size: workSpaceSizeInBytes },
+            reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
+        };
+        let mut time = 0.0;
+        let on = Runner::measuring(context, note, "cudnnFindRNNBackwardWeightsAlgorithmEx", &mut time);
+        // SAFETY: as the caller promises.
+        let workspace = unsafe { pass.run(on) }?;
+        found.store(time, workspace)
+    })
 }

@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{Out, results};
-use super::guard::entry_point;
 use super::removed_rnn_call::{Vectors, is_packed, network};
 use super::types::{
     cudnnDataType_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t,
@@ -73,6 +74,7 @@ unsafe fn batch(
 ///
 /// # Safety
 /// `xDesc` is NULL or valid for reads of `seqLength` descriptors, `sizeInBytes` for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
@@ -82,15 +84,13 @@ pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
     xDesc: *const cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNWorkspaceSize(handle, rnnDesc, seqLength, xDesc, sizeInBytes), || {
-        context::check(handle)?;
-        // SAFETY: as the caller promises.
-        let (network, batches) = unsafe { batch(rnnDesc, seqLength, xDesc) }?;
-        let sequences = roomiest(&batches);
-        let (training, inference) =
-            (workspace_size(&network, &sequences, true)?, workspace_size(&network, &sequences, false)?);
-        results!(new sizeInBytes = training.max(inference))
-    })
+    context::check(handle)?;
+    // SAFETY: as the caller promises.
+    let (network, batches) = unsafe { batch(rnnDesc, seqLength, xDesc) }?;
+    let sequences = roomiest(&batches);
+    let (training, inference) =
+        (workspace_size(&network, &sequences, true)?, workspace_size(&network, &sequences, false)?);
+    results!(new sizeInBytes = training.max(inference))
 }
 
 /// Bytes that cudnnRNNForwardTraining keeps of a batch for the backward calls. Never 0.
@@ -101,6 +101,7 @@ pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
 ///
 /// # Safety
 /// As for cudnnGetRNNWorkspaceSize.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
@@ -110,13 +111,11 @@ pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
     xDesc: *const cudnnTensorDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNTrainingReserveSize(handle, rnnDesc, seqLength, xDesc, sizeInBytes), || {
-        context::check(handle)?;
-        // SAFETY: as the caller promises.
-        let (network, batches) = unsafe { batch(rnnDesc, seqLength, xDesc) }?;
-        let sequences = Sequences::from_batches(&batches);
-        results!(new sizeInBytes = reserve_size(&network, &sequences)?)
-    })
+    context::check(handle)?;
+    // SAFETY: as the caller promises.
+    let (network, batches) = unsafe { batch(rnnDesc, seqLength, xDesc) }?;
+    let sequences = Sequences::from_batches(&batches);
+    results!(new sizeInBytes = reserve_size(&network, &sequences)?)
 }
 
 /// Bytes of all weights and biases: those of cudnnGetRNNWeightSpaceSize, with the input size of `xDesc`.
@@ -131,6 +130,7 @@ pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNParamsSize(
@@ -140,29 +140,27 @@ pub unsafe extern "C" fn cudnnGetRNNParamsSize(
     sizeInBytes: *mut usize,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNParamsSize(handle, rnnDesc, xDesc, sizeInBytes, dataType), || {
-        let (desc, x) = (rnn::get(rnnDesc)?, tensor::get(xDesc, "xDesc")?);
-        // SAFETY: as the caller promises.
-        let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
-        if !is_packed(&x) {
-            return Err(Error::mismatch(format!("xDesc has dims {}: it must be set and packed", x.dims())));
-        }
-        let code = raw(dataType);
-        if data_type::known(code) != Some(x.data_type()) {
-            let rule = format!("xDesc is {:?}", x.data_type());
-            return Err(Error::argument("dataType", code.into(), rule));
-        }
-        if !matches!(x.data_type(), DataType::Float | DataType::Double | DataType::Half) {
-            let text = format!("xDesc is {:?}: weights are FLOAT, DOUBLE or HALF", x.data_type());
-            return Err(Error::unsupported(text));
-        }
-        let bytes = match desc.is_set() {
-            true => network(rnnDesc, x.data_type(), x.dims()[1])?.0.weight_bytes()?,
-            false => 0,
-        };
-        size.set(bytes);
-        Ok(())
-    })
+    let (desc, x) = (rnn::get(rnnDesc)?, tensor::get(xDesc, "xDesc")?);
+    // SAFETY: as the caller promises.
+    let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
+    if !is_packed(&x) {
+        return Err(Error::mismatch(format!("xDesc has dims {}: it must be set and packed", x.dims())));
+    }
+    let code = raw(dataType);
+    if data_type::known(code) != Some(x.data_type()) {
+        let rule = format!("xDesc is {:?}", x.data_type());
+        return Err(Error::argument("dataType", code.into(), rule));
+    }
+    if !matches!(x.data_type(), DataType::Float | DataType::Double | DataType::Half) {
+        let text = format!("xDesc is {:?}: weights are FLOAT, DOUBLE or HALF", x.data_type());
+        return Err(Error::unsupported(text));
+    }
+    let bytes = match desc.is_set() {
+        true => network(rnnDesc, x.data_type(), x.dims()[1])?.0.weight_bytes()?,
+        false => 0,
+    };
+    size.set(bytes);
+    Ok(())
 }
 
 /// Offset, in elements, and dims of a part of the weights, if the network has it: of a pseudo layer and a `linLayerID`.
@@ -256,6 +254,7 @@ unsafe fn locate(
 ///
 /// # Safety
 /// `linLayerMat` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
@@ -269,37 +268,22 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
     linLayerMatDesc: cudnnFilterDescriptor_t,
     linLayerMat: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetRNNLinLayerMatrixParams(
-            handle,
-            rnnDesc,
-            pseudoLayer,
-            xDesc,
-            wDesc,
-            w,
-            linLayerID,
-            linLayerMatDesc,
-            linLayerMat
-        ),
-        || {
-            context::check(handle)?;
-            let request = Request {
-                rnn: rnnDesc,
-                pseudo_layer: pseudoLayer,
-                x: xDesc,
-                w_desc: wDesc,
-                w,
-                lin_layer: linLayerID,
-                choices: |gates| 2 * gates + 1,
-                part: |network, pseudo, lin_layer| {
-                    let matrix = network.matrix(pseudo, lin_layer)?;
-                    Some((matrix.offset, [1, matrix.rows, matrix.columns]))
-                },
-            };
-            // SAFETY: as the caller promises.
-            unsafe { locate(&request, (linLayerMatDesc, "linLayerMatDesc"), (linLayerMat, "linLayerMat")) }
-        }
-    )
+    context::check(handle)?;
+    let request = Request {
+        rnn: rnnDesc,
+        pseudo_layer: pseudoLayer,
+        x: xDesc,
+        w_desc: wDesc,
+        w,
+        lin_layer: linLayerID,
+        choices: |gates| 2 * gates + 1,
+        part: |network, pseudo, lin_layer| {
+            let matrix = network.matrix(pseudo, lin_layer)?;
+            Some((matrix.offset, [1, matrix.rows, matrix.columns]))
+        },
+    };
+    // SAFETY: as the caller promises.
+    unsafe { locate(&request, (linLayerMatDesc, "linLayerMatDesc"), (linLayerMat, "linLayerMat")) }
 }
 
 /// Where one bias vector lies, and its shape: the place that cudnnGetRNNWeightParams tells.
@@ -319,6 +303,7 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
 ///
 /// # Safety
 /// `linLayerBias` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNLinLayerBiasParams(
@@ -332,37 +317,20 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerBiasParams(
     linLayerBiasDesc: cudnnFilterDescriptor_t,
     linLayerBias: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetRNNLinLayerBiasParams(
-            handle,
-            rnnDesc,
-            pseudoLayer,
-            xDesc,
-            wDesc,
-            w,
-            linLayerID,
-            linLayerBiasDesc,
-            linLayerBias
-        ),
-        || {
-            context::check(handle)?;
-            let request = Request {
-                rnn: rnnDesc,
-                pseudo_layer: pseudoLayer,
-                x: xDesc,
-                w_desc: wDesc,
-                w,
-                lin_layer: linLayerID,
-                choices: |gates| 2 * gates,
-                part: |network, pseudo, lin_layer| {
-                    let offset = network.bias_offset(pseudo, lin_layer)?;
-                    Some((offset, [1, network.hidden, 1]))
-                },
-            };
-            // SAFETY: as the caller promises.
-            unsafe {
-                locate(&request, (linLayerBiasDesc, "linLayerBiasDesc"), (linLayerBias, "linLayerBias"))
-            }
-        }
-    )
+    context::check(handle)?;
+    let request = Request {
+        rnn: rnnDesc,
+        pseudo_layer: pseudoLayer,
+        x: xDesc,
+        w_desc: wDesc,
+        w,
+        lin_layer: linLayerID,
+        choices: |gates| 2 * gates,
+        part: |network, pseudo, lin_layer| {
+            let offset = network.bias_offset(pseudo, lin_layer)?;
+            Some((offset, [1, network.hidden, 1]))
+        },
+    };
+    // SAFETY: as the caller promises.
+    unsafe { locate(&request, (linLayerBiasDesc, "linLayerBiasDesc"), (linLayerBias, "linLayerBias")) }
 }

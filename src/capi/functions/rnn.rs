@@ -2,7 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -42,17 +43,19 @@ pub(super) fn change(
 ///
 /// # Safety
 /// `rnnDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateRNNDescriptor(rnnDesc: *mut cudnnRNNDescriptor_t) -> cudnnStatus_t {
-    create!(cudnnCreateRNNDescriptor(rnnDesc), RNNS)
+    create!(rnnDesc, RNNS)
 }
 
 /// Destroys the descriptor of a recurrent network; NULL is fine. The dropout descriptor stays the caller's.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyRNNDescriptor(rnnDesc), RNNS)
+    destroy!(rnnDesc, RNNS)
 }
 
 /// Sets cell, sizes, directions and types of a recurrent network, and resets its clipping to none.
@@ -68,6 +71,7 @@ pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cu
 /// in FLOAT.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetRNNDescriptor_v8(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -87,50 +91,28 @@ pub extern "C" fn cudnnSetRNNDescriptor_v8(
     auxFlags: u32,
 ) -> cudnnStatus_t {
     let types = (raw(dataType), raw(mathPrec));
-    entry_point!(
-        cudnnSetRNNDescriptor_v8(
-            rnnDesc,
-            algo,
-            cellMode,
-            biasMode,
-            dirMode,
-            inputMode,
-            dataType,
-            mathPrec,
-            mathType,
-            inputSize,
-            hiddenSize,
-            projSize,
-            numLayers,
-            dropoutDesc,
-            auxFlags
-        ),
-        || {
-            RNNS.replace(rnnDesc.addr(), "rnnDesc", || {
-                if auxFlags > 1 {
-                    return Err(Error::argument("auxFlags", auxFlags.into(), "0, or 1 for padded sequences"));
-                }
-                dropout::check_optional(dropoutDesc, "dropoutDesc")?;
-                let sizes =
-                    RnnSizes { input: inputSize, hidden: hiddenSize, projected: projSize, layers: numLayers };
-                // Evaluated from top to bottom: the types, which are not supported rather than wrong, come last.
-                let network = RnnNetwork {
-                    algo: arg::choice(algo, "algo")?,
-                    cell: arg::choice(cellMode, "cellMode")?,
-                    bias: arg::choice(biasMode, "biasMode")?,
-                    direction: arg::choice(dirMode, "dirMode")?,
-                    input: arg::choice(inputMode, "inputMode")?,
-                    math_type: arg::choice(mathType, "mathType")?,
-                    dropout: dropoutDesc.addr(),
-                    flags: auxFlags,
-                    sizes: sizes.checked()?,
-                    types: TypePair::new(data_type::known(types.0), data_type::known(types.1))?,
-                };
-                network.check_support()?;
-                Ok(RnnDescriptor::from(network))
-            })
+    RNNS.replace(rnnDesc.addr(), "rnnDesc", || {
+        if auxFlags > 1 {
+            return Err(Error::argument("auxFlags", auxFlags.into(), "0, or 1 for padded sequences"));
         }
-    )
+        dropout::check_optional(dropoutDesc, "dropoutDesc")?;
+        let sizes = RnnSizes { input: inputSize, hidden: hiddenSize, projected: projSize, layers: numLayers };
+        // Evaluated from top to bottom: the types, which are not supported rather than wrong, come last.
+        let network = RnnNetwork {
+            algo: arg::choice(algo, "algo")?,
+            cell: arg::choice(cellMode, "cellMode")?,
+            bias: arg::choice(biasMode, "biasMode")?,
+            direction: arg::choice(dirMode, "dirMode")?,
+            input: arg::choice(inputMode, "inputMode")?,
+            math_type: arg::choice(mathType, "mathType")?,
+            dropout: dropoutDesc.addr(),
+            flags: auxFlags,
+            sizes: sizes.checked()?,
+            types: TypePair::new(data_type::known(types.0), data_type::known(types.1))?,
+        };
+        network.check_support()?;
+        Ok(RnnDescriptor::from(network))
+    })
 }
 
 /// The network behind a handle, for calls that learn its types and input size from nothing else.
@@ -150,6 +132,7 @@ pub(super) fn network(desc: cudnnRNNDescriptor_t) -> Result<RnnNetwork> {
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -168,46 +151,25 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
     dropoutDesc: *mut cudnnDropoutDescriptor_t,
     auxFlags: *mut u32,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetRNNDescriptor_v8(
-            rnnDesc,
-            algo,
-            cellMode,
-            biasMode,
-            dirMode,
-            inputMode,
-            dataType,
-            mathPrec,
-            mathType,
-            inputSize,
-            hiddenSize,
-            projSize,
-            numLayers,
-            dropoutDesc,
-            auxFlags
-        ),
-        || {
-            let network = network(rnnDesc)?;
-            // SAFETY: as the caller promises, for all of them.
-            unsafe {
-                arg::set_optional_code(algo, network.algo.code());
-                arg::set_optional_code(cellMode, network.cell.code());
-                arg::set_optional_code(biasMode, network.bias.code());
-                arg::set_optional_code(dirMode, network.direction.code());
-                arg::set_optional_code(inputMode, network.input.code());
-                arg::set_optional(dataType, data_type::encode(network.types.data));
-                arg::set_optional(mathPrec, data_type::encode(network.types.compute));
-                arg::set_optional_code(mathType, network.math_type.code());
-                arg::set_optional(inputSize, network.sizes.input);
-                arg::set_optional(hiddenSize, network.sizes.hidden);
-                arg::set_optional(projSize, network.sizes.projected);
-                arg::set_optional(numLayers, network.sizes.layers);
-                arg::set_optional(dropoutDesc, std::ptr::without_provenance_mut(network.dropout));
-                arg::set_optional(auxFlags, network.flags);
-            }
-            Ok(())
-        }
-    )
+    let network = network(rnnDesc)?;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional_code(algo, network.algo.code());
+        arg::set_optional_code(cellMode, network.cell.code());
+        arg::set_optional_code(biasMode, network.bias.code());
+        arg::set_optional_code(dirMode, network.direction.code());
+        arg::set_optional_code(inputMode, network.input.code());
+        arg::set_optional(dataType, data_type::encode(network.types.data));
+        arg::set_optional(mathPrec, data_type::encode(network.types.compute));
+        arg::set_optional_code(mathType, network.math_type.code());
+        arg::set_optional(inputSize, network.sizes.input);
+        arg::set_optional(hiddenSize, network.sizes.hidden);
+        arg::set_optional(projSize, network.sizes.projected);
+        arg::set_optional(numLayers, network.sizes.layers);
+        arg::set_optional(dropoutDesc, std::ptr::without_provenance_mut(network.dropout));
+        arg::set_optional(auxFlags, network.flags);
+    }
+    Ok(())
 }
 
 /// Sets whether and between which bounds the LSTM cell state is clipped, and the NaN rule.
@@ -217,6 +179,7 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
 /// Status: BAD_PARAM for a descriptor that is not alive, or bounds that are NaN or reversed, also if the mode is none.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnRNNSetClip_v8(
@@ -227,9 +190,7 @@ pub extern "C" fn cudnnRNNSetClip_v8(
     rclip: f64,
 ) -> cudnnStatus_t {
     let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
-    entry_point!(cudnnRNNSetClip_v8(rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
-        set_clip(rnnDesc, mode, nan, lclip, rclip)
-    })
+    set_clip(rnnDesc, mode, nan, lclip, rclip)
 }
 
 /// The work of every call that sets clipping with a NaN rule.
@@ -252,6 +213,7 @@ pub(crate) fn set_clip(
 ///
 /// Status: as cudnnRNNSetClip_v8.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnRNNSetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -260,11 +222,9 @@ pub extern "C" fn cudnnRNNSetClip_v9(
     rclip: f64,
 ) -> cudnnStatus_t {
     let mode = raw(clipMode);
-    entry_point!(cudnnRNNSetClip_v9(rnnDesc, clipMode, lclip, rclip), || {
-        RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
-            desc.clip = RnnClip::new(mode, NanPropagation::Keep.code(), lclip, rclip)?;
-            Ok(())
-        })
+    RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
+        desc.clip = RnnClip::new(mode, NanPropagation::Keep.code(), lclip, rclip)?;
+        Ok(())
     })
 }
 
@@ -274,6 +234,7 @@ pub extern "C" fn cudnnRNNSetClip_v9(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNGetClip_v8(
@@ -283,10 +244,8 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
     lclip: *mut f64,
     rclip: *mut f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnRNNGetClip_v8(rnnDesc, clipMode, clipNanOpt, lclip, rclip), || {
-        // SAFETY: as the caller promises, for all of them.
-        unsafe { get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
-    })
+    // SAFETY: as the caller promises, for all of them.
+    unsafe { get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
 }
 
 /// The work of every call that reads clipping with its NaN rule.
@@ -318,6 +277,7 @@ pub(crate) unsafe fn get_clip(
 /// # Safety
 /// Every pointer is NULL or valid for one write.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t,
@@ -325,14 +285,12 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     lclip: *mut f64,
     rclip: *mut f64,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnRNNGetClip_v9(rnnDesc, clipMode, lclip, rclip), || {
-        let clip = get(rnnDesc)?.clip;
-        // SAFETY: as the caller promises, for all of them.
-        unsafe {
-            arg::set_optional_code(clipMode, clip.mode);
-            arg::set_optional(lclip, clip.lower());
-            arg::set_optional(rclip, clip.upper());
-        }
-        Ok(())
-    })
+    let clip = get(rnnDesc)?.clip;
+    // SAFETY: as the caller promises, for all of them.
+    unsafe {
+        arg::set_optional_code(clipMode, clip.mode);
+        arg::set_optional(lclip, clip.lower());
+        arg::set_optional(rclip, clip.upper());
+    }
+    Ok(())
 }

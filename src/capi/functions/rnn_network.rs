@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
-use super::guard::entry_point;
 use super::types::{
     cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, raw,
@@ -35,21 +36,20 @@ pub(crate) fn network(desc: &RnnDescriptor) -> Result<Network> {
 /// Aliasing: there are no operands.
 ///
 /// Source: observed on 9.27.0.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBuildRNNDynamic(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
     miniBatch: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnBuildRNNDynamic(handle, rnnDesc, miniBatch), || {
-        context::check(handle)?;
-        let desc = rnn::get(rnnDesc)?;
-        if miniBatch < 1 {
-            return Err(Error::argument("miniBatch", miniBatch.into(), "at least 1"));
-        }
-        // Nothing is looked at that is not there, as observed.
-        if desc.is_set() { network(&desc).map(drop) } else { Ok(()) }
-    })
+    context::check(handle)?;
+    let desc = rnn::get(rnnDesc)?;
+    if miniBatch < 1 {
+        return Err(Error::argument("miniBatch", miniBatch.into(), "at least 1"));
+    }
+    // Nothing is looked at that is not there, as observed.
+    if desc.is_set() { network(&desc).map(drop) } else { Ok(()) }
 }
 
 /// Bytes of workspace and reserve space that a batch takes in a recurrent network.
@@ -66,6 +66,7 @@ pub extern "C" fn cudnnBuildRNNDynamic(
 ///
 /// # Safety
 /// Both outputs are NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     handle: cudnnHandle_t,
@@ -75,29 +76,24 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     workSpaceSize: *mut usize,
     reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode, xDesc, workSpaceSize, reserveSpaceSize),
-        || {
-            context::check(handle)?;
-            let (desc, x) = (rnn::get(rnnDesc)?, sequence::rnn_data(xDesc, "xDesc")?);
-            let mode = raw(fwdMode);
-            if !matches!(mode, 0 | 1) {
-                return Err(Error::argument("fwdMode", mode.into(), "0 inference, 1 training"));
-            }
-            let network = desc.network_on(x.data_type(), x.vector_size())?;
-            let dropout = dropout::at(network.dropout, "the dropout descriptor of rnnDesc")?;
-            let network = Network::new(&network, &desc.clip, dropout.as_ref());
-            let (sequences, training) = (Sequences::of(&x), mode == 1);
-            let workspace = workspace_size(&network, &sequences, training)?;
-            let reserve = if training { reserve_size(&network, &sequences)? } else { 0 };
-            // SAFETY: as the caller promises, for both.
-            unsafe {
-                arg::set_optional(workSpaceSize, workspace);
-                arg::set_optional(reserveSpaceSize, reserve);
-            }
-            Ok(())
-        }
-    )
+    context::check(handle)?;
+    let (desc, x) = (rnn::get(rnnDesc)?, sequence::rnn_data(xDesc, "xDesc")?);
+    let mode = raw(fwdMode);
+    if !matches!(mode, 0 | 1) {
+        return Err(Error::argument("fwdMode", mode.into(), "0 inference, 1 training"));
+    }
+    let network = desc.network_on(x.data_type(), x.vector_size())?;
+    let dropout = dropout::at(network.dropout, "the dropout descriptor of rnnDesc")?;
+    let network = Network::new(&network, &desc.clip, dropout.as_ref());
+    let (sequences, training) = (Sequences::of(&x), mode == 1);
+    let workspace = workspace_size(&network, &sequences, training)?;
+    let reserve = if training { reserve_size(&network, &sequences)? } else { 0 };
+    // SAFETY: as the caller promises, for both.
+    unsafe {
+        arg::set_optional(workSpaceSize, workspace);
+        arg::set_optional(reserveSpaceSize, reserve);
+    }
+    Ok(())
 }
 
 /// Bytes that all weights of a recurrent network take.
@@ -112,18 +108,17 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
 ///
 /// # Safety
 /// `weightSpaceSize` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
     handle: cudnnHandle_t,
     rnnDesc: cudnnRNNDescriptor_t,
     weightSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetRNNWeightSpaceSize(handle, rnnDesc, weightSpaceSize), || {
-        context::check(handle)?;
-        let desc = rnn::get(rnnDesc)?;
-        let bytes = || if desc.is_set() { network(&desc)?.weight_bytes() } else { Ok(0) };
-        results!(new weightSpaceSize = bytes()?)
-    })
+    context::check(handle)?;
+    let desc = rnn::get(rnnDesc)?;
+    let bytes = || if desc.is_set() { network(&desc)?.weight_bytes() } else { Ok(0) };
+    results!(new weightSpaceSize = bytes()?)
 }
 
 /// Where one weight matrix and its bias lie in the weight space, and their shapes.
@@ -147,6 +142,7 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
 ///
 /// # Safety
 /// `mAddr` and `bAddr` are NULL or valid for one write each.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     handle: cudnnHandle_t,
@@ -160,52 +156,36 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     bDesc: cudnnTensorDescriptor_t,
     bAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetRNNWeightParams(
-            handle,
-            rnnDesc,
-            pseudoLayer,
-            weightSpaceSize,
-            weightSpace,
-            linLayerID,
-            mDesc,
-            mAddr,
-            bDesc,
-            bAddr
-        ),
-        || {
-            context::check(handle)?;
-            let desc = rnn::get(rnnDesc)?;
-            if !desc.is_set() {
-                return Err(Error::mismatch("rnnDesc was never set: it has no pseudo-layers"));
-            }
-            let network = network(&desc)?;
-            let (pseudo, lin_layer) = (i64::from(pseudoLayer), i64::from(linLayerID));
-            let place = |argument, value: i64, end: i64| match value {
-                _ if (0..end).contains(&value) => Ok(()),
-                _ => Err(Error::argument(argument, value, format!("from 0 to {}", end - 1))),
-            };
-            place("pseudoLayer", pseudo, network.pseudo_layers())?;
-            place("linLayerID", lin_layer, 2 * network.gates() + 1)?;
-            let matrix = network.matrix(pseudo, lin_layer);
-            let matrix = matrix.map(|matrix| (matrix.offset, [1, matrix.rows, matrix.columns]));
-            let bias = network.bias_offset(pseudo, lin_layer).map(|offset| (offset, [1, network.hidden, 1]));
-            let needed = network.weight_bytes()?;
-            // The size does not matter where nothing is asked for that is there.
-            if weightSpaceSize < needed && (matrix.is_some() || bias.is_some()) {
-                let rule = format!("the weights take {needed} bytes");
-                return Err(Error::argument("weightSpaceSize", weightSpaceSize as i64, rule));
-            }
-            // SAFETY: as the caller promises, for both.
-            let [matrix, bias] = unsafe {
-                [
-                    Answer::new(&network, weightSpace, matrix, (mDesc, "mDesc"), (mAddr, "mAddr"))?,
-                    Answer::new(&network, weightSpace, bias, (bDesc, "bDesc"), (bAddr, "bAddr"))?,
-                ]
-            };
-            [matrix, bias].into_iter().flatten().try_for_each(Answer::store)
-        }
-    )
+    context::check(handle)?;
+    let desc = rnn::get(rnnDesc)?;
+    if !desc.is_set() {
+        return Err(Error::mismatch("rnnDesc was never set: it has no pseudo-layers"));
+    }
+    let network = network(&desc)?;
+    let (pseudo, lin_layer) = (i64::from(pseudoLayer), i64::from(linLayerID));
+    let place = |argument, value: i64, end: i64| match value {
+        _ if (0..end).contains(&value) => Ok(()),
+        _ => Err(Error::argument(argument, value, format!("from 0 to {}", end - 1))),
+    };
+    place("pseudoLayer", pseudo, network.pseudo_layers())?;
+    place("linLayerID", lin_layer, 2 * network.gates() + 1)?;
+    let matrix = network.matrix(pseudo, lin_layer);
+    let matrix = matrix.map(|matrix| (matrix.offset, [1, matrix.rows, matrix.columns]));
+    let bias = network.bias_offset(pseudo, lin_layer).map(|offset| (offset, [1, network.hidden, 1]));
+    let needed = network.weight_bytes()?;
+    // The size does not matter where nothing is asked for that is there.
+    if weightSpaceSize < needed && (matrix.is_some() || bias.is_some()) {
+        let rule = format!("the weights take {needed} bytes");
+        return Err(Error::argument("weightSpaceSize", weightSpaceSize as i64, rule));
+    }
+    // SAFETY: as the caller promises, for both.
+    let [matrix, bias] = unsafe {
+        [
+            Answer::new(&network, weightSpace, matrix, (mDesc, "mDesc"), (mAddr, "mAddr"))?,
+            Answer::new(&network, weightSpace, bias, (bDesc, "bDesc"), (bAddr, "bAddr"))?,
+        ]
+    };
+    [matrix, bias].into_iter().flatten().try_for_each(Answer::store)
 }
 
 /// One part of the weights, and where to write of it.

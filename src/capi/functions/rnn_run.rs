@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::recurrent::{self, BackwardData, ForwardData, Runner, Space, WeightData};
 use super::types::{
     cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
@@ -203,6 +204,7 @@ fn check_weights(problem: &Problem, space: Space, name: &'static str) -> Result<
 ///
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNForward(
     handle: cudnnHandle_t,
@@ -226,63 +228,37 @@ pub unsafe extern "C" fn cudnnRNNForward(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNForward(
-            handle,
-            rnnDesc,
-            fwdMode,
-            devSeqLengths,
-            xDesc,
+    let training = raw(fwdMode) == 1;
+    context::with_note(handle, |context, note| {
+        let call = Call::new(rnnDesc, xDesc, yDesc)?;
+        call.check_data()?;
+        call.hidden(hDesc, !hx.is_null() || !hy.is_null()).check()?;
+        call.cells(cDesc, !cx.is_null() || !cy.is_null()).check()?;
+        let data = ForwardData {
             x,
-            yDesc,
             y,
-            hDesc,
             hx,
             hy,
-            cDesc,
             cx,
             cy,
-            weightSpaceSize,
-            weightSpace,
-            workSpaceSize,
-            workSpace,
-            reserveSpaceSize,
-            reserveSpace
-        ),
-        || {
-            let training = raw(fwdMode) == 1;
-            context::with_note(handle, |context, note| {
-                let call = Call::new(rnnDesc, xDesc, yDesc)?;
-                call.check_data()?;
-                call.hidden(hDesc, !hx.is_null() || !hy.is_null()).check()?;
-                call.cells(cDesc, !cx.is_null() || !cy.is_null()).check()?;
-                let data = ForwardData {
-                    x,
-                    y,
-                    hx,
-                    hy,
-                    cx,
-                    cy,
-                    weights: weightSpace,
-                    workspace: Space { pointer: workSpace, size: workSpaceSize },
-                    reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
-                };
-                check_weights(
-                    &call.problem,
-                    Space { pointer: weightSpace.cast_mut(), size: weightSpaceSize },
-                    "weightSpace",
-                )?;
-                data.workspace.check_workspace(&call.problem, training)?;
-                if training {
-                    data.reserve.check_reserve(&call.problem, false)?;
-                }
-                call.check_algorithm()?;
-                let call_of = Runner::new(context, note, "cudnnRNNForward");
-                // SAFETY: the caller's promise; the sizes were checked.
-                unsafe { recurrent::forward(call_of, call.problem, call.dropout.as_ref(), training, &data) }
-            })
+            weights: weightSpace,
+            workspace: Space { pointer: workSpace, size: workSpaceSize },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
+        };
+        check_weights(
+            &call.problem,
+            Space { pointer: weightSpace.cast_mut(), size: weightSpaceSize },
+            "weightSpace",
+        )?;
+        data.workspace.check_workspace(&call.problem, training)?;
+        if training {
+            data.reserve.check_reserve(&call.problem, false)?;
         }
-    )
+        call.check_algorithm()?;
+        let call_of = Runner::new(context, note, "cudnnRNNForward");
+        // SAFETY: the caller's promise; the sizes were checked.
+        unsafe { recurrent::forward(call_of, call.problem, call.dropout.as_ref(), training, &data) }
+    })
 }
 
 /// `dx, dhx, dcx`: the gradients of a recurrent network by its inputs and first states, from those of its outputs and last states.
@@ -312,6 +288,7 @@ pub unsafe extern "C" fn cudnnRNNForward(
 ///
 /// # Safety
 /// As cudnnRNNForward.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
     handle: cudnnHandle_t,
@@ -337,68 +314,32 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNBackwardData_v8(
-            handle,
-            rnnDesc,
-            devSeqLengths,
-            yDesc,
-            y,
-            dy,
-            xDesc,
+    context::with_note(handle, |context, note| {
+        let call = Call::new(rnnDesc, xDesc, yDesc)?;
+        call.check_data()?;
+        call.hidden(hDesc, [hx, dhy, dhx.cast_const()].iter().any(|state| !state.is_null())).check()?;
+        call.cells(cDesc, [cx, dcy, dcx.cast_const()].iter().any(|state| !state.is_null())).check()?;
+        let data = BackwardData {
             dx,
-            hDesc,
+            dhx,
+            dcx,
+            dy,
             hx,
             dhy,
-            dhx,
-            cDesc,
             cx,
             dcy,
-            dcx,
-            weightSpaceSize,
-            weightSpace,
-            workSpaceSize,
-            workSpace,
-            reserveSpaceSize,
-            reserveSpace
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let call = Call::new(rnnDesc, xDesc, yDesc)?;
-                call.check_data()?;
-                call.hidden(hDesc, [hx, dhy, dhx.cast_const()].iter().any(|state| !state.is_null()))
-                    .check()?;
-                call.cells(cDesc, [cx, dcy, dcx.cast_const()].iter().any(|state| !state.is_null()))
-                    .check()?;
-                let data = BackwardData {
-                    dx,
-                    dhx,
-                    dcx,
-                    dy,
-                    hx,
-                    dhy,
-                    cx,
-                    dcy,
-                    weights: weightSpace,
-                    workspace: Space { pointer: workSpace, size: workSpaceSize },
-                    reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
-                };
-                let weights = Space { pointer: weightSpace.cast_mut(), size: weightSpaceSize };
-                check_weights(&call.problem, weights, "weightSpace")?;
-                data.workspace.check_workspace(&call.problem, true)?;
-                data.reserve.check_reserve(&call.problem, true)?;
-                call.check_algorithm()?;
-                // SAFETY: the caller's promise; the sizes were checked.
-                unsafe {
-                    recurrent::data(
-                        Runner::new(context, note, "cudnnRNNBackwardData_v8"),
-                        call.problem,
-                        &data,
-                    )
-                }
-            })
-        }
-    )
+            weights: weightSpace,
+            workspace: Space { pointer: workSpace, size: workSpaceSize },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
+        };
+        let weights = Space { pointer: weightSpace.cast_mut(), size: weightSpaceSize };
+        check_weights(&call.problem, weights, "weightSpace")?;
+        data.workspace.check_workspace(&call.problem, true)?;
+        data.reserve.check_reserve(&call.problem, true)?;
+        call.check_algorithm()?;
+        // SAFETY: the caller's promise; the sizes were checked.
+        unsafe { recurrent::data(Runner::new(context, note, "cudnnRNNBackwardData_v8"), call.problem, &data) }
+    })
 }
 
 /// `dw += ` the gradient of a recurrent network by its weights.
@@ -425,6 +366,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
 ///
 /// # Safety
 /// As cudnnRNNForward.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
     handle: cudnnHandle_t,
@@ -444,63 +386,39 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
     reserveSpaceSize: usize,
     reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnRNNBackwardWeights_v8(
-            handle,
-            rnnDesc,
-            addGrad,
-            devSeqLengths,
-            xDesc,
+    let mode = raw(addGrad);
+    context::with_note(handle, |context, note| {
+        let call = Call::new(rnnDesc, xDesc, yDesc)?;
+        let adds = match mode {
+            0 => true,
+            1 if !Mode::current().is_strict() => false,
+            1 => {
+                return Err(Error::unsupported("strict mode: CUDNN_WGRAD_MODE_SET; the gradients are added"));
+            }
+            _ => return Err(Error::argument("addGrad", mode.into(), "0 adds, 1 sets")),
+        };
+        call.check_data()?;
+        call.hidden(hDesc, !hx.is_null()).check()?;
+        let data = WeightData {
+            dw: dweightSpace,
             x,
-            hDesc,
             hx,
-            yDesc,
-            y,
-            weightSpaceSize,
-            dweightSpace,
-            workSpaceSize,
-            workSpace,
-            reserveSpaceSize,
-            reserveSpace
-        ),
-        || {
-            let mode = raw(addGrad);
-            context::with_note(handle, |context, note| {
-                let call = Call::new(rnnDesc, xDesc, yDesc)?;
-                let adds = match mode {
-                    0 => true,
-                    1 if !Mode::current().is_strict() => false,
-                    1 => {
-                        return Err(Error::unsupported(
-                            "strict mode: CUDNN_WGRAD_MODE_SET; the gradients are added",
-                        ));
-                    }
-                    _ => return Err(Error::argument("addGrad", mode.into(), "0 adds, 1 sets")),
-                };
-                call.check_data()?;
-                call.hidden(hDesc, !hx.is_null()).check()?;
-                let data = WeightData {
-                    dw: dweightSpace,
-                    x,
-                    hx,
-                    workspace: Space { pointer: workSpace, size: workSpaceSize },
-                    reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
-                };
-                let weights = Space { pointer: dweightSpace, size: weightSpaceSize };
-                check_weights(&call.problem, weights, "dweightSpace")?;
-                data.workspace.check_workspace(&call.problem, true)?;
-                data.reserve.check_reserve(&call.problem, true)?;
-                call.check_algorithm()?;
-                // SAFETY: the caller's promise; the sizes were checked.
-                unsafe {
-                    recurrent::weights(
-                        Runner::new(context, note, "cudnnRNNBackwardWeights_v8"),
-                        call.problem,
-                        adds,
-                        &data,
-                    )
-                }
-            })
+            workspace: Space { pointer: workSpace, size: workSpaceSize },
+            reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
+        };
+        let weights = Space { pointer: dweightSpace, size: weightSpaceSize };
+        check_weights(&call.problem, weights, "dweightSpace")?;
+        data.workspace.check_workspace(&call.problem, true)?;
+        data.reserve.check_reserve(&call.problem, true)?;
+        call.check_algorithm()?;
+        // SAFETY: the caller's promise; the sizes were checked.
+        unsafe {
+            recurrent::weights(
+                Runner::new(context, note, "cudnnRNNBackwardWeights_v8"),
+                call.problem,
+                adds,
+                &data,
+            )
         }
-    )
+    })
 }

@@ -3,9 +3,10 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
 use super::data_type;
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -70,19 +71,21 @@ unsafe fn load_fill(fill: *const c_void, data_type: DataType) -> PaddingFill {
 ///
 /// # Safety
 /// `rnnDataDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateRNNDataDescriptor(
     rnnDataDesc: *mut cudnnRNNDataDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateRNNDataDescriptor(rnnDataDesc), RNN_DATA)
+    create!(rnnDataDesc, RNN_DATA)
 }
 
 /// Destroys an RNN data descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyRNNDataDescriptor(rnnDataDesc), RNN_DATA)
+    destroy!(rnnDataDesc, RNN_DATA)
 }
 
 /// Sets type, layout, sizes and lengths of a batch of sequences of vectors.
@@ -98,6 +101,7 @@ pub extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescrip
 ///
 /// # Safety
 /// `seqLengthArray` is NULL or valid for reads of `batchSize` ints, `paddingFill` for one element.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     rnnDataDesc: cudnnRNNDataDescriptor_t,
@@ -109,39 +113,25 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     seqLengthArray: *const c_int,
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetRNNDataDescriptor(
-            rnnDataDesc,
-            dataType,
-            layout,
-            maxSeqLength,
-            batchSize,
-            vectorSize,
-            seqLengthArray,
-            paddingFill
-        ),
-        || {
-            RNN_DATA.replace(rnnDataDesc.addr(), "rnnDataDesc", || {
-                let data_type = sequence_type(dataType, Error::unsupported)?;
-                let layout = arg::choice(layout, "layout")?;
-                for (argument, size) in
-                    [("maxSeqLength", maxSeqLength), ("batchSize", batchSize), ("vectorSize", vectorSize)]
-                {
-                    if size < 1 {
-                        return Err(Error::argument(argument, size.into(), "at least 1"));
-                    }
-                }
-                // SAFETY: as the caller promises, for both.
-                let (lengths, fill) = unsafe {
-                    (
-                        arg::int_list(seqLengthArray, batchSize as usize, "seqLengthArray")?,
-                        (!paddingFill.is_null()).then(|| load_fill(paddingFill, data_type)),
-                    )
-                };
-                RnnDataDescriptor::new(data_type, layout, maxSeqLength, vectorSize, lengths, fill)
-            })
+    RNN_DATA.replace(rnnDataDesc.addr(), "rnnDataDesc", || {
+        let data_type = sequence_type(dataType, Error::unsupported)?;
+        let layout = arg::choice(layout, "layout")?;
+        for (argument, size) in
+            [("maxSeqLength", maxSeqLength), ("batchSize", batchSize), ("vectorSize", vectorSize)]
+        {
+            if size < 1 {
+                return Err(Error::argument(argument, size.into(), "at least 1"));
+            }
         }
-    )
+        // SAFETY: as the caller promises, for both.
+        let (lengths, fill) = unsafe {
+            (
+                arg::int_list(seqLengthArray, batchSize as usize, "seqLengthArray")?,
+                (!paddingFill.is_null()).then(|| load_fill(paddingFill, data_type)),
+            )
+        };
+        RnnDataDescriptor::new(data_type, layout, maxSeqLength, vectorSize, lengths, fill)
+    })
 }
 
 /// Reads type, layout and sizes of a batch of sequences, and exactly `arrayLengthRequested` lengths, zeros beyond.
@@ -156,6 +146,7 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
 /// # Safety
 /// Every pointer is NULL or valid for one write, `seqLengthArray` for `arrayLengthRequested`, `paddingFill` for one
 /// element.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
     rnnDataDesc: cudnnRNNDataDescriptor_t,
@@ -168,51 +159,32 @@ pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
     seqLengthArray: *mut c_int,
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetRNNDataDescriptor(
-            rnnDataDesc,
-            dataType,
-            layout,
-            maxSeqLength,
-            batchSize,
-            vectorSize,
-            arrayLengthRequested,
-            seqLengthArray,
-            paddingFill
-        ),
-        || {
-            RNN_DATA.with(rnnDataDesc.addr(), "rnnDataDesc", |desc| {
-                let Ok(requested) = usize::try_from(arrayLengthRequested) else {
-                    return Err(Error::argument(
-                        "arrayLengthRequested",
-                        arrayLengthRequested.into(),
-                        "not negative",
-                    ));
-                };
-                if requested > 0 {
-                    arg::required(seqLengthArray, "seqLengthArray")?;
-                }
-                arg::required(paddingFill, "paddingFill")?;
-                results! {
-                    new dataType = data_type::encode(desc.data_type()),
-                    code layout = desc.layout().code(),
-                    new maxSeqLength = desc.max_length(),
-                    new batchSize = desc.lengths().len() as c_int,
-                    new vectorSize = desc.vector_size(),
-                }?;
-                let lengths = desc.lengths().iter().copied().chain(std::iter::repeat(0));
-                // SAFETY: not NULL if anything is written, and the caller vouches for this many entries.
-                unsafe {
-                    arg::store(seqLengthArray, lengths.take(requested));
-                    arg::store_optional(
-                        paddingFill.cast(),
-                        &desc.fill().unwrap_or_default()[..desc.data_type().size()],
-                    );
-                }
-                Ok(())
-            })
+    RNN_DATA.with(rnnDataDesc.addr(), "rnnDataDesc", |desc| {
+        let Ok(requested) = usize::try_from(arrayLengthRequested) else {
+            return Err(Error::argument("arrayLengthRequested", arrayLengthRequested.into(), "not negative"));
+        };
+        if requested > 0 {
+            arg::required(seqLengthArray, "seqLengthArray")?;
         }
-    )
+        arg::required(paddingFill, "paddingFill")?;
+        results! {
+            new dataType = data_type::encode(desc.data_type()),
+            code layout = desc.layout().code(),
+            new maxSeqLength = desc.max_length(),
+            new batchSize = desc.lengths().len() as c_int,
+            new vectorSize = desc.vector_size(),
+        }?;
+        let lengths = desc.lengths().iter().copied().chain(std::iter::repeat(0));
+        // SAFETY: not NULL if anything is written, and the caller vouches for this many entries.
+        unsafe {
+            arg::store(seqLengthArray, lengths.take(requested));
+            arg::store_optional(
+                paddingFill.cast(),
+                &desc.fill().unwrap_or_default()[..desc.data_type().size()],
+            );
+        }
+        Ok(())
+    })
 }
 
 /// Creates a sequence data descriptor: type float, zeros.
@@ -221,21 +193,23 @@ pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
 ///
 /// # Safety
 /// `seqDataDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateSeqDataDescriptor(
     seqDataDesc: *mut cudnnSeqDataDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateSeqDataDescriptor(seqDataDesc), SEQ_DATA)
+    create!(seqDataDesc, SEQ_DATA)
 }
 
 /// Destroys a sequence data descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroySeqDataDescriptor(seqDataDesc: cudnnSeqDataDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroySeqDataDescriptor(seqDataDesc), SEQ_DATA)
+    destroy!(seqDataDesc, SEQ_DATA)
 }
 
 /// Sets type, sizes, order and lengths of the sequences of an attention.
@@ -253,6 +227,7 @@ pub extern "C" fn cudnnDestroySeqDataDescriptor(seqDataDesc: cudnnSeqDataDescrip
 /// # Safety
 /// `dimA` and `axes` are NULL or valid for 4 reads, `seqLengthArray` for `seqLengthArraySize`, `paddingFill` for one
 /// element.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
@@ -265,48 +240,32 @@ pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
     seqLengthArray: *const c_int,
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetSeqDataDescriptor(
-            seqDataDesc,
-            dataType,
-            nbDims,
-            dimA,
-            axes,
-            seqLengthArraySize,
-            seqLengthArray,
-            paddingFill
-        ),
-        || {
-            SEQ_DATA.replace(seqDataDesc.addr(), "seqDataDesc", || {
-                if nbDims < 1 {
-                    return Err(Error::argument("nbDims", nbDims.into(), "sequence data has 4 dimensions"));
-                }
-                if nbDims as usize != SEQ_RANK {
-                    return Err(Error::unsupported(format!(
-                        "nbDims = {nbDims}: sequence data has 4 dimensions"
-                    )));
-                }
-                let data_type = sequence_type(dataType, |text| Error::Internal(text.into()))?;
-                arg::required(dimA, "dimA")?;
-                arg::required(axes, "axes")?;
-                let (mut dims, mut order) = ([0; SEQ_RANK], [0; SEQ_RANK]);
-                // SAFETY: as the caller promises; an axis is an int.
-                unsafe {
-                    arg::load_optional(dimA, &mut dims);
-                    arg::load_optional(axes.cast::<c_int>(), &mut order);
-                }
-                SeqDataDescriptor::check(dims, order, seqLengthArraySize)?;
-                // SAFETY: as the caller promises.
-                let (lengths, fill) = unsafe {
-                    (
-                        arg::int_list(seqLengthArray, seqLengthArraySize, "seqLengthArray")?,
-                        load_fill(paddingFill, data_type),
-                    )
-                };
-                SeqDataDescriptor::new(data_type, dims, order, lengths, fill)
-            })
+    SEQ_DATA.replace(seqDataDesc.addr(), "seqDataDesc", || {
+        if nbDims < 1 {
+            return Err(Error::argument("nbDims", nbDims.into(), "sequence data has 4 dimensions"));
         }
-    )
+        if nbDims as usize != SEQ_RANK {
+            return Err(Error::unsupported(format!("nbDims = {nbDims}: sequence data has 4 dimensions")));
+        }
+        let data_type = sequence_type(dataType, |text| Error::Internal(text.into()))?;
+        arg::required(dimA, "dimA")?;
+        arg::required(axes, "axes")?;
+        let (mut dims, mut order) = ([0; SEQ_RANK], [0; SEQ_RANK]);
+        // SAFETY: as the caller promises; an axis is an int.
+        unsafe {
+            arg::load_optional(dimA, &mut dims);
+            arg::load_optional(axes.cast::<c_int>(), &mut order);
+        }
+        SeqDataDescriptor::check(dims, order, seqLengthArraySize)?;
+        // SAFETY: as the caller promises.
+        let (lengths, fill) = unsafe {
+            (
+                arg::int_list(seqLengthArray, seqLengthArraySize, "seqLengthArray")?,
+                load_fill(paddingFill, data_type),
+            )
+        };
+        SeqDataDescriptor::new(data_type, dims, order, lengths, fill)
+    })
 }
 
 /// Reads type, sizes, order and lengths of the sequences of an attention; NULL outputs are left out.
@@ -321,6 +280,7 @@ pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
 /// # Safety
 /// Every pointer is NULL or valid for one write, `dimA` and `axes` for `nbDimsRequested` (4 at most), `seqLengthArray` for
 /// `seqLengthSizeRequested`, `paddingFill` for one element.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetSeqDataDescriptor(
@@ -335,45 +295,26 @@ pub unsafe extern "C" fn cudnnGetSeqDataDescriptor(
     seqLengthArray: *mut c_int,
     paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetSeqDataDescriptor(
-            seqDataDesc,
-            dataType,
-            nbDims,
-            nbDimsRequested,
-            dimA,
-            axes,
-            seqLengthArraySize,
-            seqLengthSizeRequested,
-            seqLengthArray,
-            paddingFill
-        ),
-        || {
-            SEQ_DATA.with(seqDataDesc.addr(), "seqDataDesc", |desc| {
-                let Ok(requested) = usize::try_from(nbDimsRequested) else {
-                    return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), "not negative"));
-                };
-                let rank = requested.min(SEQ_RANK);
-                let lengths = desc.lengths();
-                // SAFETY: as the caller promises, for all of them; an axis is an int.
-                unsafe {
-                    arg::set_optional(dataType, data_type::encode(desc.data_type()));
-                    arg::set_optional(nbDims, SEQ_RANK as c_int);
-                    arg::store_optional(dimA, &desc.dims()[..rank]);
-                    arg::store_optional(axes.cast::<c_int>(), &desc.axes()[..rank]);
-                    arg::set_optional(seqLengthArraySize, lengths.len());
-                    arg::store_optional(
-                        seqLengthArray,
-                        &lengths[..seqLengthSizeRequested.min(lengths.len())],
-                    );
-                }
-                if desc.data_type() == DataType::Bfloat16 && Mode::current().is_strict() {
-                    return Err(Error::Internal("strict mode has no padding of BFLOAT16".into()));
-                }
-                // SAFETY: as the caller promises.
-                unsafe { arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]) };
-                Ok(())
-            })
+    SEQ_DATA.with(seqDataDesc.addr(), "seqDataDesc", |desc| {
+        let Ok(requested) = usize::try_from(nbDimsRequested) else {
+            return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), "not negative"));
+        };
+        let rank = requested.min(SEQ_RANK);
+        let lengths = desc.lengths();
+        // SAFETY: as the caller promises, for all of them; an axis is an int.
+        unsafe {
+            arg::set_optional(dataType, data_type::encode(desc.data_type()));
+            arg::set_optional(nbDims, SEQ_RANK as c_int);
+            arg::store_optional(dimA, &desc.dims()[..rank]);
+            arg::store_optional(axes.cast::<c_int>(), &desc.axes()[..rank]);
+            arg::set_optional(seqLengthArraySize, lengths.len());
+            arg::store_optional(seqLengthArray, &lengths[..seqLengthSizeRequested.min(lengths.len())]);
         }
-    )
+        if desc.data_type() == DataType::Bfloat16 && Mode::current().is_strict() {
+            return Err(Error::Internal("strict mode has no padding of BFLOAT16".into()));
+        }
+        // SAFETY: as the caller promises.
+        unsafe { arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]) };
+        Ok(())
+    })
 }

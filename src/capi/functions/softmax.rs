@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::types::{
     cudnnHandle_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
@@ -46,6 +47,7 @@ use crate::ops::{SoftmaxPlan, softmax::Choices};
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`, `y` for
 /// reads and writes of that of `yDesc`; no other thread writes either meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSoftmaxForward(
     handle: cudnnHandle_t,
@@ -58,19 +60,17 @@ pub unsafe extern "C" fn cudnnSoftmaxForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSoftmaxForward(handle, algo, mode, alpha, xDesc, x, beta, yDesc, y), || {
-        context::with_note(handle, |context, note| {
-            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-            tensor::data(x, &from, "x")?;
-            tensor::data(y, &to, "y")?;
-            let plan = SoftmaxPlan::forward(choices(algo, mode), [&from, &to], scaling, Mode::current())?;
-            note.set(format_args!("cudnnSoftmaxForward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-            // plan's.
-            unsafe { context.run(&plan, &[y.into(), x.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        tensor::data(x, &from, "x")?;
+        tensor::data(y, &to, "y")?;
+        let plan = SoftmaxPlan::forward(choices(algo, mode), [&from, &to], scaling, Mode::current())?;
+        note.set(format_args!("cudnnSoftmaxForward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &[y.into(), x.into()]) }
     })
 }
 
@@ -97,6 +97,7 @@ pub unsafe extern "C" fn cudnnSoftmaxForward(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `y` and `dy` are NULL or valid for reads of the whole spans of their
 /// descriptors, `dx` for reads and writes; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSoftmaxBackward(
     handle: cudnnHandle_t,
@@ -111,26 +112,21 @@ pub unsafe extern "C" fn cudnnSoftmaxBackward(
     dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSoftmaxBackward(handle, algo, mode, alpha, yDesc, y, dyDesc, dy, beta, dxDesc, dx),
-        || {
-            context::with_note(handle, |context, note| {
-                let result = tensor::get(yDesc, "yDesc")?;
-                let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-                // SAFETY: as the caller promises.
-                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-                tensor::data(y, &result, "y")?;
-                tensor::data(dy, &gradient, "dy")?;
-                tensor::data(dx, &to, "dx")?;
-                let tensors = [&result, &gradient, &to];
-                let plan = SoftmaxPlan::backward(choices(algo, mode), tensors, scaling, Mode::current())?;
-                note.set(format_args!("cudnnSoftmaxBackward: {plan}"));
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-                // plan's.
-                unsafe { context.run(&plan, &[dx.into(), y.into(), dy.into()]) }
-            })
-        }
-    )
+    context::with_note(handle, |context, note| {
+        let result = tensor::get(yDesc, "yDesc")?;
+        let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        tensor::data(y, &result, "y")?;
+        tensor::data(dy, &gradient, "dy")?;
+        tensor::data(dx, &to, "dx")?;
+        let tensors = [&result, &gradient, &to];
+        let plan = SoftmaxPlan::backward(choices(algo, mode), tensors, scaling, Mode::current())?;
+        note.set(format_args!("cudnnSoftmaxBackward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
+        // plan's.
+        unsafe { context.run(&plan, &[dx.into(), y.into(), dy.into()]) }
+    })
 }
 
 fn choices(algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>, mode: MaybeUninit<cudnnSoftmaxMode_t>) -> Choices {

@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use super::guard::entry_point;
+use cudnn_shim_macros::entry;
+
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -26,21 +27,23 @@ static SPATIAL_TRANSFORMERS: Table<SpatialTransformerDescriptor> = Table::new(Ki
 ///
 /// # Safety
 /// `stDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateSpatialTransformerDescriptor(
     stDesc: *mut cudnnSpatialTransformerDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateSpatialTransformerDescriptor(stDesc), SPATIAL_TRANSFORMERS)
+    create!(stDesc, SPATIAL_TRANSFORMERS)
 }
 
 /// Destroys a spatial transformer descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroySpatialTransformerDescriptor(
     stDesc: cudnnSpatialTransformerDescriptor_t,
 ) -> cudnnStatus_t {
-    destroy!(cudnnDestroySpatialTransformerDescriptor(stDesc), SPATIAL_TRANSFORMERS)
+    destroy!(stDesc, SPATIAL_TRANSFORMERS)
 }
 
 /// Sets sampler, type and dimensions of a spatial transformer.
@@ -54,6 +57,7 @@ pub extern "C" fn cudnnDestroySpatialTransformerDescriptor(
 ///
 /// # Safety
 /// `dimA` is NULL or valid for reads of `nbDims` ints (8 at most are read).
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetSpatialTransformerNdDescriptor(
     stDesc: cudnnSpatialTransformerDescriptor_t,
@@ -62,22 +66,20 @@ pub unsafe extern "C" fn cudnnSetSpatialTransformerNdDescriptor(
     nbDims: c_int,
     dimA: *const c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetSpatialTransformerNdDescriptor(stDesc, samplerType, dataType, nbDims, dimA), || {
-        SPATIAL_TRANSFORMERS.replace(stDesc.addr(), "stDesc", || {
-            if raw(samplerType) != 0 {
-                return Err(Error::argument("samplerType", raw(samplerType).into(), "0 bilinear"));
-            }
-            arg::required(dimA, "dimA")?;
-            if data_type::known(raw(dataType)) == Some(DataType::Int8) {
-                return Err(Error::unsupported("a spatial transformer of INT8"));
-            }
-            let types = [DataType::Float, DataType::Double, DataType::Half];
-            Ok(SpatialTransformerDescriptor {
-                data_type: data_type::one_of(&types, dataType, "dataType")?,
-                rank: nbDims,
-                // SAFETY: as the caller promises.
-                dims: unsafe { arg::ints(dimA, nbDims, "dimA") }?,
-            })
+    SPATIAL_TRANSFORMERS.replace(stDesc.addr(), "stDesc", || {
+        if raw(samplerType) != 0 {
+            return Err(Error::argument("samplerType", raw(samplerType).into(), "0 bilinear"));
+        }
+        arg::required(dimA, "dimA")?;
+        if data_type::known(raw(dataType)) == Some(DataType::Int8) {
+            return Err(Error::unsupported("a spatial transformer of INT8"));
+        }
+        let types = [DataType::Float, DataType::Double, DataType::Half];
+        Ok(SpatialTransformerDescriptor {
+            data_type: data_type::one_of(&types, dataType, "dataType")?,
+            rank: nbDims,
+            // SAFETY: as the caller promises.
+            dims: unsafe { arg::ints(dimA, nbDims, "dimA") }?,
         })
     })
 }
@@ -119,6 +121,7 @@ fn numbers(
 /// # Safety
 /// `theta` is NULL or valid for reads of all maps, `grid` for writes of the whole grid; no other thread writes either
 /// meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
     handle: cudnnHandle_t,
@@ -126,16 +129,14 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
     theta: *const c_void,
     grid: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSpatialTfGridGeneratorForward(handle, stDesc, theta, grid), || {
-        context::with_note(handle, |context, note| {
-            let desc = get(stDesc)?;
-            numbers(theta, &desc, "theta")?;
-            numbers(grid, &desc, "grid")?;
-            let plan = GridPlan::forward(&desc)?;
-            note.set(format_args!("cudnnSpatialTfGridGeneratorForward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans.
-            unsafe { context.run(&plan, &[grid.into(), theta.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let desc = get(stDesc)?;
+        numbers(theta, &desc, "theta")?;
+        numbers(grid, &desc, "grid")?;
+        let plan = GridPlan::forward(&desc)?;
+        note.set(format_args!("cudnnSpatialTfGridGeneratorForward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans.
+        unsafe { context.run(&plan, &[grid.into(), theta.into()]) }
     })
 }
 
@@ -171,6 +172,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; data pointers are NULL or valid for reads of the whole span of their
 /// descriptors, y for writes as well; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
     handle: cudnnHandle_t,
@@ -183,23 +185,21 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSpatialTfSamplerForward(handle, stDesc, alpha, xDesc, x, grid, beta, yDesc, y), || {
-        context::with_note(handle, |context, note| {
-            let desc = get(stDesc)?;
-            let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
-            tensor::data(x, &from, "x")?;
-            numbers(grid, &desc, "grid")?;
-            tensor::data(y, &to, "y")?;
-            // What the original refuses of the tensors comes before the factors.
-            let plan = |scaling| SamplerPlan::forward(&desc, &from, &to, scaling, Mode::current());
-            plan(scaling.clone().unwrap_or(Scaling::MOVE))?;
-            let plan = plan(scaling?)?;
-            note.set(format_args!("cudnnSpatialTfSamplerForward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-            unsafe { context.run(&plan, &[y.into(), x.into(), grid.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let desc = get(stDesc)?;
+        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
+        tensor::data(x, &from, "x")?;
+        numbers(grid, &desc, "grid")?;
+        tensor::data(y, &to, "y")?;
+        // What the original refuses of the tensors comes before the factors.
+        let plan = |scaling| SamplerPlan::forward(&desc, &from, &to, scaling, Mode::current());
+        plan(scaling.clone().unwrap_or(Scaling::MOVE))?;
+        let plan = plan(scaling?)?;
+        note.set(format_args!("cudnnSpatialTfSamplerForward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
+        unsafe { context.run(&plan, &[y.into(), x.into(), grid.into()]) }
     })
 }
 
@@ -222,6 +222,7 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
 /// # Safety
 /// `dgrid` is NULL or valid for reads of the whole grid, `dtheta` for writes of all maps; no other thread writes either
 /// meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
     handle: cudnnHandle_t,
@@ -229,16 +230,14 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
     dgrid: *const c_void,
     dtheta: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSpatialTfGridGeneratorBackward(handle, stDesc, dgrid, dtheta), || {
-        context::with_note(handle, |context, note| {
-            let desc = get(stDesc)?;
-            numbers(dgrid, &desc, "dgrid")?;
-            numbers(dtheta, &desc, "dtheta")?;
-            let plan = GridPlan::backward(&desc)?;
-            note.set(format_args!("cudnnSpatialTfGridGeneratorBackward: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans.
-            unsafe { context.run(&plan, &[dtheta.into(), dgrid.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let desc = get(stDesc)?;
+        numbers(dgrid, &desc, "dgrid")?;
+        numbers(dtheta, &desc, "dtheta")?;
+        let plan = GridPlan::backward(&desc)?;
+        note.set(format_args!("cudnnSpatialTfGridGeneratorBackward: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans.
+        unsafe { context.run(&plan, &[dtheta.into(), dgrid.into()]) }
     })
 }
 
@@ -277,6 +276,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
 /// # Safety
 /// The factors are NULL or valid for one read; data pointers are NULL or valid for reads of the whole span of their
 /// descriptors, dx and dgrid for writes as well; no other thread writes any of them meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
     handle: cudnnHandle_t,
@@ -294,37 +294,30 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
     betaDgrid: *const c_void,
     dgrid: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSpatialTfSamplerBackward(
-            handle, stDesc, alpha, xDesc, x, beta, dxDesc, dx, alphaDgrid, dyDesc, dy, grid, betaDgrid, dgrid
-        ),
-        || {
-            context::with_note(handle, |context, note| {
-                let desc = get(stDesc)?;
-                let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dxDesc, "dxDesc")?);
-                let given = tensor::get(dyDesc, "dyDesc")?;
-                // SAFETY: as the caller promises.
-                let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
-                let is_double = desc.data_type == DataType::Double;
-                // SAFETY: as the caller promises.
-                let grid_scaling = unsafe {
-                    Scaling {
-                        alpha: arg::factor(alphaDgrid, "alphaDgrid", is_double)?,
-                        beta: arg::factor(betaDgrid, "betaDgrid", is_double)?,
-                    }
-                };
-                tensor::data(x, &from, "x")?;
-                tensor::data(dx, &to, "dx")?;
-                tensor::data(dy, &given, "dy")?;
-                numbers(grid, &desc, "grid")?;
-                numbers(dgrid, &desc, "dgrid")?;
-                let factors = [scaling, grid_scaling];
-                let plan = SamplerPlan::backward(&desc, [&from, &to, &given], factors, Mode::current())?;
-                note.set(format_args!("cudnnSpatialTfSamplerBackward: {plan}"));
-                let at = [dx.into(), dgrid.into(), x.into(), dy.into(), grid.into()];
-                // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-                unsafe { context.run(&plan, &at) }
-            })
-        }
-    )
+    context::with_note(handle, |context, note| {
+        let desc = get(stDesc)?;
+        let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dxDesc, "dxDesc")?);
+        let given = tensor::get(dyDesc, "dyDesc")?;
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        let is_double = desc.data_type == DataType::Double;
+        // SAFETY: as the caller promises.
+        let grid_scaling = unsafe {
+            Scaling {
+                alpha: arg::factor(alphaDgrid, "alphaDgrid", is_double)?,
+                beta: arg::factor(betaDgrid, "betaDgrid", is_double)?,
+            }
+        };
+        tensor::data(x, &from, "x")?;
+        tensor::data(dx, &to, "dx")?;
+        tensor::data(dy, &given, "dy")?;
+        numbers(grid, &desc, "grid")?;
+        numbers(dgrid, &desc, "dgrid")?;
+        let factors = [scaling, grid_scaling];
+        let plan = SamplerPlan::backward(&desc, [&from, &to, &given], factors, Mode::current())?;
+        note.set(format_args!("cudnnSpatialTfSamplerBackward: {plan}"));
+        let at = [dx.into(), dgrid.into(), x.into(), dy.into(), grid.into()];
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
+        unsafe { context.run(&plan, &at) }
+    })
 }

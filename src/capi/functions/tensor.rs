@@ -5,9 +5,10 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, Out, results};
 use super::data_type;
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{cudnnDataType_t, cudnnStatus_t, cudnnTensorDescriptor_t, cudnnTensorFormat_t, raw};
@@ -57,19 +58,21 @@ fn format(code: MaybeUninit<cudnnTensorFormat_t>, mode: Mode) -> Result<Format> 
 ///
 /// # Safety
 /// `tensorDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreateTensorDescriptor(
     tensorDesc: *mut cudnnTensorDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateTensorDescriptor(tensorDesc), TENSORS)
+    create!(tensorDesc, TENSORS)
 }
 
 /// Destroys a tensor descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    destroy!(cudnnDestroyTensorDescriptor(tensorDesc), TENSORS)
+    destroy!(tensorDesc, TENSORS)
 }
 
 /// Sets a 4-D tensor whose strides follow from `format`.
@@ -80,6 +83,7 @@ pub extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor
 /// Status: BAD_PARAM for a descriptor that is not alive, an unknown type or format, an extent below 1, or
 /// channels that are no multiple of the vector; NOT_SUPPORTED for strides beyond 32 bits and, in strict mode, an
 /// extent beyond 2^31-1 elements.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetTensor4dDescriptor(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -90,27 +94,25 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
     h: c_int,
     w: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetTensor4dDescriptor(tensorDesc, format, dataType, n, c, h, w), || {
-        TENSORS.with_mut(tensorDesc.addr(), "tensorDesc", |tensor| {
-            let mode = Mode::current();
-            let data_type = data_type::decode(dataType, mode)?;
-            let format = self::format(format, mode)?;
-            if format == Format::NchwVectC && data_type.lanes() == 1 {
-                return Err(Error::argument(
-                    "dataType",
-                    raw(dataType).into(),
-                    "NCHW_VECT_C needs a type of several channels: INT8x4, UINT8x4 or INT8x32",
-                ));
+    TENSORS.with_mut(tensorDesc.addr(), "tensorDesc", |tensor| {
+        let mode = Mode::current();
+        let data_type = data_type::decode(dataType, mode)?;
+        let format = self::format(format, mode)?;
+        if format == Format::NchwVectC && data_type.lanes() == 1 {
+            return Err(Error::argument(
+                "dataType",
+                raw(dataType).into(),
+                "NCHW_VECT_C needs a type of several channels: INT8x4, UINT8x4 or INT8x32",
+            ));
+        }
+        // Not by `replace` and `map_err`: a descriptor handed on is copied each time, a tenth of this call.
+        match TensorDescriptor::with_format(data_type, format, 4, &[n, c, h, w].map(i64::from), mode) {
+            Ok(set) => {
+                *tensor = set;
+                Ok(())
             }
-            // Not by `replace` and `map_err`: a descriptor handed on is copied each time, a tenth of this call.
-            match TensorDescriptor::with_format(data_type, format, 4, &[n, c, h, w].map(i64::from), mode) {
-                Ok(set) => {
-                    *tensor = set;
-                    Ok(())
-                }
-                Err(error) => Err(error.by_name("dimA", &["n", "c", "h", "w"])),
-            }
-        })
+            Err(error) => Err(error.by_name("dimA", &["n", "c", "h", "w"])),
+        }
     })
 }
 
@@ -121,6 +123,7 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive, an unknown type, an extent below 1 and, in strict mode,
 /// stride 0 on an extent above 1; NOT_SUPPORTED in strict mode for an extent beyond 2^31-1 elements.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetTensor4dDescriptorEx(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -134,22 +137,18 @@ pub extern "C" fn cudnnSetTensor4dDescriptorEx(
     hStride: c_int,
     wStride: c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnSetTensor4dDescriptorEx(tensorDesc, dataType, n, c, h, w, nStride, cStride, hStride, wStride),
-        || {
-            TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
-                let mode = Mode::current();
-                let dims = [n, c, h, w].map(i64::from);
-                let strides = [nStride, cStride, hStride, wStride].map(i64::from);
-                TensorDescriptor::with_strides(data_type::decode(dataType, mode)?, 4, &dims, &strides, mode)
-                    .map_err(|error| {
-                        error
-                            .by_name("dimA", &["n", "c", "h", "w"])
-                            .by_name("strideA", &["nStride", "cStride", "hStride", "wStride"])
-                    })
-            })
-        }
-    )
+    TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
+        let mode = Mode::current();
+        let dims = [n, c, h, w].map(i64::from);
+        let strides = [nStride, cStride, hStride, wStride].map(i64::from);
+        TensorDescriptor::with_strides(data_type::decode(dataType, mode)?, 4, &dims, &strides, mode).map_err(
+            |error| {
+                error
+                    .by_name("dimA", &["n", "c", "h", "w"])
+                    .by_name("strideA", &["nStride", "cStride", "hStride", "wStride"])
+            },
+        )
+    })
 }
 
 /// Sets a tensor of 2 to 8 dimensions with explicit strides; see cudnnSetTensor4dDescriptorEx.
@@ -160,6 +159,7 @@ pub extern "C" fn cudnnSetTensor4dDescriptorEx(
 ///
 /// # Safety
 /// `dimA` and `strideA` are NULL or valid for reads of `nbDims` ints.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -168,15 +168,13 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
     dimA: *const c_int,
     strideA: *const c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetTensorNdDescriptor(tensorDesc, dataType, nbDims, dimA, strideA), || {
-        TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
-            let mode = Mode::current();
-            let data_type = data_type::decode(dataType, mode)?;
-            // SAFETY: as the caller promises, for both arrays.
-            let (dims, strides) =
-                unsafe { (arg::ints(dimA, nbDims, "dimA")?, arg::ints(strideA, nbDims, "strideA")?) };
-            TensorDescriptor::with_strides(data_type, nbDims.into(), &dims, &strides, mode)
-        })
+    TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
+        let mode = Mode::current();
+        let data_type = data_type::decode(dataType, mode)?;
+        // SAFETY: as the caller promises, for both arrays.
+        let (dims, strides) =
+            unsafe { (arg::ints(dimA, nbDims, "dimA")?, arg::ints(strideA, nbDims, "strideA")?) };
+        TensorDescriptor::with_strides(data_type, nbDims.into(), &dims, &strides, mode)
     })
 }
 
@@ -191,6 +189,7 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
 ///
 /// # Safety
 /// `dimA` is NULL or valid for reads of `nbDims` ints.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -199,15 +198,13 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
     nbDims: c_int,
     dimA: *const c_int,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnSetTensorNdDescriptorEx(tensorDesc, format, dataType, nbDims, dimA), || {
-        TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
-            let mode = Mode::current();
-            let data_type = data_type::decode(dataType, mode)?;
-            let format = self::format(format, mode)?;
-            // SAFETY: as the caller promises.
-            let dims = unsafe { arg::ints(dimA, nbDims, "dimA") }?;
-            TensorDescriptor::with_format(data_type, format, nbDims.into(), &dims, mode)
-        })
+    TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
+        let mode = Mode::current();
+        let data_type = data_type::decode(dataType, mode)?;
+        let format = self::format(format, mode)?;
+        // SAFETY: as the caller promises.
+        let dims = unsafe { arg::ints(dimA, nbDims, "dimA") }?;
+        TensorDescriptor::with_format(data_type, format, nbDims.into(), &dims, mode)
     })
 }
 
@@ -218,6 +215,7 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -231,37 +229,32 @@ pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
     hStride: *mut c_int,
     wStride: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetTensor4dDescriptor(tensorDesc, dataType, n, c, h, w, nStride, cStride, hStride, wStride),
-        || {
-            let tensor = get(tensorDesc, "tensorDesc")?;
-            // SAFETY: as the caller promises, for all of them.
-            let (data_type, dims, strides) = unsafe {
-                (
-                    Out::new(dataType, "dataType")?,
-                    [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?],
-                    [
-                        Out::new(nStride, "nStride")?,
-                        Out::new(cStride, "cStride")?,
-                        Out::new(hStride, "hStride")?,
-                        Out::new(wStride, "wStride")?,
-                    ],
-                )
-            };
-            data_type.set(data_type::encode(tensor.data_type()));
-            if tensor.has_foreign_vector() {
-                // The original has written type and n when it notices.
-                dims[0].set(tensor.dims()[0] as c_int);
-                return Err(Error::mismatch("tensorDesc has a vectorisation that its type does not have"));
-            }
-            let entry = |values: &[i64], axis: usize| values.get(axis).copied().unwrap_or(0) as c_int;
-            for axis in 0..4 {
-                dims[axis].set(entry(&tensor.dims(), axis));
-                strides[axis].set(entry(&tensor.strides(), axis));
-            }
-            Ok(())
-        }
-    )
+    let tensor = get(tensorDesc, "tensorDesc")?;
+    // SAFETY: as the caller promises, for all of them.
+    let (data_type, dims, strides) = unsafe {
+        (
+            Out::new(dataType, "dataType")?,
+            [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?],
+            [
+                Out::new(nStride, "nStride")?,
+                Out::new(cStride, "cStride")?,
+                Out::new(hStride, "hStride")?,
+                Out::new(wStride, "wStride")?,
+            ],
+        )
+    };
+    data_type.set(data_type::encode(tensor.data_type()));
+    if tensor.has_foreign_vector() {
+        // The original has written type and n when it notices.
+        dims[0].set(tensor.dims()[0] as c_int);
+        return Err(Error::mismatch("tensorDesc has a vectorisation that its type does not have"));
+    }
+    let entry = |values: &[i64], axis: usize| values.get(axis).copied().unwrap_or(0) as c_int;
+    for axis in 0..4 {
+        dims[axis].set(entry(&tensor.dims(), axis));
+        strides[axis].set(entry(&tensor.strides(), axis));
+    }
+    Ok(())
 }
 
 /// Reads type, rank and the first `min(nbDimsRequested, rank)` dims and strides.
@@ -271,6 +264,7 @@ pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
 ///
 /// # Safety
 /// `dataType` and `nbDims` are NULL or valid for one write, `dimA` and `strideA` for `nbDimsRequested` writes.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
     tensorDesc: cudnnTensorDescriptor_t,
@@ -280,27 +274,22 @@ pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
     dimA: *mut c_int,
     strideA: *mut c_int,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetTensorNdDescriptor(tensorDesc, nbDimsRequested, dataType, nbDims, dimA, strideA),
-        || {
-            let tensor = get(tensorDesc, "tensorDesc")?;
-            let count = usize::try_from(nbDimsRequested).unwrap_or(0);
-            if count > 0 {
-                arg::required(dimA, "dimA")?;
-                arg::required(strideA, "strideA")?;
-            }
-            results! {
-                new dataType = data_type::encode(tensor.data_type()),
-                new nbDims = tensor.rank() as c_int,
-            }?;
-            // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
-            unsafe {
-                arg::store(dimA, tensor.dims().iter().take(count).map(|&d| d as c_int));
-                arg::store(strideA, tensor.strides().iter().take(count).map(|&s| s as c_int));
-            }
-            Ok(())
-        }
-    )
+    let tensor = get(tensorDesc, "tensorDesc")?;
+    let count = usize::try_from(nbDimsRequested).unwrap_or(0);
+    if count > 0 {
+        arg::required(dimA, "dimA")?;
+        arg::required(strideA, "strideA")?;
+    }
+    results! {
+        new dataType = data_type::encode(tensor.data_type()),
+        new nbDims = tensor.rank() as c_int,
+    }?;
+    // SAFETY: not NULL if anything is written, and the caller vouches for nbDimsRequested entries.
+    unsafe {
+        arg::store(dimA, tensor.dims().iter().take(count).map(|&d| d as c_int));
+        arg::store(strideA, tensor.strides().iter().take(count).map(|&s| s as c_int));
+    }
+    Ok(())
 }
 
 /// Bytes from the lowest to the highest element.
@@ -311,13 +300,12 @@ pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
 ///
 /// # Safety
 /// `size` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetTensorSizeInBytes(
     tensorDesc: cudnnTensorDescriptor_t,
     size: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnGetTensorSizeInBytes(tensorDesc, size), || {
-        let tensor = get(tensorDesc, "tensorDesc")?;
-        results!(new size = tensor.size_in_bytes())
-    })
+    let tensor = get(tensorDesc, "tensorDesc")?;
+    results!(new size = tensor.size_in_bytes())
 }

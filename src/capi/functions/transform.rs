@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::entry;
+
 use super::arg::{self, results};
-use super::guard::entry_point;
 use super::lifecycle::{create, destroy};
 use super::log::Note;
 use super::slab::{Kind, Table};
@@ -53,23 +54,25 @@ pub(crate) fn put(
 ///
 /// # Safety
 /// `transformDesc` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateTensorTransformDescriptor(
     transformDesc: *mut cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    create!(cudnnCreateTensorTransformDescriptor(transformDesc), TRANSFORMS)
+    create!(transformDesc, TRANSFORMS)
 }
 
 /// Destroys a tensor transform descriptor; NULL is fine.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDestroyTensorTransformDescriptor(
     transformDesc: cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
-    destroy!(cudnnDestroyTensorTransformDescriptor(transformDesc), TRANSFORMS)
+    destroy!(transformDesc, TRANSFORMS)
 }
 
 /// Sets destination format, padding, fold factors and direction of a transform.
@@ -82,6 +85,7 @@ pub extern "C" fn cudnnDestroyTensorTransformDescriptor(
 ///
 /// # Safety
 /// Each array is NULL or valid for reads of its entries.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
@@ -94,46 +98,27 @@ pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
     direction: MaybeUninit<cudnnFoldingDirection_t>,
 ) -> cudnnStatus_t {
     let format = raw(destFormat);
-    entry_point!(
-        cudnnSetTensorTransformDescriptor(
-            transformDesc,
-            nbDims,
-            destFormat,
-            padBeforeA,
-            padAfterA,
-            foldA,
-            direction
-        ),
-        || {
-            TRANSFORMS.with_mut(transformDesc.addr(), "transformDesc", |transform| {
-                let rank = nbDims as usize;
-                if rank < 2 {
-                    return Err(Error::argument(
-                        "nbDims",
-                        nbDims.into(),
-                        "a transform has at least 2 dimensions",
-                    ));
-                }
-                if rank > MAX_RANK {
-                    return Err(Error::unsupported(format!(
-                        "nbDims = {nbDims}: at most {MAX_RANK} dimensions"
-                    )));
-                }
-                if format > 2 && Format::from_code(format, Mode::current()).is_none() {
-                    return Err(Error::unsupported(format!("destFormat = {format} is no format")));
-                }
-                transform.dest_format = format;
-                transform.direction = if raw(direction) == 0 { Folding::Fold } else { Folding::Unfold };
-                // SAFETY: as the caller promises, for each array that is not NULL.
-                unsafe {
-                    arg::load_optional(padBeforeA, &mut transform.pad_before[..rank]);
-                    arg::load_optional(padAfterA, &mut transform.pad_after[..rank]);
-                    arg::load_optional(foldA, &mut transform.fold[..rank - 2]);
-                }
-                Ok(())
-            })
+    TRANSFORMS.with_mut(transformDesc.addr(), "transformDesc", |transform| {
+        let rank = nbDims as usize;
+        if rank < 2 {
+            return Err(Error::argument("nbDims", nbDims.into(), "a transform has at least 2 dimensions"));
         }
-    )
+        if rank > MAX_RANK {
+            return Err(Error::unsupported(format!("nbDims = {nbDims}: at most {MAX_RANK} dimensions")));
+        }
+        if format > 2 && Format::from_code(format, Mode::current()).is_none() {
+            return Err(Error::unsupported(format!("destFormat = {format} is no format")));
+        }
+        transform.dest_format = format;
+        transform.direction = if raw(direction) == 0 { Folding::Fold } else { Folding::Unfold };
+        // SAFETY: as the caller promises, for each array that is not NULL.
+        unsafe {
+            arg::load_optional(padBeforeA, &mut transform.pad_before[..rank]);
+            arg::load_optional(padAfterA, &mut transform.pad_after[..rank]);
+            arg::load_optional(foldA, &mut transform.fold[..rank - 2]);
+        }
+        Ok(())
+    })
 }
 
 /// Reads destination format, padding, fold factors and direction of a transform.
@@ -144,6 +129,7 @@ pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
 ///
 /// # Safety
 /// Each pointer is NULL or valid for writes of its entries.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
@@ -155,39 +141,26 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
     foldA: *mut u32,
     direction: *mut cudnnFoldingDirection_t,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnGetTensorTransformDescriptor(
-            transformDesc,
-            nbDimsRequested,
-            destFormat,
-            padBeforeA,
-            padAfterA,
-            foldA,
-            direction
-        ),
-        || {
-            let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
-            let rank = nbDimsRequested as usize;
-            if !(3..=MAX_RANK).contains(&rank) {
-                let rule = format!("3 to {MAX_RANK} dimensions can be read");
-                return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), rule));
-            }
-            results! {
-                new direction = match transform.direction {
-                    Folding::Fold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_FOLD,
-                    Folding::Unfold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_UNFOLD,
-                },
-            }?;
-            // SAFETY: as the caller promises; the format may be any integer, which the C enum holds as well.
-            unsafe {
-                arg::set_optional(destFormat.cast::<c_int>(), transform.dest_format);
-                arg::store_optional(padBeforeA, &transform.pad_before[..rank]);
-                arg::store_optional(padAfterA, &transform.pad_after[..rank]);
-                arg::store_optional(foldA, &transform.fold[..(rank - 2).min(MAX_FOLDS)]);
-            }
-            Ok(())
-        }
-    )
+    let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
+    let rank = nbDimsRequested as usize;
+    if !(3..=MAX_RANK).contains(&rank) {
+        let rule = format!("3 to {MAX_RANK} dimensions can be read");
+        return Err(Error::argument("nbDimsRequested", nbDimsRequested.into(), rule));
+    }
+    results! {
+        new direction = match transform.direction {
+            Folding::Fold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_FOLD,
+            Folding::Unfold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_UNFOLD,
+        },
+    }?;
+    // SAFETY: as the caller promises; the format may be any integer, which the C enum holds as well.
+    unsafe {
+        arg::set_optional(destFormat.cast::<c_int>(), transform.dest_format);
+        arg::store_optional(padBeforeA, &transform.pad_before[..rank]);
+        arg::store_optional(padAfterA, &transform.pad_after[..rank]);
+        arg::store_optional(foldA, &transform.fold[..(rank - 2).min(MAX_FOLDS)]);
+    }
+    Ok(())
 }
 
 /// Sets `destDesc` to what the transform makes of `srcDesc`: packed, of the same type and vectorisation.
@@ -201,6 +174,7 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
 ///
 /// # Safety
 /// `destSizeInBytes` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnInitTransformDest(
@@ -209,16 +183,14 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
     destDesc: cudnnTensorDescriptor_t,
     destSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnInitTransformDest(transformDesc, srcDesc, destDesc, destSizeInBytes), || {
-        let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
-        let src = tensor::get(srcDesc, "srcDesc")?;
-        tensor::get(destDesc, "destDesc")?;
-        let dest = transform.destination(&src, Mode::current())?;
-        tensor::put(destDesc, "destDesc", dest)?;
-        // SAFETY: as the caller promises.
-        unsafe { arg::set_optional(destSizeInBytes, dest.size_in_bytes()) };
-        Ok(())
-    })
+    let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
+    let src = tensor::get(srcDesc, "srcDesc")?;
+    tensor::get(destDesc, "destDesc")?;
+    let dest = transform.destination(&src, Mode::current())?;
+    tensor::put(destDesc, "destDesc", dest)?;
+    // SAFETY: as the caller promises.
+    unsafe { arg::set_optional(destSizeInBytes, dest.size_in_bytes()) };
+    Ok(())
 }
 
 /// `y = alpha * x + beta * y`, element by element of equal coordinates, between any two layouts and types.
@@ -249,6 +221,7 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `x` is NULL or valid for reads of the whole span of `xDesc`,
 /// `y` for reads and writes of that of `yDesc`; no other thread writes either meanwhile.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnTransformTensor(
@@ -260,19 +233,17 @@ pub unsafe extern "C" fn cudnnTransformTensor(
     yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(cudnnTransformTensor(handle, alpha, xDesc, x, beta, yDesc, y), || {
-        context::with_note(handle, |context, note| {
-            let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-            // SAFETY: as the caller promises.
-            let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
-            tensor::data(x, &src, "x")?;
-            tensor::data(y, &dst, "y")?;
-            let plan = TransformPlan::new(&src, &dst, scaling, Mode::current())?;
-            note.set(format_args!("cudnnTransformTensor: {plan}"));
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
-            // are the plan's.
-            unsafe { context.run(&plan, &[y.into(), x.into()]) }
-        })
+    context::with_note(handle, |context, note| {
+        let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
+        // SAFETY: as the caller promises.
+        let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
+        tensor::data(x, &src, "x")?;
+        tensor::data(y, &dst, "y")?;
+        let plan = TransformPlan::new(&src, &dst, scaling, Mode::current())?;
+        note.set(format_args!("cudnnTransformTensor: {plan}"));
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
+        // are the plan's.
+        unsafe { context.run(&plan, &[y.into(), x.into()]) }
     })
 }
 
@@ -303,6 +274,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
 ///
 /// # Safety
 /// As for cudnnTransformTensor.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnTransformTensorEx(
@@ -315,27 +287,14 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
     destDesc: cudnnTensorDescriptor_t,
     destData: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnTransformTensorEx(handle, transDesc, alpha, srcDesc, srcData, beta, destDesc, destData),
-        || {
-            context::with_note(handle, |context, note| {
-                let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
-                let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
-                // SAFETY: as the caller promises, handed on.
-                unsafe {
-                    transform_with_map(
-                        context,
-                        note,
-                        &transform,
-                        [&src, &dst],
-                        [alpha, beta],
-                        srcData,
-                        destData,
-                    )
-                }
-            })
+    context::with_note(handle, |context, note| {
+        let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
+        let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
+        // SAFETY: as the caller promises, handed on.
+        unsafe {
+            transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
         }
-    )
+    })
 }
 
 /// `dest = alpha * transform(src) + beta * dest` between two filters: as cudnnTransformTensorEx, of packed dims.
@@ -358,6 +317,7 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
 ///
 /// # Safety
 /// As for cudnnTransformTensorEx.
+#[entry]
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnTransformFilter(
@@ -370,29 +330,16 @@ pub unsafe extern "C" fn cudnnTransformFilter(
     destDesc: cudnnFilterDescriptor_t,
     destData: *mut c_void,
 ) -> cudnnStatus_t {
-    entry_point!(
-        cudnnTransformFilter(handle, transDesc, alpha, srcDesc, srcData, beta, destDesc, destData),
-        || {
-            context::with_note(handle, |context, note| {
-                let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
-                let mode = Mode::current();
-                let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
-                let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
-                // SAFETY: as the caller promises, handed on.
-                unsafe {
-                    transform_with_map(
-                        context,
-                        note,
-                        &transform,
-                        [&src, &dst],
-                        [alpha, beta],
-                        srcData,
-                        destData,
-                    )
-                }
-            })
+    context::with_note(handle, |context, note| {
+        let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
+        let mode = Mode::current();
+        let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
+        let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
+        // SAFETY: as the caller promises, handed on.
+        unsafe {
+            transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
         }
-    )
+    })
 }
 
 /// Plans and runs what cudnnTransformTensorEx and cudnnTransformFilter do alike.

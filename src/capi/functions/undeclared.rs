@@ -2,41 +2,50 @@
 //!
 //! Their parameters are not public. Declared without any, they ignore whatever a caller passes.
 
-use super::guard::stub;
+use cudnn_shim_macros::entry;
+
 use super::types::cudnnStatus_t;
+use crate::error::Error;
+
+/// What these answer; no memory is touched.
+const NOT_BUILT: &str = "not built, as its row in MATRIX.md says";
 
 /// A switch for tests of the original. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetBackdoor() -> cudnnStatus_t {
-    stub!(cudnnGetBackdoor())
+    Err(Error::unsupported(NOT_BUILT))
 }
 
 /// Sets a switch for tests of the original. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetBackdoor() -> cudnnStatus_t {
-    stub!(cudnnSetBackdoor())
+    Err(Error::unsupported(NOT_BUILT))
 }
 
 /// Sets a switch for tests of the original. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetBackdoorEx() -> cudnnStatus_t {
-    stub!(cudnnSetBackdoorEx())
+    Err(Error::unsupported(NOT_BUILT))
 }
 
 /// Where a recurrent network keeps its dropout masks. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNDropoutLocationsInternal() -> cudnnStatus_t {
-    stub!(cudnnGetRNNDropoutLocationsInternal())
+    Err(Error::unsupported(NOT_BUILT))
 }

@@ -6,8 +6,9 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cudnn_shim_macros::entry;
+
 use super::arg::results;
-use super::guard::{entry, entry_point};
 use super::release::Version;
 use super::types::{CUDNN_MAX_DEVICE_VERSION, cudnnStatus_t, libraryPropertyType};
 use super::{cudart, log};
@@ -83,18 +84,13 @@ pub extern "C" fn cudnnGetCudartVersion() -> usize {
 ///
 /// # Safety
 /// `value` is NULL or valid for one write.
+#[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetProperty(
     r#type: MaybeUninit<libraryPropertyType>,
     value: *mut c_int,
 ) -> cudnnStatus_t {
-    let code = super::types::raw(r#type);
-    // The macro would show the name as Rust writes it, `r#type`.
-    entry(
-        "cudnnGetProperty",
-        format_args!("type={code}, value={value:p}"),
-        || results!(new value = property(code)?),
-    )
+    results!(new value = property(super::types::raw(r#type))?)
 }
 
 fn property(code: c_int) -> Result<c_int, Error> {
@@ -109,91 +105,102 @@ fn property(code: c_int) -> Result<c_int, Error> {
 ///
 /// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGraphVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnGraphVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the ops part fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnOpsVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the cnn part fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnCnnVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the adv part fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnAdvVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the subquadratic-ops part fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
 #[cfg(not(feature = "cudnn8"))]
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSubquadraticOpsVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnSubquadraticOpsVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the ops inference part of version 8 fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsInferVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnOpsInferVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the ops training part of version 8 fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnOpsTrainVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnOpsTrainVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the cnn inference part of version 8 fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnInferVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnCnnInferVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the cnn training part of version 8 fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCnnTrainVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnCnnTrainVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the adv inference part of version 8 fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvInferVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnAdvInferVersionCheck(), || Ok(()))
+    Ok(())
 }
 
 /// Whether the adv training part of version 8 fits the rest: always, it is one library.
 ///
 /// Status: SUCCESS.
+#[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnAdvTrainVersionCheck() -> cudnnStatus_t {
-    entry_point!(cudnnAdvTrainVersionCheck(), || Ok(()))
+    Ok(())
 }

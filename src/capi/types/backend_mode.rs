@@ -1,6 +1,9 @@
 //! The graph API: what its operations can be told to do.
 
+use cudnn_shim_macros::c_enum;
+
 /// What a pointwise operation of the graph API does with each element.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnPointwiseMode_t {
@@ -110,25 +113,8 @@ pub enum cudnnPointwiseMode_t {
     CUDNN_POINTWISE_BINARY_SELECT = 601,
 }
 
-c_enum! {
-    cudnnPointwiseMode_t:
-    CUDNN_POINTWISE_ADD, CUDNN_POINTWISE_ADD_SQUARE, CUDNN_POINTWISE_DIV, CUDNN_POINTWISE_MAX,
-    CUDNN_POINTWISE_MIN, CUDNN_POINTWISE_MOD, CUDNN_POINTWISE_MUL, CUDNN_POINTWISE_POW, CUDNN_POINTWISE_SUB,
-    CUDNN_POINTWISE_ABS, CUDNN_POINTWISE_CEIL, CUDNN_POINTWISE_COS, CUDNN_POINTWISE_EXP,
-    CUDNN_POINTWISE_FLOOR, CUDNN_POINTWISE_LOG, CUDNN_POINTWISE_NEG, CUDNN_POINTWISE_RSQRT,
-    CUDNN_POINTWISE_SIN, CUDNN_POINTWISE_SQRT, CUDNN_POINTWISE_TAN, CUDNN_POINTWISE_ERF,
-    CUDNN_POINTWISE_IDENTITY, CUDNN_POINTWISE_RECIPROCAL, CUDNN_POINTWISE_ATAN2, CUDNN_POINTWISE_FLOOR_MOD,
-    CUDNN_POINTWISE_RELU_FWD, CUDNN_POINTWISE_TANH_FWD, CUDNN_POINTWISE_SIGMOID_FWD, CUDNN_POINTWISE_ELU_FWD,
-    CUDNN_POINTWISE_GELU_FWD, CUDNN_POINTWISE_SOFTPLUS_FWD, CUDNN_POINTWISE_SWISH_FWD,
-    CUDNN_POINTWISE_GELU_APPROX_TANH_FWD, CUDNN_POINTWISE_RELU_BWD, CUDNN_POINTWISE_TANH_BWD,
-    CUDNN_POINTWISE_SIGMOID_BWD, CUDNN_POINTWISE_ELU_BWD, CUDNN_POINTWISE_GELU_BWD,
-    CUDNN_POINTWISE_SOFTPLUS_BWD, CUDNN_POINTWISE_SWISH_BWD, CUDNN_POINTWISE_GELU_APPROX_TANH_BWD,
-    CUDNN_POINTWISE_CMP_EQ, CUDNN_POINTWISE_CMP_NEQ, CUDNN_POINTWISE_CMP_GT, CUDNN_POINTWISE_CMP_GE,
-    CUDNN_POINTWISE_CMP_LT, CUDNN_POINTWISE_CMP_LE, CUDNN_POINTWISE_LOGICAL_AND, CUDNN_POINTWISE_LOGICAL_OR,
-    CUDNN_POINTWISE_LOGICAL_NOT, CUDNN_POINTWISE_GEN_INDEX, CUDNN_POINTWISE_BINARY_SELECT
-}
-
 /// How a resample operation of the graph API joins its window.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnResampleMode_t {
@@ -148,13 +134,8 @@ pub enum cudnnResampleMode_t {
 pub const CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING: cudnnResampleMode_t =
     cudnnResampleMode_t::CUDNN_RESAMPLE_AVGPOOL;
 
-c_enum! {
-    cudnnResampleMode_t:
-    CUDNN_RESAMPLE_NEAREST, CUDNN_RESAMPLE_BILINEAR, CUDNN_RESAMPLE_AVGPOOL,
-    CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING, CUDNN_RESAMPLE_MAXPOOL
-}
-
 /// What a signal operation does with its flag.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnSignalMode_t {
@@ -164,12 +145,8 @@ pub enum cudnnSignalMode_t {
     CUDNN_SIGNAL_WAIT = 1,
 }
 
-c_enum! {
-    cudnnSignalMode_t:
-    CUDNN_SIGNAL_SET, CUDNN_SIGNAL_WAIT
-}
-
 /// Which statistics a statistics operation gathers.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnGenStatsMode_t {
@@ -177,12 +154,8 @@ pub enum cudnnGenStatsMode_t {
     CUDNN_GENSTATS_SUM_SQSUM = 0,
 }
 
-c_enum! {
-    cudnnGenStatsMode_t:
-    CUDNN_GENSTATS_SUM_SQSUM
-}
-
 /// What batch statistics are turned into.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnBnFinalizeStatsMode_t {
@@ -192,12 +165,8 @@ pub enum cudnnBnFinalizeStatsMode_t {
     CUDNN_BN_FINALIZE_STATISTICS_INFERENCE = 1,
 }
 
-c_enum! {
-    cudnnBnFinalizeStatsMode_t:
-    CUDNN_BN_FINALIZE_STATISTICS_TRAINING, CUDNN_BN_FINALIZE_STATISTICS_INFERENCE
-}
-
 /// Distributions of random numbers.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnRngDistribution_t {
@@ -209,12 +178,8 @@ pub enum cudnnRngDistribution_t {
     CUDNN_RNG_DISTRIBUTION_NORMAL = 2,
 }
 
-c_enum! {
-    cudnnRngDistribution_t:
-    CUDNN_RNG_DISTRIBUTION_BERNOULLI, CUDNN_RNG_DISTRIBUTION_UNIFORM, CUDNN_RNG_DISTRIBUTION_NORMAL
-}
-
 /// How tokens reach their experts in a grouped matrix product.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnMoeGroupedMatmulMode_t {
@@ -226,13 +191,8 @@ pub enum cudnnMoeGroupedMatmulMode_t {
     CUDNN_MOE_GROUPED_MATMUL_MODE_SCATTER = 2,
 }
 
-c_enum! {
-    cudnnMoeGroupedMatmulMode_t:
-    CUDNN_MOE_GROUPED_MATMUL_MODE_NONE, CUDNN_MOE_GROUPED_MATMUL_MODE_GATHER,
-    CUDNN_MOE_GROUPED_MATMUL_MODE_SCATTER
-}
-
 /// What lies outside the tensor in a resample operation.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnPaddingMode_t {
@@ -244,12 +204,8 @@ pub enum cudnnPaddingMode_t {
     CUDNN_EDGE_VAL_PAD = 2,
 }
 
-c_enum! {
-    cudnnPaddingMode_t:
-    CUDNN_ZERO_PAD, CUDNN_NEG_INF_PAD, CUDNN_EDGE_VAL_PAD
-}
-
 /// Normalisations of the graph API.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnBackendNormMode_t {
@@ -267,13 +223,8 @@ pub enum cudnnBackendNormMode_t {
     CUDNN_ADA_LAYER_NORM = 5,
 }
 
-c_enum! {
-    cudnnBackendNormMode_t:
-    CUDNN_LAYER_NORM, CUDNN_INSTANCE_NORM, CUDNN_BATCH_NORM, CUDNN_GROUP_NORM, CUDNN_RMS_NORM,
-    CUDNN_ADA_LAYER_NORM
-}
-
 /// What a forward normalisation is for.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnBackendNormFwdPhase_t {
@@ -283,12 +234,8 @@ pub enum cudnnBackendNormFwdPhase_t {
     CUDNN_NORM_FWD_TRAINING = 1,
 }
 
-c_enum! {
-    cudnnBackendNormFwdPhase_t:
-    CUDNN_NORM_FWD_INFERENCE, CUDNN_NORM_FWD_TRAINING
-}
-
 /// What a reshape operation may do.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnBackendReshapeMode_t {
@@ -298,12 +245,8 @@ pub enum cudnnBackendReshapeMode_t {
     CUDNN_RESHAPE_LOGICAL = 1,
 }
 
-c_enum! {
-    cudnnBackendReshapeMode_t:
-    CUDNN_RESHAPE_VIEW_ONLY, CUDNN_RESHAPE_LOGICAL
-}
-
 /// The pattern that an operation graph is promised to follow.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnBackendOperationGraphMode_t {
@@ -341,19 +284,6 @@ pub enum cudnnBackendOperationGraphMode_t {
     CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_FWD = 30,
     /// Unified attention backward.
     CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_BWD = 31,
-}
-
-c_enum! {
-    cudnnBackendOperationGraphMode_t:
-    CUDNN_OPERATIONGRAPH_MODE_AUTO, CUDNN_OPERATIONGRAPH_MODE_CONV_FORWARD,
-    CUDNN_OPERATIONGRAPH_MODE_CONV_BWD_DATA, CUDNN_OPERATIONGRAPH_MODE_CONV_BWD_FILTER,
-    CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_INFER, CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_TRAIN,
-    CUDNN_OPERATIONGRAPH_MODE_NORM_BWD, CUDNN_OPERATIONGRAPH_MODE_GENERIC_CONV_FUSION,
-    CUDNN_OPERATIONGRAPH_MODE_RESAMPLE_FWD, CUDNN_OPERATIONGRAPH_MODE_RESAMPLE_BWD,
-    CUDNN_OPERATIONGRAPH_MODE_BLAS_MATMUL, CUDNN_OPERATIONGRAPH_MODE_GENERIC_MATMUL_FUSION,
-    CUDNN_OPERATIONGRAPH_MODE_GENERIC_POINTWISE_FUSION, CUDNN_OPERATIONGRAPH_MODE_SDPA_FWD,
-    CUDNN_OPERATIONGRAPH_MODE_SDPA_BWD, CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_FWD,
-    CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_BWD
 }
 
 /// A rational number.

@@ -3,6 +3,8 @@
 use super::status::cudnnStatus_t;
 use std::ffi::c_int;
 
+use cudnn_shim_macros::c_enum;
+
 /// The data behind a [`cudnnConvolutionDescriptor_t`].
 pub struct cudnnConvolutionStruct {
     _opaque: [u8; 0],
@@ -13,6 +15,7 @@ pub struct cudnnConvolutionStruct {
 pub type cudnnConvolutionDescriptor_t = *mut cudnnConvolutionStruct;
 
 /// Which arithmetic units a call may use.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnMathType_t {
@@ -26,12 +29,8 @@ pub enum cudnnMathType_t {
     CUDNN_FMA_MATH = 3,
 }
 
-c_enum! {
-    cudnnMathType_t:
-    CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION, CUDNN_FMA_MATH
-}
-
 /// Whether an algorithm gives the same bits in every run.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnDeterminism_t {
@@ -41,12 +40,8 @@ pub enum cudnnDeterminism_t {
     CUDNN_DETERMINISTIC = 1,
 }
 
-c_enum! {
-    cudnnDeterminism_t:
-    CUDNN_NON_DETERMINISTIC, CUDNN_DETERMINISTIC
-}
-
 /// Whether the filter is flipped.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnConvolutionMode_t {
@@ -56,12 +51,8 @@ pub enum cudnnConvolutionMode_t {
     CUDNN_CROSS_CORRELATION = 1,
 }
 
-c_enum! {
-    cudnnConvolutionMode_t:
-    CUDNN_CONVOLUTION, CUDNN_CROSS_CORRELATION
-}
-
 /// Whether 8-bit filters and biases are reordered before use.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,12 +63,8 @@ pub enum cudnnReorderType_t {
     CUDNN_NO_REORDER = 1,
 }
 
-c_enum! {
-    cudnnReorderType_t:
-    CUDNN_DEFAULT_REORDER, CUDNN_NO_REORDER
-}
-
 /// Algorithms of the forward convolution.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnConvolutionFwdAlgo_t {
@@ -101,15 +88,8 @@ pub enum cudnnConvolutionFwdAlgo_t {
     CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8,
 }
 
-c_enum! {
-    cudnnConvolutionFwdAlgo_t:
-    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
-    CUDNN_CONVOLUTION_FWD_ALGO_GEMM, CUDNN_CONVOLUTION_FWD_ALGO_DIRECT, CUDNN_CONVOLUTION_FWD_ALGO_FFT,
-    CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD,
-    CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED, CUDNN_CONVOLUTION_FWD_ALGO_COUNT
-}
-
 /// Algorithms of the convolution's filter gradient.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnConvolutionBwdFilterAlgo_t {
@@ -131,15 +111,8 @@ pub enum cudnnConvolutionBwdFilterAlgo_t {
     CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7,
 }
 
-c_enum! {
-    cudnnConvolutionBwdFilterAlgo_t:
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1,
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3,
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED,
-    CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT
-}
-
 /// Algorithms of the convolution's data gradient.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnConvolutionBwdDataAlgo_t {
@@ -157,13 +130,6 @@ pub enum cudnnConvolutionBwdDataAlgo_t {
     CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED = 5,
     /// Number of algorithms.
     CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6,
-}
-
-c_enum! {
-    cudnnConvolutionBwdDataAlgo_t:
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT,
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING, CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD,
-    CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT
 }
 
 /// How one algorithm of the forward convolution did.

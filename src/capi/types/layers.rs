@@ -1,5 +1,7 @@
 //! Activation, softmax, pooling, normalisation, dropout and spatial transformers.
 
+use cudnn_shim_macros::c_enum;
+
 /// The data behind a [`cudnnActivationDescriptor_t`].
 pub struct cudnnActivationStruct {
     _opaque: [u8; 0],
@@ -43,6 +45,7 @@ pub struct cudnnSpatialTransformerStruct {
 pub type cudnnSpatialTransformerDescriptor_t = *mut cudnnSpatialTransformerStruct;
 
 /// Activation functions.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,13 +66,8 @@ pub enum cudnnActivationMode_t {
     CUDNN_ACTIVATION_SWISH = 6,
 }
 
-c_enum! {
-    cudnnActivationMode_t:
-    CUDNN_ACTIVATION_SIGMOID, CUDNN_ACTIVATION_RELU, CUDNN_ACTIVATION_TANH, CUDNN_ACTIVATION_CLIPPED_RELU,
-    CUDNN_ACTIVATION_ELU, CUDNN_ACTIVATION_IDENTITY, CUDNN_ACTIVATION_SWISH
-}
-
 /// How softmax guards against overflow.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnSoftmaxAlgorithm_t {
@@ -81,12 +79,8 @@ pub enum cudnnSoftmaxAlgorithm_t {
     CUDNN_SOFTMAX_LOG = 2,
 }
 
-c_enum! {
-    cudnnSoftmaxAlgorithm_t:
-    CUDNN_SOFTMAX_FAST, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_LOG
-}
-
 /// Over which elements softmax sums.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnSoftmaxMode_t {
@@ -96,12 +90,8 @@ pub enum cudnnSoftmaxMode_t {
     CUDNN_SOFTMAX_MODE_CHANNEL = 1,
 }
 
-c_enum! {
-    cudnnSoftmaxMode_t:
-    CUDNN_SOFTMAX_MODE_INSTANCE, CUDNN_SOFTMAX_MODE_CHANNEL
-}
-
 /// What a pooling window makes of its elements.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,13 +106,8 @@ pub enum cudnnPoolingMode_t {
     CUDNN_POOLING_MAX_DETERMINISTIC = 3,
 }
 
-c_enum! {
-    cudnnPoolingMode_t:
-    CUDNN_POOLING_MAX, CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING,
-    CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING, CUDNN_POOLING_MAX_DETERMINISTIC
-}
-
 /// Which neighbours local response normalisation looks at.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnLRNMode_t {
@@ -130,12 +115,8 @@ pub enum cudnnLRNMode_t {
     CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0,
 }
 
-c_enum! {
-    cudnnLRNMode_t:
-    CUDNN_LRN_CROSS_CHANNEL_DIM1
-}
-
 /// Where divisive normalisation takes its means from.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnDivNormMode_t {
@@ -143,12 +124,8 @@ pub enum cudnnDivNormMode_t {
     CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0,
 }
 
-c_enum! {
-    cudnnDivNormMode_t:
-    CUDNN_DIVNORM_PRECOMPUTED_MEANS
-}
-
 /// Over which elements batch normalisation takes its statistics.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,12 +138,8 @@ pub enum cudnnBatchNormMode_t {
     CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2,
 }
 
-c_enum! {
-    cudnnBatchNormMode_t:
-    CUDNN_BATCHNORM_PER_ACTIVATION, CUDNN_BATCHNORM_SPATIAL, CUDNN_BATCHNORM_SPATIAL_PERSISTENT
-}
-
 /// What follows batch normalisation in the same call.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -179,12 +152,8 @@ pub enum cudnnBatchNormOps_t {
     CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2,
 }
 
-c_enum! {
-    cudnnBatchNormOps_t:
-    CUDNN_BATCHNORM_OPS_BN, CUDNN_BATCHNORM_OPS_BN_ACTIVATION, CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION
-}
-
 /// Over which elements a normalisation takes its statistics.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -195,12 +164,8 @@ pub enum cudnnNormMode_t {
     CUDNN_NORM_PER_CHANNEL = 1,
 }
 
-c_enum! {
-    cudnnNormMode_t:
-    CUDNN_NORM_PER_ACTIVATION, CUDNN_NORM_PER_CHANNEL
-}
-
 /// Algorithms of a normalisation.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -211,12 +176,8 @@ pub enum cudnnNormAlgo_t {
     CUDNN_NORM_ALGO_PERSIST = 1,
 }
 
-c_enum! {
-    cudnnNormAlgo_t:
-    CUDNN_NORM_ALGO_STANDARD, CUDNN_NORM_ALGO_PERSIST
-}
-
 /// What follows a normalisation in the same call.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -229,20 +190,11 @@ pub enum cudnnNormOps_t {
     CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2,
 }
 
-c_enum! {
-    cudnnNormOps_t:
-    CUDNN_NORM_OPS_NORM, CUDNN_NORM_OPS_NORM_ACTIVATION, CUDNN_NORM_OPS_NORM_ADD_ACTIVATION
-}
-
 /// How a spatial transformer samples between grid points.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnSamplerType_t {
     /// Linear in both directions.
     CUDNN_SAMPLER_BILINEAR = 0,
-}
-
-c_enum! {
-    cudnnSamplerType_t:
-    CUDNN_SAMPLER_BILINEAR
 }

@@ -3,6 +3,8 @@
 use super::status::cudnnStatus_t;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
+use cudnn_shim_macros::c_enum;
+
 /// The library context behind a [`cudnnHandle_t`].
 pub struct cudnnContext {
     _opaque: [u8; 0],
@@ -34,6 +36,7 @@ pub struct CUgraph_st {
 pub type cudaGraph_t = *mut CUgraph_st;
 
 /// The parts of a version number, as the CUDA headers define them.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum libraryPropertyType {
@@ -45,12 +48,8 @@ pub enum libraryPropertyType {
     PATCH_LEVEL = 2,
 }
 
-c_enum! {
-    libraryPropertyType:
-    MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL
-}
-
 /// How `cudnnQueryRuntimeError` waits for the errors that kernels report.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnErrQueryMode_t {
@@ -62,12 +61,8 @@ pub enum cudnnErrQueryMode_t {
     CUDNN_ERRQUERY_BLOCKING = 2,
 }
 
-c_enum! {
-    cudnnErrQueryMode_t:
-    CUDNN_ERRQUERY_RAWCODE, CUDNN_ERRQUERY_NONBLOCKING, CUDNN_ERRQUERY_BLOCKING
-}
-
 /// How serious a log message is.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnSeverity_t {
@@ -79,11 +74,6 @@ pub enum cudnnSeverity_t {
     CUDNN_SEV_WARNING = 2,
     /// One line for each call.
     CUDNN_SEV_INFO = 3,
-}
-
-c_enum! {
-    cudnnSeverity_t:
-    CUDNN_SEV_FATAL, CUDNN_SEV_ERROR, CUDNN_SEV_WARNING, CUDNN_SEV_INFO
 }
 
 /// What a log callback learns about the call behind a message.

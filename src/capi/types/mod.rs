@@ -40,37 +40,6 @@ pub fn raw<E: CEnum>(value: MaybeUninit<E>) -> c_int {
     unsafe { value.as_ptr().cast::<c_int>().read() }
 }
 
-/// Implements [`CEnum`] from the list of enumerators; one that is missing here is a compile error in `name`.
-///
-/// The definitions themselves stand written out beside it, because cbindgen does not look into macros.
-macro_rules! c_enum {
-    ($name:ident: $($variant:ident),+ $(,)?) => {
-        // SAFETY: field-less `repr(C)`; `raw` asserts the size for every type it is used with.
-        unsafe impl super::CEnum for $name {
-            const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            fn code(self) -> std::ffi::c_int {
-                self as std::ffi::c_int
-            }
-
-            fn from_code(code: std::ffi::c_int) -> Option<Self> {
-                // Constants, so that the match becomes a jump or a range check instead of a search.
-                $(const $variant: std::ffi::c_int = $name::$variant as std::ffi::c_int;)+
-                match code {
-                    $($variant => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-
-            fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => stringify!($variant),)+
-                }
-            }
-        }
-    };
-}
-
 mod backend_attribute;
 mod backend_mode;
 mod backend_object;

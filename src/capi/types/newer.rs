@@ -4,7 +4,10 @@ use super::tensor::cudnnDataType_t;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::c_enum;
+
 /// Activation after a causal convolution.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnCausalConv1dActivation_t {
@@ -14,12 +17,8 @@ pub enum cudnnCausalConv1dActivation_t {
     CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1,
 }
 
-c_enum! {
-    cudnnCausalConv1dActivation_t:
-    CUDNN_CAUSAL_CONV1D_ACTIVATION_IDENTITY, CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU
-}
-
 /// How a graph node joins the features of its neighbours.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnGnnAggOp_t {
@@ -31,11 +30,6 @@ pub enum cudnnGnnAggOp_t {
     CUDNN_GNN_AGG_MAX = 2,
     /// Minimum.
     CUDNN_GNN_AGG_MIN = 3,
-}
-
-c_enum! {
-    cudnnGnnAggOp_t:
-    CUDNN_GNN_AGG_SUM, CUDNN_GNN_AGG_MEAN, CUDNN_GNN_AGG_MAX, CUDNN_GNN_AGG_MIN
 }
 
 /// A bipartite graph in compressed columns, with the maps back to its list of edges.

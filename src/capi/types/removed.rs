@@ -3,12 +3,15 @@
 use std::ffi::c_uint;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::c_enum;
+
 use super::convolution::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionFwdAlgo_t,
 };
 use super::sequence::{cudnnCTCLossAlgo_t, cudnnRNNAlgo_t};
 
 /// How version 7 chose a forward algorithm.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnConvolutionFwdPreference_t {
@@ -20,13 +23,8 @@ pub enum cudnnConvolutionFwdPreference_t {
     CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT = 2,
 }
 
-c_enum! {
-    cudnnConvolutionFwdPreference_t:
-    CUDNN_CONVOLUTION_FWD_NO_WORKSPACE, CUDNN_CONVOLUTION_FWD_PREFER_FASTEST,
-    CUDNN_CONVOLUTION_FWD_SPECIFY_WORKSPACE_LIMIT
-}
-
 /// How version 7 chose a filter gradient algorithm.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnConvolutionBwdFilterPreference_t {
@@ -38,13 +36,8 @@ pub enum cudnnConvolutionBwdFilterPreference_t {
     CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT = 2,
 }
 
-c_enum! {
-    cudnnConvolutionBwdFilterPreference_t:
-    CUDNN_CONVOLUTION_BWD_FILTER_NO_WORKSPACE, CUDNN_CONVOLUTION_BWD_FILTER_PREFER_FASTEST,
-    CUDNN_CONVOLUTION_BWD_FILTER_SPECIFY_WORKSPACE_LIMIT
-}
-
 /// How version 7 chose a data gradient algorithm.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnConvolutionBwdDataPreference_t {
@@ -54,12 +47,6 @@ pub enum cudnnConvolutionBwdDataPreference_t {
     CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST = 1,
     /// The fastest whose workspace fits the given limit.
     CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT = 2,
-}
-
-c_enum! {
-    cudnnConvolutionBwdDataPreference_t:
-    CUDNN_CONVOLUTION_BWD_DATA_NO_WORKSPACE, CUDNN_CONVOLUTION_BWD_DATA_PREFER_FASTEST,
-    CUDNN_CONVOLUTION_BWD_DATA_SPECIFY_WORKSPACE_LIMIT
 }
 
 /// The data behind a [`cudnnAlgorithmDescriptor_t`].

@@ -1,5 +1,7 @@
 //! Recurrent networks, attention and CTC loss.
 
+use cudnn_shim_macros::c_enum;
+
 /// The data behind a [`cudnnRNNDescriptor_t`].
 pub struct cudnnRNNStruct {
     _opaque: [u8; 0],
@@ -43,6 +45,7 @@ pub struct cudnnCTCLossStruct {
 pub type cudnnCTCLossDescriptor_t = *mut cudnnCTCLossStruct;
 
 /// Algorithms of recurrent networks.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnRNNAlgo_t {
@@ -58,13 +61,8 @@ pub enum cudnnRNNAlgo_t {
     CUDNN_RNN_ALGO_COUNT = 4,
 }
 
-c_enum! {
-    cudnnRNNAlgo_t:
-    CUDNN_RNN_ALGO_STANDARD, CUDNN_RNN_ALGO_PERSIST_STATIC, CUDNN_RNN_ALGO_PERSIST_DYNAMIC,
-    CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H, CUDNN_RNN_ALGO_COUNT
-}
-
 /// What a forward pass is for.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnForwardMode_t {
@@ -74,12 +72,8 @@ pub enum cudnnForwardMode_t {
     CUDNN_FWD_MODE_TRAINING = 1,
 }
 
-c_enum! {
-    cudnnForwardMode_t:
-    CUDNN_FWD_MODE_INFERENCE, CUDNN_FWD_MODE_TRAINING
-}
-
 /// The cell of a recurrent network.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnRNNMode_t {
@@ -93,12 +87,8 @@ pub enum cudnnRNNMode_t {
     CUDNN_GRU = 3,
 }
 
-c_enum! {
-    cudnnRNNMode_t:
-    CUDNN_RNN_RELU, CUDNN_RNN_TANH, CUDNN_LSTM, CUDNN_GRU
-}
-
 /// How many bias vectors a recurrent cell has.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnRNNBiasMode_t {
@@ -112,12 +102,8 @@ pub enum cudnnRNNBiasMode_t {
     CUDNN_RNN_SINGLE_REC_BIAS = 3,
 }
 
-c_enum! {
-    cudnnRNNBiasMode_t:
-    CUDNN_RNN_NO_BIAS, CUDNN_RNN_SINGLE_INP_BIAS, CUDNN_RNN_DOUBLE_BIAS, CUDNN_RNN_SINGLE_REC_BIAS
-}
-
 /// In which directions a recurrent network reads its sequence.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnDirectionMode_t {
@@ -127,12 +113,8 @@ pub enum cudnnDirectionMode_t {
     CUDNN_BIDIRECTIONAL = 1,
 }
 
-c_enum! {
-    cudnnDirectionMode_t:
-    CUDNN_UNIDIRECTIONAL, CUDNN_BIDIRECTIONAL
-}
-
 /// What the first recurrent layer does with its input.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnRNNInputMode_t {
@@ -142,12 +124,8 @@ pub enum cudnnRNNInputMode_t {
     CUDNN_SKIP_INPUT = 1,
 }
 
-c_enum! {
-    cudnnRNNInputMode_t:
-    CUDNN_LINEAR_INPUT, CUDNN_SKIP_INPUT
-}
-
 /// Whether the LSTM cell state is clipped.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnRNNClipMode_t {
@@ -157,12 +135,8 @@ pub enum cudnnRNNClipMode_t {
     CUDNN_RNN_CLIP_MINMAX = 1,
 }
 
-c_enum! {
-    cudnnRNNClipMode_t:
-    CUDNN_RNN_CLIP_NONE, CUDNN_RNN_CLIP_MINMAX
-}
-
 /// How sequences of a batch lie in memory.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnRNNDataLayout_t {
@@ -174,13 +148,8 @@ pub enum cudnnRNNDataLayout_t {
     CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
 }
 
-c_enum! {
-    cudnnRNNDataLayout_t:
-    CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED,
-    CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED
-}
-
 /// Dimensions of sequence data.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnSeqDataAxis_t {
@@ -194,12 +163,8 @@ pub enum cudnnSeqDataAxis_t {
     CUDNN_SEQDATA_VECT_DIM = 3,
 }
 
-c_enum! {
-    cudnnSeqDataAxis_t:
-    CUDNN_SEQDATA_TIME_DIM, CUDNN_SEQDATA_BATCH_DIM, CUDNN_SEQDATA_BEAM_DIM, CUDNN_SEQDATA_VECT_DIM
-}
-
 /// Groups of weights of multi-head attention.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnMultiHeadAttnWeightKind_t {
@@ -221,13 +186,8 @@ pub enum cudnnMultiHeadAttnWeightKind_t {
     CUDNN_MH_ATTN_O_BIASES = 7,
 }
 
-c_enum! {
-    cudnnMultiHeadAttnWeightKind_t:
-    CUDNN_MH_ATTN_Q_WEIGHTS, CUDNN_MH_ATTN_K_WEIGHTS, CUDNN_MH_ATTN_V_WEIGHTS, CUDNN_MH_ATTN_O_WEIGHTS,
-    CUDNN_MH_ATTN_Q_BIASES, CUDNN_MH_ATTN_K_BIASES, CUDNN_MH_ATTN_V_BIASES, CUDNN_MH_ATTN_O_BIASES
-}
-
 /// What happens to the old weight gradient.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnWgradMode_t {
@@ -237,12 +197,8 @@ pub enum cudnnWgradMode_t {
     CUDNN_WGRAD_MODE_SET = 1,
 }
 
-c_enum! {
-    cudnnWgradMode_t:
-    CUDNN_WGRAD_MODE_ADD, CUDNN_WGRAD_MODE_SET
-}
-
 /// What CTC loss does with its input first.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnLossNormalizationMode_t {
@@ -252,12 +208,8 @@ pub enum cudnnLossNormalizationMode_t {
     CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1,
 }
 
-c_enum! {
-    cudnnLossNormalizationMode_t:
-    CUDNN_LOSS_NORMALIZATION_NONE, CUDNN_LOSS_NORMALIZATION_SOFTMAX
-}
-
 /// Algorithms of CTC loss.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnCTCLossAlgo_t {
@@ -267,12 +219,8 @@ pub enum cudnnCTCLossAlgo_t {
     CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1,
 }
 
-c_enum! {
-    cudnnCTCLossAlgo_t:
-    CUDNN_CTC_LOSS_ALGO_DETERMINISTIC, CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC
-}
-
 /// What CTC loss does with gradients of samples outside the valid lengths.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnCTCGradMode_t {
@@ -280,9 +228,4 @@ pub enum cudnnCTCGradMode_t {
     CUDNN_CTC_ZERO_OOB_GRADIENTS = 0,
     /// Leave them as they are.
     CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
-}
-
-c_enum! {
-    cudnnCTCGradMode_t:
-    CUDNN_CTC_ZERO_OOB_GRADIENTS, CUDNN_CTC_SKIP_OOB_GRADIENTS
 }

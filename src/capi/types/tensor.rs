@@ -1,5 +1,7 @@
 //! Tensors, filters and the calls of the tensor family.
 
+use cudnn_shim_macros::c_enum;
+
 /// The data behind a [`cudnnTensorDescriptor_t`].
 pub struct cudnnTensorStruct {
     _opaque: [u8; 0],
@@ -45,6 +47,7 @@ pub struct cudnnReduceTensorStruct {
 pub type cudnnReduceTensorDescriptor_t = *mut cudnnReduceTensorStruct;
 
 /// What one element of a tensor is.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnDataType_t {
@@ -101,17 +104,8 @@ pub enum cudnnDataType_t {
     CUDNN_DATA_FP8_E5M3 = 23,
 }
 
-c_enum! {
-    cudnnDataType_t:
-    CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_HALF, CUDNN_DATA_INT8, CUDNN_DATA_INT32,
-    CUDNN_DATA_INT8x4, CUDNN_DATA_UINT8, CUDNN_DATA_UINT8x4, CUDNN_DATA_INT8x32, CUDNN_DATA_BFLOAT16,
-    CUDNN_DATA_INT64, CUDNN_DATA_BOOLEAN, CUDNN_DATA_FP8_E4M3, CUDNN_DATA_FP8_E5M2,
-    CUDNN_DATA_FAST_FLOAT_FOR_FP8, CUDNN_DATA_FP8_E8M0, CUDNN_DATA_FP4_E2M1, CUDNN_DATA_INT4,
-    CUDNN_DATA_UINT4, CUDNN_DATA_UINT32, CUDNN_DATA_COMPLEX_FP32, CUDNN_DATA_COMPLEX_FP64,
-    CUDNN_DATA_BYTE_BOOLEAN, CUDNN_DATA_FP8_E5M3
-}
-
 /// Order in which the dimensions of a packed tensor lie in memory, outermost first.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnTensorFormat_t {
@@ -123,12 +117,8 @@ pub enum cudnnTensorFormat_t {
     CUDNN_TENSOR_NCHW_VECT_C = 2,
 }
 
-c_enum! {
-    cudnnTensorFormat_t:
-    CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NHWC, CUDNN_TENSOR_NCHW_VECT_C
-}
-
 /// What minimum, maximum and clipping make of a NaN.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnNanPropagation_t {
@@ -140,12 +130,8 @@ pub enum cudnnNanPropagation_t {
     CUDNN_PROPAGATE_NAN = 1,
 }
 
-c_enum! {
-    cudnnNanPropagation_t:
-    CUDNN_NOT_PROPAGATE_NAN, CUDNN_PROPAGATE_NAN
-}
-
 /// Which way a tensor transform folds.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnFoldingDirection_t {
@@ -155,12 +141,8 @@ pub enum cudnnFoldingDirection_t {
     CUDNN_TRANSFORM_UNFOLD = 1,
 }
 
-c_enum! {
-    cudnnFoldingDirection_t:
-    CUDNN_TRANSFORM_FOLD, CUDNN_TRANSFORM_UNFOLD
-}
-
 /// What `cudnnOpTensor` does with each pair of elements.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnOpTensorOp_t {
@@ -178,13 +160,8 @@ pub enum cudnnOpTensorOp_t {
     CUDNN_OP_TENSOR_NOT = 5,
 }
 
-c_enum! {
-    cudnnOpTensorOp_t:
-    CUDNN_OP_TENSOR_ADD, CUDNN_OP_TENSOR_MUL, CUDNN_OP_TENSOR_MIN, CUDNN_OP_TENSOR_MAX, CUDNN_OP_TENSOR_SQRT,
-    CUDNN_OP_TENSOR_NOT
-}
-
 /// How `cudnnReduceTensor` joins the elements that meet in one output element.
+#[c_enum]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum cudnnReduceTensorOp_t {
@@ -208,14 +185,8 @@ pub enum cudnnReduceTensorOp_t {
     CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8,
 }
 
-c_enum! {
-    cudnnReduceTensorOp_t:
-    CUDNN_REDUCE_TENSOR_ADD, CUDNN_REDUCE_TENSOR_MUL, CUDNN_REDUCE_TENSOR_MIN, CUDNN_REDUCE_TENSOR_MAX,
-    CUDNN_REDUCE_TENSOR_AMAX, CUDNN_REDUCE_TENSOR_AVG, CUDNN_REDUCE_TENSOR_NORM1, CUDNN_REDUCE_TENSOR_NORM2,
-    CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS
-}
-
 /// Whether a reduction also tells where its result came from.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -226,12 +197,8 @@ pub enum cudnnReduceTensorIndices_t {
     CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1,
 }
 
-c_enum! {
-    cudnnReduceTensorIndices_t:
-    CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_REDUCE_TENSOR_FLATTENED_INDICES
-}
-
 /// Width of the indices that a reduction writes.
+#[c_enum]
 #[repr(C)]
 #[deprecated]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -244,9 +211,4 @@ pub enum cudnnIndicesType_t {
     CUDNN_16BIT_INDICES = 2,
     /// Unsigned, 1 byte each.
     CUDNN_8BIT_INDICES = 3,
-}
-
-c_enum! {
-    cudnnIndicesType_t:
-    CUDNN_32BIT_INDICES, CUDNN_64BIT_INDICES, CUDNN_16BIT_INDICES, CUDNN_8BIT_INDICES
 }
