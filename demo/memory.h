@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "picture.h"
+#include "die.h"
 
 #ifdef ON_GPU
 #include <cuda_runtime_api.h>

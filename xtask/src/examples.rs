@@ -1,4 +1,5 @@
-//! The examples as parts of `cargo xtask test`: Python through DLPack, a batch over MPI ranks; and the site of `docs/`.
+//! The examples as parts of `cargo xtask test`: Python through DLPack, a batch over MPI ranks, networks that read and write; and the
+//! site of `docs/`.
 
 use std::process::Command;
 
@@ -6,7 +7,7 @@ use anyhow::Result;
 
 use crate::dist::Dist;
 use crate::test::Tally;
-use crate::{docs, shell, tools};
+use crate::{docs, shell, tool, tools};
 
 /// The numbers of ranks that share a batch.
 const RANKS: [&str; 3] = ["1", "2", "4"];
@@ -75,6 +76,55 @@ pub fn mpi(dist: &Dist) -> Result<Tally> {
         run.envs([("CUDNN_SHIM_BACKEND", "cpu"), ("CUDNN_SHIM_NUM_THREADS", "1")]);
         // Not a multiple of the ranks.
         tally = tally + shell::run(run.arg(&program).args(["13", "2"])).map_or(Tally::FAIL, |()| Tally::PASS);
+    }
+    Ok(tally)
+}
+
+/// A program of `examples/sequences`: its data, what it links besides, and whether the numbers of its last line are those of one that
+/// has learned.
+struct Learner {
+    name: &'static str,
+    data: &'static str,
+    libraries: &'static [&'static str],
+    has_learned: fn(&[f64]) -> bool,
+}
+
+const LEARNERS: [Learner; 2] = [
+    Learner {
+        name: "letters",
+        data: "examples/sequences/alice.txt",
+        libraries: &["-lcublas", "-lcudart"],
+        has_learned: |bits| bits.len() == 2 && bits[1] < 0.2 * bits[0],
+    },
+    Learner {
+        name: "numbers",
+        data: "demo/digits.dat",
+        libraries: &[],
+        has_learned: |rows| rows.len() == 2 && rows[0] > 0.75 * rows[1],
+    },
+];
+
+/// `examples/sequences`, trained to the end: an LSTM that spells, written for a GPU, and one that reads rows of digits by CTC. The tool
+/// runs them.
+pub fn sequences(dist: &Dist) -> Result<Tally> {
+    let tool = tool::build(true)?;
+    let mut tally = Tally::default();
+    for Learner { name, data, libraries, has_learned } in LEARNERS {
+        let program = shell::target().join(name);
+        let mut compiler = tools::c_compiler()?;
+        compiler.args(["-std=c99", "-O2", "-Wall", "-Wextra"]);
+        compiler.arg(shell::root().join("examples/sequences").join(name).with_extension("c"));
+        compiler.arg("-I").arg(&dist.include).arg("-I").arg(dist.include.join("host-cuda"));
+        compiler.arg("-L").arg(&dist.lib).arg("-L").arg(dist.lib.join("host-cuda"));
+        compiler.arg("-lcudnn").args(libraries).arg("-lm").arg("-o");
+        shell::run(compiler.arg(&program))?;
+        let mut command = Command::new(&tool);
+        command.arg("run").arg("--lib").arg(&dist.lib).arg(&program).arg(data).current_dir(shell::root());
+        let mut last = String::new();
+        let status = shell::stream(&mut command, |line| line.clone_into(&mut last))?;
+        let numbers: Vec<f64> = last.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let passes = status.success() && last.starts_with(name) && has_learned(&numbers);
+        tally = tally + if passes { Tally::PASS } else { Tally::FAIL };
     }
     Ok(tally)
 }

@@ -118,6 +118,7 @@ fn released() -> Result<Vec<Outcome>> {
         timed("NumPy differential", || counted(numpy(&dist))),
         timed("Python examples", || runner("Python examples", || examples::python(&dist))),
         timed("MPI ranks", || runner("MPI ranks", || examples::mpi(&dist))),
+        timed("sequences", || runner("sequences", || examples::sequences(&dist))),
         timed("docs site", || runner("docs site", examples::site)),
         timed("aarch64", || runner("aarch64", other_processor)),
         timed("packages", || runner("packages", || package::verify(&dist))),
