@@ -15,81 +15,36 @@ unsafe extern "C" {
     fn cudnnCreateOpTensorDescriptor(desc: *mut Handle) -> c_int;
     fn cudnnCreateReduceTensorDescriptor(desc: *mut Handle) -> c_int;
     fn cudnnSetTensor4dDescriptor(
-        desc: Handle,
-        format: c_int,
-        data_type: c_int,
-        n: c_int,
-        c: c_int,
-        h: c_int,
-        w: c_int,
+        desc: Handle, format: c_int, data_type: c_int, n: c_int, c: c_int, h: c_int, w: c_int,
     ) -> c_int;
     fn cudnnSetOpTensorDescriptor(desc: Handle, op: c_int, compute_type: c_int, nan: c_int) -> c_int;
     fn cudnnSetReduceTensorDescriptor(
-        desc: Handle,
-        op: c_int,
-        compute_type: c_int,
-        nan: c_int,
-        indices: c_int,
-        index_type: c_int,
+        desc: Handle, op: c_int, compute_type: c_int, nan: c_int, indices: c_int, index_type: c_int,
     ) -> c_int;
     fn cudnnTransformTensor(
-        handle: Handle,
-        alpha: *const f32,
-        x_desc: Handle,
-        x: *const f32,
-        beta: *const f32,
-        y_desc: Handle,
+        handle: Handle, alpha: *const f32, x_desc: Handle, x: *const f32, beta: *const f32, y_desc: Handle,
         y: *mut f32,
     ) -> c_int;
     fn cudnnAddTensor(
-        handle: Handle,
-        alpha: *const f32,
-        a_desc: Handle,
-        a: *const f32,
-        beta: *const f32,
-        c_desc: Handle,
+        handle: Handle, alpha: *const f32, a_desc: Handle, a: *const f32, beta: *const f32, c_desc: Handle,
         c: *mut f32,
     ) -> c_int;
     fn cudnnOpTensor(
-        handle: Handle,
-        op_desc: Handle,
-        alpha1: *const f32,
-        a_desc: Handle,
-        a: *const f32,
-        alpha2: *const f32,
-        b_desc: Handle,
-        b: *const f32,
-        beta: *const f32,
-        c_desc: Handle,
-        c: *mut f32,
+        handle: Handle, op_desc: Handle, alpha1: *const f32, a_desc: Handle, a: *const f32,
+        alpha2: *const f32, b_desc: Handle, b: *const f32, beta: *const f32, c_desc: Handle, c: *mut f32,
     ) -> c_int;
     fn cudnnCreateActivationDescriptor(desc: *mut Handle) -> c_int;
     fn cudnnSetActivationDescriptor(desc: Handle, mode: c_int, nan: c_int, coefficient: f64) -> c_int;
     fn cudnnActivationForward(
-        handle: Handle,
-        activation: Handle,
-        alpha: *const f32,
-        x_desc: Handle,
-        x: *const f32,
-        beta: *const f32,
-        y_desc: Handle,
-        y: *mut f32,
+        handle: Handle, activation: Handle, alpha: *const f32, x_desc: Handle, x: *const f32,
+        beta: *const f32, y_desc: Handle, y: *mut f32,
     ) -> c_int;
     fn cudnnSetTensor(handle: Handle, y_desc: Handle, y: *mut f32, value: *const f32) -> c_int;
     fn cudnnScaleTensor(handle: Handle, y_desc: Handle, y: *mut f32, alpha: *const f32) -> c_int;
     fn cudnnReduceTensor(
-        handle: Handle,
-        reduce_desc: Handle,
-        indices: *mut c_void,
-        indices_bytes: usize,
-        workspace: *mut c_void,
-        workspace_bytes: usize,
-        alpha: *const f32,
-        a_desc: Handle,
-        a: *const f32,
-        beta: *const f32,
-        c_desc: Handle,
-        c: *mut f32,
+        handle: Handle, reduce_desc: Handle, indices: *mut c_void, indices_bytes: usize,
+        workspace: *mut c_void, workspace_bytes: usize, alpha: *const f32, a_desc: Handle, a: *const f32,
+        beta: *const f32, c_desc: Handle, c: *mut f32,
     ) -> c_int;
 }
 

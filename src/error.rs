@@ -179,10 +179,7 @@ impl Error {
 
     /// An array entry that breaks `rule`.
     pub fn element(
-        argument: &'static str,
-        index: usize,
-        value: i64,
-        rule: impl Into<Cow<'static, str>>,
+        argument: &'static str, index: usize, value: i64, rule: impl Into<Cow<'static, str>>,
     ) -> Self {
         Error::Element { argument, index, value, rule: rule.into() }
     }

@@ -60,10 +60,7 @@ enum Source {
 /// `images` times `blocks` blocks of `present` cells and zeros up to `block`; between images of the destination lie as many
 /// scalars that belong to nobody.
 fn padded(
-    [dst, src]: [Scalar; 2],
-    [images, blocks, block, present]: [i64; 4],
-    source: Source,
-    alpha: f64,
+    [dst, src]: [Scalar; 2], [images, blocks, block, present]: [i64; 4], source: Source, alpha: f64,
 ) -> (Padded, [usize; 2]) {
     let image = present * blocks;
     let (outer, next_block, next_cell, start) = match source {

@@ -364,10 +364,7 @@ fn long_axes_and_bands_of_planes() {
 
 /// Samples `x` at `places` into packed memory.
 fn sampled(
-    desc: &SpatialTransformerDescriptor,
-    x: &TensorDescriptor,
-    pictures: Address,
-    places: &Memory,
+    desc: &SpatialTransformerDescriptor, x: &TensorDescriptor, pictures: Address, places: &Memory,
 ) -> Memory {
     let y = packed(x.data_type(), &desc.dims);
     let plan = SamplerPlan::forward(desc, x, &y, Scaling::MOVE, Mode::Extended).unwrap();

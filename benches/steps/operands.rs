@@ -93,10 +93,7 @@ fn padded(step: &Padded) -> Result<Vec<Operand>, String> {
 }
 
 fn map<const N: usize>(
-    nest: &LoopNest<N>,
-    scalars: &[Scalar; N],
-    arity: usize,
-    beta: f64,
+    nest: &LoopNest<N>, scalars: &[Scalar; N], arity: usize, beta: f64,
 ) -> Result<Vec<Operand>, String> {
     let mut operands = vec![written(span(nest, 0)?, scalars[0], beta)];
     for (k, scalar) in scalars.iter().enumerate().skip(1) {

@@ -28,10 +28,7 @@ struct Explained {
 
 impl Explained {
     fn new(
-        data_type: DataType,
-        dims: &[i64],
-        name: Option<&str>,
-        strides: Option<&[i64]>,
+        data_type: DataType, dims: &[i64], name: Option<&str>, strides: Option<&[i64]>,
     ) -> Result<Explained> {
         // One image is a batch of one.
         let image = name.filter(|_| dims.len() == 3).and_then(of_image);

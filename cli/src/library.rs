@@ -26,47 +26,28 @@ unsafe extern "C" {
     fn cudnnDestroyTensorDescriptor(desc: cudnnTensorDescriptor_t) -> cudnnStatus_t;
     fn cudnnGetTensorSizeInBytes(desc: cudnnTensorDescriptor_t, size: *mut usize) -> cudnnStatus_t;
     fn cudnnTransformTensor(
-        handle: cudnnHandle_t,
-        alpha: *const c_void,
-        src: cudnnTensorDescriptor_t,
-        x: *const c_void,
-        beta: *const c_void,
-        dst: cudnnTensorDescriptor_t,
-        y: *mut c_void,
+        handle: cudnnHandle_t, alpha: *const c_void, src: cudnnTensorDescriptor_t, x: *const c_void,
+        beta: *const c_void, dst: cudnnTensorDescriptor_t, y: *mut c_void,
     ) -> cudnnStatus_t;
     fn cudnnCreateTensorTransformDescriptor(desc: *mut cudnnTensorTransformDescriptor_t) -> cudnnStatus_t;
     fn cudnnDestroyTensorTransformDescriptor(desc: cudnnTensorTransformDescriptor_t) -> cudnnStatus_t;
     fn cudnnSetTensorTransformDescriptor(
-        desc: cudnnTensorTransformDescriptor_t,
-        rank: u32,
-        format: MaybeUninit<cudnnTensorFormat_t>,
-        before: *const i32,
-        after: *const i32,
-        fold: *const u32,
+        desc: cudnnTensorTransformDescriptor_t, rank: u32, format: MaybeUninit<cudnnTensorFormat_t>,
+        before: *const i32, after: *const i32, fold: *const u32,
         direction: MaybeUninit<cudnnFoldingDirection_t>,
     ) -> cudnnStatus_t;
     fn cudnnTransformTensorEx(
-        handle: cudnnHandle_t,
-        desc: cudnnTensorTransformDescriptor_t,
-        alpha: *const c_void,
-        src: cudnnTensorDescriptor_t,
-        x: *const c_void,
-        beta: *const c_void,
-        dst: cudnnTensorDescriptor_t,
+        handle: cudnnHandle_t, desc: cudnnTensorTransformDescriptor_t, alpha: *const c_void,
+        src: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dst: cudnnTensorDescriptor_t,
         y: *mut c_void,
     ) -> cudnnStatus_t;
     fn cudnnShimSetTensorFromDLPack(
-        handle: cudnnHandle_t,
-        desc: cudnnTensorDescriptor_t,
-        tensor: *const cudnnShimDLTensor_t,
+        handle: cudnnHandle_t, desc: cudnnTensorDescriptor_t, tensor: *const cudnnShimDLTensor_t,
         data: *mut *mut c_void,
     ) -> cudnnStatus_t;
     fn cudnnShimSetTensorLayout(
-        desc: cudnnTensorDescriptor_t,
-        data_type: MaybeUninit<cudnnDataType_t>,
-        layout: *const c_char,
-        rank: c_int,
-        dims: *const c_int,
+        desc: cudnnTensorDescriptor_t, data_type: MaybeUninit<cudnnDataType_t>, layout: *const c_char,
+        rank: c_int, dims: *const c_int,
     ) -> cudnnStatus_t;
     fn cudnnShimGetCore(handle: cudnnHandle_t, size: usize, name: *mut c_char) -> cudnnStatus_t;
     fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mut c_int) -> cudnnStatus_t;
@@ -238,11 +219,7 @@ impl Handle {
     /// # Safety
     /// Every byte that `src` reaches around `x` is readable, every element of `dst` around `y` writable.
     pub unsafe fn transform(
-        &self,
-        scale: f64,
-        (src, x): (&Tensor, *const u8),
-        (dst, y): (&Tensor, *mut u8),
-        is_double: bool,
+        &self, scale: f64, (src, x): (&Tensor, *const u8), (dst, y): (&Tensor, *mut u8), is_double: bool,
         change: Option<&Change>,
     ) -> Result<()> {
         let (single, zero) = (scale as f32, 0.0_f64);

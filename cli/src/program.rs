@@ -276,12 +276,7 @@ impl Search<'_> {
 
     /// Judges a library that the file at `at` asks for; what to look into next.
     fn library(
-        &mut self,
-        at: &Path,
-        elf: &Elf,
-        soname: &str,
-        found: Option<PathBuf>,
-        read: Option<Elf>,
+        &mut self, at: &Path, elf: &Elf, soname: &str, found: Option<PathBuf>, read: Option<Elf>,
     ) -> Option<(PathBuf, Elf)> {
         let is_cudnn = soname.starts_with("libcudnn");
         let is_stood_in = is_cudnn || family_of(soname).is_some();

@@ -136,12 +136,7 @@ impl Job {
     ///
     /// `forget` gives the pages back that were read; `advance` hears of the bytes that are written.
     pub fn run(
-        &self,
-        handle: &Handle,
-        src: &[u8],
-        dst: &File,
-        skip: u64,
-        forget: &dyn Fn(),
+        &self, handle: &Handle, src: &[u8], dst: &File, skip: u64, forget: &dyn Fn(),
         advance: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let tile = self.tile();
@@ -209,12 +204,7 @@ impl Job {
 
     /// Transforms one box into a packed buffer.
     fn transform(
-        &self,
-        handle: &Handle,
-        src: &[u8],
-        start: &[i64],
-        extents: &[i64],
-        to: &mut [u64],
+        &self, handle: &Handle, src: &[u8], start: &[i64], extents: &[i64], to: &mut [u64],
     ) -> Result<()> {
         let from = Tensor::strided(self.src.data_type, extents, &self.src.strides)?;
         let into = Tensor::strided(self.dst.data_type, extents, &self.packed(extents))?;

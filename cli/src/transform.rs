@@ -172,10 +172,7 @@ impl Task {
     }
 
     fn job(
-        &self,
-        src_type: DataType,
-        dims: Vec<i64>,
-        (src, src_first): (Vec<i64>, i64),
+        &self, src_type: DataType, dims: Vec<i64>, (src, src_first): (Vec<i64>, i64),
         (dst, dst_first): (Vec<i64>, i64),
     ) -> Job {
         let src = Side { data_type: src_type, strides: src, first: src_first };
@@ -277,10 +274,7 @@ impl Task {
 
     /// Runs whole images at a time, which any change can be made to, into `sink`.
     fn by_images(
-        &self,
-        handle: &Handle,
-        source: &Source,
-        sink: &mut dyn FnMut(&[u8], u64) -> Result<()>,
+        &self, handle: &Handle, source: &Source, sink: &mut dyn FnMut(&[u8], u64) -> Result<()>,
     ) -> Result<()> {
         let src_type = source.header.data_type;
         let bytes =

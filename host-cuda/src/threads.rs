@@ -56,10 +56,7 @@ pub fn spread(count: usize, each: impl Fn(Range<usize>) + Sync) {
 
 /// Joins what `each` makes of ranges that together are `0..count`, in their order: the same for any number of threads.
 pub fn join<T: Copy + Send + Sync>(
-    count: usize,
-    start: T,
-    each: impl Fn(Range<usize>) -> T + Sync,
-    join: impl Fn(T, T) -> T,
+    count: usize, start: T, each: impl Fn(Range<usize>) -> T + Sync, join: impl Fn(T, T) -> T,
 ) -> T {
     if count <= PIECE {
         return join(start, each(0..count));
@@ -78,9 +75,7 @@ pub fn join<T: Copy + Send + Sync>(
 /// # Errors
 /// One of those of `each`.
 pub fn share<E: Send>(
-    count: usize,
-    elements: usize,
-    each: impl Fn(Range<usize>) -> Result<(), E> + Sync,
+    count: usize, elements: usize, each: impl Fn(Range<usize>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     let threads = if count.saturating_mul(elements) < MANY { 1 } else { most().min(count) };
     if threads <= 1 {

@@ -16,20 +16,8 @@ unsafe extern "C" {
     fn cublasCreate_v2(handle: *mut Object) -> c_int;
     fn cublasSetStream_v2(handle: Object, stream: Object) -> c_int;
     fn cublasSgemm_v2(
-        h: Object,
-        ta: c_int,
-        tb: c_int,
-        m: i32,
-        n: i32,
-        k: i32,
-        alpha: *const f32,
-        a: *const f32,
-        lda: i32,
-        b: *const f32,
-        ldb: i32,
-        beta: *const f32,
-        c: *mut f32,
-        ldc: i32,
+        h: Object, ta: c_int, tb: c_int, m: i32, n: i32, k: i32, alpha: *const f32, a: *const f32, lda: i32,
+        b: *const f32, ldb: i32, beta: *const f32, c: *mut f32, ldc: i32,
     ) -> c_int;
     fn cublasSscal_v2(h: Object, n: i32, alpha: *const f32, x: *mut f32, incx: i32) -> c_int;
     fn curandCreateGenerator(generator: *mut Object, kind: c_int) -> c_int;

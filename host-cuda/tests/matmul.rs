@@ -16,11 +16,7 @@ unsafe extern "C" {
     fn cublasLtMatmulDescDestroy(desc: Object) -> c_int;
     fn cublasLtMatmulDescSetAttribute(desc: Object, attribute: c_int, buffer: Data, size: usize) -> c_int;
     fn cublasLtMatmulDescGetAttribute(
-        desc: Object,
-        attribute: c_int,
-        buffer: *mut c_void,
-        size: usize,
-        written: *mut usize,
+        desc: Object, attribute: c_int, buffer: *mut c_void, size: usize, written: *mut usize,
     ) -> c_int;
     fn cublasLtMatrixLayoutCreate(desc: *mut Object, kind: c_int, rows: u64, cols: u64, ld: i64) -> c_int;
     fn cublasLtMatrixLayoutDestroy(desc: Object) -> c_int;
@@ -28,33 +24,12 @@ unsafe extern "C" {
     fn cublasLtMatmulPreferenceCreate(desc: *mut Object) -> c_int;
     fn cublasLtMatmulPreferenceDestroy(desc: Object) -> c_int;
     fn cublasLtMatmulAlgoGetHeuristic(
-        h: Object,
-        desc: Object,
-        a: Object,
-        b: Object,
-        c: Object,
-        d: Object,
-        preference: Object,
-        requested: c_int,
-        results: *mut Heuristic,
-        returned: *mut c_int,
+        h: Object, desc: Object, a: Object, b: Object, c: Object, d: Object, preference: Object,
+        requested: c_int, results: *mut Heuristic, returned: *mut c_int,
     ) -> c_int;
     fn cublasLtMatmul(
-        h: Object,
-        desc: Object,
-        alpha: Data,
-        a: Data,
-        ad: Object,
-        b: Data,
-        bd: Object,
-        beta: Data,
-        c: Data,
-        cd: Object,
-        d: *mut c_void,
-        dd: Object,
-        algorithm: *const u64,
-        workspace: *mut c_void,
-        size: usize,
+        h: Object, desc: Object, alpha: Data, a: Data, ad: Object, b: Data, bd: Object, beta: Data, c: Data,
+        cd: Object, d: *mut c_void, dd: Object, algorithm: *const u64, workspace: *mut c_void, size: usize,
         stream: Object,
     ) -> c_int;
 }

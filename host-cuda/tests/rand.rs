@@ -23,32 +23,16 @@ unsafe extern "C" {
     fn curandGenerateUniform(generator: Object, output: *mut f32, count: usize) -> c_int;
     fn curandGenerateUniformDouble(generator: Object, output: *mut f64, count: usize) -> c_int;
     fn curandGenerateNormal(
-        generator: Object,
-        output: *mut f32,
-        count: usize,
-        mean: f32,
-        deviation: f32,
+        generator: Object, output: *mut f32, count: usize, mean: f32, deviation: f32,
     ) -> c_int;
     fn curandGenerateNormalDouble(
-        generator: Object,
-        output: *mut f64,
-        count: usize,
-        mean: f64,
-        deviation: f64,
+        generator: Object, output: *mut f64, count: usize, mean: f64, deviation: f64,
     ) -> c_int;
     fn curandGenerateLogNormal(
-        generator: Object,
-        output: *mut f32,
-        count: usize,
-        mean: f32,
-        deviation: f32,
+        generator: Object, output: *mut f32, count: usize, mean: f32, deviation: f32,
     ) -> c_int;
     fn curandGenerateLogNormalDouble(
-        generator: Object,
-        output: *mut f64,
-        count: usize,
-        mean: f64,
-        deviation: f64,
+        generator: Object, output: *mut f64, count: usize, mean: f64, deviation: f64,
     ) -> c_int;
     fn curandGeneratePoisson(generator: Object, output: *mut u32, count: usize, mean: f64) -> c_int;
     fn curandGetVersion(version: *mut c_int) -> c_int;

@@ -112,8 +112,7 @@ impl<T: Real> Constants<T> {
 /// it will be.
 #[inline(always)]
 pub(super) fn computed<N: Words, F: Formula>(
-    mut operands: [N; MOST_OPERANDS],
-    with: Constants<N::Each>,
+    mut operands: [N; MOST_OPERANDS], with: Constants<N::Each>,
 ) -> N {
     let parameter = N::all(with.parameter);
     let alpha = with.alpha.map(N::all);

@@ -321,11 +321,7 @@ pub unsafe fn run_map<const N: usize>(map: &Map<N>, at: [*mut u8; N], machine: M
 /// `indices` holds as many indices as there are outputs, if the problem writes some; it needs no alignment. Outputs
 /// do not overlap what is read, unless each output reduces the one cell that it replaces.
 pub unsafe fn run_reduce(
-    problem: &Reduce,
-    dst: *mut u8,
-    src: *const u8,
-    indices: *mut u8,
-    machine: Machine,
+    problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8, machine: Machine,
 ) -> Result<()> {
     if problem.outputs.is_empty() {
         return Ok(());

@@ -273,8 +273,7 @@ pub(crate) unsafe fn store_padded(array: *mut c_int, values: &[i64], count: c_in
 /// # Safety
 /// `array` is valid for as many writes as `values` yields.
 pub(crate) unsafe fn store_until_error(
-    array: *mut c_int,
-    values: impl Iterator<Item = Result<i64>>,
+    array: *mut c_int, values: impl Iterator<Item = Result<i64>>,
 ) -> Result<()> {
     for (index, value) in values.enumerate() {
         // SAFETY: the caller vouches for this many entries.

@@ -229,10 +229,7 @@ impl<T> Table<T> {
     /// # Errors
     /// Bad parameter naming `argument` if the handle is not alive; else those of `body`.
     pub(crate) fn with<R>(
-        &self,
-        handle: usize,
-        argument: &'static str,
-        body: impl FnOnce(&T) -> Result<R>,
+        &self, handle: usize, argument: &'static str, body: impl FnOnce(&T) -> Result<R>,
     ) -> Result<R> {
         let slot = self.find(handle, argument)?;
         let value = slot.value.read(nothing);
@@ -248,10 +245,7 @@ impl<T> Table<T> {
     /// # Errors
     /// As [`Table::with`].
     pub(crate) fn with_mut<R>(
-        &self,
-        handle: usize,
-        argument: &'static str,
-        body: impl FnOnce(&mut T) -> Result<R>,
+        &self, handle: usize, argument: &'static str, body: impl FnOnce(&mut T) -> Result<R>,
     ) -> Result<R> {
         let slot = self.find(handle, argument)?;
         let mut value = slot.value.write(nothing);
@@ -266,10 +260,7 @@ impl<T> Table<T> {
     /// # Errors
     /// As [`Table::with`].
     pub(crate) fn replace(
-        &self,
-        handle: usize,
-        argument: &'static str,
-        make: impl FnOnce() -> Result<T>,
+        &self, handle: usize, argument: &'static str, make: impl FnOnce() -> Result<T>,
     ) -> Result<()> {
         self.with_mut(handle, argument, |value| {
             *value = make()?;

@@ -84,11 +84,7 @@ impl ConvolutionGeometry {
     /// # Errors
     /// Bad parameter: padding below 0, a stride or dilation below 1 (observed on 9.27.0).
     pub fn new(
-        mode: ConvolutionMode,
-        compute_type: DataType,
-        padding: Dims,
-        strides: Dims,
-        dilation: Dims,
+        mode: ConvolutionMode, compute_type: DataType, padding: Dims, strides: Dims, dilation: Dims,
     ) -> Result<Self> {
         at_least(0, &padding, "padA")?;
         at_least(1, &strides, "filterStrideA")?;
@@ -131,9 +127,7 @@ impl ConvolutionDescriptor {
     /// are not those of the filter times the groups (types and formats do not matter). As an entry: bad parameter for
     /// a filter larger than the padded input, not supported for an extent beyond 32 bits.
     pub fn output_dims(
-        &self,
-        input: &TensorDescriptor,
-        filter: &FilterDescriptor,
+        &self, input: &TensorDescriptor, filter: &FilterDescriptor,
     ) -> Result<impl Iterator<Item = Result<i64>>> {
         let (this, dims, kernel) = (self.geometry, input.stored_dims(), filter.stored_dims());
         let spatial = this.padding.rank();

@@ -64,11 +64,7 @@ impl PoolingDescriptor {
     /// # Errors
     /// Bad parameter: a window extent or stride below 1 (observed on 9.27.0).
     pub fn new(
-        mode: PoolingMode,
-        nan: NanPropagation,
-        window: Dims,
-        padding: Dims,
-        strides: Dims,
+        mode: PoolingMode, nan: NanPropagation, window: Dims, padding: Dims, strides: Dims,
     ) -> Result<Self> {
         debug_assert!(window.rank() > 0);
         at_least(1, &window, "windowDimA")?;
@@ -108,9 +104,7 @@ impl PoolingDescriptor {
     /// Bad parameter: an input whose rank is not the pooling's plus 2, a vectorisation that the type does not have,
     /// in strict mode also that of UINT8x4; as an entry: a window larger than the padded input.
     pub fn output_dims(
-        &self,
-        input: &TensorDescriptor,
-        mode: Mode,
+        &self, input: &TensorDescriptor, mode: Mode,
     ) -> Result<impl Iterator<Item = Result<i64>>> {
         if self.window.rank() == 0 || input.rank() != self.window.rank() + 2 {
             return Err(Error::mismatch(format!(

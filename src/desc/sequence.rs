@@ -56,11 +56,7 @@ impl RnnDataDescriptor {
     /// Bad parameter (observed on 9.27.0): a length outside 0 to `max_length`; in the packed layout lengths that
     /// increase, a first one other than `max_length`, a length of 0.
     pub fn new(
-        data_type: DataType,
-        layout: RnnDataLayout,
-        max_length: i32,
-        vector_size: i32,
-        lengths: Vec<i32>,
+        data_type: DataType, layout: RnnDataLayout, max_length: i32, vector_size: i32, lengths: Vec<i32>,
         fill: Option<PaddingFill>,
     ) -> Result<Self> {
         let packed = layout == RnnDataLayout::TimeMajorPacked;
@@ -143,10 +139,7 @@ impl SeqDataDescriptor {
     /// Bad parameter (observed on 9.27.0): axes that are no permutation with the vector last, a dim below 1, not one
     /// length per sequence, a length outside 1 to time.
     pub fn new(
-        data_type: DataType,
-        dims: [i32; SEQ_RANK],
-        axes: [i32; SEQ_RANK],
-        lengths: Vec<i32>,
+        data_type: DataType, dims: [i32; SEQ_RANK], axes: [i32; SEQ_RANK], lengths: Vec<i32>,
         fill: PaddingFill,
     ) -> Result<Self> {
         Self::check(dims, axes, lengths.len())?;

@@ -104,11 +104,7 @@ impl TensorDescriptor {
     /// stride that wraps to 0. Not supported: rank above 8, an extent beyond 2^31-1 elements (strict mode), a
     /// packed stride beyond 32 bits.
     pub fn with_format(
-        data_type: DataType,
-        format: Format,
-        rank: i64,
-        dims: &[i64],
-        mode: Mode,
+        data_type: DataType, format: Format, rank: i64, dims: &[i64], mode: Mode,
     ) -> Result<Self> {
         let packing = match format {
             Format::Nchw | Format::Nhwc => Packing::Plain,
@@ -160,11 +156,7 @@ impl TensorDescriptor {
     /// Bad parameter: rank below 2, an extent below 1, stride 0 on an extent above 1 (strict mode). Not
     /// supported: rank above 8, an extent beyond 2^31-1 elements (strict mode).
     pub fn with_strides(
-        data_type: DataType,
-        rank: i64,
-        dims: &[i64],
-        strides: &[i64],
-        mode: Mode,
+        data_type: DataType, rank: i64, dims: &[i64], strides: &[i64], mode: Mode,
     ) -> Result<Self> {
         check_rank(rank)?;
         check_extents(dims, "dimA")?;

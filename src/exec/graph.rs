@@ -43,10 +43,7 @@ impl Execution {
     /// elements, for others memory of the core for every element. The workspace has as many bytes as are needed. Nobody
     /// else uses either until the work is done.
     pub unsafe fn run(
-        &self,
-        context: &Context,
-        pointer: &dyn Fn(i64) -> Option<Address>,
-        workspace: Address,
+        &self, context: &Context, pointer: &dyn Fn(i64) -> Option<Address>, workspace: Address,
         note: &mut dyn FnMut(&dyn Plan, &[Address]),
     ) -> Result<()> {
         let place = |base: Base| match base {

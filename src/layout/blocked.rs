@@ -185,10 +185,7 @@ struct Repeat {
 
 /// Cuts `turns` into the longest even runs and emits rows of equally long, equally spaced runs together.
 fn even_runs<const N: usize>(
-    turns: std::ops::Range<i64>,
-    repeat: Repeat,
-    cuts: [Cut; N],
-    emit: &mut dyn FnMut(LoopNest<N>),
+    turns: std::ops::Range<i64>, repeat: Repeat, cuts: [Cut; N], emit: &mut dyn FnMut(LoopNest<N>),
 ) {
     let offsets = |turn: i64| cuts.map(|c| c.offset(c.coordinate(turn)));
     // Strides are taken between turns that exist, so they are distances inside the span.
@@ -251,10 +248,7 @@ pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(&mut Lo
 
 /// Multiplies `outer` by the pieces of every axis from `from` on that is split.
 fn cut_axes<const N: usize>(
-    layouts: [&Layout; N],
-    is_split: &[bool; MAX_RANK],
-    from: usize,
-    outer: &mut LoopNest<N>,
+    layouts: [&Layout; N], is_split: &[bool; MAX_RANK], from: usize, outer: &mut LoopNest<N>,
     emit: &mut dyn FnMut(&mut LoopNest<N>),
 ) {
     let Some(k) = (from..MAX_RANK).find(|&k| is_split[k]) else { return emit(outer) };

@@ -116,11 +116,7 @@ impl Layout {
 /// Finds turns of the axes from `at` on that add up to `distance` and are accepted: depth first, over those turns alone
 /// that the axes further inside can complete. Pre: axes by decreasing stride, none negative.
 fn search(
-    axes: &[Axis<1>],
-    distance: i128,
-    at: usize,
-    turns: &mut [i64],
-    accept: &dyn Fn(&[i64]) -> Option<Dims>,
+    axes: &[Axis<1>], distance: i128, at: usize, turns: &mut [i64], accept: &dyn Fn(&[i64]) -> Option<Dims>,
     steps: &mut u32,
 ) -> Option<Dims> {
     let Some(axis) = axes.get(at) else { return if distance == 0 { accept(turns) } else { None } };

@@ -113,11 +113,8 @@ impl<'a> ActivationPlan<'a> {
     /// other types than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8, layouts of 3 and 6 to 8 dimensions that do not fold. Bad
     /// parameter: y repeats an address through stride 0. Not supported: vectors of a type that has none.
     pub fn forward(
-        activation: &ActivationDescriptor,
-        [x, y]: [&'a TensorDescriptor; 2],
-        scaling: Scaling,
-        in_place: bool,
-        mode: Mode,
+        activation: &ActivationDescriptor, [x, y]: [&'a TensorDescriptor; 2], scaling: Scaling,
+        in_place: bool, mode: Mode,
     ) -> Result<Self> {
         let [x, y] = [("xDesc", x), ("yDesc", y)].map(|(name, tensor)| Named { name, tensor });
         agree::check_layer_rank(&[x, y], mode)?;
@@ -147,12 +144,8 @@ impl<'a> ActivationPlan<'a> {
     /// DOUBLE, HALF or BFLOAT16, strides that differ or are 0 or below, layouts of 3 and 6 to 8 dimensions that do not
     /// fold. Bad parameter: dx repeats an address through stride 0. Not supported: vectors of a type that has none.
     pub fn backward(
-        activation: &ActivationDescriptor,
-        [saved, dy, dx]: [&'a TensorDescriptor; 3],
-        other: Option<&TensorDescriptor>,
-        scaling: Scaling,
-        in_place: bool,
-        mode: Mode,
+        activation: &ActivationDescriptor, [saved, dy, dx]: [&'a TensorDescriptor; 3],
+        other: Option<&TensorDescriptor>, scaling: Scaling, in_place: bool, mode: Mode,
     ) -> Result<Self> {
         let from = self::saved(activation.mode);
         let (name, descriptor, unused) = match from {
@@ -203,10 +196,7 @@ impl<'a> ActivationPlan<'a> {
 
     /// The operands of the call, destination first, and which of them stand at the places of a step.
     fn new(
-        named: &[(&'static str, Named<'a>)],
-        slots: [usize; 3],
-        function: Function,
-        parameter: f64,
+        named: &[(&'static str, Named<'a>)], slots: [usize; 3], function: Function, parameter: f64,
         scaling: Scaling,
     ) -> Result<Self> {
         let dst = agree::destination(named[0].1)?;

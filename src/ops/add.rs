@@ -35,10 +35,7 @@ impl AddPlan<'_> {
 /// FLOAT, DOUBLE, HALF, INT8 and BFLOAT16. Bad parameter: C repeats an address through stride 0. Not supported: dims
 /// that are equal in elements but not in channels.
 pub fn plan<'a>(
-    a: &TensorDescriptor,
-    c: &'a TensorDescriptor,
-    scaling: Scaling,
-    mode: Mode,
+    a: &TensorDescriptor, c: &'a TensorDescriptor, scaling: Scaling, mode: Mode,
 ) -> Result<AddPlan<'a>> {
     let (small, large) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
     if a.data_type() != c.data_type() {

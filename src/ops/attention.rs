@@ -172,10 +172,7 @@ impl AttentionPlan {
     /// # Errors
     /// As [`Shapes::new`]. Not supported: sizes beyond 64 bits.
     pub fn data(
-        desc: &AttentionDescriptor,
-        sequences: Sequences<'_>,
-        lengths: Lengths<'_>,
-        windows: &[[i32; 2]],
+        desc: &AttentionDescriptor, sequences: Sequences<'_>, lengths: Lengths<'_>, windows: &[[i32; 2]],
         dropouts: [Option<DropoutDescriptor>; 2],
     ) -> Result<Self> {
         let shapes = Shapes::new(desc, sequences, None, true)?;
@@ -196,12 +193,8 @@ impl AttentionPlan {
     }
 
     fn new(
-        pass: Pass,
-        desc: &AttentionDescriptor,
-        sequences: Sequences<'_>,
-        (shapes, rows): (Shapes, Range<i64>),
-        lengths: Lengths<'_>,
-        windows: &[[i32; 2]],
+        pass: Pass, desc: &AttentionDescriptor, sequences: Sequences<'_>,
+        (shapes, rows): (Shapes, Range<i64>), lengths: Lengths<'_>, windows: &[[i32; 2]],
         dropouts: [Option<DropoutDescriptor>; 2],
     ) -> Result<Self> {
         let extents = Extents::of(desc, &shapes, &rows)?;
@@ -274,12 +267,7 @@ impl Building {
 
     /// The caller's sequences.
     fn sequence(
-        &mut self,
-        name: &'static str,
-        role: Role,
-        desc: &SeqDataDescriptor,
-        time: Loop,
-        place: Place,
+        &mut self, name: &'static str, role: Role, desc: &SeqDataDescriptor, time: Loop, place: Place,
     ) -> Result<View> {
         let dims = desc.dims().map(i64::from);
         let bytes = dims.into_iter().try_fold(desc.data_type().size() as i64, i64::checked_mul);
@@ -291,11 +279,7 @@ impl Building {
 
     /// All operands of a pass, destinations first, and which of them are the states of dropouts.
     fn views(
-        &mut self,
-        pass: Pass,
-        desc: &AttentionDescriptor,
-        sequences: Sequences<'_>,
-        problem: &Problem,
+        &mut self, pass: Pass, desc: &AttentionDescriptor, sequences: Sequences<'_>, problem: &Problem,
         dropouts: [Option<DropoutDescriptor>; 2],
     ) -> Result<(Views, [Option<usize>; 2])> {
         const TIMES: [Loop; 4] = [Loop::Query, Loop::Key, Loop::Key, Loop::Query];

@@ -18,10 +18,7 @@ const CHANNEL: usize = 1;
 /// that differ, if one of them is none of these three. Bad parameter: types or channels that differ; a dim of db other than
 /// C that is not 1; a db that repeats an address through stride 0.
 pub fn gradient(
-    dy: &TensorDescriptor,
-    db: &TensorDescriptor,
-    scaling: Scaling,
-    mode: Mode,
+    dy: &TensorDescriptor, db: &TensorDescriptor, scaling: Scaling, mode: Mode,
 ) -> Result<ReducePlan> {
     let (source, dest) = (Named { name: "dyDesc", tensor: dy }, Named { name: "dbDesc", tensor: db });
     agree::check_rank(dest, source)?;

@@ -37,10 +37,7 @@ impl ColumnsPlan {
     /// channels or extents that do not make a convolution. Not supported: NCHW_VECT_C of a type of one channel, a matrix
     /// beyond 64 bits.
     pub fn new(
-        x: &TensorDescriptor,
-        filter: &FilterDescriptor,
-        convolution: &ConvolutionDescriptor,
-        mode: Mode,
+        x: &TensorDescriptor, filter: &FilterDescriptor, convolution: &ConvolutionDescriptor, mode: Mode,
     ) -> Result<Self> {
         if x.rank() <= 2 {
             return Err(Error::mismatch(format!("x has {} dimensions, at least 3 are needed", x.rank())));

@@ -173,11 +173,7 @@ impl CtcPlan {
     /// Bad parameter, in this order: whatever the size query refuses; an input longer than the tensors; a label length below 0;
     /// a class outside 1..A-1; a workspace that is too small; gradients that repeat an address. Host allocation.
     pub fn with_host_labels(
-        tensors: Tensors<'_>,
-        labels: &[i32],
-        lengths: Lengths<'_>,
-        workspace_size: usize,
-        mode: Mode,
+        tensors: Tensors<'_>, labels: &[i32], lengths: Lengths<'_>, workspace_size: usize, mode: Mode,
     ) -> Result<Self> {
         let step = tensors.with_lengths(lengths, mode).map_err(as_bad_parameter)?;
         let Ctc { rows, classes, .. } = step;

@@ -43,10 +43,7 @@ impl OpPlan {
     /// address through stride 0. Not supported: dims that are equal in elements but not in channels, or one element of
     /// several channels for many of another number.
     pub fn new(
-        rule: &OpTensorDescriptor,
-        [a, b, c]: [&TensorDescriptor; 3],
-        factors: Factors,
-        b_is_c: bool,
+        rule: &OpTensorDescriptor, [a, b, c]: [&TensorDescriptor; 3], factors: Factors, b_is_c: bool,
         mode: Mode,
     ) -> Result<Self> {
         let named = |name, tensor| Named { name, tensor };

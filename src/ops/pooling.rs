@@ -73,11 +73,7 @@ fn operand(tensor: Named<'_>, role: Role) -> Result<Operand> {
 /// supported for other than 2 and 3 spatial dimensions, internal for 3 of vectors. Not supported: NCHW_VECT_C of a type
 /// of one channel. Bad parameter: y repeats an address through stride 0.
 pub fn forward(
-    pooling: &PoolingDescriptor,
-    x: &TensorDescriptor,
-    y: &TensorDescriptor,
-    scaling: Scaling,
-    mode: Mode,
+    pooling: &PoolingDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling, mode: Mode,
 ) -> Result<WindowPlan> {
     let (src, dst) = (Named { name: "x", tensor: x }, Named { name: "y", tensor: y });
     agree::check_rank(src, dst)?;
@@ -131,10 +127,7 @@ pub fn forward(
 
 /// The reduction of all spatial dimensions, where each output looks at every cell and at nothing else.
 fn whole(
-    pooling: &PoolingDescriptor,
-    x: &TensorDescriptor,
-    y: &TensorDescriptor,
-    scaling: Scaling,
+    pooling: &PoolingDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling,
 ) -> Option<ReducePlan> {
     let (dims, window, padding) = (x.dims(), pooling.window(), pooling.padding());
     let covers = |k: usize| y.dims()[k + 2] == 1 && window[k] == dims[k + 2] && padding[k] == 0;
@@ -183,12 +176,8 @@ pub fn needs_forward(pooling: &PoolingDescriptor) -> bool {
 /// and 3 spatial dimensions. Bad parameter: a rank, N or C of dx that differs from dy's. Not supported: NCHW_VECT_C of a
 /// type of one channel. Bad parameter: dx repeats an address through stride 0.
 pub fn backward(
-    pooling: &PoolingDescriptor,
-    forward: Option<Forward<'_>>,
-    dy: &TensorDescriptor,
-    dx: &TensorDescriptor,
-    scaling: Scaling,
-    mode: Mode,
+    pooling: &PoolingDescriptor, forward: Option<Forward<'_>>, dy: &TensorDescriptor, dx: &TensorDescriptor,
+    scaling: Scaling, mode: Mode,
 ) -> Result<WindowPlan> {
     let (out, dst) = (Named { name: "dy", tensor: dy }, Named { name: "dx", tensor: dx });
     check_rank(pooling, out)?;

@@ -160,11 +160,7 @@ impl ReducePlan {
     /// other types. Bad parameter: C repeats an address through stride 0. Not supported: one element of C of several
     /// channels for many of A of another number; indices that do not fit their type.
     pub fn new(
-        desc: &ReduceDescriptor,
-        a: &TensorDescriptor,
-        c: &TensorDescriptor,
-        scaling: Scaling,
-        mode: Mode,
+        desc: &ReduceDescriptor, a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: Mode,
     ) -> Result<Self> {
         let mut rule = Rule::from(desc);
         let (source, dest) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
@@ -192,10 +188,7 @@ impl ReducePlan {
     /// # Errors
     /// As [`ReducePlan::new`], from the destination's layout on.
     pub(super) fn sum(
-        dest: Named<'_>,
-        source: Named<'_>,
-        names: [&'static str; 2],
-        scaling: Scaling,
+        dest: Named<'_>, source: Named<'_>, names: [&'static str; 2], scaling: Scaling,
     ) -> Result<Self> {
         let computation = source.tensor.data_type();
         let rule = Rule { reduction: Reduction::Add, computation, indices: None };
@@ -203,11 +196,7 @@ impl ReducePlan {
     }
 
     fn of(
-        rule: Rule,
-        dest: Named<'_>,
-        source: Named<'_>,
-        names: [&'static str; 2],
-        scaling: Scaling,
+        rule: Rule, dest: Named<'_>, source: Named<'_>, names: [&'static str; 2], scaling: Scaling,
     ) -> Result<Self> {
         let (a, c) = (source.tensor, dest.tensor);
         let c_layout = agree::destination(dest)?;
@@ -400,10 +389,7 @@ pub const WORKSPACE_BYTES: usize = 16;
 /// Bytes of workspace that the size query reports, whatever the core: room for the chunks of few, long outputs. With
 /// less, the CUDA core computes the same bits by fewer threads; the CPU core uses none.
 pub fn workspace_size(
-    desc: &ReduceDescriptor,
-    a: &TensorDescriptor,
-    c: &TensorDescriptor,
-    mode: Mode,
+    desc: &ReduceDescriptor, a: &TensorDescriptor, c: &TensorDescriptor, mode: Mode,
 ) -> usize {
     let mut size = WORKSPACE_BYTES;
     // What cannot be planned will be refused by the call itself.
@@ -428,10 +414,7 @@ pub fn workspace_size(
 /// # Errors
 /// Bad parameter: ranks differ or the shape of C is no reduction of that of A.
 pub fn indices_size(
-    desc: &ReduceDescriptor,
-    a: &TensorDescriptor,
-    c: &TensorDescriptor,
-    mode: Mode,
+    desc: &ReduceDescriptor, a: &TensorDescriptor, c: &TensorDescriptor, mode: Mode,
 ) -> Result<usize> {
     let (source, dest) = (Named { name: "aDesc", tensor: a }, Named { name: "cDesc", tensor: c });
     agree::check_broadcast(dest, source, mode)?;

@@ -70,11 +70,7 @@ fn power(desc: &LrnDescriptor, dimensions: u32) -> Power {
 /// spatial dimensions of more than 4-D tensors that are not contiguous. Not supported, in strict mode: more than 65535
 /// images. Not supported: NCHW_VECT_C of a type of one channel. Bad parameter: y repeats an address through stride 0.
 pub fn cross_channel(
-    desc: &LrnDescriptor,
-    x: &TensorDescriptor,
-    y: &TensorDescriptor,
-    scaling: Scaling,
-    mode: Mode,
+    desc: &LrnDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling, mode: Mode,
 ) -> Result<WindowPlan> {
     let (src, dst) = (Named { name: "x", tensor: x }, Named { name: "y", tensor: y });
     if x.rank() < 3 {
@@ -104,12 +100,8 @@ pub fn cross_channel(
 }
 
 fn forward(
-    dst: Named<'_>,
-    src: Named<'_>,
-    means: Option<&'static str>,
-    power: Power,
-    geometry: [Option<Geometry>; MAX_RANK],
-    scaling: Scaling,
+    dst: Named<'_>, src: Named<'_>, means: Option<&'static str>, power: Power,
+    geometry: [Option<Geometry>; MAX_RANK], scaling: Scaling,
 ) -> Result<WindowPlan> {
     let (source, layout) = (src.tensor.layout()?, agree::destination(dst)?);
     let scalars = [dst, src, src].map(|tensor| tensor.tensor.data_type().scalar());
@@ -143,12 +135,8 @@ fn forward(
 /// dimensions of more than 4-D tensors that are not contiguous. Not supported: NCHW_VECT_C of a type of one channel. Bad
 /// parameter: dx repeats an address through stride 0.
 pub fn cross_channel_gradient(
-    desc: &LrnDescriptor,
-    dy: &TensorDescriptor,
-    x: &TensorDescriptor,
-    dx: &TensorDescriptor,
-    scaling: Scaling,
-    mode: Mode,
+    desc: &LrnDescriptor, dy: &TensorDescriptor, x: &TensorDescriptor, dx: &TensorDescriptor,
+    scaling: Scaling, mode: Mode,
 ) -> Result<WindowPlan> {
     let all =
         [Named { name: "dx", tensor: dx }, Named { name: "x", tensor: x }, Named { name: "dy", tensor: dy }];
@@ -180,12 +168,8 @@ pub fn cross_channel_gradient(
 }
 
 fn gradient(
-    [dst, src, out]: [Named<'_>; 3],
-    means: Option<&'static str>,
-    mean_gradient: Option<&'static str>,
-    power: Power,
-    geometry: [Option<Geometry>; MAX_RANK],
-    scaling: Scaling,
+    [dst, src, out]: [Named<'_>; 3], means: Option<&'static str>, mean_gradient: Option<&'static str>,
+    power: Power, geometry: [Option<Geometry>; MAX_RANK], scaling: Scaling,
 ) -> Result<WindowPlan> {
     let layouts = [agree::destination(dst)?, src.tensor.layout()?, out.tensor.layout()?];
     let written = operand(dst, Role::blended(scaling.beta))?;
@@ -251,11 +235,7 @@ fn check_divisive(src: Named<'_>, dst: Named<'_>, mode: Mode) -> Result<()> {
 /// negative strides. Not supported, in strict mode: other types than FLOAT, DOUBLE and HALF, strides that differ. Not
 /// supported: NCHW_VECT_C of a type of one channel. Bad parameter: y repeats an address through stride 0.
 pub fn divisive(
-    desc: &LrnDescriptor,
-    x: &TensorDescriptor,
-    y: &TensorDescriptor,
-    has_means: bool,
-    scaling: Scaling,
+    desc: &LrnDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, has_means: bool, scaling: Scaling,
     mode: Mode,
 ) -> Result<WindowPlan> {
     let (src, dst) = (Named { name: "x", tensor: x }, Named { name: "y", tensor: y });
@@ -270,13 +250,8 @@ pub fn divisive(
 /// # Errors
 /// As for [`divisive`], with dx in the place of y.
 pub fn divisive_gradient(
-    desc: &LrnDescriptor,
-    x: &TensorDescriptor,
-    dx: &TensorDescriptor,
-    has_means: bool,
-    wants_means: bool,
-    scaling: Scaling,
-    mode: Mode,
+    desc: &LrnDescriptor, x: &TensorDescriptor, dx: &TensorDescriptor, has_means: bool, wants_means: bool,
+    scaling: Scaling, mode: Mode,
 ) -> Result<WindowPlan> {
     let (src, dst) = (Named { name: "x", tensor: x }, Named { name: "dx", tensor: dx });
     check_divisive(src, dst, mode)?;

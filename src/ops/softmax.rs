@@ -43,10 +43,7 @@ impl SoftmaxPlan {
     /// in strict mode: other types than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8, layouts of 3 and 6 to 8 dimensions that
     /// do not fold. Not supported: NCHW_VECT_C. Bad parameter: y repeats an address through stride 0.
     pub fn forward(
-        choices: Choices,
-        [x, y]: [&TensorDescriptor; 2],
-        scaling: Scaling,
-        mode: Mode,
+        choices: Choices, [x, y]: [&TensorDescriptor; 2], scaling: Scaling, mode: Mode,
     ) -> Result<Self> {
         let [x, y] = [("xDesc", x), ("yDesc", y)].map(|(name, tensor)| Named { name, tensor });
         agree::check_layer_rank(&[x, y], mode)?;
@@ -75,10 +72,7 @@ impl SoftmaxPlan {
     /// of 3 and 6 to 8 dimensions that do not fold. Not supported: NCHW_VECT_C. Bad parameter: dx repeats an address
     /// through stride 0.
     pub fn backward(
-        choices: Choices,
-        [y, dy, dx]: [&TensorDescriptor; 3],
-        scaling: Scaling,
-        mode: Mode,
+        choices: Choices, [y, dy, dx]: [&TensorDescriptor; 3], scaling: Scaling, mode: Mode,
     ) -> Result<Self> {
         let [y, dy, dx] =
             [("yDesc", y), ("dyDesc", dy), ("dxDesc", dx)].map(|(name, tensor)| Named { name, tensor });
@@ -104,10 +98,7 @@ impl SoftmaxPlan {
     }
 
     fn new(
-        named: [(&'static str, Named<'_>); 3],
-        function: RowFunction,
-        mode: SoftmaxMode,
-        scaling: Scaling,
+        named: [(&'static str, Named<'_>); 3], function: RowFunction, mode: SoftmaxMode, scaling: Scaling,
     ) -> Result<Self> {
         let dst = agree::destination(named[0].1)?;
         let mut layouts = [*dst; 3];

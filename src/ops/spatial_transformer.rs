@@ -84,9 +84,7 @@ impl GridPlan {
     }
 
     fn new(
-        desc: &SpatialTransformerDescriptor,
-        function: SampleFunction,
-        [grid, theta]: [&'static str; 2],
+        desc: &SpatialTransformerDescriptor, function: SampleFunction, [grid, theta]: [&'static str; 2],
     ) -> Result<Self> {
         let target = Target::new(desc)?;
         let scalar = target.scalar;
@@ -216,10 +214,7 @@ impl SamplerPlan {
     /// numbers of channels. Bad parameter:
     /// y repeats an address through stride 0.
     pub fn forward(
-        desc: &SpatialTransformerDescriptor,
-        x: &TensorDescriptor,
-        y: &TensorDescriptor,
-        scaling: Scaling,
+        desc: &SpatialTransformerDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling,
         mode: Mode,
     ) -> Result<Self> {
         let (src, dst) = (Named { name: "x", tensor: x }, Named { name: "y", tensor: y });
@@ -269,10 +264,8 @@ impl SamplerPlan {
     /// dy. Not supported: channels in groups that are not full, elements of different
     /// numbers of channels. Bad parameter: dx repeats an address through stride 0.
     pub fn backward(
-        desc: &SpatialTransformerDescriptor,
-        [x, dx, dy]: [&TensorDescriptor; 3],
-        [scaling, grid_scaling]: [Scaling; 2],
-        mode: Mode,
+        desc: &SpatialTransformerDescriptor, [x, dx, dy]: [&TensorDescriptor; 3],
+        [scaling, grid_scaling]: [Scaling; 2], mode: Mode,
     ) -> Result<Self> {
         let [src, dst, out] = [("x", x), ("dx", dx), ("dy", dy)].map(|(name, tensor)| Named { name, tensor });
         agree::check_alike(dst, src)?;

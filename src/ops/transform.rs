@@ -84,10 +84,7 @@ impl<'a> TransformPlan<'a> {
     /// a vectorisation that the type does not have; in strict mode the type pairs that the original refuses.
     #[inline]
     pub fn new(
-        src: &'a TensorDescriptor,
-        dst: &'a TensorDescriptor,
-        scaling: Scaling,
-        mode: Mode,
+        src: &'a TensorDescriptor, dst: &'a TensorDescriptor, scaling: Scaling, mode: Mode,
     ) -> Result<Self> {
         let (x, y) = (src.layout(), dst.layout());
         let as_usual = !mode.is_strict() && matches!((&x, &y), (Ok(x), Ok(y)) if x.dims == y.dims);
@@ -116,11 +113,8 @@ impl<'a> TransformPlan<'a> {
     /// stride 0. Not supported: as [`TransformPlan::new`]; in strict mode folding of what the original does not
     /// fold, and folding with beta.
     pub fn with_map(
-        transform: &TransformDescriptor,
-        src: &'a TensorDescriptor,
-        dst: &'a TensorDescriptor,
-        scaling: Scaling,
-        mode: Mode,
+        transform: &TransformDescriptor, src: &'a TensorDescriptor, dst: &'a TensorDescriptor,
+        scaling: Scaling, mode: Mode,
     ) -> Result<Self> {
         check_same(["srcDesc", "destDesc"], "nbDims", src.rank() as i64, dst.rank() as i64)?;
         if !src.is_set() {
@@ -171,11 +165,7 @@ impl<'a> TransformPlan<'a> {
     /// # Errors
     /// As [`TransformPlan::new`], for what concerns the destination.
     pub(super) fn of_layouts(
-        src: Layout,
-        dst: &'a Layout,
-        x: &TensorDescriptor,
-        y: Named<'_>,
-        scaling: Scaling,
+        src: Layout, dst: &'a Layout, x: &TensorDescriptor, y: Named<'_>, scaling: Scaling,
     ) -> Result<Self> {
         debug_assert_eq!(src.dims, dst.dims);
         let Some(span) = src.padded_span() else {
@@ -187,13 +177,8 @@ impl<'a> TransformPlan<'a> {
     /// A plan without padding and folding; `names` are those of the destination's and of the source's C parameters.
     #[inline(always)]
     fn checked(
-        src: SourceLayout<'a>,
-        dst: &'a Layout,
-        src_span: (i64, i64),
-        x: &TensorDescriptor,
-        y: Named<'_>,
-        scaling: Scaling,
-        names: [&'static str; 2],
+        src: SourceLayout<'a>, dst: &'a Layout, src_span: (i64, i64), x: &TensorDescriptor, y: Named<'_>,
+        scaling: Scaling, names: [&'static str; 2],
     ) -> Result<Self> {
         agree::check_destination(dst, y.name)?;
         agree::check_count(&dst.dims)?;
@@ -409,9 +394,7 @@ fn channel_dims(x: &TensorDescriptor, y: &TensorDescriptor) -> [Dims; 2] {
 /// Refuses plain UINT8x4 and INT8x32 with any other type as the original does, whose dims count such elements (observed on
 /// 9.27.0).
 fn strict_plain_vectors(
-    transform: &TransformDescriptor,
-    src: &TensorDescriptor,
-    dst: &TensorDescriptor,
+    transform: &TransformDescriptor, src: &TensorDescriptor, dst: &TensorDescriptor,
 ) -> Result<()> {
     let is_plain = |tensor: &TensorDescriptor| {
         matches!(tensor.data_type(), DataType::Uint8x4 | DataType::Int8x32) && tensor.vector().is_none()

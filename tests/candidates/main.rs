@@ -111,10 +111,7 @@ fn random_nest(rng: &mut Rng) -> (LoopNest<2>, [usize; 2]) {
 /// Runs one problem with the reference and with every candidate that takes it, at every level; counts the runs of
 /// each candidate, with a `*` for the one that would be picked.
 fn check(
-    transform: &Transform,
-    sizes: [usize; 2],
-    threads: &[usize],
-    rng: &mut Rng,
+    transform: &Transform, sizes: [usize; 2], threads: &[usize], rng: &mut Rng,
     counts: &mut BTreeMap<(String, &'static str), usize>,
 ) {
     let mut src = Memory::new(sizes[1] * transform.src.size());

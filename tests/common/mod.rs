@@ -77,11 +77,7 @@ pub fn install_layout(dir: &Path) -> PathBuf {
 
 /// Compiles a program that links the library in `lib` as a user would. `None`, said as a skip, without the compiler.
 pub fn compiled(
-    compiler: &str,
-    options: &[&str],
-    sources: &[PathBuf],
-    lib: &Path,
-    program: &Path,
+    compiler: &str, options: &[&str], sources: &[PathBuf], lib: &Path, program: &Path,
 ) -> Option<()> {
     if !tools::works(compiler) {
         println!("{}", tools::Tool::named(compiler).skip());

@@ -144,11 +144,8 @@ pub const TOOLS: &[Tool] = &[
 ];
 
 const fn tool(
-    name: &'static str,
-    command: &'static [&'static str],
-    reads: &'static str,
-    packages: &'static [&'static str],
-    serves: &'static str,
+    name: &'static str, command: &'static [&'static str], reads: &'static str,
+    packages: &'static [&'static str], serves: &'static str,
 ) -> Tool {
     Tool { name, probe: (command, reads), from: Source::Packages(packages), serves }
 }

@@ -142,11 +142,7 @@ impl Convolution {
 
     /// The steps.
     pub fn steps(
-        &self,
-        direction: Direction,
-        [dst, a, b]: [&Tensor; 3],
-        accumulate: Accumulate,
-        terms: &Terms<'_>,
+        &self, direction: Direction, [dst, a, b]: [&Tensor; 3], accumulate: Accumulate, terms: &Terms<'_>,
     ) -> Result<Vec<Contract>> {
         let mut steps = Vec::new();
         let build = match direction {
@@ -164,11 +160,7 @@ impl Convolution {
     /// Tensors for the destination, `a` and `b` in layouts of any kind, the operands, which may run
     /// backwards and overlap themselves, filled with small integers.
     pub fn tensors(
-        &self,
-        direction: Direction,
-        [dst, a, b]: [Scalar; 3],
-        plain: bool,
-        rng: &mut Rng,
+        &self, direction: Direction, [dst, a, b]: [Scalar; 3], plain: bool, rng: &mut Rng,
     ) -> [Tensor; 3] {
         let dims = self.dims(direction);
         let mut filled = |at: usize, scalar: Scalar| {

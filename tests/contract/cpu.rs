@@ -315,9 +315,7 @@ fn an_image_has_the_same_bits_in_a_large_batch() {
 
 /// Some images of a batch, computed alone.
 pub fn assert_images_do_not_depend_on_the_batch(
-    mut conv: Convolution,
-    tensors: [Tensor; 3],
-    images: &[isize],
+    mut conv: Convolution, tensors: [Tensor; 3], images: &[isize],
 ) {
     let [dst, mut a, mut b] = tensors;
     let terms = Terms::scaled(Scaling::MOVE);

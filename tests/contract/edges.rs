@@ -217,10 +217,7 @@ fn image(tensor: &Tensor) -> (Layout, isize) {
 /// Each image alone, in its place in a batch, has the bits that all together have. `None` where images are blocks of channels or
 /// not the slowest dimension of the result.
 fn assert_images_are_alone(
-    conv: &Convolution,
-    direction: Direction,
-    [dst, a, b]: &mut [Tensor; 3],
-    accumulate: Accumulate,
+    conv: &Convolution, direction: Direction, [dst, a, b]: &mut [Tensor; 3], accumulate: Accumulate,
     what: &str,
 ) -> Option<()> {
     let strides = dst.layout.strides;

@@ -53,11 +53,7 @@ impl Layer {
 
 /// On every machine the bits of the reference, of small integers.
 fn assert_is_exact(
-    conv: &Convolution,
-    direction: Direction,
-    scalars: [Scalar; 3],
-    case: usize,
-    rng: &mut Rng,
+    conv: &Convolution, direction: Direction, scalars: [Scalar; 3], case: usize, rng: &mut Rng,
 ) {
     let dims = conv.dims(direction);
     // Most often one format, else any.

@@ -65,11 +65,7 @@ pub fn with_values(dst: &Tensor, values: impl IntoIterator<Item = f64>) -> Tenso
 
 /// Every machine leaves these bytes, guards and gaps included.
 pub fn assert_bytes(
-    steps: &[Contract],
-    dst: &Tensor,
-    sources: &[*mut u8],
-    want: &Tensor,
-    what: impl Display,
+    steps: &[Contract], dst: &Tensor, sources: &[*mut u8], want: &Tensor, what: impl Display,
 ) {
     for steps in ways(steps) {
         for machine in machines() {
@@ -97,10 +93,7 @@ pub fn assert_referenced(steps: &[Contract], dst: &Tensor, sources: &[*mut u8], 
 
 /// Sums of real numbers in binary32 are within their bound, and have the same bits for every number of threads.
 pub fn assert_is_steady(
-    conv: &Convolution,
-    direction: Direction,
-    steps: &[Contract],
-    [dst, a, b]: [&mut Tensor; 3],
+    conv: &Convolution, direction: Direction, steps: &[Contract], [dst, a, b]: [&mut Tensor; 3],
     what: impl Display,
 ) {
     let unit = f64::from(f32::EPSILON) / 2.0;

@@ -20,33 +20,15 @@ unsafe extern "C" {
     pub fn cudnnCreateTensorDescriptor(desc: *mut Opaque) -> c_int;
     pub fn cudnnDestroyTensorDescriptor(desc: Opaque) -> c_int;
     pub fn cudnnSetTensorNdDescriptor(
-        desc: Opaque,
-        data_type: c_int,
-        rank: c_int,
-        dims: *const c_int,
-        strides: *const c_int,
+        desc: Opaque, data_type: c_int, rank: c_int, dims: *const c_int, strides: *const c_int,
     ) -> c_int;
     pub fn cudnnCausalConv1dForward(
-        stream: *mut c_void,
-        x: *const c_void,
-        weight: *const c_void,
-        bias: *const c_void,
-        y: *mut c_void,
-        batch: c_int,
-        dim: c_int,
-        seq_len: c_int,
-        kernel_size: c_int,
-        data_type: c_int,
-        activation: c_int,
+        stream: *mut c_void, x: *const c_void, weight: *const c_void, bias: *const c_void, y: *mut c_void,
+        batch: c_int, dim: c_int, seq_len: c_int, kernel_size: c_int, data_type: c_int, activation: c_int,
     ) -> c_int;
     pub fn cudnnTransformTensor(
-        handle: Opaque,
-        alpha: *const c_void,
-        x_desc: Opaque,
-        x: *const c_void,
-        beta: *const c_void,
-        y_desc: Opaque,
-        y: *mut c_void,
+        handle: Opaque, alpha: *const c_void, x_desc: Opaque, x: *const c_void, beta: *const c_void,
+        y_desc: Opaque, y: *mut c_void,
     ) -> c_int;
 }
 

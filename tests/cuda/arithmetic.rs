@@ -47,11 +47,7 @@ impl Cores {
 
     /// As [`Cores::same`], but for what is left in a workspace.
     pub fn same_but(
-        &mut self,
-        what: &dyn Display,
-        tensors: &[Tensor],
-        contents: &[Vec<u8>],
-        workspace: Option<usize>,
+        &mut self, what: &dyn Display, tensors: &[Tensor], contents: &[Vec<u8>], workspace: Option<usize>,
         call: Call<'_>,
     ) {
         memory::working_on(what);
@@ -106,11 +102,7 @@ impl Cores {
 
     /// `operands`: those of A and B, `None` for C itself.
     fn op(
-        &mut self,
-        rule: &OpTensorDescriptor,
-        operands: [Option<Tensor>; 2],
-        c: Tensor,
-        factors: Factors,
+        &mut self, rule: &OpTensorDescriptor, operands: [Option<Tensor>; 2], c: Tensor, factors: Factors,
     ) -> bool {
         let [a, b] = operands.map(|operand| operand.unwrap_or(c));
         let planned = OpPlan::new(rule, [&a.desc, &b.desc, &c.desc], factors, false, Mode::Extended);
@@ -367,10 +359,7 @@ impl Cores {
     /// Runs a call on the CUDA core into a tensor too long for this machine's memory, of which only a few pages are
     /// touched, and brings it back as `near`, which the CPU core writes at once.
     pub fn solve_far(
-        &mut self,
-        far: Tensor,
-        near: Tensor,
-        call: &dyn Fn(&Context, *mut u8, bool) -> Result<()>,
+        &mut self, far: Tensor, near: Tensor, call: &dyn Fn(&Context, *mut u8, bool) -> Result<()>,
     ) {
         let before = vec![0xff; near.size()];
         let mut want = Words::new(&before);

@@ -87,12 +87,7 @@ impl Cores {
     /// Solves `outward` on the CUDA core into a tensor too long for this machine's memory, of which only a few pages
     /// are touched, and brings it back as `y`. The CPU core makes the same of `x` with `direct`.
     fn through(
-        &mut self,
-        outward: &TransformPlan,
-        x: Tensor,
-        far: Tensor,
-        y: Tensor,
-        direct: &TransformPlan,
+        &mut self, outward: &TransformPlan, x: Tensor, far: Tensor, y: Tensor, direct: &TransformPlan,
     ) {
         let source = self.rng.bytes(x.size());
         if !memory::has_room(far.size(), outward) {

@@ -71,32 +71,17 @@ unsafe extern "C" {
     fn cudnnCreateFilterDescriptor(desc: *mut Opaque) -> c_int;
     fn cudnnDestroyFilterDescriptor(desc: Opaque) -> c_int;
     fn cudnnSetFilterNdDescriptor(
-        desc: Opaque,
-        data_type: c_int,
-        format: c_int,
-        rank: c_int,
-        dims: *const c_int,
+        desc: Opaque, data_type: c_int, format: c_int, rank: c_int, dims: *const c_int,
     ) -> c_int;
     fn cudnnCreateConvolutionDescriptor(desc: *mut Opaque) -> c_int;
     fn cudnnDestroyConvolutionDescriptor(desc: Opaque) -> c_int;
     fn cudnnSetConvolutionMathType(desc: Opaque, math_type: c_int) -> c_int;
     fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
-        handle: Opaque,
-        x: Opaque,
-        y: Opaque,
-        desc: Opaque,
-        w: Opaque,
-        algorithm: c_int,
-        size: *mut usize,
+        handle: Opaque, x: Opaque, y: Opaque, desc: Opaque, w: Opaque, algorithm: c_int, size: *mut usize,
     ) -> c_int;
     fn cudnnSetConvolutionNdDescriptor(
-        desc: Opaque,
-        rank: c_int,
-        pad: *const c_int,
-        stride: *const c_int,
-        dilation: *const c_int,
-        mode: c_int,
-        compute_type: c_int,
+        desc: Opaque, rank: c_int, pad: *const c_int, stride: *const c_int, dilation: *const c_int,
+        mode: c_int, compute_type: c_int,
     ) -> c_int;
 }
 

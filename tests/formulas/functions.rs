@@ -15,12 +15,7 @@ unsafe extern "C" {
 
 /// The reference's results for operands of one type.
 fn mapped<T: Plain>(
-    function: Function,
-    operands: &[Column],
-    scalar: Scalar,
-    parameter: f64,
-    factors: Factors,
-    old: &[T],
+    function: Function, operands: &[Column], scalar: Scalar, parameter: f64, factors: Factors, old: &[T],
 ) -> Vec<T> {
     let mut scalars = [scalar; MOST_OPERANDS + 1];
     scalars[0] = T::SCALAR;

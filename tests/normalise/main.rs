@@ -65,8 +65,7 @@ fn some_dims(rng: &mut Rng, big: bool) -> Vec<i64> {
 
 /// Tensors of one shape, and what is normalised in them; in every fifth case many small groups, one behind the other.
 fn some_tensors<const N: usize>(
-    rng: &mut Rng,
-    case: usize,
+    rng: &mut Rng, case: usize,
 ) -> (Vec<i64>, BatchNormMode, [TensorDescriptor; N]) {
     let data_type = rng.pick(&TYPES);
     if case.is_multiple_of(5) {

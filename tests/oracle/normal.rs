@@ -229,9 +229,7 @@ const IDENTITY: i64 = 5;
 
 /// The promise for a step of these calls, given the tensors and the modes of activations.
 pub fn promise(
-    step: &Step,
-    tensors: &HashMap<String, Tensor>,
-    activations: &HashMap<String, i64>,
+    step: &Step, tensors: &HashMap<String, Tensor>, activations: &HashMap<String, i64>,
 ) -> Option<Promise> {
     done(step, tensors, activations).or_else(|| compared(step, tensors))
 }
@@ -275,9 +273,7 @@ fn group(x: &Tensor, mode: i64) -> Vec<i64> {
 }
 
 fn done(
-    step: &Step,
-    tensors: &HashMap<String, Tensor>,
-    activations: &HashMap<String, i64>,
+    step: &Step, tensors: &HashMap<String, Tensor>, activations: &HashMap<String, i64>,
 ) -> Option<Promise> {
     if ![BAD_PARAM, NOT_SUPPORTED].contains(&step.status()) {
         return None;

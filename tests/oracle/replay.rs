@@ -46,10 +46,7 @@ pub fn run_as_child(signatures: impl FnOnce() -> Signatures) -> bool {
 
 /// Replays `cases` with `environment` set; one observation per case.
 pub fn replay(
-    library: &Path,
-    scratch: &Path,
-    cases: &[Case],
-    environment: &[(&str, &str)],
+    library: &Path, scratch: &Path, cases: &[Case], environment: &[(&str, &str)],
 ) -> Vec<Observation> {
     let mut observations = Vec::with_capacity(cases.len());
     while observations.len() < cases.len() {
@@ -62,10 +59,7 @@ pub fn replay(
 
 /// Runs a batch up to its end, or up to and including the first case that kills the process.
 fn run_batch(
-    library: &Path,
-    scratch: &Path,
-    batch: &[Case],
-    environment: &[(&str, &str)],
+    library: &Path, scratch: &Path, batch: &[Case], environment: &[(&str, &str)],
 ) -> Vec<Observation> {
     let calls = scratch.join("calls.tsv");
     let mut file = File::create(&calls).expect("file of calls");

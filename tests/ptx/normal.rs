@@ -85,10 +85,7 @@ pub fn launches() -> Vec<(String, Launch)> {
 
 /// With given statistics and with those of the batch; with saved ones and without.
 fn passes(
-    data_type: DataType,
-    dims: &[i64],
-    fused: Fused,
-    workspace_size: usize,
+    data_type: DataType, dims: &[i64], fused: Fused, workspace_size: usize,
 ) -> ([ForwardPlan; 2], [BackwardPlan; 2]) {
     let x = packed(data_type, Format::Nchw, dims);
     let group = parameters(&x, false, Mode::Extended).unwrap();

@@ -159,11 +159,7 @@ pub fn wide(rng: &mut Rng) -> Vec<Problem> {
 }
 
 fn pooling_of(
-    spatial: usize,
-    data_type: DataType,
-    mode: PoolingMode,
-    forwards: bool,
-    rng: &mut Rng,
+    spatial: usize, data_type: DataType, mode: PoolingMode, forwards: bool, rng: &mut Rng,
 ) -> Problem {
     let large = spatial == 2 && rng.below(4) == 0;
     let nan = NanPropagation::from_code(rng.below(2) as i32).expect("a rule");

@@ -81,11 +81,7 @@ pub fn products(handle: &Handle) -> MutexGuard<'_, Products> {
 /// # Safety
 /// As the product, now or when the graph is launched.
 pub unsafe fn multiply(
-    handle: &Arc<Handle>,
-    matrices: [Matrix; 3],
-    extents: [i64; 3],
-    count: i64,
-    factors: [f64; 2],
+    handle: &Arc<Handle>, matrices: [Matrix; 3], extents: [i64; 3], count: i64, factors: [f64; 2],
 ) -> Outcome {
     let kept = Arc::clone(handle);
     // SAFETY: as the caller promises.

@@ -18,11 +18,8 @@ use super::status::{Outcome, calls, read};
 /// # Safety
 /// Factors, arrays and matrices are NULL or as the shape, the types and the count say.
 unsafe fn multiply_each(
-    handle: *mut c_void,
-    shape: impl FnOnce() -> Outcome<(Shape, Types)>,
-    factors: [*const c_void; 2],
-    arrays: [*const *const c_void; 3],
-    count: i64,
+    handle: *mut c_void, shape: impl FnOnce() -> Outcome<(Shape, Types)>, factors: [*const c_void; 2],
+    arrays: [*const *const c_void; 3], count: i64,
 ) -> Outcome {
     let handle = handle::get(handle)?;
     let (shape, types) = shape()?;

@@ -45,12 +45,7 @@ unsafe fn vector(n: i64, size: i64, x: *const c_void, incx: i64, y: *mut c_void,
 /// # Safety
 /// Matrices are NULL or in memory as described.
 unsafe fn matrix(
-    [rows, columns]: [i64; 2],
-    size: i64,
-    a: *const c_void,
-    lda: i64,
-    b: *mut c_void,
-    ldb: i64,
+    [rows, columns]: [i64; 2], size: i64, a: *const c_void, lda: i64, b: *mut c_void, ldb: i64,
 ) -> Outcome {
     arguments::extents([("rows", rows), ("cols", columns)])?;
     positive([("elemSize", size)])?;

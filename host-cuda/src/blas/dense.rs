@@ -61,10 +61,7 @@ const COLUMNS: i64 = 128;
 /// # Safety
 /// The matrices are in memory as described.
 unsafe fn triangle_of_product<T: Element>(
-    products: &mut Products,
-    [c, a, b]: [Matrix; 3],
-    [n, k]: [i64; 2],
-    [alpha, beta]: [f64; 2],
+    products: &mut Products, [c, a, b]: [Matrix; 3], [n, k]: [i64; 2], [alpha, beta]: [f64; 2],
     is_lower: bool,
 ) -> Outcome {
     let mut square: Vec<T> = Vec::new();

@@ -108,9 +108,7 @@ impl Batch {
 /// # Safety
 /// Factors and matrices are NULL or as the shape and the types say.
 pub unsafe fn multiply(
-    handle: *mut c_void,
-    shape: impl FnOnce() -> Outcome<(Shape, Types)>,
-    factors: [*const c_void; 2],
+    handle: *mut c_void, shape: impl FnOnce() -> Outcome<(Shape, Types)>, factors: [*const c_void; 2],
     batch: Batch,
 ) -> Outcome {
     let handle = handle::get(handle)?;

@@ -43,12 +43,8 @@ impl ByVector {
     /// # Safety
     /// Factors and arrays are NULL or as described.
     unsafe fn run(
-        &self,
-        handle: &Arc<handle::Handle>,
-        factors: [*const c_void; 2],
-        [a, x, y]: [*const c_void; 3],
-        apart: [i64; 3],
-        count: i64,
+        &self, handle: &Arc<handle::Handle>, factors: [*const c_void; 2], [a, x, y]: [*const c_void; 3],
+        apart: [i64; 3], count: i64,
     ) -> Outcome {
         let [of_a, of_y, of_factors] = self.kinds;
         let [alpha, beta] =
@@ -85,10 +81,7 @@ impl ByVector {
     /// # Safety
     /// As for one, for each of the addresses.
     unsafe fn run_each(
-        &self,
-        handle: &Arc<handle::Handle>,
-        factors: [*const c_void; 2],
-        arrays: [*const *const c_void; 3],
+        &self, handle: &Arc<handle::Handle>, factors: [*const c_void; 2], arrays: [*const *const c_void; 3],
         count: i64,
     ) -> Outcome {
         for i in 0..count.max(0) as usize {

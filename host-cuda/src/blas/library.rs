@@ -229,10 +229,7 @@ impl Multiplier {
     /// # Safety
     /// The shapes are those of the memory at the pointers, of which A and B need hold nothing if alpha is 0.
     pub unsafe fn multiply(
-        &mut self,
-        shapes: [Shape; 3],
-        [c, a, b]: [*mut c_void; 3],
-        [alpha, beta]: [f64; 2],
+        &mut self, shapes: [Shape; 3], [c, a, b]: [*mut c_void; 3], [alpha, beta]: [f64; 2],
     ) -> Outcome {
         for (at, shape) in shapes.iter().enumerate() {
             if self.shapes[at] == *shape {

@@ -71,11 +71,7 @@ impl Products {
     /// # Safety
     /// The matrices are as described, and no other thread uses them in a way that conflicts.
     pub unsafe fn multiply(
-        &mut self,
-        [c, a, b]: [Matrix; 3],
-        [m, n, k]: [i64; 3],
-        batch: i64,
-        [alpha, beta]: [f64; 2],
+        &mut self, [c, a, b]: [Matrix; 3], [m, n, k]: [i64; 3], batch: i64, [alpha, beta]: [f64; 2],
     ) -> Outcome {
         if m == 0 || n == 0 || batch == 0 || (beta == 1.0 && (k == 0 || alpha == 0.0)) {
             return Ok(());

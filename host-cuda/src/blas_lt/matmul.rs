@@ -186,10 +186,7 @@ impl Plan {
     /// # Safety
     /// Factors and matrices are NULL or as described.
     pub unsafe fn run(
-        &self,
-        handle: &handle::Handle,
-        factors: [*const c_void; 2],
-        [a, b, c, d]: [*const c_void; 4],
+        &self, handle: &handle::Handle, factors: [*const c_void; 2], [a, b, c, d]: [*const c_void; 4],
     ) -> Outcome {
         // SAFETY: as the caller promises.
         let [alpha, beta] = unsafe { self.types.factors(factors[0], factors[1])? };
@@ -243,10 +240,7 @@ impl Plan {
     /// # Safety
     /// The matrices are as described.
     unsafe fn integers(
-        &self,
-        products: &mut Products,
-        [a, b, c, d]: [Matrix; 4],
-        factors: [f64; 2],
+        &self, products: &mut Products, [a, b, c, d]: [Matrix; 4], factors: [f64; 2],
     ) -> Outcome {
         let [m, n, _] = self.extents;
         for column in 0..n {
@@ -267,11 +261,7 @@ impl Plan {
     /// # Safety
     /// The matrices and the bias are as described.
     unsafe fn one<T: Element>(
-        &self,
-        products: &mut Products,
-        [a, b, c, d]: [Matrix; 4],
-        [alpha, beta]: [f64; 2],
-        number: i64,
+        &self, products: &mut Products, [a, b, c, d]: [Matrix; 4], [alpha, beta]: [f64; 2], number: i64,
     ) -> Outcome {
         if d.kind == Kind::F64 {
             // SAFETY: handed on.
@@ -285,11 +275,7 @@ impl Plan {
     /// # Safety
     /// As for [`Plan::one`].
     unsafe fn through<T: Element, S: Element>(
-        &self,
-        products: &mut Products,
-        [a, b, c, d]: [Matrix; 4],
-        [alpha, beta]: [f64; 2],
-        kind: Kind,
+        &self, products: &mut Products, [a, b, c, d]: [Matrix; 4], [alpha, beta]: [f64; 2], kind: Kind,
         number: i64,
     ) -> Outcome {
         let [m, n, _] = self.extents;

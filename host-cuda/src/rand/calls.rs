@@ -102,10 +102,7 @@ impl<T> Output<T> {
 /// # Safety
 /// `output` is NULL or valid for `count` writes.
 unsafe fn draw<T, const N: usize>(
-    generator: *mut c_void,
-    output: *mut T,
-    count: usize,
-    words: u64,
+    generator: *mut c_void, output: *mut T, count: usize, words: u64,
     make: impl Fn(&mut Words) -> [T; N] + Sync,
 ) -> Outcome {
     let generator = get_to_work(generator)?;

@@ -269,10 +269,8 @@ impl Drop for Foreign {
 /// Both functions take `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimHostCapture(
-    stream: Handle,
-    run: unsafe extern "C" fn(*const c_void) -> i32,
-    release: unsafe extern "C" fn(*mut c_void),
-    data: *mut c_void,
+    stream: Handle, run: unsafe extern "C" fn(*const c_void) -> i32,
+    release: unsafe extern "C" fn(*mut c_void), data: *mut c_void,
 ) -> i32 {
     let taken = library_call(stream, "a call of cuDNN", || {
         let call = Foreign { run, release, data };

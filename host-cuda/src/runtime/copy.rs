@@ -272,10 +272,7 @@ fn plane(pointer: *const c_void, pitch: usize) -> Rows {
 }
 
 fn planes(
-    to: (*mut c_void, usize),
-    from: (*const c_void, usize),
-    (width, height): (usize, usize),
-    kind: i32,
+    to: (*mut c_void, usize), from: (*const c_void, usize), (width, height): (usize, usize), kind: i32,
 ) -> Result<Copy> {
     for (name, pitch) in [("dpitch", to.1), ("spitch", from.1)] {
         if pitch < width || pitch > isize::MAX as usize {
@@ -288,11 +285,7 @@ fn planes(
 }
 
 fn peer(
-    to: *mut c_void,
-    to_device: i32,
-    from: *const c_void,
-    from_device: i32,
-    count: usize,
+    to: *mut c_void, to_device: i32, from: *const c_void, from_device: i32, count: usize,
 ) -> Result<Copy> {
     device::only(to_device)?;
     device::only(from_device)?;
@@ -324,12 +317,7 @@ fn from_symbol(to: *mut c_void, symbol: *const c_void, count: usize, at: usize, 
 
 /// A copy from symbol or to it, for graphs.
 pub(super) fn with_symbol(
-    symbol: *const c_void,
-    other: *mut c_void,
-    count: usize,
-    at: usize,
-    kind: i32,
-    is_to: bool,
+    symbol: *const c_void, other: *mut c_void, count: usize, at: usize, kind: i32, is_to: bool,
 ) -> Result<Copy> {
     if is_to {
         to_symbol(symbol, other, count, at, kind)

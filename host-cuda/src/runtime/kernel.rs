@@ -146,16 +146,9 @@ pub unsafe extern "C" fn __cudaUnregisterFatBinary(module: Handle) {
 /// As the code that compilers generate calls it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterFunction(
-    module: Handle,
-    stub: *const c_void,
-    _device_function: *const c_char,
-    name: *const c_char,
-    _thread_limit: i32,
-    _thread: *const c_void,
-    _block: *const c_void,
-    _block_size: *const c_void,
-    _grid_size: *const c_void,
-    _warp_size: *const i32,
+    module: Handle, stub: *const c_void, _device_function: *const c_char, name: *const c_char,
+    _thread_limit: i32, _thread: *const c_void, _block: *const c_void, _block_size: *const c_void,
+    _grid_size: *const c_void, _warp_size: *const i32,
 ) {
     // SAFETY: the compiler's text ends with a zero, where there is one.
     let name = if name.is_null() { c"without a name" } else { unsafe { CStr::from_ptr(name) } }.to_owned();
@@ -168,14 +161,8 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
 /// As the code that compilers generate calls it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterVar(
-    module: Handle,
-    shadow: *const c_void,
-    _device_address: *const c_char,
-    _name: *const c_char,
-    _external: i32,
-    size: usize,
-    _constant: i32,
-    _global: i32,
+    module: Handle, shadow: *const c_void, _device_address: *const c_char, _name: *const c_char,
+    _external: i32, size: usize, _constant: i32, _global: i32,
 ) {
     register(module, shadow, size, Kind::Device);
 }
@@ -186,14 +173,8 @@ pub unsafe extern "C" fn __cudaRegisterVar(
 /// As the code that compilers generate calls it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterManagedVar(
-    module: Handle,
-    address: *mut *mut c_void,
-    _device_address: *const c_char,
-    _name: *const c_char,
-    _external: i32,
-    size: usize,
-    _constant: i32,
-    _global: i32,
+    module: Handle, address: *mut *mut c_void, _device_address: *const c_char, _name: *const c_char,
+    _external: i32, size: usize, _constant: i32, _global: i32,
 ) {
     if let Some(start) = register(module, address.cast(), size, Kind::Managed)
         && !address.is_null()
@@ -209,10 +190,7 @@ pub unsafe extern "C" fn __cudaRegisterManagedVar(
 /// As the code that compilers generate calls it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterHostVar(
-    module: Handle,
-    name: *const c_char,
-    variable: *const c_void,
-    size: usize,
+    module: Handle, name: *const c_char, variable: *const c_void, size: usize,
 ) {
     let _ = (module, name, variable, size);
 }
@@ -244,10 +222,7 @@ pub unsafe extern "C" fn __cudaInitModule(module: Handle) -> c_char {
 /// As the code that compilers generate calls it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaPushCallConfiguration(
-    grid: Dim3,
-    block: Dim3,
-    shared: usize,
-    stream: Handle,
+    grid: Dim3, block: Dim3, shared: usize, stream: Handle,
 ) -> u32 {
     CONFIGURATIONS.with_borrow_mut(|all| all.push(Configuration { grid, block, shared, stream }));
     0

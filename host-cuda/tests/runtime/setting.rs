@@ -80,10 +80,7 @@ pub fn program(name: &str, headers: Headers) -> Option<PathBuf> {
 
 /// The same with these headers and libraries, at this place.
 pub fn compiled(
-    name: &str,
-    headers: &[PathBuf],
-    libraries: &[impl AsRef<str>],
-    program: &Path,
+    name: &str, headers: &[PathBuf], libraries: &[impl AsRef<str>], program: &Path,
 ) -> Option<()> {
     let folder = repository().join("c_tests/host_cuda");
     let source = ["c", "cpp"].map(|end| folder.join(name).with_extension(end));
@@ -93,10 +90,7 @@ pub fn compiled(
 
 /// Compiles a file of C or C++.
 pub fn compiled_file(
-    source: &Path,
-    headers: &[PathBuf],
-    libraries: &[impl AsRef<str>],
-    program: &Path,
+    source: &Path, headers: &[PathBuf], libraries: &[impl AsRef<str>], program: &Path,
 ) -> Option<()> {
     let compiler = if source.extension().is_some_and(|end| end == "cpp") { "g++" } else { "gcc" };
     if !is_there(compiler, compiler) {

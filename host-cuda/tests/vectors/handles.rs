@@ -8,83 +8,27 @@ use crate::*;
 
 unsafe extern "C" {
     fn cublasAxpyEx(
-        h: Object,
-        n: i32,
-        alpha: Data,
-        at: c_int,
-        x: Data,
-        xt: c_int,
-        incx: i32,
-        y: Out,
-        yt: c_int,
-        incy: i32,
-        et: c_int,
+        h: Object, n: i32, alpha: Data, at: c_int, x: Data, xt: c_int, incx: i32, y: Out, yt: c_int,
+        incy: i32, et: c_int,
     ) -> c_int;
     fn cublasScalEx(
-        h: Object,
-        n: i32,
-        alpha: Data,
-        at: c_int,
-        x: Out,
-        xt: c_int,
-        incx: i32,
-        et: c_int,
+        h: Object, n: i32, alpha: Data, at: c_int, x: Out, xt: c_int, incx: i32, et: c_int,
     ) -> c_int;
     fn cublasDotEx(
-        h: Object,
-        n: i32,
-        x: Data,
-        xt: c_int,
-        incx: i32,
-        y: Data,
-        yt: c_int,
-        incy: i32,
-        r: Out,
-        rt: c_int,
+        h: Object, n: i32, x: Data, xt: c_int, incx: i32, y: Data, yt: c_int, incy: i32, r: Out, rt: c_int,
         et: c_int,
     ) -> c_int;
     fn cublasNrm2Ex(h: Object, n: i32, x: Data, xt: c_int, incx: i32, r: Out, rt: c_int, et: c_int) -> c_int;
     fn cublasHSSgemvStridedBatched(
-        h: Object,
-        trans: c_int,
-        m: i32,
-        n: i32,
-        alpha: Data,
-        a: Data,
-        lda: i32,
-        sa: i64,
-        x: Data,
-        incx: i32,
-        sx: i64,
-        beta: Data,
-        y: Out,
-        incy: i32,
-        sy: i64,
-        count: i32,
+        h: Object, trans: c_int, m: i32, n: i32, alpha: Data, a: Data, lda: i32, sa: i64, x: Data, incx: i32,
+        sx: i64, beta: Data, y: Out, incy: i32, sy: i64, count: i32,
     ) -> c_int;
     fn cublasSgemvBatched(
-        h: Object,
-        trans: c_int,
-        m: i32,
-        n: i32,
-        alpha: Data,
-        a: *const Data,
-        lda: i32,
-        x: *const Data,
-        incx: i32,
-        beta: Data,
-        y: *const Out,
-        incy: i32,
-        count: i32,
+        h: Object, trans: c_int, m: i32, n: i32, alpha: Data, a: *const Data, lda: i32, x: *const Data,
+        incx: i32, beta: Data, y: *const Out, incy: i32, count: i32,
     ) -> c_int;
     fn cublasSetMatrix(
-        rows: c_int,
-        cols: c_int,
-        size: c_int,
-        a: Data,
-        lda: c_int,
-        b: Out,
-        ldb: c_int,
+        rows: c_int, cols: c_int, size: c_int, a: Data, lda: c_int, b: Out, ldb: c_int,
     ) -> c_int;
     fn cublasGetVector(n: c_int, size: c_int, x: Data, incx: c_int, y: Out, incy: c_int) -> c_int;
     fn cublasSetPointerMode_v2(h: Object, mode: c_int) -> c_int;

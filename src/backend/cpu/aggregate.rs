@@ -136,11 +136,7 @@ impl Job<'_> {
     /// # Safety
     /// As for [`run`](fn@run); the graph is in order.
     unsafe fn join(
-        &self,
-        target: i64,
-        (operand, columns): (usize, i64),
-        row: &mut [f32],
-        joined: &mut [f32],
+        &self, target: i64, (operand, columns): (usize, i64), row: &mut [f32], joined: &mut [f32],
         places: &mut [i64],
     ) {
         let join = self.step.join;

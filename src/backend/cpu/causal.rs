@@ -265,9 +265,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// Calls `work` with every tile of every group of channels of every sequence, on all threads: scratch of `bytes`, the
     /// sequence, the channels and the positions.
     fn by_tiles(
-        &self,
-        bytes: usize,
-        work: impl Fn(*mut u8, i64, std::ops::Range<i64>, Span) + Sync,
+        &self, bytes: usize, work: impl Fn(*mut u8, i64, std::ops::Range<i64>, Span) + Sync,
     ) -> Result<()> {
         let (channels, group) = (self.step.channels as usize, self.group());
         let (groups, tiles) = (channels.div_ceil(group), self.length.div_ceil(TILE));
@@ -315,12 +313,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn gradient<'r>(
-        &self,
-        rows: &mut Rows<T>,
-        from: usize,
-        place: [i64; 2],
-        taps: &[T],
-        span: Span,
+        &self, rows: &mut Rows<T>, from: usize, place: [i64; 2], taps: &[T], span: Span,
     ) -> (&'r mut [T], &'r mut [T]) {
         // SAFETY: handed on.
         unsafe {
@@ -413,11 +406,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run); scratch of four rows.
     unsafe fn add(
-        &self,
-        scratch: *mut u8,
-        room: usize,
-        place: [i64; 2],
-        span: Span,
+        &self, scratch: *mut u8, room: usize, place: [i64; 2], span: Span,
         (block, lanes): (usize, &mut [[T; LANES]]),
     ) {
         let width = lanes.len() - 1;

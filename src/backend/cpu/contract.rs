@@ -157,11 +157,7 @@ fn may_be_transformed(step: &Contract) -> bool {
 /// # Safety
 /// As for [`run`].
 unsafe fn run_on(
-    step: &Contract,
-    at: &[*mut u8],
-    [a, b]: [*const u8; 2],
-    transformed: bool,
-    machine: Machine,
+    step: &Contract, at: &[*mut u8], [a, b]: [*const u8; 2], transformed: bool, machine: Machine,
     taken: Option<&Cell<Option<&'static str>>>,
 ) -> Result<()> {
     let outputs = Outputs::of(step, at, machine.isa);
@@ -274,8 +270,7 @@ impl Job<'_> {
 /// As for [`go`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    job: Job<'_>,
-    compiled: &'static Compiled<S>,
+    job: Job<'_>, compiled: &'static Compiled<S>,
 ) -> Result<()> {
     // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add, which these are compiled for.
     unsafe {
@@ -315,8 +310,7 @@ unsafe fn single<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 /// As for [`go`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn in_runs<S: Simd<Part: Part, Sum: Element>>(
-    job: Job<'_>,
-    compiled: &'static Compiled<S>,
+    job: Job<'_>, compiled: &'static Compiled<S>,
 ) -> Result<()> {
     if let Some(runs) = Runs::new(job.outputs, job.operands, &compiled.kernels) {
         // SAFETY: handed on; processors of both levels have AVX2 and fused multiply-add.
@@ -329,10 +323,7 @@ unsafe fn in_runs<S: Simd<Part: Part, Sum: Element>>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn pixels_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    winograd: &PixelLanes<'_, S>,
-    filters: *const f32,
-    scratch: *mut f32,
-    index: usize,
+    winograd: &PixelLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
 ) {
     // SAFETY: handed on.
     unsafe { winograd.task(filters, scratch, index) }
@@ -341,10 +332,7 @@ unsafe fn pixels_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn filters_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    winograd: &FilterLanes<'_, S>,
-    filters: *mut f32,
-    scratch: *mut f32,
-    index: usize,
+    winograd: &FilterLanes<'_, S>, filters: *mut f32, scratch: *mut f32, index: usize,
 ) {
     // SAFETY: handed on.
     unsafe { winograd.task(filters, scratch, index) }
@@ -353,10 +341,7 @@ unsafe fn filters_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn filters_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    winograd: &FilterLanes<'_, S>,
-    to: *mut f32,
-    scratch: *mut f32,
-    number: usize,
+    winograd: &FilterLanes<'_, S>, to: *mut f32, scratch: *mut f32, number: usize,
 ) {
     // SAFETY: handed on.
     unsafe { winograd.filters(to, scratch, number) }
@@ -372,10 +357,7 @@ unsafe fn taps_task(taps: &Taps<'_, simd::Avx2Single>, scratch: *mut f32, channe
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn pixels_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    winograd: &PixelLanes<'_, S>,
-    _: *const f32,
-    to: *mut f32,
-    number: usize,
+    winograd: &PixelLanes<'_, S>, _: *const f32, to: *mut f32, number: usize,
 ) {
     // SAFETY: handed on.
     unsafe { winograd.filters(to, number) }
@@ -448,9 +430,7 @@ unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static
 /// As for [`go`], for all steps.
 #[inline(never)]
 unsafe fn depthwise<S: Simd<Part: Part, Sum: Element>>(
-    job: &Job<'_>,
-    steps: &[Contract],
-    compiled: &'static Compiled<S>,
+    job: &Job<'_>, steps: &[Contract], compiled: &'static Compiled<S>,
 ) -> Option<Result<()>> {
     let depthwise = Depthwise::new(job.outputs, job.operands, &compiled.kernels, steps)?;
     let name = if steps.len() > 1 { "depthwise phases" } else { "depthwise" };
@@ -459,9 +439,7 @@ unsafe fn depthwise<S: Simd<Part: Part, Sum: Element>>(
 }
 
 unsafe fn portable<S: Simd<Part: Part, Sum: Element>>(
-    engine: &Engine<'_, S>,
-    desk: &Desk<'_, S>,
-    index: usize,
+    engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize,
 ) {
     // SAFETY: handed on.
     unsafe { engine.task(desk, index) }
@@ -477,19 +455,14 @@ unsafe fn avx2<S: Simd<Part: Part, Sum: Element>>(engine: &Engine<'_, S>, desk: 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<S: Simd<Part: Part, Sum: Element>>(
-    engine: &Engine<'_, S>,
-    desk: &Desk<'_, S>,
-    index: usize,
+    engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize,
 ) {
     // SAFETY: handed on.
     unsafe { engine.task(desk, index) }
 }
 
 unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &Channels<'_, S>,
-    factors: *const S::Cell,
-    sums: *mut S::Sum,
-    index: usize,
+    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
     // SAFETY: handed on.
     unsafe { channels.row(factors, sums, index) }
@@ -498,10 +471,7 @@ unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &Channels<'_, S>,
-    factors: *const S::Cell,
-    sums: *mut S::Sum,
-    index: usize,
+    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
     // SAFETY: handed on.
     unsafe { channels.row(factors, sums, index) }
@@ -510,10 +480,7 @@ unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512_channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &Channels<'_, S>,
-    factors: *const S::Cell,
-    sums: *mut S::Sum,
-    index: usize,
+    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
     // SAFETY: handed on.
     unsafe { channels.row(factors, sums, index) }

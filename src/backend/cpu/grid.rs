@@ -80,10 +80,7 @@ impl<const K: usize> Grid<K> {
 
     /// The same, leaving out the loops that the kernel walks itself.
     pub fn around(
-        loops: &[Loop],
-        inside: impl Fn(usize) -> bool,
-        start: [isize; 2],
-        kernel: [(usize, usize); K],
+        loops: &[Loop], inside: impl Fn(usize) -> bool, start: [isize; 2], kernel: [(usize, usize); K],
     ) -> Self {
         Grid::over(loops.iter().map(|l| (l.extent, [l.dst, l.src])), inside, start, kernel)
     }
@@ -93,11 +90,7 @@ impl<const K: usize> Grid<K> {
     /// # Errors
     /// As for [`threads::run`].
     pub fn run(
-        &self,
-        machine: Machine,
-        bytes: usize,
-        operands: Operands,
-        kernel: impl Fn(Tile<K>) + Sync,
+        &self, machine: Machine, bytes: usize, operands: Operands, kernel: impl Fn(Tile<K>) + Sync,
     ) -> Result<()> {
         self.run_with(machine, bytes, 0, operands, |_, tile| kernel(tile))
     }
@@ -108,11 +101,7 @@ impl<const K: usize> Grid<K> {
     /// # Errors
     /// As for [`threads::run_with`].
     pub fn run_with(
-        &self,
-        machine: Machine,
-        bytes: usize,
-        scratch: usize,
-        operands: Operands,
+        &self, machine: Machine, bytes: usize, scratch: usize, operands: Operands,
         kernel: impl Fn(*mut u8, Tile<K>) + Sync,
     ) -> Result<()> {
         let bases = [operands.dst, operands.src.cast_mut()];
@@ -127,10 +116,8 @@ impl<const K: usize> Grid<K> {
 impl<const K: usize, const N: usize> Grid<K, N> {
     /// As [`around`](Grid::around), of loops as extents and steps in bytes.
     pub fn over(
-        loops: impl Iterator<Item = (usize, [isize; N])> + Clone,
-        inside: impl Fn(usize) -> bool,
-        start: [isize; N],
-        kernel: [(usize, usize); K],
+        loops: impl Iterator<Item = (usize, [isize; N])> + Clone, inside: impl Fn(usize) -> bool,
+        start: [isize; N], kernel: [(usize, usize); K],
     ) -> Self {
         let mut grid = Grid {
             // Beyond the rank they carry no meaning.
@@ -168,10 +155,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
     /// # Errors
     /// As for [`threads::run`].
     pub fn for_each(
-        &self,
-        machine: Machine,
-        bytes: usize,
-        bases: [*mut u8; N],
+        &self, machine: Machine, bytes: usize, bases: [*mut u8; N],
         kernel: impl Fn([*mut u8; N], [*mut u8; N], [usize; K]) + Sync,
     ) -> Result<()> {
         self.for_each_with(machine, bytes, 0, bases, |_, here, next, turns| kernel(here, next, turns))
@@ -182,11 +166,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
     /// # Errors
     /// As for [`threads::run_with`].
     pub fn for_each_with(
-        &self,
-        machine: Machine,
-        bytes: usize,
-        scratch: usize,
-        bases: [*mut u8; N],
+        &self, machine: Machine, bytes: usize, scratch: usize, bases: [*mut u8; N],
         kernel: impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [usize; K]) + Sync,
     ) -> Result<()> {
         self.divide(machine, bytes, scratch, bases, |scratch, here, next, cuts| {
@@ -195,11 +175,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
     }
 
     fn divide(
-        &self,
-        machine: Machine,
-        bytes: usize,
-        scratch: usize,
-        bases: [*mut u8; N],
+        &self, machine: Machine, bytes: usize, scratch: usize, bases: [*mut u8; N],
         kernel: impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [TileRange; K]) + Sync,
     ) -> Result<()> {
         let threads = threads_for(machine, bytes);
@@ -210,10 +186,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
     }
 
     fn walk(
-        &self,
-        tiles: Range<usize>,
-        bases: &Bases<N>,
-        scratch: *mut u8,
+        &self, tiles: Range<usize>, bases: &Bases<N>, scratch: *mut u8,
         kernel: &impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [TileRange; K]),
     ) {
         if tiles.is_empty() {

@@ -232,10 +232,7 @@ const fn step(pixel: usize) -> usize {
 /// As for [`Kernel`]; an `X` has the bytes of `F` `W`s.
 #[inline(always)]
 unsafe fn join_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
-    dst: *mut u8,
-    src: *const u8,
-    plane: isize,
-    n: usize,
+    dst: *mut u8, src: *const u8, plane: isize, n: usize,
 ) {
     const { assert!(F * size_of::<W>() == size_of::<X>()) };
     let step = const { step(C * size_of::<X>()) };
@@ -263,10 +260,7 @@ unsafe fn join_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
 /// As for [`join_twice`].
 #[inline(always)]
 unsafe fn split_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
-    dst: *mut u8,
-    src: *const u8,
-    plane: isize,
-    n: usize,
+    dst: *mut u8, src: *const u8, plane: isize, n: usize,
 ) {
     const { assert!(F * size_of::<W>() == size_of::<X>()) };
     let step = const { step(C * size_of::<X>()) };

@@ -87,9 +87,7 @@ impl Access {
 /// destination offsets are distinct. An operand that is read does not overlap the destination, unless each cell of the
 /// destination is its own operand: same pointer, same strides, same scalar size.
 pub(in crate::backend) unsafe fn run<const N: usize>(
-    map: &Map<N>,
-    at: [*mut u8; N],
-    machine: Machine,
+    map: &Map<N>, at: [*mut u8; N], machine: Machine,
 ) -> Result<()> {
     with_real!(map.compute, T => {
         let kernel = with_function(map.function, KernelFor::<T>(machine.isa, PhantomData));
@@ -113,10 +111,7 @@ pub(super) unsafe fn in_place<T: Real>(function: Function, parameter: f64, isa: 
 /// # Safety
 /// As for [`run`], and the kernel computes what the step asks for.
 unsafe fn run_with<T: Real, const N: usize>(
-    map: &Map<N>,
-    at: [*mut u8; N],
-    machine: Machine,
-    kernel: Kernel<T>,
+    map: &Map<N>, at: [*mut u8; N], machine: Machine, kernel: Kernel<T>,
 ) -> Result<()> {
     let scalars = map.scalars;
     // A single element is one turn of a loop over neighbours.
@@ -226,11 +221,7 @@ unsafe fn run_with<T: Real, const N: usize>(
 /// # Safety
 /// The cells are readable at `from`; either buffer holds `n` cells of any scalar and is aligned for it.
 unsafe fn fetch<T: Real>(
-    access: Access,
-    from: *const u8,
-    n: usize,
-    buffer: *mut u8,
-    raw: *mut u8,
+    access: Access, from: *const u8, n: usize, buffer: *mut u8, raw: *mut u8,
 ) -> *const T {
     let numbers = buffer.cast::<T>();
     let Access { step, cell, is_real, widen } = access;
@@ -281,11 +272,7 @@ macro_rules! compiled_for {
         /// As for [`Kernel`].
         #[target_feature(enable = $features)]
         unsafe fn $level<T: Real, F: Formula>(
-            out: *mut T,
-            from: [*const T; MOST_OPERANDS],
-            old: *const T,
-            n: usize,
-            with: Constants<T>,
+            out: *mut T, from: [*const T; MOST_OPERANDS], old: *const T, n: usize, with: Constants<T>,
             stream: Option<Stream>,
         ) {
             // SAFETY: handed on.
@@ -309,9 +296,7 @@ const STAGE_BYTES: usize = 512;
 /// As many cells as at `out`, a multiple of `N`, are readable at the operands that the function reads.
 #[inline(always)]
 unsafe fn in_step<T: Real, F: Formula, const N: usize>(
-    out: &mut [MaybeUninit<T>],
-    from: [*const T; MOST_OPERANDS],
-    with: Constants<T>,
+    out: &mut [MaybeUninit<T>], from: [*const T; MOST_OPERANDS], with: Constants<T>,
 ) {
     let part = out.len() / N;
     let out = out.as_mut_ptr();
@@ -338,11 +323,7 @@ unsafe fn in_step<T: Real, F: Formula, const N: usize>(
 /// As for [`Kernel`].
 #[inline(always)]
 unsafe fn cells<T: Real, F: Formula, const N: usize>(
-    out: *mut T,
-    from: [*const T; MOST_OPERANDS],
-    old: *const T,
-    n: usize,
-    with: Constants<T>,
+    out: *mut T, from: [*const T; MOST_OPERANDS], old: *const T, n: usize, with: Constants<T>,
     stream: Option<Stream>,
 ) {
     let mut stage = Stage::<STAGE_BYTES>::new();

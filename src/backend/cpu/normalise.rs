@@ -46,9 +46,7 @@ pub(in crate::backend) unsafe fn forward(step: &Normalise, at: &[Address], machi
 /// # Safety
 /// As for [`crate::backend::reference::normalise_backward`], and [`forward`].
 pub(in crate::backend) unsafe fn backward(
-    step: &NormaliseBackward,
-    at: &[Address],
-    machine: Machine,
+    step: &NormaliseBackward, at: &[Address], machine: Machine,
 ) -> Result<()> {
     // SAFETY: handed on.
     with_real!(step.compute, T => unsafe { backward::run::<T>(step, at, machine) })
@@ -68,12 +66,7 @@ fn moments(sums: [f64; 2], shift: f64, m: f64) -> [f64; 2] {
 /// # Safety
 /// They are readable.
 unsafe fn first_elements<T: Real>(
-    access: &Access,
-    base: Address,
-    offset: isize,
-    step: isize,
-    width: usize,
-    shifts: &mut Vec<f64>,
+    access: &Access, base: Address, offset: isize, step: isize, width: usize, shifts: &mut Vec<f64>,
 ) {
     let mut numbers = [T::ZERO; walk::WIDTH];
     let mut raw = [0_u64; walk::WIDTH];
@@ -134,13 +127,7 @@ impl Store {
     /// As for [`Store::write`].
     #[inline(always)]
     unsafe fn write_meanwhile<T: Real>(
-        &self,
-        to: *mut u8,
-        step: isize,
-        numbers: *const T,
-        n: usize,
-        raw: *mut u8,
-        next: [Option<Lines>; 2],
+        &self, to: *mut u8, step: isize, numbers: *const T, n: usize, raw: *mut u8, next: [Option<Lines>; 2],
     ) {
         // SAFETY: the caller's promise.
         unsafe {

@@ -97,10 +97,7 @@ impl Output {
     /// As for [`row::Row`].
     #[inline(always)]
     unsafe fn write_by(
-        &self,
-        dst: *mut u8,
-        src: *const u8,
-        n: usize,
+        &self, dst: *mut u8, src: *const u8, n: usize,
         mut stream: impl FnMut(Stream, *mut u8, *const u8, usize),
     ) {
         let Some(Streams { copy, .. }) = self.streams else {

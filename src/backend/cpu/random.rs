@@ -310,11 +310,7 @@ macro_rules! compiled_for {
             /// As for [`Apply`](super::Apply).
             #[target_feature(enable = $features)]
             pub(super) unsafe fn apply<T: Real>(
-                out: *mut T,
-                x: *const T,
-                words: *const u32,
-                n: usize,
-                factor: T,
+                out: *mut T, x: *const T, words: *const u32, n: usize, factor: T,
             ) {
                 // SAFETY: handed on.
                 unsafe { super::apply::<T>(out, x, words, n, factor) }

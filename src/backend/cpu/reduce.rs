@@ -38,11 +38,7 @@ const CHUNK_BLOCKS: usize = 16;
 /// # Safety
 /// As for [`crate::backend::run_reduce`].
 pub(in crate::backend) unsafe fn run(
-    problem: &Reduce,
-    dst: *mut u8,
-    src: *const u8,
-    indices: *mut u8,
-    machine: Machine,
+    problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8, machine: Machine,
 ) -> Result<()> {
     with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
         let (kernels, joined) = (Kernels::of::<F>(machine.isa), Joined::of::<F>());
@@ -109,11 +105,7 @@ type OnChunk<'a, T, L> = &'a (dyn Fn(usize, &mut Workspace<'_, T, L>) + Sync);
 
 impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
     fn new(
-        problem: &'a Reduce,
-        places: Places,
-        kernels: Kernels<T, L>,
-        joined: Joined<T, L>,
-        machine: Machine,
+        problem: &'a Reduce, places: Places, kernels: Kernels<T, L>, joined: Joined<T, L>, machine: Machine,
     ) -> Self {
         let cell = problem.src.size();
         let steps = Steps::new(problem);

@@ -154,10 +154,7 @@ unsafe fn move_cells<D: Element>(dst: *mut u8, src: *const u8, n: usize, _: Scal
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn for_avx2<S: Element, D: Element, const MODE: u8>(
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    s: Scaling,
+    dst: *mut u8, src: *const u8, n: usize, s: Scaling,
 ) {
     // SAFETY: handed on.
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
@@ -168,10 +165,7 @@ unsafe fn for_avx2<S: Element, D: Element, const MODE: u8>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn for_avx512<S: Element, D: Element, const MODE: u8>(
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    s: Scaling,
+    dst: *mut u8, src: *const u8, n: usize, s: Scaling,
 ) {
     // SAFETY: handed on.
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }

@@ -230,12 +230,7 @@ impl Job<'_> {
     /// # Safety
     /// As for [`bilinear`](Self::bilinear).
     unsafe fn blend_channels<T: Real + Math>(
-        &self,
-        cells: impl Cells<T>,
-        chunk: &mut Chunk<T>,
-        i: usize,
-        from: i64,
-        width: usize,
+        &self, cells: impl Cells<T>, chunk: &mut Chunk<T>, i: usize, from: i64, width: usize,
     ) {
         let (x, [row, column]) = (self.at[1].pointer().cast_const(), chunk.steps);
         let from = from + chunk.first[i];

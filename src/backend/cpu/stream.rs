@@ -44,11 +44,7 @@ impl Stretch {
     /// The piece is readable, and the destination's bytes are writable. Unless this is the only piece, the line before it is
     /// writable and holds the bytes before `begin`, as many as there are.
     pub unsafe fn write(
-        &self,
-        mut copy: impl FnMut(*mut u8, *const u8, usize),
-        piece: *mut u8,
-        begin: usize,
-        n: usize,
+        &self, mut copy: impl FnMut(*mut u8, *const u8, usize), piece: *mut u8, begin: usize, n: usize,
         last: bool,
     ) {
         let lag = LINE - to_line(self.dst);
@@ -115,11 +111,7 @@ const PART: usize = 4 * LINE;
 /// # Safety
 /// As for [`Stream`].
 pub(super) unsafe fn in_parts(
-    copy: Stream,
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    mut between: impl FnMut(),
+    copy: Stream, dst: *mut u8, src: *const u8, n: usize, mut between: impl FnMut(),
 ) {
     let mut done = 0;
     while done < n {
@@ -255,11 +247,7 @@ mod x86 {
                 /// As for [`StreamPieces`](super::super::StreamPieces).
                 #[target_feature(enable = $feature)]
                 unsafe fn pieces(
-                    stretches: &[Stretch],
-                    pieces: *mut u8,
-                    pitch: usize,
-                    begin: usize,
-                    lines: usize,
+                    stretches: &[Stretch], pieces: *mut u8, pitch: usize, begin: usize, lines: usize,
                 ) {
                     let first = usize::from(begin == 0);
                     for (i, stretch) in stretches.iter().enumerate() {

@@ -76,12 +76,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
 /// `n` cells at these steps are readable at `src` and writable at `dst`; no cell is written before another that
 /// overlaps it is read, unless they are one and the same.
 pub(super) unsafe fn copy_strided(
-    cell: usize,
-    dst: *mut u8,
-    dst_step: isize,
-    src: *const u8,
-    src_step: isize,
-    n: usize,
+    cell: usize, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize, n: usize,
 ) {
     if dst_step == cell as isize && src_step == cell as isize {
         // SAFETY: two contiguous runs, as the caller promises.

@@ -88,10 +88,7 @@ type Task<'a> = dyn Fn(*mut u8, usize) + Sync + 'a;
 /// # Errors
 /// As for [`run_with`].
 pub(super) fn in_ranges(
-    threads: usize,
-    items: usize,
-    scratch: usize,
-    work: &(dyn Fn(*mut u8, Range<usize>) + Sync),
+    threads: usize, items: usize, scratch: usize, work: &(dyn Fn(*mut u8, Range<usize>) + Sync),
 ) -> Result<()> {
     let threads = threads.min(items);
     if threads <= 1 {

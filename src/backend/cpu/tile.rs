@@ -193,10 +193,7 @@ impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
     /// There are these rows and columns.
     #[inline(always)]
     pub unsafe fn part(
-        self,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        [dst_cell, src_cell]: [usize; 2],
+        self, rows: Range<usize>, columns: Range<usize>, [dst_cell, src_cell]: [usize; 2],
     ) -> Self {
         // SAFETY: the caller's promise.
         let ((down, src_rows), (across, dst_rows)) =
@@ -310,9 +307,7 @@ pub(super) fn strips<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Optio
 /// The transpose of a transform that converts on the way, if there is one; it wants whole lines of the narrower cells in
 /// both directions, and is slow where it has none.
 pub(super) fn convert<D: RowStarts, S: RowStarts>(
-    transform: &Transform,
-    store: Store,
-    isa: Isa,
+    transform: &Transform, store: Store, isa: Isa,
 ) -> Option<Transpose<D, S>> {
     #[cfg(target_arch = "x86_64")]
     return x86::convert(transform, store, isa);
@@ -346,8 +341,7 @@ pub(super) fn carry<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Option
 
 /// Such a transpose that converts to narrower cells on the way, if there is one.
 pub(super) fn carry_converted<D: RowStarts, S: RowStarts>(
-    transform: &Transform,
-    isa: Isa,
+    transform: &Transform, isa: Isa,
 ) -> Option<Carry<D, S>> {
     #[cfg(target_arch = "x86_64")]
     return x86::carry_converted(transform, isa);

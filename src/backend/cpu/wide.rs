@@ -69,10 +69,7 @@ impl<T: Cells<__m256> + Cells<__m512>> Wide for T {}
 /// As for [`Row`](super::row::Row).
 #[inline(always)]
 pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    scaling: Scaling,
+    dst: *mut u8, src: *const u8, n: usize, scaling: Scaling,
 ) {
     let (dst, src) = (dst.cast::<D>(), src.cast::<S>());
     let in_place = dst.addr() == src.addr();
@@ -135,10 +132,7 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
 /// As for [`row`].
 #[inline(always)]
 unsafe fn numbers<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
-    to: *const D,
-    from: *const S,
-    alpha: R,
-    beta: R,
+    to: *const D, from: *const S, alpha: R, beta: R,
 ) -> R {
     // SAFETY: handed on.
     unsafe {

@@ -199,10 +199,7 @@ impl Driver {
     /// # Safety
     /// Every place has room for what its attribute is, by the driver's documentation.
     pub(super) unsafe fn attributes_of<const N: usize>(
-        &self,
-        address: u64,
-        mut attributes: [c_uint; N],
-        mut places: [*mut c_void; N],
+        &self, address: u64, mut attributes: [c_uint; N], mut places: [*mut c_void; N],
     ) -> Result<()> {
         let code = self.outside_capture(|| {
             let (attributes, places) = (attributes.as_mut_ptr(), places.as_mut_ptr());
@@ -462,11 +459,7 @@ impl Driver {
     /// `function` belongs to the current context, `stream` is alive, and `params` points to the kernel's parameter.
     /// What the kernel does with the addresses in it is sound.
     pub unsafe fn launch(
-        &self,
-        function: DriverFunction,
-        shape: LaunchShape,
-        stream: usize,
-        params: *const c_void,
+        &self, function: DriverFunction, shape: LaunchShape, stream: usize, params: *const c_void,
     ) -> Result<()> {
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
         let stream = std::ptr::without_provenance_mut(stream);

@@ -112,10 +112,7 @@ impl Kernels {
 /// # Errors
 /// As for [`super::plan::launches`].
 pub(super) fn launches<const N: usize>(
-    map: &Map<N>,
-    at: [u64; N],
-    ordered: bool,
-    emit: Emit<'_>,
+    map: &Map<N>, at: [u64; N], ordered: bool, emit: Emit<'_>,
 ) -> Result<()> {
     if map.nest.is_empty() {
         return Ok(());

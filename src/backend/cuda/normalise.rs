@@ -100,8 +100,7 @@ const _: () = assert!(size_of::<Parameters>() == 88 + 72 + 32 + 56 + 72 * (GROUP
 
 /// Loops as a kernel walks them, and how many.
 fn turns<const N: usize, const A: usize>(
-    nest: &LoopNest<N>,
-    sizes: [i64; N],
+    nest: &LoopNest<N>, sizes: [i64; N],
 ) -> Result<([NormalTurn; A], u32)> {
     let mut turns = [NormalTurn::ONCE; A];
     if nest.axes().len() > A {

@@ -146,11 +146,7 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
 }
 
 fn parameters(
-    problem: &Reduce,
-    schedule: Schedule,
-    partition: Partition,
-    at: Places,
-    partials: u64,
+    problem: &Reduce, schedule: Schedule, partition: Partition, at: Places, partials: u64,
 ) -> Parameters {
     let Reduce { outputs, sequence, dst, src, compute, reduction, scaling, indices, .. } = problem;
     let sizes = [dst.size() as i64, src.size() as i64, 1];

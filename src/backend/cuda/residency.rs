@@ -89,11 +89,7 @@ pub(super) struct Reader {
 /// Bad parameter that names the argument: host memory that the device does not see, memory of another device, memory
 /// that it must not write; or allocations that end before the tensor does. Driver errors.
 pub(super) fn check(
-    driver: &Driver,
-    reader: Reader,
-    operand: &Operand,
-    address: u64,
-    to_the_end: bool,
+    driver: &Driver, reader: Reader, operand: &Operand, address: u64, to_the_end: bool,
 ) -> Result<()> {
     let (low, high) = operand.span;
     let refuse = |rule: String| Err(Error::argument(operand.name, address as i64, rule));

@@ -96,10 +96,7 @@ fn parts(nest: &LoopNest<2>, sizes: [u64; 2]) -> Option<Parts> {
 
 /// The launch over tiles of these many elements, or `None` if the tiles are too many for one grid.
 fn launch(
-    kernel: &'static str,
-    parts: &Parts,
-    tile: [u64; 2],
-    fill_in: impl FnOnce(&mut Tiled),
+    kernel: &'static str, parts: &Parts, tile: [u64; 2], fill_in: impl FnOnce(&mut Tiled),
 ) -> Option<Launch> {
     tiled(parts, tile, fill_in).map(|(blocks, params)| of_blocks(kernel, blocks, Params::new(&params)))
 }
@@ -111,9 +108,7 @@ fn of_blocks(kernel: &'static str, blocks: u32, params: Params) -> Launch {
 
 /// The blocks over tiles of these many elements, and their parameters; `None` if they are too many for one grid.
 fn tiled(
-    Parts { a, b, batch }: &Parts,
-    tile: [u64; 2],
-    fill_in: impl FnOnce(&mut Tiled),
+    Parts { a, b, batch }: &Parts, tile: [u64; 2], fill_in: impl FnOnce(&mut Tiled),
 ) -> Option<(u32, Tiled)> {
     let tiles_a = (a.extent as u64).div_ceil(tile[0]);
     let tiles_b = (b.extent as u64).div_ceil(tile[1]);
@@ -254,11 +249,7 @@ pub(super) fn transpose_convert(transform: &Transform, at: Pointers) -> Result<O
 
 /// Planes to pixels or pixels to planes, with no gap between pixels, converted by `kernel` from elements of `from` bytes.
 fn few_converted(
-    bytes: &ByteNest,
-    parts: &Parts,
-    kernel: &'static str,
-    from: u64,
-    operation: Operation,
+    bytes: &ByteNest, parts: &Parts, kernel: &'static str, from: u64, operation: Operation,
 ) -> Option<Launch> {
     let Parts { a, b, batch } = parts;
     let interleaves =

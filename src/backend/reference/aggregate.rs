@@ -97,10 +97,7 @@ unsafe fn forward(step: &Aggregate, graph: &Graph<'_>, at: &[Address]) {
 /// # Safety
 /// As for [`aggregate`]; the graph is in order.
 unsafe fn share(
-    step: &Aggregate,
-    graph: &Graph<'_>,
-    at: &[Address],
-    [target, edge, column]: [i64; 3],
+    step: &Aggregate, graph: &Graph<'_>, at: &[Address], [target, edge, column]: [i64; 3],
 ) -> Option<f32> {
     // SAFETY: a column of a target.
     unsafe {

@@ -289,11 +289,7 @@ impl Loops<'_> {
     /// # Safety
     /// As for [`causal`].
     unsafe fn pair_gradients<T: Real>(
-        &self,
-        pair: &Pair<T>,
-        from: usize,
-        sequence: i64,
-        channel: i64,
+        &self, pair: &Pair<T>, from: usize, sequence: i64, channel: i64,
     ) -> ([Vec<T>; 3], Vec<T>) {
         // SAFETY: a channel of a sequence.
         let [y, dy] = [4, 5].map(|k| unsafe { self.line::<T>(from + k, sequence, channel) });

@@ -145,11 +145,7 @@ unsafe fn forward_group<T: Real + Math>(step: &Normalise, group: [i64; 5], at: &
 /// # Safety
 /// The place is writable and aligned, and readable if `beta != 0`.
 unsafe fn write<T: Real + Math>(
-    scalar: crate::dtype::Scalar,
-    base: *mut u8,
-    offset: i64,
-    x: T,
-    scaling: Scaling,
+    scalar: crate::dtype::Scalar, base: *mut u8, offset: i64, x: T, scaling: Scaling,
 ) {
     let mut r = x;
     if !scaling.is_move() {

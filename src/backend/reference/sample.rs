@@ -227,11 +227,7 @@ impl Loops<'_> {
     /// # Safety
     /// As for [`sample`].
     unsafe fn pixel<T: Real>(
-        &self,
-        x: &Pictures,
-        [n, c]: [i64; 2],
-        h: Option<(i64, T)>,
-        w: Option<(i64, T)>,
+        &self, x: &Pictures, [n, c]: [i64; 2], h: Option<(i64, T)>, w: Option<(i64, T)>,
     ) -> T {
         match (h, w) {
             // SAFETY: a pixel of x.

@@ -34,9 +34,7 @@ pub(crate) fn get(desc: cudnnActivationDescriptor_t, argument: &'static str) -> 
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn put(
-    desc: cudnnActivationDescriptor_t,
-    argument: &'static str,
-    value: ActivationDescriptor,
+    desc: cudnnActivationDescriptor_t, argument: &'static str, value: ActivationDescriptor,
 ) -> Result<()> {
     ACTIVATIONS.replace(desc.addr(), argument, || Ok(value))
 }
@@ -80,10 +78,8 @@ pub extern "C" fn cudnnDestroyActivationDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetActivationDescriptor(
-    activationDesc: cudnnActivationDescriptor_t,
-    mode: MaybeUninit<cudnnActivationMode_t>,
-    reluNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-    coef: f64,
+    activationDesc: cudnnActivationDescriptor_t, mode: MaybeUninit<cudnnActivationMode_t>,
+    reluNanOpt: MaybeUninit<cudnnNanPropagation_t>, coef: f64,
 ) -> cudnnStatus_t {
     ACTIVATIONS.with_mut(activationDesc.addr(), "activationDesc", |desc| {
         *desc = ActivationDescriptor {
@@ -106,10 +102,8 @@ pub extern "C" fn cudnnSetActivationDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetActivationDescriptor(
-    activationDesc: cudnnActivationDescriptor_t,
-    mode: *mut cudnnActivationMode_t,
-    reluNanOpt: *mut cudnnNanPropagation_t,
-    coef: *mut f64,
+    activationDesc: cudnnActivationDescriptor_t, mode: *mut cudnnActivationMode_t,
+    reluNanOpt: *mut cudnnNanPropagation_t, coef: *mut f64,
 ) -> cudnnStatus_t {
     let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
     results! {
@@ -126,8 +120,7 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetActivationDescriptorSwishBeta(
-    activationDesc: cudnnActivationDescriptor_t,
-    swish_beta: f64,
+    activationDesc: cudnnActivationDescriptor_t, swish_beta: f64,
 ) -> cudnnStatus_t {
     ACTIVATIONS.with_mut(activationDesc.addr(), "activationDesc", |desc| {
         desc.swish_beta = swish_beta;
@@ -145,8 +138,7 @@ pub extern "C" fn cudnnSetActivationDescriptorSwishBeta(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
-    activationDesc: cudnnActivationDescriptor_t,
-    swish_beta: *mut f64,
+    activationDesc: cudnnActivationDescriptor_t, swish_beta: *mut f64,
 ) -> cudnnStatus_t {
     let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
     results!(new swish_beta = desc.swish_beta)
@@ -188,13 +180,8 @@ pub unsafe extern "C" fn cudnnGetActivationDescriptorSwishBeta(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnActivationForward(
-    handle: cudnnHandle_t,
-    activationDesc: cudnnActivationDescriptor_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
+    handle: cudnnHandle_t, activationDesc: cudnnActivationDescriptor_t, alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -247,17 +234,9 @@ pub unsafe extern "C" fn cudnnActivationForward(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnActivationBackward(
-    handle: cudnnHandle_t,
-    activationDesc: cudnnActivationDescriptor_t,
-    alpha: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
+    handle: cudnnHandle_t, activationDesc: cudnnActivationDescriptor_t, alpha: *const c_void,
+    yDesc: cudnnTensorDescriptor_t, y: *const c_void, dyDesc: cudnnTensorDescriptor_t, dy: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {

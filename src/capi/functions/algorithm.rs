@@ -34,8 +34,7 @@ pub(super) fn check(desc: cudnnAlgorithmDescriptor_t) -> Result<()> {
 /// # Errors
 /// Bad parameter for one that is not.
 pub(super) fn check_performance(
-    performance: cudnnAlgorithmPerformance_t,
-    argument: &'static str,
+    performance: cudnnAlgorithmPerformance_t, argument: &'static str,
 ) -> Result<()> {
     PERFORMANCES.with(performance.addr(), argument, |_| Ok(()))
 }
@@ -45,10 +44,7 @@ pub(super) fn check_performance(
 /// # Errors
 /// Bad parameter for a performance that is not alive; host allocation.
 pub(super) fn set_performance(
-    performance: cudnnAlgorithmPerformance_t,
-    argument: &'static str,
-    time: f32,
-    memory: usize,
+    performance: cudnnAlgorithmPerformance_t, argument: &'static str, time: f32, memory: usize,
 ) -> Result<()> {
     let algorithm = standard()?;
     PERFORMANCES.with_mut(performance.addr(), argument, |stored| {
@@ -117,8 +113,7 @@ pub unsafe extern "C" fn cudnnCreateAlgorithmDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetAlgorithmDescriptor(
-    algoDesc: cudnnAlgorithmDescriptor_t,
-    algorithm: cudnnAlgorithm_t,
+    algoDesc: cudnnAlgorithmDescriptor_t, algorithm: cudnnAlgorithm_t,
 ) -> cudnnStatus_t {
     ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
         *stored = algorithm;
@@ -136,8 +131,7 @@ pub extern "C" fn cudnnSetAlgorithmDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetAlgorithmDescriptor(
-    algoDesc: cudnnAlgorithmDescriptor_t,
-    algorithm: *mut cudnnAlgorithm_t,
+    algoDesc: cudnnAlgorithmDescriptor_t, algorithm: *mut cudnnAlgorithm_t,
 ) -> cudnnStatus_t {
     let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
     results!(new algorithm = stored)
@@ -150,8 +144,7 @@ pub unsafe extern "C" fn cudnnGetAlgorithmDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnCopyAlgorithmDescriptor(
-    src: cudnnAlgorithmDescriptor_t,
-    dest: cudnnAlgorithmDescriptor_t,
+    src: cudnnAlgorithmDescriptor_t, dest: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
     let algorithm = ALGORITHMS.get(src.addr(), "src")?;
     ALGORITHMS.with_mut(dest.addr(), "dest", |stored| {
@@ -180,9 +173,7 @@ pub extern "C" fn cudnnDestroyAlgorithmDescriptor(algoDesc: cudnnAlgorithmDescri
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetAlgorithmSpaceSize(
-    handle: cudnnHandle_t,
-    algoDesc: cudnnAlgorithmDescriptor_t,
-    algoSpaceSizeInBytes: *mut usize,
+    handle: cudnnHandle_t, algoDesc: cudnnAlgorithmDescriptor_t, algoSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
@@ -200,9 +191,7 @@ pub unsafe extern "C" fn cudnnGetAlgorithmSpaceSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSaveAlgorithm(
-    handle: cudnnHandle_t,
-    algoDesc: cudnnAlgorithmDescriptor_t,
-    algoSpace: *mut c_void,
+    handle: cudnnHandle_t, algoDesc: cudnnAlgorithmDescriptor_t, algoSpace: *mut c_void,
     algoSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
@@ -225,9 +214,7 @@ pub unsafe extern "C" fn cudnnSaveAlgorithm(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRestoreAlgorithm(
-    handle: cudnnHandle_t,
-    algoSpace: *mut c_void,
-    algoSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, algoSpace: *mut c_void, algoSpaceSizeInBytes: usize,
     algoDesc: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
     context::check(handle)?;
@@ -260,8 +247,7 @@ fn check_space(size: usize) -> Result<()> {
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateAlgorithmPerformance(
-    algoPerf: *mut cudnnAlgorithmPerformance_t,
-    numberToCreate: c_int,
+    algoPerf: *mut cudnnAlgorithmPerformance_t, numberToCreate: c_int,
 ) -> cudnnStatus_t {
     arg::required(algoPerf, "algoPerf")?;
     let empty = Performance { algorithm: 0, status: MaybeUninit::zeroed(), time: 0.0, memory: 0 };
@@ -289,11 +275,8 @@ pub unsafe extern "C" fn cudnnCreateAlgorithmPerformance(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetAlgorithmPerformance(
-    algoPerf: cudnnAlgorithmPerformance_t,
-    algoDesc: cudnnAlgorithmDescriptor_t,
-    status: MaybeUninit<cudnnStatus_t>,
-    time: f32,
-    memory: usize,
+    algoPerf: cudnnAlgorithmPerformance_t, algoDesc: cudnnAlgorithmDescriptor_t,
+    status: MaybeUninit<cudnnStatus_t>, time: f32, memory: usize,
 ) -> cudnnStatus_t {
     PERFORMANCES.with_mut(algoPerf.addr(), "algoPerf", |stored| {
         *stored = Performance { algorithm: algoDesc.addr(), status, time, memory };
@@ -311,11 +294,8 @@ pub extern "C" fn cudnnSetAlgorithmPerformance(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetAlgorithmPerformance(
-    algoPerf: cudnnAlgorithmPerformance_t,
-    algoDesc: *mut cudnnAlgorithmDescriptor_t,
-    status: *mut cudnnStatus_t,
-    time: *mut f32,
-    memory: *mut usize,
+    algoPerf: cudnnAlgorithmPerformance_t, algoDesc: *mut cudnnAlgorithmDescriptor_t,
+    status: *mut cudnnStatus_t, time: *mut f32, memory: *mut usize,
 ) -> cudnnStatus_t {
     let stored = PERFORMANCES.get(algoPerf.addr(), "algoPerf")?;
     results! {
@@ -338,8 +318,7 @@ pub unsafe extern "C" fn cudnnGetAlgorithmPerformance(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnDestroyAlgorithmPerformance(
-    algoPerf: *mut cudnnAlgorithmPerformance_t,
-    numberToDestroy: c_int,
+    algoPerf: *mut cudnnAlgorithmPerformance_t, numberToDestroy: c_int,
 ) -> cudnnStatus_t {
     arg::required(algoPerf, "algoPerf")?;
     for index in 0..count(numberToDestroy, "numberToDestroy")? {

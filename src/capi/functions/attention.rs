@@ -58,26 +58,12 @@ pub extern "C" fn cudnnDestroyAttnDescriptor(attnDesc: cudnnAttnDescriptor_t) ->
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetAttnDescriptor(
-    attnDesc: cudnnAttnDescriptor_t,
-    attnMode: c_uint,
-    nHeads: c_int,
-    smScaler: f64,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    computePrec: MaybeUninit<cudnnDataType_t>,
-    mathType: MaybeUninit<cudnnMathType_t>,
-    attnDropoutDesc: cudnnDropoutDescriptor_t,
-    postDropoutDesc: cudnnDropoutDescriptor_t,
-    qSize: c_int,
-    kSize: c_int,
-    vSize: c_int,
-    qProjSize: c_int,
-    kProjSize: c_int,
-    vProjSize: c_int,
-    oProjSize: c_int,
-    qoMaxSeqLength: c_int,
-    kvMaxSeqLength: c_int,
-    maxBatchSize: c_int,
-    maxBeamSize: c_int,
+    attnDesc: cudnnAttnDescriptor_t, attnMode: c_uint, nHeads: c_int, smScaler: f64,
+    dataType: MaybeUninit<cudnnDataType_t>, computePrec: MaybeUninit<cudnnDataType_t>,
+    mathType: MaybeUninit<cudnnMathType_t>, attnDropoutDesc: cudnnDropoutDescriptor_t,
+    postDropoutDesc: cudnnDropoutDescriptor_t, qSize: c_int, kSize: c_int, vSize: c_int, qProjSize: c_int,
+    kProjSize: c_int, vProjSize: c_int, oProjSize: c_int, qoMaxSeqLength: c_int, kvMaxSeqLength: c_int,
+    maxBatchSize: c_int, maxBeamSize: c_int,
 ) -> cudnnStatus_t {
     ATTENTIONS.replace(attnDesc.addr(), "attnDesc", || {
         let data = data_type::one_of(AttentionDescriptor::TYPES, dataType, "dataType")?;
@@ -114,26 +100,12 @@ pub extern "C" fn cudnnSetAttnDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetAttnDescriptor(
-    attnDesc: cudnnAttnDescriptor_t,
-    attnMode: *mut c_uint,
-    nHeads: *mut c_int,
-    smScaler: *mut f64,
-    dataType: *mut cudnnDataType_t,
-    computePrec: *mut cudnnDataType_t,
-    mathType: *mut cudnnMathType_t,
-    attnDropoutDesc: *mut cudnnDropoutDescriptor_t,
-    postDropoutDesc: *mut cudnnDropoutDescriptor_t,
-    qSize: *mut c_int,
-    kSize: *mut c_int,
-    vSize: *mut c_int,
-    qProjSize: *mut c_int,
-    kProjSize: *mut c_int,
-    vProjSize: *mut c_int,
-    oProjSize: *mut c_int,
-    qoMaxSeqLength: *mut c_int,
-    kvMaxSeqLength: *mut c_int,
-    maxBatchSize: *mut c_int,
-    maxBeamSize: *mut c_int,
+    attnDesc: cudnnAttnDescriptor_t, attnMode: *mut c_uint, nHeads: *mut c_int, smScaler: *mut f64,
+    dataType: *mut cudnnDataType_t, computePrec: *mut cudnnDataType_t, mathType: *mut cudnnMathType_t,
+    attnDropoutDesc: *mut cudnnDropoutDescriptor_t, postDropoutDesc: *mut cudnnDropoutDescriptor_t,
+    qSize: *mut c_int, kSize: *mut c_int, vSize: *mut c_int, qProjSize: *mut c_int, kProjSize: *mut c_int,
+    vProjSize: *mut c_int, oProjSize: *mut c_int, qoMaxSeqLength: *mut c_int, kvMaxSeqLength: *mut c_int,
+    maxBatchSize: *mut c_int, maxBeamSize: *mut c_int,
 ) -> cudnnStatus_t {
     let attention = ATTENTIONS.get(attnDesc.addr(), "attnDesc")?;
     let [q, k, v] = attention.sizes;
@@ -193,11 +165,8 @@ pub(super) fn get(attnDesc: cudnnAttnDescriptor_t) -> Result<AttentionDescriptor
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
-    handle: cudnnHandle_t,
-    attnDesc: cudnnAttnDescriptor_t,
-    weightSizeInBytes: *mut usize,
-    workSpaceSizeInBytes: *mut usize,
-    reserveSpaceSizeInBytes: *mut usize,
+    handle: cudnnHandle_t, attnDesc: cudnnAttnDescriptor_t, weightSizeInBytes: *mut usize,
+    workSpaceSizeInBytes: *mut usize, reserveSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let attention = get(attnDesc)?;
@@ -234,13 +203,9 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetMultiHeadAttnWeights(
-    handle: cudnnHandle_t,
-    attnDesc: cudnnAttnDescriptor_t,
-    wKind: MaybeUninit<cudnnMultiHeadAttnWeightKind_t>,
-    weightSizeInBytes: usize,
-    weights: *const c_void,
-    wDesc: cudnnTensorDescriptor_t,
-    wAddr: *mut *mut c_void,
+    handle: cudnnHandle_t, attnDesc: cudnnAttnDescriptor_t,
+    wKind: MaybeUninit<cudnnMultiHeadAttnWeightKind_t>, weightSizeInBytes: usize, weights: *const c_void,
+    wDesc: cudnnTensorDescriptor_t, wAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let attention = get(attnDesc)?;

@@ -184,12 +184,8 @@ impl Pointers {
     /// # Safety
     /// As [`Context::run`].
     pub unsafe fn run(
-        &self,
-        function: &str,
-        (context, note): (&Context, &mut Note),
-        attention: &AttentionDescriptor,
-        plan: &AttentionPlan,
-        dropouts: &[Option<DropoutDescriptor>; 2],
+        &self, function: &str, (context, note): (&Context, &mut Note), attention: &AttentionDescriptor,
+        plan: &AttentionPlan, dropouts: &[Option<DropoutDescriptor>; 2],
     ) -> Result<()> {
         let mut addresses: Vec<Address> = Vec::new();
         for (operand, &place) in plan.operands().iter().zip(plan.places()) {

@@ -61,28 +61,13 @@ use crate::ops::attention::{AttentionPlan, Forward, Weights};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
-    handle: cudnnHandle_t,
-    attnDesc: cudnnAttnDescriptor_t,
-    currIdx: c_int,
-    loWinIdx: *const c_int,
-    hiWinIdx: *const c_int,
-    devSeqLengthsQO: *const c_int,
-    devSeqLengthsKV: *const c_int,
-    qDesc: cudnnSeqDataDescriptor_t,
-    queries: *const c_void,
-    residuals: *const c_void,
-    kDesc: cudnnSeqDataDescriptor_t,
-    keys: *const c_void,
-    vDesc: cudnnSeqDataDescriptor_t,
-    values: *const c_void,
-    oDesc: cudnnSeqDataDescriptor_t,
-    out: *mut c_void,
-    weightSizeInBytes: usize,
-    weights: *const c_void,
-    workSpaceSizeInBytes: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, attnDesc: cudnnAttnDescriptor_t, currIdx: c_int, loWinIdx: *const c_int,
+    hiWinIdx: *const c_int, devSeqLengthsQO: *const c_int, devSeqLengthsKV: *const c_int,
+    qDesc: cudnnSeqDataDescriptor_t, queries: *const c_void, residuals: *const c_void,
+    kDesc: cudnnSeqDataDescriptor_t, keys: *const c_void, vDesc: cudnnSeqDataDescriptor_t,
+    values: *const c_void, oDesc: cudnnSeqDataDescriptor_t, out: *mut c_void, weightSizeInBytes: usize,
+    weights: *const c_void, workSpaceSizeInBytes: usize, workSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let described = [(qDesc, "qDesc"), (kDesc, "kDesc"), (vDesc, "vDesc"), (oDesc, "oDesc")];
@@ -163,29 +148,13 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
-    handle: cudnnHandle_t,
-    attnDesc: cudnnAttnDescriptor_t,
-    loWinIdx: *const c_int,
-    hiWinIdx: *const c_int,
-    devSeqLengthsDQDO: *const c_int,
-    devSeqLengthsDKDV: *const c_int,
-    doDesc: cudnnSeqDataDescriptor_t,
-    dout: *const c_void,
-    dqDesc: cudnnSeqDataDescriptor_t,
-    dqueries: *mut c_void,
-    queries: *const c_void,
-    dkDesc: cudnnSeqDataDescriptor_t,
-    dkeys: *mut c_void,
-    keys: *const c_void,
-    dvDesc: cudnnSeqDataDescriptor_t,
-    dvalues: *mut c_void,
-    values: *const c_void,
-    weightSizeInBytes: usize,
-    weights: *const c_void,
-    workSpaceSizeInBytes: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, attnDesc: cudnnAttnDescriptor_t, loWinIdx: *const c_int, hiWinIdx: *const c_int,
+    devSeqLengthsDQDO: *const c_int, devSeqLengthsDKDV: *const c_int, doDesc: cudnnSeqDataDescriptor_t,
+    dout: *const c_void, dqDesc: cudnnSeqDataDescriptor_t, dqueries: *mut c_void, queries: *const c_void,
+    dkDesc: cudnnSeqDataDescriptor_t, dkeys: *mut c_void, keys: *const c_void,
+    dvDesc: cudnnSeqDataDescriptor_t, dvalues: *mut c_void, values: *const c_void, weightSizeInBytes: usize,
+    weights: *const c_void, workSpaceSizeInBytes: usize, workSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let described = [(dqDesc, "dqDesc"), (dkDesc, "dkDesc"), (dvDesc, "dvDesc"), (doDesc, "doDesc")];
@@ -256,24 +225,12 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
-    handle: cudnnHandle_t,
-    attnDesc: cudnnAttnDescriptor_t,
-    addGrad: MaybeUninit<cudnnWgradMode_t>,
-    qDesc: cudnnSeqDataDescriptor_t,
-    queries: *const c_void,
-    kDesc: cudnnSeqDataDescriptor_t,
-    keys: *const c_void,
-    vDesc: cudnnSeqDataDescriptor_t,
-    values: *const c_void,
-    doDesc: cudnnSeqDataDescriptor_t,
-    dout: *const c_void,
-    weightSizeInBytes: usize,
-    weights: *const c_void,
-    dweights: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, attnDesc: cudnnAttnDescriptor_t, addGrad: MaybeUninit<cudnnWgradMode_t>,
+    qDesc: cudnnSeqDataDescriptor_t, queries: *const c_void, kDesc: cudnnSeqDataDescriptor_t,
+    keys: *const c_void, vDesc: cudnnSeqDataDescriptor_t, values: *const c_void,
+    doDesc: cudnnSeqDataDescriptor_t, dout: *const c_void, weightSizeInBytes: usize, weights: *const c_void,
+    dweights: *mut c_void, workSpaceSizeInBytes: usize, workSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let described = [(qDesc, "qDesc"), (kDesc, "kDesc"), (vDesc, "vDesc"), (doDesc, "doDesc")];

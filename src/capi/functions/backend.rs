@@ -133,9 +133,7 @@ pub(super) fn show(descriptors: &[cudnnBackendDescriptor_t], links: &[Link]) -> 
 /// # Errors
 /// Bad parameter for one that is not alive, BAD_PARAM_NOT_FINALIZED for one that is open or of another kind than `kind`.
 pub(super) fn finalised(
-    descriptor: cudnnBackendDescriptor_t,
-    argument: &'static str,
-    kind: Kind,
+    descriptor: cudnnBackendDescriptor_t, argument: &'static str, kind: Kind,
 ) -> Result<Arc<Object>> {
     DESCRIPTORS.with(descriptor.addr(), argument, |entry| match entry.descriptor.object() {
         Some(object) if object.kind == kind => Ok(Arc::clone(object)),
@@ -151,8 +149,7 @@ pub(super) fn finalised(
 /// # Errors
 /// Bad parameter for a descriptor that is not alive, BAD_PARAM_NOT_FINALIZED for one that is open or no plan.
 pub(super) fn execution(
-    descriptor: cudnnBackendDescriptor_t,
-    argument: &'static str,
+    descriptor: cudnnBackendDescriptor_t, argument: &'static str,
 ) -> Result<Arc<Execution>> {
     DESCRIPTORS.with(descriptor.addr(), argument, |entry| {
         entry.execution.clone().ok_or_else(|| {
@@ -172,8 +169,7 @@ pub(super) fn execution(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
-    descriptorType: MaybeUninit<cudnnBackendDescriptorType_t>,
-    descriptor: *mut cudnnBackendDescriptor_t,
+    descriptorType: MaybeUninit<cudnnBackendDescriptorType_t>, descriptor: *mut cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     let place = unsafe { Out::new(descriptor, "descriptor") }?;
@@ -251,10 +247,8 @@ pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendSetAttribute(
-    descriptor: cudnnBackendDescriptor_t,
-    attributeName: MaybeUninit<cudnnBackendAttributeName_t>,
-    attributeType: MaybeUninit<cudnnBackendAttributeType_t>,
-    elementCount: i64,
+    descriptor: cudnnBackendDescriptor_t, attributeName: MaybeUninit<cudnnBackendAttributeName_t>,
+    attributeType: MaybeUninit<cudnnBackendAttributeType_t>, elementCount: i64,
     arrayOfElements: *const c_void,
 ) -> cudnnStatus_t {
     required(descriptor, "descriptor")?;
@@ -286,12 +280,9 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendGetAttribute(
-    descriptor: cudnnBackendDescriptor_t,
-    attributeName: MaybeUninit<cudnnBackendAttributeName_t>,
-    attributeType: MaybeUninit<cudnnBackendAttributeType_t>,
-    requestedElementCount: i64,
-    elementCount: *mut i64,
-    arrayOfElements: *mut c_void,
+    descriptor: cudnnBackendDescriptor_t, attributeName: MaybeUninit<cudnnBackendAttributeName_t>,
+    attributeType: MaybeUninit<cudnnBackendAttributeType_t>, requestedElementCount: i64,
+    elementCount: *mut i64, arrayOfElements: *mut c_void,
 ) -> cudnnStatus_t {
     let (attribute, ty) = (raw(attributeName), raw(attributeType));
     let is_null = arrayOfElements.is_null();

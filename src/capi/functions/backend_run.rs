@@ -24,9 +24,7 @@ impl Call {
     /// # Errors
     /// Bad parameter for NULL and for what is not alive; BAD_PARAM_NOT_FINALIZED.
     fn new(
-        handle: cudnnHandle_t,
-        plan: cudnnBackendDescriptor_t,
-        pack: cudnnBackendDescriptor_t,
+        handle: cudnnHandle_t, plan: cudnnBackendDescriptor_t, pack: cudnnBackendDescriptor_t,
     ) -> Result<Self> {
         context::check(handle)?;
         arg::required(plan, "executionPlan")?;
@@ -56,9 +54,7 @@ fn pointer(pack: &Fields, uid: i64) -> Option<Address> {
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
-    handle: cudnnHandle_t,
-    executionPlan: cudnnBackendDescriptor_t,
-    variantPack: cudnnBackendDescriptor_t,
+    handle: cudnnHandle_t, executionPlan: cudnnBackendDescriptor_t, variantPack: cudnnBackendDescriptor_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let call = Call::new(handle, executionPlan, variantPack)?;
@@ -92,9 +88,7 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendExecute(
-    handle: cudnnHandle_t,
-    executionPlan: cudnnBackendDescriptor_t,
-    variantPack: cudnnBackendDescriptor_t,
+    handle: cudnnHandle_t, executionPlan: cudnnBackendDescriptor_t, variantPack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
     let call = Call::new(handle, executionPlan, variantPack)?;
     let fields = &call.pack.fields;
@@ -131,9 +125,7 @@ fn no_cuda_graph() -> Error {
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
-    handle: cudnnHandle_t,
-    executionPlan: cudnnBackendDescriptor_t,
-    variantPack: cudnnBackendDescriptor_t,
+    handle: cudnnHandle_t, executionPlan: cudnnBackendDescriptor_t, variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
     arg::required(graph, "graph")?;
@@ -152,9 +144,7 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
-    handle: cudnnHandle_t,
-    executionPlan: cudnnBackendDescriptor_t,
-    variantPack: cudnnBackendDescriptor_t,
+    handle: cudnnHandle_t, executionPlan: cudnnBackendDescriptor_t, variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
     arg::required(graph, "graph")?;

@@ -49,20 +49,10 @@ const PARAMETERS: &str = "bnScaleBiasMeanVarDesc";
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-    alpha: *const c_void,
-    beta: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
-    bnScale: *const c_void,
-    bnBias: *const c_void,
-    estimatedMean: *const c_void,
-    estimatedVariance: *const c_void,
-    epsilon: f64,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnBatchNormMode_t>, alpha: *const c_void,
+    beta: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void, yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void, bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t, bnScale: *const c_void,
+    bnBias: *const c_void, estimatedMean: *const c_void, estimatedVariance: *const c_void, epsilon: f64,
 ) -> cudnnStatus_t {
     let call = ForwardCall {
         function: "cudnnBatchNormalizationForwardInference",
@@ -128,22 +118,11 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationForwardTraining(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-    alpha: *const c_void,
-    beta: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
-    bnScale: *const c_void,
-    bnBias: *const c_void,
-    exponentialAverageFactor: f64,
-    resultRunningMean: *mut c_void,
-    resultRunningVariance: *mut c_void,
-    epsilon: f64,
-    resultSaveMean: *mut c_void,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnBatchNormMode_t>, alpha: *const c_void,
+    beta: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void, yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void, bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t, bnScale: *const c_void,
+    bnBias: *const c_void, exponentialAverageFactor: f64, resultRunningMean: *mut c_void,
+    resultRunningVariance: *mut c_void, epsilon: f64, resultSaveMean: *mut c_void,
     resultSaveInvVariance: *mut c_void,
 ) -> cudnnStatus_t {
     let call = ForwardCall {
@@ -218,31 +197,14 @@ const FORWARD_NAMES: [&str; 6] = [
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationForwardTrainingEx(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-    bnOps: MaybeUninit<cudnnBatchNormOps_t>,
-    alpha: *const c_void,
-    beta: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    xData: *const c_void,
-    zDesc: cudnnTensorDescriptor_t,
-    zData: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    yData: *mut c_void,
-    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
-    bnScale: *const c_void,
-    bnBias: *const c_void,
-    exponentialAverageFactor: f64,
-    resultRunningMean: *mut c_void,
-    resultRunningVariance: *mut c_void,
-    epsilon: f64,
-    resultSaveMean: *mut c_void,
-    resultSaveInvVariance: *mut c_void,
-    activationDesc: cudnnActivationDescriptor_t,
-    workspace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnBatchNormMode_t>, bnOps: MaybeUninit<cudnnBatchNormOps_t>,
+    alpha: *const c_void, beta: *const c_void, xDesc: cudnnTensorDescriptor_t, xData: *const c_void,
+    zDesc: cudnnTensorDescriptor_t, zData: *const c_void, yDesc: cudnnTensorDescriptor_t, yData: *mut c_void,
+    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t, bnScale: *const c_void, bnBias: *const c_void,
+    exponentialAverageFactor: f64, resultRunningMean: *mut c_void, resultRunningVariance: *mut c_void,
+    epsilon: f64, resultSaveMean: *mut c_void, resultSaveInvVariance: *mut c_void,
+    activationDesc: cudnnActivationDescriptor_t, workspace: *mut c_void, workSpaceSizeInBytes: usize,
+    reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     let call = ForwardCall {
         function: "cudnnBatchNormalizationForwardTrainingEx",

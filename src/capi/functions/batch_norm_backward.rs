@@ -55,25 +55,12 @@ const GRADIENTS: &str = "dBnScaleBiasDesc";
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-    alphaDataDiff: *const c_void,
-    betaDataDiff: *const c_void,
-    alphaParamDiff: *const c_void,
-    betaParamDiff: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    dBnScaleBiasDesc: cudnnTensorDescriptor_t,
-    bnScale: *const c_void,
-    dBnScaleResult: *mut c_void,
-    dBnBiasResult: *mut c_void,
-    epsilon: f64,
-    savedMean: *const c_void,
-    savedInvVariance: *const c_void,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnBatchNormMode_t>, alphaDataDiff: *const c_void,
+    betaDataDiff: *const c_void, alphaParamDiff: *const c_void, betaParamDiff: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, x: *const c_void, dyDesc: cudnnTensorDescriptor_t, dy: *const c_void,
+    dxDesc: cudnnTensorDescriptor_t, dx: *mut c_void, dBnScaleBiasDesc: cudnnTensorDescriptor_t,
+    bnScale: *const c_void, dBnScaleResult: *mut c_void, dBnBiasResult: *mut c_void, epsilon: f64,
+    savedMean: *const c_void, savedInvVariance: *const c_void,
 ) -> cudnnStatus_t {
     let call = BackwardCall {
         function: "cudnnBatchNormalizationBackward",
@@ -138,36 +125,16 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-    bnOps: MaybeUninit<cudnnBatchNormOps_t>,
-    alphaDataDiff: *const c_void,
-    betaDataDiff: *const c_void,
-    alphaParamDiff: *const c_void,
-    betaParamDiff: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    xData: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    yData: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dyData: *const c_void,
-    dzDesc: cudnnTensorDescriptor_t,
-    dzData: *mut c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dxData: *mut c_void,
-    dBnScaleBiasDesc: cudnnTensorDescriptor_t,
-    bnScaleData: *const c_void,
-    bnBiasData: *const c_void,
-    dBnScaleData: *mut c_void,
-    dBnBiasData: *mut c_void,
-    epsilon: f64,
-    savedMean: *const c_void,
-    savedInvVariance: *const c_void,
-    activationDesc: cudnnActivationDescriptor_t,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnBatchNormMode_t>, bnOps: MaybeUninit<cudnnBatchNormOps_t>,
+    alphaDataDiff: *const c_void, betaDataDiff: *const c_void, alphaParamDiff: *const c_void,
+    betaParamDiff: *const c_void, xDesc: cudnnTensorDescriptor_t, xData: *const c_void,
+    yDesc: cudnnTensorDescriptor_t, yData: *const c_void, dyDesc: cudnnTensorDescriptor_t,
+    dyData: *const c_void, dzDesc: cudnnTensorDescriptor_t, dzData: *mut c_void,
+    dxDesc: cudnnTensorDescriptor_t, dxData: *mut c_void, dBnScaleBiasDesc: cudnnTensorDescriptor_t,
+    bnScaleData: *const c_void, bnBiasData: *const c_void, dBnScaleData: *mut c_void,
+    dBnBiasData: *mut c_void, epsilon: f64, savedMean: *const c_void, savedInvVariance: *const c_void,
+    activationDesc: cudnnActivationDescriptor_t, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
+    reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     let call = BackwardCall {
         function: "cudnnBatchNormalizationBackwardEx",
@@ -212,14 +179,9 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-    bnOps: MaybeUninit<cudnnBatchNormOps_t>,
-    xDesc: cudnnTensorDescriptor_t,
-    zDesc: cudnnTensorDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t,
-    activationDesc: cudnnActivationDescriptor_t,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnBatchNormMode_t>, bnOps: MaybeUninit<cudnnBatchNormOps_t>,
+    xDesc: cudnnTensorDescriptor_t, zDesc: cudnnTensorDescriptor_t, yDesc: cudnnTensorDescriptor_t,
+    bnScaleBiasMeanVarDesc: cudnnTensorDescriptor_t, activationDesc: cudnnActivationDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
@@ -257,16 +219,10 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSiz
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-    bnOps: MaybeUninit<cudnnBatchNormOps_t>,
-    xDesc: cudnnTensorDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    dzDesc: cudnnTensorDescriptor_t,
-    dxDesc: cudnnTensorDescriptor_t,
-    dBnScaleBiasDesc: cudnnTensorDescriptor_t,
-    activationDesc: cudnnActivationDescriptor_t,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnBatchNormMode_t>, bnOps: MaybeUninit<cudnnBatchNormOps_t>,
+    xDesc: cudnnTensorDescriptor_t, yDesc: cudnnTensorDescriptor_t, dyDesc: cudnnTensorDescriptor_t,
+    dzDesc: cudnnTensorDescriptor_t, dxDesc: cudnnTensorDescriptor_t,
+    dBnScaleBiasDesc: cudnnTensorDescriptor_t, activationDesc: cudnnActivationDescriptor_t,
     sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
@@ -303,12 +259,8 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnBatchNormMode_t>,
-    bnOps: MaybeUninit<cudnnBatchNormOps_t>,
-    activationDesc: cudnnActivationDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnBatchNormMode_t>, bnOps: MaybeUninit<cudnnBatchNormOps_t>,
+    activationDesc: cudnnActivationDescriptor_t, xDesc: cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let x = tensor::get(xDesc, "xDesc")?;

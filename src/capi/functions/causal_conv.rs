@@ -65,10 +65,7 @@ pub(super) fn aligned(operands: &[Operand], at: &[Address]) -> Result<()> {
 /// # Safety
 /// The pointers are valid for the spans of the plan's operands.
 pub(super) unsafe fn run(
-    name: &'static str,
-    stream: cudaStream_t,
-    plan: &CausalPlan,
-    at: &[Address],
+    name: &'static str, stream: cudaStream_t, plan: &CausalPlan, at: &[Address],
 ) -> Result<()> {
     context::with_note_of_stream(stream, |context, note| {
         note.set(format_args!("{name}: {plan}"));
@@ -126,16 +123,8 @@ fn sizes(channels_inside: bool, [batch, dim, length, taps]: [c_int; 4]) -> Sizes
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCausalConv1dForward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weight: *const c_void,
-    bias: *const c_void,
-    y: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
+    stream: cudaStream_t, x: *const c_void, weight: *const c_void, bias: *const c_void, y: *mut c_void,
+    batch: c_int, dim: c_int, seqLen: c_int, kernelSize: c_int, dataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
     required(named!(x, weight, bias, y))?;
@@ -178,20 +167,9 @@ pub unsafe extern "C" fn cudnnCausalConv1dForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCausalConv1dBackward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weight: *const c_void,
-    bias: *const c_void,
-    dy: *const c_void,
-    dx: *mut c_void,
-    dweight: *mut c_void,
-    dbias: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    dwDataType: MaybeUninit<cudnnDataType_t>,
+    stream: cudaStream_t, x: *const c_void, weight: *const c_void, bias: *const c_void, dy: *const c_void,
+    dx: *mut c_void, dweight: *mut c_void, dbias: *mut c_void, batch: c_int, dim: c_int, seqLen: c_int,
+    kernelSize: c_int, dataType: MaybeUninit<cudnnDataType_t>, dwDataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
     required(named!(x, weight, bias, dy, dx, dweight, dbias))?;
@@ -239,16 +217,8 @@ pub unsafe extern "C" fn cudnnCausalConv1dBackward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weight: *const c_void,
-    bias: *const c_void,
-    y: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
+    stream: cudaStream_t, x: *const c_void, weight: *const c_void, bias: *const c_void, y: *mut c_void,
+    batch: c_int, dim: c_int, seqLen: c_int, kernelSize: c_int, dataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
     required(named!(x, weight, bias, y))?;
@@ -291,20 +261,9 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCausalConv1dNwhBackward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weight: *const c_void,
-    bias: *const c_void,
-    dy: *const c_void,
-    dx: *mut c_void,
-    dweight: *mut c_void,
-    dbias: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    dwDataType: MaybeUninit<cudnnDataType_t>,
+    stream: cudaStream_t, x: *const c_void, weight: *const c_void, bias: *const c_void, dy: *const c_void,
+    dx: *mut c_void, dweight: *mut c_void, dbias: *mut c_void, batch: c_int, dim: c_int, seqLen: c_int,
+    kernelSize: c_int, dataType: MaybeUninit<cudnnDataType_t>, dwDataType: MaybeUninit<cudnnDataType_t>,
     activation: MaybeUninit<cudnnCausalConv1dActivation_t>,
 ) -> cudnnStatus_t {
     required(named!(x, weight, bias, dy, dx, dweight, dbias))?;

@@ -74,15 +74,8 @@ fn parts(call: &Call, reserve_space: (*mut c_void, usize), workspace: usize) -> 
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weight: *const c_void,
-    y: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
+    stream: cudaStream_t, x: *const c_void, weight: *const c_void, y: *mut c_void, batch: c_int, dim: c_int,
+    seqLen: c_int, kernelSize: c_int, dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     required(named!(x, weight, y))?;
     strictly_aligned(named!(x, weight, y))?;
@@ -115,16 +108,8 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weight: *const c_void,
-    dy: *const c_void,
-    dx: *mut c_void,
-    dweight: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
+    stream: cudaStream_t, x: *const c_void, weight: *const c_void, dy: *const c_void, dx: *mut c_void,
+    dweight: *mut c_void, batch: c_int, dim: c_int, seqLen: c_int, kernelSize: c_int,
     dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     required(named!(x, weight, dy, dx, dweight))?;
@@ -159,13 +144,8 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLongFFTCausalConv1dGetBufferSizes(
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    workspaceSizeInBytes: *mut usize,
-    reserveSpaceSizeInBytes: *mut usize,
+    batch: c_int, dim: c_int, seqLen: c_int, kernelSize: c_int, dataType: MaybeUninit<cudnnDataType_t>,
+    workspaceSizeInBytes: *mut usize, reserveSpaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
     results!(
@@ -203,19 +183,9 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dGetBufferSizes(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weight: *const c_void,
-    y: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    workspace: *mut c_void,
-    workspaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
+    stream: cudaStream_t, x: *const c_void, weight: *const c_void, y: *mut c_void, batch: c_int, dim: c_int,
+    seqLen: c_int, kernelSize: c_int, dataType: MaybeUninit<cudnnDataType_t>, workspace: *mut c_void,
+    workspaceSizeInBytes: usize, reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     required(named!(x, weight, y, workspace, reserveSpace))?;
     strictly_aligned(named!(x, weight, y, workspace, reserveSpace))?;
@@ -251,19 +221,9 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLongFFTCausalConv1dBackward(
-    stream: cudaStream_t,
-    dy: *const c_void,
-    dx: *mut c_void,
-    dweight: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSize: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    workspace: *mut c_void,
-    workspaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
+    stream: cudaStream_t, dy: *const c_void, dx: *mut c_void, dweight: *mut c_void, batch: c_int, dim: c_int,
+    seqLen: c_int, kernelSize: c_int, dataType: MaybeUninit<cudnnDataType_t>, workspace: *mut c_void,
+    workspaceSizeInBytes: usize, reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     required(named!(dy, dx, dweight, workspace, reserveSpace))?;
     strictly_aligned(named!(dy, dx, dweight, workspace, reserveSpace))?;

@@ -13,8 +13,7 @@ use crate::ops::causal_conv::{Call, CausalPlan, Form, Sizes};
 
 /// The call with these sizes: batch, channels, positions, taps of the projections and of the mixer.
 fn call(
-    [batch, dim, length, projection, mixer]: [c_int; 5],
-    data_type: Option<DataType>,
+    [batch, dim, length, projection, mixer]: [c_int; 5], data_type: Option<DataType>,
     gradient: Option<Option<DataType>>,
 ) -> Call {
     let taps = ("kernelSizeProj", projection, 32);
@@ -51,19 +50,9 @@ fn call(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weightsProj: *const c_void,
-    weightsMixer: *const c_void,
-    skipBias: *const c_void,
-    y: *mut c_void,
-    yGated: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSizeProj: c_int,
-    kernelSizeMixer: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
+    stream: cudaStream_t, x: *const c_void, weightsProj: *const c_void, weightsMixer: *const c_void,
+    skipBias: *const c_void, y: *mut c_void, yGated: *mut c_void, batch: c_int, dim: c_int, seqLen: c_int,
+    kernelSizeProj: c_int, kernelSizeMixer: c_int, dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     required(named!(x, weightsProj, weightsMixer, skipBias, y, yGated))?;
     let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
@@ -101,23 +90,10 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnB2BCausalConv1dBackward(
-    stream: cudaStream_t,
-    x: *const c_void,
-    weightsProj: *const c_void,
-    weightsMixer: *const c_void,
-    skipBias: *const c_void,
-    y: *const c_void,
-    dy: *const c_void,
-    dx: *mut c_void,
-    dweightsProj: *mut c_void,
-    dweightsMixer: *mut c_void,
-    dskipBias: *mut c_void,
-    batch: c_int,
-    dim: c_int,
-    seqLen: c_int,
-    kernelSizeProj: c_int,
-    kernelSizeMixer: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
+    stream: cudaStream_t, x: *const c_void, weightsProj: *const c_void, weightsMixer: *const c_void,
+    skipBias: *const c_void, y: *const c_void, dy: *const c_void, dx: *mut c_void, dweightsProj: *mut c_void,
+    dweightsMixer: *mut c_void, dskipBias: *mut c_void, batch: c_int, dim: c_int, seqLen: c_int,
+    kernelSizeProj: c_int, kernelSizeMixer: c_int, dataType: MaybeUninit<cudnnDataType_t>,
     dwDataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     required(named!(x, weightsProj, weightsMixer, skipBias, y, dy))?;

@@ -46,12 +46,8 @@ use crate::ops::columns::ColumnsPlan;
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnIm2Col(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    colBuffer: *mut c_void,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, x: *const c_void, wDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, colBuffer: *mut c_void,
 ) -> cudnnStatus_t {
     let (from, kernel) = (tensor::get(xDesc, "xDesc")?, filter::get(wDesc, "wDesc")?);
     let desc = convolution::get(convDesc)?;

@@ -45,8 +45,7 @@ pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Resu
 /// As [`check`], and those of `body`.
 #[inline]
 pub(crate) fn with_note<R>(
-    handle: cudnnHandle_t,
-    body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+    handle: cudnnHandle_t, body: impl FnOnce(&Context, &mut Note) -> Result<R>,
 ) -> Result<R> {
     with_note_on(with(handle, |context| Ok(context.clone()))?, body)
 }
@@ -57,8 +56,7 @@ pub(crate) fn with_note<R>(
 /// Not initialized if there is no core, as of cudnnCreate; those of `body`.
 #[cfg(not(feature = "cudnn8"))]
 pub(crate) fn with_note_of_stream<R>(
-    stream: cudaStream_t,
-    body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+    stream: cudaStream_t, body: impl FnOnce(&Context, &mut Note) -> Result<R>,
 ) -> Result<R> {
     with_note_on(Context::of_stream(stream.addr())?, body)
 }
@@ -77,9 +75,7 @@ fn with_note_on<R>(context: Context, body: impl FnOnce(&Context, &mut Note) -> R
 /// In a frame of its own: the caller's stack need not have room for it.
 #[inline(never)]
 fn compute<R>(
-    context: &Context,
-    note: &mut Note,
-    body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+    context: &Context, note: &mut Note, body: impl FnOnce(&Context, &mut Note) -> Result<R>,
 ) -> Result<R> {
     let _mode = DefaultMode::new();
     body(context, note)
@@ -175,9 +171,7 @@ pub unsafe extern "C" fn cudnnGetStream(handle: cudnnHandle_t, streamId: *mut cu
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnQueryRuntimeError(
-    handle: cudnnHandle_t,
-    rstatus: *mut cudnnStatus_t,
-    mode: MaybeUninit<cudnnErrQueryMode_t>,
+    handle: cudnnHandle_t, rstatus: *mut cudnnStatus_t, mode: MaybeUninit<cudnnErrQueryMode_t>,
     tag: *mut cudnnRuntimeTag_t,
 ) -> cudnnStatus_t {
     check(handle)?;
@@ -212,9 +206,7 @@ pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size:
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetCallback(
-    mask: c_uint,
-    udata: *mut c_void,
-    fptr: cudnnCallback_t,
+    mask: c_uint, udata: *mut c_void, fptr: cudnnCallback_t,
 ) -> cudnnStatus_t {
     log::set_callback(Callback { mask, udata, function: fptr });
     Ok(())
@@ -231,9 +223,7 @@ pub unsafe extern "C" fn cudnnSetCallback(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCallback(
-    mask: *mut c_uint,
-    udata: *mut *mut c_void,
-    fptr: *mut cudnnCallback_t,
+    mask: *mut c_uint, udata: *mut *mut c_void, fptr: *mut cudnnCallback_t,
 ) -> cudnnStatus_t {
     let callback = log::callback();
     results!(new mask = callback.mask, new udata = callback.udata, new fptr = callback.function)

@@ -29,8 +29,7 @@ pub(crate) fn get(desc: cudnnConvolutionDescriptor_t) -> Result<ConvolutionDescr
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn find(
-    desc: cudnnConvolutionDescriptor_t,
-    argument: &'static str,
+    desc: cudnnConvolutionDescriptor_t, argument: &'static str,
 ) -> Result<ConvolutionDescriptor> {
     CONVOLUTIONS.get(desc.addr(), argument)
 }
@@ -40,17 +39,14 @@ pub(crate) fn find(
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn put(
-    desc: cudnnConvolutionDescriptor_t,
-    argument: &'static str,
-    value: ConvolutionDescriptor,
+    desc: cudnnConvolutionDescriptor_t, argument: &'static str, value: ConvolutionDescriptor,
 ) -> Result<()> {
     CONVOLUTIONS.replace(desc.addr(), argument, || Ok(value))
 }
 
 /// Changes a part of a descriptor; keeps all of it if `change` fails before its first write.
 fn update(
-    desc: cudnnConvolutionDescriptor_t,
-    change: impl FnOnce(&mut ConvolutionDescriptor) -> Result<()>,
+    desc: cudnnConvolutionDescriptor_t, change: impl FnOnce(&mut ConvolutionDescriptor) -> Result<()>,
 ) -> Result<()> {
     CONVOLUTIONS.with_mut(desc.addr(), "convDesc", change)
 }
@@ -95,8 +91,7 @@ pub extern "C" fn cudnnDestroyConvolutionDescriptor(convDesc: cudnnConvolutionDe
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolutionMathType(
-    convDesc: cudnnConvolutionDescriptor_t,
-    mathType: MaybeUninit<cudnnMathType_t>,
+    convDesc: cudnnConvolutionDescriptor_t, mathType: MaybeUninit<cudnnMathType_t>,
 ) -> cudnnStatus_t {
     update(convDesc, |desc| {
         desc.math_type = arg::choice(mathType, "mathType")?;
@@ -114,8 +109,7 @@ pub extern "C" fn cudnnSetConvolutionMathType(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionMathType(
-    convDesc: cudnnConvolutionDescriptor_t,
-    mathType: *mut cudnnMathType_t,
+    convDesc: cudnnConvolutionDescriptor_t, mathType: *mut cudnnMathType_t,
 ) -> cudnnStatus_t {
     let desc = get(convDesc)?;
     results!(code mathType = desc.math_type.code())
@@ -128,8 +122,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionMathType(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolutionGroupCount(
-    convDesc: cudnnConvolutionDescriptor_t,
-    groupCount: c_int,
+    convDesc: cudnnConvolutionDescriptor_t, groupCount: c_int,
 ) -> cudnnStatus_t {
     update(convDesc, |desc| {
         if groupCount < 1 {
@@ -150,8 +143,7 @@ pub extern "C" fn cudnnSetConvolutionGroupCount(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(
-    convDesc: cudnnConvolutionDescriptor_t,
-    groupCount: *mut c_int,
+    convDesc: cudnnConvolutionDescriptor_t, groupCount: *mut c_int,
 ) -> cudnnStatus_t {
     let desc = get(convDesc)?;
     results!(new groupCount = desc.groups)
@@ -164,8 +156,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionGroupCount(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolutionReorderType(
-    convDesc: cudnnConvolutionDescriptor_t,
-    reorderType: MaybeUninit<cudnnReorderType_t>,
+    convDesc: cudnnConvolutionDescriptor_t, reorderType: MaybeUninit<cudnnReorderType_t>,
 ) -> cudnnStatus_t {
     update(convDesc, |desc| {
         desc.reorder = arg::choice(reorderType, "reorderType")?;
@@ -183,8 +174,7 @@ pub extern "C" fn cudnnSetConvolutionReorderType(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
-    convDesc: cudnnConvolutionDescriptor_t,
-    reorderType: *mut cudnnReorderType_t,
+    convDesc: cudnnConvolutionDescriptor_t, reorderType: *mut cudnnReorderType_t,
 ) -> cudnnStatus_t {
     let desc = get(convDesc)?;
     results!(code reorderType = desc.reorder.code())
@@ -202,14 +192,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionReorderType(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetConvolution2dDescriptor(
-    convDesc: cudnnConvolutionDescriptor_t,
-    pad_h: c_int,
-    pad_w: c_int,
-    u: c_int,
-    v: c_int,
-    dilation_h: c_int,
-    dilation_w: c_int,
-    mode: MaybeUninit<cudnnConvolutionMode_t>,
+    convDesc: cudnnConvolutionDescriptor_t, pad_h: c_int, pad_w: c_int, u: c_int, v: c_int,
+    dilation_h: c_int, dilation_w: c_int, mode: MaybeUninit<cudnnConvolutionMode_t>,
     computeType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     update(convDesc, |desc| {
@@ -245,12 +229,8 @@ pub extern "C" fn cudnnSetConvolution2dDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
-    convDesc: cudnnConvolutionDescriptor_t,
-    arrayLength: c_int,
-    padA: *const c_int,
-    filterStrideA: *const c_int,
-    dilationA: *const c_int,
-    mode: MaybeUninit<cudnnConvolutionMode_t>,
+    convDesc: cudnnConvolutionDescriptor_t, arrayLength: c_int, padA: *const c_int,
+    filterStrideA: *const c_int, dilationA: *const c_int, mode: MaybeUninit<cudnnConvolutionMode_t>,
     computeType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     update(convDesc, |desc| {
@@ -282,14 +262,8 @@ pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
-    convDesc: cudnnConvolutionDescriptor_t,
-    pad_h: *mut c_int,
-    pad_w: *mut c_int,
-    u: *mut c_int,
-    v: *mut c_int,
-    dilation_h: *mut c_int,
-    dilation_w: *mut c_int,
-    mode: *mut cudnnConvolutionMode_t,
+    convDesc: cudnnConvolutionDescriptor_t, pad_h: *mut c_int, pad_w: *mut c_int, u: *mut c_int,
+    v: *mut c_int, dilation_h: *mut c_int, dilation_w: *mut c_int, mode: *mut cudnnConvolutionMode_t,
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
     let geometry = get(convDesc)?.geometry;
@@ -326,13 +300,8 @@ pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
-    convDesc: cudnnConvolutionDescriptor_t,
-    arrayLengthRequested: c_int,
-    arrayLength: *mut c_int,
-    padA: *mut c_int,
-    strideA: *mut c_int,
-    dilationA: *mut c_int,
-    mode: *mut cudnnConvolutionMode_t,
+    convDesc: cudnnConvolutionDescriptor_t, arrayLengthRequested: c_int, arrayLength: *mut c_int,
+    padA: *mut c_int, strideA: *mut c_int, dilationA: *mut c_int, mode: *mut cudnnConvolutionMode_t,
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
     let geometry = get(convDesc)?.geometry;
@@ -381,13 +350,8 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
-    convDesc: cudnnConvolutionDescriptor_t,
-    inputTensorDesc: cudnnTensorDescriptor_t,
-    filterDesc: cudnnFilterDescriptor_t,
-    n: *mut c_int,
-    c: *mut c_int,
-    h: *mut c_int,
-    w: *mut c_int,
+    convDesc: cudnnConvolutionDescriptor_t, inputTensorDesc: cudnnTensorDescriptor_t,
+    filterDesc: cudnnFilterDescriptor_t, n: *mut c_int, c: *mut c_int, h: *mut c_int, w: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises, for all four.
     let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
@@ -419,11 +383,8 @@ pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionNdForwardOutputDim(
-    convDesc: cudnnConvolutionDescriptor_t,
-    inputTensorDesc: cudnnTensorDescriptor_t,
-    filterDesc: cudnnFilterDescriptor_t,
-    nbDims: c_int,
-    tensorOuputDimA: *mut c_int,
+    convDesc: cudnnConvolutionDescriptor_t, inputTensorDesc: cudnnTensorDescriptor_t,
+    filterDesc: cudnnFilterDescriptor_t, nbDims: c_int, tensorOuputDimA: *mut c_int,
 ) -> cudnnStatus_t {
     let desc = get(convDesc)?;
     let input = tensor::get(inputTensorDesc, "inputTensorDesc")?;

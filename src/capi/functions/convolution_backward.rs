@@ -38,19 +38,10 @@ use crate::ops::convolution::Direction;
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionBackwardData(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    convDesc: cudnnConvolutionDescriptor_t,
-    algo: MaybeUninit<cudnnConvolutionBwdDataAlgo_t>,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    beta: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
+    handle: cudnnHandle_t, alpha: *const c_void, wDesc: cudnnFilterDescriptor_t, w: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t, dy: *const c_void, convDesc: cudnnConvolutionDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionBwdDataAlgo_t>, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
+    beta: *const c_void, dxDesc: cudnnTensorDescriptor_t, dx: *mut c_void,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardData,
@@ -93,19 +84,10 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    convDesc: cudnnConvolutionDescriptor_t,
-    algo: MaybeUninit<cudnnConvolutionBwdFilterAlgo_t>,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    beta: *const c_void,
-    dwDesc: cudnnFilterDescriptor_t,
-    dw: *mut c_void,
+    handle: cudnnHandle_t, alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t, dy: *const c_void, convDesc: cudnnConvolutionDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionBwdFilterAlgo_t>, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
+    beta: *const c_void, dwDesc: cudnnFilterDescriptor_t, dw: *mut c_void,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardFilter,

@@ -41,13 +41,8 @@ use crate::ops::bias;
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    beta: *const c_void,
-    dbDesc: cudnnTensorDescriptor_t,
-    db: *mut c_void,
+    handle: cudnnHandle_t, alpha: *const c_void, dyDesc: cudnnTensorDescriptor_t, dy: *const c_void,
+    beta: *const c_void, dbDesc: cudnnTensorDescriptor_t, db: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let (source, dest) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dbDesc, "dbDesc")?);

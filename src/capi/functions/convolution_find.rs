@@ -42,14 +42,9 @@ use crate::ops::convolution::Direction;
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    wDesc: cudnnFilterDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, wDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, yDesc: cudnnTensorDescriptor_t, requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::Forward,
@@ -95,19 +90,10 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    convDesc: cudnnConvolutionDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, x: *const c_void, wDesc: cudnnFilterDescriptor_t,
+    w: *const c_void, convDesc: cudnnConvolutionDescriptor_t, yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
+    requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionFwdAlgoPerf_t, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::Forward,
@@ -145,14 +131,9 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
-    handle: cudnnHandle_t,
-    wDesc: cudnnFilterDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    dxDesc: cudnnTensorDescriptor_t,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
+    handle: cudnnHandle_t, wDesc: cudnnFilterDescriptor_t, dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, dxDesc: cudnnTensorDescriptor_t, requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardData,
@@ -191,19 +172,10 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
-    handle: cudnnHandle_t,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    convDesc: cudnnConvolutionDescriptor_t,
-    dxDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, wDesc: cudnnFilterDescriptor_t, w: *const c_void, dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void, convDesc: cudnnConvolutionDescriptor_t, dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void, requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardData,
@@ -241,14 +213,9 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    dwDesc: cudnnFilterDescriptor_t,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, dwDesc: cudnnFilterDescriptor_t, requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardFilter,
@@ -287,18 +254,10 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    y: *const c_void,
-    convDesc: cudnnConvolutionDescriptor_t,
-    dwDesc: cudnnFilterDescriptor_t,
-    dw: *mut c_void,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
-    workSpace: *mut c_void,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, x: *const c_void, dyDesc: cudnnTensorDescriptor_t,
+    y: *const c_void, convDesc: cudnnConvolutionDescriptor_t, dwDesc: cudnnFilterDescriptor_t,
+    dw: *mut c_void, requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int,
+    perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t, workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     let described = Described {

@@ -47,19 +47,12 @@ use crate::ops::{Scaling, TransformPlan};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
-    handle: cudnnHandle_t,
-    filterDesc: cudnnFilterDescriptor_t,
-    diffDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    gradDesc: cudnnTensorDescriptor_t,
-    transformFormat: MaybeUninit<cudnnTensorFormat_t>,
-    foldedFilterDesc: cudnnFilterDescriptor_t,
-    paddedDiffDesc: cudnnTensorDescriptor_t,
-    foldedConvDesc: cudnnConvolutionDescriptor_t,
-    foldedGradDesc: cudnnTensorDescriptor_t,
-    filterFoldTransDesc: cudnnTensorTransformDescriptor_t,
-    diffPadTransDesc: cudnnTensorTransformDescriptor_t,
-    gradFoldTransDesc: cudnnTensorTransformDescriptor_t,
+    handle: cudnnHandle_t, filterDesc: cudnnFilterDescriptor_t, diffDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, gradDesc: cudnnTensorDescriptor_t,
+    transformFormat: MaybeUninit<cudnnTensorFormat_t>, foldedFilterDesc: cudnnFilterDescriptor_t,
+    paddedDiffDesc: cudnnTensorDescriptor_t, foldedConvDesc: cudnnConvolutionDescriptor_t,
+    foldedGradDesc: cudnnTensorDescriptor_t, filterFoldTransDesc: cudnnTensorTransformDescriptor_t,
+    diffPadTransDesc: cudnnTensorTransformDescriptor_t, gradFoldTransDesc: cudnnTensorTransformDescriptor_t,
     gradUnfoldTransDesc: cudnnTensorTransformDescriptor_t,
 ) -> cudnnStatus_t {
     if !handle.is_null() {
@@ -122,13 +115,8 @@ pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnReorderFilterAndBias(
-    handle: cudnnHandle_t,
-    filterDesc: cudnnFilterDescriptor_t,
-    reorderType: MaybeUninit<cudnnReorderType_t>,
-    filterData: *const c_void,
-    reorderedFilterData: *mut c_void,
-    reorderBias: c_int,
-    biasData: *const c_void,
+    handle: cudnnHandle_t, filterDesc: cudnnFilterDescriptor_t, reorderType: MaybeUninit<cudnnReorderType_t>,
+    filterData: *const c_void, reorderedFilterData: *mut c_void, reorderBias: c_int, biasData: *const c_void,
     reorderedBiasData: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {

@@ -59,19 +59,10 @@ use crate::ops::convolution::{Algorithm, ConvolutionPlan, Direction, Fused};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionForward(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    convDesc: cudnnConvolutionDescriptor_t,
-    algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
+    handle: cudnnHandle_t, alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void,
+    wDesc: cudnnFilterDescriptor_t, w: *const c_void, convDesc: cudnnConvolutionDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
+    beta: *const c_void, yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::Forward,
@@ -123,24 +114,12 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
-    handle: cudnnHandle_t,
-    alpha1: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    convDesc: cudnnConvolutionDescriptor_t,
-    algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    alpha2: *const c_void,
-    zDesc: cudnnTensorDescriptor_t,
-    z: *const c_void,
-    biasDesc: cudnnTensorDescriptor_t,
-    bias: *const c_void,
-    activationDesc: cudnnActivationDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
+    handle: cudnnHandle_t, alpha1: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void,
+    wDesc: cudnnFilterDescriptor_t, w: *const c_void, convDesc: cudnnConvolutionDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
+    alpha2: *const c_void, zDesc: cudnnTensorDescriptor_t, z: *const c_void,
+    biasDesc: cudnnTensorDescriptor_t, bias: *const c_void, activationDesc: cudnnActivationDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::Forward,

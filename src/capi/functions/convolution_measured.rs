@@ -30,10 +30,7 @@ pub(super) struct Search<R> {
 /// # Safety
 /// As for the calls of `convolution_find.rs`.
 pub(super) unsafe fn measured<R: CRecord>(
-    name: &'static str,
-    handle: cudnnHandle_t,
-    described: &Described,
-    search: Search<R>,
+    name: &'static str, handle: cudnnHandle_t, described: &Described, search: Search<R>,
 ) -> Result<()> {
     context::with_note(handle, |context, note| {
         let alive = described.alive()?;

@@ -39,13 +39,9 @@ use crate::ops::convolution::Direction;
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    wDesc: cudnnFilterDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    preference: MaybeUninit<cudnnConvolutionFwdPreference_t>,
-    memoryLimitInBytes: usize,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, wDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, yDesc: cudnnTensorDescriptor_t,
+    preference: MaybeUninit<cudnnConvolutionFwdPreference_t>, memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionFwdAlgo_t,
 ) -> cudnnStatus_t {
     let described = Described {
@@ -74,13 +70,9 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
-    handle: cudnnHandle_t,
-    wDesc: cudnnFilterDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    dxDesc: cudnnTensorDescriptor_t,
-    preference: MaybeUninit<cudnnConvolutionBwdDataPreference_t>,
-    memoryLimitInBytes: usize,
+    handle: cudnnHandle_t, wDesc: cudnnFilterDescriptor_t, dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, dxDesc: cudnnTensorDescriptor_t,
+    preference: MaybeUninit<cudnnConvolutionBwdDataPreference_t>, memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionBwdDataAlgo_t,
 ) -> cudnnStatus_t {
     let described = Described {
@@ -109,13 +101,9 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    dwDesc: cudnnFilterDescriptor_t,
-    preference: MaybeUninit<cudnnConvolutionBwdFilterPreference_t>,
-    memoryLimitInBytes: usize,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, dwDesc: cudnnFilterDescriptor_t,
+    preference: MaybeUninit<cudnnConvolutionBwdFilterPreference_t>, memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionBwdFilterAlgo_t,
 ) -> cudnnStatus_t {
     let described = Described {

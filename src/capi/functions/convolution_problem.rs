@@ -106,10 +106,7 @@ impl CRecord for cudnnConvolutionBwdFilterAlgoPerf_t {}
 /// # Safety
 /// `results` is valid for `requested` writes, not NULL unless nothing is requested.
 pub(super) unsafe fn store<R: CRecord>(
-    results: *mut R,
-    requested: c_int,
-    records: &[Record],
-    time: impl Fn(&Record) -> f32,
+    results: *mut R, requested: c_int, records: &[Record], time: impl Fn(&Record) -> f32,
 ) -> c_int {
     const { assert!(size_of::<R>() == size_of::<Performance>() && align_of::<R>() == align_of::<Performance>()) };
     let count = records.len().min(usize::try_from(requested).unwrap_or(0));
@@ -172,10 +169,7 @@ pub(super) struct Call {
 /// The factors are NULL or valid for one read of `double`, if the compute type is that, else of `float`. The data
 /// pointers are NULL or valid for the spans of their descriptors, the workspace for its size.
 pub(super) unsafe fn compute(
-    name: &'static str,
-    handle: cudnnHandle_t,
-    described: &Described,
-    call: &Call,
+    name: &'static str, handle: cudnnHandle_t, described: &Described, call: &Call,
 ) -> Result<()> {
     context::with_note(handle, |context, note| {
         let alive = described.alive()?;
@@ -215,9 +209,7 @@ pub(super) unsafe fn compute(
 /// Lets a plan use the workspace that a program gives, where algorithm and core have a use for it. One off the alignment is
 /// as good as none.
 pub(super) fn take_workspace(
-    context: &Context,
-    plan: &mut ConvolutionPlan,
-    algorithm: Algorithm,
+    context: &Context, plan: &mut ConvolutionPlan, algorithm: Algorithm,
     (workspace, bytes): (*mut c_void, usize),
 ) -> Address {
     if is_usable(workspace) && bytes > 0 && cuts_sums(context) && algorithm.takes_workspace() {
@@ -257,10 +249,7 @@ pub(super) fn takes_winograd(context: &Context, problem: &Convolution) -> bool {
 /// # Errors
 /// Bad parameter, naming the bytes given and needed.
 pub(super) fn check_workspace(
-    context: &Context,
-    problem: &Convolution,
-    algorithm: Algorithm,
-    (workspace, given): (*mut c_void, usize),
+    context: &Context, problem: &Convolution, algorithm: Algorithm, (workspace, given): (*mut c_void, usize),
 ) -> Result<()> {
     if !Mode::current().is_strict() || !algorithm.takes_workspace() {
         return Ok(());

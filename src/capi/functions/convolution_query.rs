@@ -28,8 +28,7 @@ use crate::ops::convolution::{Algorithm, Direction};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
+    handle: cudnnHandle_t, count: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     unsafe { max_count(handle, count, 10) }
@@ -45,8 +44,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
+    handle: cudnnHandle_t, count: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     unsafe { max_count(handle, count, 8) }
@@ -62,8 +60,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    count: *mut c_int,
+    handle: cudnnHandle_t, count: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     unsafe { max_count(handle, count, 9) }
@@ -106,14 +103,9 @@ unsafe fn max_count(handle: cudnnHandle_t, count: *mut c_int, number: c_int) -> 
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
-    handle: cudnnHandle_t,
-    srcDesc: cudnnTensorDescriptor_t,
-    filterDesc: cudnnFilterDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    destDesc: cudnnTensorDescriptor_t,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
+    handle: cudnnHandle_t, srcDesc: cudnnTensorDescriptor_t, filterDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, destDesc: cudnnTensorDescriptor_t, requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::Forward,
@@ -141,14 +133,9 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
-    handle: cudnnHandle_t,
-    filterDesc: cudnnFilterDescriptor_t,
-    diffDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    gradDesc: cudnnTensorDescriptor_t,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
+    handle: cudnnHandle_t, filterDesc: cudnnFilterDescriptor_t, diffDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, gradDesc: cudnnTensorDescriptor_t, requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardData,
@@ -176,14 +163,9 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-    handle: cudnnHandle_t,
-    srcDesc: cudnnTensorDescriptor_t,
-    diffDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    gradDesc: cudnnFilterDescriptor_t,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
+    handle: cudnnHandle_t, srcDesc: cudnnTensorDescriptor_t, diffDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, gradDesc: cudnnFilterDescriptor_t, requestedAlgoCount: c_int,
+    returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardFilter,
@@ -247,13 +229,9 @@ unsafe fn ranked<R: CRecord>(handle: cudnnHandle_t, described: &Described, list:
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    wDesc: cudnnFilterDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, wDesc: cudnnFilterDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, yDesc: cudnnTensorDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::Forward,
@@ -280,13 +258,9 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
-    handle: cudnnHandle_t,
-    wDesc: cudnnFilterDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    dxDesc: cudnnTensorDescriptor_t,
-    algo: MaybeUninit<cudnnConvolutionBwdDataAlgo_t>,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, wDesc: cudnnFilterDescriptor_t, dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, dxDesc: cudnnTensorDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionBwdDataAlgo_t>, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardData,
@@ -313,13 +287,9 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
-    handle: cudnnHandle_t,
-    xDesc: cudnnTensorDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    convDesc: cudnnConvolutionDescriptor_t,
-    gradDesc: cudnnFilterDescriptor_t,
-    algo: MaybeUninit<cudnnConvolutionBwdFilterAlgo_t>,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, xDesc: cudnnTensorDescriptor_t, dyDesc: cudnnTensorDescriptor_t,
+    convDesc: cudnnConvolutionDescriptor_t, gradDesc: cudnnFilterDescriptor_t,
+    algo: MaybeUninit<cudnnConvolutionBwdFilterAlgo_t>, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let described = Described {
         direction: Direction::BackwardFilter,
@@ -335,10 +305,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
 /// # Safety
 /// As for the calls above.
 unsafe fn workspace(
-    handle: cudnnHandle_t,
-    described: &Described,
-    number: c_int,
-    size: *mut usize,
+    handle: cudnnHandle_t, described: &Described, number: c_int, size: *mut usize,
 ) -> Result<()> {
     context::check(handle)?;
     // SAFETY: as the caller promises.

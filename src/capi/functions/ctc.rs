@@ -28,11 +28,8 @@ pub(crate) fn get(desc: cudnnCTCLossDescriptor_t) -> Result<CtcLossDescriptor> {
 
 /// Replaces the whole state; what an older setter does not have becomes 0.
 fn set(
-    desc: cudnnCTCLossDescriptor_t,
-    compute_type: MaybeUninit<cudnnDataType_t>,
-    normalization: c_int,
-    gradient: c_int,
-    max_label_length: c_int,
+    desc: cudnnCTCLossDescriptor_t, compute_type: MaybeUninit<cudnnDataType_t>, normalization: c_int,
+    gradient: c_int, max_label_length: c_int,
 ) -> Result<()> {
     CTC_LOSSES.replace(desc.addr(), "ctcLossDesc", || {
         let code = raw(compute_type);
@@ -82,8 +79,7 @@ pub extern "C" fn cudnnDestroyCTCLossDescriptor(ctcLossDesc: cudnnCTCLossDescrip
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptor(
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    compType: MaybeUninit<cudnnDataType_t>,
+    ctcLossDesc: cudnnCTCLossDescriptor_t, compType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     set(ctcLossDesc, compType, 0, 0, 0)
 }
@@ -97,10 +93,8 @@ pub extern "C" fn cudnnSetCTCLossDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptorEx(
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    compType: MaybeUninit<cudnnDataType_t>,
-    normMode: MaybeUninit<cudnnLossNormalizationMode_t>,
-    gradMode: MaybeUninit<cudnnNanPropagation_t>,
+    ctcLossDesc: cudnnCTCLossDescriptor_t, compType: MaybeUninit<cudnnDataType_t>,
+    normMode: MaybeUninit<cudnnLossNormalizationMode_t>, gradMode: MaybeUninit<cudnnNanPropagation_t>,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(gradMode));
     set(ctcLossDesc, compType, norm, grad, 0)
@@ -115,10 +109,8 @@ pub extern "C" fn cudnnSetCTCLossDescriptorEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetCTCLossDescriptor_v8(
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    compType: MaybeUninit<cudnnDataType_t>,
-    normMode: MaybeUninit<cudnnLossNormalizationMode_t>,
-    gradMode: MaybeUninit<cudnnNanPropagation_t>,
+    ctcLossDesc: cudnnCTCLossDescriptor_t, compType: MaybeUninit<cudnnDataType_t>,
+    normMode: MaybeUninit<cudnnLossNormalizationMode_t>, gradMode: MaybeUninit<cudnnNanPropagation_t>,
     maxLabelLength: c_int,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(gradMode));
@@ -134,10 +126,8 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v8(
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    compType: MaybeUninit<cudnnDataType_t>,
-    normMode: MaybeUninit<cudnnLossNormalizationMode_t>,
-    ctcGradMode: MaybeUninit<cudnnCTCGradMode_t>,
+    ctcLossDesc: cudnnCTCLossDescriptor_t, compType: MaybeUninit<cudnnDataType_t>,
+    normMode: MaybeUninit<cudnnLossNormalizationMode_t>, ctcGradMode: MaybeUninit<cudnnCTCGradMode_t>,
     maxLabelLength: c_int,
 ) -> cudnnStatus_t {
     let (norm, grad) = (raw(normMode), raw(ctcGradMode));
@@ -154,8 +144,7 @@ pub extern "C" fn cudnnSetCTCLossDescriptor_v9(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptor(
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    compType: *mut cudnnDataType_t,
+    ctcLossDesc: cudnnCTCLossDescriptor_t, compType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
     let desc = get(ctcLossDesc)?;
     // SAFETY: as the caller promises.
@@ -175,10 +164,8 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptorEx(
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    compType: *mut cudnnDataType_t,
-    normMode: *mut cudnnLossNormalizationMode_t,
-    gradMode: *mut cudnnNanPropagation_t,
+    ctcLossDesc: cudnnCTCLossDescriptor_t, compType: *mut cudnnDataType_t,
+    normMode: *mut cudnnLossNormalizationMode_t, gradMode: *mut cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
     let desc = get(ctcLossDesc)?;
     // SAFETY: as the caller promises, for all of them.
@@ -200,10 +187,8 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptorEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    compType: *mut cudnnDataType_t,
-    normMode: *mut cudnnLossNormalizationMode_t,
-    gradMode: *mut cudnnNanPropagation_t,
+    ctcLossDesc: cudnnCTCLossDescriptor_t, compType: *mut cudnnDataType_t,
+    normMode: *mut cudnnLossNormalizationMode_t, gradMode: *mut cudnnNanPropagation_t,
     maxLabelLength: *mut c_int,
 ) -> cudnnStatus_t {
     let desc = get(ctcLossDesc)?;
@@ -227,10 +212,8 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    compType: *mut cudnnDataType_t,
-    normMode: *mut cudnnLossNormalizationMode_t,
-    ctcGradMode: *mut cudnnCTCGradMode_t,
+    ctcLossDesc: cudnnCTCLossDescriptor_t, compType: *mut cudnnDataType_t,
+    normMode: *mut cudnnLossNormalizationMode_t, ctcGradMode: *mut cudnnCTCGradMode_t,
     maxLabelLength: *mut c_int,
 ) -> cudnnStatus_t {
     let desc = get(ctcLossDesc)?;

@@ -60,18 +60,10 @@ use crate::ops::ctc::{CtcPlan, Lengths, Tensors};
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCTCLoss(
-    handle: cudnnHandle_t,
-    probsDesc: cudnnTensorDescriptor_t,
-    probs: *const c_void,
-    hostLabels: *const c_int,
-    hostLabelLengths: *const c_int,
-    hostInputLengths: *const c_int,
-    costs: *mut c_void,
-    gradientsDesc: cudnnTensorDescriptor_t,
-    gradients: *mut c_void,
-    algo: MaybeUninit<cudnnCTCLossAlgo_t>,
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    workspace: *mut c_void,
+    handle: cudnnHandle_t, probsDesc: cudnnTensorDescriptor_t, probs: *const c_void,
+    hostLabels: *const c_int, hostLabelLengths: *const c_int, hostInputLengths: *const c_int,
+    costs: *mut c_void, gradientsDesc: cudnnTensorDescriptor_t, gradients: *mut c_void,
+    algo: MaybeUninit<cudnnCTCLossAlgo_t>, ctcLossDesc: cudnnCTCLossDescriptor_t, workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -130,18 +122,10 @@ pub unsafe extern "C" fn cudnnCTCLoss(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCTCLoss_v8(
-    handle: cudnnHandle_t,
-    algo: MaybeUninit<cudnnCTCLossAlgo_t>,
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    probsDesc: cudnnTensorDescriptor_t,
-    probs: *const c_void,
-    labels: *const c_int,
-    labelLengths: *const c_int,
-    inputLengths: *const c_int,
-    costs: *mut c_void,
-    gradientsDesc: cudnnTensorDescriptor_t,
-    gradients: *mut c_void,
-    workSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, algo: MaybeUninit<cudnnCTCLossAlgo_t>, ctcLossDesc: cudnnCTCLossDescriptor_t,
+    probsDesc: cudnnTensorDescriptor_t, probs: *const c_void, labels: *const c_int,
+    labelLengths: *const c_int, inputLengths: *const c_int, costs: *mut c_void,
+    gradientsDesc: cudnnTensorDescriptor_t, gradients: *mut c_void, workSpaceSizeInBytes: usize,
     workspace: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -188,15 +172,9 @@ pub unsafe extern "C" fn cudnnCTCLoss_v8(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
-    handle: cudnnHandle_t,
-    probsDesc: cudnnTensorDescriptor_t,
-    gradientsDesc: cudnnTensorDescriptor_t,
-    labels: *const c_int,
-    labelLengths: *const c_int,
-    inputLengths: *const c_int,
-    algo: MaybeUninit<cudnnCTCLossAlgo_t>,
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, probsDesc: cudnnTensorDescriptor_t, gradientsDesc: cudnnTensorDescriptor_t,
+    labels: *const c_int, labelLengths: *const c_int, inputLengths: *const c_int,
+    algo: MaybeUninit<cudnnCTCLossAlgo_t>, ctcLossDesc: cudnnCTCLossDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
@@ -225,12 +203,8 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize_v8(
-    handle: cudnnHandle_t,
-    algo: MaybeUninit<cudnnCTCLossAlgo_t>,
-    ctcLossDesc: cudnnCTCLossDescriptor_t,
-    probsDesc: cudnnTensorDescriptor_t,
-    gradientsDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, algo: MaybeUninit<cudnnCTCLossAlgo_t>, ctcLossDesc: cudnnCTCLossDescriptor_t,
+    probsDesc: cudnnTensorDescriptor_t, gradientsDesc: cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
@@ -248,9 +222,7 @@ struct Descriptors {
 
 impl Descriptors {
     fn get(
-        loss: cudnnCTCLossDescriptor_t,
-        probs: cudnnTensorDescriptor_t,
-        gradients: cudnnTensorDescriptor_t,
+        loss: cudnnCTCLossDescriptor_t, probs: cudnnTensorDescriptor_t, gradients: cudnnTensorDescriptor_t,
     ) -> Result<Self> {
         let gradients =
             if gradients.is_null() { None } else { Some(tensor::get(gradients, "gradientsDesc")?) };
@@ -307,9 +279,7 @@ impl Data {
 /// # Safety
 /// Both are NULL or valid for an entry for each sample.
 unsafe fn lengths(
-    tensors: &Tensors<'_>,
-    of_labels: *const c_int,
-    of_inputs: *const c_int,
+    tensors: &Tensors<'_>, of_labels: *const c_int, of_inputs: *const c_int,
 ) -> Result<[Vec<c_int>; 2]> {
     let samples = tensors.samples()?;
     // SAFETY: as the caller promises.

@@ -32,9 +32,7 @@ fn loaded_file(prefix: &[u8]) -> Option<Vec<u8>> {
     }
 
     unsafe extern "C" fn look(
-        info: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        search: *mut c_void,
+        info: *mut libc::dl_phdr_info, _size: libc::size_t, search: *mut c_void,
     ) -> c_int {
         // SAFETY: dl_iterate_phdr hands on the pointer that it was given below, and nobody else uses it.
         let search = unsafe { &mut *search.cast::<Search<'_>>() };

@@ -50,9 +50,7 @@ pub(crate) fn decode(code: MaybeUninit<cudnnDataType_t>, mode: Mode) -> Result<D
 /// # Errors
 /// Bad parameter for every other.
 pub(crate) fn one_of(
-    accepted: &[DataType],
-    code: MaybeUninit<cudnnDataType_t>,
-    argument: &'static str,
+    accepted: &[DataType], code: MaybeUninit<cudnnDataType_t>, argument: &'static str,
 ) -> Result<DataType> {
     let code = raw(code);
     known(code)

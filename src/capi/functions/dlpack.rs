@@ -113,9 +113,7 @@ fn check_device(handle: cudnnHandle_t, dl: &cudnnShimDLTensor_t) -> Result<()> {
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimSetTensorFromDLPack(
-    handle: cudnnHandle_t,
-    tensorDesc: cudnnTensorDescriptor_t,
-    tensor: *const cudnnShimDLTensor_t,
+    handle: cudnnHandle_t, tensorDesc: cudnnTensorDescriptor_t, tensor: *const cudnnShimDLTensor_t,
     data: *mut *mut c_void,
 ) -> cudnnStatus_t {
     // SAFETY: handed on.
@@ -127,9 +125,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPack(
 /// # Safety
 /// As [`cudnnShimSetTensorFromDLPack`].
 unsafe fn set(
-    handle: cudnnHandle_t,
-    desc: cudnnTensorDescriptor_t,
-    dl: *const cudnnShimDLTensor_t,
+    handle: cudnnHandle_t, desc: cudnnTensorDescriptor_t, dl: *const cudnnShimDLTensor_t,
     data: *mut *mut c_void,
 ) -> Result<()> {
     tensor::get(desc, "tensorDesc")?;
@@ -160,11 +156,8 @@ unsafe fn set(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
-    handle: cudnnHandle_t,
-    tensorDesc: cudnnTensorDescriptor_t,
-    managed: *const cudnnShimDLManagedTensorVersioned_t,
-    data: *mut *mut c_void,
-    readOnly: *mut c_int,
+    handle: cudnnHandle_t, tensorDesc: cudnnTensorDescriptor_t,
+    managed: *const cudnnShimDLManagedTensorVersioned_t, data: *mut *mut c_void, readOnly: *mut c_int,
 ) -> cudnnStatus_t {
     arg::required(managed, "managed")?;
     // SAFETY: as the caller promises.
@@ -199,13 +192,8 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorAsDLPack(
-    handle: cudnnHandle_t,
-    tensorDesc: cudnnTensorDescriptor_t,
-    data: *mut c_void,
-    nbDims: c_int,
-    shapeA: *mut i64,
-    strideA: *mut i64,
-    tensor: *mut cudnnShimDLTensor_t,
+    handle: cudnnHandle_t, tensorDesc: cudnnTensorDescriptor_t, data: *mut c_void, nbDims: c_int,
+    shapeA: *mut i64, strideA: *mut i64, tensor: *mut cudnnShimDLTensor_t,
 ) -> cudnnStatus_t {
     let device_id = context::with(handle, |context| Ok(context.device()))?;
     let described = tensor::get(tensorDesc, "tensorDesc")?;

@@ -66,8 +66,7 @@ pub extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescrip
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutGetStatesSize(
-    handle: cudnnHandle_t,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     results!(new sizeInBytes = dropout::STATES_SIZE)
@@ -87,8 +86,7 @@ pub unsafe extern "C" fn cudnnDropoutGetStatesSize(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
-    xdesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
+    xdesc: cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let x = tensor::get(xdesc, "xdesc")?;
     results!(new sizeInBytes = dropout::reserve_space_size(&x, Mode::current())?)
@@ -117,12 +115,8 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    handle: cudnnHandle_t,
-    dropout: f32,
-    states: *mut c_void,
-    stateSizeInBytes: usize,
-    seed: c_ulonglong,
+    dropoutDesc: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, dropout: f32, states: *mut c_void,
+    stateSizeInBytes: usize, seed: c_ulonglong,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
@@ -152,12 +146,8 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnRestoreDropoutDescriptor(
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    handle: cudnnHandle_t,
-    dropout: f32,
-    states: *mut c_void,
-    stateSizeInBytes: usize,
-    seed: c_ulonglong,
+    dropoutDesc: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, dropout: f32, states: *mut c_void,
+    stateSizeInBytes: usize, seed: c_ulonglong,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
@@ -176,11 +166,8 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    handle: cudnnHandle_t,
-    dropout: *mut f32,
-    states: *mut *mut c_void,
-    seed: *mut c_ulonglong,
+    dropoutDesc: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, dropout: *mut f32,
+    states: *mut *mut c_void, seed: *mut c_ulonglong,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
@@ -229,13 +216,8 @@ pub unsafe extern "C" fn cudnnGetDropoutDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutForward(
-    handle: cudnnHandle_t,
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    xdesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    ydesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, dropoutDesc: cudnnDropoutDescriptor_t, xdesc: cudnnTensorDescriptor_t,
+    x: *const c_void, ydesc: cudnnTensorDescriptor_t, y: *mut c_void, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -285,13 +267,8 @@ pub unsafe extern "C" fn cudnnDropoutForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDropoutBackward(
-    handle: cudnnHandle_t,
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    dydesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    dxdesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, dropoutDesc: cudnnDropoutDescriptor_t, dydesc: cudnnTensorDescriptor_t,
+    dy: *const c_void, dxdesc: cudnnTensorDescriptor_t, dx: *mut c_void, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {

@@ -32,19 +32,14 @@ pub(crate) fn get(desc: cudnnFilterDescriptor_t, argument: &'static str) -> Resu
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn put(
-    desc: cudnnFilterDescriptor_t,
-    argument: &'static str,
-    value: FilterDescriptor,
+    desc: cudnnFilterDescriptor_t, argument: &'static str, value: FilterDescriptor,
 ) -> Result<()> {
     FILTERS.replace(desc.addr(), argument, || Ok(value))
 }
 
 fn set(
-    desc: cudnnFilterDescriptor_t,
-    data_type: MaybeUninit<cudnnDataType_t>,
-    format: MaybeUninit<cudnnTensorFormat_t>,
-    rank: c_int,
-    dims: impl FnOnce() -> Result<Dims>,
+    desc: cudnnFilterDescriptor_t, data_type: MaybeUninit<cudnnDataType_t>,
+    format: MaybeUninit<cudnnTensorFormat_t>, rank: c_int, dims: impl FnOnce() -> Result<Dims>,
 ) -> Result<()> {
     FILTERS.replace(desc.addr(), "filterDesc", || {
         let mode = Mode::current();
@@ -95,13 +90,8 @@ pub extern "C" fn cudnnDestroyFilterDescriptor(filterDesc: cudnnFilterDescriptor
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetFilter4dDescriptor(
-    filterDesc: cudnnFilterDescriptor_t,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    format: MaybeUninit<cudnnTensorFormat_t>,
-    k: c_int,
-    c: c_int,
-    h: c_int,
-    w: c_int,
+    filterDesc: cudnnFilterDescriptor_t, dataType: MaybeUninit<cudnnDataType_t>,
+    format: MaybeUninit<cudnnTensorFormat_t>, k: c_int, c: c_int, h: c_int, w: c_int,
 ) -> cudnnStatus_t {
     set(filterDesc, dataType, format, 4, || Ok(Dims::new(&[k, c, h, w].map(i64::from))))
         .map_err(|error| error.by_name("filterDimA", &["k", "c", "h", "w"]))
@@ -118,11 +108,8 @@ pub extern "C" fn cudnnSetFilter4dDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
-    filterDesc: cudnnFilterDescriptor_t,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    format: MaybeUninit<cudnnTensorFormat_t>,
-    nbDims: c_int,
-    filterDimA: *const c_int,
+    filterDesc: cudnnFilterDescriptor_t, dataType: MaybeUninit<cudnnDataType_t>,
+    format: MaybeUninit<cudnnTensorFormat_t>, nbDims: c_int, filterDimA: *const c_int,
 ) -> cudnnStatus_t {
     set(filterDesc, dataType, format, nbDims, || {
         // SAFETY: as the caller promises.
@@ -142,13 +129,8 @@ pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFilter4dDescriptor(
-    filterDesc: cudnnFilterDescriptor_t,
-    dataType: *mut cudnnDataType_t,
-    format: *mut cudnnTensorFormat_t,
-    k: *mut c_int,
-    c: *mut c_int,
-    h: *mut c_int,
-    w: *mut c_int,
+    filterDesc: cudnnFilterDescriptor_t, dataType: *mut cudnnDataType_t, format: *mut cudnnTensorFormat_t,
+    k: *mut c_int, c: *mut c_int, h: *mut c_int, w: *mut c_int,
 ) -> cudnnStatus_t {
     let filter = get(filterDesc, "filterDesc")?;
     results! {
@@ -169,12 +151,8 @@ pub unsafe extern "C" fn cudnnGetFilter4dDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
-    filterDesc: cudnnFilterDescriptor_t,
-    nbDimsRequested: c_int,
-    dataType: *mut cudnnDataType_t,
-    format: *mut cudnnTensorFormat_t,
-    nbDims: *mut c_int,
-    filterDimA: *mut c_int,
+    filterDesc: cudnnFilterDescriptor_t, nbDimsRequested: c_int, dataType: *mut cudnnDataType_t,
+    format: *mut cudnnTensorFormat_t, nbDims: *mut c_int, filterDimA: *mut c_int,
 ) -> cudnnStatus_t {
     let filter = get(filterDesc, "filterDesc")?;
     if nbDimsRequested < 1 {
@@ -204,8 +182,7 @@ pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFilterSizeInBytes(
-    filterDesc: cudnnFilterDescriptor_t,
-    size: *mut usize,
+    filterDesc: cudnnFilterDescriptor_t, size: *mut usize,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     let size = unsafe { Out::new(size, "size") }?;

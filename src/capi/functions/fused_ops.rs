@@ -42,9 +42,7 @@ pub(super) fn variants(pack: cudnnFusedOpsVariantParamPack_t) -> Result<VariantP
 /// # Safety
 /// `place` is NULL or valid for one write.
 pub(super) unsafe fn create<T, S>(
-    table: &Table<T>,
-    (place, argument): (*mut *mut S, &'static str),
-    ops: MaybeUninit<cudnnFusedOps_t>,
+    table: &Table<T>, (place, argument): (*mut *mut S, &'static str), ops: MaybeUninit<cudnnFusedOps_t>,
     make: impl FnOnce(FusedOperation) -> T,
 ) -> Result<()> {
     // SAFETY: as the caller promises.
@@ -64,8 +62,7 @@ pub(super) unsafe fn create<T, S>(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateFusedOpsConstParamPack(
-    constPack: *mut cudnnFusedOpsConstParamPack_t,
-    ops: MaybeUninit<cudnnFusedOps_t>,
+    constPack: *mut cudnnFusedOpsConstParamPack_t, ops: MaybeUninit<cudnnFusedOps_t>,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     unsafe { create(&CONSTANTS, (constPack, "constPack"), ops, ConstantPack::new) }
@@ -100,8 +97,7 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsConstParamPack(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetFusedOpsConstParamPackAttribute(
-    constPack: cudnnFusedOpsConstParamPack_t,
-    paramLabel: MaybeUninit<cudnnFusedOpsConstParamLabel_t>,
+    constPack: cudnnFusedOpsConstParamPack_t, paramLabel: MaybeUninit<cudnnFusedOpsConstParamLabel_t>,
     param: *const c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
@@ -147,10 +143,8 @@ fn read(kind: ConstantKind, param: *mut c_void) -> Result<PackedDescriptor> {
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFusedOpsConstParamPackAttribute(
-    constPack: cudnnFusedOpsConstParamPack_t,
-    paramLabel: MaybeUninit<cudnnFusedOpsConstParamLabel_t>,
-    param: *mut c_void,
-    isNULL: *mut c_int,
+    constPack: cudnnFusedOpsConstParamPack_t, paramLabel: MaybeUninit<cudnnFusedOpsConstParamLabel_t>,
+    param: *mut c_void, isNULL: *mut c_int,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
     let pack = constants(constPack)?;
@@ -184,8 +178,7 @@ pub unsafe extern "C" fn cudnnGetFusedOpsConstParamPackAttribute(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateFusedOpsVariantParamPack(
-    varPack: *mut cudnnFusedOpsVariantParamPack_t,
-    ops: MaybeUninit<cudnnFusedOps_t>,
+    varPack: *mut cudnnFusedOpsVariantParamPack_t, ops: MaybeUninit<cudnnFusedOps_t>,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     unsafe { create(&VARIANTS, (varPack, "varPack"), ops, VariantPack::new) }
@@ -220,8 +213,7 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsVariantParamPack(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetFusedOpsVariantParamPackAttribute(
-    varPack: cudnnFusedOpsVariantParamPack_t,
-    paramLabel: MaybeUninit<cudnnFusedOpsVariantParamLabel_t>,
+    varPack: cudnnFusedOpsVariantParamPack_t, paramLabel: MaybeUninit<cudnnFusedOpsVariantParamLabel_t>,
     ptr: *mut c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);
@@ -250,8 +242,7 @@ pub unsafe extern "C" fn cudnnSetFusedOpsVariantParamPackAttribute(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetFusedOpsVariantParamPackAttribute(
-    varPack: cudnnFusedOpsVariantParamPack_t,
-    paramLabel: MaybeUninit<cudnnFusedOpsVariantParamLabel_t>,
+    varPack: cudnnFusedOpsVariantParamPack_t, paramLabel: MaybeUninit<cudnnFusedOpsVariantParamLabel_t>,
     ptr: *mut c_void,
 ) -> cudnnStatus_t {
     let label = raw(paramLabel);

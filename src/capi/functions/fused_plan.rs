@@ -32,8 +32,7 @@ static PLANS: Table<FusedPlan> = Table::new(Kind::FusedPlan);
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreateFusedOpsPlan(
-    plan: *mut cudnnFusedOpsPlan_t,
-    ops: MaybeUninit<cudnnFusedOps_t>,
+    plan: *mut cudnnFusedOpsPlan_t, ops: MaybeUninit<cudnnFusedOps_t>,
 ) -> cudnnStatus_t {
     let make = |operation| FusedPlan { operation, made: None };
     // SAFETY: as the caller promises.
@@ -88,9 +87,7 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsPlan(plan: cudnnFusedOpsPlan_t) -> 
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
-    handle: cudnnHandle_t,
-    plan: cudnnFusedOpsPlan_t,
-    constPack: cudnnFusedOpsConstParamPack_t,
+    handle: cudnnHandle_t, plan: cudnnFusedOpsPlan_t, constPack: cudnnFusedOpsConstParamPack_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
@@ -136,9 +133,7 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFusedOpsExecute(
-    handle: cudnnHandle_t,
-    plan: cudnnFusedOpsPlan_t,
-    varPack: cudnnFusedOpsVariantParamPack_t,
+    handle: cudnnHandle_t, plan: cudnnFusedOpsPlan_t, varPack: cudnnFusedOpsVariantParamPack_t,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let plan = PLANS.with(plan.addr(), "plan", |plan| Ok(plan.clone()))?;

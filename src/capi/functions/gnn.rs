@@ -49,9 +49,7 @@ fn positions(pointer: *const c_void, join: MaybeUninit<cudnnGnnAggOp_t>) -> Resu
 }
 
 fn call(
-    graph: &cudnnGnnCscGraph_t,
-    columns: [c_int; 3],
-    data_type: MaybeUninit<cudnnDataType_t>,
+    graph: &cudnnGnnCscGraph_t, columns: [c_int; 3], data_type: MaybeUninit<cudnnDataType_t>,
     join: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> Call {
     Call {
@@ -68,10 +66,7 @@ fn call(
 /// # Safety
 /// The pointers are valid for the spans of the plan's operands.
 unsafe fn run(
-    name: &'static str,
-    stream: cudaStream_t,
-    plan: &AggregatePlan,
-    data: [Address; 5],
+    name: &'static str, stream: cudaStream_t, plan: &AggregatePlan, data: [Address; 5],
     graph: &cudnnGnnCscGraph_t,
 ) -> Result<()> {
     let [a, b, c, d, e] = data;
@@ -125,18 +120,10 @@ unsafe fn run(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
-    stream: cudaStream_t,
-    graph: *const cudnnGnnCscGraph_t,
-    nodeFeatures: *const c_void,
-    edgeFeatures: *const c_void,
-    concatFeatures: *const c_void,
-    output: *mut c_void,
-    outPositions: *mut c_void,
-    nodeFeatDim: c_int,
-    edgeFeatDim: c_int,
-    concatFeatDim: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    aggOp: MaybeUninit<cudnnGnnAggOp_t>,
+    stream: cudaStream_t, graph: *const cudnnGnnCscGraph_t, nodeFeatures: *const c_void,
+    edgeFeatures: *const c_void, concatFeatures: *const c_void, output: *mut c_void,
+    outPositions: *mut c_void, nodeFeatDim: c_int, edgeFeatDim: c_int, concatFeatDim: c_int,
+    dataType: MaybeUninit<cudnnDataType_t>, aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     let graph = unsafe { read(graph) }?;
@@ -179,18 +166,10 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
-    stream: cudaStream_t,
-    graph: *const cudnnGnnCscGraph_t,
-    gradOutput: *const c_void,
-    outPositions: *const c_void,
-    gradNodeFeatures: *mut c_void,
-    gradEdgeFeatures: *mut c_void,
-    gradConcatFeatures: *mut c_void,
-    nodeFeatDim: c_int,
-    edgeFeatDim: c_int,
-    concatFeatDim: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    aggOp: MaybeUninit<cudnnGnnAggOp_t>,
+    stream: cudaStream_t, graph: *const cudnnGnnCscGraph_t, gradOutput: *const c_void,
+    outPositions: *const c_void, gradNodeFeatures: *mut c_void, gradEdgeFeatures: *mut c_void,
+    gradConcatFeatures: *mut c_void, nodeFeatDim: c_int, edgeFeatDim: c_int, concatFeatDim: c_int,
+    dataType: MaybeUninit<cudnnDataType_t>, aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises.
     let graph = unsafe { read(graph) }?;

@@ -18,9 +18,7 @@ use crate::panics::caught;
 /// error leaves its text for `cudnnGetLastErrorString`.
 #[inline]
 pub(crate) fn entry(
-    name: &'static str,
-    arguments: fmt::Arguments<'_>,
-    body: impl FnOnce() -> Result<()>,
+    name: &'static str, arguments: fmt::Arguments<'_>, body: impl FnOnce() -> Result<()>,
 ) -> cudnnStatus_t {
     let outcome = caught(body).unwrap_or_else(|panic| Err(Error::Internal(panic.into())));
     match &outcome {

@@ -49,9 +49,7 @@ fn keep(plan: fmt::Arguments<'_>) {
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetCore(
-    handle: cudnnHandle_t,
-    nameSize: usize,
-    name: *mut c_char,
+    handle: cudnnHandle_t, nameSize: usize, name: *mut c_char,
 ) -> cudnnStatus_t {
     let core = context::with(handle, |context| Ok(if context.is_cuda() { "cuda" } else { "cpu" }))?;
     // SAFETY: as the caller promises.
@@ -94,9 +92,7 @@ pub extern "C" fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t {
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetLastPlan(
-    planSize: usize,
-    plan: *mut c_char,
-    needed: *mut usize,
+    planSize: usize, plan: *mut c_char, needed: *mut usize,
 ) -> cudnnStatus_t {
     let text = LAST_PLAN.with_borrow(|last| last.to_string());
     // SAFETY: as the caller promises, for both.

@@ -35,10 +35,7 @@ unsafe fn string<'a>(text: *const c_char, argument: &'static str) -> Result<&'a 
 /// # Safety
 /// `place` is NULL or valid for writes of `size` bytes.
 pub(crate) unsafe fn store_string(
-    text: &str,
-    size: usize,
-    place: *mut c_char,
-    argument: &'static str,
+    text: &str, size: usize, place: *mut c_char, argument: &'static str,
 ) -> Result<()> {
     arg::required(place, argument)?;
     if size <= text.len() {
@@ -64,9 +61,7 @@ fn elements(desc: cudnnTensorDescriptor_t) -> Result<(TensorDescriptor, Layout)>
 /// # Safety
 /// `answer` is NULL or valid for one write.
 unsafe fn ask(
-    tensorDesc: cudnnTensorDescriptor_t,
-    answer: *mut c_int,
-    question: impl FnOnce(&Layout) -> Result<bool>,
+    tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int, question: impl FnOnce(&Layout) -> Result<bool>,
 ) -> Result<()> {
     let (_, layout) = elements(tensorDesc)?;
     let yes = question(&layout)?;
@@ -90,11 +85,8 @@ unsafe fn ask(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimSetTensorLayout(
-    tensorDesc: cudnnTensorDescriptor_t,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    layout: *const c_char,
-    nbDims: c_int,
-    dimA: *const c_int,
+    tensorDesc: cudnnTensorDescriptor_t, dataType: MaybeUninit<cudnnDataType_t>, layout: *const c_char,
+    nbDims: c_int, dimA: *const c_int,
 ) -> cudnnStatus_t {
     tensor::get(tensorDesc, "tensorDesc")?;
     let mode = Mode::current();
@@ -118,9 +110,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorLayout(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorLayout(
-    tensorDesc: cudnnTensorDescriptor_t,
-    nameSize: usize,
-    name: *mut c_char,
+    tensorDesc: cudnnTensorDescriptor_t, nameSize: usize, name: *mut c_char,
 ) -> cudnnStatus_t {
     let (_, layout) = elements(tensorDesc)?;
     // SAFETY: as the caller promises.
@@ -138,8 +128,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorLayout(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorFullyPacked(
-    tensorDesc: cudnnTensorDescriptor_t,
-    answer: *mut c_int,
+    tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: handed on.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_fully_packed())) }
@@ -158,9 +147,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorFullyPacked(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorPacked(
-    tensorDesc: cudnnTensorDescriptor_t,
-    letters: *const c_char,
-    answer: *mut c_int,
+    tensorDesc: cudnnTensorDescriptor_t, letters: *const c_char, answer: *mut c_int,
 ) -> cudnnStatus_t {
     let question = |layout: &Layout| {
         // SAFETY: as the caller promises.
@@ -184,8 +171,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
-    tensorDesc: cudnnTensorDescriptor_t,
-    answer: *mut c_int,
+    tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: handed on.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_spatially_packed())) }
@@ -203,8 +189,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
-    tensorDesc: cudnnTensorDescriptor_t,
-    answer: *mut c_int,
+    tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: handed on.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.overlaps())) }
@@ -219,8 +204,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimIsTensorBroadcast(
-    tensorDesc: cudnnTensorDescriptor_t,
-    answer: *mut c_int,
+    tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: handed on.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_broadcast())) }
@@ -239,10 +223,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorBroadcast(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorRange(
-    tensorDesc: cudnnTensorDescriptor_t,
-    first: *mut i64,
-    elements: *mut i64,
-    bytes: *mut usize,
+    tensorDesc: cudnnTensorDescriptor_t, first: *mut i64, elements: *mut i64, bytes: *mut usize,
 ) -> cudnnStatus_t {
     let (tensor, _) = self::elements(tensorDesc)?;
     let ((low, high), unit) = (tensor.span(), tensor.scalars_per_element());
@@ -268,10 +249,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorRange(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorOffset(
-    tensorDesc: cudnnTensorDescriptor_t,
-    nbDims: c_int,
-    indexA: *const i64,
-    offset: *mut i64,
+    tensorDesc: cudnnTensorDescriptor_t, nbDims: c_int, indexA: *const i64, offset: *mut i64,
 ) -> cudnnStatus_t {
     let (_, layout) = elements(tensorDesc)?;
     arg::required(offset, "offset")?;
@@ -299,10 +277,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorOffset(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimGetTensorIndex(
-    tensorDesc: cudnnTensorDescriptor_t,
-    offset: i64,
-    nbDims: c_int,
-    indexA: *mut i64,
+    tensorDesc: cudnnTensorDescriptor_t, offset: i64, nbDims: c_int, indexA: *mut i64,
 ) -> cudnnStatus_t {
     let (_, layout) = elements(tensorDesc)?;
     arg::required(indexA, "indexA")?;

@@ -11,9 +11,7 @@ use crate::error::Result;
 /// # Safety
 /// `desc` is NULL or valid for one write.
 pub(crate) unsafe fn create_in<T: Default, S>(
-    table: &Table<T>,
-    desc: *mut *mut S,
-    argument: &'static str,
+    table: &Table<T>, desc: *mut *mut S, argument: &'static str,
 ) -> Result<()> {
     // SAFETY: as the caller promises.
     let out = unsafe { Out::new(desc, argument) }?;

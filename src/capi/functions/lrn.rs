@@ -51,11 +51,7 @@ pub extern "C" fn cudnnDestroyLRNDescriptor(lrnDesc: cudnnLRNDescriptor_t) -> cu
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetLRNDescriptor(
-    normDesc: cudnnLRNDescriptor_t,
-    lrnN: c_uint,
-    lrnAlpha: f64,
-    lrnBeta: f64,
-    lrnK: f64,
+    normDesc: cudnnLRNDescriptor_t, lrnN: c_uint, lrnAlpha: f64, lrnBeta: f64, lrnK: f64,
 ) -> cudnnStatus_t {
     LRNS.replace(normDesc.addr(), "normDesc", || LrnDescriptor::new(lrnN, lrnAlpha, lrnBeta, lrnK))
 }
@@ -71,11 +67,7 @@ pub extern "C" fn cudnnSetLRNDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetLRNDescriptor(
-    normDesc: cudnnLRNDescriptor_t,
-    lrnN: *mut c_uint,
-    lrnAlpha: *mut f64,
-    lrnBeta: *mut f64,
-    lrnK: *mut f64,
+    normDesc: cudnnLRNDescriptor_t, lrnN: *mut c_uint, lrnAlpha: *mut f64, lrnBeta: *mut f64, lrnK: *mut f64,
 ) -> cudnnStatus_t {
     let lrn = LRNS.get(normDesc.addr(), "normDesc")?;
     // SAFETY: as the caller promises, for all of them.
@@ -120,15 +112,9 @@ pub unsafe extern "C" fn cudnnGetLRNDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
-    handle: cudnnHandle_t,
-    normDesc: cudnnLRNDescriptor_t,
-    lrnMode: MaybeUninit<cudnnLRNMode_t>,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
+    handle: cudnnHandle_t, normDesc: cudnnLRNDescriptor_t, lrnMode: MaybeUninit<cudnnLRNMode_t>,
+    alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
     let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
     tensor::data(x, &from, "x")?;
@@ -181,19 +167,10 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
-    handle: cudnnHandle_t,
-    normDesc: cudnnLRNDescriptor_t,
-    lrnMode: MaybeUninit<cudnnLRNMode_t>,
-    alpha: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
+    handle: cudnnHandle_t, normDesc: cudnnLRNDescriptor_t, lrnMode: MaybeUninit<cudnnLRNMode_t>,
+    alpha: *const c_void, yDesc: cudnnTensorDescriptor_t, y: *const c_void, dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void,
+    dxDesc: cudnnTensorDescriptor_t, dx: *mut c_void,
 ) -> cudnnStatus_t {
     let (out, from) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(xDesc, "xDesc")?);
     let to = tensor::get(dxDesc, "dxDesc")?;
@@ -248,17 +225,9 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
-    handle: cudnnHandle_t,
-    normDesc: cudnnLRNDescriptor_t,
-    mode: MaybeUninit<cudnnDivNormMode_t>,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    means: *const c_void,
-    temp: *mut c_void,
-    temp2: *mut c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
+    handle: cudnnHandle_t, normDesc: cudnnLRNDescriptor_t, mode: MaybeUninit<cudnnDivNormMode_t>,
+    alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void, means: *const c_void,
+    temp: *mut c_void, temp2: *mut c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -306,20 +275,10 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
-    handle: cudnnHandle_t,
-    normDesc: cudnnLRNDescriptor_t,
-    mode: MaybeUninit<cudnnDivNormMode_t>,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    means: *const c_void,
-    dy: *const c_void,
-    temp: *mut c_void,
-    temp2: *mut c_void,
-    beta: *const c_void,
-    dXdMeansDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    dMeans: *mut c_void,
+    handle: cudnnHandle_t, normDesc: cudnnLRNDescriptor_t, mode: MaybeUninit<cudnnDivNormMode_t>,
+    alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void, means: *const c_void,
+    dy: *const c_void, temp: *mut c_void, temp2: *mut c_void, beta: *const c_void,
+    dXdMeansDesc: cudnnTensorDescriptor_t, dx: *mut c_void, dMeans: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let desc = LRNS.get(normDesc.addr(), "normDesc")?;

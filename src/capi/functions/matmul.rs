@@ -42,14 +42,8 @@ use crate::ops::MatmulPlan;
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimMatmul(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    aDesc: cudnnTensorDescriptor_t,
-    A: *const c_void,
-    bDesc: cudnnTensorDescriptor_t,
-    B: *const c_void,
-    beta: *const c_void,
-    cDesc: cudnnTensorDescriptor_t,
+    handle: cudnnHandle_t, alpha: *const c_void, aDesc: cudnnTensorDescriptor_t, A: *const c_void,
+    bDesc: cudnnTensorDescriptor_t, B: *const c_void, beta: *const c_void, cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {

@@ -28,8 +28,7 @@ pub(super) fn check_groups(count: c_int) -> Result<()> {
 
 /// Refuses parameters and statistics of different tensors.
 pub(super) fn check_equal(
-    (name, parameters): (&'static str, cudnnTensorDescriptor_t),
-    statistics: cudnnTensorDescriptor_t,
+    (name, parameters): (&'static str, cudnnTensorDescriptor_t), statistics: cudnnTensorDescriptor_t,
 ) -> Result<()> {
     let (x, y) = (tensor::get(parameters, name)?, tensor::get(statistics, "normMeanVarDesc")?);
     if x.data_type() == y.data_type() && x.dims() == y.dims() && x.strides() == y.strides() {
@@ -41,8 +40,7 @@ pub(super) fn check_equal(
 /// The groups that mode and algorithm ask for: PERSIST is the mode SPATIAL_PERSISTENT of batch normalisation. Outside strict
 /// mode any algorithm serves either mode.
 pub(super) fn groups(
-    mode: MaybeUninit<cudnnNormMode_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
+    mode: MaybeUninit<cudnnNormMode_t>, algo: MaybeUninit<cudnnNormAlgo_t>,
 ) -> Result<BatchNormMode> {
     match (raw(mode), raw(algo)) {
         (0, 0) => Ok(BatchNormMode::PerActivation),
@@ -77,27 +75,13 @@ pub(super) fn groups(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnNormalizationForwardInference(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    alpha: *const c_void,
-    beta: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    normScaleBiasDesc: cudnnTensorDescriptor_t,
-    normScale: *const c_void,
-    normBias: *const c_void,
-    normMeanVarDesc: cudnnTensorDescriptor_t,
-    estimatedMean: *const c_void,
-    estimatedVariance: *const c_void,
-    zDesc: cudnnTensorDescriptor_t,
-    z: *const c_void,
-    activationDesc: cudnnActivationDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    epsilon: f64,
-    groupCnt: c_int,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnNormMode_t>, normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>, alpha: *const c_void, beta: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, x: *const c_void, normScaleBiasDesc: cudnnTensorDescriptor_t,
+    normScale: *const c_void, normBias: *const c_void, normMeanVarDesc: cudnnTensorDescriptor_t,
+    estimatedMean: *const c_void, estimatedVariance: *const c_void, zDesc: cudnnTensorDescriptor_t,
+    z: *const c_void, activationDesc: cudnnActivationDescriptor_t, yDesc: cudnnTensorDescriptor_t,
+    y: *mut c_void, epsilon: f64, groupCnt: c_int,
 ) -> cudnnStatus_t {
     check_groups(groupCnt)?;
     let is_known = NormOps::from_code(raw(normOps)).is_some();
@@ -161,34 +145,16 @@ pub unsafe extern "C" fn cudnnNormalizationForwardInference(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    alpha: *const c_void,
-    beta: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    xData: *const c_void,
-    normScaleBiasDesc: cudnnTensorDescriptor_t,
-    normScale: *const c_void,
-    normBias: *const c_void,
-    exponentialAverageFactor: f64,
-    normMeanVarDesc: cudnnTensorDescriptor_t,
-    resultRunningMean: *mut c_void,
-    resultRunningVariance: *mut c_void,
-    epsilon: f64,
-    resultSaveMean: *mut c_void,
-    resultSaveInvVariance: *mut c_void,
-    activationDesc: cudnnActivationDescriptor_t,
-    zDesc: cudnnTensorDescriptor_t,
-    zData: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    yData: *mut c_void,
-    workspace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-    groupCnt: c_int,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnNormMode_t>, normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>, alpha: *const c_void, beta: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, xData: *const c_void, normScaleBiasDesc: cudnnTensorDescriptor_t,
+    normScale: *const c_void, normBias: *const c_void, exponentialAverageFactor: f64,
+    normMeanVarDesc: cudnnTensorDescriptor_t, resultRunningMean: *mut c_void,
+    resultRunningVariance: *mut c_void, epsilon: f64, resultSaveMean: *mut c_void,
+    resultSaveInvVariance: *mut c_void, activationDesc: cudnnActivationDescriptor_t,
+    zDesc: cudnnTensorDescriptor_t, zData: *const c_void, yDesc: cudnnTensorDescriptor_t, yData: *mut c_void,
+    workspace: *mut c_void, workSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
+    reserveSpaceSizeInBytes: usize, groupCnt: c_int,
 ) -> cudnnStatus_t {
     check_groups(groupCnt)?;
     let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
@@ -253,39 +219,17 @@ pub unsafe extern "C" fn cudnnNormalizationForwardTraining(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnNormalizationBackward(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    alphaDataDiff: *const c_void,
-    betaDataDiff: *const c_void,
-    alphaParamDiff: *const c_void,
-    betaParamDiff: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    xData: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    yData: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dyData: *const c_void,
-    dzDesc: cudnnTensorDescriptor_t,
-    dzData: *mut c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dxData: *mut c_void,
-    dNormScaleBiasDesc: cudnnTensorDescriptor_t,
-    normScaleData: *const c_void,
-    normBiasData: *const c_void,
-    dNormScaleData: *mut c_void,
-    dNormBiasData: *mut c_void,
-    epsilon: f64,
-    normMeanVarDesc: cudnnTensorDescriptor_t,
-    savedMean: *const c_void,
-    savedInvVariance: *const c_void,
-    activationDesc: cudnnActivationDescriptor_t,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
-    groupCnt: c_int,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnNormMode_t>, normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>, alphaDataDiff: *const c_void, betaDataDiff: *const c_void,
+    alphaParamDiff: *const c_void, betaParamDiff: *const c_void, xDesc: cudnnTensorDescriptor_t,
+    xData: *const c_void, yDesc: cudnnTensorDescriptor_t, yData: *const c_void,
+    dyDesc: cudnnTensorDescriptor_t, dyData: *const c_void, dzDesc: cudnnTensorDescriptor_t,
+    dzData: *mut c_void, dxDesc: cudnnTensorDescriptor_t, dxData: *mut c_void,
+    dNormScaleBiasDesc: cudnnTensorDescriptor_t, normScaleData: *const c_void, normBiasData: *const c_void,
+    dNormScaleData: *mut c_void, dNormBiasData: *mut c_void, epsilon: f64,
+    normMeanVarDesc: cudnnTensorDescriptor_t, savedMean: *const c_void, savedInvVariance: *const c_void,
+    activationDesc: cudnnActivationDescriptor_t, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
+    reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize, groupCnt: c_int,
 ) -> cudnnStatus_t {
     check_groups(groupCnt)?;
     let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;

@@ -31,18 +31,11 @@ use crate::ops::batch_norm::{Parameters, Query, training_reserve_size};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    xDesc: cudnnTensorDescriptor_t,
-    zDesc: cudnnTensorDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    normScaleBiasDesc: cudnnTensorDescriptor_t,
-    activationDesc: cudnnActivationDescriptor_t,
-    normMeanVarDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-    groupCnt: c_int,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnNormMode_t>, normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>, xDesc: cudnnTensorDescriptor_t, zDesc: cudnnTensorDescriptor_t,
+    yDesc: cudnnTensorDescriptor_t, normScaleBiasDesc: cudnnTensorDescriptor_t,
+    activationDesc: cudnnActivationDescriptor_t, normMeanVarDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize, groupCnt: c_int,
 ) -> cudnnStatus_t {
     check_groups(groupCnt)?;
     let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
@@ -85,20 +78,11 @@ pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    xDesc: cudnnTensorDescriptor_t,
-    yDesc: cudnnTensorDescriptor_t,
-    dyDesc: cudnnTensorDescriptor_t,
-    dzDesc: cudnnTensorDescriptor_t,
-    dxDesc: cudnnTensorDescriptor_t,
-    dNormScaleBiasDesc: cudnnTensorDescriptor_t,
-    activationDesc: cudnnActivationDescriptor_t,
-    normMeanVarDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-    groupCnt: c_int,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnNormMode_t>, normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>, xDesc: cudnnTensorDescriptor_t, yDesc: cudnnTensorDescriptor_t,
+    dyDesc: cudnnTensorDescriptor_t, dzDesc: cudnnTensorDescriptor_t, dxDesc: cudnnTensorDescriptor_t,
+    dNormScaleBiasDesc: cudnnTensorDescriptor_t, activationDesc: cudnnActivationDescriptor_t,
+    normMeanVarDesc: cudnnTensorDescriptor_t, sizeInBytes: *mut usize, groupCnt: c_int,
 ) -> cudnnStatus_t {
     check_groups(groupCnt)?;
     let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;
@@ -137,14 +121,9 @@ pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetNormalizationTrainingReserveSpaceSize(
-    handle: cudnnHandle_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    normOps: MaybeUninit<cudnnNormOps_t>,
-    algo: MaybeUninit<cudnnNormAlgo_t>,
-    activationDesc: cudnnActivationDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-    groupCnt: c_int,
+    handle: cudnnHandle_t, mode: MaybeUninit<cudnnNormMode_t>, normOps: MaybeUninit<cudnnNormOps_t>,
+    algo: MaybeUninit<cudnnNormAlgo_t>, activationDesc: cudnnActivationDescriptor_t,
+    xDesc: cudnnTensorDescriptor_t, sizeInBytes: *mut usize, groupCnt: c_int,
 ) -> cudnnStatus_t {
     check_groups(groupCnt)?;
     let ops = arg::choice::<NormOps, _>(normOps, "normOps")?;

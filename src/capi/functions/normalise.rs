@@ -68,8 +68,7 @@ pub(super) fn follows(ops: NormOps, activation: cudnnActivationDescriptor_t) -> 
 /// # Errors
 /// Bad parameter for descriptors that are needed and not alive.
 pub(super) fn fused(
-    ops: NormOps,
-    activation: cudnnActivationDescriptor_t,
+    ops: NormOps, activation: cudnnActivationDescriptor_t,
     (name, desc): (&'static str, cudnnTensorDescriptor_t),
 ) -> Result<(Option<Fused>, Option<TensorDescriptor>)> {
     let follows = follows(ops, activation)?;
@@ -97,10 +96,7 @@ fn workspace_bytes((workspace, size): Buffer) -> usize {
 /// # Errors
 /// Bad parameter off the alignment of slopes. In strict mode not supported if it is too small.
 fn reserve_bytes(
-    x: &TensorDescriptor,
-    fused: Option<&Fused>,
-    (reserve, size): Buffer,
-    mode: Mode,
+    x: &TensorDescriptor, fused: Option<&Fused>, (reserve, size): Buffer, mode: Mode,
 ) -> Result<usize> {
     let Some(scalar) = fused.and_then(|fused| fused.slopes(x.data_type())) else { return Ok(0) };
     let size = if reserve.is_null() { 0 } else { size };
@@ -117,10 +113,7 @@ fn reserve_bytes(
 
 /// Looks at parameters and statistics: those that must be there, and the alignment of all.
 fn check_numbers(
-    numbers: &[*mut c_void],
-    names: &[&'static str],
-    required: &[usize],
-    size: usize,
+    numbers: &[*mut c_void], names: &[&'static str], required: &[usize], size: usize,
 ) -> Result<()> {
     for (k, (&pointer, &name)) in numbers.iter().zip(names).enumerate() {
         if required.contains(&k) || !pointer.is_null() {

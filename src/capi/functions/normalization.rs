@@ -23,8 +23,7 @@ use crate::mode::Mode;
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDeriveBNTensorDescriptor(
-    derivedBnDesc: cudnnTensorDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
+    derivedBnDesc: cudnnTensorDescriptor_t, xDesc: cudnnTensorDescriptor_t,
     mode: MaybeUninit<cudnnBatchNormMode_t>,
 ) -> cudnnStatus_t {
     let x = tensor::get(xDesc, "xDesc")?;
@@ -45,11 +44,8 @@ pub extern "C" fn cudnnDeriveBNTensorDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnDeriveNormTensorDescriptor(
-    derivedNormScaleBiasDesc: cudnnTensorDescriptor_t,
-    derivedNormMeanVarDesc: cudnnTensorDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
-    mode: MaybeUninit<cudnnNormMode_t>,
-    groupCnt: c_int,
+    derivedNormScaleBiasDesc: cudnnTensorDescriptor_t, derivedNormMeanVarDesc: cudnnTensorDescriptor_t,
+    xDesc: cudnnTensorDescriptor_t, mode: MaybeUninit<cudnnNormMode_t>, groupCnt: c_int,
 ) -> cudnnStatus_t {
     if groupCnt != 1 {
         return Err(Error::unsupported(format!("groupCnt = {groupCnt}: there is 1 group")));

@@ -61,10 +61,8 @@ pub extern "C" fn cudnnDestroyOpTensorDescriptor(opTensorDesc: cudnnOpTensorDesc
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetOpTensorDescriptor(
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-    opTensorOp: MaybeUninit<cudnnOpTensorOp_t>,
-    opTensorCompType: MaybeUninit<cudnnDataType_t>,
-    opTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
+    opTensorDesc: cudnnOpTensorDescriptor_t, opTensorOp: MaybeUninit<cudnnOpTensorOp_t>,
+    opTensorCompType: MaybeUninit<cudnnDataType_t>, opTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
 ) -> cudnnStatus_t {
     OP_TENSORS.replace(opTensorDesc.addr(), "opTensorDesc", || {
         Ok(OpTensorDescriptor {
@@ -89,10 +87,8 @@ pub extern "C" fn cudnnSetOpTensorDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetOpTensorDescriptor(
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-    opTensorOp: *mut cudnnOpTensorOp_t,
-    opTensorCompType: *mut cudnnDataType_t,
-    opTensorNanOpt: *mut cudnnNanPropagation_t,
+    opTensorDesc: cudnnOpTensorDescriptor_t, opTensorOp: *mut cudnnOpTensorOp_t,
+    opTensorCompType: *mut cudnnDataType_t, opTensorNanOpt: *mut cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
     let desc = OP_TENSORS.get(opTensorDesc.addr(), "opTensorDesc")?;
     results! {

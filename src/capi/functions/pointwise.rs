@@ -46,13 +46,8 @@ use crate::ops::{FillPlan, Number, OpPlan, op::Factors};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnAddTensor(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    aDesc: cudnnTensorDescriptor_t,
-    A: *const c_void,
-    beta: *const c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    C: *mut c_void,
+    handle: cudnnHandle_t, alpha: *const c_void, aDesc: cudnnTensorDescriptor_t, A: *const c_void,
+    beta: *const c_void, cDesc: cudnnTensorDescriptor_t, C: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
@@ -108,17 +103,9 @@ pub unsafe extern "C" fn cudnnAddTensor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnOpTensor(
-    handle: cudnnHandle_t,
-    opTensorDesc: cudnnOpTensorDescriptor_t,
-    alpha1: *const c_void,
-    aDesc: cudnnTensorDescriptor_t,
-    A: *const c_void,
-    alpha2: *const c_void,
-    bDesc: cudnnTensorDescriptor_t,
-    B: *const c_void,
-    beta: *const c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    C: *mut c_void,
+    handle: cudnnHandle_t, opTensorDesc: cudnnOpTensorDescriptor_t, alpha1: *const c_void,
+    aDesc: cudnnTensorDescriptor_t, A: *const c_void, alpha2: *const c_void, bDesc: cudnnTensorDescriptor_t,
+    B: *const c_void, beta: *const c_void, cDesc: cudnnTensorDescriptor_t, C: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
@@ -171,10 +158,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetTensor(
-    handle: cudnnHandle_t,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    valuePtr: *const c_void,
+    handle: cudnnHandle_t, yDesc: cudnnTensorDescriptor_t, y: *mut c_void, valuePtr: *const c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let tensor = tensor::get(yDesc, "yDesc")?;
@@ -213,10 +197,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnScaleTensor(
-    handle: cudnnHandle_t,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    alpha: *const c_void,
+    handle: cudnnHandle_t, yDesc: cudnnTensorDescriptor_t, y: *mut c_void, alpha: *const c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let tensor = tensor::get(yDesc, "yDesc")?;

@@ -60,15 +60,9 @@ pub extern "C" fn cudnnDestroyPoolingDescriptor(poolingDesc: cudnnPoolingDescrip
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetPooling2dDescriptor(
-    poolingDesc: cudnnPoolingDescriptor_t,
-    mode: MaybeUninit<cudnnPoolingMode_t>,
-    maxpoolingNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-    windowHeight: c_int,
-    windowWidth: c_int,
-    verticalPadding: c_int,
-    horizontalPadding: c_int,
-    verticalStride: c_int,
-    horizontalStride: c_int,
+    poolingDesc: cudnnPoolingDescriptor_t, mode: MaybeUninit<cudnnPoolingMode_t>,
+    maxpoolingNanOpt: MaybeUninit<cudnnNanPropagation_t>, windowHeight: c_int, windowWidth: c_int,
+    verticalPadding: c_int, horizontalPadding: c_int, verticalStride: c_int, horizontalStride: c_int,
 ) -> cudnnStatus_t {
     POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
         PoolingDescriptor::new(
@@ -101,13 +95,9 @@ pub extern "C" fn cudnnSetPooling2dDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetPoolingNdDescriptor(
-    poolingDesc: cudnnPoolingDescriptor_t,
-    mode: MaybeUninit<cudnnPoolingMode_t>,
-    maxpoolingNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-    nbDims: c_int,
-    windowDimA: *const c_int,
-    paddingA: *const c_int,
-    strideA: *const c_int,
+    poolingDesc: cudnnPoolingDescriptor_t, mode: MaybeUninit<cudnnPoolingMode_t>,
+    maxpoolingNanOpt: MaybeUninit<cudnnNanPropagation_t>, nbDims: c_int, windowDimA: *const c_int,
+    paddingA: *const c_int, strideA: *const c_int,
 ) -> cudnnStatus_t {
     POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
         check_spatial("nbDims", nbDims)?;
@@ -141,14 +131,9 @@ pub unsafe extern "C" fn cudnnSetPoolingNdDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
-    poolingDesc: cudnnPoolingDescriptor_t,
-    mode: *mut cudnnPoolingMode_t,
-    maxpoolingNanOpt: *mut cudnnNanPropagation_t,
-    windowHeight: *mut c_int,
-    windowWidth: *mut c_int,
-    verticalPadding: *mut c_int,
-    horizontalPadding: *mut c_int,
-    verticalStride: *mut c_int,
+    poolingDesc: cudnnPoolingDescriptor_t, mode: *mut cudnnPoolingMode_t,
+    maxpoolingNanOpt: *mut cudnnNanPropagation_t, windowHeight: *mut c_int, windowWidth: *mut c_int,
+    verticalPadding: *mut c_int, horizontalPadding: *mut c_int, verticalStride: *mut c_int,
     horizontalStride: *mut c_int,
 ) -> cudnnStatus_t {
     let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
@@ -174,14 +159,9 @@ pub unsafe extern "C" fn cudnnGetPooling2dDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetPoolingNdDescriptor(
-    poolingDesc: cudnnPoolingDescriptor_t,
-    nbDimsRequested: c_int,
-    mode: *mut cudnnPoolingMode_t,
-    maxpoolingNanOpt: *mut cudnnNanPropagation_t,
-    nbDims: *mut c_int,
-    windowDimA: *mut c_int,
-    paddingA: *mut c_int,
-    strideA: *mut c_int,
+    poolingDesc: cudnnPoolingDescriptor_t, nbDimsRequested: c_int, mode: *mut cudnnPoolingMode_t,
+    maxpoolingNanOpt: *mut cudnnNanPropagation_t, nbDims: *mut c_int, windowDimA: *mut c_int,
+    paddingA: *mut c_int, strideA: *mut c_int,
 ) -> cudnnStatus_t {
     let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
     check_spatial("nbDimsRequested", nbDimsRequested)?;
@@ -221,12 +201,8 @@ pub unsafe extern "C" fn cudnnGetPoolingNdDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
-    poolingDesc: cudnnPoolingDescriptor_t,
-    inputTensorDesc: cudnnTensorDescriptor_t,
-    n: *mut c_int,
-    c: *mut c_int,
-    h: *mut c_int,
-    w: *mut c_int,
+    poolingDesc: cudnnPoolingDescriptor_t, inputTensorDesc: cudnnTensorDescriptor_t, n: *mut c_int,
+    c: *mut c_int, h: *mut c_int, w: *mut c_int,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises, for all four.
     let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
@@ -257,9 +233,7 @@ pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
-    poolingDesc: cudnnPoolingDescriptor_t,
-    inputTensorDesc: cudnnTensorDescriptor_t,
-    nbDims: c_int,
+    poolingDesc: cudnnPoolingDescriptor_t, inputTensorDesc: cudnnTensorDescriptor_t, nbDims: c_int,
     outputTensorDimA: *mut c_int,
 ) -> cudnnStatus_t {
     let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
@@ -310,13 +284,8 @@ pub unsafe extern "C" fn cudnnGetPoolingNdForwardOutputDim(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnPoolingForward(
-    handle: cudnnHandle_t,
-    poolingDesc: cudnnPoolingDescriptor_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
+    handle: cudnnHandle_t, poolingDesc: cudnnPoolingDescriptor_t, alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -371,17 +340,9 @@ pub unsafe extern "C" fn cudnnPoolingForward(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnPoolingBackward(
-    handle: cudnnHandle_t,
-    poolingDesc: cudnnPoolingDescriptor_t,
-    alpha: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
+    handle: cudnnHandle_t, poolingDesc: cudnnPoolingDescriptor_t, alpha: *const c_void,
+    yDesc: cudnnTensorDescriptor_t, y: *const c_void, dyDesc: cudnnTensorDescriptor_t, dy: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {

@@ -23,11 +23,7 @@ pub(crate) struct Space {
 impl Space {
     /// Refuses NULL and a size below `needed`.
     pub(crate) fn check(
-        self,
-        needed: usize,
-        pointer: &'static str,
-        size: &'static str,
-        rule: &str,
+        self, needed: usize, pointer: &'static str, size: &'static str, rule: &str,
     ) -> Result<()> {
         arg::required(self.pointer, pointer)?;
         if self.size < needed {
@@ -48,10 +44,7 @@ impl Space {
 
     /// The same for a call that has another name for the size.
     pub(crate) fn check_reserve_of(
-        self,
-        problem: &Problem,
-        backward: bool,
-        size: &'static str,
+        self, problem: &Problem, backward: bool, size: &'static str,
     ) -> Result<()> {
         let rule = if backward {
             "a forward call in training (fwdMode = 1) on this batch, which must come before and fill the reserve space,"
@@ -87,10 +80,7 @@ impl<'a> Runner<'a> {
     }
 
     pub(crate) fn measuring(
-        context: &'a Context,
-        note: &'a mut Note,
-        name: &'static str,
-        time: &'a mut f32,
+        context: &'a Context, note: &'a mut Note, name: &'static str, time: &'a mut f32,
     ) -> Self {
         Runner { context, note, name, time: Some(time) }
     }
@@ -161,11 +151,7 @@ fn check_alignment(problem: &Problem, pointers: &[(*const c_void, &'static str)]
 /// Every pointer that is not NULL is valid for what the problem says lies there, `workspace` and `reserve` for their sizes, which were
 /// checked; the states of `dropout` are valid. No other thread uses any of them meanwhile.
 pub(crate) unsafe fn forward(
-    on: Runner<'_>,
-    problem: Problem,
-    dropout: Option<&DropoutDescriptor>,
-    training: bool,
-    data: &ForwardData,
+    on: Runner<'_>, problem: Problem, dropout: Option<&DropoutDescriptor>, training: bool, data: &ForwardData,
 ) -> Result<()> {
     let pointers = [
         (data.x, "x"),
@@ -302,10 +288,7 @@ pub(crate) struct WeightData {
 /// # Safety
 /// As [`forward`].
 pub(crate) unsafe fn weights(
-    mut on: Runner<'_>,
-    problem: Problem,
-    adds: bool,
-    data: &WeightData,
+    mut on: Runner<'_>, problem: Problem, adds: bool, data: &WeightData,
 ) -> Result<()> {
     let pointers = [(data.dw.cast_const(), "dweightSpace"), (data.x, "x"), (data.hx, "hx")];
     check_alignment(&problem, &pointers)?;

@@ -28,11 +28,8 @@ use crate::ops::reduce::{indices_size, workspace_size};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
-    handle: cudnnHandle_t,
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    aDesc: cudnnTensorDescriptor_t,
-    cDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, reduceTensorDesc: cudnnReduceTensorDescriptor_t, aDesc: cudnnTensorDescriptor_t,
+    cDesc: cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
     results!(new sizeInBytes = indices_size(&desc, &a, &c, Mode::current())?)
@@ -40,9 +37,7 @@ pub unsafe extern "C" fn cudnnGetReductionIndicesSize(
 
 /// What a size query asks about, checked in the order of its arguments.
 fn reduction(
-    handle: cudnnHandle_t,
-    desc: cudnnReduceTensorDescriptor_t,
-    a: cudnnTensorDescriptor_t,
+    handle: cudnnHandle_t, desc: cudnnReduceTensorDescriptor_t, a: cudnnTensorDescriptor_t,
     c: cudnnTensorDescriptor_t,
 ) -> Result<(ReduceDescriptor, [TensorDescriptor; 2])> {
     context::check(handle)?;
@@ -64,11 +59,8 @@ fn reduction(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
-    handle: cudnnHandle_t,
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    aDesc: cudnnTensorDescriptor_t,
-    cDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, reduceTensorDesc: cudnnReduceTensorDescriptor_t, aDesc: cudnnTensorDescriptor_t,
+    cDesc: cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let (desc, [a, c]) = reduction(handle, reduceTensorDesc, aDesc, cDesc)?;
     results!(new sizeInBytes = workspace_size(&desc, &a, &c, Mode::current()))
@@ -122,17 +114,9 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnReduceTensor(
-    handle: cudnnHandle_t,
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    indices: *mut c_void,
-    indicesSizeInBytes: usize,
-    workspace: *mut c_void,
-    workspaceSizeInBytes: usize,
-    alpha: *const c_void,
-    aDesc: cudnnTensorDescriptor_t,
-    A: *const c_void,
-    beta: *const c_void,
-    cDesc: cudnnTensorDescriptor_t,
+    handle: cudnnHandle_t, reduceTensorDesc: cudnnReduceTensorDescriptor_t, indices: *mut c_void,
+    indicesSizeInBytes: usize, workspace: *mut c_void, workspaceSizeInBytes: usize, alpha: *const c_void,
+    aDesc: cudnnTensorDescriptor_t, A: *const c_void, beta: *const c_void, cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {

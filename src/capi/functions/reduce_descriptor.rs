@@ -64,8 +64,7 @@ pub extern "C" fn cudnnDestroyReduceTensorDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetReduceTensorDescriptor(
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    reduceTensorOp: MaybeUninit<cudnnReduceTensorOp_t>,
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t, reduceTensorOp: MaybeUninit<cudnnReduceTensorOp_t>,
     reduceTensorCompType: MaybeUninit<cudnnDataType_t>,
     reduceTensorNanOpt: MaybeUninit<cudnnNanPropagation_t>,
     reduceTensorIndices: MaybeUninit<cudnnReduceTensorIndices_t>,
@@ -96,12 +95,9 @@ pub extern "C" fn cudnnSetReduceTensorDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetReduceTensorDescriptor(
-    reduceTensorDesc: cudnnReduceTensorDescriptor_t,
-    reduceTensorOp: *mut cudnnReduceTensorOp_t,
-    reduceTensorCompType: *mut cudnnDataType_t,
-    reduceTensorNanOpt: *mut cudnnNanPropagation_t,
-    reduceTensorIndices: *mut cudnnReduceTensorIndices_t,
-    reduceTensorIndicesType: *mut cudnnIndicesType_t,
+    reduceTensorDesc: cudnnReduceTensorDescriptor_t, reduceTensorOp: *mut cudnnReduceTensorOp_t,
+    reduceTensorCompType: *mut cudnnDataType_t, reduceTensorNanOpt: *mut cudnnNanPropagation_t,
+    reduceTensorIndices: *mut cudnnReduceTensorIndices_t, reduceTensorIndicesType: *mut cudnnIndicesType_t,
 ) -> cudnnStatus_t {
     let desc = REDUCTIONS.get(reduceTensorDesc.addr(), "reduceTensorDesc")?;
     results! {

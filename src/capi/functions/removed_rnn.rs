@@ -26,12 +26,8 @@ use crate::error::{Error, Result};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnRNNSetClip(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: MaybeUninit<cudnnRNNClipMode_t>,
-    clipNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-    lclip: f64,
-    rclip: f64,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, clipMode: MaybeUninit<cudnnRNNClipMode_t>,
+    clipNanOpt: MaybeUninit<cudnnNanPropagation_t>, lclip: f64, rclip: f64,
 ) -> cudnnStatus_t {
     let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
     rnn::set_clip(rnnDesc, mode, nan, lclip, rclip)
@@ -47,12 +43,8 @@ pub extern "C" fn cudnnRNNSetClip(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNGetClip(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: *mut cudnnRNNClipMode_t,
-    clipNanOpt: *mut cudnnNanPropagation_t,
-    lclip: *mut f64,
-    rclip: *mut f64,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, clipMode: *mut cudnnRNNClipMode_t,
+    clipNanOpt: *mut cudnnNanPropagation_t, lclip: *mut f64, rclip: *mut f64,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises, for all of them.
     unsafe { rnn::get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
@@ -87,16 +79,10 @@ fn compute_type(code: c_int) -> Result<DataType> {
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNDescriptor_v6(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    hiddenSize: c_int,
-    numLayers: c_int,
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    inputMode: MaybeUninit<cudnnRNNInputMode_t>,
-    direction: MaybeUninit<cudnnDirectionMode_t>,
-    cellMode: MaybeUninit<cudnnRNNMode_t>,
-    algo: MaybeUninit<cudnnRNNAlgo_t>,
-    mathPrec: MaybeUninit<cudnnDataType_t>,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, hiddenSize: c_int, numLayers: c_int,
+    dropoutDesc: cudnnDropoutDescriptor_t, inputMode: MaybeUninit<cudnnRNNInputMode_t>,
+    direction: MaybeUninit<cudnnDirectionMode_t>, cellMode: MaybeUninit<cudnnRNNMode_t>,
+    algo: MaybeUninit<cudnnRNNAlgo_t>, mathPrec: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     rnn::change(rnnDesc, |desc| {
@@ -135,15 +121,9 @@ pub extern "C" fn cudnnSetRNNDescriptor_v6(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    hiddenSize: *mut c_int,
-    numLayers: *mut c_int,
-    dropoutDesc: *mut cudnnDropoutDescriptor_t,
-    inputMode: *mut cudnnRNNInputMode_t,
-    direction: *mut cudnnDirectionMode_t,
-    cellMode: *mut cudnnRNNMode_t,
-    algo: *mut cudnnRNNAlgo_t,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, hiddenSize: *mut c_int, numLayers: *mut c_int,
+    dropoutDesc: *mut cudnnDropoutDescriptor_t, inputMode: *mut cudnnRNNInputMode_t,
+    direction: *mut cudnnDirectionMode_t, cellMode: *mut cudnnRNNMode_t, algo: *mut cudnnRNNAlgo_t,
     mathPrec: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
     context::check(handle)?;
@@ -171,8 +151,7 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNMatrixMathType(
-    rnnDesc: cudnnRNNDescriptor_t,
-    mType: MaybeUninit<cudnnMathType_t>,
+    rnnDesc: cudnnRNNDescriptor_t, mType: MaybeUninit<cudnnMathType_t>,
 ) -> cudnnStatus_t {
     rnn::change(rnnDesc, |desc| {
         desc.math_type = arg::choice(mType, "mType")?;
@@ -190,8 +169,7 @@ pub extern "C" fn cudnnSetRNNMatrixMathType(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNMatrixMathType(
-    rnnDesc: cudnnRNNDescriptor_t,
-    mType: *mut cudnnMathType_t,
+    rnnDesc: cudnnRNNDescriptor_t, mType: *mut cudnnMathType_t,
 ) -> cudnnStatus_t {
     let desc = rnn::get(rnnDesc)?;
     results!(code mType = desc.math_type.code())
@@ -207,8 +185,7 @@ pub unsafe extern "C" fn cudnnGetRNNMatrixMathType(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNBiasMode(
-    rnnDesc: cudnnRNNDescriptor_t,
-    biasMode: MaybeUninit<cudnnRNNBiasMode_t>,
+    rnnDesc: cudnnRNNDescriptor_t, biasMode: MaybeUninit<cudnnRNNBiasMode_t>,
 ) -> cudnnStatus_t {
     rnn::change(rnnDesc, |desc| desc.set_bias(arg::choice(biasMode, "biasMode")?))
 }
@@ -223,8 +200,7 @@ pub extern "C" fn cudnnSetRNNBiasMode(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNBiasMode(
-    rnnDesc: cudnnRNNDescriptor_t,
-    biasMode: *mut cudnnRNNBiasMode_t,
+    rnnDesc: cudnnRNNDescriptor_t, biasMode: *mut cudnnRNNBiasMode_t,
 ) -> cudnnStatus_t {
     let desc = rnn::get(rnnDesc)?;
     results!(code biasMode = desc.bias.code())
@@ -243,10 +219,7 @@ pub unsafe extern "C" fn cudnnGetRNNBiasMode(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNProjectionLayers(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    recProjSize: c_int,
-    outProjSize: c_int,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, recProjSize: c_int, outProjSize: c_int,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     rnn::change(rnnDesc, |desc| {
@@ -267,10 +240,7 @@ pub extern "C" fn cudnnSetRNNProjectionLayers(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    recProjSize: *mut c_int,
-    outProjSize: *mut c_int,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, recProjSize: *mut c_int, outProjSize: *mut c_int,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let desc = rnn::get(rnnDesc)?;
@@ -291,8 +261,7 @@ pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNPaddingMode(
-    rnnDesc: cudnnRNNDescriptor_t,
-    paddingMode: c_uint,
+    rnnDesc: cudnnRNNDescriptor_t, paddingMode: c_uint,
 ) -> cudnnStatus_t {
     rnn::change(rnnDesc, |desc| {
         if paddingMode > 1 {
@@ -313,8 +282,7 @@ pub extern "C" fn cudnnSetRNNPaddingMode(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNPaddingMode(
-    rnnDesc: cudnnRNNDescriptor_t,
-    paddingMode: *mut c_uint,
+    rnnDesc: cudnnRNNDescriptor_t, paddingMode: *mut c_uint,
 ) -> cudnnStatus_t {
     let desc = rnn::get(rnnDesc)?;
     results!(new paddingMode = desc.flags)

@@ -52,9 +52,7 @@ impl Vectors {
     /// # Safety
     /// `array` is NULL or valid for reads of `count` descriptors.
     pub(super) unsafe fn steps(
-        array: *const cudnnTensorDescriptor_t,
-        count: c_int,
-        name: &'static str,
+        array: *const cudnnTensorDescriptor_t, count: c_int, name: &'static str,
     ) -> Result<Vectors> {
         if count < 1 {
             return Err(Error::argument("seqLength", count.into(), "at least 1"));
@@ -175,9 +173,7 @@ pub(super) struct Call {
 /// # Errors
 /// Bad parameter: no network, one of version 8 for other vectors, or a dropout that is not alive.
 pub(super) fn network(
-    desc: cudnnRNNDescriptor_t,
-    data: DataType,
-    size: i64,
+    desc: cudnnRNNDescriptor_t, data: DataType, size: i64,
 ) -> Result<(Network, Option<DropoutDescriptor>)> {
     let desc = rnn::get(desc)?;
     let size = i32::try_from(size).map_err(|_| Error::argument("inputSize", size, "below 2^31"))?;
@@ -227,10 +223,7 @@ impl Call {
     /// # Errors
     /// Bad parameter: NULL weights, or a filter of fewer bytes than they have. Its shape and type do not matter.
     pub(super) fn check_weights(
-        &self,
-        desc: cudnnFilterDescriptor_t,
-        weights: *const c_void,
-        [desc_name, name]: [&'static str; 2],
+        &self, desc: cudnnFilterDescriptor_t, weights: *const c_void, [desc_name, name]: [&'static str; 2],
     ) -> Result<()> {
         let filter = filter::get(desc, desc_name)?;
         arg::required(weights, name)?;
@@ -263,11 +256,7 @@ impl Call {
     /// # Errors
     /// Bad parameter: a descriptor that is not alive, not packed, or of other dims.
     pub(super) fn check_state(
-        &self,
-        state: State,
-        desc: cudnnTensorDescriptor_t,
-        states: *const c_void,
-        name: &'static str,
+        &self, state: State, desc: cudnnTensorDescriptor_t, states: *const c_void, name: &'static str,
     ) -> Result<()> {
         if states.is_null() {
             return Ok(());

@@ -37,9 +37,7 @@ static PLANS: Table<()> = Table::new(Kind::PersistentPlan);
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnCreatePersistentRNNPlan(
-    rnnDesc: cudnnRNNDescriptor_t,
-    minibatch: c_int,
-    dataType: MaybeUninit<cudnnDataType_t>,
+    rnnDesc: cudnnRNNDescriptor_t, minibatch: c_int, dataType: MaybeUninit<cudnnDataType_t>,
     plan: *mut cudnnPersistentRNNPlan_t,
 ) -> cudnnStatus_t {
     rnn::get(rnnDesc)?;
@@ -74,8 +72,7 @@ pub extern "C" fn cudnnDestroyPersistentRNNPlan(plan: cudnnPersistentRNNPlan_t) 
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetPersistentRNNPlan(
-    rnnDesc: cudnnRNNDescriptor_t,
-    plan: cudnnPersistentRNNPlan_t,
+    rnnDesc: cudnnRNNDescriptor_t, plan: cudnnPersistentRNNPlan_t,
 ) -> cudnnStatus_t {
     rnn::get(rnnDesc)?;
     PLANS.get(plan.addr(), "plan")
@@ -92,9 +89,7 @@ pub extern "C" fn cudnnSetPersistentRNNPlan(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnSetRNNAlgorithmDescriptor(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    algoDesc: cudnnAlgorithmDescriptor_t,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, algoDesc: cudnnAlgorithmDescriptor_t,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     rnn::get(rnnDesc)?;
@@ -113,9 +108,7 @@ pub extern "C" fn cudnnSetRNNAlgorithmDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    count: *mut c_int,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, count: *mut c_int,
 ) -> cudnnStatus_t {
     rnn::get(rnnDesc)?;
     results!(new count = ALGORITHMS)
@@ -133,9 +126,7 @@ pub unsafe extern "C" fn cudnnGetRNNForwardInferenceAlgorithmMaxCount(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    count: *mut c_int,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, count: *mut c_int,
 ) -> cudnnStatus_t {
     rnn::get(rnnDesc)?;
     results!(new count = ALGORITHMS)
@@ -153,9 +144,7 @@ pub unsafe extern "C" fn cudnnGetRNNForwardTrainingAlgorithmMaxCount(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    count: *mut c_int,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, count: *mut c_int,
 ) -> cudnnStatus_t {
     rnn::get(rnnDesc)?;
     results!(new count = ALGORITHMS)
@@ -173,9 +162,7 @@ pub unsafe extern "C" fn cudnnGetRNNBackwardDataAlgorithmMaxCount(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNBackwardWeightsAlgorithmMaxCount(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    count: *mut c_int,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, count: *mut c_int,
 ) -> cudnnStatus_t {
     rnn::get(rnnDesc)?;
     results!(new count = ALGORITHMS)

@@ -44,24 +44,11 @@ use super::{context, rnn};
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardInference(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    x: *const c_void,
-    hxDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    cxDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    hyDesc: cudnnTensorDescriptor_t,
-    hy: *mut c_void,
-    cyDesc: cudnnTensorDescriptor_t,
-    cy: *mut c_void,
-    workSpace: *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t, x: *const c_void, hxDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void, cxDesc: cudnnTensorDescriptor_t, cx: *const c_void, wDesc: cudnnFilterDescriptor_t,
+    w: *const c_void, yDesc: *const cudnnTensorDescriptor_t, y: *mut c_void, hyDesc: cudnnTensorDescriptor_t,
+    hy: *mut c_void, cyDesc: cudnnTensorDescriptor_t, cy: *mut c_void, workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -122,27 +109,12 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNForwardTraining(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    x: *const c_void,
-    hxDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    cxDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    hyDesc: cudnnTensorDescriptor_t,
-    hy: *mut c_void,
-    cyDesc: cudnnTensorDescriptor_t,
-    cy: *mut c_void,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t, x: *const c_void, hxDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void, cxDesc: cudnnTensorDescriptor_t, cx: *const c_void, wDesc: cudnnFilterDescriptor_t,
+    w: *const c_void, yDesc: *const cudnnTensorDescriptor_t, y: *mut c_void, hyDesc: cudnnTensorDescriptor_t,
+    hy: *mut c_void, cyDesc: cudnnTensorDescriptor_t, cy: *mut c_void, workSpace: *mut c_void,
+    workSpaceSizeInBytes: usize, reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         rnn::get(rnnDesc)?;
@@ -203,33 +175,14 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardData(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    yDesc: *const cudnnTensorDescriptor_t,
-    y: *const c_void,
-    dyDesc: *const cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    dhyDesc: cudnnTensorDescriptor_t,
-    dhy: *const c_void,
-    dcyDesc: cudnnTensorDescriptor_t,
-    dcy: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    hxDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    cxDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    dxDesc: *const cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    dhxDesc: cudnnTensorDescriptor_t,
-    dhx: *mut c_void,
-    dcxDesc: cudnnTensorDescriptor_t,
-    dcx: *mut c_void,
-    workSpace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
-    reserveSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    yDesc: *const cudnnTensorDescriptor_t, y: *const c_void, dyDesc: *const cudnnTensorDescriptor_t,
+    dy: *const c_void, dhyDesc: cudnnTensorDescriptor_t, dhy: *const c_void,
+    dcyDesc: cudnnTensorDescriptor_t, dcy: *const c_void, wDesc: cudnnFilterDescriptor_t, w: *const c_void,
+    hxDesc: cudnnTensorDescriptor_t, hx: *const c_void, cxDesc: cudnnTensorDescriptor_t, cx: *const c_void,
+    dxDesc: *const cudnnTensorDescriptor_t, dx: *mut c_void, dhxDesc: cudnnTensorDescriptor_t,
+    dhx: *mut c_void, dcxDesc: cudnnTensorDescriptor_t, dcx: *mut c_void, workSpace: *mut c_void,
+    workSpaceSizeInBytes: usize, reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         rnn::get(rnnDesc)?;
@@ -292,21 +245,11 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNBackwardWeights(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    x: *const c_void,
-    hxDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
-    y: *const c_void,
-    workSpace: *const c_void,
-    workSpaceSizeInBytes: usize,
-    dwDesc: cudnnFilterDescriptor_t,
-    dw: *mut c_void,
-    reserveSpace: *const c_void,
-    reserveSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t, x: *const c_void, hxDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void, yDesc: *const cudnnTensorDescriptor_t, y: *const c_void, workSpace: *const c_void,
+    workSpaceSizeInBytes: usize, dwDesc: cudnnFilterDescriptor_t, dw: *mut c_void,
+    reserveSpace: *const c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         rnn::get(rnnDesc)?;

@@ -29,9 +29,7 @@ impl Found {
     /// # Safety
     /// `returned` is NULL or valid for one write, `results` for reads of `requested` handles.
     unsafe fn new(
-        requested: c_int,
-        returned: *mut c_int,
-        results: *mut cudnnAlgorithmPerformance_t,
+        requested: c_int, returned: *mut c_int, results: *mut cudnnAlgorithmPerformance_t,
     ) -> Result<Found> {
         // SAFETY: as the caller promises.
         let returned = unsafe { Out::new(returned, "returnedAlgoCount") }?;
@@ -76,29 +74,13 @@ impl Found {
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    x: *const c_void,
-    hxDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    cxDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    hyDesc: cudnnTensorDescriptor_t,
-    hy: *mut c_void,
-    cyDesc: cudnnTensorDescriptor_t,
-    cy: *mut c_void,
-    findIntensity: f32,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnAlgorithmPerformance_t,
-    workspace: *mut c_void,
-    workSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t, x: *const c_void, hxDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void, cxDesc: cudnnTensorDescriptor_t, cx: *const c_void, wDesc: cudnnFilterDescriptor_t,
+    w: *const c_void, yDesc: *const cudnnTensorDescriptor_t, y: *mut c_void, hyDesc: cudnnTensorDescriptor_t,
+    hy: *mut c_void, cyDesc: cudnnTensorDescriptor_t, cy: *mut c_void, findIntensity: f32,
+    requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int, perfResults: *mut cudnnAlgorithmPerformance_t,
+    workspace: *mut c_void, workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         rnn::get(rnnDesc)?;
@@ -153,30 +135,13 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    x: *const c_void,
-    hxDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    cxDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
-    y: *mut c_void,
-    hyDesc: cudnnTensorDescriptor_t,
-    hy: *mut c_void,
-    cyDesc: cudnnTensorDescriptor_t,
-    cy: *mut c_void,
-    findIntensity: f32,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnAlgorithmPerformance_t,
-    workspace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t, x: *const c_void, hxDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void, cxDesc: cudnnTensorDescriptor_t, cx: *const c_void, wDesc: cudnnFilterDescriptor_t,
+    w: *const c_void, yDesc: *const cudnnTensorDescriptor_t, y: *mut c_void, hyDesc: cudnnTensorDescriptor_t,
+    hy: *mut c_void, cyDesc: cudnnTensorDescriptor_t, cy: *mut c_void, findIntensity: f32,
+    requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int, perfResults: *mut cudnnAlgorithmPerformance_t,
+    workspace: *mut c_void, workSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -232,36 +197,15 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    yDesc: *const cudnnTensorDescriptor_t,
-    y: *const c_void,
-    dyDesc: *const cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    dhyDesc: cudnnTensorDescriptor_t,
-    dhy: *const c_void,
-    dcyDesc: cudnnTensorDescriptor_t,
-    dcy: *const c_void,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    hxDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    cxDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    dxDesc: *const cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    dhxDesc: cudnnTensorDescriptor_t,
-    dhx: *mut c_void,
-    dcxDesc: cudnnTensorDescriptor_t,
-    dcx: *mut c_void,
-    findIntensity: f32,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnAlgorithmPerformance_t,
-    workspace: *mut c_void,
-    workSpaceSizeInBytes: usize,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    yDesc: *const cudnnTensorDescriptor_t, y: *const c_void, dyDesc: *const cudnnTensorDescriptor_t,
+    dy: *const c_void, dhyDesc: cudnnTensorDescriptor_t, dhy: *const c_void,
+    dcyDesc: cudnnTensorDescriptor_t, dcy: *const c_void, wDesc: cudnnFilterDescriptor_t, w: *const c_void,
+    hxDesc: cudnnTensorDescriptor_t, hx: *const c_void, cxDesc: cudnnTensorDescriptor_t, cx: *const c_void,
+    dxDesc: *const cudnnTensorDescriptor_t, dx: *mut c_void, dhxDesc: cudnnTensorDescriptor_t,
+    dhx: *mut c_void, dcxDesc: cudnnTensorDescriptor_t, dcx: *mut c_void, findIntensity: f32,
+    requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int, perfResults: *mut cudnnAlgorithmPerformance_t,
+    workspace: *mut c_void, workSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -322,25 +266,12 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    x: *const c_void,
-    hxDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    yDesc: *const cudnnTensorDescriptor_t,
-    y: *const c_void,
-    findIntensity: f32,
-    requestedAlgoCount: c_int,
-    returnedAlgoCount: *mut c_int,
-    perfResults: *mut cudnnAlgorithmPerformance_t,
-    workspace: *const c_void,
-    workSpaceSizeInBytes: usize,
-    dwDesc: cudnnFilterDescriptor_t,
-    dw: *mut c_void,
-    reserveSpace: *const c_void,
-    reserveSpaceSizeInBytes: usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t, x: *const c_void, hxDesc: cudnnTensorDescriptor_t,
+    hx: *const c_void, yDesc: *const cudnnTensorDescriptor_t, y: *const c_void, findIntensity: f32,
+    requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int, perfResults: *mut cudnnAlgorithmPerformance_t,
+    workspace: *const c_void, workSpaceSizeInBytes: usize, dwDesc: cudnnFilterDescriptor_t, dw: *mut c_void,
+    reserveSpace: *const c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         rnn::get(rnnDesc)?;

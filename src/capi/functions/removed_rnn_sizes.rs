@@ -40,9 +40,7 @@ fn roomiest(batches: &[i64]) -> Sequences {
 /// # Safety
 /// `xDesc` is NULL or valid for reads of `seqLength` descriptors.
 unsafe fn batch(
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
+    rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int, xDesc: *const cudnnTensorDescriptor_t,
 ) -> Result<(Network, Vec<i64>)> {
     let desc = rnn::get(rnnDesc)?;
     // SAFETY: as the caller promises.
@@ -78,11 +76,8 @@ unsafe fn batch(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     // SAFETY: as the caller promises.
@@ -105,11 +100,8 @@ pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    seqLength: c_int,
-    xDesc: *const cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     // SAFETY: as the caller promises.
@@ -134,11 +126,8 @@ pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNParamsSize(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    xDesc: cudnnTensorDescriptor_t,
-    sizeInBytes: *mut usize,
-    dataType: MaybeUninit<cudnnDataType_t>,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, xDesc: cudnnTensorDescriptor_t,
+    sizeInBytes: *mut usize, dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     let (desc, x) = (rnn::get(rnnDesc)?, tensor::get(xDesc, "xDesc")?);
     // SAFETY: as the caller promises.
@@ -188,8 +177,7 @@ struct Request {
 /// # Safety
 /// `address` is NULL or valid for one write.
 unsafe fn locate(
-    request: &Request,
-    (desc, desc_name): (cudnnFilterDescriptor_t, &'static str),
+    request: &Request, (desc, desc_name): (cudnnFilterDescriptor_t, &'static str),
     (address, address_name): (*mut *mut c_void, &'static str),
 ) -> Result<()> {
     rnn::get(request.rnn)?;
@@ -258,15 +246,9 @@ unsafe fn locate(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    pseudoLayer: c_int,
-    xDesc: cudnnTensorDescriptor_t,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    linLayerID: c_int,
-    linLayerMatDesc: cudnnFilterDescriptor_t,
-    linLayerMat: *mut *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, pseudoLayer: c_int, xDesc: cudnnTensorDescriptor_t,
+    wDesc: cudnnFilterDescriptor_t, w: *const c_void, linLayerID: c_int,
+    linLayerMatDesc: cudnnFilterDescriptor_t, linLayerMat: *mut *mut c_void,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let request = Request {
@@ -307,15 +289,9 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetRNNLinLayerBiasParams(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    pseudoLayer: c_int,
-    xDesc: cudnnTensorDescriptor_t,
-    wDesc: cudnnFilterDescriptor_t,
-    w: *const c_void,
-    linLayerID: c_int,
-    linLayerBiasDesc: cudnnFilterDescriptor_t,
-    linLayerBias: *mut *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, pseudoLayer: c_int, xDesc: cudnnTensorDescriptor_t,
+    wDesc: cudnnFilterDescriptor_t, w: *const c_void, linLayerID: c_int,
+    linLayerBiasDesc: cudnnFilterDescriptor_t, linLayerBias: *mut *mut c_void,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let request = Request {

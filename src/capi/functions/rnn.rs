@@ -31,8 +31,7 @@ pub(crate) fn get(desc: cudnnRNNDescriptor_t) -> Result<RnnDescriptor> {
 /// # Errors
 /// Bad parameter for a descriptor that is not alive; else those of `body`.
 pub(super) fn change(
-    desc: cudnnRNNDescriptor_t,
-    body: impl FnOnce(&mut RnnDescriptor) -> Result<()>,
+    desc: cudnnRNNDescriptor_t, body: impl FnOnce(&mut RnnDescriptor) -> Result<()>,
 ) -> Result<()> {
     RNNS.with_mut(desc.addr(), "rnnDesc", body)
 }
@@ -74,21 +73,11 @@ pub extern "C" fn cudnnDestroyRNNDescriptor(rnnDesc: cudnnRNNDescriptor_t) -> cu
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetRNNDescriptor_v8(
-    rnnDesc: cudnnRNNDescriptor_t,
-    algo: MaybeUninit<cudnnRNNAlgo_t>,
-    cellMode: MaybeUninit<cudnnRNNMode_t>,
-    biasMode: MaybeUninit<cudnnRNNBiasMode_t>,
-    dirMode: MaybeUninit<cudnnDirectionMode_t>,
-    inputMode: MaybeUninit<cudnnRNNInputMode_t>,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    mathPrec: MaybeUninit<cudnnDataType_t>,
-    mathType: MaybeUninit<cudnnMathType_t>,
-    inputSize: i32,
-    hiddenSize: i32,
-    projSize: i32,
-    numLayers: i32,
-    dropoutDesc: cudnnDropoutDescriptor_t,
-    auxFlags: u32,
+    rnnDesc: cudnnRNNDescriptor_t, algo: MaybeUninit<cudnnRNNAlgo_t>, cellMode: MaybeUninit<cudnnRNNMode_t>,
+    biasMode: MaybeUninit<cudnnRNNBiasMode_t>, dirMode: MaybeUninit<cudnnDirectionMode_t>,
+    inputMode: MaybeUninit<cudnnRNNInputMode_t>, dataType: MaybeUninit<cudnnDataType_t>,
+    mathPrec: MaybeUninit<cudnnDataType_t>, mathType: MaybeUninit<cudnnMathType_t>, inputSize: i32,
+    hiddenSize: i32, projSize: i32, numLayers: i32, dropoutDesc: cudnnDropoutDescriptor_t, auxFlags: u32,
 ) -> cudnnStatus_t {
     let types = (raw(dataType), raw(mathPrec));
     RNNS.replace(rnnDesc.addr(), "rnnDesc", || {
@@ -135,21 +124,11 @@ pub(super) fn network(desc: cudnnRNNDescriptor_t) -> Result<RnnNetwork> {
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
-    rnnDesc: cudnnRNNDescriptor_t,
-    algo: *mut cudnnRNNAlgo_t,
-    cellMode: *mut cudnnRNNMode_t,
-    biasMode: *mut cudnnRNNBiasMode_t,
-    dirMode: *mut cudnnDirectionMode_t,
-    inputMode: *mut cudnnRNNInputMode_t,
-    dataType: *mut cudnnDataType_t,
-    mathPrec: *mut cudnnDataType_t,
-    mathType: *mut cudnnMathType_t,
-    inputSize: *mut i32,
-    hiddenSize: *mut i32,
-    projSize: *mut i32,
-    numLayers: *mut i32,
-    dropoutDesc: *mut cudnnDropoutDescriptor_t,
-    auxFlags: *mut u32,
+    rnnDesc: cudnnRNNDescriptor_t, algo: *mut cudnnRNNAlgo_t, cellMode: *mut cudnnRNNMode_t,
+    biasMode: *mut cudnnRNNBiasMode_t, dirMode: *mut cudnnDirectionMode_t,
+    inputMode: *mut cudnnRNNInputMode_t, dataType: *mut cudnnDataType_t, mathPrec: *mut cudnnDataType_t,
+    mathType: *mut cudnnMathType_t, inputSize: *mut i32, hiddenSize: *mut i32, projSize: *mut i32,
+    numLayers: *mut i32, dropoutDesc: *mut cudnnDropoutDescriptor_t, auxFlags: *mut u32,
 ) -> cudnnStatus_t {
     let network = network(rnnDesc)?;
     // SAFETY: as the caller promises, for all of them.
@@ -183,11 +162,8 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub extern "C" fn cudnnRNNSetClip_v8(
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: MaybeUninit<cudnnRNNClipMode_t>,
-    clipNanOpt: MaybeUninit<cudnnNanPropagation_t>,
-    lclip: f64,
-    rclip: f64,
+    rnnDesc: cudnnRNNDescriptor_t, clipMode: MaybeUninit<cudnnRNNClipMode_t>,
+    clipNanOpt: MaybeUninit<cudnnNanPropagation_t>, lclip: f64, rclip: f64,
 ) -> cudnnStatus_t {
     let (mode, nan) = (raw(clipMode), raw(clipNanOpt));
     set_clip(rnnDesc, mode, nan, lclip, rclip)
@@ -195,11 +171,7 @@ pub extern "C" fn cudnnRNNSetClip_v8(
 
 /// The work of every call that sets clipping with a NaN rule.
 pub(crate) fn set_clip(
-    rnnDesc: cudnnRNNDescriptor_t,
-    mode: i32,
-    nan: i32,
-    lclip: f64,
-    rclip: f64,
+    rnnDesc: cudnnRNNDescriptor_t, mode: i32, nan: i32, lclip: f64, rclip: f64,
 ) -> Result<()> {
     RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
         desc.clip = RnnClip::new(mode, nan, lclip, rclip)?;
@@ -216,10 +188,7 @@ pub(crate) fn set_clip(
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnRNNSetClip_v9(
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: MaybeUninit<cudnnRNNClipMode_t>,
-    lclip: f64,
-    rclip: f64,
+    rnnDesc: cudnnRNNDescriptor_t, clipMode: MaybeUninit<cudnnRNNClipMode_t>, lclip: f64, rclip: f64,
 ) -> cudnnStatus_t {
     let mode = raw(clipMode);
     RNNS.with_mut(rnnDesc.addr(), "rnnDesc", |desc| {
@@ -238,11 +207,8 @@ pub extern "C" fn cudnnRNNSetClip_v9(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnRNNGetClip_v8(
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: *mut cudnnRNNClipMode_t,
-    clipNanOpt: *mut cudnnNanPropagation_t,
-    lclip: *mut f64,
-    rclip: *mut f64,
+    rnnDesc: cudnnRNNDescriptor_t, clipMode: *mut cudnnRNNClipMode_t, clipNanOpt: *mut cudnnNanPropagation_t,
+    lclip: *mut f64, rclip: *mut f64,
 ) -> cudnnStatus_t {
     // SAFETY: as the caller promises, for all of them.
     unsafe { get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
@@ -253,11 +219,8 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
 /// # Safety
 /// Every pointer is NULL or valid for one write.
 pub(crate) unsafe fn get_clip(
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: *mut cudnnRNNClipMode_t,
-    clipNanOpt: *mut cudnnNanPropagation_t,
-    lclip: *mut f64,
-    rclip: *mut f64,
+    rnnDesc: cudnnRNNDescriptor_t, clipMode: *mut cudnnRNNClipMode_t, clipNanOpt: *mut cudnnNanPropagation_t,
+    lclip: *mut f64, rclip: *mut f64,
 ) -> Result<()> {
     let clip = get(rnnDesc)?.clip;
     // SAFETY: as the caller promises, for all of them.
@@ -280,10 +243,7 @@ pub(crate) unsafe fn get_clip(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNGetClip_v9(
-    rnnDesc: cudnnRNNDescriptor_t,
-    clipMode: *mut cudnnRNNClipMode_t,
-    lclip: *mut f64,
-    rclip: *mut f64,
+    rnnDesc: cudnnRNNDescriptor_t, clipMode: *mut cudnnRNNClipMode_t, lclip: *mut f64, rclip: *mut f64,
 ) -> cudnnStatus_t {
     let clip = get(rnnDesc)?.clip;
     // SAFETY: as the caller promises, for all of them.

@@ -39,9 +39,7 @@ pub(crate) fn network(desc: &RnnDescriptor) -> Result<Network> {
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBuildRNNDynamic(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    miniBatch: c_int,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, miniBatch: c_int,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let desc = rnn::get(rnnDesc)?;
@@ -69,12 +67,8 @@ pub extern "C" fn cudnnBuildRNNDynamic(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    fwdMode: MaybeUninit<cudnnForwardMode_t>,
-    xDesc: cudnnRNNDataDescriptor_t,
-    workSpaceSize: *mut usize,
-    reserveSpaceSize: *mut usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, fwdMode: MaybeUninit<cudnnForwardMode_t>,
+    xDesc: cudnnRNNDataDescriptor_t, workSpaceSize: *mut usize, reserveSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let (desc, x) = (rnn::get(rnnDesc)?, sequence::rnn_data(xDesc, "xDesc")?);
@@ -111,9 +105,7 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    weightSpaceSize: *mut usize,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, weightSpaceSize: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let desc = rnn::get(rnnDesc)?;
@@ -145,16 +137,9 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNWeightParams(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    pseudoLayer: i32,
-    weightSpaceSize: usize,
-    weightSpace: *const c_void,
-    linLayerID: i32,
-    mDesc: cudnnTensorDescriptor_t,
-    mAddr: *mut *mut c_void,
-    bDesc: cudnnTensorDescriptor_t,
-    bAddr: *mut *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, pseudoLayer: i32, weightSpaceSize: usize,
+    weightSpace: *const c_void, linLayerID: i32, mDesc: cudnnTensorDescriptor_t, mAddr: *mut *mut c_void,
+    bDesc: cudnnTensorDescriptor_t, bAddr: *mut *mut c_void,
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let desc = rnn::get(rnnDesc)?;
@@ -202,11 +187,8 @@ impl Answer {
     /// # Safety
     /// The place is NULL or valid for one write until the entry point returns.
     unsafe fn new(
-        network: &Network,
-        base: *const c_void,
-        part: Option<(i64, [i64; 3])>,
-        desc: (cudnnTensorDescriptor_t, &'static str),
-        place: (*mut *mut c_void, &'static str),
+        network: &Network, base: *const c_void, part: Option<(i64, [i64; 3])>,
+        desc: (cudnnTensorDescriptor_t, &'static str), place: (*mut *mut c_void, &'static str),
     ) -> Result<Option<Answer>> {
         if desc.0.is_null() && place.0.is_null() {
             return Ok(None);

@@ -39,9 +39,7 @@ struct States {
 impl Call {
     /// Reads the descriptors, which must be alive.
     fn new(
-        rnnDesc: cudnnRNNDescriptor_t,
-        xDesc: cudnnRNNDataDescriptor_t,
-        yDesc: cudnnRNNDataDescriptor_t,
+        rnnDesc: cudnnRNNDescriptor_t, xDesc: cudnnRNNDataDescriptor_t, yDesc: cudnnRNNDataDescriptor_t,
     ) -> Result<Call> {
         let desc = rnn::get(rnnDesc)?;
         let (x, y) = (sequence::rnn_data(xDesc, "xDesc")?, sequence::rnn_data(yDesc, "yDesc")?);
@@ -207,26 +205,12 @@ fn check_weights(problem: &Problem, space: Space, name: &'static str) -> Result<
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNForward(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    fwdMode: MaybeUninit<cudnnForwardMode_t>,
-    devSeqLengths: *const i32,
-    xDesc: cudnnRNNDataDescriptor_t,
-    x: *const c_void,
-    yDesc: cudnnRNNDataDescriptor_t,
-    y: *mut c_void,
-    hDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    hy: *mut c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    cy: *mut c_void,
-    weightSpaceSize: usize,
-    weightSpace: *const c_void,
-    workSpaceSize: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSize: usize,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, fwdMode: MaybeUninit<cudnnForwardMode_t>,
+    devSeqLengths: *const i32, xDesc: cudnnRNNDataDescriptor_t, x: *const c_void,
+    yDesc: cudnnRNNDataDescriptor_t, y: *mut c_void, hDesc: cudnnTensorDescriptor_t, hx: *const c_void,
+    hy: *mut c_void, cDesc: cudnnTensorDescriptor_t, cx: *const c_void, cy: *mut c_void,
+    weightSpaceSize: usize, weightSpace: *const c_void, workSpaceSize: usize, workSpace: *mut c_void,
+    reserveSpaceSize: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
     let training = raw(fwdMode) == 1;
     context::with_note(handle, |context, note| {
@@ -291,28 +275,12 @@ pub unsafe extern "C" fn cudnnRNNForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    devSeqLengths: *const i32,
-    yDesc: cudnnRNNDataDescriptor_t,
-    y: *const c_void,
-    dy: *const c_void,
-    xDesc: cudnnRNNDataDescriptor_t,
-    dx: *mut c_void,
-    hDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    dhy: *const c_void,
-    dhx: *mut c_void,
-    cDesc: cudnnTensorDescriptor_t,
-    cx: *const c_void,
-    dcy: *const c_void,
-    dcx: *mut c_void,
-    weightSpaceSize: usize,
-    weightSpace: *const c_void,
-    workSpaceSize: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSize: usize,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, devSeqLengths: *const i32,
+    yDesc: cudnnRNNDataDescriptor_t, y: *const c_void, dy: *const c_void, xDesc: cudnnRNNDataDescriptor_t,
+    dx: *mut c_void, hDesc: cudnnTensorDescriptor_t, hx: *const c_void, dhy: *const c_void, dhx: *mut c_void,
+    cDesc: cudnnTensorDescriptor_t, cx: *const c_void, dcy: *const c_void, dcx: *mut c_void,
+    weightSpaceSize: usize, weightSpace: *const c_void, workSpaceSize: usize, workSpace: *mut c_void,
+    reserveSpaceSize: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let call = Call::new(rnnDesc, xDesc, yDesc)?;
@@ -369,22 +337,11 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
-    handle: cudnnHandle_t,
-    rnnDesc: cudnnRNNDescriptor_t,
-    addGrad: MaybeUninit<cudnnWgradMode_t>,
-    devSeqLengths: *const i32,
-    xDesc: cudnnRNNDataDescriptor_t,
-    x: *const c_void,
-    hDesc: cudnnTensorDescriptor_t,
-    hx: *const c_void,
-    yDesc: cudnnRNNDataDescriptor_t,
-    y: *const c_void,
-    weightSpaceSize: usize,
-    dweightSpace: *mut c_void,
-    workSpaceSize: usize,
-    workSpace: *mut c_void,
-    reserveSpaceSize: usize,
-    reserveSpace: *mut c_void,
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, addGrad: MaybeUninit<cudnnWgradMode_t>,
+    devSeqLengths: *const i32, xDesc: cudnnRNNDataDescriptor_t, x: *const c_void,
+    hDesc: cudnnTensorDescriptor_t, hx: *const c_void, yDesc: cudnnRNNDataDescriptor_t, y: *const c_void,
+    weightSpaceSize: usize, dweightSpace: *mut c_void, workSpaceSize: usize, workSpace: *mut c_void,
+    reserveSpaceSize: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
     let mode = raw(addGrad);
     context::with_note(handle, |context, note| {

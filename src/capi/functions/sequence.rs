@@ -35,16 +35,14 @@ static SEQ_DATA: Table<SeqDataDescriptor> = Table::new(Kind::SeqData);
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(super) fn get_seq_data(
-    desc: cudnnSeqDataDescriptor_t,
-    argument: &'static str,
+    desc: cudnnSeqDataDescriptor_t, argument: &'static str,
 ) -> Result<SeqDataDescriptor> {
     SEQ_DATA.with(desc.addr(), argument, |desc| Ok(desc.clone()))
 }
 
 /// The element type of sequences; `other` makes the error for the types that C knows and sequences do not have.
 fn sequence_type(
-    code: MaybeUninit<cudnnDataType_t>,
-    other: impl FnOnce(String) -> Error,
+    code: MaybeUninit<cudnnDataType_t>, other: impl FnOnce(String) -> Error,
 ) -> Result<DataType> {
     if cudnnDataType_t::decode(code).is_none() {
         return Err(Error::argument("dataType", raw(code).into(), "no data type"));
@@ -104,14 +102,9 @@ pub extern "C" fn cudnnDestroyRNNDataDescriptor(rnnDataDesc: cudnnRNNDataDescrip
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
-    rnnDataDesc: cudnnRNNDataDescriptor_t,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    layout: MaybeUninit<cudnnRNNDataLayout_t>,
-    maxSeqLength: c_int,
-    batchSize: c_int,
-    vectorSize: c_int,
-    seqLengthArray: *const c_int,
-    paddingFill: *mut c_void,
+    rnnDataDesc: cudnnRNNDataDescriptor_t, dataType: MaybeUninit<cudnnDataType_t>,
+    layout: MaybeUninit<cudnnRNNDataLayout_t>, maxSeqLength: c_int, batchSize: c_int, vectorSize: c_int,
+    seqLengthArray: *const c_int, paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
     RNN_DATA.replace(rnnDataDesc.addr(), "rnnDataDesc", || {
         let data_type = sequence_type(dataType, Error::unsupported)?;
@@ -149,15 +142,9 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetRNNDataDescriptor(
-    rnnDataDesc: cudnnRNNDataDescriptor_t,
-    dataType: *mut cudnnDataType_t,
-    layout: *mut cudnnRNNDataLayout_t,
-    maxSeqLength: *mut c_int,
-    batchSize: *mut c_int,
-    vectorSize: *mut c_int,
-    arrayLengthRequested: c_int,
-    seqLengthArray: *mut c_int,
-    paddingFill: *mut c_void,
+    rnnDataDesc: cudnnRNNDataDescriptor_t, dataType: *mut cudnnDataType_t, layout: *mut cudnnRNNDataLayout_t,
+    maxSeqLength: *mut c_int, batchSize: *mut c_int, vectorSize: *mut c_int, arrayLengthRequested: c_int,
+    seqLengthArray: *mut c_int, paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
     RNN_DATA.with(rnnDataDesc.addr(), "rnnDataDesc", |desc| {
         let Ok(requested) = usize::try_from(arrayLengthRequested) else {
@@ -231,14 +218,9 @@ pub extern "C" fn cudnnDestroySeqDataDescriptor(seqDataDesc: cudnnSeqDataDescrip
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
-    seqDataDesc: cudnnSeqDataDescriptor_t,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    nbDims: c_int,
-    dimA: *const c_int,
-    axes: *const MaybeUninit<cudnnSeqDataAxis_t>,
-    seqLengthArraySize: usize,
-    seqLengthArray: *const c_int,
-    paddingFill: *mut c_void,
+    seqDataDesc: cudnnSeqDataDescriptor_t, dataType: MaybeUninit<cudnnDataType_t>, nbDims: c_int,
+    dimA: *const c_int, axes: *const MaybeUninit<cudnnSeqDataAxis_t>, seqLengthArraySize: usize,
+    seqLengthArray: *const c_int, paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
     SEQ_DATA.replace(seqDataDesc.addr(), "seqDataDesc", || {
         if nbDims < 1 {
@@ -284,16 +266,9 @@ pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetSeqDataDescriptor(
-    seqDataDesc: cudnnSeqDataDescriptor_t,
-    dataType: *mut cudnnDataType_t,
-    nbDims: *mut c_int,
-    nbDimsRequested: c_int,
-    dimA: *mut c_int,
-    axes: *mut cudnnSeqDataAxis_t,
-    seqLengthArraySize: *mut usize,
-    seqLengthSizeRequested: usize,
-    seqLengthArray: *mut c_int,
-    paddingFill: *mut c_void,
+    seqDataDesc: cudnnSeqDataDescriptor_t, dataType: *mut cudnnDataType_t, nbDims: *mut c_int,
+    nbDimsRequested: c_int, dimA: *mut c_int, axes: *mut cudnnSeqDataAxis_t, seqLengthArraySize: *mut usize,
+    seqLengthSizeRequested: usize, seqLengthArray: *mut c_int, paddingFill: *mut c_void,
 ) -> cudnnStatus_t {
     SEQ_DATA.with(seqDataDesc.addr(), "seqDataDesc", |desc| {
         let Ok(requested) = usize::try_from(nbDimsRequested) else {

@@ -50,15 +50,9 @@ use crate::ops::{SoftmaxPlan, softmax::Choices};
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSoftmaxForward(
-    handle: cudnnHandle_t,
-    algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>,
-    mode: MaybeUninit<cudnnSoftmaxMode_t>,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
+    handle: cudnnHandle_t, algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>, mode: MaybeUninit<cudnnSoftmaxMode_t>,
+    alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
@@ -100,17 +94,9 @@ pub unsafe extern "C" fn cudnnSoftmaxForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSoftmaxBackward(
-    handle: cudnnHandle_t,
-    algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>,
-    mode: MaybeUninit<cudnnSoftmaxMode_t>,
-    alpha: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    beta: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
+    handle: cudnnHandle_t, algo: MaybeUninit<cudnnSoftmaxAlgorithm_t>, mode: MaybeUninit<cudnnSoftmaxMode_t>,
+    alpha: *const c_void, yDesc: cudnnTensorDescriptor_t, y: *const c_void, dyDesc: cudnnTensorDescriptor_t,
+    dy: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t, dx: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let result = tensor::get(yDesc, "yDesc")?;

@@ -60,11 +60,8 @@ pub extern "C" fn cudnnDestroySpatialTransformerDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetSpatialTransformerNdDescriptor(
-    stDesc: cudnnSpatialTransformerDescriptor_t,
-    samplerType: MaybeUninit<cudnnSamplerType_t>,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    nbDims: c_int,
-    dimA: *const c_int,
+    stDesc: cudnnSpatialTransformerDescriptor_t, samplerType: MaybeUninit<cudnnSamplerType_t>,
+    dataType: MaybeUninit<cudnnDataType_t>, nbDims: c_int, dimA: *const c_int,
 ) -> cudnnStatus_t {
     SPATIAL_TRANSFORMERS.replace(stDesc.addr(), "stDesc", || {
         if raw(samplerType) != 0 {
@@ -90,9 +87,7 @@ fn get(desc: cudnnSpatialTransformerDescriptor_t) -> Result<SpatialTransformerDe
 
 /// Checks the pointer of a grid or of maps.
 fn numbers(
-    pointer: *const c_void,
-    desc: &SpatialTransformerDescriptor,
-    argument: &'static str,
+    pointer: *const c_void, desc: &SpatialTransformerDescriptor, argument: &'static str,
 ) -> Result<()> {
     arg::data(pointer, desc.data_type.scalar().size(), argument)
 }
@@ -124,9 +119,7 @@ fn numbers(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
-    handle: cudnnHandle_t,
-    stDesc: cudnnSpatialTransformerDescriptor_t,
-    theta: *const c_void,
+    handle: cudnnHandle_t, stDesc: cudnnSpatialTransformerDescriptor_t, theta: *const c_void,
     grid: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -175,15 +168,9 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
-    handle: cudnnHandle_t,
-    stDesc: cudnnSpatialTransformerDescriptor_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    grid: *const c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
+    handle: cudnnHandle_t, stDesc: cudnnSpatialTransformerDescriptor_t, alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, x: *const c_void, grid: *const c_void, beta: *const c_void,
+    yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let desc = get(stDesc)?;
@@ -225,9 +212,7 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
-    handle: cudnnHandle_t,
-    stDesc: cudnnSpatialTransformerDescriptor_t,
-    dgrid: *const c_void,
+    handle: cudnnHandle_t, stDesc: cudnnSpatialTransformerDescriptor_t, dgrid: *const c_void,
     dtheta: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
@@ -279,20 +264,10 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
-    handle: cudnnHandle_t,
-    stDesc: cudnnSpatialTransformerDescriptor_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    dxDesc: cudnnTensorDescriptor_t,
-    dx: *mut c_void,
-    alphaDgrid: *const c_void,
-    dyDesc: cudnnTensorDescriptor_t,
-    dy: *const c_void,
-    grid: *const c_void,
-    betaDgrid: *const c_void,
-    dgrid: *mut c_void,
+    handle: cudnnHandle_t, stDesc: cudnnSpatialTransformerDescriptor_t, alpha: *const c_void,
+    xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t,
+    dx: *mut c_void, alphaDgrid: *const c_void, dyDesc: cudnnTensorDescriptor_t, dy: *const c_void,
+    grid: *const c_void, betaDgrid: *const c_void, dgrid: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let desc = get(stDesc)?;

@@ -39,9 +39,7 @@ pub(crate) fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: 
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn put(
-    desc: cudnnTensorDescriptor_t,
-    argument: &'static str,
-    value: TensorDescriptor,
+    desc: cudnnTensorDescriptor_t, argument: &'static str, value: TensorDescriptor,
 ) -> Result<()> {
     TENSORS.replace(desc.addr(), argument, || Ok(value))
 }
@@ -86,13 +84,8 @@ pub extern "C" fn cudnnDestroyTensorDescriptor(tensorDesc: cudnnTensorDescriptor
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetTensor4dDescriptor(
-    tensorDesc: cudnnTensorDescriptor_t,
-    format: MaybeUninit<cudnnTensorFormat_t>,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    n: c_int,
-    c: c_int,
-    h: c_int,
-    w: c_int,
+    tensorDesc: cudnnTensorDescriptor_t, format: MaybeUninit<cudnnTensorFormat_t>,
+    dataType: MaybeUninit<cudnnDataType_t>, n: c_int, c: c_int, h: c_int, w: c_int,
 ) -> cudnnStatus_t {
     TENSORS.with_mut(tensorDesc.addr(), "tensorDesc", |tensor| {
         let mode = Mode::current();
@@ -126,16 +119,8 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetTensor4dDescriptorEx(
-    tensorDesc: cudnnTensorDescriptor_t,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    n: c_int,
-    c: c_int,
-    h: c_int,
-    w: c_int,
-    nStride: c_int,
-    cStride: c_int,
-    hStride: c_int,
-    wStride: c_int,
+    tensorDesc: cudnnTensorDescriptor_t, dataType: MaybeUninit<cudnnDataType_t>, n: c_int, c: c_int,
+    h: c_int, w: c_int, nStride: c_int, cStride: c_int, hStride: c_int, wStride: c_int,
 ) -> cudnnStatus_t {
     TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
         let mode = Mode::current();
@@ -162,11 +147,8 @@ pub extern "C" fn cudnnSetTensor4dDescriptorEx(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
-    tensorDesc: cudnnTensorDescriptor_t,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    nbDims: c_int,
-    dimA: *const c_int,
-    strideA: *const c_int,
+    tensorDesc: cudnnTensorDescriptor_t, dataType: MaybeUninit<cudnnDataType_t>, nbDims: c_int,
+    dimA: *const c_int, strideA: *const c_int,
 ) -> cudnnStatus_t {
     TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
         let mode = Mode::current();
@@ -192,11 +174,8 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
-    tensorDesc: cudnnTensorDescriptor_t,
-    format: MaybeUninit<cudnnTensorFormat_t>,
-    dataType: MaybeUninit<cudnnDataType_t>,
-    nbDims: c_int,
-    dimA: *const c_int,
+    tensorDesc: cudnnTensorDescriptor_t, format: MaybeUninit<cudnnTensorFormat_t>,
+    dataType: MaybeUninit<cudnnDataType_t>, nbDims: c_int, dimA: *const c_int,
 ) -> cudnnStatus_t {
     TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
         let mode = Mode::current();
@@ -218,15 +197,8 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
-    tensorDesc: cudnnTensorDescriptor_t,
-    dataType: *mut cudnnDataType_t,
-    n: *mut c_int,
-    c: *mut c_int,
-    h: *mut c_int,
-    w: *mut c_int,
-    nStride: *mut c_int,
-    cStride: *mut c_int,
-    hStride: *mut c_int,
+    tensorDesc: cudnnTensorDescriptor_t, dataType: *mut cudnnDataType_t, n: *mut c_int, c: *mut c_int,
+    h: *mut c_int, w: *mut c_int, nStride: *mut c_int, cStride: *mut c_int, hStride: *mut c_int,
     wStride: *mut c_int,
 ) -> cudnnStatus_t {
     let tensor = get(tensorDesc, "tensorDesc")?;
@@ -267,12 +239,8 @@ pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
-    tensorDesc: cudnnTensorDescriptor_t,
-    nbDimsRequested: c_int,
-    dataType: *mut cudnnDataType_t,
-    nbDims: *mut c_int,
-    dimA: *mut c_int,
-    strideA: *mut c_int,
+    tensorDesc: cudnnTensorDescriptor_t, nbDimsRequested: c_int, dataType: *mut cudnnDataType_t,
+    nbDims: *mut c_int, dimA: *mut c_int, strideA: *mut c_int,
 ) -> cudnnStatus_t {
     let tensor = get(tensorDesc, "tensorDesc")?;
     let count = usize::try_from(nbDimsRequested).unwrap_or(0);
@@ -303,8 +271,7 @@ pub unsafe extern "C" fn cudnnGetTensorNdDescriptor(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetTensorSizeInBytes(
-    tensorDesc: cudnnTensorDescriptor_t,
-    size: *mut usize,
+    tensorDesc: cudnnTensorDescriptor_t, size: *mut usize,
 ) -> cudnnStatus_t {
     let tensor = get(tensorDesc, "tensorDesc")?;
     results!(new size = tensor.size_in_bytes())

@@ -30,8 +30,7 @@ static TRANSFORMS: Table<TransformDescriptor> = Table::new(Kind::Transform);
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn get(
-    desc: cudnnTensorTransformDescriptor_t,
-    argument: &'static str,
+    desc: cudnnTensorTransformDescriptor_t, argument: &'static str,
 ) -> Result<TransformDescriptor> {
     TRANSFORMS.get(desc.addr(), argument)
 }
@@ -41,9 +40,7 @@ pub(crate) fn get(
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn put(
-    desc: cudnnTensorTransformDescriptor_t,
-    argument: &'static str,
-    value: TransformDescriptor,
+    desc: cudnnTensorTransformDescriptor_t, argument: &'static str, value: TransformDescriptor,
 ) -> Result<()> {
     TRANSFORMS.replace(desc.addr(), argument, || Ok(value))
 }
@@ -89,13 +86,9 @@ pub extern "C" fn cudnnDestroyTensorTransformDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
-    transformDesc: cudnnTensorTransformDescriptor_t,
-    nbDims: u32,
-    destFormat: MaybeUninit<cudnnTensorFormat_t>,
-    padBeforeA: *const i32,
-    padAfterA: *const i32,
-    foldA: *const u32,
-    direction: MaybeUninit<cudnnFoldingDirection_t>,
+    transformDesc: cudnnTensorTransformDescriptor_t, nbDims: u32,
+    destFormat: MaybeUninit<cudnnTensorFormat_t>, padBeforeA: *const i32, padAfterA: *const i32,
+    foldA: *const u32, direction: MaybeUninit<cudnnFoldingDirection_t>,
 ) -> cudnnStatus_t {
     let format = raw(destFormat);
     TRANSFORMS.with_mut(transformDesc.addr(), "transformDesc", |transform| {
@@ -133,12 +126,8 @@ pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
-    transformDesc: cudnnTensorTransformDescriptor_t,
-    nbDimsRequested: u32,
-    destFormat: *mut cudnnTensorFormat_t,
-    padBeforeA: *mut i32,
-    padAfterA: *mut i32,
-    foldA: *mut u32,
+    transformDesc: cudnnTensorTransformDescriptor_t, nbDimsRequested: u32,
+    destFormat: *mut cudnnTensorFormat_t, padBeforeA: *mut i32, padAfterA: *mut i32, foldA: *mut u32,
     direction: *mut cudnnFoldingDirection_t,
 ) -> cudnnStatus_t {
     let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
@@ -178,10 +167,8 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnInitTransformDest(
-    transformDesc: cudnnTensorTransformDescriptor_t,
-    srcDesc: cudnnTensorDescriptor_t,
-    destDesc: cudnnTensorDescriptor_t,
-    destSizeInBytes: *mut usize,
+    transformDesc: cudnnTensorTransformDescriptor_t, srcDesc: cudnnTensorDescriptor_t,
+    destDesc: cudnnTensorDescriptor_t, destSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
     let src = tensor::get(srcDesc, "srcDesc")?;
@@ -225,13 +212,8 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnTransformTensor(
-    handle: cudnnHandle_t,
-    alpha: *const c_void,
-    xDesc: cudnnTensorDescriptor_t,
-    x: *const c_void,
-    beta: *const c_void,
-    yDesc: cudnnTensorDescriptor_t,
-    y: *mut c_void,
+    handle: cudnnHandle_t, alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void,
+    beta: *const c_void, yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
@@ -278,14 +260,9 @@ pub unsafe extern "C" fn cudnnTransformTensor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnTransformTensorEx(
-    handle: cudnnHandle_t,
-    transDesc: cudnnTensorTransformDescriptor_t,
-    alpha: *const c_void,
-    srcDesc: cudnnTensorDescriptor_t,
-    srcData: *const c_void,
-    beta: *const c_void,
-    destDesc: cudnnTensorDescriptor_t,
-    destData: *mut c_void,
+    handle: cudnnHandle_t, transDesc: cudnnTensorTransformDescriptor_t, alpha: *const c_void,
+    srcDesc: cudnnTensorDescriptor_t, srcData: *const c_void, beta: *const c_void,
+    destDesc: cudnnTensorDescriptor_t, destData: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
@@ -321,14 +298,9 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnTransformFilter(
-    handle: cudnnHandle_t,
-    transDesc: cudnnTensorTransformDescriptor_t,
-    alpha: *const c_void,
-    srcDesc: cudnnFilterDescriptor_t,
-    srcData: *const c_void,
-    beta: *const c_void,
-    destDesc: cudnnFilterDescriptor_t,
-    destData: *mut c_void,
+    handle: cudnnHandle_t, transDesc: cudnnTensorTransformDescriptor_t, alpha: *const c_void,
+    srcDesc: cudnnFilterDescriptor_t, srcData: *const c_void, beta: *const c_void,
+    destDesc: cudnnFilterDescriptor_t, destData: *mut c_void,
 ) -> cudnnStatus_t {
     context::with_note(handle, |context, note| {
         let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
@@ -347,13 +319,8 @@ pub unsafe extern "C" fn cudnnTransformFilter(
 /// # Safety
 /// As for cudnnTransformTensorEx.
 unsafe fn transform_with_map(
-    context: &Context,
-    note: &mut Note,
-    transform: &TransformDescriptor,
-    [src, dst]: [&TensorDescriptor; 2],
-    [alpha, beta]: [*const c_void; 2],
-    srcData: *const c_void,
-    destData: *mut c_void,
+    context: &Context, note: &mut Note, transform: &TransformDescriptor, [src, dst]: [&TensorDescriptor; 2],
+    [alpha, beta]: [*const c_void; 2], srcData: *const c_void, destData: *mut c_void,
 ) -> Result<()> {
     // SAFETY: as the caller promises.
     let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;

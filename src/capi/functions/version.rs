@@ -87,8 +87,7 @@ pub extern "C" fn cudnnGetCudartVersion() -> usize {
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetProperty(
-    r#type: MaybeUninit<libraryPropertyType>,
-    value: *mut c_int,
+    r#type: MaybeUninit<libraryPropertyType>, value: *mut c_int,
 ) -> cudnnStatus_t {
     results!(new value = property(super::types::raw(r#type))?)
 }

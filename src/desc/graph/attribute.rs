@@ -144,11 +144,7 @@ pub struct Row {
 
 impl Row {
     pub(super) const fn new(
-        name: &'static str,
-        number: i32,
-        types: &'static [Type],
-        target: Option<Kind>,
-        count: Count,
+        name: &'static str, number: i32, types: &'static [Type], target: Option<Kind>, count: Count,
     ) -> Self {
         Row {
             name,

@@ -35,11 +35,7 @@ impl<'a> Check<'a> {
 
     /// An error of this status unless `holds`.
     pub(super) fn require_or(
-        &self,
-        holds: bool,
-        status: ErrorKind,
-        attribute: i32,
-        rule: &str,
+        &self, holds: bool, status: ErrorKind, attribute: i32, rule: &str,
     ) -> Result<()> {
         if holds { Ok(()) } else { Err(self.refuse(status, attribute, rule)) }
     }

@@ -39,10 +39,7 @@ impl Shapes {
     /// allows for; vectors that are not as long as it says; orders of axes that differ; in training any `current`, else one
     /// beyond the time steps of the queries.
     pub fn new(
-        desc: &AttentionDescriptor,
-        sequences: Sequences<'_>,
-        current: Option<i32>,
-        is_training: bool,
+        desc: &AttentionDescriptor, sequences: Sequences<'_>, current: Option<i32>, is_training: bool,
     ) -> Result<Shapes> {
         let [q, k, v, o] = sequences.0;
         alike(o, q)?;
@@ -107,8 +104,7 @@ fn value_entries(desc: &AttentionDescriptor) -> i32 {
 
 /// Refuses sequences that are to be as long as others, and are not.
 fn alike(
-    (name, desc): (&str, &SeqDataDescriptor),
-    (other_name, other): (&str, &SeqDataDescriptor),
+    (name, desc): (&str, &SeqDataDescriptor), (other_name, other): (&str, &SeqDataDescriptor),
 ) -> Result<()> {
     for (axis, dim) in DIMS.into_iter().enumerate().take(3) {
         let (found, wanted) = (desc.dims()[axis], other.dims()[axis]);

@@ -73,12 +73,7 @@ impl AttentionPlan {
 
     /// `dst = src` before the ends, and another number behind them. Nothing, if the loops end there.
     pub(super) fn cut(
-        &self,
-        steps: &mut Steps<'_>,
-        [dst, src]: [&View; 2],
-        side: Side,
-        fill: Fill,
-        turns: &[Turn],
+        &self, steps: &mut Steps<'_>, [dst, src]: [&View; 2], side: Side, fill: Fill, turns: &[Turn],
     ) -> Result<()> {
         if !self.problem.lengths_are_data {
             return Ok(());

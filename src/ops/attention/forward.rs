@@ -131,12 +131,7 @@ impl AttentionPlan {
 
     /// Zeros for the keys of `all` that are not among `keys`.
     pub(super) fn zero_outside(
-        &self,
-        steps: &mut Steps<'_>,
-        view: &View,
-        rows: &[Turn],
-        keys: &Range<i64>,
-        all: &Range<i64>,
+        &self, steps: &mut Steps<'_>, view: &View, rows: &[Turn], keys: &Range<i64>, all: &Range<i64>,
     ) -> Result<()> {
         let outside =
             if keys.is_empty() { [all.clone(), 0..0] } else { [all.start..keys.start, keys.end..all.end] };

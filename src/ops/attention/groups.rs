@@ -43,10 +43,7 @@ pub(super) struct Run {
 
 impl Problem {
     pub(super) fn new(
-        extents: Extents,
-        sequences: Sequences<'_>,
-        rows: Range<i64>,
-        lengths: Lengths<'_>,
+        extents: Extents, sequences: Sequences<'_>, rows: Range<i64>, lengths: Lengths<'_>,
         windows: &[[i32; 2]],
     ) -> Problem {
         let of = |which: usize| -> Vec<i64> {

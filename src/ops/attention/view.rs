@@ -165,11 +165,7 @@ impl<'a> Steps<'a> {
 
     /// `dst = alpha * sum of a * b + beta * dst + residual + bias`: a loop that does not move the destination is summed over.
     pub(super) fn product(
-        &mut self,
-        dst: &View,
-        [a, b]: [&View; 2],
-        turns: &[Turn],
-        terms: Terms,
+        &mut self, dst: &View, [a, b]: [&View; 2], turns: &[Turn], terms: Terms,
     ) -> Result<()> {
         let accumulate = match [dst, a, b].iter().any(|view| view.scalar == Scalar::F64) {
             true => Accumulate::Double,
@@ -257,11 +253,7 @@ impl<'a> Steps<'a> {
 
     /// `dst = mask ? a : b`
     pub(super) fn select(
-        &mut self,
-        dst: &View,
-        [a, b]: [&View; 2],
-        mask: &View,
-        turns: &[Turn],
+        &mut self, dst: &View, [a, b]: [&View; 2], mask: &View, turns: &[Turn],
     ) -> Result<()> {
         // Operands that the function does not have do not move.
         let none = View { offset: 0, strides: [0; LOOPS], ..*mask };
@@ -292,21 +284,13 @@ impl<'a> Steps<'a> {
 
     /// `dy = y * (dy - sum of dy * y)` over the keys, for every row, in place.
     pub(super) fn softmax_gradient(
-        &mut self,
-        dy: &View,
-        y: &View,
-        rows: &[Turn],
-        keys: Range<i64>,
+        &mut self, dy: &View, y: &View, rows: &[Turn], keys: Range<i64>,
     ) -> Result<()> {
         self.rows(RowFunction::SoftmaxGradient, [dy, y, dy], rows, keys)
     }
 
     fn rows(
-        &mut self,
-        function: RowFunction,
-        views: [&View; 3],
-        rows: &[Turn],
-        keys: Range<i64>,
+        &mut self, function: RowFunction, views: [&View; 3], rows: &[Turn], keys: Range<i64>,
     ) -> Result<()> {
         // A group begins at its first element, from which the loop over the elements counts.
         let first = views.map(|view| view.at(keys.start * view.stride(Loop::Key)));

@@ -74,11 +74,7 @@ pub(super) fn check_bfloat16(x: &TensorDescriptor, parameters: Parameters<'_>) -
 /// Bad parameter. In strict mode also for other than 4 and 5 dimensions, negative strides of x, channels of parameters that
 /// do not lie side by side, and parameters per activation that are not packed.
 pub(super) fn check(
-    bn: BatchNormMode,
-    x: &TensorDescriptor,
-    other: Named<'_>,
-    parameters: Parameters<'_>,
-    mode: Mode,
+    bn: BatchNormMode, x: &TensorDescriptor, other: Named<'_>, parameters: Parameters<'_>, mode: Mode,
 ) -> Result<()> {
     if mode.is_strict() && !(4..=5).contains(&x.rank()) {
         return Err(Error::mismatch(format!("strict mode: xDesc has {} dimensions, not 4 or 5", x.rank())));
@@ -154,8 +150,7 @@ fn strict_packed(Parameters { name, tensor }: Parameters<'_>, dims: &Dims) -> Re
 /// # Errors
 /// Bad parameter.
 pub(super) fn strict_parameters(
-    bn: BatchNormMode,
-    Parameters { name, tensor }: Parameters<'_>,
+    bn: BatchNormMode, Parameters { name, tensor }: Parameters<'_>,
 ) -> Result<()> {
     // A stride of 0, of a dim of 1, is refused where every element has parameters of its own.
     let least = i64::from(bn == BatchNormMode::PerActivation);

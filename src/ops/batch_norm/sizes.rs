@@ -67,10 +67,7 @@ impl Query<'_> {
 /// # Errors
 /// Not supported: in strict mode what the original does not fuse; beyond 64 bits.
 pub fn training_reserve_size(
-    bn: BatchNormMode,
-    x: &TensorDescriptor,
-    fused: Option<&Fused>,
-    mode: Mode,
+    bn: BatchNormMode, x: &TensorDescriptor, fused: Option<&Fused>, mode: Mode,
 ) -> Result<usize> {
     if let Some(fused) = fused.filter(|fused| fused.adds && mode.is_strict())
         && bn == BatchNormMode::SpatialPersistent

@@ -120,12 +120,7 @@ struct Building {
 impl Building {
     /// Adds loops over `extent` units from `begin` on, cut where any operand's blocks end.
     fn blocked(
-        &mut self,
-        role: Role,
-        what: &str,
-        begin: i64,
-        extent: i64,
-        places: &[Place<'_>],
+        &mut self, role: Role, what: &str, begin: i64, extent: i64, places: &[Place<'_>],
     ) -> Result<()> {
         // A single unit goes nowhere: it may end inside a block.
         if (begin, extent) == (0, 1) {
@@ -165,12 +160,7 @@ impl Building {
 
     /// Adds an M loop and a K loop that move along dimension `axis` of `a` and bounds their sum.
     fn window(
-        &mut self,
-        a: &Layout,
-        axis: usize,
-        loops: [(Role, i64, [i64; 5]); 2],
-        steps: [i64; 2],
-        start: i64,
+        &mut self, a: &Layout, axis: usize, loops: [(Role, i64, [i64; 5]); 2], steps: [i64; 2], start: i64,
     ) -> Result<()> {
         if a.block(axis) > 1 {
             return Err(Error::unsupported("a spatial dimension in blocks"));
@@ -190,10 +180,7 @@ impl Building {
 
 /// The parts of the channels of a destination that are loops of their own: whole blocks, and what is left.
 fn parts(
-    channels: i64,
-    groups: i64,
-    layouts: &[Option<&Layout>],
-    axis: usize,
+    channels: i64, groups: i64, layouts: &[Option<&Layout>], axis: usize,
 ) -> impl Iterator<Item = (i64, i64)> {
     let blocks = layouts.iter().flatten().map(|l| l.block(axis)).max().unwrap_or(1);
     let tail = if groups == 1 && channels > blocks { channels % blocks } else { 0 };
@@ -214,10 +201,7 @@ struct Convolution<'a> {
 
 impl<'a> Convolution<'a> {
     fn new(
-        image: &'a Layout,
-        filter: &'a Layout,
-        result: &'a Layout,
-        geometry: &'a Geometry,
+        image: &'a Layout, filter: &'a Layout, result: &'a Layout, geometry: &'a Geometry,
     ) -> Result<Self> {
         let rank = image.dims.rank();
         let groups = geometry.groups;
@@ -267,13 +251,8 @@ impl Contract {
     /// Mismatch for dims that do not fit; unsupported for blocks of channels that do not divide them, and for steps
     /// beyond 64 bits; the first of `sink`.
     pub fn forward(
-        y: Side<'_>,
-        x: Side<'_>,
-        w: Side<'_>,
-        geometry: &Geometry,
-        accumulate: Accumulate,
-        terms: &Terms<'_>,
-        sink: Sink<'_>,
+        y: Side<'_>, x: Side<'_>, w: Side<'_>, geometry: &Geometry, accumulate: Accumulate,
+        terms: &Terms<'_>, sink: Sink<'_>,
     ) -> Result<()> {
         let conv = Convolution::new(x.layout, w.layout, y.layout, geometry)?;
         let (z, bias) = (terms.z.map(|z| z.0.layout), terms.bias.map(|b| b.layout));
@@ -315,13 +294,8 @@ impl Contract {
     /// # Errors
     /// As for [`forward`](Contract::forward).
     pub fn backward_data(
-        dx: Side<'_>,
-        dy: Side<'_>,
-        w: Side<'_>,
-        geometry: &Geometry,
-        accumulate: Accumulate,
-        terms: &Terms<'_>,
-        sink: Sink<'_>,
+        dx: Side<'_>, dy: Side<'_>, w: Side<'_>, geometry: &Geometry, accumulate: Accumulate,
+        terms: &Terms<'_>, sink: Sink<'_>,
     ) -> Result<()> {
         let conv = Convolution::new(dx.layout, w.layout, dy.layout, geometry)?;
         let (z, bias) = (terms.z.map(|z| z.0.layout), terms.bias.map(|b| b.layout));
@@ -367,13 +341,8 @@ impl Contract {
     /// # Errors
     /// As for [`forward`](Contract::forward).
     pub fn backward_filter(
-        dw: Side<'_>,
-        x: Side<'_>,
-        dy: Side<'_>,
-        geometry: &Geometry,
-        accumulate: Accumulate,
-        terms: &Terms<'_>,
-        sink: Sink<'_>,
+        dw: Side<'_>, x: Side<'_>, dy: Side<'_>, geometry: &Geometry, accumulate: Accumulate,
+        terms: &Terms<'_>, sink: Sink<'_>,
     ) -> Result<()> {
         let conv = Convolution::new(x.layout, dw.layout, dy.layout, geometry)?;
         let (z, bias) = (terms.z.map(|z| z.0.layout), terms.bias.map(|b| b.layout));
@@ -415,11 +384,7 @@ impl Contract {
     /// # Errors
     /// Mismatch for dims that do not fit; unsupported for blocked layouts.
     pub fn matmul(
-        c: Side<'_>,
-        a: Side<'_>,
-        b: Side<'_>,
-        accumulate: Accumulate,
-        terms: &Terms<'_>,
+        c: Side<'_>, a: Side<'_>, b: Side<'_>, accumulate: Accumulate, terms: &Terms<'_>,
     ) -> Result<Contract> {
         let (z, bias) = (terms.z.map(|z| z.0.layout), terms.bias.map(|b| b.layout));
         let all = [Some(c.layout), Some(a.layout), Some(b.layout), z, bias];

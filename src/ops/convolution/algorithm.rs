@@ -134,9 +134,7 @@ pub struct Record {
 /// One record per algorithm and math type; those that serve come first, and of those Winograd's where they are the fastest.
 /// `workspace` tells what an algorithm needs.
 pub fn records(
-    direction: Direction,
-    math_type: MathType,
-    winograd_first: bool,
+    direction: Direction, math_type: MathType, winograd_first: bool,
     workspace: impl Fn(Algorithm) -> Result<usize>,
 ) -> Vec<Record> {
     let mut records = Vec::with_capacity(MOST);

@@ -39,12 +39,8 @@ pub struct Folded {
 /// Bad parameter for other than 4 dimensions; not supported for a destination format other than NCHW and NHWC, and
 /// for a gradient of the output that was never set. What the descriptors' setters refuse, they refuse here.
 pub fn fold(
-    filter: &FilterDescriptor,
-    diff: &TensorDescriptor,
-    desc: &ConvolutionDescriptor,
-    grad: &TensorDescriptor,
-    format: i32,
-    mode: Mode,
+    filter: &FilterDescriptor, diff: &TensorDescriptor, desc: &ConvolutionDescriptor,
+    grad: &TensorDescriptor, format: i32, mode: Mode,
 ) -> Result<Folded> {
     let (kernel, output, input) = (filter.stored_dims(), diff.stored_dims(), grad.stored_dims());
     let geometry = &desc.geometry;

@@ -61,12 +61,8 @@ impl Convolution {
     /// Bad parameter, naming the extent that would be right; outside strict mode not supported where elements of
     /// different numbers of channels meet that agree element by element but not channel by channel.
     pub fn new(
-        direction: Direction,
-        desc: &ConvolutionDescriptor,
-        x: &TensorDescriptor,
-        w: &FilterDescriptor,
-        y: &TensorDescriptor,
-        mode: Mode,
+        direction: Direction, desc: &ConvolutionDescriptor, x: &TensorDescriptor, w: &FilterDescriptor,
+        y: &TensorDescriptor, mode: Mode,
     ) -> Result<Self> {
         let names = direction.names();
         check_ranks(names, desc, [x.rank(), w.stored_dims().rank(), y.rank()])?;
@@ -140,11 +136,7 @@ fn check_ranks(names: [&str; 3], desc: &ConvolutionDescriptor, ranks: [usize; 3]
 
 /// The number of groups.
 fn check_channels(
-    names: [&str; 3],
-    x: &TensorDescriptor,
-    w: &FilterDescriptor,
-    y: &TensorDescriptor,
-    mode: Mode,
+    names: [&str; 3], x: &TensorDescriptor, w: &FilterDescriptor, y: &TensorDescriptor, mode: Mode,
 ) -> Result<i64> {
     let filters = w.stored_dims()[0];
     // As the original counts them: elements of x and w, single channels of y.
@@ -173,9 +165,7 @@ fn check_channels(
 
 /// The number of groups, from the channels of x, w and y, and the number of filters, the batch of x and that of y.
 fn channels(
-    [x, w, y]: [&str; 3],
-    [of_x, of_w, of_y]: [i64; 3],
-    [filters, batch, batch_of_y]: [i64; 3],
+    [x, w, y]: [&str; 3], [of_x, of_w, of_y]: [i64; 3], [filters, batch, batch_of_y]: [i64; 3],
 ) -> Result<i64> {
     if of_w < 1 || of_x % of_w != 0 {
         return Err(Error::mismatch(format!(
@@ -202,11 +192,7 @@ fn channels(
 
 /// Each spatial extent of y is the one that follows from x and w.
 fn check_spatial(
-    [x, w, y]: [&str; 3],
-    desc: &ConvolutionDescriptor,
-    of_x: &Dims,
-    of_w: &Dims,
-    of_y: &Dims,
+    [x, w, y]: [&str; 3], desc: &ConvolutionDescriptor, of_x: &Dims, of_w: &Dims, of_y: &Dims,
 ) -> Result<()> {
     let (padding, strides, dilation) =
         (desc.geometry.padding(), desc.geometry.strides(), desc.geometry.dilation());

@@ -170,9 +170,7 @@ impl Convolved {
 
 /// What the original does not compute.
 fn check_strict(
-    pack: &ConstantPack,
-    convolution: &Convolution,
-    activation: Option<&ActivationDescriptor>,
+    pack: &ConstantPack, convolution: &Convolution, activation: Option<&ActivationDescriptor>,
 ) -> Result<()> {
     let refuse = |text: &'static str| Err(Error::unsupported(text));
     let Convolution { x, w, y, desc, .. } = convolution;

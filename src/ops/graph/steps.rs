@@ -47,9 +47,7 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// Those of `describe`.
     pub fn new(
-        operation: &'a Operation,
-        describe: &'a dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
-        wide: bool,
+        operation: &'a Operation, describe: &'a dyn Fn(&Tensor) -> Result<(Scalar, Layout)>, wide: bool,
     ) -> Result<Self> {
         let mut scalars = Vec::new();
         for link in operation.links() {
@@ -237,12 +235,7 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// Not supported if they do not.
     pub fn map_with(
-        &mut self,
-        to: &View,
-        function: Function,
-        from: &[View],
-        parameter: f64,
-        alpha: [f64; 2],
+        &mut self, to: &View, function: Function, from: &[View], parameter: f64, alpha: [f64; 2],
     ) -> Result<()> {
         debug_assert_eq!(from.len(), function.arity());
         if to.is_empty() {
@@ -265,10 +258,7 @@ impl<'a> Builder<'a> {
     }
 
     fn mapped<const N: usize>(
-        &mut self,
-        to: &View,
-        from: &[View],
-        work: impl Fn(LoopNest<N>, [Scalar; N], Compute) -> Work,
+        &mut self, to: &View, from: &[View], work: impl Fn(LoopNest<N>, [Scalar; N], Compute) -> Work,
     ) {
         // Operands that are not read stand still somewhere.
         let still = Layout { dims: to.layout.dims, strides: Dims::filled(to.dims().rank(), 0), split: None };

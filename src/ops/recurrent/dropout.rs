@@ -13,11 +13,7 @@ use crate::ops::{Draw, Random, Step};
 
 /// `masked = outputs`, dropped and scaled, of a layer of a forward pass.
 pub(super) fn draw(
-    sink: &mut Sink<'_>,
-    frame: &Frame<'_>,
-    layer: i64,
-    masked: Rows,
-    outputs: Rows,
+    sink: &mut Sink<'_>, frame: &Frame<'_>, layer: i64, masked: Rows, outputs: Rows,
 ) -> Result<()> {
     let network = frame.network;
     let elements = (network.layers - 1) * frame.sequences.rows() * network.output();
@@ -34,12 +30,7 @@ pub(super) fn draw(
 
 /// `dst = src`, dropped and scaled, by the mask behind a layer that a forward pass has drawn; `masks` is its operand.
 pub(super) fn apply(
-    sink: &mut Sink<'_>,
-    frame: &Frame<'_>,
-    layer: i64,
-    dst: Rows,
-    src: Rows,
-    masks: usize,
+    sink: &mut Sink<'_>, frame: &Frame<'_>, layer: i64, dst: Rows, src: Rows, masks: usize,
 ) -> Result<()> {
     let step = step(frame, layer, dst, src, None);
     let is_empty = frame.sequences.rows() == 0;

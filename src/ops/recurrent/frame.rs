@@ -267,13 +267,7 @@ impl Frame<'_> {
     /// Moves the states of some ranks - the first, and how many - from `theirs`, the caller's, to `ours`, whose row 0 is that of rank 0;
     /// or the other way.
     pub(super) fn copy_states(
-        &self,
-        sink: &mut Sink<'_>,
-        ranks: [i64; 2],
-        ours: Rows,
-        theirs: Rows,
-        entries: i64,
-        to_theirs: bool,
+        &self, sink: &mut Sink<'_>, ranks: [i64; 2], ours: Rows, theirs: Rows, entries: i64, to_theirs: bool,
     ) -> Result<()> {
         self.sequences.for_each_run(ranks, |rank, run, sequence| {
             let (ours, theirs) = (ours.from(rank), theirs.from(sequence));
@@ -284,12 +278,7 @@ impl Frame<'_> {
 
     /// Moves all rows from `theirs`, the caller's, to `ours`, or the other way.
     pub(super) fn copy_rows(
-        &self,
-        sink: &mut Sink<'_>,
-        ours: Rows,
-        theirs: Rows,
-        entries: i64,
-        to_theirs: bool,
+        &self, sink: &mut Sink<'_>, ours: Rows, theirs: Rows, entries: i64, to_theirs: bool,
     ) -> Result<()> {
         self.sequences.for_each_piece(|piece| {
             let (first, by_step, by_rank) = piece.theirs;
@@ -310,11 +299,7 @@ impl Frame<'_> {
 
     /// Writes the rows of the caller that belong to no step.
     pub(super) fn fill_padding(
-        &self,
-        sink: &mut Sink<'_>,
-        theirs: Rows,
-        entries: i64,
-        cell: u64,
+        &self, sink: &mut Sink<'_>, theirs: Rows, entries: i64, cell: u64,
     ) -> Result<()> {
         self.sequences.for_each_padding(|first, count, apart| {
             let rows = Rows { row: theirs.row * apart, ..theirs.from(first) };

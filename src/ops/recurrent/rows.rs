@@ -60,12 +60,7 @@ pub(super) struct Sink<'a> {
 impl Sink<'_> {
     /// `dst = function(operands) + beta * dst` for vectors of `columns` entries.
     pub(super) fn map<const M: usize>(
-        &mut self,
-        function: Function,
-        [rows, columns]: [i64; 2],
-        dst: Rows,
-        from: [Rows; M],
-        beta: f64,
+        &mut self, function: Function, [rows, columns]: [i64; 2], dst: Rows, from: [Rows; M], beta: f64,
     ) -> Result<()> {
         if rows == 0 || columns == 0 {
             return Ok(());
@@ -82,12 +77,7 @@ impl Sink<'_> {
     }
 
     fn mapped<const N: usize>(
-        &mut self,
-        function: Function,
-        [rows, columns]: [i64; 2],
-        dst: Rows,
-        from: &[Rows],
-        beta: f64,
+        &mut self, function: Function, [rows, columns]: [i64; 2], dst: Rows, from: &[Rows], beta: f64,
         then: impl FnOnce(&Map<N>, &[usize], StepSink<'_>) -> Result<()>,
     ) -> Result<()> {
         // Operands that the function does not have do not move, and are those of the last one.

@@ -111,10 +111,7 @@ impl Sequences {
 
     /// Calls `f` with every time step of one direction, from its first to its last one, or from the last one back.
     pub fn for_each_turn<E>(
-        &self,
-        reverse: bool,
-        back: bool,
-        mut f: impl FnMut(Turn) -> Result<(), E>,
+        &self, reverse: bool, back: bool, mut f: impl FnMut(Turn) -> Result<(), E>,
     ) -> Result<(), E> {
         let falls = reverse != back;
         for k in 0..self.segments.len() {
@@ -148,9 +145,7 @@ impl Sequences {
     /// Calls `f` with the ranks of sequences that end together in one direction - the first, and how many - and the row of the
     /// last state of the first of them; the others follow. Sequences without steps have none.
     pub fn for_each_end<E>(
-        &self,
-        reverse: bool,
-        mut f: impl FnMut([i64; 2], i64) -> Result<(), E>,
+        &self, reverse: bool, mut f: impl FnMut([i64; 2], i64) -> Result<(), E>,
     ) -> Result<(), E> {
         if reverse {
             let active = self.segments.first().map_or(0, |first| first.active);
@@ -230,9 +225,7 @@ impl Sequences {
     /// Calls `f` with runs of some ranks - the first, and how many - whose sequences are neighbours: the first rank, how many, the
     /// first sequence.
     pub fn for_each_run<E>(
-        &self,
-        [first, count]: [i64; 2],
-        mut f: impl FnMut(i64, i64, i64) -> Result<(), E>,
+        &self, [first, count]: [i64; 2], mut f: impl FnMut(i64, i64, i64) -> Result<(), E>,
     ) -> Result<(), E> {
         let ranks = &self.order[first as usize..(first + count) as usize];
         for_each_run(ranks, |rank, run, sequence| f(first + rank, run, sequence))

@@ -34,11 +34,7 @@ impl Nvrtc {
     /// The PTX of `source`, a file called `unit`; it finds `headers` by name, so that no path of this machine gets into
     /// the text.
     pub fn compile(
-        &self,
-        unit: &str,
-        source: &str,
-        headers: &[(String, String)],
-        options: &[&str],
+        &self, unit: &str, source: &str, headers: &[(String, String)], options: &[&str],
     ) -> Result<String> {
         let text = |text: &str| CString::new(text).context("a source has a NUL byte");
         let (source, file) = (text(source)?, text(unit)?);

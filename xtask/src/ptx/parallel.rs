@@ -7,9 +7,7 @@ use anyhow::Result;
 
 /// What `second` makes of what `first` makes of every item, in their order, and what `first` made.
 pub fn pipe<T: Sync, U: Clone + Send, R: Send>(
-    items: &[T],
-    first: impl Fn(&T) -> Result<U>,
-    second: impl Fn(&T, &U) -> Result<R> + Sync,
+    items: &[T], first: impl Fn(&T) -> Result<U>, second: impl Fn(&T, &U) -> Result<R> + Sync,
 ) -> Result<Vec<(U, R)>> {
     let (send, receive) = mpsc::channel::<(usize, U)>();
     let receive = Mutex::new(receive);

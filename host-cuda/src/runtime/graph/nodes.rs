@@ -98,12 +98,7 @@ fn flat(to: *mut c_void, from: *const c_void, count: usize, kind: i32) -> Operat
 }
 
 fn symbol(
-    symbol: *const c_void,
-    other: *mut c_void,
-    count: usize,
-    at: usize,
-    kind: i32,
-    to: bool,
+    symbol: *const c_void, other: *mut c_void, count: usize, at: usize, kind: i32, to: bool,
 ) -> Result<Operation> {
     let copy: Copy = copy::with_symbol(symbol, other, count, at, kind, to)?;
     Ok(Operation::Copy(copy))

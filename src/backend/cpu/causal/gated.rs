@@ -65,11 +65,7 @@ impl<T: Real + Math> Job<'_, T> {
     /// # Safety
     /// As for [`super::run`].
     unsafe fn projected<'r>(
-        &self,
-        rows: &mut Rows<T>,
-        x: usize,
-        [sequence, channel]: [i64; 2],
-        (part, taps): (usize, &[T]),
+        &self, rows: &mut Rows<T>, x: usize, [sequence, channel]: [i64; 2], (part, taps): (usize, &[T]),
         span: Span,
     ) -> &'r mut [T] {
         let reach = span.back(self.taps);
@@ -114,12 +110,7 @@ impl<T: Real + Math> Job<'_, T> {
     /// # Safety
     /// As for [`super::run`].
     unsafe fn pair_gradients<'r>(
-        &self,
-        rows: &mut Rows<T>,
-        from: usize,
-        place: [i64; 2],
-        weights: &Weights<'_, T>,
-        span: Span,
+        &self, rows: &mut Rows<T>, from: usize, place: [i64; 2], weights: &Weights<'_, T>, span: Span,
     ) -> Gradients<'r, T> {
         // SAFETY: positions of a channel.
         unsafe {

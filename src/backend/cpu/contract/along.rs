@@ -190,11 +190,7 @@ static TILES: [[Tile; COLUMNS]; ROWS] = [
 /// The terms are readable, and [`ROWS`] times [`COLUMNS`] sums writable.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<const R: usize, const C: usize>(
-    [a, b]: [*const f32; 2],
-    steps: [isize; 2],
-    len: usize,
-    to: *mut f32,
-    add: bool,
+    [a, b]: [*const f32; 2], steps: [isize; 2], len: usize, to: *mut f32, add: bool,
 ) {
     // SAFETY: the caller's promise; terms that are masked are not read.
     unsafe {

@@ -256,13 +256,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
     /// those of neighbouring outputs so far apart.
     #[inline(always)]
     unsafe fn tile<'t, const Q: usize>(
-        &self,
-        place: &Point,
-        taps: impl Iterator<Item = &'t Tap>,
-        factors: *const S::Cell,
-        channel: usize,
-        q: usize,
-        (to, apart): (*mut S::Sum, isize),
+        &self, place: &Point, taps: impl Iterator<Item = &'t Tap>, factors: *const S::Cell, channel: usize,
+        q: usize, (to, apart): (*mut S::Sum, isize),
     ) {
         let from = self.from(place, channel, q);
         let (step, all) = (self.along.by.at[1] as isize, self.taps.len());
@@ -299,14 +294,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
     #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "a part of a tile")]
     unsafe fn part<'t>(
-        &self,
-        place: &Point,
-        taps: impl Iterator<Item = &'t Tap> + Clone,
-        factors: *const S::Cell,
-        channel: usize,
-        left: usize,
-        q: usize,
-        to: *mut S::Sum,
+        &self, place: &Point, taps: impl Iterator<Item = &'t Tap> + Clone, factors: *const S::Cell,
+        channel: usize, left: usize, q: usize, to: *mut S::Sum,
     ) {
         let from = self.from(place, channel, q);
         // SAFETY: the caller's promise; of the image no more than the channels left are read.

@@ -80,9 +80,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Correlation<'a, S> {
 
     /// `None` where it does not apply or does not pay.
     pub(super) fn new(
-        outputs: Outputs<'a>,
-        operands: Operands,
-        kernels: &'a Kernels<S>,
+        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
     ) -> Option<Correlation<'a, S>> {
         let step: &Contract = outputs.step;
         let suits = (S::L as i64..=FILTERS).contains(&step.extent(Role::N));

@@ -109,10 +109,7 @@ impl<'a> Phase<'a> {
     /// Of a step that [has rows](has_rows), if it sums over the taps of planes; cells are of the type `part`.
     #[inline(never)]
     fn new(
-        step: &'a Contract,
-        [image, filter]: [Source<'a>; 2],
-        lanes: usize,
-        part: Option<Scalar>,
+        step: &'a Contract, [image, filter]: [Source<'a>; 2], lanes: usize, part: Option<Scalar>,
     ) -> Option<Phase<'a>> {
         let planes = Planes::of(step, lanes, false)?;
         // In three dimensions there is a plane for each tap of the first one.
@@ -135,10 +132,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
     /// Of one step, or of some that write whole rows together and differ in nothing but loops; `None` for any others. The outputs
     /// are those of one of them.
     pub(super) fn new(
-        outputs: Outputs<'a>,
-        operands: Operands,
-        kernels: &'a Kernels<S>,
-        steps: &'a [Contract],
+        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, steps: &'a [Contract],
     ) -> Option<Depthwise<'a, S>> {
         if steps.len() > PHASES || !steps.iter().all(has_rows) {
             return None;

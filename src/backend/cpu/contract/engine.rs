@@ -139,11 +139,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     /// # Errors
     /// Host allocation.
     pub(super) fn new(
-        step: &'a Contract,
-        outputs: Outputs<'a>,
-        operands: Operands,
-        kernels: &'a Kernels<S>,
-        threads: usize,
+        step: &'a Contract, outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, threads: usize,
     ) -> Result<Self> {
         let planes = || Planes::of(step, Kernels::<S>::NR, S::PER == 1);
         // Neighbours that fill no vector would leave most of it without use.
@@ -288,9 +284,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     /// # Safety
     /// As for [`super::run`].
     pub(super) unsafe fn run(
-        &self,
-        threads: usize,
-        task: unsafe fn(&Self, &Desk<'_, S>, usize),
+        &self, threads: usize, task: unsafe fn(&Self, &Desk<'_, S>, usize),
     ) -> Result<()> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>() * self.parts;
         let products = self.row_count * self.lanes.len() * self.sum.len().max(1) * self.batch.len();
@@ -407,10 +401,7 @@ fn lanes_in_place<S: Simd<Part: Part>>(source: &Source<'_>, lanes: &Walk, sum: &
 
 /// How rows are read where they lie, if their sums run through memory evenly and they are of the type that kernels read.
 fn rows_in_place<S: Simd<Part: Part>>(
-    source: &Source<'_>,
-    rows: &Walk,
-    sum: &Walk,
-    wanted: bool,
+    source: &Source<'_>, rows: &Walk, sum: &Walk, wanted: bool,
 ) -> Option<RowSource> {
     let turn = sum.turns.last()?;
     let step = turn.by.at[source.slot];
@@ -439,9 +430,7 @@ fn rows_in_place<S: Simd<Part: Part>>(
 /// How many terms of the rows' sums run through memory in the order of the planes' channels and taps: 0 if all do, else the taps
 /// of a channel, if they are many enough.
 fn planes_in_place<S: Simd<Part: Part>>(
-    source: &Source<'_>,
-    planes: &Option<Planes>,
-    sum: &Walk,
+    source: &Source<'_>, planes: &Option<Planes>, sum: &Walk,
 ) -> Option<usize> {
     let planes = planes.as_ref()?;
     let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar);

@@ -118,10 +118,7 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
 pub(super) unsafe fn finish_apart<A: Element>(
-    outputs: &Outputs<'_>,
-    row: &[i64; 5],
-    run: &Run,
-    sums: *const A,
+    outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A,
 ) {
     // SAFETY: handed on.
     unsafe { finish(outputs, row, run, sums) }
@@ -133,10 +130,7 @@ pub(super) unsafe fn finish_apart<A: Element>(
 /// As for [`finish`].
 #[inline(always)]
 pub(super) unsafe fn finish_rows<A: Element>(
-    outputs: &Outputs<'_>,
-    rows: &[[i64; 5]],
-    run: &Run,
-    sums: &[*mut A; MR],
+    outputs: &Outputs<'_>, rows: &[[i64; 5]], run: &Run, sums: &[*mut A; MR],
 ) {
     let sums = sums.map(|sums| sums.cast_const().wrapping_add(run.lane as usize));
     if A::SCALAR == Scalar::F32
@@ -197,13 +191,7 @@ unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], 
 /// The elements are readable and aligned, and `row` converts neighbours of them.
 #[inline(always)]
 unsafe fn add<R: Real>(
-    r: &mut [R],
-    scalar: Scalar,
-    data: *const u8,
-    at: i64,
-    by: i64,
-    factor: Option<R>,
-    row: Option<Row>,
+    r: &mut [R], scalar: Scalar, data: *const u8, at: i64, by: i64, factor: Option<R>, row: Option<Row>,
 ) {
     let mut wide = [R::ZERO; ROOM];
     let wide = &mut wide[..r.len()];

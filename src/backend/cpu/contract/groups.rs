@@ -266,12 +266,7 @@ impl<'a> Groups<'a> {
     /// As for [`run`](Groups::run); the factors are those of the lanes, and there is room for the planes of a block.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn block(
-        &self,
-        places: &[i32],
-        factors: *const f32,
-        copy: *mut f32,
-        image: usize,
-        begin: [usize; 2],
+        &self, places: &[i32], factors: *const f32, copy: *mut f32, image: usize, begin: [usize; 2],
         lane: usize,
     ) {
         let [slow, fast] = &self.planes.dims;
@@ -329,12 +324,7 @@ impl<'a> Groups<'a> {
     /// As for [`block`](Groups::block).
     #[inline(always)]
     unsafe fn copy(
-        &self,
-        place: &Point,
-        begin: [usize; 2],
-        outputs: [usize; 2],
-        lane: usize,
-        copy: *mut f32,
+        &self, place: &Point, begin: [usize; 2], outputs: [usize; 2], lane: usize, copy: *mut f32,
     ) {
         let [slow, fast] = &self.planes.dims;
         let pitch = self.pitch();
@@ -410,9 +400,7 @@ unsafe fn spread(half: &Half, from: *const f32, apart: isize, count: usize, to: 
 /// The instructions of `S`; all that the terms name is readable, and the sums are writable.
 #[inline(always)]
 unsafe fn tile<S: Simd<Cell = f32, Sum = f32>, const Q: usize, const V: usize>(
-    terms: &Terms<'_>,
-    to: *mut f32,
-    apart: isize,
+    terms: &Terms<'_>, to: *mut f32, apart: isize,
 ) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -92,9 +92,7 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel
 /// As for [`sums`]; the rows of `c` are writable for as many sums, and readable if `add`.
 #[inline(always)]
 unsafe fn tile<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>,
-    c: &[*mut S::Sum; MR],
-    add: bool,
+    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -121,9 +119,7 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
 }
 
 unsafe fn portable<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>,
-    c: &[*mut S::Sum; MR],
-    add: bool,
+    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
     // SAFETY: the caller's promise.
     unsafe { tile::<S, M, N>(panel, c, add) }
@@ -132,9 +128,7 @@ unsafe fn portable<S: Simd, const M: usize, const N: usize>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>,
-    c: &[*mut S::Sum; MR],
-    add: bool,
+    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
     // SAFETY: the caller's promise.
     unsafe { tile::<S, M, N>(panel, c, add) }
@@ -143,9 +137,7 @@ unsafe fn avx2<S: Simd, const M: usize, const N: usize>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>,
-    c: &[*mut S::Sum; MR],
-    add: bool,
+    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
     // SAFETY: the caller's promise.
     unsafe { tile::<S, M, N>(panel, c, add) }
@@ -155,9 +147,7 @@ unsafe fn avx512<S: Simd, const M: usize, const N: usize>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,avxvnni")]
 unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>,
-    c: &[*mut S::Sum; MR],
-    add: bool,
+    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
     // SAFETY: the caller's promise.
     unsafe { tile::<S, M, N>(panel, c, add) }
@@ -167,9 +157,7 @@ unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn avx512_vnni<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>,
-    c: &[*mut S::Sum; MR],
-    add: bool,
+    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
     // SAFETY: the caller's promise.
     unsafe { tile::<S, M, N>(panel, c, add) }

@@ -279,10 +279,7 @@ impl Sums for i32 {
 /// As for [`lines`], and the processor has AVX2 and F16C.
 #[target_feature(enable = "avx2,f16c")]
 unsafe fn avx2<A: Sums, E: Cells<__m256>>(
-    narrow: &Narrow,
-    rows: &[[i64; 5]],
-    line: &Line<'_>,
-    sums: *const *const u8,
+    narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
 ) {
     // SAFETY: handed on.
     unsafe { lines::<__m256, A, E>(narrow, rows, line, sums) }
@@ -292,10 +289,7 @@ unsafe fn avx2<A: Sums, E: Cells<__m256>>(
 /// As for [`lines`], and the processor has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<A: Sums, E: Cells<__m512>>(
-    narrow: &Narrow,
-    rows: &[[i64; 5]],
-    line: &Line<'_>,
-    sums: *const *const u8,
+    narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
 ) {
     // SAFETY: handed on.
     unsafe { lines::<__m512, A, E>(narrow, rows, line, sums) }
@@ -308,10 +302,7 @@ unsafe fn avx512<A: Sums, E: Cells<__m512>>(
 /// As for [`Narrow::finish`], of all runs.
 #[inline(always)]
 unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>>(
-    narrow: &Narrow,
-    rows: &[[i64; 5]],
-    line: &Line<'_>,
-    sums: *const *const u8,
+    narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
 ) {
     let (first, last) = (&line.runs[0], &line.runs[line.runs.len() - 1]);
     let len = (last.lane + last.len - first.lane) as usize;
@@ -456,10 +447,7 @@ impl Narrow {
     /// They are readable, and as many terms of the bias; the processor has such registers.
     #[inline(always)]
     unsafe fn some<R: Numbers, A: Sums>(
-        &self,
-        line: &Line<'_>,
-        (mut sums, bias): (*const A, *const f32),
-        count: usize,
+        &self, line: &Line<'_>, (mut sums, bias): (*const A, *const f32), count: usize,
     ) -> R {
         let mut few = [A::ZERO; LANES];
         // SAFETY: the caller's promise.

@@ -92,11 +92,7 @@ impl Part for u8 {
 /// Every element inside the bounds is readable and aligned; `to` has room; at most [`MAX_NR`] lanes, not more than the
 /// width.
 pub(super) unsafe fn pack<S: Simd<Part: Part>>(
-    source: Source<'_>,
-    lanes: &[Point],
-    sum: &[Even],
-    width: usize,
-    to: *mut S::Part,
+    source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, to: *mut S::Part,
 ) {
     source.assert_holds_all(lanes, sum);
     #[cfg(target_arch = "x86_64")]
@@ -126,11 +122,7 @@ const SHORT: usize = 8;
 /// # Safety
 /// As for [`pack`].
 unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
-    source: Source<'_>,
-    lanes: &[Point],
-    sum: &[Even],
-    width: usize,
-    to: *mut S::Part,
+    source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, to: *mut S::Part,
 ) {
     let (slot, data) = (source.slot, source.data.cast::<E>());
     let bounded = !source.bounds.is_empty();
@@ -225,12 +217,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
 /// # Safety
 /// As for [`pack`].
 unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
-    source: Source<'_>,
-    lanes: &[Point],
-    sum: &[Even],
-    total: usize,
-    width: usize,
-    to: *mut S::Part,
+    source: Source<'_>, lanes: &[Point], sum: &[Even], total: usize, width: usize, to: *mut S::Part,
 ) {
     assert!(total <= PAIRS, "a stretch of the sum has at most {PAIRS} parts");
     let data = source.data.cast::<E>();
@@ -277,12 +264,7 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
 /// Those elements are readable and aligned, and `len` parts are writable.
 #[inline(always)]
 unsafe fn stage<S: Simd<Part: Part>, E: Element>(
-    convert: Option<Row>,
-    from: *const E,
-    by: isize,
-    [low, high]: [usize; 2],
-    len: usize,
-    to: *mut S::Part,
+    convert: Option<Row>, from: *const E, by: isize, [low, high]: [usize; 2], len: usize, to: *mut S::Part,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -348,11 +330,7 @@ unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const 
 /// # Safety
 /// As for [`pack`], for every strip; the operand has no bounds, and cells are parts.
 pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
-    source: Source<'_>,
-    start: i64,
-    starts: Option<&[i64]>,
-    strips: &[(usize, *mut S::Part)],
-    sum: &[Even],
+    source: Source<'_>, start: i64, starts: Option<&[i64]>, strips: &[(usize, *mut S::Part)], sum: &[Even],
 ) {
     if cfg!(debug_assertions) {
         for lane in 0..strips.iter().map(|strip| strip.0).sum() {
@@ -427,11 +405,7 @@ pub(super) fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64
 /// All elements are readable and aligned, all parts writable.
 #[inline(always)]
 pub(super) unsafe fn row<S: Simd<Part: Part>, E: Element>(
-    convert: Option<Row>,
-    from: *const E,
-    step: isize,
-    len: usize,
-    to: *mut S::Part,
+    convert: Option<Row>, from: *const E, step: isize, len: usize, to: *mut S::Part,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -459,10 +433,7 @@ pub(super) unsafe fn row<S: Simd<Part: Part>, E: Element>(
 /// All elements are readable and aligned, all parts writable.
 #[inline(always)]
 pub(super) unsafe fn pairs<S: Simd<Part: Part>, E: Element>(
-    [first, second]: [*const E; 2],
-    step: isize,
-    len: usize,
-    to: *mut S::Part,
+    [first, second]: [*const E; 2], step: isize, len: usize, to: *mut S::Part,
 ) {
     let to = to.cast::<[S::Part; 2]>();
     // SAFETY: the caller's promise.

@@ -40,10 +40,7 @@ pub fn kernel_of_phases(steps: &[Contract], machine: Machine) -> Option<&'static
 /// # Safety
 /// As for [`run_phases`].
 unsafe fn together(
-    steps: &[Contract],
-    at: &[*mut u8],
-    machine: Machine,
-    taken: Option<&Cell<Option<&'static str>>>,
+    steps: &[Contract], at: &[*mut u8], machine: Machine, taken: Option<&Cell<Option<&'static str>>>,
 ) -> Option<Result<()>> {
     let first = steps.first()?;
     let fits = |step: &Contract| step.is_canonical() && !step.is_empty();

@@ -355,13 +355,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
     /// # Safety
     /// As for [`part`](Pixels::part).
     unsafe fn line(
-        &self,
-        row: &Point,
-        pixels: Range<usize>,
-        width: usize,
-        scratch: *mut f32,
-        converted: &mut [Converted],
-        met: usize,
+        &self, row: &Point, pixels: Range<usize>, width: usize, scratch: *mut f32,
+        converted: &mut [Converted], met: usize,
     ) -> Option<(*const f32, isize)> {
         let inside = |(d, bound): (usize, &Bound)| {
             self.bound == Some(d) || ((bound.start + row.pos[d]) as u64) < bound.extent as u64
@@ -432,11 +427,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
     /// As for [`group`](Pixels::group).
     #[inline(always)]
     unsafe fn add<const T: usize>(
-        &self,
-        piece: &Piece,
-        taps: &[Tap],
-        pixels: Range<usize>,
-        vectors: &Range<usize>,
+        &self, piece: &Piece, taps: &[Tap], pixels: Range<usize>, vectors: &Range<usize>,
     ) {
         let (begin, [by, result_by]) = (self.lane(vectors.start), piece.by);
         for vector in vectors.clone() {

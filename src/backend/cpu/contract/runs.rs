@@ -113,9 +113,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
 
     /// `None` where it does not apply or does not pay.
     pub(super) fn new(
-        outputs: Outputs<'a>,
-        operands: Operands,
-        kernels: &'a Kernels<S>,
+        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
     ) -> Option<Runs<'a, S>> {
         let step: &Contract = outputs.step;
         let Found { planes, filters, channels, apart } = find(step, least::<S>(), S::PER == 1)?;

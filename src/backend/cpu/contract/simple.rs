@@ -168,10 +168,7 @@ impl Ends<'_> {
     /// As for [`Simple::finish`].
     #[inline(always)]
     unsafe fn chunk<const N: usize, const BIAS: u8, const MORE: bool>(
-        &self,
-        line: &Line,
-        one: f32,
-        i: usize,
+        &self, line: &Line, one: f32, i: usize,
     ) -> [f32; N] {
         // SAFETY: handed on.
         unsafe {
@@ -227,11 +224,7 @@ impl Ends<'_> {
     /// What becomes of some sums; operands are read where the epilogue has them.
     #[inline(always)]
     fn finished<const N: usize, const MORE: bool>(
-        &self,
-        mut x: [f32; N],
-        old: impl Fn() -> [f32; N],
-        z: impl Fn() -> [f32; N],
-        bias: Option<[f32; N]>,
+        &self, mut x: [f32; N], old: impl Fn() -> [f32; N], z: impl Fn() -> [f32; N], bias: Option<[f32; N]>,
     ) -> [f32; N] {
         let Simple { alpha, beta, alpha2, clip, .. } = *self.simple;
         x.iter_mut().for_each(|x| *x *= alpha);

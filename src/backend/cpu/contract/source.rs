@@ -28,11 +28,7 @@ pub(super) struct Source<'a> {
 impl<'a> Source<'a> {
     /// The operand in `slot` of a step, as kernels that read parts of `part` want it.
     pub(super) fn of(
-        step: &'a Contract,
-        slot: usize,
-        data: *const u8,
-        part: Option<Scalar>,
-        isa: Isa,
+        step: &'a Contract, slot: usize, data: *const u8, part: Option<Scalar>, isa: Isa,
     ) -> Self {
         let (scalar, bounds) = if slot == 1 { (step.a, step.bounds()) } else { (step.b, &[][..]) };
         let other = part.filter(|&part| part != scalar);

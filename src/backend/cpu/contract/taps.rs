@@ -283,12 +283,7 @@ fn is_bound(turn: &Turn) -> bool {
 /// The elements are readable and aligned; there is room for them.
 #[inline(never)]
 unsafe fn copy_rows<S: Simd<Part = f32>>(
-    source: Source<'_>,
-    at: isize,
-    by: [i64; 2],
-    [rows, columns]: [usize; 2],
-    to: *mut f32,
-    pitch: usize,
+    source: Source<'_>, at: isize, by: [i64; 2], [rows, columns]: [usize; 2], to: *mut f32, pitch: usize,
 ) {
     let [down, along] = by.map(|by| by as isize);
     for row in 0..rows as i64 {
@@ -311,11 +306,7 @@ unsafe fn copy_rows<S: Simd<Part = f32>>(
 /// The instructions of `S`; whole vectors are readable at every offset and of the result.
 #[inline(always)]
 unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    planes: *const f32,
-    result: *const f32,
-    length: usize,
-    offsets: &[i32],
-    totals: &mut [f32],
+    planes: *const f32, result: *const f32, length: usize, offsets: &[i32], totals: &mut [f32],
 ) {
     macro_rules! of {
         ($($T:literal)*) => {
@@ -335,11 +326,7 @@ unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 /// As for [`dots`].
 #[inline(always)]
 unsafe fn dots_of<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
-    planes: *const f32,
-    result: *const f32,
-    length: usize,
-    offsets: &[i32],
-    totals: &mut [f32],
+    planes: *const f32, result: *const f32, length: usize, offsets: &[i32], totals: &mut [f32],
 ) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -274,10 +274,7 @@ unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isi
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 unsafe fn dots<const G: usize, const V: usize>(
-    rows: &[[*const f32; EIGHT]; G],
-    x: &[*const f32; V],
-    step: isize,
-    stretch: &Stretch,
+    rows: &[[*const f32; EIGHT]; G], x: &[*const f32; V], step: isize, stretch: &Stretch,
 ) -> [[__m256; V]; G] {
     let mut sums = [[_mm256_setzero_ps(); V]; G];
     let mut k = stretch.begin;

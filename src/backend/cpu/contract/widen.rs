@@ -94,10 +94,7 @@ impl Widen {
     /// # Safety
     /// The operands are those of the step that this was made of, which is `from`, and can be read.
     pub(super) unsafe fn run(
-        &self,
-        from: &Contract,
-        at: [*const u8; 2],
-        machine: Machine,
+        &self, from: &Contract, at: [*const u8; 2], machine: Machine,
         run: impl FnOnce([*const u8; 2]) -> Result<()>,
     ) -> Result<()> {
         let types = [from.a, from.b];
@@ -130,9 +127,7 @@ impl Widen {
 /// # Errors
 /// What `work` returns. Parts after the first need no more memory than it.
 pub(super) fn in_parts(
-    step: &Contract,
-    dots: bool,
-    mut work: impl FnMut(&Contract) -> Result<()>,
+    step: &Contract, dots: bool, mut work: impl FnMut(&Contract) -> Result<()>,
 ) -> Result<()> {
     let Some((images, count)) = images(step, dots) else { return work(step) };
     let extent = step.nest.axes()[images].extent;

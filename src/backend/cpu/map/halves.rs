@@ -68,10 +68,7 @@ macro_rules! compiled_for {
         /// As for [`Kernel`].
         #[target_feature(enable = $features)]
         unsafe fn $level<E: Cells<std::arch::x86_64::$register>, F: Formula>(
-            out: *mut u8,
-            from: [*const u8; MOST_OPERANDS],
-            n: usize,
-            with: Constants<f32>,
+            out: *mut u8, from: [*const u8; MOST_OPERANDS], n: usize, with: Constants<f32>,
             stream: Option<Stream>,
         ) {
             // SAFETY: handed on.
@@ -89,11 +86,7 @@ compiled_for!(avx512, __m512, "avx512f,avx512bw,avx512dq,avx512vl");
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
-    out: *mut u8,
-    from: [*const u8; MOST_OPERANDS],
-    n: usize,
-    with: Constants<f32>,
-    stream: Option<Stream>,
+    out: *mut u8, from: [*const u8; MOST_OPERANDS], n: usize, with: Constants<f32>, stream: Option<Stream>,
 ) {
     let [a, b, ..] = from.map(|from| from.cast::<E>());
     // SAFETY: handed on.
@@ -110,11 +103,7 @@ unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn cells<R: Register, E: Cells<R>, F: Formula, const K: usize>(
-    out: *mut E,
-    from: [*const E; K],
-    n: usize,
-    with: Constants<f32>,
-    stream: Option<Stream>,
+    out: *mut E, from: [*const E; K], n: usize, with: Constants<f32>, stream: Option<Stream>,
 ) {
     // SAFETY: handed on; all results of a strip are written.
     unsafe {

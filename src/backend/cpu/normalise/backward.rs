@@ -52,9 +52,7 @@ struct Backward<'a, T> {
 /// # Safety
 /// As for [`super::backward`].
 pub(super) unsafe fn run<T: Real + Math>(
-    step: &NormaliseBackward,
-    at: &[Address],
-    machine: Machine,
+    step: &NormaliseBackward, at: &[Address], machine: Machine,
 ) -> Result<()> {
     let cell = step.data.size();
     let access = |scalar: crate::dtype::Scalar| Access {
@@ -99,12 +97,8 @@ impl<T: Real + Math> Backward<'_, T> {
     /// # Safety
     /// The cells are readable, and all places have room for them.
     unsafe fn pair(
-        &self,
-        Cells { offsets, steps, n }: Cells<5>,
-        known: Known<'_, T>,
-        to: [*mut T; 2],
-        stages: &mut [Vec<T>; 4],
-        raw: *mut u8,
+        &self, Cells { offsets, steps, n }: Cells<5>, known: Known<'_, T>, to: [*mut T; 2],
+        stages: &mut [Vec<T>; 4], raw: *mut u8,
     ) -> [*const T; 2] {
         let at = |operand: usize, k: usize| self.at[operand].pointer().wrapping_offset(offsets[k]);
         let slopes = stages[0].as_mut_ptr();
@@ -169,11 +163,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     }
 
     unsafe fn shifts(
-        &self,
-        sum: usize,
-        tile: GroupTile<6>,
-        lists: &[&mut [T]; LISTS],
-        shifts: &mut Vec<f64>,
+        &self, sum: usize, tile: GroupTile<6>, lists: &[&mut [T]; LISTS], shifts: &mut Vec<f64>,
     ) {
         if !self.is_gradient(sum) {
             let (offset, step) = (tile.offsets[1], tile.steps[1]);
@@ -195,12 +185,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     }
 
     unsafe fn factors(
-        &self,
-        sum: usize,
-        cells: Cells<5>,
-        known: Known<'_, T>,
-        to: [*mut T; 2],
-        stages: &mut [Vec<T>; 4],
+        &self, sum: usize, cells: Cells<5>, known: Known<'_, T>, to: [*mut T; 2], stages: &mut [Vec<T>; 4],
         raw: &mut [u64],
     ) -> [*const T; 2] {
         let raw = raw.as_mut_ptr().cast::<u8>();
@@ -215,11 +200,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     }
 
     unsafe fn take(
-        &self,
-        sum: usize,
-        tile: GroupTile<6>,
-        sums: &mut [f64],
-        shifts: &[f64],
+        &self, sum: usize, tile: GroupTile<6>, sums: &mut [f64], shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],
     ) {
         let (width, m) = (tile.width, self.count as f64);
@@ -252,11 +233,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     // Called from several places, and large.
     #[inline(never)]
     unsafe fn map(
-        &self,
-        cells: Cells<5>,
-        next: Option<Cells<5>>,
-        known: Known<'_, T>,
-        room: &mut Stages<'_, T>,
+        &self, cells: Cells<5>, next: Option<Cells<5>>, known: Known<'_, T>, room: &mut Stages<'_, T>,
     ) {
         let Cells { offsets, steps, n } = cells;
         let raw = room.raw.as_mut_ptr().cast::<u8>();

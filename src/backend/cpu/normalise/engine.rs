@@ -52,11 +52,7 @@ pub(super) struct Engine<'a, T, J, const N: usize, const M: usize> {
 
 impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T, J, N, M> {
     pub fn new(
-        job: &'a J,
-        groups: &LoopNest<M>,
-        members: &LoopNest<N>,
-        cells: [usize; M],
-        tree: Tree,
+        job: &'a J, groups: &LoopNest<M>, members: &LoopNest<N>, cells: [usize; M], tree: Tree,
         machine: Machine,
     ) -> Self {
         let mut outer = Loops::new(groups, cells);
@@ -198,11 +194,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// # Safety
     /// As for [`Engine::run`].
     unsafe fn sum(
-        &self,
-        sum: usize,
-        tile: GroupTile<M>,
-        range: Range<usize>,
-        lists: &[&mut [T]; LISTS],
+        &self, sum: usize, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS],
         room: &mut Room<T>,
     ) {
         room.block.clear();
@@ -222,11 +214,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// # Safety
     /// As for [`Engine::run`].
     unsafe fn sum_rows(
-        &self,
-        sum: usize,
-        tile: GroupTile<M>,
-        range: Range<usize>,
-        lists: &[&mut [T]; LISTS],
+        &self, sum: usize, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS],
         room: &mut Room<T>,
     ) {
         let mut tree = Pairs::new(&mut room.waiting);
@@ -276,11 +264,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// # Safety
     /// As for [`Engine::run`].
     unsafe fn sum_packed(
-        &self,
-        sum: usize,
-        tile: GroupTile<M>,
-        lists: &[&mut [T]; LISTS],
-        room: &mut Room<T>,
+        &self, sum: usize, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], room: &mut Room<T>,
     ) {
         let line = self.line(tile, lists, &mut room.known, self.job.sum_lists());
         let to = [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr());
@@ -314,11 +298,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// # Safety
     /// As for [`Engine::run`].
     unsafe fn sum_run(
-        &self,
-        sum: usize,
-        tile: GroupTile<M>,
-        range: Range<usize>,
-        lists: &[&mut [T]; LISTS],
+        &self, sum: usize, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS],
         room: &mut Room<T>,
     ) {
         let mut tree = Pairs::new(&mut room.waiting);
@@ -369,11 +349,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// # Safety
     /// As for [`Engine::run`].
     unsafe fn map(
-        &self,
-        tile: GroupTile<M>,
-        range: Range<usize>,
-        lists: &[&mut [T]; LISTS],
-        room: &mut Room<T>,
+        &self, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS], room: &mut Room<T>,
     ) {
         let Room { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };
@@ -432,11 +408,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
 
     /// All cells of a tile whose groups follow one another, and the numbers of each cell's group.
     fn line(
-        &self,
-        tile: GroupTile<M>,
-        lists: &[&mut [T]; LISTS],
-        known: &mut [Vec<T>; LISTS],
-        count: usize,
+        &self, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], known: &mut [Vec<T>; LISTS], count: usize,
     ) -> Cells<N> {
         let (first, each) = (self.members.at(0), self.members.len);
         for (to, from) in known.iter_mut().zip(lists).take(count) {

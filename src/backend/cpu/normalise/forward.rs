@@ -126,12 +126,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     }
 
     unsafe fn factors(
-        &self,
-        _: usize,
-        cells: Cells<4>,
-        _: Known<'_, T>,
-        to: [*mut T; 2],
-        _: &mut [Vec<T>; 4],
+        &self, _: usize, cells: Cells<4>, _: Known<'_, T>, to: [*mut T; 2], _: &mut [Vec<T>; 4],
         raw: &mut [u64],
     ) -> [*const T; 2] {
         let from = self.at[X].pointer().wrapping_offset(cells.offsets[1]);
@@ -140,12 +135,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     }
 
     unsafe fn take(
-        &self,
-        _: usize,
-        tile: GroupTile<5>,
-        sums: &mut [f64],
-        shifts: &[f64],
-        lists: &mut [&mut [T]; LISTS],
+        &self, _: usize, tile: GroupTile<5>, sums: &mut [f64], shifts: &[f64], lists: &mut [&mut [T]; LISTS],
     ) {
         let Statistics::Batch { factor, running, saves } = self.step.statistics else { return };
         let (width, m) = (tile.width, self.count as f64);
@@ -188,11 +178,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     // Called from several places, and large.
     #[inline(never)]
     unsafe fn map(
-        &self,
-        cells: Cells<4>,
-        next: Option<Cells<4>>,
-        known: Known<'_, T>,
-        room: &mut Stages<'_, T>,
+        &self, cells: Cells<4>, next: Option<Cells<4>>, known: Known<'_, T>, room: &mut Stages<'_, T>,
     ) {
         let Cells { offsets, steps, n } = cells;
         let [numbers, out, other, slopes] = room.stages.each_mut().map(|stage| stage.as_mut_ptr());

@@ -99,12 +99,7 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     /// # Safety
     /// The cells are readable, and the places have room for them.
     unsafe fn factors(
-        &self,
-        sum: usize,
-        cells: Cells<N>,
-        known: Known<'_, T>,
-        to: [*mut T; 2],
-        stages: &mut [Vec<T>; 4],
+        &self, sum: usize, cells: Cells<N>, known: Known<'_, T>, to: [*mut T; 2], stages: &mut [Vec<T>; 4],
         raw: &mut [u64],
     ) -> [*const T; 2];
     /// Takes up a sum: that of the first factor, then that of the product, for every group. They may be overwritten.
@@ -112,11 +107,7 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     /// # Safety
     /// The tile's parameters and statistics are writable.
     unsafe fn take(
-        &self,
-        sum: usize,
-        tile: GroupTile<M>,
-        sums: &mut [f64],
-        shifts: &[f64],
+        &self, sum: usize, tile: GroupTile<M>, sums: &mut [f64], shifts: &[f64],
         lists: &mut [&mut [T]; LISTS],
     );
     /// Writes results. `next` are the cells of the call that follows.
@@ -124,11 +115,7 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     /// # Safety
     /// The cells are the caller's promise; there are [`PIECE`] at most.
     unsafe fn map(
-        &self,
-        cells: Cells<N>,
-        next: Option<Cells<N>>,
-        known: Known<'_, T>,
-        room: &mut Stages<'_, T>,
+        &self, cells: Cells<N>, next: Option<Cells<N>>, known: Known<'_, T>, room: &mut Stages<'_, T>,
     );
 }
 

@@ -116,11 +116,7 @@ kernels_by_level!([Real] {
 /// As for [`Kernels::block`].
 #[inline(always)]
 unsafe fn block<T: Real>(
-    g: *const T,
-    x: *const T,
-    n: usize,
-    shift: [f64; 2],
-    soon: &[*const u8],
+    g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8],
 ) -> [f64; 2] {
     let mut lanes = [[0.0_f64; LANES]; 2];
     let whole = n / LANES;
@@ -173,12 +169,7 @@ fn joined(mut lanes: [[f64; LANES]; 2]) -> [f64; 2] {
 /// As for [`Kernels::columns`].
 #[inline(always)]
 unsafe fn columns<T: Real>(
-    sums: *mut f64,
-    matrices: [*const T; 2],
-    pitch: usize,
-    n: usize,
-    width: usize,
-    shifts: *const f64,
+    sums: *mut f64, matrices: [*const T; 2], pitch: usize, n: usize, width: usize, shifts: *const f64,
 ) {
     let mut lanes = [[[0.0_f64; GROUPS]; 2]; LANES];
     for first in (0..width).step_by(GROUPS) {
@@ -219,13 +210,7 @@ unsafe fn columns<T: Real>(
 /// As for [`Kernels::moments`].
 #[inline(always)]
 unsafe fn moments<T: Real>(
-    sums: *mut f64,
-    shifts: *const f64,
-    width: usize,
-    m: f64,
-    epsilon: f64,
-    mean: *mut T,
-    inverse: *mut T,
+    sums: *mut f64, shifts: *const f64, width: usize, m: f64, epsilon: f64, mean: *mut T, inverse: *mut T,
 ) {
     for j in 0..width {
         // SAFETY: one of the groups.
@@ -243,12 +228,7 @@ unsafe fn moments<T: Real>(
 /// As for [`Kernels::gradients`].
 #[inline(always)]
 unsafe fn gradients<T: Real>(
-    sums: *mut f64,
-    inverse: *const T,
-    width: usize,
-    m: f64,
-    centre: *mut T,
-    tilt: *mut T,
+    sums: *mut f64, inverse: *const T, width: usize, m: f64, centre: *mut T, tilt: *mut T,
 ) {
     for j in 0..width {
         // SAFETY: one of the groups.
@@ -347,12 +327,7 @@ unsafe fn line<T: Real>(out: *mut T, x: *const T, n: usize, mean: T, slope: T, o
 /// As for [`Kernels::lines`].
 #[inline(always)]
 unsafe fn lines<T: Real>(
-    out: *mut T,
-    x: *const T,
-    n: usize,
-    mean: *const T,
-    slope: *const T,
-    offset: *const T,
+    out: *mut T, x: *const T, n: usize, mean: *const T, slope: *const T, offset: *const T,
 ) {
     for i in 0..n {
         // SAFETY: i < n.

@@ -121,12 +121,7 @@ impl Access {
     /// The cells are readable at `from`; either room holds `n` cells of any scalar and is aligned for it.
     #[inline(always)]
     pub unsafe fn row<T: Real>(
-        &self,
-        from: *const u8,
-        step: isize,
-        n: usize,
-        numbers: *mut T,
-        raw: *mut u8,
+        &self, from: *const u8, step: isize, n: usize, numbers: *mut T, raw: *mut u8,
     ) -> *const T {
         let contiguous = step == self.cell as isize || n == 1;
         // SAFETY: the caller's promise.

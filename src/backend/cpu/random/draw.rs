@@ -55,10 +55,7 @@ unsafe fn portable(words: *mut u32, first: u64, count: usize, numbers: Numbers) 
 /// One word of a mask. Its eight counters differ in their lowest bits only.
 #[inline(always)]
 fn draw_word(
-    word: u64,
-    lanes: &[u64; COUNTERS],
-    keys: &[[u32; 2]; ROUNDS],
-    Numbers { call, threshold, .. }: Numbers,
+    word: u64, lanes: &[u64; COUNTERS], keys: &[[u32; 2]; ROUNDS], Numbers { call, threshold, .. }: Numbers,
 ) -> u32 {
     let Ok(threshold) = u32::try_from(threshold) else { return 0 };
     let block = word.wrapping_mul(COUNTERS as u64);

@@ -45,12 +45,7 @@ pub(super) unsafe fn gather(words: &mut [u32], mask: *const u32, first: usize, s
 /// # Safety
 /// The bits are in the mask; `n` is at most `32 * GATHERED`, and there are 1 to 32 rows.
 pub(super) unsafe fn gather_across(
-    words: &mut [[u32; GATHERED]; 32],
-    mask: *const u32,
-    first: usize,
-    step: isize,
-    n: usize,
-    rows: usize,
+    words: &mut [[u32; GATHERED]; 32], mask: *const u32, first: usize, step: isize, n: usize, rows: usize,
 ) {
     for from in (0..n).step_by(32) {
         let mut square = [0_u32; 32];

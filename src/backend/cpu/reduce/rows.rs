@@ -294,11 +294,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// # Safety
     /// Their elements are the caller's promise.
     unsafe fn rows(
-        &self,
-        at: [*mut u8; 3],
-        apart: [isize; 3],
-        width: usize,
-        next: Option<[*mut u8; 3]>,
+        &self, at: [*mut u8; 3], apart: [isize; 3], width: usize, next: Option<[*mut u8; 3]>,
         work: &mut Workspace<'_, T>,
     ) {
         let Workspace { blocks, lanes, subtrees, offsets, peaks, peak, statistic, terms, results, .. } = work;

@@ -61,10 +61,7 @@ impl Steps {
 
     /// These loops, outermost first, as extent, step in bytes and step of the index; from `start` on.
     pub fn of_loops(
-        from: impl Iterator<Item = (usize, isize, i64)>,
-        start: isize,
-        len: usize,
-        cell: usize,
+        from: impl Iterator<Item = (usize, isize, i64)>, start: isize, len: usize, cell: usize,
     ) -> Self {
         let nothing = Piece { loops: [(1, cell as isize, 0); MAX_AXES], rank: 1, start: (0, 0), len: 0 };
         let mut piece = Piece { rank: 0, start: (start, 0), len, ..nothing };
@@ -223,10 +220,7 @@ impl Loader {
     /// Where the first of these positions is, and how many of them lie side by side from there on, if they can be used
     /// where they are.
     pub fn place<T: Real>(
-        &self,
-        steps: &Steps,
-        start: *const u8,
-        range: Range<usize>,
+        &self, steps: &Steps, start: *const u8, range: Range<usize>,
     ) -> Option<(*const T, usize)> {
         let mut place = None;
         if self.is_real {
@@ -255,11 +249,7 @@ impl Loader {
     /// # Safety
     /// They are readable around `start`; there are at most [`Reduce::BLOCK`].
     pub unsafe fn block<T: Real>(
-        &self,
-        steps: &Steps,
-        start: *const u8,
-        range: Range<usize>,
-        Blocks { raw, wide }: Blocks,
+        &self, steps: &Steps, start: *const u8, range: Range<usize>, Blocks { raw, wide }: Blocks,
     ) -> *const T {
         let count = range.len();
         let gathered = if self.is_real { wide } else { raw };
@@ -297,12 +287,7 @@ impl Loader {
     /// # Safety
     /// They are readable; they take [`MOST_ROW_BYTES`] at most as numbers, and `number` is below [`GROUP`].
     pub unsafe fn row<T: Real>(
-        &self,
-        from: *const u8,
-        step: isize,
-        width: usize,
-        Blocks { raw, wide }: Blocks,
-        number: usize,
+        &self, from: *const u8, step: isize, width: usize, Blocks { raw, wide }: Blocks, number: usize,
     ) -> *const T {
         let wide = wide.wrapping_add(number * MOST_ROW_BYTES);
         let contiguous = step == self.cell as isize;

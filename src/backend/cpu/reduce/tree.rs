@@ -226,10 +226,7 @@ unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut Block<T, F>, elements: *cons
 /// As for [`Kernels::blocks`]; the lanes of so many blocks are writable.
 #[inline(always)]
 unsafe fn blocks_lanes<T: Real, F: Fold>(
-    lanes: *mut Block<T, F>,
-    elements: *const T,
-    count: usize,
-    next: *const T,
+    lanes: *mut Block<T, F>, elements: *const T, count: usize, next: *const T,
 ) {
     let ahead = BLOCKS_AHEAD.min(count);
     for k in 0..count {
@@ -285,10 +282,7 @@ const PIECE: usize = 32;
 /// As for [`Kernels::add_rows`].
 #[inline(always)]
 unsafe fn add_rows<T: Real, F: Fold>(
-    lanes: *mut F::Lane<T>,
-    rows: &[*const T],
-    soon: &[*const T; GROUP],
-    width: usize,
+    lanes: *mut F::Lane<T>, rows: &[*const T], soon: &[*const T; GROUP], width: usize,
 ) {
     let mut done = 0;
     if let &[a, b, c, d] = rows {

@@ -109,11 +109,7 @@ unsafe fn store<V: Number, D: Element>(to: *mut u8, numbers: &[V]) {
 /// As for [`Row`].
 #[inline(always)]
 unsafe fn run<V: Number, const MODE: u8>(
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    scaling: Scaling,
-    loops: &Loops<V>,
+    dst: *mut u8, src: *const u8, n: usize, scaling: Scaling, loops: &Loops<V>,
 ) {
     let (alpha, beta) = (V::factor(scaling.alpha), V::factor(scaling.beta));
     let of_dst = if MODE == BLEND { Distance::Updated } else { Distance::Written };

@@ -56,11 +56,7 @@ impl Job<'_> {
     /// # Safety
     /// As for [`data_gradient`](Self::data_gradient); the sums have room for the share.
     unsafe fn share<T: Real + Math>(
-        &self,
-        cells: impl Cells<T>,
-        share: &Share,
-        chunk: &mut Chunk<T>,
-        sums: *mut T,
+        &self, cells: impl Cells<T>, share: &Share, chunk: &mut Chunk<T>, sums: *mut T,
     ) {
         let Sample { x, y, source: [_, columns], target, .. } = *self.step;
         let (grid, sink) = (self.grid::<T>(2), self.sink::<T>(x.scalar));

@@ -6,8 +6,7 @@ use std::ops::Range;
 use through::Moved;
 
 pub(super) fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(
-    cell: usize,
-    isa: Isa,
+    cell: usize, isa: Isa,
 ) -> Option<Transpose<D, S>> {
     let [sse2, avx2, avx512]: [Transpose<D, S>; 3] = match cell {
         1 => [
@@ -217,8 +216,7 @@ macro_rules! network {
 /// # Safety
 /// There are these columns, a line at most.
 unsafe fn starts<const LINE: usize, D: RowStarts, S>(
-    m: &Matrix<D, S>,
-    columns: Range<usize>,
+    m: &Matrix<D, S>, columns: Range<usize>,
 ) -> [isize; LINE] {
     let mut starts = [0; LINE];
     for (start, j) in starts.iter_mut().zip(columns) {

@@ -125,12 +125,8 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
     /// # Safety
     /// The cells have them, and the buffer room for them.
     unsafe fn transpose(
-        &self,
-        cells: &Cells,
-        (rows, columns): (Range<usize>, Range<usize>),
-        (dst, pitch): (*mut u8, usize),
-        order: Order,
-        next: Next<R>,
+        &self, cells: &Cells, (rows, columns): (Range<usize>, Range<usize>), (dst, pitch): (*mut u8, usize),
+        order: Order, next: Next<R>,
     ) {
         let whole = self.tiles.matrix(cells.tile, rows.end, columns.end).to(dst, Even(pitch as isize));
         let bytes = [self.cell, self.tiles.shape.src_cell];
@@ -211,9 +207,7 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
     /// Columns that are transposed at a time, and those of them that are written: `strip` of them, from where a line of the
     /// source starts, but for the first. The last ones overlap those before them, but each column is written once.
     fn strips<'c>(
-        &self,
-        cells: &'c Cells,
-        strip: usize,
+        &self, cells: &'c Cells, strip: usize,
     ) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<'_, 'c, R> {
         let (columns, line) = (&cells.columns, LINE / self.tiles.shape.src_cell);
         let mut first = columns.start;

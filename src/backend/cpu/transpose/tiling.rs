@@ -212,11 +212,7 @@ impl Tiling {
     /// it. So the bytes of a tile are given, its sides by what they are good for. A destination whose run is short lies one
     /// run after another: there the source's is longer instead.
     pub fn new(
-        shape: &Shape,
-        units: [usize; 2],
-        operands: &Operands,
-        kernels: Kernels,
-        threads: usize,
+        shape: &Shape, units: [usize; 2], operands: &Operands, kernels: Kernels, threads: usize,
     ) -> Self {
         if output::streams(shape) && !has_gaps(shape, operands) {
             Tiling::streamed(shape, units, operands, kernels)

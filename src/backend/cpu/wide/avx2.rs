@@ -190,10 +190,7 @@ pub(in super::super) unsafe fn row<
     const SCALES: bool,
     const BLENDS: bool,
 >(
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    scaling: Scaling,
+    dst: *mut u8, src: *const u8, n: usize, scaling: Scaling,
 ) {
     // SAFETY: handed on.
     unsafe { super::row::<__m256, S, D, SCALES, BLENDS>(dst, src, n, scaling) }

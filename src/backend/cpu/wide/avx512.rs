@@ -185,10 +185,7 @@ cells!(
 /// As for [`Row`](crate::backend::cpu::row::Row), and the processor has AVX-512 BF16.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
 pub(in super::super) unsafe fn narrow_to_bf16<const SCALES: bool>(
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    scaling: Scaling,
+    dst: *mut u8, src: *const u8, n: usize, scaling: Scaling,
 ) {
     // Classes of `vfpclassps`.
     const QUIET_NAN: i32 = 0x01;
@@ -228,10 +225,7 @@ pub(in super::super) unsafe fn row<
     const SCALES: bool,
     const BLENDS: bool,
 >(
-    dst: *mut u8,
-    src: *const u8,
-    n: usize,
-    scaling: Scaling,
+    dst: *mut u8, src: *const u8, n: usize, scaling: Scaling,
 ) {
     // SAFETY: handed on.
     unsafe { super::row::<__m512, S, D, SCALES, BLENDS>(dst, src, n, scaling) }

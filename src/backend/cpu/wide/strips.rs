@@ -21,10 +21,7 @@ const STRIP: usize = 128;
 /// processor has the instructions of the register and of `stream`. `compute` writes every result, and reads as many numbers.
 #[inline(always)]
 pub(in crate::backend::cpu) unsafe fn strips<R: Register, E: Cells<R>, const K: usize>(
-    to: *mut E,
-    from: [*const E; K],
-    n: usize,
-    stream: Option<Stream>,
+    to: *mut E, from: [*const E; K], n: usize, stream: Option<Stream>,
     compute: impl Fn(&mut [MaybeUninit<f32>], [*const f32; K]),
 ) {
     const {

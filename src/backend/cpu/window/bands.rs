@@ -61,11 +61,7 @@ impl<'a, T: Real> Bands<'a, T> {
     /// `None` where windows are so high that bands would share most outputs.
     #[allow(clippy::too_many_arguments, reason = "what a job has in common, taken over")]
     pub fn new(
-        shape: &'a Shape<'a>,
-        at: &'a [Address],
-        phases: Phases,
-        [source, gradient]: [Gather; 2],
-        way: Way,
+        shape: &'a Shape<'a>, at: &'a [Address], phases: Phases, [source, gradient]: [Gather; 2], way: Way,
         kernels: &'a Kernels<T>,
     ) -> Option<Self> {
         let [first, last] = shape.axes[..] else { return None };
@@ -231,12 +227,7 @@ impl<'a, T: Real> Bands<'a, T> {
     /// # Safety
     /// `plane` is where row 0 lies, and there are these rows.
     unsafe fn rows(
-        &self,
-        gather: &Gather,
-        plane: *const u8,
-        rows: &std::ops::Range<i64>,
-        n: usize,
-        step: Option<isize>,
+        &self, gather: &Gather, plane: *const u8, rows: &std::ops::Range<i64>, n: usize, step: Option<isize>,
         mine: &Room<T>,
     ) -> (*const T, usize) {
         // SAFETY: the caller's promise, and there is room for all rows.
@@ -298,11 +289,7 @@ impl<'a, T: Real> Bands<'a, T> {
     /// # Safety
     /// `plane` is where the source lies, and there is room for these rows.
     unsafe fn choose(
-        &self,
-        plane: *const u8,
-        outputs: std::ops::Range<i64>,
-        winners: *mut T::Key,
-        mine: &Room<T>,
+        &self, plane: *const u8, outputs: std::ops::Range<i64>, winners: *mut T::Key, mine: &Room<T>,
     ) {
         let [first, last] = self.axes();
         let row = self.phases.len();

@@ -17,12 +17,7 @@ impl<T: Real> Job<'_, T> {
     /// # Safety
     /// As for [`super::gradient::run`]; the memory is that of [`block`](Self::block).
     pub unsafe fn plane(
-        &self,
-        outer: usize,
-        lane: usize,
-        lanes: usize,
-        mine: &mut Block<T>,
-        sink: &mut Sink<'_>,
+        &self, outer: usize, lane: usize, lanes: usize, mine: &mut Block<T>, sink: &mut Sink<'_>,
     ) {
         let shape = self.shape;
         let place = shape.place(outer);
@@ -90,13 +85,8 @@ impl<T: Real> Job<'_, T> {
     /// The tables are those of this side, whose row this is.
     #[inline(always)]
     unsafe fn list(
-        &self,
-        other: &Side,
-        places: usize,
-        tables: &Tables,
-        index: &Index,
-        tap: impl Fn(&WindowAxis, i64, i64) -> i64,
-        mine: &Block<T>,
+        &self, other: &Side, places: usize, tables: &Tables, index: &Index,
+        tap: impl Fn(&WindowAxis, i64, i64) -> i64, mine: &Block<T>,
     ) -> &[Tap] {
         let axes = &self.shape.axes;
         let last = axes.len() - 1;
@@ -255,12 +245,7 @@ impl<T: Real> Job<'_, T> {
     /// # Safety
     /// The outputs whose windows hold these cells are there.
     unsafe fn results(
-        &self,
-        dst: *mut u8,
-        cell: i64,
-        lanes: usize,
-        mine: &Block<T>,
-        sink: &mut Sink<'_>,
+        &self, dst: *mut u8, cell: i64, lanes: usize, mine: &Block<T>, sink: &mut Sink<'_>,
     ) -> *const T {
         let (shape, last) = (self.shape, self.shape.axes.len() - 1);
         let axis = shape.last();
@@ -299,13 +284,7 @@ impl<T: Real> Job<'_, T> {
     /// The outputs are there, and there is room for the sums.
     #[allow(clippy::too_many_arguments, reason = "as the loops that are called")]
     unsafe fn sum(
-        &self,
-        to: *mut T,
-        from: usize,
-        rows: &[Tap],
-        columns: Columns,
-        n: usize,
-        repeat: Repeat,
+        &self, to: *mut T, from: usize, rows: &[Tap], columns: Columns, n: usize, repeat: Repeat,
         mine: &Block<T>,
     ) {
         // SAFETY: the caller's promise.

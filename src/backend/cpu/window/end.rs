@@ -140,9 +140,7 @@ macro_rules! compiled_for {
             /// As for the portable one; the processor has the instructions.
             #[target_feature(enable = $features)]
             pub unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(
-                out: *mut S,
-                keys: *const S::Key,
-                n: usize,
+                out: *mut S, keys: *const S::Key, n: usize,
             ) {
                 // SAFETY: handed on.
                 unsafe { super::cells::<S, NANS_ABOVE>(out, keys, n) }

@@ -258,10 +258,7 @@ macro_rules! compiled_for {
             /// As for [`FoldRows`](super::FoldRows).
             #[target_feature(enable = $features)]
             pub unsafe fn rows<F: Fold>(
-                out: *mut F::Lane,
-                rows: &[*const F::Cell],
-                per_column: usize,
-                n: usize,
+                out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize,
             ) {
                 // SAFETY: handed on.
                 unsafe { super::rows::<F>(out, rows, per_column, n) }
@@ -271,11 +268,7 @@ macro_rules! compiled_for {
             /// As for [`Slide`](super::Slide).
             #[target_feature(enable = $features)]
             pub unsafe fn slide<F: Fold>(
-                out: *mut F::Lane,
-                lanes: *const F::Lane,
-                window: usize,
-                stride: usize,
-                n: usize,
+                out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize,
             ) {
                 // SAFETY: handed on.
                 unsafe { super::slide::<F>(out, lanes, window, stride, n) }
@@ -300,10 +293,7 @@ unsafe fn rows<F: Fold>(out: *mut F::Lane, rows: &[*const F::Cell], per_column: 
 /// As for [`FoldRows`], for `N` lanes from `at` on.
 #[inline(always)]
 unsafe fn group<F: Fold, const N: usize>(
-    out: *mut F::Lane,
-    rows: &[*const F::Cell],
-    per_column: usize,
-    at: usize,
+    out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, at: usize,
 ) {
     let mut total = [F::start(); N];
     for column in rows.chunks(per_column) {
@@ -379,11 +369,7 @@ unsafe fn pairs<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize
 /// As for [`Slide`].
 #[inline(always)]
 unsafe fn slide_over<F: Fold>(
-    out: *mut F::Lane,
-    lanes: *const F::Lane,
-    window: usize,
-    stride: usize,
-    n: usize,
+    out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize,
 ) {
     // SAFETY: lanes of the windows of outputs below n.
     unsafe {

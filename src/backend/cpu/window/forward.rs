@@ -73,9 +73,7 @@ unsafe fn max<S: Ordered>(shape: &Shape<'_>, at: &[Address], machine: Machine, r
 /// # Safety
 /// As for [`run`].
 unsafe fn largest<S: Ordered, const NANS_ABOVE: bool>(
-    shape: &Shape<'_>,
-    at: &[Address],
-    machine: Machine,
+    shape: &Shape<'_>, at: &[Address], machine: Machine,
 ) -> Result<()> {
     let none = S::from_f64(lowest(shape.window.scalars[1]));
     let end = Select::<S, NANS_ABOVE>::new(none, machine.isa);
@@ -213,12 +211,7 @@ where
     /// # Safety
     /// As for [`items`](Self::items).
     unsafe fn item(
-        &self,
-        outer: usize,
-        place: &[isize; 3],
-        first: i64,
-        mine: &mut Block<'_, F>,
-        sink: &mut Sink<'_>,
+        &self, outer: usize, place: &[isize; 3], first: i64, mine: &mut Block<'_, F>, sink: &mut Sink<'_>,
     ) {
         let shape = self.shape;
         let source = self.source.wrapping_offset(place[1]);
@@ -291,12 +284,7 @@ where
     /// # Safety
     /// As for [`items`](Self::items).
     unsafe fn outputs(
-        &self,
-        to: *mut u8,
-        rows: usize,
-        count: i64,
-        mine: &mut Block<'_, F>,
-        sink: &mut Sink<'_>,
+        &self, to: *mut u8, rows: usize, count: i64, mine: &mut Block<'_, F>, sink: &mut Sink<'_>,
     ) {
         // SAFETY: handed on.
         unsafe {
@@ -327,12 +315,7 @@ where
     /// # Safety
     /// As for [`items`](Self::items).
     unsafe fn pixels(
-        &self,
-        line: *mut u8,
-        rows: usize,
-        count: i64,
-        mine: &mut Block<'_, F>,
-        sink: &mut Sink<'_>,
+        &self, line: *mut u8, rows: usize, count: i64, mine: &mut Block<'_, F>, sink: &mut Sink<'_>,
     ) {
         let shape = self.shape;
         let (last, lanes) = (shape.axes.len() - 1, shape.lanes);
@@ -375,12 +358,7 @@ where
     /// # Safety
     /// As for [`items`](Self::items).
     unsafe fn line(
-        &self,
-        to: *mut u8,
-        rows: usize,
-        count: i64,
-        mine: &mut Block<'_, F>,
-        sink: &mut Sink<'_>,
+        &self, to: *mut u8, rows: usize, count: i64, mine: &mut Block<'_, F>, sink: &mut Sink<'_>,
     ) {
         let shape = self.shape;
         let last = shape.last();

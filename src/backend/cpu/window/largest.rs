@@ -161,12 +161,7 @@ unsafe fn first_of_some<K: Key>(cells: *const K, n: usize, order: Order) -> (K, 
 /// As for [`Kernels::better`].
 #[inline(always)]
 unsafe fn better<K: Key>(
-    best: *mut u8,
-    winner: *mut u8,
-    cells: *const u8,
-    number: usize,
-    n: usize,
-    order: Order,
+    best: *mut u8, winner: *mut u8, cells: *const u8, number: usize, n: usize, order: Order,
 ) {
     let [best, winner] = [best, winner].map(|keys| keys.cast::<K>());
     let (cells, is_first, number) = (cells.cast::<K>(), number == 0, K::numbered(number));
@@ -195,11 +190,7 @@ unsafe fn better<K: Key>(
 /// As for [`Kernels::give`].
 #[inline(always)]
 unsafe fn give<K: Key>(
-    out: *mut u8,
-    winner: *const u8,
-    number: usize,
-    [given, nothing]: [*const u8; 2],
-    n: usize,
+    out: *mut u8, winner: *const u8, number: usize, [given, nothing]: [*const u8; 2], n: usize,
 ) {
     let [winner, given] = [winner, given].map(|keys| keys.cast::<K>());
     let number = K::numbered(number);
@@ -235,12 +226,7 @@ macro_rules! compiled_for {
             /// As for the portable one; the processor has the instructions.
             #[target_feature(enable = $features)]
             pub unsafe fn better<K: Key>(
-                best: *mut u8,
-                winner: *mut u8,
-                cells: *const u8,
-                number: usize,
-                n: usize,
-                order: Order,
+                best: *mut u8, winner: *mut u8, cells: *const u8, number: usize, n: usize, order: Order,
             ) {
                 // SAFETY: handed on.
                 unsafe { super::better::<K>(best, winner, cells, number, n, order) }
@@ -250,11 +236,7 @@ macro_rules! compiled_for {
             /// As for the portable one; the processor has the instructions.
             #[target_feature(enable = $features)]
             pub unsafe fn give<K: Key>(
-                out: *mut u8,
-                winner: *const u8,
-                number: usize,
-                given: [*const u8; 2],
-                n: usize,
+                out: *mut u8, winner: *const u8, number: usize, given: [*const u8; 2], n: usize,
             ) {
                 // SAFETY: handed on.
                 unsafe { super::give::<K>(out, winner, number, given, n) }

@@ -57,9 +57,7 @@ const PLANES: usize = 6;
 
 impl<'a, T: Real> Call<'a, T> {
     fn new(
-        shape: &'a Shape<'a>,
-        at: &'a [Address],
-        machine: Machine,
+        shape: &'a Shape<'a>, at: &'a [Address], machine: Machine,
         (power, centred, gradient, means): (Power, bool, bool, bool),
     ) -> Self {
         let Power { k, scale, beta } = power;
@@ -256,11 +254,7 @@ impl<T: Real> Plane<'_, T> {
     /// # Safety
     /// The planes have all cells.
     unsafe fn windows<F: Fold<Cell = T, Lane = T>>(
-        &self,
-        folds: &Folds<F>,
-        from: *const T,
-        to: *mut T,
-        mirrored: bool,
+        &self, folds: &Folds<F>, from: *const T, to: *mut T, mirrored: bool,
         mut then: impl FnMut(usize, usize),
     ) {
         let axes = &self.call.shape.axes;

@@ -98,12 +98,7 @@ impl Phases {
     /// # Safety
     /// `line` has all cells, `scratch` room for as many keys, and `row` all places, and so in every repetition.
     pub unsafe fn split<T: Real>(
-        &self,
-        kernels: &Kernels<T>,
-        line: *const T,
-        scratch: *mut T::Key,
-        row: *mut T::Key,
-        repeat: Repeat,
+        &self, kernels: &Kernels<T>, line: *const T, scratch: *mut T::Key, row: *mut T::Key, repeat: Repeat,
     ) {
         let n = self.inputs;
         // SAFETY: places of cells, and cells.

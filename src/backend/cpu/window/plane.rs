@@ -54,12 +54,7 @@ impl Gather {
     /// # Safety
     /// As for [`row`](Self::row), for every coordinate.
     pub unsafe fn plane(
-        &self,
-        shape: &Shape<'_>,
-        plane: *const u8,
-        lanes: usize,
-        to: *mut u8,
-        scratch: *mut u8,
+        &self, shape: &Shape<'_>, plane: *const u8, lanes: usize, to: *mut u8, scratch: *mut u8,
     ) {
         let rows = 0..self.extent(&shape.axes[0]);
         // SAFETY: handed on.
@@ -72,12 +67,7 @@ impl Gather {
     /// # Safety
     /// As for [`row`](Self::row), for each of them.
     pub unsafe fn rows(
-        &self,
-        shape: &Shape<'_>,
-        plane: *const u8,
-        rows: Range<i64>,
-        lanes: usize,
-        to: *mut u8,
+        &self, shape: &Shape<'_>, plane: *const u8, rows: Range<i64>, lanes: usize, to: *mut u8,
         scratch: *mut u8,
     ) {
         let row = shape.row_cells(self.outputs) * lanes;
@@ -105,11 +95,7 @@ impl Gather {
     /// # Safety
     /// As for [`plane`](Self::plane), with one lane; `T` is the type that cells are brought to.
     pub unsafe fn all<T>(
-        &self,
-        shape: &Shape<'_>,
-        plane: *const u8,
-        to: *mut T,
-        scratch: *mut u8,
+        &self, shape: &Shape<'_>, plane: *const u8, to: *mut T, scratch: *mut u8,
     ) -> *const T {
         if !shape.is_packed(self.layout, 0, 1, |axis| self.extent(axis)) {
             // SAFETY: handed on.
@@ -132,12 +118,7 @@ impl Gather {
     /// # Safety
     /// As for [`row`](Self::row); `T` is the type that cells are brought to.
     pub unsafe fn cells<T>(
-        &self,
-        shape: &Shape<'_>,
-        plane: *const u8,
-        coordinate: i64,
-        lanes: usize,
-        to: *mut T,
+        &self, shape: &Shape<'_>, plane: *const u8, coordinate: i64, lanes: usize, to: *mut T,
         scratch: *mut u8,
     ) -> *const T {
         if !self.is_packed(shape, 1, lanes) {
@@ -156,12 +137,7 @@ impl Gather {
     /// `plane` is where the cells of coordinates 0 lie, and they are readable; `to` has room for them, `scratch` the
     /// [bytes](Self::bytes).
     pub unsafe fn row(
-        &self,
-        shape: &Shape<'_>,
-        plane: *const u8,
-        coordinate: i64,
-        lanes: usize,
-        to: *mut u8,
+        &self, shape: &Shape<'_>, plane: *const u8, coordinate: i64, lanes: usize, to: *mut u8,
         scratch: *mut u8,
     ) {
         let from = plane.wrapping_offset(shape.along(0, self.layout, coordinate));
@@ -209,12 +185,7 @@ impl Gather {
 /// `plane` is where the cells of coordinates 0 lie in layout 0, and they are writable, and readable if they are blended;
 /// `from` has all of them.
 pub(super) unsafe fn write_plane<T>(
-    shape: &Shape<'_>,
-    way: &Way,
-    plane: *mut u8,
-    outputs: bool,
-    lanes: usize,
-    from: *const T,
+    shape: &Shape<'_>, way: &Way, plane: *mut u8, outputs: bool, lanes: usize, from: *const T,
 ) {
     let extent = |axis: &WindowAxis| if outputs { axis.outputs } else { axis.inputs };
     let end = shape.axes.len();

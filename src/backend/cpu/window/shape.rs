@@ -128,11 +128,7 @@ impl<'a> Shape<'a> {
 
     /// Whether those of the axes from `first` on follow one another, `lanes` of each.
     pub fn is_packed(
-        &self,
-        layout: usize,
-        first: usize,
-        lanes: usize,
-        extent: impl Fn(&WindowAxis) -> i64,
+        &self, layout: usize, first: usize, lanes: usize, extent: impl Fn(&WindowAxis) -> i64,
     ) -> bool {
         let mut step = (self.size(layout) * lanes) as isize;
         (first..self.axes.len()).rev().all(|k| {
@@ -154,11 +150,7 @@ impl<'a> Shape<'a> {
 /// others are left as they are.
 #[inline]
 pub(super) fn odometer(
-    bounds: &[(i64, i64)],
-    first: usize,
-    end: usize,
-    index: &mut Index,
-    f: &mut impl FnMut(&Index),
+    bounds: &[(i64, i64)], first: usize, end: usize, index: &mut Index, f: &mut impl FnMut(&Index),
 ) {
     for k in first..end {
         if bounds[k].0 >= bounds[k].1 {

@@ -40,12 +40,7 @@ where
     /// # Safety
     /// As for [`run`](super::run); the rows are in the block, which is that of this job.
     pub unsafe fn share(
-        &self,
-        shared: Shared,
-        to: *mut u8,
-        rows: usize,
-        count: i64,
-        mine: &mut Block<'_, F>,
+        &self, shared: Shared, to: *mut u8, rows: usize, count: i64, mine: &mut Block<'_, F>,
         sink: &mut Sink<'_>,
     ) {
         let (shape, axis, lanes) = (self.shape, self.shape.last(), self.shape.lanes);
@@ -85,12 +80,7 @@ where
     /// # Safety
     /// As for [`share`](Self::share); the columns of these outputs are folded.
     pub unsafe fn finish(
-        &self,
-        shared: Shared,
-        begin: usize,
-        n: usize,
-        mine: &mut Block<'_, F>,
-        sink: &mut Sink<'_>,
+        &self, shared: Shared, begin: usize, n: usize, mine: &mut Block<'_, F>, sink: &mut Sink<'_>,
     ) {
         let (lanes, size) = (self.shape.lanes, self.shape.size(0));
         let window = self.shape.last().window as usize;

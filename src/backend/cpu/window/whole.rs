@@ -57,12 +57,8 @@ struct Room<T: Real> {
 impl<'a, T: Real> Whole<'a, T> {
     /// `None` where there is more than a window, or less than a plane in it, or where results do not lie side by side.
     pub fn new(
-        shape: &'a Shape<'a>,
-        at: &'a [Address],
-        [source, gradient]: [&'a Gather; 2],
-        bytes: usize,
-        lanes: usize,
-        machine: Machine,
+        shape: &'a Shape<'a>, at: &'a [Address], [source, gradient]: [&'a Gather; 2], bytes: usize,
+        lanes: usize, machine: Machine,
     ) -> Option<Self> {
         let (window, is_line) = (shape.window, shape.lanes == 1);
         if !shape.axes.iter().all(|axis| axis.outputs == 1 && axis.cells(0) == (0, axis.inputs)) {
@@ -213,12 +209,7 @@ impl<'a, T: Real> Whole<'a, T> {
     /// # Safety
     /// As for [`run`](Self::run), with the place of the plane.
     unsafe fn pixels(
-        &self,
-        place: [isize; 3],
-        lane: usize,
-        lanes: usize,
-        mine: &Room<T>,
-        sink: &mut Sink<'_>,
+        &self, place: [isize; 3], lane: usize, lanes: usize, mine: &Room<T>, sink: &mut Sink<'_>,
     ) {
         let shape = self.shape;
         let base = |operand: usize, layout: usize| {

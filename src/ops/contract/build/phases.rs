@@ -72,10 +72,7 @@ impl Building {
     /// Adds the rows of dimension `d` whose remainder modulo the stride is one of `alike` from `phase` on, and the taps that
     /// meet them.
     pub(super) fn phases(
-        &mut self,
-        conv: &Convolution<'_>,
-        outputs: &[(usize, Option<&Layout>); 3],
-        d: usize,
+        &mut self, conv: &Convolution<'_>, outputs: &[(usize, Option<&Layout>); 3], d: usize,
         [phase, alike]: [i64; 2],
     ) -> Result<()> {
         let ((_, stride, dilation, taps), period) = (conv.dim(d), conv.period(d));

@@ -82,10 +82,7 @@ const BERNOULLI: i32 = 0;
 
 /// Weights that are kept, over the probability of that, and zeros.
 fn dropped(
-    probability: f64,
-    operation: &Operation,
-    weights: &Arc<Tensor>,
-    parts: &mut Parts,
+    probability: f64, operation: &Operation, weights: &Arc<Tensor>, parts: &mut Parts,
 ) -> Result<Arc<Tensor>> {
     if !(0.0..1.0).contains(&probability) {
         return Err(Error::unsupported(format!("dropout with the probability {probability}")));

@@ -15,9 +15,7 @@ use crate::error::{Error, Result};
 /// Not supported: operations on the way that are other than sums, differences, products, quotients of scores, hyperbolic tangents, selections
 /// and bands.
 pub(super) fn gradient_of_scores(
-    scores: &Scores,
-    of_output: Arc<Tensor>,
-    parts: &mut Parts,
+    scores: &Scores, of_output: Arc<Tensor>, parts: &mut Parts,
 ) -> Result<Arc<Tensor>> {
     let [input, output] = &scores.ends;
     // What depends on the scores.
@@ -53,10 +51,7 @@ pub(super) fn gradient_of_scores(
 
 /// The gradient of one operand of an operation; `None` if there is no formula here.
 fn gradient_of(
-    operation: &Operation,
-    port: Port,
-    dy: &Arc<Tensor>,
-    parts: &mut Parts,
+    operation: &Operation, port: Port, dy: &Arc<Tensor>, parts: &mut Parts,
 ) -> Option<Arc<Tensor>> {
     let of = match &operation.kind {
         Kind::Pointwise(of) => of,

@@ -54,10 +54,7 @@ pub(super) struct Scores {
 /// # Errors
 /// Not supported, with the reason.
 pub(super) fn scores(
-    operation: &Operation,
-    modifier: Option<&Modifier>,
-    [q, k]: [&Arc<Tensor>; 2],
-    parts: &mut Parts,
+    operation: &Operation, modifier: Option<&Modifier>, [q, k]: [&Arc<Tensor>; 2], parts: &mut Parts,
 ) -> Result<Scores> {
     let is_wide = q.data_type == DataType::Double.into();
     let between = if is_wide { DataType::Double } else { DataType::Float }.into();
@@ -88,9 +85,7 @@ pub(super) fn scores(
 
 /// The operations of a graph inside of another one, in an order in which each comes after what it reads, and what they make of a tensor.
 fn placed(
-    modifier: &Modifier,
-    input: &Arc<Tensor>,
-    parts: &mut Parts,
+    modifier: &Modifier, input: &Arc<Tensor>, parts: &mut Parts,
 ) -> Result<(Vec<Operation>, Arc<Tensor>)> {
     let mut known = HashMap::from([(modifier.input, Arc::clone(input))]);
     let mut waiting: Vec<&Operation> = modifier.operations.iter().collect();

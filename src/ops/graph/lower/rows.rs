@@ -13,10 +13,7 @@ use crate::ops::aggregate::{Aggregate, AggregateFunction, Join};
 /// # Errors
 /// Not supported: types other than FLOAT, HALF, BFLOAT16; more rows than an integer counts.
 pub(super) fn by_number(
-    steps: &mut Builder<'_>,
-    function: AggregateFunction,
-    [to, from]: [&View; 2],
-    numbers: &View,
+    steps: &mut Builder<'_>, function: AggregateFunction, [to, from]: [&View; 2], numbers: &View,
     [sources, rows, columns]: [i64; 3],
 ) -> Result<()> {
     if !matches!(to.scalar, Scalar::F32 | Scalar::F16 | Scalar::Bf16) || rows >= i64::from(i32::MAX) {

@@ -37,10 +37,7 @@ pub(in super::super) struct Stretch {
 /// The sum in stretches of about [`SUM`] cells: of `turns` points or channels with `unit` cells each. Where the innermost
 /// loop turns `inner` times, whole loops or parts of one.
 pub(in super::super) fn stretches(
-    CellShape { per, tails }: CellShape,
-    turns: usize,
-    inner: usize,
-    unit: usize,
+    CellShape { per, tails }: CellShape, turns: usize, inner: usize, unit: usize,
 ) -> Result<Vec<Stretch>> {
     let most = (SUM / unit).max(1) * per;
     let whole = if inner > 1 { inner } else { per };

@@ -413,11 +413,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// As for [`super::run`]; there is room for the copies of all segments.
     #[inline(always)]
     unsafe fn in_place(
-        &self,
-        points: &[Point],
-        starts: &[Point],
-        base: &[i64; 5],
-        runs: &Runs<'_, S>,
+        &self, points: &[Point], starts: &[Point], base: &[i64; 5], runs: &Runs<'_, S>,
         table: &mut Vec<RowCells<S::Cell>>,
     ) {
         let source = self.row_source;
@@ -458,12 +454,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// # Safety
     /// As for [`in_place`](Engine::in_place).
     unsafe fn segment(
-        &self,
-        point: &Point,
-        from: *const S::Part,
-        taps: &[Point],
-        runs: &Runs<'_, S>,
-        copy: *mut S::Cell,
+        &self, point: &Point, from: *const S::Part, taps: &[Point], runs: &Runs<'_, S>, copy: *mut S::Cell,
     ) -> *const S::Cell {
         let source = self.row_source;
         let inside =

@@ -186,11 +186,7 @@ unsafe fn tail(source: Source<'_>, line: *const u8, cells: usize) -> i32 {
 /// All elements are readable, and as many cells writable.
 #[inline(never)]
 pub(in super::super) unsafe fn quads(
-    from: [*const u8; 4],
-    step: isize,
-    len: usize,
-    to: *mut u8,
-    turned: bool,
+    from: [*const u8; 4], step: isize, len: usize, to: *mut u8, turned: bool,
 ) {
     // Plain loops: closures of `map` are not inlined.
     const EIGHT: usize = 8;

@@ -63,11 +63,7 @@ pub(super) unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, w
 /// # Safety
 /// As for [`turn`]; the processor has the instructions of `isa`.
 pub(in super::super) unsafe fn turn_many<C: Copy>(
-    lines: &[*const C],
-    len: usize,
-    to: *mut C,
-    width: isize,
-    isa: Isa,
+    lines: &[*const C], len: usize, to: *mut C, width: isize, isa: Isa,
 ) {
     let mut places = [0; MANY];
     for (place, line) in places.iter_mut().zip(lines) {

@@ -70,10 +70,7 @@ impl Block {
 
     /// Adds the [`spans`](Block::spans) to a list.
     pub(in super::super) fn push_spans(
-        &self,
-        planes: &Planes,
-        [first_row, first_column]: [usize; 2],
-        spans: &mut Vec<Span>,
+        &self, planes: &Planes, [first_row, first_column]: [usize; 2], spans: &mut Vec<Span>,
     ) {
         let [slow, fast] = &planes.dims;
         let anchor = slow.anchor * slow.unit + fast.anchor * fast.unit;
@@ -103,14 +100,8 @@ impl Block {
     /// Every element inside the bounds is readable and aligned; `to` has room for the [`cells`](Block::cells).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
     pub(in super::super) unsafe fn copy<S: Simd<Part: Part>>(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        outer: &Point,
-        spans: &[Span],
-        Range { start, end }: Range<usize>,
-        to: *mut S::Part,
-        kept: bool,
+        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span],
+        Range { start, end }: Range<usize>, to: *mut S::Part, kept: bool,
     ) {
         if cfg!(debug_assertions) {
             self.assert_holds(planes, source, outer, spans, start..end);
@@ -133,12 +124,7 @@ impl Block {
 
     /// That what a copy reads are elements of the operand.
     fn assert_holds(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        outer: &Point,
-        spans: &[Span],
-        channels: Range<usize>,
+        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
     ) {
         let by = planes.dims[1].stride * planes.dims[1].unit;
         for channel in channels {
@@ -157,14 +143,8 @@ impl Block {
     /// As for [`copy`](Block::copy).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
     pub(in super::super) unsafe fn copy_near<S: Simd<Part: Part>>(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        place: &Point,
-        (spans, reach): (&[Span], &Range<i64>),
-        near: *mut S::Part,
-        to: *mut S::Part,
-        kept: bool,
+        &self, planes: &Planes, source: Source<'_>, place: &Point, (spans, reach): (&[Span], &Range<i64>),
+        near: *mut S::Part, to: *mut S::Part, kept: bool,
     ) {
         let (mut source, mut place) = (source, *place);
         if let (Some(convert), Some(part)) = (source.convert, S::Part::SCALAR)
@@ -198,14 +178,8 @@ impl Block {
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
     #[inline(never)]
     unsafe fn copy_turned<P: Part>(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        outer: &Point,
-        spans: &[Span],
-        channels: Range<usize>,
-        to: *mut P,
-        kept: bool,
+        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
+        to: *mut P, kept: bool,
     ) {
         let mut point = planes.channels.point(channels.start);
         point.add(outer, 1);
@@ -254,12 +228,7 @@ impl Block {
     /// As for [`copy`](Block::copy).
     #[cfg(target_arch = "x86_64")]
     unsafe fn copy_quads(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        outer: &Point,
-        spans: &[Span],
-        channels: Range<usize>,
+        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
         to: *mut u8,
     ) {
         const PER: usize = 4;
@@ -317,14 +286,8 @@ impl Block {
     /// As for [`copy`](Block::copy).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
     unsafe fn copy_of<S: Simd<Part: Part>, E: Element>(
-        &self,
-        planes: &Planes,
-        source: Source<'_>,
-        outer: &Point,
-        spans: &[Span],
-        channels: Range<usize>,
-        to: *mut S::Part,
-        kept: bool,
+        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
+        to: *mut S::Part, kept: bool,
     ) {
         let fast = &planes.dims[1];
         let (per, step) = (S::PER, (fast.stride * fast.unit) as isize);

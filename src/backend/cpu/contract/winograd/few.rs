@@ -77,12 +77,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// sums and lines.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn panel(
-        &self,
-        number: usize,
-        patches: *const f32,
-        slab: usize,
-        scratch: *mut f32,
-        cells: [usize; 4],
+        &self, number: usize, patches: *const f32, slab: usize, scratch: *mut f32, cells: [usize; 4],
     ) {
         let (place, panel) = (self.place(number / self.panels()), number % self.panels());
         let packed = scratch.wrapping_add(cells[0]);

@@ -72,9 +72,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
 
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
     pub(in super::super) fn new(
-        outputs: Outputs<'a>,
-        operands: Operands,
-        kernels: &'a Kernels<S>,
+        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
     ) -> Option<FilterLanes<'a, S>> {
         let step: &Contract = outputs.step;
         let few = step.extent(Role::N) < CHANNELS as i64;
@@ -164,10 +162,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// # Safety
     /// As for [`run`](super::super::run), and for the level of `task` and `transform`.
     pub(in super::super) unsafe fn run(
-        mut self,
-        threads: usize,
-        task: Task<S>,
-        transform: Task<S>,
+        mut self, threads: usize, task: Task<S>, transform: Task<S>,
     ) -> Result<()> {
         let products = self.batch.len();
         if self.has_few_tiles(threads) {
@@ -321,11 +316,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// Both are there, and `to` has room for the sums, a panel's lanes for each tile.
     #[inline(always)]
     pub(super) unsafe fn multiply(
-        &self,
-        panel: usize,
-        filters: *const f32,
-        (patches, tiles): (*const f32, usize),
-        offsets: &[i32],
+        &self, panel: usize, filters: *const f32, (patches, tiles): (*const f32, usize), offsets: &[i32],
         to: *mut f32,
     ) {
         let lanes = Self::NR.min(self.filters.extent - panel * Self::NR);
@@ -363,12 +354,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// As for [`task`](FilterLanes::task); `lines` has room for four times the lanes.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn results(
-        &self,
-        place: &Point,
-        tile: usize,
-        panels: std::ops::Range<usize>,
-        (sums, slab, apart): (*const f32, usize, usize),
-        lines: *mut f32,
+        &self, place: &Point, tile: usize, panels: std::ops::Range<usize>,
+        (sums, slab, apart): (*const f32, usize, usize), lines: *mut f32,
     ) {
         let begin = panels.start * Self::NR;
         let len = (panels.end * Self::NR).min(self.filters.extent) - begin;

@@ -33,12 +33,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     #[target_feature(enable = "avx2,fma")]
     #[allow(clippy::too_many_arguments, reason = "which patches, from where, to where")]
     pub(super) unsafe fn patches(
-        &self,
-        place: i64,
-        tiles: Range<usize>,
-        channels: Range<usize>,
-        slab: usize,
-        pixels: *mut f32,
+        &self, place: i64, tiles: Range<usize>, channels: Range<usize>, slab: usize, pixels: *mut f32,
         to: *mut f32,
     ) {
         if self.planar {
@@ -94,12 +89,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// As for [`patches`](FilterLanes::patches).
     #[target_feature(enable = "avx2,fma")]
     unsafe fn turned(
-        &self,
-        place: i64,
-        channels: Range<usize>,
-        tiles: Range<usize>,
-        slab: usize,
-        pixels: *mut f32,
+        &self, place: i64, channels: Range<usize>, tiles: Range<usize>, slab: usize, pixels: *mut f32,
         to: *mut f32,
     ) {
         let [high, wide] = self.positions();

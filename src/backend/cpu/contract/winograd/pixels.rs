@@ -62,9 +62,7 @@ pub(in super::super) type Task<S> = unsafe fn(&PixelLanes<'_, S>, *const f32, *m
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
     pub(in super::super) fn new(
-        outputs: Outputs<'a>,
-        operands: Operands,
-        kernels: &'a Kernels<S>,
+        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
     ) -> Option<PixelLanes<'a, S>> {
         let step: &Contract = outputs.step;
         let contiguous = step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1);
@@ -143,10 +141,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// # Safety
     /// As for [`run`](super::super::run), and for the level of `task` and `transform`.
     pub(in super::super) unsafe fn run(
-        mut self,
-        threads: usize,
-        task: Task<S>,
-        transform: Task<S>,
+        mut self, threads: usize, task: Task<S>, transform: Task<S>,
     ) -> Result<()> {
         let (nr, channels) = (Kernels::<S>::NR, self.planes.channels.len());
         let images = self.batch.len() * self.planes.outer.len();
@@ -373,12 +368,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// As for [`task`](PixelLanes::task).
     #[inline(always)]
     unsafe fn results(
-        &self,
-        (sums, apart): (*const f32, usize),
-        lanes: usize,
-        row: &[i64; 5],
-        runs: &[Run],
-        r0: usize,
+        &self, (sums, apart): (*const f32, usize), lanes: usize, row: &[i64; 5], runs: &[Run], r0: usize,
     ) {
         let mut lines = [[0.0_f32; 2 * MAX_NR]; 2];
         for lane in (0..lanes).step_by(EIGHT) {

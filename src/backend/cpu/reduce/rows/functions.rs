@@ -52,10 +52,7 @@ const FULL: usize = 16;
 /// As for [`Functions::terms`].
 #[inline(always)]
 unsafe fn terms<T: Real, F: RowFormula, const EACH: bool, const IN_STEP: usize>(
-    out: *mut T,
-    [x, dy]: [*const T; 2],
-    peak: *const T,
-    count: usize,
+    out: *mut T, [x, dy]: [*const T; 2], peak: *const T, count: usize,
 ) {
     let step = |first: usize| {
         let dy = if F::ARITY > 1 { dy.wrapping_add(first) } else { dy };
@@ -92,10 +89,7 @@ unsafe fn terms<T: Real, F: RowFormula, const EACH: bool, const IN_STEP: usize>(
 /// As for [`Functions::terms`], with `N * n` elements.
 #[inline(always)]
 unsafe fn terms_in_step<T: Real, F: RowFormula, const EACH: bool, const N: usize>(
-    out: *mut T,
-    [x, dy]: [*const T; 2],
-    peak: *const T,
-    n: usize,
+    out: *mut T, [x, dy]: [*const T; 2], peak: *const T, n: usize,
 ) {
     for i in 0..n {
         // SAFETY: the caller's promise.

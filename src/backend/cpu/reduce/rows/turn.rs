@@ -40,10 +40,7 @@ pub(super) struct Turn {
 impl Turn {
     /// `None` where it does not pay, or not all elements of a group lie side by side in all operands.
     pub fn of<F: RowFormula>(
-        rows: &Rows,
-        steps: &[Steps; 3],
-        stream: Option<Stream>,
-        isa: Isa,
+        rows: &Rows, steps: &[Steps; 3], stream: Option<Stream>, isa: Isa,
     ) -> Option<Self> {
         let (cell, len) = (rows.scalars[0].size(), steps[0].len);
         let beside = |k: usize| rows.scalars[k].size() == cell && steps[k].side_by_side(cell, 0).is_some();
@@ -71,11 +68,7 @@ impl Turn {
     /// # Safety
     /// There are so many rows of so many columns at `src`, and room for them at `dst`; they do not overlap.
     unsafe fn turn(
-        &self,
-        [dst, src]: [*mut u8; 2],
-        pitches: [isize; 2],
-        [rows, columns]: [usize; 2],
-        is_far: bool,
+        &self, [dst, src]: [*mut u8; 2], pitches: [isize; 2], [rows, columns]: [usize; 2], is_far: bool,
     ) {
         let [dst_rows, src_rows] = pitches.map(Even);
         let order = if is_far { Order::AlongSrc } else { Order::AlongDst };
@@ -97,11 +90,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// # Safety
     /// Their elements are the caller's promise.
     pub(super) unsafe fn turned(
-        &self,
-        turn: &Turn,
-        at: [*mut u8; 3],
-        width: usize,
-        work: &mut Workspace<'_, T>,
+        &self, turn: &Turn, at: [*mut u8; 3], width: usize, work: &mut Workspace<'_, T>,
     ) {
         let tiles = work.turned;
         let start = |k: usize| {

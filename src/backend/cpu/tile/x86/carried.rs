@@ -27,8 +27,7 @@ pub(in super::super) fn carry<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa)
 
 /// The transpose that converts to narrower cells, if there is one.
 pub(in super::super) fn carry_converted<D: RowStarts, S: RowStarts>(
-    transform: &Transform,
-    isa: Isa,
+    transform: &Transform, isa: Isa,
 ) -> Option<Carry<D, S>> {
     if !isa.has_avx512() || transform.scaling.beta != 0.0 {
         return None;
@@ -61,10 +60,7 @@ impl<F> Carried<F> {
     /// # Safety
     /// There are these bytes in the room and in the column.
     unsafe fn write<S>(
-        &mut self,
-        strip: &Matrix<&[isize], S>,
-        begin: usize,
-        part: impl Fn(usize, usize) -> Range<usize>,
+        &mut self, strip: &Matrix<&[isize], S>, begin: usize, part: impl Fn(usize, usize) -> Range<usize>,
         copy: Stream,
     ) {
         for j in 0..self.columns {
@@ -125,9 +121,7 @@ macro_rules! carried {
         /// As for [`Carry`].
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         unsafe fn $W<F: Narrow, D: RowStarts, S: RowStarts>(
-            m: Matrix<D, S>,
-            written: &dyn Fn(usize) -> Range<usize>,
-            copy: Stream,
+            m: Matrix<D, S>, written: &dyn Fn(usize) -> Range<usize>, copy: Stream,
         ) {
             /// Cells in a cache line.
             const LINE: usize = BYTES / size_of::<$W>();

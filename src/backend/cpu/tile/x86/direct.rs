@@ -137,9 +137,7 @@ mod avx512 {
 /// The transpose that converts on the way, if there is one for these types: no part of the old destination may be
 /// wanted, since the last blocks overlap the ones before them. Whole lines of cells are fast, others slow.
 pub(in super::super) fn convert<D: RowStarts, S: RowStarts>(
-    transform: &Transform,
-    store: Store,
-    isa: Isa,
+    transform: &Transform, store: Store, isa: Isa,
 ) -> Option<Transpose<D, S>> {
     let is_move = transform.src == transform.dst && transform.scaling.is_move();
     if !isa.has_avx2() || is_move || transform.scaling.beta != 0.0 {
