@@ -10,11 +10,15 @@ use crate::shell;
 
 /// What the programs with peers need, and where from.
 const INSTALL: &str = "python3 -m venv target/bench-venv && \
-                       target/bench-venv/bin/pip install numpy torch onednn-devel-cpu-gomp";
+                       target/bench-venv/bin/pip install numpy torch onnx onnxruntime onednn-devel-cpu-gomp";
 
 /// Programs in Python whose rows are their own: beside PyTorch alone, and beside nothing but limits.
-const PEERS: [&str; 3] =
-    ["benches/arithmetic_peers.py", "benches/contractions_peers.py", "benches/acceptance.py"];
+const PEERS: [&str; 4] = [
+    "benches/arithmetic_peers.py",
+    "benches/contractions_peers.py",
+    "benches/recurrent_peers.py",
+    "benches/acceptance.py",
+];
 
 /// Arguments are names of rows in `benches/problems.txt` and `benches/steps.txt`; without any, all programs run.
 pub fn run(names: &[String]) -> Result<()> {
