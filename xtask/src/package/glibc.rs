@@ -92,11 +92,12 @@ pub fn link_arguments(folder: &Path) -> Result<Vec<String>> {
     let source = folder.join("glibc.s");
     fs::write(&source, assembly()).with_context(|| format!("cannot write {}", source.display()))?;
     shell::run(tools::c_compiler()?.arg("-c").arg(&source).arg("-o").arg(folder.join(OBJECT)))?;
+    // What compilers find as -lgcc_s also names libgcc.a, in which a __wrap_pthread_create of its own would be taken first.
+    fs::write(folder.join("libgcc_s.so"), "INPUT(libgcc_s.so.1)\n")?;
     // Relative to the root of the workspace, where cargo starts rustc for its members: flags are part of the names of
     // symbols, which must not depend on the folder of a clone.
-    let object = folder.join(OBJECT);
-    let object = object.strip_prefix(shell::root()).unwrap_or(&object);
-    let mut arguments = vec![object.display().to_string()];
+    let folder = folder.strip_prefix(shell::root()).unwrap_or(folder);
+    let mut arguments = vec![folder.join(OBJECT).display().to_string(), format!("-L{}", folder.display())];
     let names = OLDER.iter().map(|row| row.0).chain(NEWER.iter().map(|row| row.0)).chain(UNBOUND);
     arguments.extend(names.map(|name| format!("-Wl,--wrap={name}")));
     // Before 2.34 these libraries had the old versions; they are there, empty, ever since.
