@@ -52,6 +52,8 @@ macro_rules! faults {
 faults! {
     a_result_of_what_was_never_computed: 719, "what is stored was never computed",
         "add.s32 %r9, %r8, 1;\nst.global.u32 [%rd4], %r9;";
+    a_pair_of_which_half_was_never_computed: 719, "what is stored was never computed",
+        "and.b64 %rd9, %rd4, -8;\nst.global.v2.u32 [%rd9], {%r1, %r8};";
     an_address_that_was_never_computed: 719, "the address was never computed",
         "st.global.u32 [%rd9], %r1;";
     a_branch_on_what_was_never_computed: 719, "the predicate was never computed",

@@ -208,7 +208,10 @@ __device__ __forceinline__ void finish(const Reduce &p, u64 output, const Node<T
 template <typename T, bool INDEXED>
 __device__ __forceinline__ void deliver(const Reduce &p, u64 output, u64 chunk, const Node<T, INDEXED> &node) {
     if (p.chunks.divisor == 1) return finish(p, output, node);
-    reinterpret_cast<Node<T, INDEXED> *>(p.partials)[output * p.chunks.divisor + chunk] = node;
+    Node<T, INDEXED> &partial = reinterpret_cast<Node<T, INDEXED> *>(p.partials)[output * p.chunks.divisor + chunk];
+    // Member by member: a copy of the whole would store the gap between them, which nobody has computed.
+    partial.value = node.value;
+    if constexpr (INDEXED) partial.first = node.first;
 }
 
 // Blocks -----------------------------------------------------------------------------------------------------------
