@@ -245,7 +245,7 @@ impl AttentionPlan {
     /// Queries, keys or values as heads see them: projected, or the caller's.
     fn head_view(&self, which: usize) -> View {
         let Extents { entries, value_entries, .. } = self.problem.extents;
-        if self.is_projected(which) || self.is_copied(which) {
+        if self.problem.is_kept(self.pass, which) {
             return self.part([Part::Queries, Part::Keys, Part::Values][which]);
         }
         self.views.inputs[which].in_heads(if which == 2 { value_entries } else { entries }, true)

@@ -40,13 +40,6 @@ pub(super) enum Fill {
 }
 
 impl AttentionPlan {
-    /// Whether what is not projected has a copy without what is behind the ends: values, which are multiplied by weights
-    /// of 0, and all that gradients are sums of.
-    pub(super) fn is_copied(&self, which: usize) -> bool {
-        let is_inference = matches!(self.pass, Pass::Forward { is_training: false, .. });
-        self.problem.lengths_are_data && (which == 2 || !is_inference)
-    }
-
     /// The masks of the pass; the gradients need that of the queries alone.
     pub(super) fn find_ends(&self, steps: &mut Steps<'_>) -> Result<()> {
         if !self.problem.lengths_are_data {
@@ -85,7 +78,7 @@ impl AttentionPlan {
 
     /// Cuts queries, keys and values as heads see them, where they have a place of their own.
     pub(super) fn cut_inputs(&self, steps: &mut Steps<'_>, queries: &[Turn], keys: &[Turn]) -> Result<()> {
-        for which in (0..3).filter(|&which| self.is_copied(which)) {
+        for which in (0..3).filter(|&which| self.problem.is_copied(self.pass, which)) {
             let (side, rows) = if which == 0 { (Side::Queries, queries) } else { (Side::Keys, keys) };
             let dst = self.head_view(which);
             let entries = self.head_entries(which);
@@ -100,22 +93,29 @@ impl AttentionPlan {
 }
 
 impl super::Problem {
+    /// Whether what is not projected has a copy without what is behind the ends: values, which are multiplied by weights
+    /// of 0, and all that gradients are sums of.
+    fn is_copied(&self, pass: Pass, which: usize) -> bool {
+        let is_inference = matches!(pass, Pass::Forward { is_training: false, .. });
+        self.lengths_are_data && (which == 2 || !is_inference)
+    }
+
+    /// Whether heads see queries, keys or values in memory of the pass: projected or copied.
+    pub(super) fn is_kept(&self, pass: Pass, which: usize) -> bool {
+        self.extents.is_projected[which] || self.is_copied(pass, which)
+    }
+
     /// Whether the steps of a pass touch a part, wherever there is one.
     pub(super) fn uses(&self, pass: Pass, part: Part) -> bool {
         use Part::*;
         let is_data = self.lengths_are_data;
-        let is_training = !matches!(pass, Pass::Forward { is_training: false, .. });
-        let of_input = |which: usize| {
-            let is_copied = is_data && (which == 2 || is_training);
-            self.extents.is_projected[which] || is_copied
-        };
         match (pass, part) {
             (Pass::Weights { .. }, Heads | Output | WeightGradients) => true,
             (_, QueryGradients | KeyGradients | ValueGradients) => !matches!(pass, Pass::Forward { .. }),
             (Pass::Weights { .. }, _) | (_, WeightGradients) => false,
-            (_, Queries) => of_input(0),
-            (_, Keys) => of_input(1),
-            (_, Values) => of_input(2),
+            (_, Queries) => self.is_kept(pass, 0),
+            (_, Keys) => self.is_kept(pass, 1),
+            (_, Values) => self.is_kept(pass, 2),
             (_, Numbers | Fills | QueryMask) => is_data,
             (Pass::Forward { .. }, KeyMask) => is_data,
             (Pass::Data, KeyMask | Heads) | (Pass::Forward { .. }, HeadGradients) => false,
