@@ -37,10 +37,18 @@ impl Builder<'_> {
     /// # Errors
     /// Not supported for dims that do not broadcast.
     pub fn joined(&mut self, function: Function, a: &View, b: &View) -> Result<View> {
+        self.joined_with(function, a, b, [1.0; 2])
+    }
+
+    /// The same, with the factors as the function's row has them.
+    ///
+    /// # Errors
+    /// As for [`joined`](Builder::joined).
+    pub fn joined_with(&mut self, function: Function, a: &View, b: &View, alpha: [f64; 2]) -> Result<View> {
         let mut dims = *a.dims();
         dims.iter_mut().zip(b.dims().iter()).for_each(|(dim, &other)| *dim = (*dim).max(other));
         let to = self.wide(&dims)?;
-        self.map(&to, function, &[*a, *b])?;
+        self.map_with(&to, function, &[*a, *b], 0.0, alpha)?;
         Ok(to)
     }
 

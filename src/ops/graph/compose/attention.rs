@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::super::{Attention, Kind, Operation, Padding, Pointwise, Port, Rng, Softmax, Tensor, mode};
+use super::super::{Attention, Kind, Operation, Padding, Port, Rng, Softmax, Tensor, mode};
 use super::Parts;
 use super::gradients::gradient_of_scores;
 use super::scores::{COLUMNS, HEADS, ROWS, operand, refuse, scores};
@@ -43,12 +43,7 @@ pub(super) fn forward(of: &Attention, operation: &Operation, parts: &mut Parts) 
     if let Some(factor) = operation.read(Port::ScaleS) {
         // They are multiplied in the type of the queries.
         let narrow = parts.hidden(q.data_type, &dims);
-        let settings = Pointwise::new(mode::MUL);
-        parts.push(
-            Kind::Pointwise(settings),
-            &[(Port::X, &weights), (Port::B, factor)],
-            &[(Port::Y, &narrow)],
-        );
+        parts.pointwise(mode::MUL, [1.0; 2], &[(Port::X, &weights), (Port::B, factor)], &narrow);
         weights = narrow;
     }
     // What lies beyond the lengths may be anything.
@@ -68,12 +63,10 @@ pub(super) fn forward(of: &Attention, operation: &Operation, parts: &mut Parts) 
     if let Some(amax) = amax {
         parts.reduce(super::REDUCE_AMAX, &result, amax);
     }
-    let (kind, second) = match scale {
-        Some(scale) => (mode::MUL, Some((Port::B, scale))),
-        None => (mode::IDENTITY, None),
-    };
-    let reads: Vec<(Port, &Arc<Tensor>)> = [(Port::X, &result)].into_iter().chain(second).collect();
-    parts.push(Kind::Pointwise(Pointwise::new(kind)), &reads, &[(Port::Y, o)]);
+    match scale {
+        Some(scale) => parts.pointwise(mode::MUL, [1.0; 2], &[(Port::X, &result), (Port::B, scale)], o),
+        None => parts.pointwise(mode::IDENTITY, [1.0; 2], &[(Port::X, &result)], o),
+    }
     Ok(())
 }
 
@@ -158,12 +151,7 @@ pub(super) fn backward(of: &Attention, operation: &Operation, parts: &mut Parts)
     let per_weight = parts.hidden(between, &dims);
     parts.matmul([&gradient, &values], [false, true], &per_weight);
     let products = parts.hidden(between, &o.dims);
-    let settings = Pointwise::new(mode::MUL);
-    parts.push(
-        Kind::Pointwise(settings),
-        &[(Port::X, &gradient), (Port::B, &results)],
-        &[(Port::Y, &products)],
-    );
+    parts.pointwise(mode::MUL, [1.0; 2], &[(Port::X, &gradient), (Port::B, &results)], &products);
     let row_sums = parts.hidden(between, &[dims[0], dims[1], dims[ROWS], 1]);
     parts.reduce(super::REDUCE_ADD, &products, &row_sums);
     let distance = parts.binary(mode::ADD, [1.0, -1.0], [&per_weight, &row_sums]);

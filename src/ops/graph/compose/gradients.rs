@@ -81,11 +81,7 @@ fn gradient_of(
             let mut flags = Arc::clone(operation.read(Port::T)?);
             for _ in 0..if port == Port::X { 2 } else { 1 } {
                 let y = parts.hidden(DataType::Boolean, &flags.dims);
-                parts.push(
-                    Kind::Pointwise(Pointwise::new(mode::NOT)),
-                    &[(Port::X, &flags)],
-                    &[(Port::Y, &y)],
-                );
+                parts.pointwise(mode::NOT, [1.0; 2], &[(Port::X, &flags)], &y);
                 flags = y;
             }
             let kept = parts.product(dy, &flags);
@@ -100,8 +96,7 @@ fn scaled(parts: &mut Parts, x: &Arc<Tensor>, factor: f64) -> Arc<Tensor> {
         return Arc::clone(x);
     }
     let y = parts.hidden(x.data_type, &x.dims);
-    let settings = Pointwise { alpha: [factor, 1.0], ..Pointwise::new(mode::IDENTITY) };
-    parts.push(Kind::Pointwise(settings), &[(Port::X, x)], &[(Port::Y, &y)]);
+    parts.pointwise(mode::IDENTITY, [factor, 1.0], &[(Port::X, x)], &y);
     y
 }
 

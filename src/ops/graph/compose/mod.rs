@@ -79,12 +79,14 @@ impl Parts {
     /// `y = alpha a b`, of a function of two operands by its mode; `y` is as `a` if it is not given.
     fn binary(&mut self, mode: i32, alpha: [f64; 2], [a, b]: [&Arc<Tensor>; 2]) -> Arc<Tensor> {
         let y = self.hidden(a.data_type, &a.dims);
-        self.push(
-            Kind::Pointwise(Pointwise { alpha, ..Pointwise::new(mode) }),
-            &[(Port::X, a), (Port::B, b)],
-            &[(Port::Y, &y)],
-        );
+        self.pointwise(mode, alpha, &[(Port::X, a), (Port::B, b)], &y);
         y
+    }
+
+    /// A function by its mode, into a tensor.
+    fn pointwise(&mut self, mode: i32, alpha: [f64; 2], reads: &[(Port, &Arc<Tensor>)], y: &Arc<Tensor>) {
+        let settings = Pointwise { alpha, ..Pointwise::new(mode) };
+        self.push(Kind::Pointwise(settings), reads, &[(Port::Y, y)]);
     }
 
     /// `a * b`, in the shape of `a`.

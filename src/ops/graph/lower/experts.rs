@@ -70,9 +70,10 @@ pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
     let all = steps.wide(y.dims())?;
     steps.fill(&all, 0.0);
     let own = steps.wide(y.dims())?;
+    let line = steps.line(3, 1, rows)?;
     for expert in 0..experts {
         product(steps, &own, &x, &w.part(0, expert, 1, 1)?)?;
-        let flags = rows_of(steps, &first, expert, rows)?;
+        let flags = rows_of(steps, &first, expert, &line)?;
         steps.keep(&all, &own, &flags, &all)?;
     }
     if of.mode != mode::SCATTER {
@@ -118,8 +119,12 @@ pub fn backward(steps: &mut Builder<'_>) -> Result<()> {
         kept.push(steps.scratch(view.scalar, view.dims())?);
     }
     let wide = steps.wide(&[1, dw.dims()[1], dw.dims()[2]])?;
+    let line = if rows > 0 { Some(steps.line(3, 1, rows)?) } else { None };
     for expert in 0..experts {
-        let flags = if rows > 0 { rows_of(steps, &first, expert, rows)? } else { Vec::new() };
+        let flags = match &line {
+            Some(line) => rows_of(steps, &first, expert, line)?,
+            None => Vec::new(),
+        };
         for (own, view) in kept.iter().zip([&x, &dy]) {
             steps.keep(own, view, &flags, &zero)?;
         }
@@ -129,14 +134,13 @@ pub fn backward(steps: &mut Builder<'_>) -> Result<()> {
     Ok(())
 }
 
-/// 1 for the rows of an expert, as the product of these.
-fn rows_of(steps: &mut Builder<'_>, first: &View, expert: i64, rows: i64) -> Result<Vec<View>> {
-    let line = steps.line(3, 1, rows)?;
+/// 1 for the rows of an expert, as the product of these; `line` holds the indices of all rows.
+fn rows_of(steps: &mut Builder<'_>, first: &View, expert: i64, line: &View) -> Result<Vec<View>> {
     let begin = first.part(0, expert, 1, 1)?;
-    let mut flags = vec![steps.joined(Function::LessOrEqual, &begin, &line)?];
+    let mut flags = vec![steps.joined(Function::LessOrEqual, &begin, line)?];
     if expert + 1 < first.dims()[0] {
         let end = first.part(0, expert + 1, 1, 1)?;
-        flags.push(steps.joined(Function::Less, &line, &end)?);
+        flags.push(steps.joined(Function::Less, line, &end)?);
     }
     Ok(flags)
 }

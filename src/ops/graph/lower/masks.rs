@@ -47,12 +47,9 @@ pub fn band(of: &BandMask, steps: &mut Builder<'_>) -> Result<()> {
     let (mut moved, other, plus, minus) =
         if left.is_some() { (column, row, queries, keys) } else { (row, column, keys, queries) };
     for (term, sign) in [(left.or(right), 1.0), (plus, 1.0), (minus, -1.0)] {
-        let Some(term) = term else { continue };
-        let mut dims = *moved.dims();
-        dims.iter_mut().zip(term.dims().iter()).for_each(|(dim, &other)| *dim = (*dim).max(other));
-        let sum = steps.wide(&dims)?;
-        steps.map_with(&sum, Function::Add, &[moved, term], 0.0, [1.0, sign])?;
-        moved = sum;
+        if let Some(term) = term {
+            moved = steps.joined_with(Function::Add, &moved, &term, [1.0, sign])?;
+        }
     }
     let flags = if swaps {
         steps.joined(function, &other, &moved)?

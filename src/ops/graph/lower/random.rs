@@ -119,6 +119,7 @@ fn uniform(steps: &mut Builder<'_>, y: &View, states: &View, each: i64) -> Resul
     steps.random(Random { nest, scalar: aside.scalar, scale: 1.0, draw }, [&aside, &aside, &mask, states]);
     let compute = std::mem::replace(&mut steps.compute, Compute::Double);
     let strides = agree::row_major(y.dims());
+    let half = steps.constant(0.5, &Dims::filled(y.dims().rank(), 1))?;
     let mut all = Vec::new();
     for part in 0..each {
         let mut word = mask.with(*y.dims(), strides);
@@ -127,7 +128,6 @@ fn uniform(steps: &mut Builder<'_>, y: &View, states: &View, each: i64) -> Resul
         let number = steps.wide(y.dims())?;
         // Words are signed here: of their upper 24 bits the lowest is worth 2^-24, and the middle of them is 0.
         steps.map_with(&number, Function::Floor, &[word], 0.0, [1.0 / 256.0, 1.0])?;
-        let half = steps.constant(0.5, &Dims::filled(y.dims().rank(), 1))?;
         steps.map_with(&number, Function::Add, &[number, half], 0.0, [1.0 / (1 << 24) as f64, 1.0])?;
         all.push(number);
     }
