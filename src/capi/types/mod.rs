@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 ///
 /// C may pass any 32-bit integer where it declares an enum, and a Rust enum must never hold a value outside its
 /// list. So parameters and struct fields that C fills in are `MaybeUninit<E>`, which [`decode`](CEnum::decode)
-/// turns into an `E`, or into `None` for a number that is not in the list.
+/// turns into an `E`, or into `None` for a number that is not in the list. The attribute `#[c_enum]` implements it.
 ///
 /// # Safety
 /// `Self` is `repr(C)` without fields and as large as a C `int`.
