@@ -22,9 +22,9 @@ impl Execution {
         Ok(Execution { program: Program::new(graph)? })
     }
 
-    /// Bytes of workspace, at least 16.
+    /// Bytes of workspace, wherever it begins; never 0, which would leave a driver-level allocation nothing to allocate.
     pub fn workspace(&self) -> usize {
-        self.program.workspace
+        self.program.workspace.saturating_add(WORKSPACE_ALIGNMENT)
     }
 
     /// The uids that need a pointer, in ascending order.
@@ -35,7 +35,7 @@ impl Execution {
     /// Runs the graph, its operations one after the other; `note` sees each plan before it runs.
     ///
     /// # Errors
-    /// Bad parameter: a pointer that is missing, NULL or not aligned to its elements, and a workspace that is; those of
+    /// Bad parameter: a pointer that is missing, NULL or not aligned to its elements, a workspace that is NULL; those of
     /// [`Context::run`].
     ///
     /// # Safety
@@ -46,6 +46,10 @@ impl Execution {
         &self, context: &Context, pointer: &dyn Fn(i64) -> Option<Address>, workspace: Address,
         note: &mut dyn FnMut(&dyn Plan, &[Address]),
     ) -> Result<()> {
+        let given = workspace;
+        // The size has room for that.
+        let gap = given.addr().next_multiple_of(WORKSPACE_ALIGNMENT) - given.addr();
+        let workspace = Address::from(given.pointer().wrapping_byte_add(gap));
         let place = |base: Base| match base {
             Base::Workspace => Ok(workspace),
             Base::Caller(uid) => {
@@ -71,11 +75,8 @@ impl Execution {
                 }
             }
         }
-        if needs_workspace
-            && (workspace == Address::NULL || !workspace.addr().is_multiple_of(WORKSPACE_ALIGNMENT))
-        {
-            let rule = format!("{} bytes of workspace are needed, aligned to 16", self.workspace());
-            return Err(Error::mismatch(rule));
+        if needs_workspace && given == Address::NULL {
+            return Err(Error::mismatch(format!("{} bytes of workspace are needed", self.workspace())));
         }
         if !self.program.values.is_empty() {
             let mut plan = ValuesPlan::new(self.program.workspace);
@@ -102,7 +103,8 @@ impl Execution {
     }
 }
 
-/// What a workspace is a multiple of: more than any element.
+/// What places in a workspace are a multiple of: more than any element. A workspace itself may begin anywhere: the frontend hands
+/// over what its own intermediate results leave of one.
 const WORKSPACE_ALIGNMENT: usize = 16;
 
 /// Reads a tensor that is passed by value.

@@ -50,19 +50,24 @@ impl World {
         operations::numbers(tensor, &self.memory[&tensor.uid].1)
     }
 
-    /// Runs the operations, in a workspace that is full of NaNs.
+    /// Runs the operations, in a workspace that is full of NaNs, begins at no multiple of anything, and is left as it is outside.
     fn run(&mut self, operations: Vec<Operation>) -> usize {
         let execution = Execution::new(&Graph { operations }).expect("the graph runs");
-        let mut workspace = vec![u64::MAX; execution.workspace().div_ceil(8) + 2];
+        const FRAME: usize = 13;
+        let mut workspace = vec![u8::MAX; execution.workspace() + 2 * FRAME + 16];
         let at: HashMap<i64, Address> =
             self.memory.iter_mut().map(|(&uid, (_, words))| (uid, words.as_mut_ptr().into())).collect();
         let scratch = workspace.as_mut_ptr();
-        let scratch = scratch.wrapping_byte_add(scratch.addr().next_multiple_of(16) - scratch.addr());
+        let begin = scratch.addr().next_multiple_of(16) - scratch.addr() + FRAME;
+        let scratch = scratch.wrapping_byte_add(begin);
         // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
         let ran = unsafe {
             execution.run(&Context::cpu(), &|uid| at.get(&uid).copied(), scratch.into(), &mut |_, _| ())
         };
         ran.expect("the graph runs");
+        let (before, rest) = workspace.split_at(begin);
+        let untouched = before.iter().chain(&rest[execution.workspace()..]).all(|&byte| byte == u8::MAX);
+        assert!(untouched, "something was written beside the workspace");
         execution.workspace()
     }
 }
@@ -174,7 +179,7 @@ fn chains_round_to_the_types_between() {
             matmul(&a, &b, &product),
         ];
         let workspace = world.run(operations);
-        assert_eq!(workspace, 512, "two tensors of less than 256 bytes");
+        assert_eq!(workspace, 512 + 16, "two tensors of less than 256 bytes, wherever it begins");
         let round = |x: f64| if between == DataType::Half { f16::from_f64(x).to_f64() } else { x };
         let half = |x: &f64| f16::from_f64(*x).to_f64();
         let (xs, ws): (Vec<f64>, Vec<f64>) = (xs.iter().map(half).collect(), ws.iter().map(half).collect());

@@ -8,6 +8,7 @@ mod dependencies;
 mod dist;
 mod docs;
 mod examples;
+mod frontend;
 mod fuzz;
 mod gpu_kit;
 mod header;

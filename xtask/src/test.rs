@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, Dist};
-use crate::{demo, dependencies, examples, package, shell, tools};
+use crate::{demo, dependencies, examples, frontend, package, shell, tools};
 
 /// The library is one file that is quickly fetched and loaded: below this many bytes, as it is installed.
 const LIBRARY_BYTES: u64 = 16_000_000;
@@ -116,6 +116,7 @@ fn released() -> Result<Vec<Outcome>> {
         timed("dependencies", || runner("dependencies", dependencies::check)),
         timed("demo", || demo_runs(&dist)),
         timed("NumPy differential", || counted(numpy(&dist))),
+        timed("cudnn-frontend", || runner("cudnn-frontend", || frontend::test(&dist))),
         timed("Python examples", || runner("Python examples", || examples::python(&dist))),
         timed("MPI ranks", || runner("MPI ranks", || examples::mpi(&dist))),
         timed("sequences", || runner("sequences", || examples::sequences(&dist))),

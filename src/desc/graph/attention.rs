@@ -183,7 +183,10 @@ pub(super) fn check_forward(check: Check<'_>) -> Result<()> {
     check.require(hv > 0 && heads % hv == 0, v, "the heads of Q are a multiple of those of V")?;
     require_shape(check, o, [b, heads, rows, out])?;
     require_shape(check, OPERATION_SDPA_FWD_STATSDESC, [b, heads, rows, 1])?;
-    require_shape(check, OPERATION_SDPA_FWD_SCALEDESC, [1; 4])?;
+    // Of any rank: the frontend's has one dimension.
+    let scale = OPERATION_SDPA_FWD_SCALEDESC;
+    let is_number = check.any_tensor(scale).is_none_or(|tensor| tensor.volume() == 1);
+    check.require(is_number, scale, "has one element")?;
     let lengths = [OPERATION_SDPA_FWD_SEQ_LEN_QDESC, OPERATION_SDPA_FWD_SEQ_LEN_KVDESC];
     let [one, other] = lengths.map(|port| check.any_tensor(port).is_some());
     check.require(one == other, lengths[1], "the lengths of both sequences come together")?;

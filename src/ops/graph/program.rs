@@ -39,9 +39,6 @@ pub struct Program {
     pub workspace: usize,
 }
 
-/// Bytes of workspace at least: a size of 0 would leave a driver-level allocation nothing to allocate.
-const LEAST_WORKSPACE: usize = 16;
-
 impl Program {
     /// Plans the operations of a graph.
     ///
@@ -115,7 +112,7 @@ impl Program {
             Part { places: homes.iter().map(place).collect(), plan: Box::new(plan) }
         });
         let parts = parts.collect();
-        Ok(Program { parts, values, uids: graph.uids(), workspace: room.size().max(LEAST_WORKSPACE) })
+        Ok(Program { parts, values, uids: graph.uids(), workspace: room.size() })
     }
 }
 

@@ -25,11 +25,14 @@ impl View {
         &self.layout.dims
     }
 
-    /// The same elements under these dims: a dimension of one element repeats.
+    /// The same elements under these dims: a dimension of one element repeats, and so does a single element whatever its rank is.
     ///
     /// # Errors
     /// Not supported for dims that do not broadcast.
     pub fn broadcast(&self, dims: &[i64]) -> Result<View> {
+        if self.layout.split.is_none() && self.dims().iter().all(|&dim| dim == 1) {
+            return Ok(self.with(Dims::new(dims), Dims::filled(dims.len(), 0)));
+        }
         let layout = self.layout.broadcast(dims);
         let layout = layout.ok_or_else(|| {
             Error::unsupported(format!("{} does not broadcast to {}", self.layout.dims, Dims::new(dims)))
