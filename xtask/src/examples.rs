@@ -107,7 +107,8 @@ const LEARNERS: [Learner; 2] = [
 /// `examples/sequences`, trained to the end: an LSTM that spells, written for a GPU, and one that reads rows of digits by CTC. The tool
 /// runs them.
 pub fn sequences(dist: &Dist) -> Result<Tally> {
-    let tool = tool::build(true)?;
+    // It only starts them: another link of the whole library, in release, would take longer than both together.
+    let tool = tool::build(false)?;
     let mut tally = Tally::default();
     for Learner { name, data, libraries, has_learned } in LEARNERS {
         let program = shell::target().join(name);

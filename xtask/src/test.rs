@@ -378,8 +378,9 @@ fn numpy(dist: &Dist) -> Result<Tally> {
     let asked = std::env::var("CUDNN_SHIM_NUMPY_CASES").ok();
     let most = asked.clone().unwrap_or_else(|| NUMPY_CASES.to_owned());
     for core in cores {
-        let cases = ["--core", core, "--cases", &most];
-        tally = tally + program("differential.py", &cases)?;
+        // On the driver double fewer of everything: each block of a launch is a loop over its threads.
+        let cases = if *core == "cpu" { &most } else { "1500" };
+        tally = tally + program("differential.py", &["--core", core, "--cases", cases])?;
         let control = ["--core", core, "--cases", "200", "--negative-control"];
         tally = tally + program("differential.py", &control)?;
         tally = tally + program("arithmetic.py", &["--core", core])?;
@@ -399,11 +400,10 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program("streams.py", &["--core", core, "--cases", "60", "--negative-control"])?;
         tally = tally + program("sampler.py", &["--core", core])?;
         tally = tally + program("sampler.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        // On the driver double fewer: a window is a launch of its own.
         let cases = if *core == "cpu" { "400" } else { "60" };
         tally = tally + program("attention.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("attention.py", &["--core", core, "--cases", "40", "--negative-control"])?;
-        // On the driver double fewer, for they take it longer; tests/cuda/contract.rs has more of them, and larger ones.
+        // tests/cuda/contract.rs has more of them, and larger ones.
         let cases = if *core == "cpu" { &most } else { "600" };
         tally = tally + program("convolution.py", &["--core", core, "--cases", cases])?;
         tally = tally + program("convolution.py", &["--core", core, "--cases", "60", "--negative-control"])?;

@@ -124,6 +124,19 @@ fn is_definition(text: &str, at: usize) -> bool {
         || line.trim_start().starts_with(['*', '#', '/'])
 }
 
+/// A prototype with its parameters below the name, for a telephone has no room beside it.
+fn one_below_another(prototype: &str) -> String {
+    let lines: Vec<&str> = prototype.lines().map(str::trim).collect();
+    let [first, rest @ ..] = lines.as_slice() else { return String::new() };
+    match first.split_once('(') {
+        Some((name, parameter)) if !rest.is_empty() => {
+            let parameters = std::iter::once(parameter.trim_end()).chain(rest.iter().copied());
+            format!("{name}(\n    {}", parameters.collect::<Vec<_>>().join("\n    "))
+        }
+        _ => prototype.to_owned(),
+    }
+}
+
 /// The page of a call.
 pub fn of_call(call: &Call, departures: &[Departure], example: Option<(&str, String)>) -> String {
     let (first, rest) = call.doc.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
@@ -135,7 +148,8 @@ pub fn of_call(call: &Call, departures: &[Departure], example: Option<(&str, Str
     let _ = write!(text, "{gap}{about}\n\n");
     match &call.declared {
         Some((header, prototype)) => {
-            let _ = write!(text, "Declared in `{header}`:\n\n```c\n{prototype}\n```\n\n");
+            let _ =
+                write!(text, "Declared in `{header}`:\n\n```c\n{}\n```\n\n", one_below_another(prototype));
         }
         None => text += "No header declares it.\n\n",
     }
@@ -319,6 +333,13 @@ mod tests {
             let (_, behind) = rest.split_once(part).unwrap_or_else(|| panic!("{part:?} is not in\n{page}"));
             rest = behind;
         }
+    }
+
+    #[test]
+    fn parameters_stand_below_the_name() {
+        let aligned = "int f(int a,\n      int b);";
+        assert_eq!(one_below_another(aligned), "int f(\n    int a,\n    int b);");
+        assert_eq!(one_below_another("void f(void);"), "void f(void);");
     }
 
     #[test]
