@@ -163,6 +163,8 @@ mod tests {
             ("Cargo.toml", "version"),
             ("cli/Cargo.toml", "version"),
             ("host-cuda/Cargo.toml", "version"),
+            ("macros/Cargo.toml", "version"),
+            ("xtask/Cargo.toml", "version"),
             ("python/pyproject.toml", "version"),
             ("python/src/cudnn_shim/__init__.py", "__version__"),
         ] {
