@@ -47,6 +47,9 @@ impl CausalFunction {
 /// Lanes of the sums over a batch of sequences: position `t` of any sequence belongs to lane `t % LANES`.
 pub const LANES: usize = 32;
 
+/// Taps from which on transforms are faster than sums.
+pub const TRANSFORMED_TAPS: i64 = 512;
+
 /// Sequences of a gated pair: a gate, and two that are multiplied.
 pub const PARTS: i64 = 3;
 
@@ -57,6 +60,9 @@ pub const PARTS: i64 = 3;
 /// positions; the bias, or the product with skip, comes last. Gradients of weights: each lane adds its products from +0,
 /// sequence by sequence, by ascending positions; lanes are joined in halves, lane `j` with `j + LANES / 2` and so on. What is
 /// there is added last.
+///
+/// Where it [is transformed](Causal::is_transformed), the CPU core computes sums over taps, and over positions for gradients of
+/// weights, in binary64 and rounds them once, in an order of its own that depends on nothing but length and taps.
 ///
 /// # Memory
 /// x, y and their gradients are `[batch, channels, length]`, or `[batch, length, channels]` with
@@ -104,6 +110,11 @@ impl Causal {
     /// Whether the gradient of the sum before the activation is `dy` itself.
     pub const fn is_linear(&self) -> bool {
         !self.silu
+    }
+
+    /// Whether the CPU core convolves by Fourier transforms, which compute sums in another order.
+    pub const fn is_transformed(&self) -> bool {
+        self.newest_first && self.taps >= TRANSFORMED_TAPS && self.length >= self.taps
     }
 
     /// Where position 0 of a channel of a sequence lies; positions are [`stride`](Causal::stride) apart.

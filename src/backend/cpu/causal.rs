@@ -1,8 +1,10 @@
 //! Causal convolutions on the CPU: rows of a channel are computed in scratch, with as many positions before and behind them as
 //! the taps reach.
 
+mod fft;
 mod gated;
 mod kernels;
+mod transformed;
 
 use self::kernels::Kernels;
 use super::row::{self, Row};
@@ -39,6 +41,7 @@ pub(in crate::backend) unsafe fn run(step: &Causal, at: &[Address], machine: Mac
         // SAFETY: handed on, in every arm.
         unsafe {
             match step.function {
+                _ if step.is_transformed() => job.transformed(),
                 CausalFunction::Forward => job.forward(),
                 CausalFunction::Data => job.data(),
                 CausalFunction::Weights => job.weights(),
@@ -138,6 +141,11 @@ impl<'a, T: Real + Math> Job<'a, T> {
         }
     }
 
+    /// Numbers that a row of ungated sums or gradients may need.
+    fn row_room(&self) -> usize {
+        2 * self.taps + TILE
+    }
+
     /// Threads for sums of so many taps at every position.
     fn threads(&self, taps: usize) -> usize {
         let elements = (self.step.batch * self.step.channels) as usize * self.length;
@@ -200,12 +208,20 @@ impl<'a, T: Real + Math> Job<'a, T> {
             (0..half).for_each(|j| lanes[j] = lanes[j] + lanes[j + half]);
             half /= 2;
         }
+        // SAFETY: handed on.
+        unsafe { self.put_sum(operand, offset, lanes[0]) }
+    }
+
+    /// Writes the gradient of a weight, or adds it to what is there.
+    ///
+    /// # Safety
+    /// As for [`put`](Job::put).
+    unsafe fn put_sum(&self, operand: usize, offset: i64, sum: T) {
         with_element!(self.step.gradient, D => {
             // SAFETY: the caller's promise.
             unsafe {
                 let to = self.at[operand].pointer().cast::<D>().offset(offset as isize);
-                let old: T = if self.step.adds { convert(to.read_unaligned()) } else { T::ZERO };
-                let sum = if self.step.adds { old + lanes[0] } else { lanes[0] };
+                let sum = if self.step.adds { convert::<D, T>(to.read_unaligned()) + sum } else { sum };
                 to.write_unaligned(convert(sum.canonical()));
             }
         });
@@ -284,27 +300,33 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn forward(&self) -> Result<()> {
-        let room = self.taps + TILE;
-        let step = self.step;
-        self.by_tiles(Rows::<T>::bytes(3, room), |scratch, sequence, channels, span| {
+        self.by_tiles(Rows::<T>::bytes(3, self.row_room()), |scratch, sequence, channels, span| {
             for channel in channels {
                 // SAFETY: scratch of three rows; positions and taps of a channel.
-                unsafe {
-                    let mut rows = Rows::<T>::new(scratch, room);
-                    let taps = rows.take(self.taps);
-                    self.weight(2, channel, taps);
-                    let from = span.back(self.taps);
-                    let x = rows.take(from.len());
-                    self.line(1, [sequence, channel], from, x);
-                    let out = rows.take(span.len());
-                    self.sums(span, x, taps, self.bias(3, channel), out);
-                    if step.silu {
-                        (self.kernels.silu)(out);
-                    }
-                    self.write(0, step.line(sequence, channel), step.stride(), span, out);
-                }
+                unsafe { self.forward_tile(scratch, sequence, channel, span) };
             }
         })
+    }
+
+    /// # Safety
+    /// As for [`run`](fn@run); scratch of three rows.
+    unsafe fn forward_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
+        let step = self.step;
+        // SAFETY: handed on.
+        unsafe {
+            let mut rows = Rows::<T>::new(scratch, self.row_room());
+            let taps = rows.take(self.taps);
+            self.weight(2, channel, taps);
+            let from = span.back(self.taps);
+            let x = rows.take(from.len());
+            self.line(1, [sequence, channel], from, x);
+            let out = rows.take(span.len());
+            self.sums(span, x, taps, self.bias(3, channel), out);
+            if step.silu {
+                (self.kernels.silu)(out);
+            }
+            self.write(0, step.line(sequence, channel), step.stride(), span, out);
+        }
     }
 
     /// The gradient of the sums before the activation at `span`, and what it takes of x; operands x, weight, bias and dy
@@ -335,61 +357,78 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn data(&self) -> Result<()> {
-        let room = 2 * self.taps + TILE;
-        let step = self.step;
-        self.by_tiles(Rows::<T>::bytes(6, room), |scratch, sequence, channels, span| {
+        self.by_tiles(Rows::<T>::bytes(6, self.row_room()), |scratch, sequence, channels, span| {
             for channel in channels {
                 // SAFETY: scratch of six rows; positions and taps of a channel.
-                unsafe {
-                    let mut rows = Rows::<T>::new(scratch, room);
-                    let taps = rows.take(self.taps);
-                    self.weight(2, channel, taps);
-                    let reach = span.on(self.taps, self.length);
-                    let (g, _) = self.gradient(&mut rows, 1, [sequence, channel], taps, reach);
-                    taps.reverse();
-                    let dx = rows.take(span.len());
-                    (self.kernels.sums)(dx, g, 0, taps);
-                    self.write(0, step.line(sequence, channel), step.stride(), span, dx);
-                }
+                unsafe { self.data_tile(scratch, sequence, channel, span) };
             }
         })
     }
 
     /// # Safety
+    /// As for [`run`](fn@run); scratch of six rows.
+    unsafe fn data_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
+        let step = self.step;
+        // SAFETY: handed on.
+        unsafe {
+            let mut rows = Rows::<T>::new(scratch, self.row_room());
+            let taps = rows.take(self.taps);
+            self.weight(2, channel, taps);
+            let reach = span.on(self.taps, self.length);
+            let (g, _) = self.gradient(&mut rows, 1, [sequence, channel], taps, reach);
+            taps.reverse();
+            let dx = rows.take(span.len());
+            (self.kernels.sums)(dx, g, 0, taps);
+            self.write(0, step.line(sequence, channel), step.stride(), span, dx);
+        }
+    }
+
+    /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn weights(&self) -> Result<()> {
-        let (step, group, width) = (self.step, self.group(), self.taps.min(TAPS));
-        let (blocks, channels) = (self.taps.div_ceil(TAPS), step.channels as usize);
-        let room = self.taps + TILE;
-        let of_lanes = group * (width + 1);
-        let bytes = Rows::<T>::bytes(4, room) + super::scratch::bytes_of::<[T; LANES]>(of_lanes);
+        let group = self.group();
+        let (blocks, channels) = (self.taps.div_ceil(TAPS), self.step.channels as usize);
         let items = channels.div_ceil(group) * blocks;
-        threads::in_ranges(self.threads(self.taps), items, bytes, &|scratch, range| {
+        threads::in_ranges(self.threads(self.taps), items, self.bytes_of_weights(group), &|scratch, range| {
             for item in range {
                 let (block, first) = (item % blocks * TAPS, item / blocks * group);
-                let width = (self.taps - block).min(TAPS);
-                let of_group = first..channels.min(first + group);
                 // SAFETY: scratch for lanes and four rows; positions and taps of channels.
-                unsafe {
-                    let mut parts = Parts::new(scratch);
-                    let lanes = parts.filled(of_lanes, [T::ZERO; LANES]);
-                    let scratch = scratch.add(parts.bytes);
-                    let places = self.spans().flat_map(|at| of_group.clone().map(move |c| (at, c)));
-                    for ((sequence, span), channel) in places {
-                        let lanes = &mut lanes[(channel - first) * (width + 1)..][..width + 1];
-                        self.add(scratch, room, [sequence, channel as i64], span, (block, lanes));
-                    }
-                    for (lanes, channel) in lanes.chunks_mut(width + 1).zip(of_group) {
-                        for (k, lanes) in lanes[..width].iter_mut().enumerate() {
-                            self.put(0, step.tap(channel as i64, (block + k) as i64), lanes);
-                        }
-                        if step.bias && block == 0 {
-                            self.put(1, channel as i64, &mut lanes[width]);
-                        }
-                    }
-                }
+                unsafe { self.weights_of(scratch, block, first..channels.min(first + group)) };
             }
         })
+    }
+
+    /// Scratch for the gradients of a block of taps of so many channels.
+    fn bytes_of_weights(&self, channels: usize) -> usize {
+        let lanes = super::scratch::bytes_of::<[T; LANES]>(channels * (self.taps.min(TAPS) + 1));
+        Rows::<T>::bytes(4, self.row_room()).saturating_add(lanes)
+    }
+
+    /// The gradients of the taps from `block` on of some channels, as many as are summed together.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run); scratch for them.
+    unsafe fn weights_of(&self, scratch: *mut u8, block: usize, channels: std::ops::Range<usize>) {
+        let width = (self.taps - block).min(TAPS);
+        let mut parts = Parts::new(scratch);
+        // SAFETY: handed on.
+        unsafe {
+            let lanes = parts.filled(channels.len() * (width + 1), [T::ZERO; LANES]);
+            let scratch = scratch.add(parts.bytes);
+            let places = self.spans().flat_map(|at| channels.clone().map(move |c| (at, c)));
+            for ((sequence, span), channel) in places {
+                let lanes = &mut lanes[(channel - channels.start) * (width + 1)..][..width + 1];
+                self.add(scratch, [sequence, channel as i64], span, (block, lanes));
+            }
+            for (lanes, channel) in lanes.chunks_mut(width + 1).zip(channels) {
+                for (k, lanes) in lanes[..width].iter_mut().enumerate() {
+                    self.put(0, self.step.tap(channel as i64, (block + k) as i64), lanes);
+                }
+                if self.step.bias && block == 0 {
+                    self.put(1, channel as i64, &mut lanes[width]);
+                }
+            }
+        }
     }
 
     /// Every sequence with each of its tiles.
@@ -406,13 +445,12 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run); scratch of four rows.
     unsafe fn add(
-        &self, scratch: *mut u8, room: usize, place: [i64; 2], span: Span,
-        (block, lanes): (usize, &mut [[T; LANES]]),
+        &self, scratch: *mut u8, place: [i64; 2], span: Span, (block, lanes): (usize, &mut [[T; LANES]]),
     ) {
         let width = lanes.len() - 1;
         // SAFETY: handed on.
         unsafe {
-            let mut rows = Rows::<T>::new(scratch, room);
+            let mut rows = Rows::<T>::new(scratch, self.row_room());
             let taps = rows.take(self.taps);
             let mut reach = span.back(self.taps);
             if !self.step.is_linear() {
