@@ -47,9 +47,9 @@ fn parts(call: &Call, reserve_space: (*mut c_void, usize), workspace: usize) -> 
 
 /// `y[t] = sum over j of weight[j] x[t - j]` for each channel: **the tap of the newest position comes first**, unlike in cudnnCausalConv1dForward.
 ///
-/// Computed as it is written, not by Fourier transforms: as many products as taps for each element. Sums are in `float`, for DOUBLE in
-/// `double`, by ascending positions, and rounded once: the same bits for any number of threads and on both cores. Stream and core as in
-/// cudnnCausalConv1dForward.
+/// Sums are in `float`, for DOUBLE in `double`, by ascending positions: the same bits on both cores. From 512 taps on the CPU core transforms
+/// blocks of a sequence, in `double` for every type, which is off by what the largest products of the sequence are; a sequence or a
+/// filter with a number that is none is summed all the same. The bits depend neither on threads nor on the batch. Stream and core as in cudnnCausalConv1dForward.
 ///
 /// Operands
 /// - `x`, `y`: `[batch, dim, seqLen]`; `weight`: `[dim, kernelSize]`: tensors of one type, packed; on the host for the CPU core, aligned or not; on the
@@ -88,7 +88,8 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
 
 /// `dx[s] = sum over j of weight[j] dy[s + j]`, and `dweight[j]` is the sum of `dy[t] x[t - j]` over all sequences.
 ///
-/// Both are overwritten. Arithmetic as in cudnnFFTCausalConv1dForward; sums over a batch are taken in 32 lanes that are joined in a fixed order.
+/// Both are overwritten. Arithmetic as in cudnnFFTCausalConv1dForward; sums over a batch are taken in 32 lanes that are joined in a fixed order, or, of
+/// transforms, sequence by sequence.
 ///
 /// Operands
 /// - `x`, `weight`: as forward; `dy`, `dx`: as y; `dweight`: as weight, of the type of the data.
