@@ -247,7 +247,7 @@ static void convolved(void) {
     OK(cudnnDestroyTensorDescriptor(x_desc));
 }
 
-/* y = relu(x * eqScale + eqBias + z * zEqScale + zEqBias); a bit mask of it, and the gradient that would read one, are refused. */
+/* y = relu(x * eqScale + eqBias + z * zEqScale + zEqBias). */
 static void added(void) {
     static float x[N * C * PLANE], y[N * C * PLANE], z[N * C * PLANE];
     float scale[C] = {1, 2, -0.5f}, shift[C] = {3, 0, -1}, z_scale[C] = {-1, 0.25f, 2}, z_shift[C] = {1, 2, 3};
@@ -268,8 +268,7 @@ static void added(void) {
                                 {CUDNN_PARAM_BN_Z_EQSCALEBIAS_DESC, vector},
                                 {CUDNN_PARAM_BN_Z_EQSCALE_PLACEHOLDER, &there},
                                 {CUDNN_PARAM_BN_Z_EQBIAS_PLACEHOLDER, &there},
-                                {CUDNN_PARAM_ACTIVATION_DESC, NULL},
-                                {CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER, NULL}};
+                                {CUDNN_PARAM_ACTIVATION_DESC, NULL}};
     const struct parameter varying[] = {{CUDNN_PTR_BN_EQBIAS, shift},
                                         {CUDNN_PTR_XDATA, x},
                                         {CUDNN_PTR_BN_EQSCALE, scale},
@@ -291,14 +290,130 @@ static void added(void) {
     }
     CHECK(wrong == 0);
     memset(y, 0x77, sizeof y);
-    fixed[14].value = &there;
-    EXPECT(CUDNN_STATUS_NOT_SUPPORTED, RUN(CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK, fixed, varying));
-    EXPECT(CUDNN_STATUS_NOT_SUPPORTED, run(CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM, fixed, 2, varying, 0));
     fixed[8].value = vector;
-    fixed[14].value = NULL;
     BAD(RUN(CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK, fixed, varying));
     for (i = 0; i < (int)sizeof y; i++) CHECK(((unsigned char *)y)[i] == 0x77);
     OK(cudnnDestroyActivationDescriptor(relu));
+    OK(cudnnDestroyTensorDescriptor(vector));
+    OK(cudnnDestroyTensorDescriptor(desc));
+}
+
+/* The bit mask of an activation, as the one client that is known describes it, and the gradient that reads it: rows of 70 channels, in
+ * both layouts; where dz goes is the caller's choice, and who takes no gradient of the scale gets none. */
+enum { WIDE = 70, ROWS = N * PLANE, WORDS = 4, ALL_ROWS = 64 };
+
+static void masked(cudnnTensorFormat_t format) {
+    static float x[ROWS * WIDE], y[ROWS * WIDE], dy[ROWS * WIDE], dz[ROWS * WIDE], dx[ROWS * WIDE], g[ROWS * WIDE],
+        want[ROWS * WIDE];
+    static float scale[WIDE], shift[WIDE], mean[WIDE], inverse[WIDE], dscale[WIDE], dbias[WIDE], dscale_want[WIDE],
+        dbias_want[WIDE];
+    static uint32_t mask[ALL_ROWS * WORDS];
+    const int mode = CUDNN_BATCHNORM_SPATIAL, mask_dims[] = {ALL_ROWS, WORDS, 1}, mask_strides[] = {WORDS, 1, 1};
+    const float one = 1, zero = 0;
+    const int per_row = format == CUDNN_TENSOR_NHWC;
+    cudnnTensorDescriptor_t desc, vector = tensor(1, WIDE, 1, 1), bits, few = tensor(1, 1, 1, 1);
+    cudnnActivationDescriptor_t relu, tanh_desc;
+    int i, c, row, wrong = 0, with_dz;
+    OK(cudnnCreateTensorDescriptor(&desc));
+    OK(cudnnSetTensor4dDescriptor(desc, format, CUDNN_DATA_FLOAT, N, WIDE, H, W));
+    OK(cudnnCreateTensorDescriptor(&bits));
+    OK(cudnnSetTensorNdDescriptor(bits, CUDNN_DATA_INT32, 3, mask_dims, mask_strides));
+    OK(cudnnCreateActivationDescriptor(&relu));
+    OK(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
+    OK(cudnnCreateActivationDescriptor(&tanh_desc));
+    OK(cudnnSetActivationDescriptor(tanh_desc, CUDNN_ACTIVATION_TANH, CUDNN_NOT_PROPAGATE_NAN, 0));
+    whole(x, ROWS * WIDE, 5);
+    whole(dy, ROWS * WIDE, 4);
+    for (c = 0; c < WIDE; c++) {
+        scale[c] = (float)(c % 3 - 1), shift[c] = (float)(c % 4 - 1);
+        mean[c] = 0.25f * (float)(c % 5), inverse[c] = 0.5f + (float)(c % 2);
+    }
+    x[7] = NAN;
+    memset(mask, 0xff, sizeof mask);
+    {
+        struct parameter fixed[] = {{CUDNN_PARAM_XDESC, desc},
+                                    {CUDNN_PARAM_XDATA_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_BN_MODE, &mode},
+                                    {CUDNN_PARAM_BN_EQSCALEBIAS_DESC, vector},
+                                    {CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_YDESC, desc},
+                                    {CUDNN_PARAM_YDATA_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_ACTIVATION_DESC, relu},
+                                    {CUDNN_PARAM_ACTIVATION_BITMASK_DESC, bits},
+                                    {CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER, &there}};
+        const struct parameter varying[] = {{CUDNN_PTR_ACTIVATION_BITMASK, mask},
+                                            {CUDNN_PTR_XDATA, x},
+                                            {CUDNN_PTR_BN_EQSCALE, scale},
+                                            {CUDNN_PTR_BN_EQBIAS, shift},
+                                            {CUDNN_PTR_YDATA, y}};
+        OK(RUN(CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK, fixed, varying));
+        fixed[9].value = few;
+        BAD(RUN(CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK, fixed, varying));
+        fixed[9].value = bits;
+        fixed[8].value = tanh_desc;
+        EXPECT(CUDNN_STATUS_NOT_SUPPORTED, RUN(CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK, fixed, varying));
+    }
+    for (row = 0; row < ALL_ROWS; row++)
+        for (c = 0; c < 32 * WORDS; c++) {
+            unsigned bit = mask[row * WORDS + c / 32] >> c % 32 & 1, wanted = 0;
+            if (row < ROWS && c < WIDE) {
+                int at = per_row ? row * WIDE + c : (row / PLANE * WIDE + c) * PLANE + row % PLANE;
+                wanted = y[at] > 0;
+                g[at] = wanted ? dy[at] : 0;
+            }
+            wrong += bit != wanted;
+        }
+    CHECK(wrong == 0);
+    x[7] = 1;
+    OK(cudnnBatchNormalizationBackward(handle, CUDNN_BATCHNORM_SPATIAL, &one, &zero, &one, &zero, desc, x, desc, g, desc,
+                                       want, vector, scale, dscale_want, dbias_want, 1e-5, mean, inverse));
+    for (with_dz = 0; with_dz < 2; with_dz++) {
+        struct parameter fixed[] = {{CUDNN_PARAM_XDESC, desc},
+                                    {CUDNN_PARAM_XDATA_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_BN_MODE, &mode},
+                                    {CUDNN_PARAM_ACTIVATION_DESC, relu},
+                                    {CUDNN_PARAM_DYDESC, desc},
+                                    {CUDNN_PARAM_DYDATA_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC, vector},
+                                    {CUDNN_PARAM_BN_SCALE_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_BN_BIAS_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_ACTIVATION_BITMASK_DESC, bits},
+                                    {CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_DXDESC, desc},
+                                    {CUDNN_PARAM_DXDATA_PLACEHOLDER, &there},
+                                    {CUDNN_PARAM_DZDESC, with_dz ? desc : NULL},
+                                    {CUDNN_PARAM_DZDATA_PLACEHOLDER, with_dz ? &there : NULL},
+                                    {CUDNN_PARAM_BN_DSCALE_PLACEHOLDER, with_dz ? &there : NULL},
+                                    {CUDNN_PARAM_BN_DBIAS_PLACEHOLDER, &there}};
+        const struct parameter varying[] = {{CUDNN_PTR_ACTIVATION_BITMASK, mask},
+                                            {CUDNN_PTR_XDATA, x},
+                                            {CUDNN_PTR_DYDATA, dy},
+                                            {CUDNN_PTR_BN_SCALE, scale},
+                                            {CUDNN_PTR_BN_BIAS, shift},
+                                            {CUDNN_PTR_BN_SAVED_MEAN, mean},
+                                            {CUDNN_PTR_BN_SAVED_INVSTD, inverse},
+                                            {CUDNN_PTR_DXDATA, dx},
+                                            {CUDNN_PTR_DZDATA, with_dz ? dz : NULL},
+                                            {CUDNN_PTR_BN_DSCALE, with_dz ? dscale : NULL},
+                                            {CUDNN_PTR_BN_DBIAS, dbias}};
+        memset(dx, 0xff, sizeof dx);
+        memset(dz, 0xff, sizeof dz);
+        memset(dscale, 0xff, sizeof dscale);
+        OK(RUN(CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM, fixed, varying));
+        CHECK(memcmp(dbias, dbias_want, sizeof dbias) == 0);
+        CHECK(!with_dz || memcmp(dscale, dscale_want, sizeof dscale) == 0);
+        for (i = wrong = 0; i < ROWS * WIDE; i++) wrong += dx[i] != want[i] || (with_dz && dz[i] != g[i]);
+        CHECK(wrong == 0);
+        fixed[9].value = NULL;
+        BAD(RUN(CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM, fixed, varying));
+    }
+    OK(cudnnDestroyActivationDescriptor(tanh_desc));
+    OK(cudnnDestroyActivationDescriptor(relu));
+    OK(cudnnDestroyTensorDescriptor(few));
+    OK(cudnnDestroyTensorDescriptor(bits));
     OK(cudnnDestroyTensorDescriptor(vector));
     OK(cudnnDestroyTensorDescriptor(desc));
 }
@@ -308,6 +423,8 @@ int main(void) {
     statistics();
     convolved();
     added();
+    masked(CUDNN_TENSOR_NCHW);
+    masked(CUDNN_TENSOR_NHWC);
     OK(cudnnDestroy(handle));
     return check_result("fused_operations");
 }

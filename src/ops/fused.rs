@@ -3,10 +3,13 @@
 mod affine;
 mod convolved;
 mod finalise;
+mod mask;
+mod split;
 mod sum;
 
 use self::convolved::Convolved;
 use self::finalise::Finalise;
+use self::split::Split;
 use self::sum::Sum;
 use super::part::{Part, Place};
 use crate::desc::fused::{ConstantPack, PackedDescriptor};
@@ -48,7 +51,13 @@ mod constant {
     pub const Z_SCALE_BIAS: i32 = 28;
     pub const Z_SCALE_POINTER: i32 = 29;
     pub const Z_BIAS_POINTER: i32 = 30;
+    pub const MASK: i32 = 31;
     pub const MASK_POINTER: i32 = 32;
+    pub const DX: i32 = 33;
+    pub const DZ: i32 = 35;
+    pub const DZ_POINTER: i32 = 36;
+    pub const DSCALE_POINTER: i32 = 37;
+    pub const DBIAS_POINTER: i32 = 38;
 }
 
 /// Labels of variant parameters.
@@ -71,6 +80,11 @@ mod variant {
     pub const Z: i32 = 16;
     pub const Z_SCALE: i32 = 17;
     pub const Z_BIAS: i32 = 18;
+    pub const MASK: i32 = 19;
+    pub const DX: i32 = 20;
+    pub const DZ: i32 = 21;
+    pub const DSCALE: i32 = 22;
+    pub const DBIAS: i32 = 23;
 }
 
 /// Where a variant parameter points.
@@ -102,14 +116,16 @@ pub enum FusedProblem {
     Finalise(Finalise),
     /// Operations 4 and 5.
     Sum(Sum),
+    /// Operation 6.
+    Split(Split),
 }
 
 impl FusedProblem {
     /// Checks the parameters of an operation.
     ///
     /// # Errors
-    /// Bad parameter: a missing descriptor, shapes that do not fit, mode 0 of batch normalisation. Not supported: operation
-    /// 6, and the mask of operation 5; in strict mode what the original does not compute.
+    /// Bad parameter: a missing descriptor, shapes that do not fit, mode 0 of batch normalisation. Not supported:
+    /// the mask of another activation than RELU; in strict mode what the original does not compute.
     pub fn new(pack: &ConstantPack, mode: Mode) -> Result<Self> {
         let number = pack.operation.number();
         if pack.is_empty() {
@@ -118,13 +134,11 @@ impl FusedProblem {
         match number {
             0 | 1 => Convolved::new(pack, mode).map(FusedProblem::Convolved),
             2 | 3 => Finalise::new(pack).map(FusedProblem::Finalise),
-            4 | 5 if mode.is_strict() => Err(Error::unsupported(format!(
+            4.. if mode.is_strict() => Err(Error::unsupported(format!(
                 "operation {number}: strict mode computes 0 to 3; the original reserves the others for later"
             ))),
             4 | 5 => Sum::new(pack).map(FusedProblem::Sum),
-            _ => Err(Error::unsupported(format!(
-                "operation {number}: it reads a bit mask, whose layout is documented nowhere"
-            ))),
+            _ => Split::new(pack).map(FusedProblem::Split),
         }
     }
 
@@ -134,6 +148,7 @@ impl FusedProblem {
             FusedProblem::Convolved(problem) => problem.workspace(),
             FusedProblem::Finalise(problem) => problem.workspace(),
             FusedProblem::Sum(problem) => problem.workspace(),
+            FusedProblem::Split(problem) => problem.workspace(),
         }
     }
 
@@ -146,6 +161,7 @@ impl FusedProblem {
             FusedProblem::Convolved(problem) => problem.parts(),
             FusedProblem::Finalise(problem) => problem.parts(numbers),
             FusedProblem::Sum(problem) => problem.parts(),
+            FusedProblem::Split(problem) => problem.parts(),
         }
     }
 }

@@ -62,20 +62,25 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsPlan(plan: cudnnFusedOpsPlan_t) -> 
 ///   runningMean + factor * mean`, and so `runningVar` with `var * count / (count - 1)`
 /// - operation 3: eqScale and eqBias as there, of runningMean and runningVar
 /// - operation 4: `y = activation(conv(x, w) * eqScale + z * zEqScale + zEqBias)`
-/// - operation 5: `y = activation(x * eqScale + eqBias + z * zEqScale + zEqBias)`
+/// - operation 5: `y = activation(x * eqScale + eqBias + z * zEqScale + zEqBias)`; the bit mask has the bit of each element of y above
+///   0
+/// - operation 6: `dz = dy` where the bit mask has a bit, else 0, and dx, dscale and dbias of dz as cudnnBatchNormalizationBackward makes
+///   them from x, scale and saved statistics
 ///
-/// What has a placeholder of NULL is left out, an activation that is not set too; the statistics of 2 and 3 are needed.
+/// What has a placeholder of NULL is left out, an activation that is not set too; the statistics of 2 and 3 are needed, and in 6 mask,
+/// scale and saved statistics. The bit mask is INT32 `[roundup(N * H * W, 32), roundup(C, 64) / 32, 1]`: bit `c % 32` of word
+/// `[row][c / 32]` is channel c of position `row` in the order N, H, W; the bits beyond are 0.
 ///
 /// Operands
-/// - `constPack`: descriptors of x, z, the convolution, the filter, y (dy), the activation; of scales, biases, sums and
+/// - `constPack`: descriptors of x, z, the convolution, the filter, y (dy), dx, dz, the bit mask, the activation; of scales, biases, sums and
 ///   statistics (1 x C x 1 x 1, floating types); placeholders; a mode of batch normalisation other than 0
 /// - `workspaceSizeInBytes`: one size, at least 16
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle, plan or pack that is not alive, a NULL pointer; plan and pack of different operations; a
 ///   descriptor that the operation needs was never set; shapes that do not fit; mode 0
-/// - NOT_SUPPORTED: operation 6, and 5 with a bit mask, whose layout is documented nowhere; types that are not multiplied; in
-///   strict mode operations 4 and 5, and of 0 and 1 what the original refuses: other than HALF in NHWC, a math type without
+/// - NOT_SUPPORTED: a bit mask with another activation than RELU, or of channels in blocks; types that are not multiplied; in
+///   strict mode operations 4 to 6, and of 0 and 1 what the original refuses: other than HALF in NHWC, a math type without
 ///   tensor cores, an activation other than RELU, unaligned placeholders
 ///
 /// A failing call writes nothing and leaves the plan as it was. Source: observed on 9.27.0; the formulas from NVIDIA's

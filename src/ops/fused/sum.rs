@@ -4,6 +4,7 @@
 //! activation. It has no bias of the convolution's own, so that the one of z is the bias.
 
 use super::affine::{self, Affine};
+use super::mask::{Mask, WriteMask};
 use super::{Part, Place, check_mode, check_vector, constant, place_of, tensor, variant};
 use crate::desc::fused::{ConstantPack, PackedDescriptor};
 use crate::desc::tensor::{CHANNEL, Format};
@@ -30,6 +31,8 @@ pub struct Sum {
     z_affine: Option<TensorDescriptor>,
     z_there: [bool; 2],
     activation: ActivationDescriptor,
+    /// Which elements of y are above 0, if that is wanted.
+    mask: Option<Mask>,
     /// Intermediate results, packed.
     wide: TensorDescriptor,
 }
@@ -38,7 +41,7 @@ impl Sum {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// Bad parameter: a missing descriptor, shapes that do not fit. Not supported: a bit mask.
+    /// Bad parameter: a missing descriptor, shapes that do not fit. Not supported: a bit mask of another activation than RELU.
     pub(super) fn new(pack: &ConstantPack) -> Result<Self> {
         let mode = Mode::Extended;
         let (x, y) = (*tensor(pack, constant::X, "x")?, *tensor(pack, constant::Y, "y")?);
@@ -73,11 +76,7 @@ impl Sum {
         };
         let affine = vector("eqScaleBias", constant::EQ_SCALE_BIAS)?;
         let z_affine = vector("zEqScaleBias", constant::Z_SCALE_BIAS)?;
-        if there(constant::MASK_POINTER) {
-            return Err(Error::unsupported(
-                "operation 5 with a bit mask, whose layout is documented nowhere; without one it is computed",
-            ));
-        }
+        let mask = there(constant::MASK_POINTER).then(|| Mask::new(pack, &y)).transpose()?;
         let both = |labels: [i32; 2], vector: bool| labels.map(|label| vector && there(label));
         let is_double = [Some(x), Some(y), z].iter().flatten().any(|t| t.data_type() == DataType::Double);
         let wide = if is_double { DataType::Double } else { DataType::Float };
@@ -88,6 +87,7 @@ impl Sum {
             activation: super::activation(pack).unwrap_or_else(super::identity),
             wide: TensorDescriptor::with_format(wide, Format::Nhwc, rank, &dims, mode)?,
             convolution,
+            mask,
             x,
             y,
             z,
@@ -96,9 +96,11 @@ impl Sum {
         })
     }
 
-    /// Bytes of workspace: what the convolution makes, z with its scale, and a scale and a bias for either.
+    /// Bytes of workspace: what the convolution makes, z with its scale, and a scale and a bias for either; then, in their place, what
+    /// the mask takes.
     pub(super) fn workspace(&self) -> usize {
-        2 * affine::room(&self.wide) + 2 * affine::neutral_room(&self.wide)
+        let of_sums = 2 * affine::room(&self.wide) + 2 * affine::neutral_room(&self.wide);
+        self.mask.as_ref().map_or(0, Mask::room).max(of_sums)
     }
 
     /// The plans, in the order in which they run.
@@ -149,6 +151,10 @@ impl Sum {
             neutral,
         };
         affine.add(&mut parts)?;
+        if let Some(mask) = &self.mask {
+            let places = vec![place_of(variant::MASK), place_of(variant::Y), Place::workspace(0)];
+            parts.push(Part { plan: Box::new(WriteMask::new(mask)?), places });
+        }
         Ok(parts)
     }
 }
