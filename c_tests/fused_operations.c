@@ -366,8 +366,8 @@ static void masked(cudnnTensorFormat_t format) {
         }
     CHECK(wrong == 0);
     x[7] = 1;
-    OK(cudnnBatchNormalizationBackward(handle, CUDNN_BATCHNORM_SPATIAL, &one, &zero, &one, &zero, desc, x, desc, g, desc,
-                                       want, vector, scale, dscale_want, dbias_want, 1e-5, mean, inverse));
+    OK(cudnnBatchNormalizationBackward(handle, CUDNN_BATCHNORM_SPATIAL, &one, &zero, &one, &zero, desc, x, desc, g,
+                                       desc, want, vector, scale, dscale_want, dbias_want, 1e-5, mean, inverse));
     for (with_dz = 0; with_dz < 2; with_dz++) {
         struct parameter fixed[] = {{CUDNN_PARAM_XDESC, desc},
                                     {CUDNN_PARAM_XDATA_PLACEHOLDER, &there},
