@@ -1,17 +1,26 @@
 //! Running a graph: pointers for its tensors, host memory for what is passed by value.
 
+use std::sync::Arc;
+
 use super::context::Context;
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::ops::Plan;
-use crate::ops::graph::{Graph, Program, Value, ValuesPlan};
+use crate::ops::graph::{Graph, Override, Program, Value, ValuesPlan};
 use crate::ops::part::Base;
+use crate::sync::{Lock, Vanished};
 
 /// A graph that is ready to run on any core. Nothing in it changes: several threads may run it at once, each with memory of
 /// its own.
 pub struct Execution {
     program: Program,
+    graph: Graph,
+    /// The same graph under other extents, the last used one last.
+    others: Lock<Vec<(Vec<Override>, Arc<Execution>)>>,
 }
+
+/// Under how many other extents a graph is kept ready.
+const MOST_OTHERS: usize = 8;
 
 impl Execution {
     /// Plans a graph.
@@ -19,7 +28,33 @@ impl Execution {
     /// # Errors
     /// As for [`Program::new`].
     pub fn new(graph: &Graph) -> Result<Self> {
-        Ok(Execution { program: Program::new(graph)? })
+        let others = Lock::new(Vec::new());
+        Ok(Execution { program: Program::new(graph)?, graph: graph.clone(), others })
+    }
+
+    /// The same graph where some tensors have other extents: planned when it is first asked for.
+    ///
+    /// # Errors
+    /// As for [`Graph::overridden`] and [`Program::new`].
+    pub fn overridden(&self, overrides: &[Override]) -> Result<Arc<Execution>> {
+        let forget = |others: &mut Vanished<_>| others.replace(Vec::new());
+        let mut others = self.others.write(forget);
+        let found = others.iter().position(|(of, _)| of == overrides);
+        if let Some(at) = found {
+            others[at..].rotate_left(1);
+        } else {
+            drop(others);
+            let made = Arc::new(Execution::new(&self.graph.overridden(overrides)?)?);
+            others = self.others.write(forget);
+            if others.len() == MOST_OTHERS {
+                others.remove(0);
+            }
+            others.push((overrides.to_vec(), made));
+        }
+        others
+            .last()
+            .map(|(_, made)| Arc::clone(made))
+            .ok_or_else(|| Error::Internal("no plan was kept".into()))
     }
 
     /// Bytes of workspace, wherever it begins; never 0, which would leave a driver-level allocation nothing to allocate.

@@ -13,7 +13,7 @@ import cudnn
 import numpy as np
 from attention import sdpa, sdpa_backward
 from cudnn import data_type
-from kit import FLOAT, INT32, TYPES, Graph, strides_of
+from kit import FLOAT, INT32, TYPES, Graph, judge, strides_of
 
 EPSILON = 1e-3
 
@@ -337,6 +337,44 @@ def experts(t):
     t.write(y, want, dims=want.shape)
 
 
+def other_extents(t):
+    """A plan for matrices of 6 rows that runs on fewer, with their own strides, twice."""
+    g = t.g = cudnn.pygraph(handle=t.handle, io_data_type=t.code, intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT,
+                            is_override_shape_enabled=True)  # fmt: skip
+    batch, rows, k, n = 3, 6, 4, 5
+    large = [g.tensor(dim=dims, stride=strides_of(dims, [0, 1, 2]), data_type=t.code) for dims in ([batch, rows, k], [batch, k, n], [1, 1, n])]
+    y = g.relu(g.add(g.matmul(*large[:2]), large[2]))
+    counts = [(int(t.rng.integers(1, batch + 1)), int(t.rng.integers(1, rows + 1))) for _ in range(2)]
+    packs = []
+    for batch, rows in counts:
+        arrays = [t.numbers(*dims).astype(t.kind) for dims in ((batch, rows, k), (batch, k, n), (1, 1, n))]
+        packs.append((arrays, [[batch, rows, k], [batch, k, n], [1, 1, n], [batch, rows, n]]))
+
+    def runs(spoils):
+        y.set_output(True).set_data_type(t.code)
+        g.validate()
+        g.build_operation_graph()
+        g.create_execution_plans([cudnn.heur_mode.A])
+        g.check_support()
+        g.build_plans()
+        tensors = [*large, y]
+        uids = [tensor.get_uid() for tensor in tensors]
+        for arrays, shapes in packs:
+            (a, b, bias), result = arrays, np.full(shapes[3], 77, t.kind)
+            strides = [strides_of(shape, [0, 1, 2]) for shape in shapes]
+            size = g.get_workspace_size(t.handle, uids, shapes, strides)
+            workspace = np.full(size, 0xFF, np.uint8)
+            pack = {uid: array.ctypes.data for uid, array in zip(uids, (a, b, bias, result))}
+            g.execute(pack, workspace.ctypes.data, handle=t.handle, override_uids=uids, override_shapes=shapes, override_strides=strides)
+            a, b, bias, got = (array.astype(np.float64) for array in (a, b, bias, result))
+            wrong = judge(got, np.maximum(a @ b + bias, 0), t.bound, t.rng if spoils else None)
+            if wrong:
+                return wrong
+        return None
+
+    t.run = runs
+
+
 def plan_text(t):
     """A plan that went through the text the frontend makes of it."""
     a, x = t.operand(2, 3, 4)
@@ -362,7 +400,7 @@ def plan_text(t):
 CASES = [
     matmul, convolution, convolution_1d, convolution_3d, dgrad, wgrad, layernorm, layernorm_backward, rmsnorm, rmsnorm_backward, batchnorm,
     batchnorm_inference, batchnorm_backward, instancenorm, instancenorm_backward, adalayernorm, genstats, reduction, reshape, transpose, cut,
-    concatenate, pointwise, activations, rope, experts, sdpa, sdpa_backward, plan_text,
+    concatenate, pointwise, activations, rope, experts, sdpa, sdpa_backward, other_extents, plan_text,
 ]  # fmt: skip
 
 

@@ -31,6 +31,21 @@ def strides_of(dims, order):
     return strides
 
 
+def judge(got, want, bound, spoiler=None):
+    """What is wrong with a result that may be away by a part of the largest element; `spoiler` spoils an element before."""
+    if got.shape != np.shape(want):
+        return f"the dims {got.shape} instead of {np.shape(want)}"
+    allowed = bound * np.abs(want[np.isfinite(want)]).max(initial=1e-3)
+    if spoiler is not None:
+        got[tuple(int(spoiler.integers(extent)) for extent in got.shape)] += 1 + 3 * allowed
+    with np.errstate(invalid="ignore"):
+        wrong = ~((np.abs(got - want) <= allowed) | (got == want))
+    if not wrong.any():
+        return None
+    place = tuple(int(x) for x in np.argwhere(wrong)[0])
+    return f"{wrong.sum()} of {wrong.size} elements, first at {place}: {got[place]!r} instead of {want[place]!r} within {allowed:.3g}"
+
+
 class Graph:
     """A graph of the frontend with the arrays it reads and those it has to write."""
 
@@ -94,17 +109,7 @@ class Graph:
         workspace = np.full(g.get_workspace_size() + 256, 0xFF, np.uint8)
         g.execute(pack, -(-workspace.ctypes.data // 256) * 256, handle=self.handle)
         for k, (array, _, want, bound) in enumerate(results):
-            got = array.astype(np.float64)
-            if got.shape != np.shape(want):
-                return f"result {k} has the dims {got.shape} instead of {np.shape(want)}"
-            if spoils:
-                place = tuple(int(self.rng.integers(extent)) for extent in got.shape)
-                got[place] += 1 + 3 * bound * np.abs(want).max(initial=0)
-            allowed = bound * np.abs(want[np.isfinite(want)]).max(initial=1e-3)
-            with np.errstate(invalid="ignore"):
-                wrong = ~((np.abs(got - want) <= allowed) | (got == want))
-            if wrong.any():
-                place = tuple(int(x) for x in np.argwhere(wrong)[0])
-                return (f"result {k}: {wrong.sum()} of {wrong.size} elements, first at {place}: {got[place]!r} instead of {want[place]!r} "
-                        f"within {allowed:.3g}")  # fmt: skip
+            wrong = judge(array.astype(np.float64), want, bound, self.rng if spoils else None)
+            if wrong:
+                return f"result {k}: {wrong}"
         return None

@@ -5,6 +5,7 @@ mod layers;
 mod modes;
 #[path = "../common/operations/mod.rs"]
 mod operations;
+mod overrides;
 #[path = "../common/random.rs"]
 mod random;
 

@@ -3,7 +3,7 @@ of them read, broadcasts, mixed types, virtual tensors between, plans that went 
 
 Beside what a tensor holds goes how far from it the library may be: every operation passes on the bounds of its operands, by its slope, and
 adds the roundings of its own, of the type that is computed in and of the type that is stored. Where a comparison may come out either
-way, so may what it selects.
+way, so may what it selects. One graph in ten is an operation of its own: random numbers, rotations, pages, experts.
 
     graphs.py --library PATH/libcudnn.so.9 [--cases N] [--seed S] [--only I] [--negative-control] [--core cpu|cuda]
 """
@@ -18,6 +18,7 @@ import cudnn
 import device
 from attention_graphs import attention
 from backend import BOOLEAN, DATA_TYPE, DESCRIPTOR, INT64, MODE, REDUCTION, Graph
+from other_graphs import other
 from reference import NARROW, TYPES, convert
 
 COMPUTED = 2.0**-21  # a few roundings of binary32
@@ -50,6 +51,9 @@ class Case:
         self.results = []
         if index % 5 == 4:
             self.results = attention(self.graph, self.rng)
+            return
+        if index % 10 == 7:
+            self.results = other(self.graph, self.rng)
             return
         rank = int(self.rng.choice([2, 3, 3, 4]))
         self.shape = [int(extent) for extent in self.rng.integers(1, 7, rank)]

@@ -13,6 +13,7 @@ use super::types::{cudnnBackendDescriptor_t, cudnnHandle_t, cudnnStatus_t};
 use crate::desc::graph::{Fields, Kind, Object, pack};
 use crate::error::{Error, Result};
 use crate::exec::{Address, Execution};
+use crate::ops::graph::Override;
 
 /// A call that runs a plan: the plan, made, and the pack of its pointers.
 struct Call {
@@ -32,6 +33,23 @@ impl Call {
         let execution = backend::execution(plan, "executionPlan")?;
         Ok(Call { execution, pack: backend::finalised(pack, "variantPack", Kind::VariantPack)? })
     }
+
+    /// The plan under the extents of the pack.
+    ///
+    /// # Errors
+    /// Bad parameter for extents that a tensor cannot have, NOT_SUPPORTED for those that the graph is not computed with.
+    fn execution(&self) -> Result<Arc<Execution>> {
+        let of = |(uid, dims, strides): (i64, &[i64], &[i64])| Override {
+            uid,
+            dims: dims.to_vec(),
+            strides: strides.to_vec(),
+        };
+        let overrides: Vec<Override> = pack::overrides(&self.pack.fields).map(of).collect();
+        if overrides.is_empty() {
+            return Ok(Arc::clone(&self.execution));
+        }
+        self.execution.overridden(&overrides)
+    }
 }
 
 /// The pointer of a tensor, the last one if its id was given twice.
@@ -43,10 +61,11 @@ fn pointer(pack: &Fields, uid: i64) -> Option<Address> {
 
 /// Bytes of workspace that an execution plan takes.
 ///
-/// Operands: `workspaceSizeInBytes` becomes at least 16. The pack is looked at for its state only.
+/// Operands: `workspaceSizeInBytes` becomes at least 16. The pack is looked at for its state, and for the extents that it overrides.
 ///
 /// Status, in this order: BAD_PARAM for a handle, plan or pack that is not alive and for NULL; BAD_PARAM_NOT_FINALIZED for a plan or
-/// a pack that is not finalised, or is something else; BAD_PARAM if `workspaceSizeInBytes` is NULL. Source: observed on 9.27.0.
+/// a pack that is not finalised, or is something else; BAD_PARAM if `workspaceSizeInBytes` is NULL; BAD_PARAM or NOT_SUPPORTED for
+/// extents in the pack that a tensor cannot have, or that the graph is not computed with. Source: observed on 9.27.0, but for extents.
 ///
 /// # Safety
 /// `workspaceSizeInBytes` is NULL or valid for one write.
@@ -59,7 +78,7 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
 ) -> cudnnStatus_t {
     let call = Call::new(handle, executionPlan, variantPack)?;
     // SAFETY: as the caller promises.
-    unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?.set(call.execution.workspace());
+    unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?.set(call.execution()?.workspace());
     Ok(())
 }
 
@@ -75,7 +94,7 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
 /// Status, in this order
 /// - BAD_PARAM: a handle, plan or pack that is not alive, NULL
 /// - BAD_PARAM_NOT_FINALIZED: a plan or a pack that is not finalised, or is something else
-/// - NOT_SUPPORTED: a pack that overrides shapes
+/// - BAD_PARAM, NOT_SUPPORTED: extents in the pack that a tensor cannot have, or that the graph is not computed with
 /// - BAD_PARAM: an id that the plan needs and the pack lacks, a NULL pointer, one that is no multiple of its elements, a workspace that is
 ///   NULL, results that overlap what an operation reads elsewhere
 /// - EXECUTION_FAILED: the core failed
@@ -92,11 +111,7 @@ pub unsafe extern "C" fn cudnnBackendExecute(
 ) -> cudnnStatus_t {
     let call = Call::new(handle, executionPlan, variantPack)?;
     let fields = &call.pack.fields;
-    if !fields.ints(pack::VARIANT_PACK_OVERRIDE_UNIQUE_IDS).is_empty() {
-        return Err(Error::unsupported(
-            "CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS: shapes are those of the plan",
-        ));
-    }
+    let execution = call.execution()?;
     let workspace = fields.pointers(pack::VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
     let workspace = std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(workspace).into();
     context::with_note(handle, |context, note| {
@@ -104,7 +119,7 @@ pub unsafe extern "C" fn cudnnBackendExecute(
             note.set_plan("cudnnBackendExecute", plan, context, at);
         };
         // SAFETY: the caller vouches for the pointers of the pack, and for the workspace.
-        unsafe { call.execution.run(context, &|uid| pointer(fields, uid), workspace, &mut tell) }
+        unsafe { execution.run(context, &|uid| pointer(fields, uid), workspace, &mut tell) }
     })
 }
 

@@ -6,7 +6,7 @@ use super::arg;
 use super::backend::{link, show};
 use super::context;
 use crate::desc::graph::{Expected, Storage, Type, Value};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// One value, however it is aligned.
 ///
@@ -25,6 +25,10 @@ unsafe fn at<T>(array: *const c_void, index: usize) -> T {
 /// # Safety
 /// `array` is valid for reads of as many values as are expected.
 pub(super) unsafe fn read(expected: &Expected, array: *const c_void) -> Result<Value> {
+    if expected.is_lists() {
+        // SAFETY: as the caller promises.
+        return Ok(Value::Lists(unsafe { lists(array) }?));
+    }
     let indices = 0..expected.count;
     let ty = expected.ty;
     // SAFETY: the caller promises as many values as are expected, and the type says how large one is.
@@ -52,6 +56,49 @@ pub(super) unsafe fn read(expected: &Expected, array: *const c_void) -> Result<V
         }
     };
     Ok(value)
+}
+
+/// What a C++ container holds, whose first word is where its elements begin, and whose second one where they end.
+///
+/// # Errors
+/// Bad parameter if that is no number of whole elements, or more than `most`.
+///
+/// # Safety
+/// `container` is valid for reads of two pointers.
+unsafe fn held<T>(container: *const c_void, most: usize) -> Result<(*const c_void, usize)> {
+    // SAFETY: as the caller promises.
+    let (begin, end) = unsafe { (at::<*const c_void>(container, 0), at::<*const c_void>(container, 1)) };
+    let size = size_of::<T>();
+    match end.addr().checked_sub(begin.addr()) {
+        Some(0) => Ok((begin, 0)),
+        Some(bytes) if bytes % size == 0 && bytes / size <= most && !begin.is_null() => {
+            Ok((begin, bytes / size))
+        }
+        _ => Err(Error::mismatch("arrayOfElements is no std::vector<std::vector<int64_t>> of shapes")),
+    }
+}
+
+/// The elements of a `std::vector<std::vector<int64_t>>`: cudnn-frontend gives the address of one. In the C++ libraries of Linux a
+/// vector is three pointers: to its first element, behind its last one, and behind its memory.
+///
+/// # Errors
+/// Bad parameter for what is none, or has more elements than there are tensors and dimensions.
+///
+/// # Safety
+/// `array` is the address of such a vector.
+unsafe fn lists(array: *const c_void) -> Result<Vec<Vec<i64>>> {
+    const MOST_LISTS: usize = 4096;
+    const MOST_DIMS: usize = 64;
+    // SAFETY: as the caller promises: what a vector says it holds is there.
+    unsafe {
+        let (outer, count) = held::<[*const c_void; 3]>(array, MOST_LISTS)?;
+        let list = |index: usize| {
+            let (inner, count) =
+                held::<i64>(outer.cast::<[*const c_void; 3]>().add(index).cast(), MOST_DIMS)?;
+            Ok((0..count).map(|index| at::<i64>(inner, index)).collect())
+        };
+        (0..count).map(list).collect()
+    }
 }
 
 /// A pointer as it is kept, with its provenance exposed; a handle has to be alive or NULL.
@@ -107,6 +154,8 @@ pub(super) unsafe fn write(value: &Value, array: *mut c_void) -> Result<()> {
                 arg::store(array.cast::<*mut c_void>(), pointers);
             }
             Value::Links(links) => show(&descriptors(array, links.len()), links)?,
+            // Nothing answers them.
+            Value::Lists(_) => {}
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::attribute::{Count, Reading, Row, Type};
 use super::fields::{Fields, Link, Object, Value};
 use super::finalize::{finalize, unchecked};
 use super::kind::{Fault, Kind};
-use super::{convolution, defaults, engine, norm, operation_graph, shape};
+use super::{convolution, defaults, engine, norm, operation_graph, pack, shape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mode::Mode;
 
@@ -45,6 +45,13 @@ pub struct Answer {
     pub count: usize,
     /// The values that it stores; none where only the number was asked for.
     pub values: Option<Value>,
+}
+
+impl Expected {
+    /// Whether the value is no address but lists of integers, as they lie in memory.
+    pub fn is_lists(&self) -> bool {
+        pack::LISTS.contains(&self.row.number)
+    }
 }
 
 impl Fault {
@@ -291,6 +298,7 @@ impl Value {
             Value::Text(values) => Value::Text(cut(values, count)),
             Value::Pointers(values) => Value::Pointers(cut(values, count)),
             Value::Links(values) => Value::Links(cut(values, count)),
+            Value::Lists(lists) => Value::Lists(cut(lists, count)),
         }
     }
 }

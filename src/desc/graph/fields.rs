@@ -22,6 +22,8 @@ pub enum Value {
     Pointers(Vec<usize>),
     /// Copies of descriptors.
     Links(Vec<Link>),
+    /// Lists of integers.
+    Lists(Vec<Vec<i64>>),
 }
 
 impl Value {
@@ -34,6 +36,7 @@ impl Value {
             Value::Text(values) => values.len(),
             Value::Pointers(values) => values.len(),
             Value::Links(values) => values.len(),
+            Value::Lists(lists) => lists.len(),
         }
     }
 
@@ -132,6 +135,14 @@ impl Fields {
     pub fn pointers(&self, attribute: i32) -> &[usize] {
         match self.get(attribute) {
             Some(Value::Pointers(values)) => values,
+            _ => &[],
+        }
+    }
+
+    /// The lists of an attribute; none before it is set.
+    pub fn lists(&self, attribute: i32) -> &[Vec<i64>] {
+        match self.get(attribute) {
+            Some(Value::Lists(lists)) => lists,
             _ => &[],
         }
     }

@@ -10,6 +10,7 @@
 //!  program.rs     Graph -> Program: one plan per operation, and what lies where in the workspace
 //!  compose/       operations that are graphs of others
 //!  room.rs        places in the workspace, by lifetime
+//!  overrides.rs   a graph under other extents
 //!  view.rs        where the elements of an operand lie
 //!  values.rs      what is passed by value
 //!  steps.rs       the plan of an operation under construction
@@ -25,6 +26,7 @@ mod dag;
 mod lower;
 mod masks;
 mod mode;
+mod overrides;
 mod ports;
 mod program;
 mod read;
@@ -38,6 +40,7 @@ mod work;
 use std::fmt;
 use std::sync::Arc;
 
+pub use overrides::Override;
 pub use program::{Program, Value};
 pub use settings::{
     Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, Experts, GenStats, Kind, Matmul,

@@ -1,0 +1,130 @@
+//! A graph under other extents is the graph that was described with them.
+
+use super::*;
+use cudnn::ops::graph::Override;
+
+fn channels_last(uid: i64, dims: [i64; 4], is_virtual: bool) -> Arc<Tensor> {
+    let [_, c, h, w] = dims;
+    let strides = [c * h * w, 1, w * c, c];
+    Arc::new(Tensor { is_virtual, ..Tensor::new(uid, DataType::Float, &dims, &strides) })
+}
+
+/// A convolution with a bias and a ReLU, its sums over rows and columns, and the largest element of each image.
+fn convolved(batch: i64, height: i64, width: i64) -> Graph {
+    let (x, w) = (channels_last(1, [batch, 4, height, width], false), channels_last(2, [6, 4, 3, 3], false));
+    let out = [batch, 6, height / 2, width / 2];
+    let (sum, biased) = (channels_last(10, out, true), channels_last(11, out, true));
+    let (bias, y) = (float(3, &[1, 6, 1, 1]), channels_last(4, out, false));
+    let (total, largest) = (hidden(12, DataType::Float, &[batch, 6, 1, 1]), float(5, &[batch, 1, 1, 1]));
+    let spatial = Spatial {
+        before: Dims::new(&[1, 1]),
+        after: Dims::new(&[0, 0]),
+        strides: Dims::new(&[2, 2]),
+        dilation: Dims::new(&[1, 1]),
+    };
+    let convolution = Convolution {
+        direction: Direction::Forward,
+        math: DataType::Float.into(),
+        mode: 1,
+        spatial,
+        alpha: 1.0,
+        beta: 0.0,
+    };
+    let reduced = |operator: i32, x: &Arc<Tensor>, y: &Arc<Tensor>| {
+        let settings = Reduction { operator, math: DataType::Float.into() };
+        Operation::new(Kind::Reduction(settings), &[(Port::X, x)], &[(Port::Y, y)])
+    };
+    Graph {
+        // Not in the order of their results.
+        operations: vec![
+            reduced(3, &total, &largest),
+            unary(100, &biased, &y),
+            reduced(0, &biased, &total),
+            binary(0, &sum, &bias, &biased),
+            Operation::new(
+                Kind::Convolution(convolution),
+                &[(Port::X, &x), (Port::W, &w)],
+                &[(Port::Y, &sum)],
+            ),
+        ],
+    }
+}
+
+/// What the tensors of the caller's are in a graph.
+fn extents(graph: &Graph) -> Vec<Override> {
+    let links = graph.operations.iter().flat_map(|operation| operation.links());
+    let real = links.map(|link| &link.tensor).filter(|tensor| !tensor.is_virtual);
+    real.map(|tensor| Override {
+        uid: tensor.uid,
+        dims: tensor.dims.to_vec(),
+        strides: tensor.strides.to_vec(),
+    })
+    .collect()
+}
+
+#[test]
+fn virtual_tensors_follow() {
+    let small = convolved(2, 6, 4);
+    assert_eq!(convolved(5, 12, 10).overridden(&extents(&small)).expect("it follows"), small);
+}
+
+#[test]
+fn products_and_broadcasts_follow() {
+    let product = |batch: i64, rows: i64, columns: i64| {
+        let (a, b) = (float(1, &[batch, rows, 7]), float(2, &[1, 7, columns]));
+        let (bias, c) = (float(3, &[1, rows, 1]), float(4, &[batch, rows, columns]));
+        let hidden = [10, 11].map(|uid| hidden(uid, DataType::Float, &[batch, rows, columns]));
+        let [product, sum] = hidden;
+        Graph {
+            operations: vec![
+                matmul(&a, &b, &product),
+                binary(0, &bias, &product, &sum),
+                unary(100, &sum, &c),
+            ],
+        }
+    };
+    for (batch, rows, columns) in [(1, 2, 3), (4, 9, 1), (3, 1, 8)] {
+        let wanted = product(batch, rows, columns);
+        assert_eq!(product(4, 9, 8).overridden(&extents(&wanted)).expect("it follows"), wanted);
+    }
+}
+
+#[test]
+fn what_does_not_follow_or_fit_is_refused() {
+    let (x, z) = (float(1, &[4, 6]), float(2, &[2, 12]));
+    let y = hidden(10, DataType::Float, &[2, 12]);
+    let reshape =
+        Operation::new(Kind::Reshape(Reshape { logical: true }), &[(Port::X, &x)], &[(Port::Y, &y)]);
+    let graph = Graph { operations: vec![reshape, unary(100, &y, &z)] };
+    let with = |uid: i64, dims: &[i64], strides: &[i64]| Override {
+        uid,
+        dims: dims.to_vec(),
+        strides: strides.to_vec(),
+    };
+    let refused = |overrides: &[Override]| graph.overridden(overrides).expect_err("refused").kind();
+    let (given, result) = (with(1, &[2, 6], &[6, 1]), with(2, &[1, 12], &[12, 1]));
+    assert_eq!(refused(&[given.clone(), result.clone()]), ErrorKind::NotSupported);
+    let all = [given, result, with(10, &[1, 12], &[12, 1]), with(99, &[3], &[1])];
+    let small = graph.overridden(&all).expect("everything is given");
+    assert_eq!(*small.operations[1].reads[0].tensor.dims, [1, 12]);
+    for wrong in
+        [with(1, &[12], &[1]), with(1, &[2, 6], &[6]), with(1, &[-2, 6], &[6, 1]), with(1, &[2, 6], &[-6, 1])]
+    {
+        assert_eq!(refused(&[wrong]), ErrorKind::BadParam);
+    }
+}
+
+/// Two of them at a time from one plan, each asked for again and again.
+#[test]
+fn a_plan_keeps_what_it_ran_under() {
+    let execution = Execution::new(&convolved(5, 12, 10)).expect("it runs");
+    let made: Vec<_> = (1..=10).map(|batch| extents(&convolved(batch, 6, 4))).collect();
+    let first = execution.overridden(&made[0]).expect("it runs");
+    assert!(Arc::ptr_eq(&first, &execution.overridden(&made[0]).expect("it runs")));
+    for of in &made[1..] {
+        assert!(!Arc::ptr_eq(&first, &execution.overridden(of).expect("it runs")));
+    }
+    // It was forgotten, and what was made of it still runs.
+    assert!(!Arc::ptr_eq(&first, &execution.overridden(&made[0]).expect("it runs")));
+    assert_eq!(first.workspace(), Execution::new(&convolved(1, 6, 4)).expect("it runs").workspace());
+}

@@ -1,0 +1,174 @@
+"""Graphs of one operation that no random graph has: random numbers, rotary embeddings, pages of a cache, products by experts."""
+
+import numpy as np
+
+import cudnn
+from backend import DATA_TYPE, DESCRIPTOR, DOUBLE, FLOAT, INT64
+
+RNG_DISTRIBUTION, EXPERTS_MODE, INT32 = 29, 30, 23
+BOUND = {cudnn.FLOAT: 2e-5, cudnn.HALF: 4e-3, cudnn.BFLOAT16: 3e-2, cudnn.DOUBLE: 1e-6}
+NARROW = [cudnn.FLOAT, cudnn.HALF, cudnn.BFLOAT16]
+
+
+def link(attribute, value):
+    return attribute, DESCRIPTOR, value.object
+
+
+def wanted(value, numbers, error=None):
+    value.want = np.asarray(numbers, np.float64)
+    value.error = np.full(value.want.shape, BOUND[value.code] * (1 + np.abs(value.want).max(initial=0))) if error is None else error
+    return [value]
+
+
+def philox(counter, key):
+    """Philox4x32-10 of columns of counters."""
+    low = np.uint64(0xFFFFFFFF)
+    a, b, c, d = (np.asarray(word, np.uint64) & low for word in counter)
+    k, l = key
+    for _ in range(10):
+        ac, cc = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (cc >> np.uint64(32)) ^ b ^ np.uint64(k), cc & low, (ac >> np.uint64(32)) ^ d ^ np.uint64(l), ac & low
+        k, l = (k + 0x9E3779B9) & 0xFFFFFFFF, (l + 0xBB67AE85) & 0xFFFFFFFF
+    return np.stack(np.broadcast_arrays(a, b, c, d))
+
+
+def drawn(count, seed, call):
+    """The random number of each element."""
+    halves = lambda number: (number & 0xFFFFFFFF, number >> 32)
+    index = np.arange(count)
+    block = 8 * (index // 32) + index % 8
+    words = philox((block & 0xFFFFFFFF, block >> 32, *halves(call)), halves(seed))
+    return words[index % 32 // 8, index]
+
+
+def random_numbers(graph, rng):
+    dims = [int(x) for x in rng.integers(1, 7, int(rng.integers(2, 5)))]
+    count = int(np.prod(dims))
+    seed, call = (int(x) for x in rng.integers(0, 2**62, 2))
+    distribution = int(rng.integers(3))
+    order = [int(axis) for axis in rng.permutation(len(dims))]
+    y = graph.value(int(rng.choice([cudnn.FLOAT, cudnn.HALF, cudnn.DOUBLE])), dims, order=order)
+    numbers = {}
+    if distribution == 0:
+        chance = round(float(rng.random()), 3)
+        want = drawn(count, seed, call) >= round((1 - chance) * 2**32)
+        numbers = {2305: chance}
+    else:
+        each = distribution
+        bits = (drawn(32 * each * count, seed, call) >= 2**31).astype(np.int64).reshape(-1, 32)
+        words = bits @ (1 << np.arange(32, dtype=np.int64))
+        words -= (words >> 31) << 32
+        # The upper 24 bits of a word that has a sign.
+        part = ((words >> 8) / 2.0**24 + 0.5).reshape(-1, each).T
+        if distribution == 1:
+            least, most = -1.5, 2.25
+            want, numbers = least + (most - least) * part[0], {2304: least, 2303: most}
+        else:
+            mean, deviation = 0.5, 2.0
+            want = mean + deviation * np.sqrt(-2 * np.log(1 - part[0])) * np.cos(2 * np.pi * part[1])
+            numbers = {2301: mean, 2302: deviation}
+    settings = graph.objects.make(32, (2300, RNG_DISTRIBUTION, distribution), *((name, DOUBLE, number) for name, number in numbers.items()))
+    offset = graph.value(cudnn.INT64, (1, 1, 1, 1))
+    # As integers: binary64 does not hold them.
+    offset.memory.write(offset.memory.raw, np.full((1, 1, 1, 1), call, np.int64))
+    graph.add(f"random numbers {dims} of distribution {distribution} {numbers}", 33,
+              (2312, DESCRIPTOR, settings), (2311, INT64, seed), link(2313, offset), link(2310, y))  # fmt: skip
+    exact = np.zeros(dims) if distribution == 0 else None
+    return wanted(y, want.reshape(dims).astype(np.float64), exact)
+
+
+def rotation(graph, rng):
+    batch, heads, rows = (int(x) for x in rng.integers(1, 5, 3))
+    width = 2 * int(rng.integers(1, 6))
+    turned = 2 * int(rng.integers(0, width // 2 + 1))
+    backward, scale = rng.random() < 0.5, float(rng.choice([1.0, 0.5]))
+    order = [0, 2, 1, 3] if rng.random() < 0.5 else None
+    code = int(rng.choice([*NARROW, cudnn.DOUBLE]))
+    dims = (batch, heads, rows, width)
+    x, y = graph.value(code, dims, order=order).fill(rng.standard_normal(dims)), graph.value(code, dims, order=order)
+    shape = [1, 1, rows, width]
+    angles = graph.value(cudnn.FLOAT, shape).fill(rng.uniform(-3, 3, shape))
+    # None of them means all.
+    half = (turned or width) // 2
+    angle = angles.want[..., :half] * (-1 if backward else 1)
+    kept, low, high = np.split(x.want, [width - 2 * half, width - half], axis=-1)
+    want = scale * np.concatenate([kept, low * np.cos(angle) - high * np.sin(angle), high * np.cos(angle) + low * np.sin(angle)], axis=-1)
+    base = 3410 if backward else 3400
+    graph.add(f"rotation {dims} of {turned}, backward {backward}, scale {scale}", 50 if backward else 49,
+              link(base, x), link(base + 1, y), link(base + 2, angles), (base + 3, FLOAT, scale), (base + 4, INT64, turned))  # fmt: skip
+    return wanted(y, want)
+
+
+def pages(graph, rng):
+    batch, heads, rows, width, count = (int(x) for x in rng.integers(1, 5, 5))
+    length = int(rng.integers((count - 1) * rows + 1, count * rows + 1))
+    total = batch * count + 2
+    code = int(rng.choice(NARROW))
+    container = graph.value(code, (total, heads, rows, width), order=[0, 2, 1, 3] if rng.random() < 0.5 else None)
+    container.fill(rng.standard_normal(container.dims))
+    numbers = rng.permutation(total)[: batch * count].reshape(batch, 1, count, 1)
+    lengths = rng.integers(0, length + 1, (batch, 1, 1, 1))
+    # Beyond the lengths no page is looked at.
+    unused = np.arange(count).reshape(1, 1, count, 1) * rows >= lengths
+    table = graph.value(cudnn.INT32, numbers.shape).fill(np.where(unused, -7, numbers))
+    ends = graph.value(cudnn.INT32, lengths.shape).fill(lengths)
+    y = graph.value(code, (batch, heads, length, width))
+    loaded = container.want[numbers.reshape(batch, count)].transpose(0, 2, 1, 3, 4).reshape(batch, heads, count * rows, width)[:, :, :length]
+    want = np.where(np.arange(length).reshape(1, 1, length, 1) < lengths, loaded, 0)
+    graph.add(f"{count} pages of {container.dims} to {y.dims}", 35, link(1950, container), link(1951, y), link(1952, ends), link(1953, table))
+    return wanted(y, want, np.zeros(want.shape))
+
+
+def experts(graph, rng):
+    rows, width, columns, count = (int(x) for x in rng.integers(1, 8, 4))
+    code = int(rng.choice(NARROW))
+    first = np.sort(rng.integers(0, rows + 1, count))
+    first[0] = 0
+    ends = [*first[1:], rows]
+    offsets = graph.value(cudnn.INT32, (count, 1, 1)).fill(first.reshape(count, 1, 1))
+    if rng.random() < 0.3:
+        return experts_gradient(graph, rng, code, (rows, width, columns, count), offsets, list(zip(first, ends)))
+    w = graph.value(code, (count, width, columns), order=[0, 2, 1] if rng.random() < 0.5 else None)
+    w.fill(rng.standard_normal(w.dims))
+    mode = int(rng.integers(3))
+    tokens = int(rng.integers(1, 8)) if mode == 1 else rows
+    x = graph.value(code, (1, tokens, width)).fill(rng.standard_normal((1, tokens, width)))
+    index, slots, top = np.arange(rows), np.zeros(rows, int), 1
+    more = []
+    if mode == 1:
+        index = rng.integers(0, tokens, rows)
+    elif mode == 2:
+        # Row r is one of the `top` that belong to a token.
+        top = int(rng.choice([divisor for divisor in range(1, rows + 1) if rows % divisor == 0]))
+        places = rng.permutation(rows)
+        index, slots = places // top * top, places % top
+    if mode:
+        more.append(link(2906, graph.value(cudnn.INT32, (1, rows, 1)).fill((index // top).reshape(1, rows, 1))))
+    if mode == 2:
+        more.append(link(2907, graph.value(cudnn.INT32, (1, rows, 1)).fill(slots.reshape(1, rows, 1))))
+        more.append((2908, INT32, top))
+    given = x.want[0, index] if mode == 1 else x.want[0]
+    product = np.concatenate([given[a:b] @ w.want[e] for e, (a, b) in enumerate(zip(first, ends))])
+    want = product
+    if mode == 2:
+        want = np.zeros_like(product)
+        want[index + slots] = product
+    y = graph.value(code, (1, rows, columns))
+    graph.add(f"{count} experts from {first} of {rows} rows, {width} to {columns}, mode {mode}, {top} each", 42,
+              (2900, EXPERTS_MODE, mode), (2901, DATA_TYPE, cudnn.FLOAT), link(2902, x), link(2903, w), link(2904, offsets), link(2905, y), *more)  # fmt: skip
+    return wanted(y, want[None])
+
+
+def experts_gradient(graph, rng, code, extents, offsets, parts):
+    rows, width, columns, count = extents
+    x, dy = (graph.value(code, (1, rows, n)).fill(rng.standard_normal((1, rows, n))) for n in (width, columns))
+    want = np.stack([x.want[0, a:b].T @ dy.want[0, a:b] for a, b in parts])
+    dw = graph.value(code, want.shape)
+    graph.add(f"gradient of {count} experts {parts} of {rows} rows, {width} to {columns}", 48,
+              (2951, DATA_TYPE, cudnn.FLOAT), link(2952, x), link(2953, dw), link(2954, offsets), link(2955, dy))  # fmt: skip
+    return wanted(dw, want)
+
+
+def other(graph, rng):
+    """Adds one of them to a graph; its results."""
+    return [random_numbers, rotation, pages, experts][rng.integers(4)](graph, rng)
