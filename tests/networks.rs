@@ -137,6 +137,38 @@ fn results_do_not_depend_on_threads_processes_or_how_algorithms_are_chosen() {
     }
 }
 
+/// A line for each layer, and one for all of them.
+#[test]
+fn a_profile_names_every_layer_with_its_time() {
+    let Some(setting) = setting() else { return };
+    let table = folder().join("small.txt");
+    let output = setting.run(&table, &["--profile", "--runs", "3"], &[]);
+    assert!(output.status.success(), "{}", common::printed(&output));
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let source = fs::read_to_string(&table).expect("a table");
+    let names: Vec<&str> = source.lines().filter_map(|line| Some(line.split_once(" = ")?.0.trim())).collect();
+    assert_eq!(lines.iter().map(|line| line[0]).collect::<Vec<_>>(), [&names[..], &["all"]].concat());
+    for line in &lines {
+        let numbers: Vec<f64> = line.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
+        // A slow build multiplies little in a microsecond.
+        assert!(
+            numbers.len() >= 2 && numbers[0] > 0.0 && numbers.iter().all(|&number| number >= 0.0),
+            "{line:?}"
+        );
+    }
+    let refused = setting.run(&table, &["--profile", "--train"], &[]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+/// The clipped ReLU is a part of the convolution, and where that is refused a call of its own, with the same bits.
+#[test]
+fn a_clipped_relu_ends_a_convolution_or_follows_it() {
+    let Some(setting) = setting() else { return };
+    let want = setting.results("mobilenet_v2", &[], &[]);
+    assert_eq!(setting.results("mobilenet_v2", &[], &[("CUDNN_SHIM_STRICT", "1")]), want);
+}
+
 /// Memory of layers serves several of them, but never that of the input.
 #[test]
 fn a_second_forward_pass_computes_the_same() {

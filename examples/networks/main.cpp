@@ -2,15 +2,18 @@
 //
 //   networks TABLE [--batch N] [--layout NCHW|NHWC|NCHW8C] [--choose get|find|limit] [--runs N] [--train]
 //            [--threads N] [--processes N] [--out FILE]
+//   networks TABLE --profile [--batch N] [--layout ...] [--runs N]
 //
 // FILE gets the results as floats: the last layer in NCHW order, or with --train the loss and the norm of every gradient.
-// With --threads or --processes each has a handle and a network of its own, and all must agree to the last bit.
+// --profile prints a line for each layer: its fastest time, its rate of multiplications and additions, and how many times as fast it is
+// as on one thread of this library. With --threads or --processes each has a handle and a network of its own, and all must agree to the last bit.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -23,6 +26,7 @@ struct Arguments {
     std::string table, out;
     Options options;
     int runs = 1, threads = 1, processes = 1;
+    bool profile = false;
 };
 
 [[noreturn]] void usage(const std::string &why) { throw std::runtime_error(why + "; see the head of main.cpp"); }
@@ -44,6 +48,8 @@ Arguments parse(int argc, char **argv) {
         };
         if (word == "--train") {
             a.options.training = true;
+        } else if (word == "--profile") {
+            a.profile = true;
         } else if (word == "--batch") {
             a.options.batch = whole(value());
         } else if (word == "--runs") {
@@ -74,6 +80,8 @@ Arguments parse(int argc, char **argv) {
         }
     }
     if (a.table.empty()) usage("no table");
+    if (a.profile && (a.options.training || a.threads > 1 || a.processes > 1 || !a.out.empty()))
+        usage("--profile is of forward passes, and prints");
     return a;
 }
 
@@ -181,13 +189,71 @@ void together(Arguments a, const Table &table) {
             throw std::runtime_error("processes disagree");
 }
 
+// Seconds of each layer, of as many forward passes as are asked for.
+std::vector<double> layer_seconds(Network &network, int runs) {
+    network.draw_input(2);
+    for (int r = 0; r < runs; r++) network.forward();
+    std::vector<double> seconds;
+    for (const Node &node : network.layers()) seconds.push_back(node.best);
+    return seconds;
+}
+
+// The same in a process whose library has one thread, which is told before its first call.
+std::vector<double> on_one_thread(const Arguments &a, const Table &table) {
+    int ends[2];
+    if (pipe(ends)) throw std::runtime_error("no pipe");
+    std::vector<double> seconds(table.lines.size() + 1);
+    const ssize_t bytes = ssize_t(seconds.size() * sizeof(double));
+    const pid_t child = fork();
+    if (child < 0) throw std::runtime_error("no process");
+    if (child == 0) {
+        setenv("CUDNN_SHIM_NUM_THREADS", "1", 1);
+        Network network(table, 1, a.options);
+        const std::vector<double> mine = layer_seconds(network, a.runs);
+        std::_Exit(::write(ends[1], mine.data(), std::size_t(bytes)) == bytes ? 0 : 2);
+    }
+    close(ends[1]);
+    ssize_t got = 0;
+    for (ssize_t part = 1; part > 0 && got < bytes; got += part)
+        part = ::read(ends[0], reinterpret_cast<char *>(seconds.data()) + got, std::size_t(bytes - got));
+    close(ends[0]);
+    int status = 0;
+    if (waitpid(child, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0 || got != bytes)
+        throw std::runtime_error("the process with one thread failed");
+    return seconds;
+}
+
+void profile(const Arguments &a, const Table &table) {
+    const std::vector<double> one = on_one_thread(a, table);
+    Network network(table, 1, a.options);
+    const std::vector<double> all = layer_seconds(network, a.runs);
+    std::printf("%-12s %-10s %-18s %10s %8s %6s\n", "layer", "operation", "result", "us", "GFLOP/s", "gain");
+    double whole[2] = {0, 0};
+    std::size_t i = 0;
+    for (const Node &node : network.layers()) {
+        const Shape s = node.shape, f = node.filter_shape;
+        const std::string shape =
+            std::to_string(s.n) + "x" + std::to_string(s.c) + "x" + std::to_string(s.h) + "x" + std::to_string(s.w);
+        const bool is_convolution = node.line.op == "conv";
+        const double flops = is_convolution ? 2.0 * double(s.elements()) * f.c * f.h * f.w : 0;
+        const double seconds = all[i], gain = one[i] / all[i];
+        whole[0] += one[i], whole[1] += all[i++];
+        if (node.inputs.empty()) continue;
+        std::printf("%-12s %-10s %-18s %10.1f ", node.line.name.c_str(), node.line.op.c_str(), shape.c_str(),
+                    1e6 * seconds);
+        is_convolution ? std::printf("%8.1f", 1e-9 * flops / seconds) : std::printf("%8s", "");
+        std::printf(" %6.2f\n", gain);
+    }
+    std::printf("%-12s %-10s %-18s %10.1f %8s %6.2f\n", "all", "", "", 1e6 * whole[1], "", whole[0] / whole[1]);
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
     try {
         const Arguments arguments = parse(argc, argv);
         const Table table = read_table(arguments.table);
-        together(arguments, table);
+        arguments.profile ? profile(arguments, table) : together(arguments, table);
         return 0;
     } catch (const std::exception &error) {
         std::fprintf(stderr, "networks: %s\n", error.what());

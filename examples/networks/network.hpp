@@ -3,6 +3,7 @@
 #define EXAMPLES_NETWORK_HPP
 
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <optional>
 #include <string>
@@ -39,6 +40,8 @@ struct Node {
     float *data = nullptr, *grad = nullptr;
     bool has_grad = false;
     int last_use = 0;
+    // Seconds of the fastest forward pass.
+    double best = std::numeric_limits<double>::infinity();
 
     // Of a convolution.
     Shape filter_shape;
@@ -64,6 +67,8 @@ class Network {
     // Fills the input with drawn numbers.
     void draw_input(std::uint64_t seed);
     void forward();
+    // Every layer, in order, with the time of its fastest forward pass.
+    const std::list<Node> &layers() const { return nodes_; }
     // Softmax cross-entropy against `labels`, all gradients, one step of plain gradient descent. Returns the loss.
     float train(const std::vector<int> &labels, float rate);
     // The last layer in NCHW order.
@@ -99,6 +104,8 @@ class Network {
     cudnn::Activation identity_{CUDNN_ACTIVATION_IDENTITY};
     cudnn::Activation relu_{CUDNN_ACTIVATION_RELU};
     cudnn::Activation relu6_{CUDNN_ACTIVATION_CLIPPED_RELU, 6};
+    // Whether convolutions may end with it.
+    bool fuses_relu6_ = true;
     cudnn::OpTensor maximum_{CUDNN_OP_TENSOR_MAX};
 };
 
