@@ -424,6 +424,9 @@ fn numpy(dist: &Dist) -> Result<Tally> {
         tally = tally + program(file, &[])?;
         tally = tally + program(file, &["--negative-control"])?;
     }
+    // On the CPU core alone, as the other one has the models in NumPy.
+    tally = tally + program("torch_witness.py", &[])?;
+    tally = tally + program("torch_witness.py", &["--cases", "10", "--negative-control"])?;
     // What PyTorch makes of the perceptron of the C programs.
     let mut command = Command::new(&python);
     command.arg(shell::root().join("c_tests/perceptron.py")).arg("--check");
