@@ -1,4 +1,4 @@
-//! Recurrent networks on the CPU core: the same bits for any number of threads, a sequence cut anywhere goes on with the bits of the
+//! Recurrent networks on the CPU core: the same bits for any number of threads and with weights kept or packed anew, a sequence cut anywhere goes on with the bits of the
 //! whole, and sequences of tens of thousands of steps, whose memory and steps grow by their length.
 //!
 //! `CUDNN_SHIM_LONG=1`, as `cargo xtask fuzz` sets it, also computes the gradients of the longest.
@@ -6,12 +6,13 @@
 #[path = "common/random.rs"]
 mod random;
 
-use cudnn::backend::{self, Address, Isa, Machine};
+use cudnn::backend::{self, Address, Isa, Machine, Panels};
 use cudnn::desc::rnn::{RnnBias, RnnCell};
 use cudnn::desc::sequence::RnnDataLayout;
 use cudnn::dtype::DataType;
 use cudnn::ops::recurrent::{DataPlan, ForwardPlan, Given, Network, Problem, Sequences, WeightPlan};
 use cudnn::ops::{Compute, Plan, Step};
+use half::f16;
 use random::Rng;
 
 /// The steps that R^T of a real program had, those of an hour of speech.
@@ -66,6 +67,7 @@ impl Numbers {
             unsafe {
                 match data {
                     DataType::Double => cell.cast::<f64>().add(at).write(value),
+                    DataType::Half => cell.cast::<f16>().add(at).write(f16::from_f64(value)),
                     _ => cell.cast::<f32>().add(at).write(value as f32),
                 }
             }
@@ -101,12 +103,27 @@ fn given() -> Given {
     Given { x: true, y: true, hx: true, cx: true, hy: true, cy: true, dx: true, dhx: true, dcx: true }
 }
 
-fn run(plan: &dyn Plan, at: &[Address], threads: usize) {
-    let machine = Machine { isa: Isa::best(), threads };
+/// How plans are run.
+#[derive(Clone, Copy)]
+struct How {
+    isa: Isa,
+    threads: usize,
+    /// Whether weights are packed once for all steps, as handles do it.
+    keeps: bool,
+}
+
+/// On so many threads.
+fn on(threads: usize) -> How {
+    How { isa: Isa::best(), threads, keeps: true }
+}
+
+fn run(plan: &dyn Plan, at: &[Address], how: How) {
+    let machine = Machine { isa: how.isa, threads: how.threads };
+    let panels = how.keeps.then(Panels::new);
     plan.steps(&mut |step, slots| {
         let at: Vec<Address> = slots.iter().map(|&slot| at[slot]).collect();
-        // SAFETY: every operand has the room that the problem says.
-        unsafe { backend::run(step, &at, false, machine) }
+        // SAFETY: every operand has the room that the problem says, and no step writes the weights.
+        unsafe { backend::run_keeping(step, &at, false, machine, panels.as_ref()) }
     })
     .expect("runs");
 }
@@ -127,13 +144,13 @@ struct Places {
 }
 
 /// A forward pass; the reserve space, in training.
-fn forward(problem: &Problem, places: &Places, training: bool, threads: usize) -> Vec<u64> {
+fn forward(problem: &Problem, places: &Places, training: bool, how: How) -> Vec<u64> {
     let plan = ForwardPlan::new(problem.clone(), given(), training, None).expect("a plan");
     let workspace = vec![u64::MAX; problem.workspace_size(training).expect("a size").div_ceil(8)];
     let reserve = vec![u64::MAX; problem.reserve_size().expect("a size").div_ceil(8)];
     let Places { y, hy, cy, x, hx, cx, weights } = *places;
     let (kept, masks) = (behind(&reserve, 0), behind(&reserve, plan.masks()));
-    run(&plan, &[y, hy, cy, kept, masks, Address::NULL, behind(&workspace, 0), x, hx, cx, weights], threads);
+    run(&plan, &[y, hy, cy, kept, masks, Address::NULL, behind(&workspace, 0), x, hx, cx, weights], how);
     reserve
 }
 
@@ -148,11 +165,11 @@ struct Results {
 }
 
 /// A step of training, whose outputs are their own gradients.
-fn train(problem: &Problem, rng: &mut Rng, threads: usize) -> Results {
+fn train(problem: &Problem, rng: &mut Rng, how: How) -> Results {
     let Problem { network, sequences, .. } = problem;
     let data = network.data;
     let rows = sequences.rows();
-    let states = network.pseudo_layers() * sequences.batch() * network.hidden;
+    let states = network.pseudo_layers() * sequences.batch() * network.hidden.max(network.projected);
     let weights = network.weight_elements().expect("a size");
     let mut random = |count: i64| Numbers::random(data, count, rng);
     let (x, w, hx, cx) = (random(rows * network.input), random(weights), random(states), random(states));
@@ -174,7 +191,7 @@ fn train(problem: &Problem, rng: &mut Rng, threads: usize) -> Results {
         cx: cx.from(0),
         weights: w.from(0),
     };
-    let reserve = forward(problem, &places, true, threads);
+    let reserve = forward(problem, &places, true, how);
     let workspace = vec![u64::MAX; problem.workspace_size(true).expect("a size").div_ceil(8)];
     let plan = DataPlan::new(problem.clone(), given()).expect("a plan");
     let (kept, masks) = (behind(&reserve, 0), behind(&reserve, plan.masks()));
@@ -193,9 +210,9 @@ fn train(problem: &Problem, rng: &mut Rng, threads: usize) -> Results {
         cy.from(0),
         w.from(0),
     ];
-    run(&plan, &at, threads);
+    run(&plan, &at, how);
     let plan = WeightPlan::new(problem.clone(), given(), false).expect("a plan");
-    run(&plan, &[dw.from(0), work, kept, masks, x.from(0), hx.from(0)], threads);
+    run(&plan, &[dw.from(0), work, kept, masks, x.from(0), hx.from(0)], how);
     results
 }
 
@@ -207,12 +224,33 @@ fn threads_change_no_bit() {
             let mut network = network(cell, data, [24, 40, 2]);
             network.directions = directions;
             let problem = problem(network, &[5, 4, 4, 2, 2, 1, 1, 1, 1]);
-            let want = train(&problem, &mut Rng(3), 1);
+            let want = train(&problem, &mut Rng(3), on(1));
             for threads in 2..=8 {
-                assert!(train(&problem, &mut Rng(3), threads) == want, "{threads} threads: {network:?}");
+                assert!(train(&problem, &mut Rng(3), on(threads)) == want, "{threads} threads: {network:?}");
             }
         }
     }
+}
+
+/// Whatever a batch shrinks to: many rows, few that one strip holds, and vectors that read the weights in place. Sums of 400 terms are
+/// blocks of their own.
+#[test]
+fn weights_that_are_kept_change_no_bit() {
+    let lengths = [&[2; 7][..], &[4, 4, 3], &[3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 1]];
+    let types = [DataType::Float, DataType::Double, DataType::Half];
+    let same = |network: Network, lengths: &[i64]| {
+        let problem = problem(network, lengths);
+        for isa in Isa::all() {
+            let run = |keeps| train(&problem, &mut Rng(4), How { isa, keeps, threads: 2 });
+            assert!(run(true) == run(false), "{network:?}, {lengths:?}");
+        }
+    };
+    for (lengths, data) in lengths.into_iter().flat_map(|lengths| types.map(|data| (lengths, data))) {
+        let lstm = network(RnnCell::Lstm, data, [5, 36, 2]);
+        same(Network { projected: 20, directions: 2, ..lstm }, lengths);
+        same(network(RnnCell::Gru, data, [5, 72, 1]), lengths);
+    }
+    same(network(RnnCell::Tanh, DataType::Float, [3, 400, 1]), lengths[0]);
 }
 
 /// Forward, from `cuts[k]` to `cuts[k + 1]` at a time: outputs and last states.
@@ -237,7 +275,7 @@ fn in_pieces(network: Network, batch: i64, cuts: &[i64], rng: &mut Rng) -> [Numb
             cx: c.from(0),
             weights: w.from(0),
         };
-        forward(&problem, &places, false, 2);
+        forward(&problem, &places, false, on(2));
         (h, c) = (hy, cy);
     }
     [y, h, c]
@@ -273,7 +311,7 @@ fn tens_of_thousands_of_steps_are_those_of_pieces() {
 fn gradients_of_thousands_of_steps_are_finite() {
     let steps = if std::env::var_os("CUDNN_SHIM_LONG").is_some() { LONGEST } else { 5_000 };
     let network = network(RnnCell::Lstm, DataType::Float, [1, 2, 1]);
-    let results = train(&problem(network, &[steps, 1]), &mut Rng(10), 2);
+    let results = train(&problem(network, &[steps, 1]), &mut Rng(10), on(2));
     assert!(results.y.are_finite(2 * (steps + 1)) && results.dx.are_finite(steps + 1));
     assert!(results.dw.are_finite(network.weight_elements().expect("a size")));
 }

@@ -20,7 +20,7 @@ pub mod reference;
 mod row_function;
 
 pub use address::Address;
-pub use cpu::{Isa, Machine};
+pub use cpu::{Isa, Machine, Panels};
 
 /// Where the data of a transform lies. Both pointers are aligned to their scalar type and no further.
 ///
@@ -133,6 +133,20 @@ impl Candidate {
 /// destination offsets are distinct, unless `ordered`. What is read does not overlap what is written, unless each cell
 /// of the destination is computed from that in its own place: same address, same strides, same scalar size.
 pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machine) -> Result<()> {
+    // SAFETY: handed on.
+    unsafe { run_keeping(step, at, ordered, machine, None) }
+}
+
+/// [`run`](fn@run) for one step of several, which keep `b` of those contractions in panels that [say so](Contract::keeps_b).
+///
+/// # Errors
+/// As for [`run`](fn@run).
+///
+/// # Safety
+/// As for [`run`](fn@run); nothing writes `b` of a step that keeps it as long as the panels live.
+pub unsafe fn run_keeping(
+    step: Step<'_>, at: &[Address], ordered: bool, machine: Machine, panels: Option<&Panels>,
+) -> Result<()> {
     if ordered {
         // SAFETY: handed on; the reference loops keep the order.
         return unsafe { reference::run(step, at) };
@@ -151,7 +165,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
             Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::Rows(rows) => run_rows(rows, std::array::from_fn(pointer), machine),
             Step::Reduce(reduce) => run_reduce(reduce, pointer(0), pointer(2), pointer(1), machine),
-            Step::Contract(step) => run_contract(step, &pointers(at)[..at.len()], machine),
+            Step::Contract(step) => cpu::contract::run(step, &pointers(at)[..at.len()], machine, panels),
             Step::Phases(phases) => cpu::contract::run_phases(&phases.0, &pointers(at)[..at.len()], machine),
             Step::Random(random) => cpu::random::run(random, at, machine),
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine),
@@ -271,7 +285,7 @@ pub unsafe fn run_set(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
 /// read does not overlap the destination, but for z, if each of its elements is the one that it is added to.
 pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<()> {
     // SAFETY: handed on.
-    unsafe { cpu::contract::run(step, at, machine) }
+    unsafe { cpu::contract::run(step, at, machine, None) }
 }
 
 /// Runs `rows` on `machine`; operand 0 is the destination.

@@ -191,13 +191,14 @@ impl Context {
         }
         match &self.core {
             Core::Cpu { .. } => {
-                let ordered = plan.is_ordered();
+                let (ordered, panels) = (plan.is_ordered(), backend::Panels::new());
                 plan.steps(&mut |step, slots| {
                     let mut operands = [Address::NULL; MAX_OPERANDS];
                     operands.iter_mut().zip(slots).for_each(|(operand, &slot)| *operand = places[slot]);
+                    let (operands, machine) = (&operands[..slots.len()], backend::Machine::host());
                     // SAFETY: the step's offsets lie inside the plan's spans, and operands that are read do not overlap
-                    // those that are written unless the plan works in place.
-                    unsafe { backend::run(step, &operands[..slots.len()], ordered, backend::Machine::host()) }
+                    // those that are written unless the plan works in place. No step of a plan writes what another keeps.
+                    unsafe { backend::run_keeping(step, operands, ordered, machine, Some(&panels)) }
                 })
             }
             Core::Reference => plan.steps(&mut |step, slots| {

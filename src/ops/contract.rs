@@ -161,6 +161,9 @@ pub struct Contract {
     pub allow_winograd: bool,
     /// Whether terms of all images are summed, so that no element of the destination is one image's: its bits may depend on any extent.
     pub is_over_images: bool,
+    /// Whether later steps of the plan multiply by the same `b`, which no step writes: the CPU core keeps what it packs of it until
+    /// the plan ends. Results do not depend on it.
+    pub keeps_b: bool,
     /// Bytes of workspace, an operand of its own if not 0; its contents are scratch.
     pub workspace: usize,
 }
@@ -186,6 +189,7 @@ impl Contract {
             allow_conversion: false,
             allow_winograd: false,
             is_over_images: false,
+            keeps_b: false,
             workspace: 0,
         }
     }
@@ -354,6 +358,9 @@ impl fmt::Display for Contract {
         }
         if self.is_over_images {
             f.write_str(" over images")?;
+        }
+        if self.keeps_b {
+            f.write_str(" keeping b")?;
         }
         if self.workspace > 0 {
             write!(f, " workspace={}", self.workspace)?;

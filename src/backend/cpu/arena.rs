@@ -44,16 +44,21 @@ pub fn with<R>(bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<
 
 /// Memory that starts on a line.
 #[derive(Debug)]
-struct Block(NonNull<u8>);
+pub(super) struct Block(NonNull<u8>);
 
 impl Block {
     /// # Errors
     /// Host allocation.
-    fn new(size: usize) -> Result<Block> {
+    pub(super) fn new(size: usize) -> Result<Block> {
         let mut at = std::ptr::null_mut();
         // SAFETY: a place for the address, and an alignment that is a power of two.
         let failed = unsafe { libc::posix_memalign(&raw mut at, LINE, size) } != 0;
         NonNull::new(at.cast()).filter(|_| !failed).map(Block).ok_or(Error::HostAllocation { bytes: size })
+    }
+
+    /// Where it starts.
+    pub(super) fn at(&self) -> *mut u8 {
+        self.0.as_ptr()
     }
 }
 

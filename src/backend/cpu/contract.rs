@@ -72,7 +72,7 @@ use self::widen::Widen;
 use self::winograd::{FilterLanes, PixelLanes};
 #[cfg(target_arch = "x86_64")]
 use self::{groups::Groups, pixels::Pixels, runs::Runs, vectors::Vectors};
-use super::{Isa, Machine};
+use super::{Isa, Machine, Panels};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
@@ -88,17 +88,20 @@ use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS};
 /// # Safety
 /// Every element of dst is writable, and readable if `beta != 0`; every element of `a` inside the bounds, of `b`, of z
 /// and of the bias is readable; all are aligned to their scalars. The offsets of dst are distinct, and no operand
-/// overlaps it, but z, if each of its elements is the one it is added to.
-pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<()> {
+/// overlaps it, but z, if each of its elements is the one it is added to. Nothing writes `b` as long as the panels live, if the
+/// step keeps it.
+pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine, panels: Option<&Panels>) -> Result<()> {
     if step.is_empty() {
         return Ok(());
     }
     let step = &*step.in_canonical_form();
     step.check_sums()?;
     let transformed = may_be_transformed(step);
-    let run = |step: &Contract, operands| {
+    let run = |step: &Contract, operands: [*const u8; 2]| {
+        // Not of a copy that the next step does not find.
+        let panels = panels.filter(|_| step.keeps_b && operands[1] == at[2].cast_const());
         // SAFETY: handed on.
-        unsafe { run_on(step, at, operands, transformed, machine, None) }
+        unsafe { run_on(step, at, operands, transformed, machine, panels, None) }
     };
     let dots = takes_dots(step, machine.isa);
     widen::in_parts(step, dots, |step| match widened(step, machine.isa) {
@@ -106,7 +109,7 @@ pub unsafe fn run(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<(
         Some(wide) => unsafe {
             wide.run(step, [at[1], at[2]], machine, |operands| run(&wide.step, operands))
         },
-        None => run(step, [at[1], at[2]]),
+        None => run(step, [at[1].cast_const(), at[2].cast_const()]),
     })
 }
 
@@ -125,7 +128,7 @@ pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
         let wide = widened(step, machine.isa);
         let step = wide.as_ref().map_or(step, |wide| &wide.step);
         // SAFETY: only the choice is made: no address is followed.
-        unsafe { run_on(step, &at, operands, transformed, machine, Some(&taken)) }
+        unsafe { run_on(step, &at, operands, transformed, machine, None, Some(&taken)) }
     })
     .ok()?;
     taken.get()
@@ -151,19 +154,19 @@ fn may_be_transformed(step: &Contract) -> bool {
     numbers && step.allow_winograd && mode::allows_winograd()
 }
 
-/// Runs a canonical step with `a` and `b` at `operands`, and the others where they are among `at`; `transformed` and
+/// Runs a canonical step with `a` and `b` at `operands`, and the others where they are among `at`; `transformed`, `panels` and
 /// `taken` as in [`Job`].
 ///
 /// # Safety
 /// As for [`run`].
 unsafe fn run_on(
     step: &Contract, at: &[*mut u8], [a, b]: [*const u8; 2], transformed: bool, machine: Machine,
-    taken: Option<&Cell<Option<&'static str>>>,
+    panels: Option<&Panels>, taken: Option<&Cell<Option<&'static str>>>,
 ) -> Result<()> {
     let outputs = Outputs::of(step, at, machine.isa);
     let operands = Operands { a, b, isa: machine.isa };
     let level = level(machine.isa);
-    let job = Job { outputs, operands, transformed, threads: machine.threads, taken };
+    let job = Job { outputs, operands, transformed, threads: machine.threads, panels, taken };
     // SAFETY: the caller's promise; the level is one that the processor has.
     unsafe {
         match (step.accumulate, level) {
@@ -248,6 +251,8 @@ struct Job<'a> {
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no other kernel asks"))]
     transformed: bool,
     threads: usize,
+    /// Where `b` is kept in panels, if it is.
+    panels: Option<&'a Panels>,
     /// Where only the choice of a kernel is asked for: its name goes there, and nothing is run.
     taken: Option<&'a Cell<Option<&'static str>>>,
 }
@@ -419,9 +424,9 @@ unsafe fn go<S: Simd<Part: Part, Sum: Element>>(job: Job<'_>, compiled: &'static
         // SAFETY: handed on.
         return job.take("channels", || unsafe { contiguous.run(threads, compiled.channels) });
     }
-    let engine = Engine::new(outputs.step, outputs, operands, &compiled.kernels, threads)?;
+    let engine = Engine::new(outputs, operands, &compiled.kernels, threads, job.panels.is_some())?;
     // SAFETY: handed on.
-    job.take(engine.name(), || unsafe { engine.run(threads, compiled.task) })
+    job.take(engine.name(), || unsafe { engine.run(threads, job.panels, compiled.task) })
 }
 
 /// Runs a step, or several together, by the kernel of single channels, if it takes them.

@@ -32,6 +32,7 @@ pub(super) mod map;
 pub(super) mod normalise;
 mod output;
 pub(super) mod padded;
+mod panels;
 pub(super) mod random;
 pub(super) mod reduce;
 pub(super) mod repeat;
@@ -54,3 +55,4 @@ pub(super) mod window;
 
 pub use isa::Isa;
 pub use machine::Machine;
+pub use panels::Panels;

@@ -261,6 +261,7 @@ impl Cell<'_> {
         }
         let Some(weights) = frame.matrix(part, network.gates()) else { return Ok(()) };
         let gates = frame.gates(part).from(turn.row);
+        let several = frame.sequences.steps() > 1;
         for span in frame.spans(part, turn) {
             let extents = [span.count, projected, network.gates() * hidden];
             let gates = gates.from(span.first);
@@ -271,7 +272,7 @@ impl Cell<'_> {
                 false => (self.dh.from(turn.before), 1.0),
             };
             if !begins || frame.given.dhx {
-                sink.contract(&Product::by_columns(extents, dst, gates, weights, beta))?;
+                sink.contract(&Product::by_columns(extents, dst, gates, weights, beta).keeping(several))?;
             }
         }
         Ok(())
@@ -288,7 +289,8 @@ impl Cell<'_> {
             Some(projection) => {
                 let dm = frame.scratch(frame.inner(), at.dunprojected, hidden);
                 let extents = [turn.active, hidden, projected];
-                sink.contract(&Product::by_columns(extents, dm, dh, projection, 0.0))?;
+                let several = frame.sequences.steps() > 1;
+                sink.contract(&Product::by_columns(extents, dm, dh, projection, 0.0).keeping(several))?;
                 dm
             }
             None => dh,

@@ -208,12 +208,14 @@ impl Cell<'_> {
         let out = frame.output(*part).from(row);
         let gates = network.gates();
         let weights = frame.matrix(*part, gates);
+        let several = frame.sequences.steps() > 1;
         for span in frame.spans(*part, turn) {
             let Some(weights) = weights else { continue };
             let extents = [span.count, gates * hidden, projected];
             let (dst, before) = (gate(0).from(span.first), span.hidden);
             let mut product = Product::by_rows(extents, dst, before.unwrap_or(weights), weights, 1.0)
-                .biased(frame.bias(*part, Side::Recurrent));
+                .biased(frame.bias(*part, Side::Recurrent))
+                .keeping(several);
             product.is_empty = before.is_none();
             sink.contract(&product)?;
         }
@@ -250,7 +252,7 @@ impl Cell<'_> {
                 let whole = frame.unprojected(*part).from(if frame.trains { row } else { 0 });
                 sink.map(Function::TanhGate, active, whole, [gate(3), cells], 0.0)?;
                 let extents = [turn.active, projected, hidden];
-                sink.contract(&Product::by_rows(extents, out, whole, projection, 0.0))
+                sink.contract(&Product::by_rows(extents, out, whole, projection, 0.0).keeping(several))
             }
         }
     }

@@ -14,7 +14,8 @@ use super::pack::{Part, Source};
 use super::planes::{Block, Planes};
 use super::points::{Turn, Walk};
 use super::simd::{MR, Simd};
-use crate::backend::cpu::{Isa, arena, threads};
+use crate::backend::cpu::panels::Key;
+use crate::backend::cpu::{Isa, Panels, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
@@ -102,6 +103,8 @@ pub(super) struct Engine<'a, S: Simd> {
     /// Groups that the strips are divided in.
     parts: usize,
     direct: bool,
+    /// Whether panels of lanes serve later steps, too.
+    keeps: bool,
 }
 
 /// Addresses of the operands.
@@ -136,11 +139,14 @@ impl<T> Shared<T> {
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
+    /// `keeps` if there are panels for operands that are kept.
+    ///
     /// # Errors
     /// Host allocation.
     pub(super) fn new(
-        step: &'a Contract, outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, threads: usize,
+        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, threads: usize, keeps: bool,
     ) -> Result<Self> {
+        let step: &'a Contract = outputs.step;
         let planes = || Planes::of(step, Kernels::<S>::NR, S::PER == 1);
         // Neighbours that fill no vector would leave most of it without use.
         let few = S::PER == 1 && step.extent(Role::N) <= S::L as i64;
@@ -158,7 +164,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let sum = Walk::of(step, Role::K);
         let batch = Walk::of(step, Role::Batch);
         let (row_count, lane_count) = (rows.len(), lanes.len());
-        let still = lanes_in_place::<S>(&lane_source, &lanes, &sum, row_count);
+        let still = lanes_in_place::<S>(&lane_source, &lanes, &sum, row_count, keeps);
         // A single lane needs none; sums over several loops keep the blocks that planes have.
         let single = lanes.turns.is_empty() && sum.turns.len() <= 1;
         let planes = if lanes_are_m && !still && !single { planes() } else { None };
@@ -196,11 +202,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             Some(planes) => Lanes::Planes(Box::new(planes)),
             None if still => Lanes::InPlace,
             // Of lanes that one strip of rows meets, a copy would be read once.
-            None if !lanes_are_m && packed_lanes <= SHARED && row_count > MR => Lanes::Shared,
+            None if !lanes_are_m && packed_lanes <= SHARED && (row_count > MR || keeps) => Lanes::Shared,
             None => Lanes::Local,
         };
         let mut engine = Engine {
             direct: outputs.takes_sums(S::Sum::SCALAR),
+            keeps: keeps && batch.turns.is_empty() && lanes.turns.len() == 1 && sum.turns.len() == 1,
             outputs,
             kernels,
             batch,
@@ -284,43 +291,57 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     /// # Safety
     /// As for [`super::run`].
     pub(super) unsafe fn run(
-        &self, threads: usize, task: unsafe fn(&Self, &Desk<'_, S>, usize),
+        &self, threads: usize, panels: Option<&Panels>, task: unsafe fn(&Self, &Desk<'_, S>, usize),
     ) -> Result<()> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>() * self.parts;
         let products = self.row_count * self.lanes.len() * self.sum.len().max(1) * self.batch.len();
         let threads = if products < ALONE { 1 } else { threads.min(tasks).max(1) };
         let cells = self.stretches.last().map_or(0, |s| s.before + s.packed);
         let nr = Kernels::<S>::NR;
-        let panels = self.lanes.len().div_ceil(nr) * nr;
+        let lanes = self.lanes.len().div_ceil(nr) * nr;
         let shared = match (&self.from_rows, &self.from_lanes) {
-            (_, Lanes::Shared) => self.batch.len() * panels * cells,
+            (_, Lanes::Shared) => self.batch.len() * lanes * cells,
             (RowSource::Shared, _) => self.batch.len() * self.row_count * cells,
             _ => 0,
         };
         let sizes = self.sizes();
         let cell = size_of::<S::Cell>();
         let (per_task, shared_bytes) = (sizes.iter().sum::<usize>() * cell, shared * cell);
-        arena::with(shared_bytes, |memory| {
+        // Without memory for what is kept, every step packs anew.
+        let kept = panels.zip(self.key(shared_bytes)).and_then(|(panels, key)| panels.place(&key));
+        arena::with(if kept.is_some() { 0 } else { shared_bytes }, |memory| {
+            let memory = kept.as_ref().map_or(memory, |kept| kept.at);
             let base = Shared(memory.cast::<S::Cell>());
             let desk = |own: *mut u8| {
                 let [v, r, _] = sizes;
                 let own = own.cast::<S::Cell>();
                 Desk { shared: &base, v: own, r: own.wrapping_add(v), sums: own.wrapping_add(v + r).cast() }
             };
-            if shared > 0 {
-                let pieces = if matches!(self.from_lanes, Lanes::Shared) { panels / nr } else { self.strips };
+            if shared > 0 && !kept.as_ref().is_some_and(|kept| kept.is_filled) {
+                let pieces = if matches!(self.from_lanes, Lanes::Shared) { lanes / nr } else { self.strips };
                 let pieces = self.batch.len() * pieces;
                 let chunk = pieces.div_ceil(4 * threads).max(1);
                 threads::run(threads, pieces.div_ceil(chunk), &|index| {
                     // SAFETY: the caller's promises; every piece has a place of its own.
                     unsafe { self.pack_shared(&base, index * chunk..pieces.min((index + 1) * chunk)) };
                 })?;
+                panels.filter(|_| kept.is_some()).into_iter().for_each(Panels::fill);
             }
             threads::run_with(threads, tasks, per_task, &|scratch, index| {
                 // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
                 unsafe { task(self, &desk(scratch), index) };
             })
         })
+    }
+
+    /// What tells the panels of all lanes from others, if they are kept.
+    fn key(&self, bytes: usize) -> Option<Key> {
+        let (Source { data, slot, scalar, .. }, origin) = (self.lane_source, self.origin);
+        let ([lane], [turn]) = (&self.lanes.turns[..], &self.sum.turns[..]) else { return None };
+        let of = |turn: &Turn| (turn.extent, turn.by.at[slot]);
+        let first = data.wrapping_offset(origin[slot] as isize * scalar.size() as isize);
+        let is_kept = self.keeps && matches!(self.from_lanes, Lanes::Shared);
+        is_kept.then(|| Key { data: first, scalar, lanes: of(lane), sum: of(turn), bytes })
     }
 
     /// Cells of lanes and of rows, and sums, that a task needs.
@@ -385,12 +406,16 @@ fn has_phases(step: &Contract) -> bool {
 }
 
 /// Whether kernels read lanes where they lie: neighbours in memory, of which a copy would be used so seldom that it costs more
-/// than the caches lose by how far lines of the sum are apart. Sums have the order of those that are packed.
-fn lanes_in_place<S: Simd<Part: Part>>(source: &Source<'_>, lanes: &Walk, sum: &Walk, rows: usize) -> bool {
+/// than the caches lose by how far lines of the sum are apart. Of what is kept a copy serves many steps. Sums have the order of
+/// those that are packed.
+fn lanes_in_place<S: Simd<Part: Part>>(
+    source: &Source<'_>, lanes: &Walk, sum: &Walk, rows: usize, keeps: bool,
+) -> bool {
     let ([lane], [turn]) = (&lanes.turns[..], &sum.turns[..]) else { return false };
     let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar) && source.bounds.is_empty();
     let apart = turn.by.at[source.slot].unsigned_abs() as usize;
-    let few = rows <= MR || rows <= SELDOM && apart <= NEAR || apart <= DENSE;
+    let seldom = !keeps && (rows <= MR || rows <= SELDOM && apart <= NEAR);
+    let few = seldom || apart <= DENSE;
     let reach = apart.saturating_mul(turn.extent);
     native
         && few

@@ -22,7 +22,7 @@ pub unsafe fn run_phases(steps: &[Contract], at: &[*mut u8], machine: Machine) -
     // SAFETY: handed on.
     unsafe {
         let done = together(steps, at, machine, None);
-        done.unwrap_or_else(|| steps.iter().try_for_each(|step| run(step, at, machine)))
+        done.unwrap_or_else(|| steps.iter().try_for_each(|step| run(step, at, machine, None)))
     }
 }
 
@@ -49,7 +49,7 @@ unsafe fn together(
     }
     let operands = Operands { a: at[1], b: at[2], isa: machine.isa };
     let outputs = Outputs::of(first, at, machine.isa);
-    let job = Job { outputs, operands, transformed: false, threads: machine.threads, taken };
+    let job = Job { outputs, operands, transformed: false, threads: machine.threads, panels: None, taken };
     // SAFETY: handed on; the level is one that the processor has.
     unsafe {
         match level(machine.isa) {
