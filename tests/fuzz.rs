@@ -24,7 +24,7 @@ use cudnn::ops::contract::Accumulate;
 use cudnn::ops::function::TABLE;
 use cudnn::ops::sample::{Pictures, SampleFunction};
 use cudnn::ops::window::WindowFunction;
-use cudnn::ops::{Compute, Scaling};
+use cudnn::ops::{Compute, Map, Scaling};
 use problems::Row;
 use random::Rng;
 use steps::{Owned, Vary};
@@ -143,6 +143,18 @@ fn at_least(scalars: &[Scalar], compute: Compute) -> Compute {
     if compute == Compute::Double { compute } else { Compute::of(scalars) }
 }
 
+/// A function of as many operands or fewer, of other types.
+fn vary_map<const N: usize>(step: &mut Map<N>, compute: Compute, scaling: Scaling, rng: &mut Rng) {
+    let arity = step.function.arity();
+    let fits: Vec<_> = TABLE.iter().filter(|row| row.operands.len() <= arity).collect();
+    step.function = fits[rng.below(fits.len())].function;
+    step.parameter = 1.5;
+    step.scalars = step.scalars.map(|_| rng.pick(&NUMBERS));
+    step.compute = compute;
+    step.factors.beta = scaling.beta;
+    step.factors.alpha = [scaling.alpha, 1.0];
+}
+
 /// Another step of the same kind: shorter loops, other functions, types and factors.
 fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
     let turns = if rng.below(8) == 0 { 100_000 } else { 4_000 };
@@ -164,16 +176,8 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
         }
         Owned::Padded(step) => (step.dst, step.src) = (rng.pick(&Scalar::ALL), rng.pick(&Scalar::ALL)),
         Owned::Scale(step) => (step.dst, step.beta) = (rng.pick(&Scalar::ALL), scaling.beta),
-        Owned::Map(step) => {
-            let arity = step.function.arity();
-            let fits: Vec<_> = TABLE.iter().filter(|row| row.operands.len() <= arity).collect();
-            step.function = fits[rng.below(fits.len())].function;
-            step.parameter = 1.5;
-            step.scalars = step.scalars.map(|_| rng.pick(&NUMBERS));
-            step.compute = compute;
-            step.factors.beta = scaling.beta;
-            step.factors.alpha = [scaling.alpha, 1.0];
-        }
+        Owned::Map(step) => vary_map(step, compute, scaling, rng),
+        Owned::WideMap(step) => vary_map(step, compute, scaling, rng),
         Owned::Rows(step) => {
             step.scalars = step.scalars.map(|_| rng.pick(&NUMBERS));
             (step.compute, step.scaling) = (compute, scaling);
@@ -230,13 +234,19 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             step.gradients.iter_mut().for_each(|gradients| gradients.scalar = rng.pick(&FLOATS));
         }
         Owned::Random(step) => step.scalar = rng.pick(&[Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16]),
-        // The last four are not listed.
-        Owned::Set(_)
-        | Owned::WideMap(_)
-        | Owned::Phases(_)
-        | Owned::Causal(_)
-        | Owned::Aggregate(_)
-        | Owned::Words(_) => {}
+        Owned::Causal(step) => {
+            step.scalar = rng.pick(&FLOATS);
+            let sums = at_least(&[step.scalar], Compute::Single).scalar();
+            step.gradient = if step.function.is_of_weights() { sums } else { step.scalar };
+            step.adds = step.function.is_of_weights() && rng.below(2) == 0;
+            if !step.function.is_gated() {
+                let mut one_of_two = || rng.below(2) == 0;
+                (step.channels_inside, step.newest_first) = (one_of_two(), one_of_two());
+                (step.bias, step.silu) = (one_of_two(), one_of_two());
+            }
+        }
+        // The last three are not listed.
+        Owned::Set(_) | Owned::Phases(_) | Owned::Aggregate(_) | Owned::Words(_) => {}
     }
     varied
 }

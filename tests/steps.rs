@@ -33,6 +33,7 @@ fn every_listed_step_equals_the_reference() {
         }
     }
     let all = [
+        "causal",
         "contract",
         "ctc",
         "map",
@@ -84,6 +85,9 @@ fn lines_that_do_not_fit_are_refused() {
         ("product f32*f32->f32 in f32 bmk*bkn->bmm b=1 m=2 n=2 k=2", "`bmm` is no matrix of m and n"),
         ("product f32*f32->f32 in f32 bmk*bkn->mn b=2 m=2 n=2 k=2", "the product has a batch"),
         ("window most f32", "a function of windows"),
+        ("causal Forward s8 1x1x1 ncw taps=1", "numbers are floating"),
+        ("causal Forward f32 1x1x1 ncw taps=0", "at least one tap"),
+        ("causal Gated f32 1x1x1 nwc taps=1 mixer=1", "a gated pair has positions inside"),
         (
             "window max f32<-f32 in f32 alpha=1 beta=0 8->0:k2s2p0(1,1,0) dst/src1/src2: +0,+0,+0",
             "an extent above 0",

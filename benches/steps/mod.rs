@@ -8,6 +8,7 @@ mod operands;
 mod parse;
 mod pictures;
 mod products;
+mod sequences;
 mod text;
 mod vary;
 

@@ -8,7 +8,7 @@ use cudnn::ops::{
     Contract, Normalise, NormaliseBackward, Operand, Padded, Random, Reduce, Role, Rows, Window,
 };
 
-use super::{Owned, losses, pictures};
+use super::{Owned, losses, pictures, sequences};
 
 /// The most bytes of an operand: a line with more is a slip of the pen.
 const MOST: i64 = 1 << 32;
@@ -36,7 +36,8 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::Window(step) => window(step)?,
         Owned::Sample(step) => pictures::operands(step),
         Owned::Ctc(step) => losses::operands(step),
-        Owned::Phases(_) | Owned::Causal(_) | Owned::Aggregate(_) | Owned::Words(_) => {
+        Owned::Causal(step) => sequences::operands(step),
+        Owned::Phases(_) | Owned::Aggregate(_) | Owned::Words(_) => {
             return Err("no line says a step of this kind".to_owned());
         }
     };

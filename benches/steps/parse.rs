@@ -37,6 +37,7 @@ pub fn step(line: &str) -> Result<Owned> {
         "normalise" => Owned::Normalise(text.normalise()?),
         "sample" => Owned::Sample(text.sample()?),
         "ctc" => Owned::Ctc(text.ctc()?),
+        "causal" => Owned::Causal(text.causal()?),
         "contract" => Owned::Contract(text.contract()?),
         "product" => Owned::Contract(text.product()?),
         _ => return Err(format!("`{kind}` is no kind of step")),

@@ -4,7 +4,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::window::{Axes, WindowAxis};
 use cudnn::ops::{Contract, Draw, Padded, Reduce, Rows, Sequence, Window};
 
-use super::{Owned, losses, pictures};
+use super::{Owned, losses, pictures, sequences};
 
 /// Maps every extent to one from 1 to itself.
 pub type Shorten<'a> = &'a mut dyn FnMut(i64) -> i64;
@@ -93,8 +93,9 @@ impl Vary for Owned {
             }
             Owned::Sample(step) => Owned::Sample(pictures::shorter(step, f)),
             Owned::Ctc(step) => Owned::Ctc(losses::shorter(step, f)),
+            Owned::Causal(step) => Owned::Causal(sequences::shorter(step, f)),
             // No line says these.
-            Owned::Phases(_) | Owned::Causal(_) | Owned::Aggregate(_) | Owned::Words(_) => self.clone(),
+            Owned::Phases(_) | Owned::Aggregate(_) | Owned::Words(_) => self.clone(),
         }
     }
 
@@ -121,7 +122,8 @@ fn contract(step: &Contract, f: Shorten<'_>) -> Contract {
     }
     short.nest.offsets = step.nest.offsets;
     (short.allow_conversion, short.allow_winograd) = (step.allow_conversion, step.allow_winograd);
-    (short.workspace, short.is_over_images) = (step.workspace, step.is_over_images);
+    (short.workspace, short.is_over_images, short.keeps_b) =
+        (step.workspace, step.is_over_images, step.keeps_b);
     step.bounds().iter().for_each(|bound| short.bind(*bound));
     short.canonical()
 }
