@@ -1,5 +1,7 @@
 """A graph of cudnn-frontend's Python package over arrays of NumPy, its run, and how far its results may be from what they should be."""
 
+import ctypes
+
 import cudnn
 import ml_dtypes
 import numpy as np
@@ -12,6 +14,7 @@ TYPES = {
     "bfloat16": (data_type.BFLOAT16, ml_dtypes.bfloat16, 2e-2),
 }
 INT32 = (data_type.INT32, np.int32, 0)
+INT64 = (data_type.INT64, np.int64, 0)
 FLOAT = TYPES["float"]
 
 
@@ -29,6 +32,23 @@ def strides_of(dims, order):
     for axis in reversed(order):
         strides[axis], step = step, step * dims[axis]
     return strides
+
+
+class Workspace:
+    """Memory of the CUDA runtime, for the frontend copies constants of its own into a workspace; full of NaNs."""
+
+    runtime = ctypes.CDLL("libcudart.so.12")
+
+    def __init__(self, size):
+        self.size, self.address = size, ctypes.c_void_p()
+
+    def __enter__(self):
+        assert self.runtime.cudaMalloc(ctypes.byref(self.address), ctypes.c_size_t(max(self.size, 1))) == 0
+        ctypes.memset(self.address, 0xFF, self.size)
+        return self.address.value
+
+    def __exit__(self, *_):
+        assert self.runtime.cudaFree(self.address) == 0
 
 
 def judge(got, want, bound, spoiler=None):
@@ -106,9 +126,10 @@ class Graph:
             array, memory = strided(tensor.get_dim(), tensor.get_stride(), kind)
             pack[tensor] = memory.ctypes.data
             results.append((array, memory, want, bound))
-        workspace = np.full(g.get_workspace_size() + 256, 0xFF, np.uint8)
-        g.execute(pack, -(-workspace.ctypes.data // 256) * 256, handle=self.handle)
+        with Workspace(g.get_workspace_size()) as workspace:
+            g.execute(pack, workspace, handle=self.handle)
         for k, (array, _, want, bound) in enumerate(results):
+            want = want() if callable(want) else want
             wrong = judge(array.astype(np.float64), want, bound, self.rng if spoils else None)
             if wrong:
                 return f"result {k}: {wrong}"

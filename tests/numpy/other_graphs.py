@@ -112,10 +112,13 @@ def pages(graph, rng):
     unused = np.arange(count).reshape(1, 1, count, 1) * rows >= lengths
     table = graph.value(cudnn.INT32, numbers.shape).fill(np.where(unused, -7, numbers))
     ends = graph.value(cudnn.INT32, lengths.shape).fill(lengths)
-    y = graph.value(code, (batch, heads, length, width))
+    # The frontend describes keys the other way about.
+    is_turned = rng.random() < 0.5
+    y = graph.value(code, (batch, heads, width, length), order=[0, 1, 3, 2]) if is_turned else graph.value(code, (batch, heads, length, width))
     loaded = container.want[numbers.reshape(batch, count)].transpose(0, 2, 1, 3, 4).reshape(batch, heads, count * rows, width)[:, :, :length]
     want = np.where(np.arange(length).reshape(1, 1, length, 1) < lengths, loaded, 0)
     graph.add(f"{count} pages of {container.dims} to {y.dims}", 35, link(1950, container), link(1951, y), link(1952, ends), link(1953, table))
+    want = want.swapaxes(2, 3) if is_turned else want
     return wanted(y, want, np.zeros(want.shape))
 
 

@@ -23,6 +23,7 @@ const PEERS: [&str; 4] = [
 /// Arguments are names of rows in `benches/problems.txt` and `benches/steps.txt`; without any, all programs run.
 pub fn run(names: &[String]) -> Result<()> {
     shell::run(shell::cargo().args(["bench", "--bench", "small_calls"]))?;
+    shell::run(shell::cargo().args(["bench", "--bench", "graphs"]))?;
     shell::run(shell::cargo().args(["bench", "--bench", "transforms", "--"]).args(names))?;
     shell::run(shell::cargo().args(["bench", "--bench", "layer_steps", "--"]).args(names))?;
     // The rest have rows of their own, which names of the lists do not choose among.

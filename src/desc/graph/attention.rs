@@ -138,6 +138,15 @@ fn require_shape(check: Check<'_>, port: i32, expected: [i64; 4]) -> Result<()> 
     check.require(fits, port, &format!("has the extents {expected:?}"))
 }
 
+/// Whether a result of pages has its rows in the last dimension: `[batch, heads, width, rows]`, as cudnn-frontend describes keys. Where rows
+/// and width are as many, strides tell: elements of a row are closer to each other than rows are.
+pub fn has_rows_last(dims: &[i64], strides: &[i64], width: i64) -> bool {
+    match (dims, strides) {
+        (&[_, _, first, last], &[_, _, near, far]) => first == width && (last != width || near < far),
+        _ => false,
+    }
+}
+
 pub(super) fn check_paged_cache_load(check: Check<'_>) -> Result<()> {
     let [container, table, sequence, y] = [
         OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC,
@@ -153,7 +162,10 @@ pub(super) fn check_paged_cache_load(check: Check<'_>) -> Result<()> {
     check.require(INTEGERS.contains(&lengths.data_type), sequence, "is INT32 or INT64")?;
     check.require(result.data_type == pages.data_type, y, "y has the type of the container")?;
     let [_, heads, rows, width] = shape(check, container, pages)?;
-    let [batch, out_heads, out_rows, out_width] = shape(check, y, result)?;
+    let [batch, out_heads, mut out_rows, mut out_width] = shape(check, y, result)?;
+    if has_rows_last(&result.dims, &result.strides, width) {
+        std::mem::swap(&mut out_rows, &mut out_width);
+    }
     let fits = (out_heads, out_width) == (heads, width);
     check.require(fits, y, "y has the heads and the width of the container")?;
     check.require(lengths.dims == [batch, 1, 1, 1], sequence, "has one number per batch")?;
@@ -175,10 +187,12 @@ pub(super) fn check_forward(check: Check<'_>) -> Result<()> {
     let of = |port| shape(check, port, check.tensor(port)?);
     let ([b, heads, rows, width], [bk, hk, columns, wk]) = (of(q)?, of(k)?);
     let [bv, hv, cv, out] = of(v)?;
-    check.require(bk == b && wk == width, k, "K has the batch and the width of Q")?;
-    check.require(bv == b, v, "V has the batch of Q")?;
-    let paged = check.any_tensor(OPERATION_SDPA_FWD_PAGE_TABLE_KDESC).is_some();
-    check.require(cv == columns || paged, v, "V has as many rows as K")?;
+    // Of pages there are any number, of any number of rows.
+    let tables = [OPERATION_SDPA_FWD_PAGE_TABLE_KDESC, OPERATION_SDPA_FWD_PAGE_TABLE_VDESC];
+    let [paged_k, paged_v] = tables.map(|table| check.any_tensor(table).is_some());
+    check.require((bk == b || paged_k) && wk == width, k, "K has the batch and the width of Q")?;
+    check.require(bv == b || paged_v, v, "V has the batch of Q")?;
+    check.require(cv == columns || paged_k || paged_v, v, "V has as many rows as K")?;
     check.require(hk > 0 && heads % hk == 0, k, "the heads of Q are a multiple of those of K")?;
     check.require(hv > 0 && heads % hv == 0, v, "the heads of Q are a multiple of those of V")?;
     require_shape(check, o, [b, heads, rows, out])?;

@@ -3,20 +3,28 @@
 use super::super::Port;
 use super::super::steps::Builder;
 use super::super::view::View;
+use super::matmul::transposed;
 use super::rows::by_number;
+use crate::desc::graph::attention::has_rows_last;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::ops::aggregate::AggregateFunction;
 use crate::ops::function::Function;
 
 /// `y[b, h, s, d] = container[table[b, s / rows], h, s % rows, d]` for s below the length of b, else 0, with so many rows in a page. What the
-/// table holds beyond the lengths is not looked at. A zero comes out without its sign.
+/// table holds beyond the lengths is not looked at. A zero comes out without its sign. The last two dimensions of y may be the other way about.
 ///
 /// # Errors
 /// Not supported: dims that do not fit; types other than FLOAT, HALF, BFLOAT16.
 pub fn lower(steps: &mut Builder<'_>) -> Result<()> {
-    let y = steps.write(Port::Y)?;
+    let mut y = steps.write(Port::Y)?;
     let (x, table) = (steps.read(Port::X)?, steps.read(Port::Table)?);
+    if x.dims().rank() == 4
+        && y.layout.split.is_none()
+        && has_rows_last(y.dims(), &y.layout.strides, x.dims()[3])
+    {
+        y = transposed(&y)?;
+    }
     let lengths = steps.read(Port::LengthKv)?;
     let misfit = || Error::unsupported(format!("pages of {} by {} to {}", x.dims(), table.dims(), y.dims()));
     let [batch, heads, length, width] = <[i64; 4]>::try_from(&y.dims()[..]).map_err(|_| misfit())?;
