@@ -53,11 +53,14 @@ __device__ __forceinline__ u32 drawn(const Random &p, u64 word) {
     return left < 32 ? bits & ((1u << left) - 1) : bits;
 }
 
-__device__ __forceinline__ void apply(const Random &p, bool kept, char *to, u64 bits) {
-    if (p.wide) {
+// BITS: of the widest element. Narrow ones have no code for those of 8 bytes, which would never run.
+template <typename Bits>
+__device__ __forceinline__ void apply(const Random &p, bool kept, char *to, Bits bits) {
+    if (sizeof(Bits) == 8 && p.wide) {
         Real<f64>::store(p.scalar, to, kept ? product(Real<f64>::any(p.scalar, bits), p.scale) : 0.0);
     } else {
-        Real<f32>::store(p.scalar, to, kept ? product(Real<f32>::any(p.scalar, bits), f32(p.scale)) : 0.0f);
+        const f32 x = sizeof(Bits) == 8 ? Real<f32>::any(p.scalar, bits) : Real<f32>::value(p.scalar, u32(bits));
+        Real<f32>::store(p.scalar, to, kept ? product(x, f32(p.scale)) : 0.0f);
     }
 }
 
@@ -130,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) random_run(const Random
 #pragma unroll
         for (u32 i = 0; i < APPLIED; ++i) {
             const u32 at = (round + i) * THREADS + threadIdx.x;
-            if (wanted >> i & 1) apply(p, words[at / 32] >> (at % 32) & 1, p.dst + (32 * first + at) * cell, held[i]);
+            if (wanted >> i & 1) apply<u64>(p, words[at / 32] >> (at % 32) & 1, p.dst + (32 * first + at) * cell, held[i]);
         }
     }
 }
