@@ -62,16 +62,24 @@ void count_warp(unsigned first, unsigned end) {
     }
 }
 
-}  // namespace
-
-void note_traffic(const void *place, uintptr_t address, size_t size, bool write, unsigned thread) {
-    if (!counts) return;
+void note(const void *place, uintptr_t address, size_t size, bool write, unsigned thread) {
     if (threads.size() <= thread) threads.resize(thread + 1);
     std::vector<Access> &mine = threads[thread];
     if (!mine.empty() && belongs_to(mine.back(), address, size, write)) {
         mine.back().size += size;
     } else {
         mine.push_back({place, address, size, write});
+    }
+}
+
+}  // namespace
+
+// No access of a device is wider than a vector: what the host's compiler makes one of is several there, each at its own place.
+void note_traffic(const void *place, uintptr_t address, size_t size, bool write, unsigned thread) {
+    if (!counts) return;
+    for (size_t from = 0; from < size; from += WIDEST) {
+        const void *part = static_cast<const char *>(place) + from / WIDEST;
+        note(part, address + from, std::min(size - from, size_t(WIDEST)), write, thread);
     }
 }
 
