@@ -12,6 +12,7 @@ mod ctc;
 #[path = "../../benches/estimate/mod.rs"]
 mod estimate;
 mod graphs;
+mod launch_bounds;
 mod layers;
 mod moves;
 mod normal;
