@@ -23,6 +23,8 @@ struct Function {
     unsigned max_threads;
     // What every block has to be, zeros if that is left to the caller.
     uint3 threads;
+    // Shared memory that the text declares, beside what a launch asks for. Of sources the host's compiler keeps that to itself.
+    unsigned shared;
 };
 
 struct Module {
@@ -132,7 +134,7 @@ bool decode_ptx(const std::string &text, Module *module, std::string *wrong) {
         return false;
     }
     for (const ptx::Entry &entry : program->entries) {
-        module->functions[entry.name] = {&entry, module, entry.max_threads, entry.threads};
+        module->functions[entry.name] = {&entry, module, entry.max_threads, entry.threads, entry.shared_bytes};
     }
     return true;
 }
@@ -157,7 +159,7 @@ bool read_ptx(const std::string &text, Module *module) {
                      kernel->size);
             return false;
         }
-        Function function = {kernel, module, emu::MAX_THREADS, {0, 0, 0}};
+        Function function = {kernel, module, emu::MAX_THREADS, {0, 0, 0}, 0};
         const std::string directives = text.substr(close, body - close);
         const size_t limit = directives.find(".maxntid");
         if (limit != std::string::npos) {
@@ -197,7 +199,8 @@ int check_grid(const Function *function, uint3 blocks, uint3 threads, unsigned s
     const uint64_t all = uint64_t(threads.x) * threads.y * threads.z;
     const bool good = blocks.x >= 1 && blocks.y >= 1 && blocks.z >= 1 && blocks.x <= 2147483647u && blocks.y <= 65535 &&
                       blocks.z <= 65535 && all >= 1 && threads.x <= 1024 && threads.y <= 1024 && threads.z <= 64 &&
-                      all <= function->max_threads && shared <= MAX_DYNAMIC_SHARED;
+                      all <= function->max_threads && shared <= MAX_DYNAMIC_SHARED &&
+                      function->shared + shared <= MAX_DYNAMIC_SHARED;
     const uint3 fixed = function->threads;
     const bool fits = fixed.x == 0 || (threads.x == fixed.x && threads.y == fixed.y && threads.z == fixed.z);
     if (good && fits) return SUCCESS;

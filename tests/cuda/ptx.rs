@@ -154,6 +154,17 @@ fn dynamic_shared_memory_behind_what_the_launch_gives() {
     );
 }
 
+/// Static and dynamic arrays together are more than a block has, each of them is not.
+#[test]
+fn more_shared_memory_than_a_block_has() {
+    let text = text("", "mov.u32 %r9, large;\nst.shared.u32 [%r9], %r3;").replace(
+        ".shared .align 16 .b8 tile[256];",
+        ".shared .align 16 .b8 tile[256];\n.shared .align 16 .b8 large[40000];",
+    );
+    let start = Start { shared: 9000, code: 1, ..Start::of("tried") };
+    expect_complaint(start, &text, "threads with 9000 bytes of shared memory");
+}
+
 #[test]
 fn a_parameter_that_a_call_did_not_pass() {
     let taker = ".func taker(\n.param .b32 taker_param_0\n)\n{\n.reg .b32 %q<3>;\n.reg .b64 %qd<3>;\n\
@@ -288,7 +299,7 @@ fn instructions_do_what_the_manual_says() {
 }
 
 /// Texts that are refused when they are loaded, each with a part of what is said of it.
-const REFUSED: [(&str, &str); 8] = [
+const REFUSED: [(&str, &str); 9] = [
     ("ex2.approx.f32 %f1, %f2;", "no form \"ex2.approx.f32\" is known"),
     ("add.s32 %r8, %rd1, 1;", "the register %rd1 has another width than the type"),
     ("bra $nowhere;", "there is no label \"$nowhere\""),
@@ -296,6 +307,7 @@ const REFUSED: [(&str, &str); 8] = [
     ("call.uni absent;", "there is no function \"absent\""),
     ("ld.global.v4.u32 {%r8, %r9}, [%rd2];", "a vector of another length is expected"),
     ("cp.async.cg.shared.global [%r7], [%rd2], 4;", "a copy of that many bytes"),
+    ("ld.global.nc.u32 %r8, [%rd2];", "no form \"ld.global.nc.u32\" is known"),
     ("add.s32 %r8, %r9;", "another number of operands is expected"),
 ];
 

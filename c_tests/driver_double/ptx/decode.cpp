@@ -119,6 +119,7 @@ void Decoder::entry() {
     entry->max_threads = emu::MAX_THREADS;
     entry->threads = {0, 0, 0};
     entry->launched = false;
+    entry->shared_bytes = 0;
     scopes.emplace_back();
     uint32_t bytes = 0;
     if (parameters(Symbol::PARAMETER, &bytes).size() != 1) reader.refuse("the double passes one parameter");
@@ -202,11 +203,10 @@ void Decoder::link() {
     program->slots = first + next_register;
     program->locals = next_local;
     for (Entry &entry : program->entries) {
-        uint32_t bytes = 0;
         entry.dynamic = dynamic;
         entry.shared.insert(entry.shared.end(), common.begin(), common.end());
-        for (const Extent &array : entry.shared) bytes += array.size;
-        if (bytes > ALL_SHARED) throw Refusal{0, entry.label + " declares more than 48 KB of shared memory"};
+        for (const Extent &array : entry.shared) entry.shared_bytes += array.size;
+        if (entry.shared_bytes > ALL_SHARED) throw Refusal{0, entry.label + " declares more than 48 KB of shared memory"};
     }
 }
 

@@ -158,14 +158,14 @@ void Decoder::form(Instruction *made, const std::string &opcode, const std::vect
     for (size_t k = 0; k < form.s.size(); ++k) made->s[k] = source(operands[k + 1], form.s[k], form.wide_sources);
 }
 
-// ld and st with a space, hints of caches, a vector and a type.
+// ld and st with a space, hints of caches, a vector and a type. "nc" is none: it promises that nobody writes there, which is not checked.
 bool Decoder::access(Instruction *made, const std::string &opcode, const std::vector<Operand> &operands) {
     const std::vector<std::string> parts = parts_of(opcode);
     const bool store = parts[0] == "st";
     if ((parts[0] != "ld" && !store) || parts.size() < 3) return false;
     unsigned count = 1;
     for (size_t k = 2; k + 1 < parts.size(); ++k) {
-        static const char *const HINTS[] = {"nc", "ca", "cg", "cs", "wb", "wt"};
+        static const char *const HINTS[] = {"ca", "cg", "cs", "wb", "wt"};
         const bool hint = std::any_of(HINTS, std::end(HINTS), [&](const char *name) { return parts[k] == name; });
         if (parts[k] == "v2") count = 2;
         else if (parts[k] == "v4") count = 4;

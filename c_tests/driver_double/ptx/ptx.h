@@ -65,8 +65,9 @@ struct Entry : emu::Kernel {
     unsigned max_threads;
     // .reqntid, zeros without it.
     uint3 threads;
-    // Shared arrays that this kernel may touch.
+    // Shared arrays that this kernel may touch, and their bytes.
     std::vector<Extent> shared;
+    uint32_t shared_bytes;
     bool dynamic;
     mutable bool launched;
 };
