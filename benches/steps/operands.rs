@@ -151,10 +151,7 @@ fn contract(step: &Contract) -> Result<Vec<Operand>, String> {
     if let Some(scalar) = step.epilogue.bias {
         operands.push(read(span(&step.nest, 4)?, scalar));
     }
-    if step.workspace > 0 {
-        let span = (0, step.workspace as i64);
-        operands.push(Operand { name: "workspace", role: Role::Scratch, scalar: Scalar::U8, span });
-    }
+    operands.extend(scratch(step.workspace));
     Ok(operands)
 }
 
@@ -178,6 +175,12 @@ fn random(step: &Random) -> Result<Vec<Operand>, String> {
     Ok(operands)
 }
 
+/// A workspace, if there is one.
+fn scratch(bytes: usize) -> Option<Operand> {
+    let span = (0, bytes as i64);
+    (bytes > 0).then_some(Operand { name: "workspace", role: Role::Scratch, scalar: Scalar::U8, span })
+}
+
 fn normalise(step: &Normalise) -> Result<Vec<Operand>, String> {
     let data =
         |k: usize| -> Result<Span, String> { Ok(sum(span(&step.groups, k)?, span(&step.members, k)?)) };
@@ -196,7 +199,7 @@ fn normalise(step: &Normalise) -> Result<Vec<Operand>, String> {
         Some(scalar) => operand(Role::Write, data(3)?, scalar),
         None => absent(step.data),
     };
-    Ok(vec![
+    let mut operands = vec![
         written(data(0)?, step.data, step.scaling.beta),
         saved(),
         saved(),
@@ -207,7 +210,9 @@ fn normalise(step: &Normalise) -> Result<Vec<Operand>, String> {
         when(step.adds, read(data(2)?, step.data)),
         read(parameters, number),
         read(parameters, number),
-    ])
+    ];
+    operands.extend(scratch(step.workspace));
+    Ok(operands)
 }
 
 fn normalise_backward(step: &NormaliseBackward) -> Result<Vec<Operand>, String> {
@@ -220,7 +225,7 @@ fn normalise_backward(step: &NormaliseBackward) -> Result<Vec<Operand>, String> 
         Slope::Kept(scalar) => read(data(4)?, scalar),
         _ => absent(step.data),
     };
-    Ok(vec![
+    let mut operands = vec![
         written(data(0)?, step.data, step.scaling.beta),
         gradient(),
         gradient(),
@@ -232,7 +237,9 @@ fn normalise_backward(step: &NormaliseBackward) -> Result<Vec<Operand>, String> 
         when(step.saved, read(parameters, number)),
         when(step.saved, read(parameters, number)),
         reserve,
-    ])
+    ];
+    operands.extend(scratch(step.workspace));
+    Ok(operands)
 }
 
 fn window(step: &Window) -> Result<Vec<Operand>, String> {

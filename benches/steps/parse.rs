@@ -166,6 +166,11 @@ impl Text<'_> {
         Ok(Rows { groups, elements: self.nest()?, scalars, compute, function, scaling })
     }
 
+    /// Bytes of a workspace, if there is one.
+    fn workspace(&mut self) -> Result<usize> {
+        if self.0.starts_with(" workspace=") { self.named("workspace") } else { Ok(0) }
+    }
+
     fn reduce(&mut self) -> Result<Reduce> {
         let nan = |f: fn(NanRule) -> Reduction| RULES.map(f);
         let plain = [Reduction::Add, Reduction::Mul, Reduction::Avg, Reduction::Norm1, Reduction::Norm2];
@@ -187,7 +192,7 @@ impl Text<'_> {
                 return Err(format!("{reduction:?} has no indices"));
             }
         }
-        let workspace = if self.0.starts_with(" workspace=") { self.named("workspace")? } else { 0 };
+        let workspace = self.workspace()?;
         self.expect(" outputs ")?;
         let outputs = self.nest()?;
         self.expect(" each of")?;
@@ -323,6 +328,7 @@ impl Text<'_> {
         let adds = self.eat(" add");
         let activation = self.activation()?;
         let slopes = if self.eat(" slopes ") { Some(self.scalar()?) } else { None };
+        let workspace = self.workspace()?;
         self.expect(" groups ")?;
         let groups = self.nest()?;
         self.expect(" of ")?;
@@ -338,7 +344,7 @@ impl Text<'_> {
             adds,
             activation,
             slopes,
-            workspace: 0,
+            workspace,
         })
     }
 
@@ -356,6 +362,7 @@ impl Text<'_> {
             self.activation()?.map_or(Slope::One, Slope::Of)
         };
         let splits = self.eat(" add");
+        let workspace = self.workspace()?;
         self.expect(" groups ")?;
         let groups = self.nest()?;
         self.expect(" of ")?;
@@ -371,7 +378,7 @@ impl Text<'_> {
             parameter_scaling,
             slope,
             splits,
-            workspace: 0,
+            workspace,
         })
     }
 }

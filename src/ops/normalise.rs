@@ -237,6 +237,9 @@ impl fmt::Display for Normalise {
         if let Some(scalar) = self.slopes {
             write!(f, " slopes {}", scalar.name())?;
         }
+        if self.workspace > 0 {
+            write!(f, " workspace={}", self.workspace)?;
+        }
         write!(f, " groups {groups} of {members}")
     }
 }
@@ -260,6 +263,9 @@ impl fmt::Display for NormaliseBackward {
         }
         if self.splits {
             write!(f, " add")?;
+        }
+        if self.workspace > 0 {
+            write!(f, " workspace={}", self.workspace)?;
         }
         write!(f, " groups {groups} of {members}")
     }
