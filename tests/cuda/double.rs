@@ -69,6 +69,11 @@ pub fn libraries() -> PathBuf {
     BUILT.get_or_init(|| built("driver_double", Runs::asked(), &[])).clone()
 }
 
+/// The directory with the libraries of a double that runs this, whatever the tests are told.
+pub fn of(runs: Runs) -> PathBuf {
+    if runs == Runs::asked() { libraries() } else { built("driver_double", runs, &[]) }
+}
+
 /// Runs `body` in a child process that finds the double as its driver, and has tried it: what the first handle of a process
 /// does beside being created is done, and not counted.
 pub fn run(variables: &[(&str, &str)], body: impl FnOnce()) {

@@ -44,6 +44,7 @@ mod problems;
 mod problems_listed;
 mod programs;
 mod ptx;
+mod ptx_coverage;
 #[path = "../common/random.rs"]
 mod random;
 #[path = "../common/run_step.rs"]

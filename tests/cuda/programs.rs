@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{child, common, double};
+use crate::double::{self, Runs};
+use crate::{child, common};
 
 /// How the device comes to the tensors of a program.
 #[derive(Clone, Copy, PartialEq)]
@@ -18,7 +19,7 @@ enum Tensors {
 
 /// Compiles and runs one program in C; it has to pass and to be silent.
 fn passes(name: &str) {
-    compiled_passes(name, "c", "gcc", "-std=c11", Tensors::Moved);
+    compiled_passes([name, "c", "gcc", "-std=c11"], Tensors::Moved, Runs::asked());
 }
 
 /// The same, with its tensors in place.
@@ -26,15 +27,16 @@ fn passes_in_place(name: &str) {
     if double::is_real() {
         return println!("skipped: {name}, for not every device reaches the memory of the host");
     }
-    compiled_passes(name, "c", "gcc", "-std=c11", Tensors::InPlace);
+    compiled_passes([name, "c", "gcc", "-std=c11"], Tensors::InPlace, Runs::asked());
 }
 
-fn compiled_passes(name: &str, extension: &str, compiler: &str, standard: &str, tensors: Tensors) {
-    let scratch = common::scratch_dir(&format!("cuda_programs/{name}"));
+fn compiled_passes([name, extension, compiler, standard]: [&str; 4], tensors: Tensors, runs: Runs) {
+    let of_ptx = if runs == Runs::asked() { "" } else { "_on_ptx" };
+    let scratch = common::scratch_dir(&format!("cuda_programs{of_ptx}/{name}"));
     let lib = common::install_layout(&scratch);
     let binary = scratch.join(name);
     let c_tests = common::project_root().join("c_tests");
-    let double = double::libraries();
+    let double = double::of(runs);
     let mut command = Command::new(compiler);
     if tensors == Tensors::Moved {
         command.arg("-include").arg(c_tests.join("on_device.h"));
@@ -171,7 +173,7 @@ fn convolution() {
 
 #[test]
 fn cpp() {
-    compiled_passes("cpp", "cpp", "g++", "-std=c++11", Tensors::Moved);
+    compiled_passes(["cpp", "cpp", "g++", "-std=c++11"], Tensors::Moved, Runs::asked());
 }
 
 #[test]
@@ -224,8 +226,44 @@ fn fused_operations() {
     passes_in_place("fused_operations");
 }
 
-/// What these test lies in the memory and the threads of the host.
-const OF_THE_HOST: [&str; 14] = [
+#[test]
+fn matmul() {
+    passes_in_place("matmul");
+}
+
+#[test]
+fn graph() {
+    passes_in_place("graph");
+}
+
+#[test]
+fn recurrent() {
+    passes_in_place("recurrent");
+}
+
+#[test]
+fn sequences_and_graphs() {
+    passes("sequences_and_graphs");
+}
+
+/// Programs of each family whose kernels' PTX is executed in seconds; `CUDNN_SHIM_DOUBLE=ptx` has all of the others execute theirs.
+#[test]
+fn programs_of_every_family_pass_on_ptx() {
+    if double::is_real() {
+        return println!("skipped: a real driver runs the programs above");
+    }
+    for name in
+        ["transform", "blocked", "perceptron", "spatial_transformer", "convolution", "sequences_and_graphs"]
+    {
+        compiled_passes([name, "c", "gcc", "-std=c11"], Tensors::Moved, Runs::Ptx);
+    }
+    for name in ["layers", "ctc", "fused_operations", "matmul", "graph", "recurrent"] {
+        compiled_passes([name, "c", "gcc", "-std=c11"], Tensors::InPlace, Runs::Ptx);
+    }
+}
+
+/// What these test lies in the memory and the threads of the host, or is said by the CPU core alone, which looks at a reserve.
+const OF_THE_HOST: [&str; 15] = [
     "closed_streams",
     "convolution_no_memory",
     "disjoint",
@@ -239,21 +277,18 @@ const OF_THE_HOST: [&str; 14] = [
     "no_memory_first",
     "page_faults",
     "pooling_extremes",
+    "recurrent_reserve",
     "small_stack",
 ];
 
-/// Minutes on the double, which takes a thread of the device after the other; `contract.rs` runs the steps of such calls.
-const TOO_LONG: [&str; 3] = ["convolution_large", "convolution_threads", "convolution_winograd"];
-
-/// Their data lies in memory of the host; the comparison with NumPy makes the same calls on the double, graphs and products are in `listed`.
-const HOST_DATA: [&str; 7] = [
-    "graph",
-    "matmul",
-    "recurrent",
+/// Minutes on the double, which takes a thread of the device after the other; `contract.rs` runs the steps of such calls, and `recurrent`
+/// the calls of the others.
+const TOO_LONG: [&str; 5] = [
+    "convolution_large",
+    "convolution_threads",
+    "convolution_winograd",
     "recurrent_clients",
     "recurrent_doors",
-    "recurrent_reserve",
-    "sequences_and_graphs",
 ];
 
 #[test]
@@ -266,7 +301,6 @@ fn every_program_runs_here() {
         let name = program.file_stem().and_then(|stem| stem.to_str()).expect("a name");
         let known = OF_THE_HOST.contains(&name)
             || TOO_LONG.contains(&name)
-            || HOST_DATA.contains(&name)
             || tests.contains(&format!("passes(\"{name}\""))
             || tests.contains(&format!("passes_in_place(\"{name}\""));
         assert!(known, "{name} does not run on the CUDA core");
