@@ -222,7 +222,7 @@ fn straight(cores: &mut Cores) {
 
 /// Random layouts of 2 to 8 dimensions: permuted, with gaps, backwards, with repeated sources.
 fn random_layouts(cores: &mut Cores) {
-    for _ in 0..1500 {
+    for _ in 0..double::cases(1500) {
         let rank = 2 + cores.rng.below(7);
         let mut dims: Vec<i64> =
             (0..rank).map(|_| cores.rng.pick(&[1, 2, 3, 3, 4, 5, 8, 13, 17, 33])).collect();
@@ -277,7 +277,7 @@ fn blocked(cores: &mut Cores) {
 
 /// Padding, cropping, folding and unfolding.
 fn mapped(cores: &mut Cores) {
-    for _ in 0..1500 {
+    for _ in 0..double::cases(1500) {
         let rank = 2 + cores.rng.below(5);
         let dims: Vec<i64> = (0..rank).map(|_| 1 + cores.rng.below(6) as i64).collect();
         let mut map = TransformDescriptor {

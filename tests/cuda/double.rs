@@ -19,6 +19,17 @@ pub fn is_full() -> bool {
     env::var_os("CUDNN_SHIM_TEST_FULL").is_some_and(|value| value == "1")
 }
 
+/// How many of so many random problems a test solves: all of them if it does [everything](is_full) and on a device; on a double half of
+/// them, and a fifth where it only runs the threads of a block in the other order.
+pub fn cases(all: usize) -> usize {
+    let is_reversed = env::var("DRIVER_DOUBLE_ORDER").is_ok_and(|order| order == "reverse");
+    match (is_full() || is_real(), is_reversed) {
+        (true, _) => all,
+        (_, true) => all / 5,
+        _ => all / 2,
+    }
+}
+
 /// What a double runs: what the host's compiler made of the kernels' sources, or the PTX that is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
