@@ -100,8 +100,10 @@ fn remapped_paths() -> Result<Vec<String>> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
     let sources = home.context("HOME is not set")?.join("registry/src");
-    let registries: Vec<PathBuf> =
+    let mut registries: Vec<PathBuf> =
         fs::read_dir(&sources).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    // A folder is read in any order, and flags in another one build everything anew.
+    registries.sort();
     let flag = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
     Ok(std::iter::once(flag(shell::root(), "cudnn-shim"))
         .chain(registries.iter().map(|registry| flag(registry, "crates")))
