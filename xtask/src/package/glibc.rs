@@ -2,7 +2,7 @@
 //!
 //! The linker binds a call to the newest version of its symbol that the machine's glibc has. glibc 2.34 moved threads and
 //! `dlopen` into libc.so.6 and gave them new versions, although nothing about them had changed; the old versions are there,
-//! too. So each of these calls goes by a jump to the old one, put in its place with `--wrap`.
+//! too. So each of these calls goes by a jump to the old one, put in its place with `--wrap`. The start of a program was changed then, too.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -81,6 +81,51 @@ const UNBOUND: [&str; 1] = ["posix_spawn_file_actions_addchdir_np"];
 const STAT: [(&str, &str); 4] =
     [("__xstat64", "2.2.5"), ("__lxstat64", "2.2.5"), ("__fxstat64", "2.2.5"), ("__fxstatat64", "2.4")];
 
+/// The start of a program. 2.34 changed what it leaves to `__libc_start_main`: an older one runs the constructors that the caller hands over,
+/// and none without. So this one hands over a function that runs them, which newer ones take as well. As the program's own symbol it
+/// takes the place of the newest one; the libraries are linked with the same object and have no start.
+const START: &str = "    .symver old___libc_start_main, __libc_start_main@GLIBC_2.2.5
+    .globl __libc_start_main
+    .hidden __libc_start_main
+    .type __libc_start_main, %function
+__libc_start_main:
+    lea construct(%rip), %rcx
+    xor %r8d, %r8d
+    jmp *old___libc_start_main@GOTPCREL(%rip)
+    .size __libc_start_main, . - __libc_start_main
+    .weak __init_array_start
+    .hidden __init_array_start
+    .weak __init_array_end
+    .hidden __init_array_end
+    .type construct, %function
+construct:
+    push %rbx
+    push %rbp
+    push %r12
+    push %r13
+    push %r14
+    mov %edi, %r12d
+    mov %rsi, %r13
+    mov %rdx, %r14
+    mov __init_array_start@GOTPCREL(%rip), %rbx
+    mov __init_array_end@GOTPCREL(%rip), %rbp
+1:  cmp %rbp, %rbx
+    jae 2f
+    mov %r12d, %edi
+    mov %r13, %rsi
+    mov %r14, %rdx
+    call *(%rbx)
+    add $8, %rbx
+    jmp 1b
+2:  pop %r14
+    pop %r13
+    pop %r12
+    pop %rbp
+    pop %rbx
+    ret
+    .size construct, . - construct
+";
+
 /// The name of the object in the folder of the build.
 const OBJECT: &str = "glibc.o";
 
@@ -127,7 +172,7 @@ fn assembly() -> String {
     for (name, version) in STAT {
         writeln!(text, "    .symver old_{name}, {name}@GLIBC_{version}").expect("a String takes all");
     }
-    text + "    .section .note.GNU-stack, \"\", %progbits\n"
+    text + START + "    .section .note.GNU-stack, \"\", %progbits\n"
 }
 
 /// The newest version of glibc that a file in these trees asks for, as `2.28`.
@@ -168,7 +213,50 @@ fn newest_version(text: &str) -> (u32, u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::newest_version;
+    use std::fs;
+    use std::process::Command;
+
+    use super::{OLDEST, asked_for, link_arguments, newest_version};
+    use crate::{shell, tools};
+
+    /// With threads and constructors, which ask for what has newer versions.
+    const PROGRAM: &str = "
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <sys/stat.h>
+        static int counted;
+        __attribute__((constructor)) static void count(int argc, char **argv) { counted = argv[argc] ? 0 : argc; }
+        static void *add(void *x) { ++*(int *)x; return x; }
+        int main(int argc, char **argv) {
+            pthread_t thread;
+            struct stat of;
+            int one = 0;
+            if (pthread_create(&thread, NULL, add, &one) || pthread_join(thread, NULL)) return 2;
+            return counted == argc && one == 1 && stat(argv[0], &of) == 0 && of.st_size > 0 ? 0 : 1;
+        }";
+
+    #[test]
+    fn a_linked_program_asks_for_the_oldest_and_starts() {
+        let folder = shell::target().join("tmp/glibc");
+        fs::create_dir_all(&folder).unwrap();
+        let (source, program) = (folder.join("program.c"), folder.join("linked/program"));
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::write(&source, PROGRAM).unwrap();
+        let arguments = link_arguments(&folder).unwrap();
+        let mut compiler = tools::c_compiler().unwrap();
+        compiler
+            .arg("-D_LARGEFILE64_SOURCE")
+            .arg("-D_FILE_OFFSET_BITS=64")
+            .arg(&source)
+            .arg("-o")
+            .arg(&program);
+        shell::run(compiler.args(arguments).arg("-lm").current_dir(shell::root())).unwrap();
+        shell::run(Command::new(&program).args(["a", "b"])).unwrap();
+        let asked = asked_for(&[program.parent().unwrap()]).unwrap();
+        let number =
+            |version: &str| version.split_once('.').and_then(|(_, minor)| minor.parse::<u32>().ok()).unwrap();
+        assert!(number(&asked) <= number(OLDEST), "{asked}");
+    }
 
     #[test]
     fn versions_are_compared_as_numbers() {
