@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::double::{self, Runs};
 use crate::{child, common};
@@ -31,7 +31,18 @@ fn passes_in_place(name: &str) {
 }
 
 fn compiled_passes([name, extension, compiler, standard]: [&str; 4], tensors: Tensors, runs: Runs) {
+    let source = common::project_root().join("c_tests").join(format!("{name}.{extension}"));
+    let output = compiled_prints((&source, compiler, standard), &[], tensors, runs);
+    let text = child::text(&output);
+    assert!(output.status.success() && text.is_empty(), "{}\n{text}", output.status);
+}
+
+/// What a program leaves that is compiled so and runs with these arguments.
+fn compiled_prints(
+    (source, compiler, standard): (&Path, &str, &str), arguments: &[&str], tensors: Tensors, runs: Runs,
+) -> Output {
     let of_ptx = if runs == Runs::asked() { "" } else { "_on_ptx" };
+    let name = source.file_stem().and_then(|name| name.to_str()).expect("a name of text");
     let scratch = common::scratch_dir(&format!("cuda_programs{of_ptx}/{name}"));
     let lib = common::install_layout(&scratch);
     let binary = scratch.join(name);
@@ -56,7 +67,7 @@ fn compiled_passes([name, extension, compiler, standard]: [&str; 4], tensors: Te
         .arg(common::project_root().join("include"))
         .arg("-I")
         .arg(c_tests.join("driver_double"))
-        .arg(c_tests.join(format!("{name}.{extension}")))
+        .arg(source)
         .arg("-o")
         .arg(&binary)
         .arg("-L")
@@ -71,15 +82,15 @@ fn compiled_passes([name, extension, compiler, standard]: [&str; 4], tensors: Te
     if tensors == Tensors::InPlace {
         command.envs([("DRIVER_DOUBLE_PAGEABLE", "1"), ("CUDA_LAUNCH_BLOCKING", "1")]);
     }
-    let output = command
+    command
+        .args(arguments)
+        .current_dir(common::project_root())
         .env("LD_LIBRARY_PATH", joined(&[&lib, &double]))
         .env("CUDNN_SHIM_BACKEND", "cuda")
         .env("CUDNN_SHIM_CHECK", "1")
         .env_remove("CUDNN_SHIM_STRICT")
         .output()
-        .expect("the program starts");
-    let text = child::text(&output);
-    assert!(output.status.success() && text.is_empty(), "{}\n{text}", output.status);
+        .expect("the program starts")
 }
 
 fn joined(paths: &[&Path]) -> OsString {
@@ -260,6 +271,24 @@ fn programs_of_every_family_pass_on_ptx() {
     for name in ["layers", "ctc", "fused_operations", "matmul", "graph", "recurrent"] {
         compiled_passes([name, "c", "gcc", "-std=c11"], Tensors::InPlace, Runs::Ptx);
     }
+}
+
+/// A step of training and 360 digits: the weights that are left have the same bits.
+#[test]
+fn the_network_of_the_demo_learns_the_same_on_ptx_and_on_the_sources() {
+    if double::is_real() {
+        return println!("skipped: a real driver has no sources to run");
+    }
+    let source = common::project_root().join("demo/digits.c");
+    let [ptx, sources] = [Runs::Ptx, Runs::Source].map(|runs| {
+        let arguments = ["--steps", "1", "demo/digits.dat"];
+        let output = compiled_prints((&source, "gcc", "-std=c99"), &arguments, Tensors::InPlace, runs);
+        assert!(output.status.success(), "{}", child::text(&output));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let (_, weights) = text.rsplit_once("weights ").expect("a line of results");
+        weights.trim().to_owned()
+    });
+    assert_eq!(ptx, sources);
 }
 
 /// What these test lies in the memory and the threads of the host, or is said by the CPU core alone, which looks at a reserve.
