@@ -66,7 +66,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
     contents::date(release, &root)?;
     let file = release.out.join(format!("cudnn-shim_{VERSION}_amd64.deb"));
     let mut build = release.dated("dpkg-deb");
-    build.args(["--build", "--root-owner-group", "-Zxz", "--threads-max=1"]).arg(&root).arg(&file);
+    build.args(["--build", "--root-owner-group", "-Zxz", "-z9", "--threads-max=1"]).arg(&root).arg(&file);
     shell::run(&mut build)?;
     Ok(file)
 }

@@ -31,7 +31,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
         ("_buildhost", "reproducible"),
         ("use_source_date_epoch_as_buildtime", "1"),
         ("clamp_mtime_to_source_date_epoch", "1"),
-        ("_binary_payload", "w6.gzdio"),
+        ("_binary_payload", "w9.xzdio"),
         // The files are finished: nothing is to be stripped, compiled or indexed.
         ("__os_install_post", "%{nil}"),
         ("debug_package", "%{nil}"),
