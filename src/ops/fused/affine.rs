@@ -37,7 +37,8 @@ pub(super) fn neutral_room(tensor: &TensorDescriptor) -> usize {
     2 * vector_room(tensor)
 }
 
-fn vector_room(tensor: &TensorDescriptor) -> usize {
+/// Bytes of workspace that a number of any type for each channel takes.
+pub(super) fn vector_room(tensor: &TensorDescriptor) -> usize {
     (tensor.dims()[CHANNEL] as usize * DataType::Double.size()).next_multiple_of(64)
 }
 

@@ -1,13 +1,12 @@
 //! Operation 6, back through an activation by ReLU, a sum and a batch normalisation.
 
-use super::affine::room;
+use super::affine::{room, vector_room};
 use super::mask::{ApplyMask, Mask};
 use super::{Part, Place, check_mode, constant, place_of, tensor, variant};
 use crate::desc::TensorDescriptor;
 use crate::desc::fused::ConstantPack;
 use crate::desc::normalization::BatchNormMode;
-use crate::desc::tensor::{CHANNEL, Format};
-use crate::dtype::DataType;
+use crate::desc::tensor::Format;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::batch_norm::{Backward, BackwardPlan, Parameters};
@@ -65,11 +64,7 @@ impl Split {
 
     /// Bytes of workspace: g, and gradients of scale and bias, where the caller does not take them.
     pub(super) fn workspace(&self) -> usize {
-        room(&self.g) + 2 * self.vector_room()
-    }
-
-    fn vector_room(&self) -> usize {
-        (self.x.dims()[CHANNEL] as usize * DataType::Double.size()).next_multiple_of(64)
+        room(&self.g) + 2 * vector_room(&self.x)
     }
 
     /// The plans, in the order in which they run.
@@ -100,7 +95,7 @@ impl Split {
             Mode::Extended,
         )?;
         let gradient = |k: usize, label: i32| {
-            let spare = Place::workspace(room(&self.g) + k * self.vector_room());
+            let spare = Place::workspace(room(&self.g) + k * vector_room(&self.x));
             if self.gives[k] { place_of(label) } else { spare }
         };
         // What is not touched has the place of something else.

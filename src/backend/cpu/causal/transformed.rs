@@ -4,8 +4,6 @@
 //! What transforms lose is measured by the largest products of a sequence, and a number that is none spoils all of them: where the
 //! products might not be finite, sums are added as they are written.
 
-use std::ops::Range;
-
 use super::fft::{self, Complex};
 use super::{Job, Rows, Span, TAPS, TILE};
 use crate::backend::cpu::scratch::{Parts, bytes_of};
@@ -16,7 +14,7 @@ use crate::dtype::math::Math;
 use crate::error::Result;
 use crate::ops::causal::CausalFunction;
 
-/// Of transforms that are smaller, a part of the points is too large that only joins a block to the ones before.
+/// Points of the smallest transform: of fewer, too many would only repeat what the block before has.
 const LEAST_POINTS: usize = 1024;
 
 /// Products of sums of absolute values that stay finite however they are added, with room for rounding.
@@ -178,11 +176,10 @@ impl<T: Real + Math> Job<'_, T> {
         let mut parts = Parts::new(scratch);
         // SAFETY: the scratch, and as the caller promises.
         unsafe {
-            let (mut taps, z) = (numbers(&mut parts, *points), numbers(&mut parts, *points));
+            let (mut taps, mut z) = (numbers(&mut parts, *points), numbers(&mut parts, *points));
             let scratch = scratch.add(parts.bytes);
             let of_taps = self.wide_taps(scratch, 2, channel, taps.re);
             transforms.forward(&mut taps);
-            let mut z = z;
             for sequence in 0..step.batch {
                 let place = [sequence, channel];
                 let products = of_taps * self.size(operand, place, z.re);
@@ -260,7 +257,7 @@ impl<T: Real + Math> Job<'_, T> {
                 self.size(2, place, x.re) * self.size(5, place, g.re)
             };
             if !are_finite((0..step.batch).map(of_products).sum()) {
-                return self.plain_weights(scratch.add(parts.bytes), channel..channel + 1);
+                return self.plain_weights(scratch.add(parts.bytes), channel as usize);
             }
             for place in (0..step.batch).map(|sequence| [sequence, channel]) {
                 for pair in self.pairs(*block) {
@@ -290,14 +287,14 @@ impl<T: Real + Math> Job<'_, T> {
         }
     }
 
-    /// The gradients of the taps of channels as they are written.
+    /// The gradients of the taps of a channel as they are written.
     ///
     /// # Safety
     /// As for [`super::run`]; scratch for lanes and rows.
-    unsafe fn plain_weights(&self, scratch: *mut u8, channels: Range<i64>) {
+    unsafe fn plain_weights(&self, scratch: *mut u8, channel: usize) {
         for block in (0..self.taps).step_by(TAPS) {
             // SAFETY: handed on.
-            unsafe { self.weights_of(scratch, block, channels.start as usize..channels.end as usize) };
+            unsafe { self.weights_of(scratch, block, channel..channel + 1) };
         }
     }
 }
