@@ -246,7 +246,7 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             }
         }
         // The last three are not listed.
-        Owned::Set(_) | Owned::Phases(_) | Owned::Aggregate(_) | Owned::Words(_) => {}
+        Owned::Set(_) | Owned::Phases(_) | Owned::Aggregate(_) | Owned::Ragged(_) | Owned::Words(_) => {}
     }
     varied
 }

@@ -37,7 +37,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::Sample(step) => pictures::operands(step),
         Owned::Ctc(step) => losses::operands(step),
         Owned::Causal(step) => sequences::operands(step),
-        Owned::Phases(_) | Owned::Aggregate(_) | Owned::Words(_) => {
+        Owned::Phases(_) | Owned::Aggregate(_) | Owned::Ragged(_) | Owned::Words(_) => {
             return Err("no line says a step of this kind".to_owned());
         }
     };

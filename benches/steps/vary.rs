@@ -95,7 +95,7 @@ impl Vary for Owned {
             Owned::Ctc(step) => Owned::Ctc(losses::shorter(step, f)),
             Owned::Causal(step) => Owned::Causal(sequences::shorter(step, f)),
             // No line says these.
-            Owned::Phases(_) | Owned::Aggregate(_) | Owned::Words(_) => self.clone(),
+            Owned::Phases(_) | Owned::Aggregate(_) | Owned::Ragged(_) | Owned::Words(_) => self.clone(),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::ops::contract::MAX_OPERANDS;
 use crate::ops::{Contract, Map, Padded, Reduce, Rows, Scale, Set, Step, Transform};
 
 mod address;
+mod batches;
 pub mod cpu;
 pub mod cuda;
 mod edges;
@@ -174,6 +175,7 @@ pub unsafe fn run_keeping(
             Step::Sample(step) => cpu::sample::run(step, at, machine),
             Step::Causal(step) => cpu::causal::run(step, at, machine),
             Step::Aggregate(step) => cpu::aggregate::run(step, at, machine),
+            Step::Ragged(step) => cpu::ragged::run(step, at, machine),
             Step::Words(step) => {
                 cpu::copy::words(step, pointer(0));
                 Ok(())

@@ -6,6 +6,7 @@ mod contract;
 mod ctc;
 mod map;
 mod normalise;
+mod ragged;
 mod random;
 mod reduce;
 mod rows;
@@ -18,6 +19,7 @@ pub use contract::{contract, sums};
 pub use ctc::{ctc, words};
 pub use map::map;
 pub use normalise::{normalise, normalise_backward};
+pub use ragged::ragged;
 pub use random::random;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;
@@ -70,6 +72,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Sample(step) => sample(step, at),
             Step::Causal(step) => causal(step, at),
             Step::Aggregate(step) => return aggregate(step, at),
+            Step::Ragged(step) => return ragged(step, at),
             Step::Words(step) => words(step, pointer(0)),
             Step::Ctc(step) => ctc(step, at),
         }

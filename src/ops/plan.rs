@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::contract::{Contract, Phases};
 use super::{
-    Aggregate, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded, Random, Reduce, Rows,
-    Sample, Scale, Set, Transform, TransformPlan, Window, Words,
+    Aggregate, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded, Ragged, Random, Reduce,
+    Rows, Sample, Scale, Set, Transform, TransformPlan, Window, Words,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -201,6 +201,8 @@ steps! {
     Causal(Causal);
     /// Join rows along the edges of a graph; operands as [`AggregateFunction`](super::aggregate::AggregateFunction) lists them.
     Aggregate(Aggregate);
+    /// Take batches from where offsets say, or put them there; operands as [`RaggedFunction`](super::ragged::RaggedFunction) lists them.
+    Ragged(Ragged);
     /// Write integers of the host; operand dst.
     Words(Words);
     /// Align labels with inputs; operands costs, gradients, workspace, probs, labels, their lengths, lengths of inputs.

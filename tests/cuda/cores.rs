@@ -10,7 +10,7 @@ use cudnn::ops::{Scaling, TransformPlan};
 
 use crate::double::{self, Memory};
 use crate::tensors::{Rng, Tensor, Words, format, packed, strided};
-use crate::{arithmetic, causal, graphs, layers, memory, normal, sample, windows};
+use crate::{arithmetic, causal, graphs, layers, memory, normal, ragged, sample, windows};
 
 /// The types of one channel, one for each scalar.
 pub const PLAIN: [DataType; 11] = [
@@ -419,6 +419,7 @@ fn all(cores: &mut Cores) {
     sample::all(cores);
     causal::all(cores);
     graphs::all(cores);
+    ragged::all(cores);
     windows::all();
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     // Contractions agree within a bound, not to the bit: `contract.rs` runs them, and counts; so do the tests of the others.

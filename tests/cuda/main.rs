@@ -45,6 +45,9 @@ mod problems_listed;
 mod programs;
 mod ptx;
 mod ptx_coverage;
+mod ragged;
+#[path = "../common/ragged.rs"]
+mod ragged_problems;
 #[path = "../common/random.rs"]
 mod random;
 #[path = "../common/run_step.rs"]

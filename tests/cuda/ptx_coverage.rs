@@ -16,6 +16,7 @@ use cudnn::desc::{Folding, Format, TransformDescriptor};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::exec::{Address, Context};
 use cudnn::mode::Mode;
+use cudnn::ops::ragged::RaggedFunction;
 use cudnn::ops::{Operand, Plan, Role, Scaling, TransformPlan, Words};
 
 use crate::complaints::ints;
@@ -23,7 +24,7 @@ use crate::double::{self, Memory, Runs};
 use crate::random::Rng;
 use crate::steps::{self, Ordered, Owned, Row};
 use crate::tensors::{Tensor, format, strided};
-use crate::{causal_problems, child, common, graph_problems, run_step};
+use crate::{causal_problems, child, common, graph_problems, ragged_problems, run_step};
 
 /// The capabilities whose contractions differ: without Tensor Cores, with those of 7.5, and with those from 8.0 on, where all other
 /// kernels run, too.
@@ -169,6 +170,7 @@ fn results(capability: u32) -> String {
         transforms(&mut results);
         causal(&mut results);
         aggregates(&mut results);
+        batches(&mut results);
         words(&mut results);
         quotients_beyond_32_bits(&mut results);
     }
@@ -260,6 +262,18 @@ fn aggregates(results: &mut Results) {
                     results.plan("aggregate", &plan, &contents);
                 }
             }
+        }
+    }
+}
+
+/// Batches by their offsets, of every size of an element, to and fro.
+fn batches(results: &mut Results) {
+    let mut rng = Rng(10);
+    for function in [RaggedFunction::Load, RaggedFunction::Store] {
+        for _ in 0..12 {
+            let problem = ragged_problems::Problem::random(&mut rng, function);
+            let contents = problem.contents(&mut rng);
+            results.plan("ragged", &problem, &contents);
         }
     }
 }

@@ -25,6 +25,8 @@ class Problem:
         self.has_lengths, self.has_bias = rng.random() < 0.5, rng.random() < 0.4
         self.scale = float(rng.choice([1.0, 0.5, self.widths[0] ** -0.5]))
         extents = self.queries, self.keys
+        self.is_packed = self.has_lengths and rng.random() < 0.5
+        self.has_ends = self.has_lengths and rng.random() < 0.3
         self.lengths = [rng.integers(0 if self.has_lengths else extent, extent + 1, self.batch) for extent in extents]
 
     def kept(self):
@@ -42,7 +44,8 @@ class Problem:
         return np.array(all_kept)[:, None]
 
     def __str__(self):
-        return (f"batch {self.batch} heads {self.heads} queries {self.queries} keys {self.keys} widths {self.widths} mask {self.mask} "
+        how = f"packed {self.is_packed} ends {self.has_ends}"
+        return (f"{how} batch {self.batch} heads {self.heads} queries {self.queries} keys {self.keys} widths {self.widths} mask {self.mask} "
                 f"{self.window} lengths {self.lengths if self.has_lengths else None} bias {self.has_bias} scale {self.scale:.3g}")  # fmt: skip
 
 
@@ -75,8 +78,16 @@ def attention(graph, rng):
     b, (hq, hk, hv), (d, dv) = p.batch, p.heads, p.widths
     shapes = (b, hq, p.queries, d), (b, hk, p.keys, d), (b, hv, p.keys, dv), (b, hq, p.queries, dv)
     order = [0, 2, 1, 3] if rng.random() < 0.5 else None
-    tensor = lambda shape, code=p.code: graph.value(code, shape, order=order)
-    q, k, v = (tensor(shape).fill(rng.standard_normal(shape)) for shape in shapes[:3])
+    backward = backward and not p.has_ends
+    # Sequences may have room behind them.
+    rooms = [n + rng.integers(0, 2, p.batch) for n in p.lengths]
+
+    def tensor(shape, code=p.code, is_of_keys=False):
+        if not p.is_packed or p.code == cudnn.E4M3:
+            return graph.value(code, shape, order=order)
+        return graph.batches(code, shape, rooms[is_of_keys], gap=int(rng.choice([0, 3])))
+
+    q, k, v = (tensor(shape, is_of_keys=place > 0).fill(rng.standard_normal(shape)) for place, shape in enumerate(shapes[:3]))
     bias = np.zeros((1, hq, p.queries, p.keys))
     if p.has_bias:
         bias_tensor = graph.value(cudnn.FLOAT, bias.shape).fill(rng.standard_normal(bias.shape))
@@ -85,7 +96,9 @@ def attention(graph, rng):
     p.scale = float(scale.want.reshape(-1)[0])
     lengths = []
     if p.has_lengths:
-        lengths = [graph.value(cudnn.INT32, (b, 1, 1, 1)).fill(n.reshape(b, 1, 1, 1)) for n in p.lengths]
+        given = [np.concatenate([[7], 7 + np.cumsum(n)]) for n in p.lengths] if p.has_ends else p.lengths
+        lengths = [graph.value(cudnn.INT32, (n.size, 1, 1, 1)).fill(n.reshape(-1, 1, 1, 1)) for n in given]
+    of_queries, of_keys = (3009, 3008) if p.has_ends else (3002, 3001)
     link = lambda attribute, value: (attribute, DESCRIPTOR, value.object)
 
     # Bias and masks are a graph over the scores.
@@ -107,7 +120,7 @@ def attention(graph, rng):
             inner.append(graph.objects.make(
                 44, link(3000, last), link(3005, lowest), link(3006, y), (3007, MODE, GREATER_OR_EQUAL),
                 link(3003, bound) if is_left else None,
-                link(3002, lengths[0]) if has_shift else None, link(3001, lengths[1]) if has_shift else None))  # fmt: skip
+                link(of_queries, lengths[0]) if has_shift else None, link(of_keys, lengths[1]) if has_shift else None))  # fmt: skip
             last = y
     if p.code == cudnn.E4M3:
         return narrow(graph, rng, p, (q, k, v), bias, scale, lengths, inner, first, last)
@@ -122,18 +135,18 @@ def attention(graph, rng):
 
     if backward:
         do = tensor(shapes[3]).fill(rng.standard_normal(shapes[3]))
-        given_o, given_stats = tensor(shapes[3]).fill(o), graph.value(cudnn.FLOAT, (b, hq, p.queries, 1)).fill(stats)
+        given_o, given_stats = tensor(shapes[3]).fill(o), tensor((b, hq, p.queries, 1), cudnn.FLOAT).fill(stats)
         dq, dk, dv = gradients(p, q.want, k.want, v.want, weights, o, do.want)
-        made = [wanted(tensor(x.shape), x) for x in (dq, dk, dv)]
+        made = [wanted(tensor(x.shape, is_of_keys=place > 0), x) for place, x in enumerate((dq, dk, dv))]
         subgraph = [(2867, DESCRIPTOR, graph.graph(inner)), (2868, INT64, first.uid), (2869, INT64, last.uid)] if inner else []
         links = [link(2851 + place, value) for place, value in enumerate((q, k, v, given_o, given_stats, scale, *lengths))]
         links += [link(2859 + place, value) for place, value in enumerate((*made, do))]
         graph.add(f"gradients of attention {p}", 43, *links, *subgraph)
     else:
-        y, sums = wanted(tensor(shapes[3]), o), wanted(graph.value(cudnn.FLOAT, (b, hq, p.queries, 1)), stats)
+        y, sums = wanted(tensor(shapes[3]), o), wanted(tensor((b, hq, p.queries, 1), cudnn.FLOAT), stats)
         subgraph = [(2811, DESCRIPTOR, graph.graph(inner)), (2812, INT64, first.uid), (2813, INT64, last.uid)] if inner else []
         links = [link(2800 + place, value) for place, value in enumerate((q, k, v, y, sums, scale))]
-        links += [link(2809 + place, value) for place, value in enumerate(lengths)]
+        links += [link((2820 if p.has_ends else 2809) + place, value) for place, value in enumerate(lengths)]
         graph.add(f"attention {p}", 41, *links, *subgraph)
     return results
 
@@ -162,7 +175,7 @@ def narrow(graph, rng, p, operands, bias, scale, lengths, inner, first, last):
     amax_o.want, amax_o.error = np.full([1] * 4, np.abs(plain).max(initial=0)), np.full([1] * 4, unsure.max(initial=0))
     subgraph = [(2811, DESCRIPTOR, graph.graph(inner)), (2812, INT64, first.uid), (2813, INT64, last.uid)] if inner else []
     links = [link(2800, q), link(2801, k), link(2802, v), link(2803, y), link(2805, scale)]
-    links += [link(2809 + place, value) for place, value in enumerate(lengths)]
+    links += [link((2820 if p.has_ends else 2809) + place, value) for place, value in enumerate(lengths)]
     links += [link(2822 + place, value) for place, value in enumerate((*factors, amax_s, amax_o))]
     graph.add(f"attention in FP8 {p}", 41, *links, *subgraph)
     return [y, amax_s, amax_o]

@@ -60,21 +60,24 @@ class Descriptors:
 class Value:
     """A tensor of a graph: what it holds in binary64, how far from that the library may be, and its memory if it is not virtual."""
 
-    def __init__(self, graph, code, dims, virtual=False, by_value=False, order=None):
+    def __init__(self, graph, code, dims, virtual=False, by_value=False, order=None, strides=None, ragged=()):
         self.graph, self.code, self.dims = graph, code, tuple(dims)
         self.virtual, self.by_value = virtual, by_value
         self.uid = graph.next_uid()
         order = list(range(len(dims))) if order is None else order
-        self.strides = packed(self.dims, order)
+        self.strides = packed(self.dims, order) if strides is None else tuple(strides)
         self.want = self.error = None
         self.memory = None
         size = np.dtype(TYPES[code][1]).itemsize
         self.object = graph.objects.make(
             17, (906, INT64, self.uid), (901, DATA_TYPE, code), (900, INT64, size), (902, INT64, *self.dims), (903, INT64, *self.strides),
-            (907, BOOLEAN, virtual), (908, BOOLEAN, by_value))  # fmt: skip
+            (907, BOOLEAN, virtual), (908, BOOLEAN, by_value), *ragged)  # fmt: skip
         if not virtual:
-            self.memory = Tensor(code, None, self.dims, self.strides, "graph")
+            self.memory = self.room()
             self.memory.allocate(graph.rng, poison(code))
+
+    def room(self):
+        return Tensor(self.code, None, self.dims, self.strides, "graph")
 
     def fill(self, values):
         """Numbers for the library to read: as its type holds them."""
@@ -93,6 +96,52 @@ class Value:
         return f"{self.uid}: {TYPES[self.code][0]} {'x'.join(map(str, self.dims))} {kind}"
 
 
+class Batches(Value):
+    """A tensor [batch, heads, tokens, width] whose batches follow each other in memory, token by token: `rooms` tokens each, all of which may
+    be written, and none of which has more than the dims say. Tokens may have a gap behind them."""
+
+    def __init__(self, graph, code, dims, rooms, gap=0):
+        batch, heads, _, width = dims
+        self.rooms, self.step = np.minimum(rooms, dims[2]), heads * width + gap
+        self.begins = np.concatenate([[0], np.cumsum(self.rooms)]) * self.step
+        # Offsets count tokens or elements.
+        unit = self.step if graph.rng.random() < 0.5 else 1
+        kind = cudnn.INT32 if graph.rng.random() < 0.5 else cudnn.INT64
+        self.offsets = graph.value(kind, (batch + 1, 1, 1, 1)).fill((self.begins // unit).reshape(-1, 1, 1, 1))
+        strides = (dims[2] * self.step, width, self.step, 1)
+        super().__init__(graph, code, dims, strides=strides, ragged=[(913, DESCRIPTOR, self.offsets.object), (914, INT64, unit)])
+
+    def room(self):
+        # The gap behind the last token may be out of reach.
+        length = max(int(self.begins[-1]) - self.step + self.dims[1] * self.dims[3], 1) if self.begins[-1] else 1
+        return Tensor(self.code, None, (1, length), (length, 1), "graph")
+
+    def places(self):
+        """Where the elements lie that there are, and which these are."""
+        batch, head, token, column = np.indices(self.dims)
+        there = token < self.rooms[batch]
+        return (self.begins[batch] + token * self.step + head * self.dims[3] + column)[there], there
+
+    def fill(self, values):
+        places, there = self.places()
+        held = convert(np.asarray(values, np.float64), TYPES[self.code][1])
+        flat = self.memory.read(bits=True).reshape(-1)
+        flat[places] = held[there]
+        self.memory.write(self.memory.raw, flat.reshape(1, -1))
+        self.want, self.error = np.where(there, held.astype(np.float64), 0), np.zeros(self.dims)
+        return self
+
+    def read(self):
+        """What is there; of what is not, that it was not written."""
+        places, there = self.places()
+        flat = self.memory.read(bits=True).reshape(-1)
+        others = np.delete(flat, places).view(np.uint8)
+        assert (others == 0xFF).all(), f"tensor {self.uid}: something between the batches was written"
+        values = self.want.copy()
+        values[there] = flat[places].astype(np.float64)
+        return values
+
+
 class Graph:
     """Operations over tensors, and one run of them."""
 
@@ -107,6 +156,11 @@ class Graph:
 
     def value(self, code, dims, **how):
         value = Value(self, code, dims, **how)
+        self.values.append(value)
+        return value
+
+    def batches(self, code, dims, rooms, **how):
+        value = Batches(self, code, dims, rooms, **how)
         self.values.append(value)
         return value
 

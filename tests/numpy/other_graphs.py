@@ -1,9 +1,10 @@
-"""Graphs of one operation that no random graph has: random numbers, rotary embeddings, pages of a cache, products by experts."""
+"""Graphs of one operation that no random graph has: random numbers, rotary embeddings, pages of a cache, products by
+experts, batches that lie where offsets say."""
 
 import numpy as np
 
 import cudnn
-from backend import DATA_TYPE, DESCRIPTOR, DOUBLE, FLOAT, INT64
+from backend import DATA_TYPE, DESCRIPTOR, DOUBLE, FLOAT, INT64, MODE
 
 RNG_DISTRIBUTION, EXPERTS_MODE, INT32 = 29, 30, 23
 BOUND = {cudnn.FLOAT: 2e-5, cudnn.HALF: 4e-3, cudnn.BFLOAT16: 3e-2, cudnn.DOUBLE: 1e-6}
@@ -172,6 +173,19 @@ def experts_gradient(graph, rng, code, extents, offsets, parts):
     return wanted(dw, want)
 
 
+def batches(graph, rng):
+    """From batches with gaps to others; what is not there is 0."""
+    dims = tuple(int(x) for x in rng.integers(1, 6, 4))
+    rooms = [rng.integers(0, dims[2] + 1, dims[0]) for _ in range(2)]
+    pair = [(cudnn.FLOAT, cudnn.HALF), (cudnn.DOUBLE, cudnn.DOUBLE), (cudnn.INT8, cudnn.FLOAT), (cudnn.BFLOAT16, cudnn.BFLOAT16), (cudnn.INT64, cudnn.INT32)]
+    source, kind = pair[rng.integers(len(pair))]
+    x = graph.batches(source, dims, rooms[0], gap=int(rng.integers(3))).fill(rng.integers(-50, 50, dims))
+    y = graph.batches(kind, dims, rooms[1], gap=int(rng.integers(3))) if rng.random() < 0.7 else graph.value(kind, dims)
+    settings = graph.objects.make(0, (0, MODE, 21), (1, DATA_TYPE, cudnn.FLOAT))
+    graph.add(f"batches {dims} of {rooms[0]} to {rooms[1]} tokens", 13, (750, DESCRIPTOR, settings), link(751, x), link(753, y))
+    return wanted(y, x.want, np.zeros(dims))
+
+
 def other(graph, rng):
     """Adds one of them to a graph; its results."""
-    return [random_numbers, rotation, pages, experts][rng.integers(4)](graph, rng)
+    return [random_numbers, rotation, pages, experts, batches][rng.integers(5)](graph, rng)

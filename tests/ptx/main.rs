@@ -18,6 +18,9 @@ mod moves;
 mod normal;
 #[path = "../../benches/problems/mod.rs"]
 mod problems;
+mod ragged;
+#[path = "../common/ragged.rs"]
+mod ragged_problems;
 #[path = "../common/random.rs"]
 mod random;
 mod sample;
@@ -49,6 +52,7 @@ fn expected() -> Vec<(String, Launch)> {
         sample::launches(),
         causal::launches(),
         graphs::launches(),
+        ragged::launches(),
         windows::launches(),
         contract::launches(),
         ctc::launches(),

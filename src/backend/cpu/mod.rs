@@ -33,6 +33,7 @@ pub(super) mod normalise;
 mod output;
 pub(super) mod padded;
 mod panels;
+pub(super) mod ragged;
 pub(super) mod random;
 pub(super) mod reduce;
 pub(super) mod repeat;

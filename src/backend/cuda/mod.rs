@@ -32,6 +32,7 @@ mod normalise;
 pub mod params;
 pub mod plan;
 mod pointwise;
+mod ragged;
 mod random;
 mod reduce;
 mod residency;

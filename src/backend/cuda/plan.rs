@@ -7,8 +7,8 @@
 use super::launch::{Device, Emit, Pointers};
 use super::nest::single;
 use super::{
-    aggregate, causal, contract, ctc, fill, formula, general, normalise, pointwise, random, reduce, rows,
-    sample, window, words,
+    aggregate, causal, contract, ctc, fill, formula, general, normalise, pointwise, ragged, random, reduce,
+    rows, sample, window, words,
 };
 use crate::backend::Address;
 use crate::error::{Error, Result};
@@ -60,6 +60,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
             Step::Sample(step) => sample::launches(step, &places(), ordered, emit),
             Step::Causal(step) => causal::launches(step, &places(), emit),
             Step::Aggregate(step) => aggregate::launches(step, &places(), emit),
+            Step::Ragged(step) => ragged::launches(step, &places(), emit),
             Step::Words(step) => words::launches(step, place(0), emit),
             Step::Ctc(step) => ctc::launches(step, &places(), emit),
         }

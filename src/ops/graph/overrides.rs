@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::dag::Dag;
-use super::{Attention, Convolution, Direction, Graph, Kind, Link, Modifier, Operation, Port, Tensor};
+use super::{
+    Attention, Convolution, Direction, Graph, Kind, Link, Modifier, Operation, Port, Ragged, Tensor,
+};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, MAX_RANK};
 use crate::ops::agree;
@@ -103,10 +105,13 @@ fn under(operation: &Operation, changed: &Changed) -> Result<Operation> {
 }
 
 fn tensor_under(tensor: &Arc<Tensor>, changed: &Changed) -> Arc<Tensor> {
-    match changed.get(&tensor.uid) {
+    let own = match changed.get(&tensor.uid) {
         Some(&(dims, strides)) => Arc::new(Tensor { dims, strides, ..(**tensor).clone() }),
         None => Arc::clone(tensor),
-    }
+    };
+    let Some(Ragged { offset, multiplier }) = &own.ragged else { return own };
+    let ragged = Some(Ragged { offset: tensor_under(offset, changed), multiplier: *multiplier });
+    Arc::new(Tensor { ragged, ..(*own).clone() })
 }
 
 fn extents(tensor: &Tensor, changed: &Changed) -> Dims {

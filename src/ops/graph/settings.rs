@@ -66,6 +66,16 @@ pub enum Kind {
     ExpertsBackward,
     /// Pages put next to each other: reads X (the container), Table, LengthKv, writes Y.
     PagedLoad,
+    /// Batches that lie where offsets say, as a dense tensor: reads X (ragged), Offset, writes Y.
+    RaggedLoad {
+        /// Elements per unit of an offset.
+        multiplier: i64,
+    },
+    /// A dense tensor to where offsets say: reads X, Offset, writes Y (ragged).
+    RaggedStore {
+        /// Elements per unit of an offset.
+        multiplier: i64,
+    },
     /// The weights of attention again: `y = exp(x - stats)`, 0 where x is minus infinity; a part of its gradients.
     Weights,
     /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no engine.
@@ -102,6 +112,8 @@ impl Kind {
             Kind::Experts(_) => "moe grouped matmul",
             Kind::ExpertsBackward => "moe grouped matmul backward",
             Kind::PagedLoad => "paged cache load",
+            Kind::RaggedLoad { .. } => "load of ragged batches",
+            Kind::RaggedStore { .. } => "store of ragged batches",
             Kind::Weights => "attention weights",
             Kind::Other(_) => "an operation that is not computed",
         }

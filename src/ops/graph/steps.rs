@@ -1,5 +1,7 @@
 //! The plan of one operation: steps over the tensors of a graph, and scratch of its own.
 
+use std::sync::Arc;
+
 use super::view::View;
 use super::work::{StepsPlan, Work};
 use super::{Operation, Port, Tensor};
@@ -13,7 +15,7 @@ use crate::ops::contract::Contract;
 use crate::ops::function::Function;
 use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{Operand, Plan, Role, Step};
-use crate::ops::{Aggregate, Compute, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform};
+use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform};
 
 /// Where an operand of a plan lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +78,19 @@ impl<'a> Builder<'a> {
             }
         };
         Ok(View { slot, offset: 0, scalar, layout })
+    }
+
+    /// A tensor whose batches lie where offsets say: of its span only the first element is known.
+    ///
+    /// # Errors
+    /// Not supported if there is none, or for what is not computed.
+    pub fn batches(&mut self, tensor: Option<&Arc<Tensor>>, is_written: bool) -> Result<View> {
+        let tensor = tensor.ok_or_else(|| Error::unsupported("batches of no tensor"))?;
+        let role = if is_written { Role::Write } else { Role::Read };
+        let view = self.view(Port::X, tensor, role)?;
+        self.plan.operands[view.slot].span = (0, view.scalar.size() as i64);
+        self.plan.layouts[view.slot] = None;
+        Ok(view)
     }
 
     /// The tensor that is read as `port`, if there is one.
@@ -383,6 +398,11 @@ impl<'a> Builder<'a> {
             AggregateFunction::Backward => [to, to, to, from, from, offsets, indices, indices],
         };
         self.push(Work::Aggregate(step), &slots.map(|view| view.slot));
+    }
+
+    /// Batches by their offsets; operands destination, source, offsets.
+    pub fn ragged(&mut self, step: Ragged, views: [&View; 3]) {
+        self.push(Work::Ragged(Box::new(step)), &views.map(|view| view.slot));
     }
 
     /// The steps of a plan whose operands are these tensors as they lie; where it has an operand that is not touched there is none.

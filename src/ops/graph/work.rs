@@ -7,7 +7,7 @@ use crate::layout::{Layout, LoopNest};
 use crate::ops::contract::Contract;
 use crate::ops::map::Map;
 use crate::ops::plan::{self, Operand, Plan, Step, StepSink};
-use crate::ops::{Aggregate, Random, Reduce, Set, Transform, Window};
+use crate::ops::{Aggregate, Ragged, Random, Reduce, Set, Transform, Window};
 
 /// A step that a plan keeps.
 pub(super) enum Work {
@@ -20,6 +20,7 @@ pub(super) enum Work {
     Window(Box<Window>),
     Random(Box<Random>),
     Aggregate(Aggregate),
+    Ragged(Box<Ragged>),
 }
 
 impl Work {
@@ -34,6 +35,7 @@ impl Work {
             Work::Window(step) => Step::Window(step),
             Work::Random(step) => Step::Random(step),
             Work::Aggregate(step) => Step::Aggregate(step),
+            Work::Ragged(step) => Step::Ragged(step),
         }
     }
 
@@ -52,7 +54,8 @@ impl Work {
             | Work::Contract(_)
             | Work::Window(_)
             | Work::Random(_)
-            | Work::Aggregate(_) => false,
+            | Work::Aggregate(_)
+            | Work::Ragged(_) => false,
         }
     }
 }

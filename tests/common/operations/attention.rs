@@ -389,5 +389,8 @@ pub fn problems(rng: &mut Rng) -> Vec<Problem> {
     all.push(forward(&Call { paged: true, lengths: true, keys: 6, ..plain.clone() }, rng));
     all.push(forward(&Call { dropout: 0.25, change: Change::Causal, ..plain }, rng));
     all.extend(calls.iter().map(|call| backward(call, rng)));
+    for call in calls.iter().filter(|call| call.lengths) {
+        all.extend([forward(call, rng), backward(call, rng)].map(ragged::packed_sequences));
+    }
     all
 }

@@ -3,6 +3,7 @@
 
 mod attention;
 mod others;
+mod ragged;
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::super::{Attention, Kind, Operation, Padding, Port, Rng, Softmax, Tensor, mode};
+use super::super::{Attention, Kind, Link, Operation, Padding, Port, Rng, Slice, Softmax, Tensor, mode};
 use super::Parts;
 use super::gradients::gradient_of_scores;
 use super::scores::{COLUMNS, HEADS, ROWS, operand, refuse, scores};
@@ -15,9 +15,10 @@ use crate::error::{Error, Result};
 /// `o = dropped(softmax(scores)) v`, with zeros in rows beyond the lengths of queries; statistics as [`Softmax`] has them.
 ///
 /// # Errors
-/// Not supported, with the reason: masks of blocks, cumulative lengths, what the parts do not compute.
+/// Not supported, with the reason: masks of blocks, what the parts do not compute.
 pub(super) fn forward(of: &Attention, operation: &Operation, parts: &mut Parts) -> Result<()> {
-    refuse(operation, &[Port::BlockMask, Port::CumulativeQ, Port::CumulativeKv])?;
+    refuse(operation, &[Port::BlockMask])?;
+    let operation = &with_lengths(operation, parts)?;
     let [q, k, v, o] = [
         operand(operation, Port::Q)?,
         &loaded(operation, Port::K, Port::PagesK, parts)?,
@@ -121,6 +122,32 @@ fn loaded(operation: &Operation, port: Port, table: Port, parts: &mut Parts) -> 
     let reads = [(Port::X, container), (Port::Table, pages), (Port::LengthKv, lengths)];
     parts.push(Kind::PagedLoad, &reads, &[(Port::Y, &y)]);
     Ok(y)
+}
+
+/// The attention with the lengths of sequences where it has their ends in what is packed: each end less the one before.
+///
+/// # Errors
+/// Not supported: both, other extents.
+fn with_lengths(operation: &Operation, parts: &mut Parts) -> Result<Operation> {
+    let mut own = operation.clone();
+    for (ends, lengths) in [(Port::CumulativeQ, Port::LengthQ), (Port::CumulativeKv, Port::LengthKv)] {
+        let Some(tensor) = operation.read(ends) else { continue };
+        let batches = tensor.dims.first().map_or(0, |&count| count - 1);
+        if *tensor.dims != [batches + 1, 1, 1, 1] || batches < 0 || operation.read(lengths).is_some() {
+            return Err(Error::unsupported(format!("{} of {}", ends.name(), tensor.dims)));
+        }
+        let [begins, ends_of, own_lengths] =
+            [(); 3].map(|()| parts.hidden(tensor.data_type, &[batches, 1, 1, 1]));
+        for (first, y) in [(0, &begins), (1, &ends_of)] {
+            let limits = vec![first + batches, 1, 1, 1];
+            let slice = Slice { starts: vec![first, 0, 0, 0], limits, strides: vec![1; 4] };
+            parts.push(Kind::Slice(slice), &[(Port::X, tensor)], &[(Port::Y, y)]);
+        }
+        parts.pointwise(mode::SUB, [1.0; 2], &[(Port::X, &ends_of), (Port::B, &begins)], &own_lengths);
+        own.reads.retain(|link| link.port != ends);
+        own.reads.push(Link { port: lengths, tensor: own_lengths });
+    }
+    Ok(own)
 }
 
 /// A tensor with zeros in rows beyond lengths, if there are some.

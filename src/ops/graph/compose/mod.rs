@@ -1,9 +1,11 @@
-//! Operations that are graphs of others: attention, from products of matrices, masks and softmax.
+//! Operations that are graphs of others: attention, from products of matrices, masks and softmax; and what stands between operations and
+//! ragged tensors.
 //!
 //! Tensors between the parts are virtual, of uids that nothing else has, so that they share the workspace by lifetime as all others do.
 
 mod attention;
 mod gradients;
+mod ragged;
 mod scores;
 
 use std::borrow::Cow;
@@ -28,9 +30,14 @@ pub(super) fn composed(graph: &Graph) -> Result<Cow<'_, Graph>> {
     let is_composite = |operation: &Operation| {
         matches!(operation.kind, Kind::AttentionForward(_) | Kind::AttentionBackward(_))
     };
+    let graph = match graph.operations.iter().any(ragged::is_ragged) {
+        true => Cow::Owned(ragged::dense(graph)),
+        false => Cow::Borrowed(graph),
+    };
     if !graph.operations.iter().any(is_composite) {
-        return Ok(Cow::Borrowed(graph));
+        return Ok(graph);
     }
+    let graph = &*graph;
     let mut parts = Parts::of(graph);
     for (at, operation) in graph.operations.iter().enumerate() {
         let outcome = match &operation.kind {

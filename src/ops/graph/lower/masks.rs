@@ -15,18 +15,14 @@ const COLUMNS: usize = 3;
 /// `column + bound - length of keys + length of queries` compares to `row`. What is not given is 0.
 ///
 /// # Errors
-/// Not supported: other ranks, lengths that are cumulative, both bounds, comparisons that there are none of.
+/// Not supported: other ranks, lengths that are cumulative besides others, both bounds, comparisons that there are none of.
 pub fn band(of: &BandMask, steps: &mut Builder<'_>) -> Result<()> {
     let y = steps.write(Port::Y)?;
     let x = steps.read(Port::X)?;
     let b = steps.given(Port::B)?;
-    for port in [Port::CumulativeQ, Port::CumulativeKv] {
-        if steps.given(port)?.is_some() {
-            return Err(Error::unsupported("a band by ends of sequences in what is packed"));
-        }
-    }
     let (left, right) = (steps.given(Port::LeftBound)?, steps.given(Port::RightBound)?);
-    let (queries, keys) = (steps.given(Port::LengthQ)?, steps.given(Port::LengthKv)?);
+    let queries = lengths(Port::LengthQ, Port::CumulativeQ, steps)?;
+    let keys = lengths(Port::LengthKv, Port::CumulativeKv, steps)?;
     if y.dims().rank() != COLUMNS + 1 || left.is_some() && right.is_some() {
         return Err(Error::unsupported("a band needs four dimensions and one bound"));
     }
@@ -61,6 +57,21 @@ pub fn band(of: &BandMask, steps: &mut Builder<'_>) -> Result<()> {
         None => steps.constant(0.0, y.dims())?,
     };
     steps.keep(&y, &x, &[flags], &b)
+}
+
+/// Lengths as they are given: by themselves, or as the ends of sequences in what is packed, each less the one before.
+///
+/// # Errors
+/// Not supported: both, ends of no sequence.
+fn lengths(port: Port, ends: Port, steps: &mut Builder<'_>) -> Result<Option<View>> {
+    let given = steps.given(port)?;
+    let Some(ends) = steps.given(ends)? else { return Ok(given) };
+    if given.is_some() || ends.is_empty() || ends.dims().rank() != COLUMNS + 1 {
+        return Err(Error::unsupported(format!("lengths by ends {}", ends.dims())));
+    }
+    let count = ends.dims()[0] - 1;
+    let [begin, end] = [ends.part(0, 0, count, 1)?, ends.part(0, 1, count, 1)?];
+    steps.joined_with(Function::Add, &end, &begin, [1.0, -1.0]).map(Some)
 }
 
 /// `y = x` where the indices are below the lengths that are given, else a number.

@@ -7,6 +7,7 @@ mod matmul;
 mod norm;
 mod pages;
 mod pointwise;
+mod ragged;
 mod random;
 mod reduction;
 mod resample;
@@ -20,6 +21,7 @@ use super::steps::Builder;
 use super::{Kind, Operation, Type};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
+use crate::ops::ragged::RaggedFunction;
 
 /// Whether the operation asks for more than binary32.
 pub(super) fn is_wide(operation: &Operation) -> bool {
@@ -66,6 +68,10 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
         Kind::Experts(of) => experts::forward(of, steps),
         Kind::ExpertsBackward => experts::backward(steps),
         Kind::PagedLoad => pages::lower(steps),
+        Kind::RaggedLoad { multiplier } => ragged::lower(RaggedFunction::Load, *multiplier, operation, steps),
+        Kind::RaggedStore { multiplier } => {
+            ragged::lower(RaggedFunction::Store, *multiplier, operation, steps)
+        }
         Kind::Weights => softmax::weights(steps),
         // What is a graph of others is one when it gets here.
         Kind::AttentionForward(_) | Kind::AttentionBackward(_) | Kind::Other(_) => {
