@@ -142,7 +142,7 @@ impl Context {
     ///
     /// # Safety
     /// Every byte of the span of each operand is readable, and every element that is written writable, by the core's
-    /// device. Every address is aligned to its operand's scalar type. Nobody else writes any of them, or reads what is
+    /// device; so is what the offsets of [ragged](crate::ops::Ragged) batches say, which no span tells. Every address is aligned to its operand's scalar type. Nobody else writes any of them, or reads what is
     /// written, until the work is done. The stream is alive.
     pub unsafe fn run(&self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
         let operands = plan.operands();
@@ -196,7 +196,7 @@ impl Context {
                     let mut operands = [Address::NULL; MAX_OPERANDS];
                     operands.iter_mut().zip(slots).for_each(|(operand, &slot)| *operand = places[slot]);
                     let (operands, machine) = (&operands[..slots.len()], backend::Machine::host());
-                    // SAFETY: the step's offsets lie inside the plan's spans, and operands that are read do not overlap
+                    // SAFETY: the step's offsets lie inside the plan's spans or are those of ragged batches, and operands that are read do not overlap
                     // those that are written unless the plan works in place. No step of a plan writes what another keeps.
                     unsafe { backend::run_keeping(step, operands, ordered, machine, Some(&panels)) }
                 })
