@@ -138,7 +138,7 @@ pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
 fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
     let dots = takes_dots(step, isa);
     #[cfg(target_arch = "x86_64")]
-    if level(isa) != Level::Portable && (pixels::channels(step).is_some() || dots && runs::apply(step, isa)) {
+    if isa.has_avx2() && (pixels::channels(step).is_some() || dots && runs::apply(step, isa)) {
         return None;
     }
     Widen::of(step, dots)
@@ -165,34 +165,30 @@ unsafe fn run_on(
 ) -> Result<()> {
     let outputs = Outputs::of(step, at, machine.isa);
     let operands = Operands { a, b, isa: machine.isa };
-    let level = level(machine.isa);
     let job = Job { outputs, operands, transformed, threads: machine.threads, panels, taken };
     // SAFETY: the caller's promise; the level is one that the processor has.
     unsafe {
-        match (step.accumulate, level) {
+        match step.accumulate {
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Single, Level::Avx512) => single::<simd::Avx512Single>(job, &AVX512_SINGLE),
+            Accumulate::Int32 if takes_dots(step, machine.isa) => match machine.isa {
+                isa if isa.has_avx512() => in_runs::<simd::Avx512Dots>(job, AVX512_DOTS[dots(step)]),
+                _ => in_runs::<simd::Avx2Dots>(job, AVX2_DOTS[dots(step)]),
+            },
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Double, Level::Avx512) => go::<simd::Avx512Double>(job, &AVX512_DOUBLE),
+            sums if machine.isa.has_avx512() => match sums {
+                Accumulate::Single => single::<simd::Avx512Single>(job, &AVX512_SINGLE),
+                Accumulate::Double => go::<simd::Avx512Double>(job, &AVX512_DOUBLE),
+                Accumulate::Int32 => go::<simd::Avx512Int>(job, &AVX512_INT),
+            },
             #[cfg(target_arch = "x86_64")]
-            (Accumulate::Int32, Level::Avx512) if takes_dots(step, machine.isa) => {
-                in_runs::<simd::Avx512Dots>(job, AVX512_DOTS[dots(step)])
-            }
-            #[cfg(target_arch = "x86_64")]
-            (Accumulate::Int32, Level::Avx2) if takes_dots(step, machine.isa) => {
-                in_runs::<simd::Avx2Dots>(job, AVX2_DOTS[dots(step)])
-            }
-            #[cfg(target_arch = "x86_64")]
-            (Accumulate::Int32, Level::Avx512) => go::<simd::Avx512Int>(job, &AVX512_INT),
-            #[cfg(target_arch = "x86_64")]
-            (Accumulate::Single, Level::Avx2) => single::<simd::Avx2Single>(job, &AVX2_SINGLE),
-            #[cfg(target_arch = "x86_64")]
-            (Accumulate::Double, Level::Avx2) => go::<simd::Avx2Double>(job, &AVX2_DOUBLE),
-            #[cfg(target_arch = "x86_64")]
-            (Accumulate::Int32, Level::Avx2) => go::<simd::Avx2Int>(job, &AVX2_INT),
-            (Accumulate::Single, _) => go::<simd::PortableSingle>(job, &PORTABLE_SINGLE),
-            (Accumulate::Double, _) => go::<simd::PortableDouble>(job, &PORTABLE_DOUBLE),
-            (Accumulate::Int32, _) => go::<simd::PortableInt>(job, &PORTABLE_INT),
+            sums if machine.isa.has_avx2() => match sums {
+                Accumulate::Single => single::<simd::Avx2Single>(job, &AVX2_SINGLE),
+                Accumulate::Double => go::<simd::Avx2Double>(job, &AVX2_DOUBLE),
+                Accumulate::Int32 => go::<simd::Avx2Int>(job, &AVX2_INT),
+            },
+            Accumulate::Single => go::<simd::PortableSingle>(job, &PORTABLE_SINGLE),
+            Accumulate::Double => go::<simd::PortableDouble>(job, &PORTABLE_DOUBLE),
+            Accumulate::Int32 => go::<simd::PortableInt>(job, &PORTABLE_INT),
         }
     }
 }
@@ -366,27 +362,6 @@ unsafe fn pixels_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 ) {
     // SAFETY: handed on.
     unsafe { winograd.filters(to, number) }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-/// The level of the kernels: AVX2 with fused multiply-add, which processors with AVX2 have but for a few.
-#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one level"))]
-fn level(isa: Isa) -> Level {
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return Level::Avx512;
-    } else if isa.has_avx2() && is_x86_feature_detected!("fma") {
-        return Level::Avx2;
-    }
-    Level::Portable
 }
 
 /// Whether products of bytes are added four at a time: the instruction wants a factor with a sign, which is that of `b`, and one

@@ -65,7 +65,7 @@ impl Isa {
         }
     }
 
-    /// AVX2 and F16C may be used.
+    /// AVX2, fused multiply-add and F16C may be used.
     pub(super) fn has_avx2(self) -> bool {
         self.0 >= Level::Avx2
     }
@@ -113,8 +113,10 @@ const LEVELS: [Level; 5] = [Level::Portable, Level::Avx2, Level::Avx2Vnni, Level
 /// Whether this processor has what a level stands for.
 #[cfg(target_arch = "x86_64")]
 fn has(level: Level) -> bool {
-    // Processors with AVX2 have F16C.
-    let avx2 = || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c");
+    // Processors with AVX2 have the two others, but for a few.
+    let avx2 = || {
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+    };
     let avx512 = || {
         is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -124,7 +126,7 @@ fn has(level: Level) -> bool {
     match level {
         Level::Portable => true,
         Level::Avx2 => avx2(),
-        Level::Avx2Vnni => avx2() && is_x86_feature_detected!("fma") && is_x86_feature_detected!("avxvnni"),
+        Level::Avx2Vnni => avx2() && is_x86_feature_detected!("avxvnni"),
         Level::Avx512 => avx2() && avx512(),
         Level::Avx512Vnni => avx2() && avx512() && is_x86_feature_detected!("avx512vnni"),
     }

@@ -6,7 +6,7 @@ use super::engine::Operands;
 use super::finish::Outputs;
 #[cfg(target_arch = "x86_64")]
 use super::{AVX2_SINGLE, AVX512_SINGLE};
-use super::{Job, Level, Machine, PORTABLE_SINGLE, depthwise, kernel, level, run};
+use super::{Job, Machine, PORTABLE_SINGLE, depthwise, kernel, run};
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS};
 
@@ -52,12 +52,12 @@ unsafe fn together(
     let job = Job { outputs, operands, transformed: false, threads: machine.threads, panels: None, taken };
     // SAFETY: handed on; the level is one that the processor has.
     unsafe {
-        match level(machine.isa) {
+        match machine.isa {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => depthwise(&job, steps, &AVX512_SINGLE),
+            isa if isa.has_avx512() => depthwise(&job, steps, &AVX512_SINGLE),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => depthwise(&job, steps, &AVX2_SINGLE),
-            Level::Portable => depthwise(&job, steps, &PORTABLE_SINGLE),
+            isa if isa.has_avx2() => depthwise(&job, steps, &AVX2_SINGLE),
+            _ => depthwise(&job, steps, &PORTABLE_SINGLE),
         }
     }
 }
