@@ -10,6 +10,7 @@ use crate::ops::{Contract, Map, Padded, Reduce, Rows, Scale, Set, Step, Transfor
 
 mod address;
 mod batches;
+mod choice;
 pub mod cpu;
 pub mod cuda;
 mod edges;
@@ -21,6 +22,7 @@ pub mod reference;
 mod row_function;
 
 pub use address::Address;
+pub use choice::{Choice, Kernel};
 pub use cpu::{Isa, Machine, Panels};
 
 /// Where the data of a transform lies. Both pointers are aligned to their scalar type and no further.
@@ -138,6 +140,18 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
     unsafe { run_keeping(step, at, ordered, machine, None) }
 }
 
+/// [`run`](fn@run) by the kernel of this name, which is one of the [`kernels`] that accept the step.
+///
+/// # Errors
+/// As for [`run`](fn@run); not supported, and nothing is written, if the kernel does not accept the step.
+///
+/// # Safety
+/// As for [`run`](fn@run).
+pub unsafe fn run_by(kernel: &str, step: Step<'_>, at: &[Address], machine: Machine) -> Result<()> {
+    // SAFETY: the caller's promises.
+    unsafe { run_chosen(step, at, machine, None, Choice::Named(kernel)) }
+}
+
 /// [`run`](fn@run) for one step of several, which keep `b` of those contractions in panels that [say so](Contract::keeps_b).
 ///
 /// # Errors
@@ -152,6 +166,15 @@ pub unsafe fn run_keeping(
         // SAFETY: handed on; the reference loops keep the order.
         return unsafe { reference::run(step, at) };
     }
+    // SAFETY: handed on.
+    unsafe { run_chosen(step, at, machine, panels, Choice::First) }
+}
+
+/// # Safety
+/// As for [`run_keeping`], with destination offsets that are distinct.
+unsafe fn run_chosen(
+    step: Step<'_>, at: &[Address], machine: Machine, panels: Option<&Panels>, choice: Choice<'_>,
+) -> Result<()> {
     let pointer = |k: usize| at[k].pointer();
     let operands = || Operands { dst: pointer(0), src: pointer(1) };
     // SAFETY: handed on, in every arm.
@@ -166,8 +189,12 @@ pub unsafe fn run_keeping(
             Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::Rows(rows) => run_rows(rows, std::array::from_fn(pointer), machine),
             Step::Reduce(reduce) => run_reduce(reduce, pointer(0), pointer(2), pointer(1), machine),
-            Step::Contract(step) => cpu::contract::run(step, &pointers(at)[..at.len()], machine, panels),
-            Step::Phases(phases) => cpu::contract::run_phases(&phases.0, &pointers(at)[..at.len()], machine),
+            Step::Contract(step) => {
+                cpu::contract::run(step, &pointers(at)[..at.len()], machine, panels, choice)
+            }
+            Step::Phases(phases) => {
+                cpu::contract::run_phases(&phases.0, &pointers(at)[..at.len()], machine, choice)
+            }
             Step::Random(random) => cpu::random::run(random, at, machine),
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine),
             Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine),
@@ -201,6 +228,25 @@ pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'stati
         Step::Phases(phases) => cpu::contract::kernel_of_phases(&phases.0, machine),
         _ => None,
     }
+}
+
+/// The names of the kernels that accept a step, where there are tables for its kind, in the order of those: the first one is that of
+/// [`kernel`].
+pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
+    match step {
+        Step::Contract(step) => cpu::contract::kernels(step, machine),
+        Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
+        _ => Vec::new(),
+    }
+}
+
+/// Every table of kernels: the kind of its steps, and of each kernel the name and the steps that it is for, in the order in which they
+/// are asked.
+pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
+    fn rows<A>(kernels: &[Kernel<A>]) -> Vec<(&'static str, &'static str)> {
+        kernels.iter().map(|kernel| (kernel.name, kernel.when)).collect()
+    }
+    vec![("Phases", rows(cpu::contract::OF_PHASES)), ("Contract", rows(cpu::contract::KERNELS))]
 }
 
 /// Whether a step is computed by Winograd's F(2x2, 3x3) on the CPU core; only where it allows that.
@@ -287,7 +333,7 @@ pub unsafe fn run_set(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
 /// read does not overlap the destination, but for z, if each of its elements is the one that it is added to.
 pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<()> {
     // SAFETY: handed on.
-    unsafe { cpu::contract::run(step, at, machine, None) }
+    unsafe { cpu::contract::run(step, at, machine, None, Choice::First) }
 }
 
 /// Runs `rows` on `machine`; operand 0 is the destination.

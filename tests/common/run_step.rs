@@ -116,7 +116,8 @@ fn word(scalar: Scalar, least: i64, unit: f64, rng: &mut Rng) -> u64 {
     }
 }
 
-/// Runs the row on every instruction set level with each of these numbers of threads. Panics where that differs from the reference.
+/// Runs the row on every instruction set level with each of these numbers of threads, by the kernel that is chosen for it and by every
+/// other one that accepts it. Panics where that differs from the reference.
 pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) {
     let before = contents(row, rng);
     let mut want = before.clone();
@@ -127,22 +128,28 @@ pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) {
     let levels = || Isa::all().filter(|isa| is_sum || Isa::available().any(|level| level == *isa));
     for isa in levels() {
         for &threads in threads {
-            let mut got = before.clone();
-            let at = got.places(row);
             let machine = Machine { isa, threads };
-            // SAFETY: as above; nothing overlaps, and no destination repeats.
-            let outcome = unsafe { backend::run(row.step.step(), &at, false, machine) };
-            outcome.unwrap_or_else(|error| panic!("{row}: {error}"));
-            for (k, operand) in row.operands().iter().enumerate() {
-                if operand.role == Role::Scratch {
-                    continue;
+            let others = backend::kernels(row.step.step(), machine).into_iter().skip(1).map(Some);
+            for kernel in std::iter::once(None).chain(others) {
+                let mut got = before.clone();
+                let at = got.places(row);
+                // SAFETY: as above; nothing overlaps, and no destination repeats.
+                let outcome = unsafe {
+                    match kernel {
+                        None => backend::run(row.step.step(), &at, false, machine),
+                        Some(name) => backend::run_by(name, row.step.step(), &at, machine),
+                    }
+                };
+                outcome.unwrap_or_else(|error| panic!("{row}: {error}"));
+                for (k, operand) in row.operands().iter().enumerate() {
+                    if operand.role == Role::Scratch {
+                        continue;
+                    }
+                    let (list, name) = (&row.name, operand.name);
+                    let same = got.words(k) == want.words(k);
+                    let by = kernel.unwrap_or("the first kernel");
+                    assert!(same, "{list} by {by} on {machine:?}: operand {k} ({name}) differs\n{row}");
                 }
-                let name = operand.name;
-                assert!(
-                    got.words(k) == want.words(k),
-                    "{} on {machine:?}: operand {k} ({name}) differs\n{row}",
-                    row.name
-                );
             }
         }
     }

@@ -7,6 +7,7 @@ mod depthwise;
 mod drawn;
 mod edges;
 mod few;
+mod kernels;
 mod pages;
 mod phases;
 #[path = "../common/random.rs"]

@@ -74,6 +74,11 @@ fn matrix_md_is_what_the_sources_generate() {
     xtask(&["matrix", "--check"]);
 }
 
+#[test]
+fn kernels_md_is_what_the_sources_generate() {
+    xtask(&["kernels", "--check"]);
+}
+
 /// Compiles all headers together, twice, with and without CUDA headers and deprecation warnings.
 fn clean(interface: Interface, compiler: Compiler, standard: &str) {
     let stand_in = compile::cuda_stand_in();

@@ -115,7 +115,9 @@ const LEVELS: [Level; 5] = [Level::Portable, Level::Avx2, Level::Avx2Vnni, Level
 fn has(level: Level) -> bool {
     // Processors with AVX2 have the two others, but for a few.
     let avx2 = || {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+        is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
     };
     let avx512 = || {
         is_x86_feature_detected!("avx512f")

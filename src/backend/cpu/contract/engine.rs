@@ -139,18 +139,31 @@ impl<T> Shared<T> {
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
-    /// `keeps` if there are panels for operands that are kept.
+    /// The planes that lanes are read from, if a canonical step has some that are worth their copy; `keeps` as for [`Engine::new`].
+    pub(super) fn planes(step: &Contract, operands: Operands, keeps: bool) -> Option<Planes> {
+        if !are_m::<S>(step) {
+            return None;
+        }
+        let [lanes, sum] = [Role::M, Role::K].map(|role| Walk::of(step, role));
+        let ([source, _], rows) = (operands.sources::<S>(step), step.extent(Role::N) as usize);
+        // A single lane needs none; sums over several loops keep the blocks that planes have.
+        let single = lanes.turns.is_empty() && sum.turns.len() <= 1;
+        if single || lanes_in_place::<S>(&source, &lanes, &sum, rows, keeps) {
+            return None;
+        }
+        planes::<S>(step)
+    }
+
+    /// With lanes from `planes`, if there are some; `keeps` if there are panels for operands that are kept.
     ///
     /// # Errors
     /// Host allocation.
     pub(super) fn new(
-        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, threads: usize, keeps: bool,
+        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, planes: Option<Planes>,
+        threads: usize, keeps: bool,
     ) -> Result<Self> {
         let step: &'a Contract = outputs.step;
-        let planes = || Planes::of(step, Kernels::<S>::NR, S::PER == 1);
-        // Neighbours that fill no vector would leave most of it without use.
-        let few = S::PER == 1 && step.extent(Role::N) <= S::L as i64;
-        let lanes_are_m = lanes_are_m(step) || few && planes().as_ref().is_some_and(Planes::are_interleaved);
+        let lanes_are_m = are_m::<S>(step);
         let [a, b] = operands.sources::<S>(step);
         let [m, n] = [Role::M, Role::N].map(|role| Walk::of(step, role));
         let (rows, lanes) = if lanes_are_m { (n, m) } else { (m, n) };
@@ -165,9 +178,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let batch = Walk::of(step, Role::Batch);
         let (row_count, lane_count) = (rows.len(), lanes.len());
         let still = lanes_in_place::<S>(&lane_source, &lanes, &sum, row_count, keeps);
-        // A single lane needs none; sums over several loops keep the blocks that planes have.
-        let single = lanes.turns.is_empty() && sum.turns.len() <= 1;
-        let planes = if lanes_are_m && !still && !single { planes() } else { None };
         // A block of the sum is whole channels of planes, or whole turns of the innermost loop, or a part of one.
         let unit = match &planes {
             Some(planes) => planes.taps(),
@@ -227,14 +237,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         };
         engine.divide(threads);
         Ok(engine)
-    }
-
-    /// The name of this way to compute a contraction.
-    pub(super) fn name(&self) -> &'static str {
-        match self.from_lanes {
-            Lanes::Planes(_) => "planes",
-            _ => "panels",
-        }
     }
 
     /// Chooses the blocks of lanes and the parts of rows. Results do not depend on them.
@@ -394,6 +396,18 @@ pub(super) struct Desk<'a, S: Simd> {
 pub(super) fn lanes_are_m(step: &Contract) -> bool {
     let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
     fast(Role::M) || !fast(Role::N) || has_phases(step)
+}
+
+/// The windowed operand of a canonical step as planes.
+fn planes<S: Simd>(step: &Contract) -> Option<Planes> {
+    Planes::of(step, Kernels::<S>::NR, S::PER == 1)
+}
+
+/// Whether the rows of `a` are lanes of these kernels: also where pixels are side by side of few channels.
+fn are_m<S: Simd>(step: &Contract) -> bool {
+    // Neighbours that fill no vector would leave most of it without use.
+    let few = S::PER == 1 && step.extent(Role::N) <= S::L as i64;
+    lanes_are_m(step) || few && planes::<S>(step).as_ref().is_some_and(Planes::are_interleaved)
 }
 
 /// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes on.

@@ -1,0 +1,46 @@
+//! Kernels as data: of every kind of step one ordered table of the kernels that may run it, the general one last. The first one that
+//! accepts a step runs it; adding a kernel is a row.
+
+use crate::error::{Error, Result};
+
+/// One way to run the steps of a kind. `A` is the type of the functions that accept a step: each answers how its kernel runs the step,
+/// or `None`.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel<A> {
+    /// The name in logs, tests and `docs/kernels.md`.
+    pub name: &'static str,
+    /// Which steps it is for, as `docs/kernels.md` says it.
+    pub when: &'static str,
+    pub(super) accept: A,
+}
+
+/// Which kernel of a table runs a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// The first one that accepts the step.
+    First,
+    /// The one of this name.
+    Named(&'a str),
+}
+
+impl Choice<'_> {
+    /// The name of the kernel that is chosen, and what it answered to `ask`.
+    ///
+    /// # Errors
+    /// Not supported if no kernel is called so, or if it does not accept the step.
+    pub(super) fn of<A, R>(
+        self, kernels: &[Kernel<A>], mut ask: impl FnMut(&A) -> Option<R>,
+    ) -> Result<(&'static str, R)> {
+        let chosen = kernels.iter().filter(|kernel| match self {
+            Choice::First => true,
+            Choice::Named(name) => kernel.name == name,
+        });
+        let mut accepting = chosen.filter_map(|kernel| Some((kernel.name, ask(&kernel.accept)?)));
+        accepting.next().ok_or_else(|| match self {
+            Choice::First => Error::unsupported("no kernel accepts this step"),
+            Choice::Named(name) => {
+                Error::unsupported(format!("the kernel `{name}` does not accept this step"))
+            }
+        })
+    }
+}

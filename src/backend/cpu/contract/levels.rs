@@ -1,0 +1,173 @@
+//! What kernels of contractions are compiled for: each level of vector instructions, and each type of sums.
+
+use super::channels::{self, Channels};
+use super::engine::{self, Desk, Engine};
+use super::kernel::{self, Kernels};
+use super::pack::Part;
+use super::simd::{self, Simd};
+#[cfg(target_arch = "x86_64")]
+use crate::dtype::Scalar;
+use crate::dtype::convert::Element;
+#[cfg(target_arch = "x86_64")]
+use crate::ops::contract::Contract;
+
+/// What is compiled for one level and type.
+pub(super) struct Compiled<S: Simd<Part: Part, Sum: Element>> {
+    pub(super) kernels: Kernels<S>,
+    pub(super) task: Task<S>,
+    pub(super) channels: channels::Task<S>,
+}
+
+macro_rules! compiled {
+    ($($name:ident: $S:ident, $kernels:ident, $task:ident, $channels:ident;)*) => {
+        $(pub(super) static $name: Compiled<simd::$S> = compiled!($S, $S, $kernels, $task, $channels);)*
+    };
+    ($S:ident, $K:ident, $kernels:ident, $task:ident, $channels:ident) => {
+        Compiled { kernels: kernel::$kernels::<simd::$S, simd::$K>(), task: $task, channels: $channels }
+    };
+}
+
+compiled! {
+    PORTABLE_SINGLE: PortableSingle, portable_kernels, portable, portable_channels;
+    PORTABLE_DOUBLE: PortableDouble, portable_kernels, portable, portable_channels;
+    PORTABLE_INT: PortableInt, portable_kernels, portable, portable_channels;
+}
+#[cfg(target_arch = "x86_64")]
+compiled! {
+    AVX2_SINGLE: Avx2Single, avx2_kernels, avx2, avx2_channels;
+    AVX2_DOUBLE: Avx2Double, avx2_kernels, avx2, avx2_channels;
+    AVX2_INT: Avx2Int, avx2_kernels, avx2, avx2_channels;
+    AVX512_SINGLE: Avx512Single, avx512_kernels, avx512, avx512_channels;
+    AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512, avx512_channels;
+    AVX512_INT: Avx512Int, avx512_kernels, avx512, avx512_channels;
+}
+
+/// By the number that [`dots_of`] tells.
+#[cfg(target_arch = "x86_64")]
+pub(super) static AVX2_DOTS: [&Compiled<simd::Avx2Dots>; 3] = [
+    &compiled!(Avx2Dots, Avx2Dots, avx2_vnni_kernels, avx2, avx2_channels),
+    &compiled!(Avx2Dots, Avx2SignedDots, avx2_vnni_kernels, avx2, avx2_channels),
+    &compiled!(Avx2Dots, Avx2PlaneDots, avx2_vnni_kernels, avx2, avx2_channels),
+];
+#[cfg(target_arch = "x86_64")]
+pub(super) static AVX512_DOTS: [&Compiled<simd::Avx512Dots>; 3] = [
+    &compiled!(Avx512Dots, Avx512Dots, avx512_vnni_kernels, avx512, avx512_channels),
+    &compiled!(Avx512Dots, Avx512SignedDots, avx512_vnni_kernels, avx512, avx512_channels),
+    &compiled!(Avx512Dots, Avx512PlaneDots, avx512_vnni_kernels, avx512, avx512_channels),
+];
+
+/// Which kernels of such sums a step needs.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn dots_of(step: &Contract) -> usize {
+    match (engine::lanes_are_m(step), step.a) {
+        (true, _) => 2,
+        (false, Scalar::I8) => 1,
+        (false, _) => 0,
+    }
+}
+
+/// What `$accept` answers to a problem with the vectors of its level, of any type of sums.
+macro_rules! any {
+    ($problem:expr, $accept:path) => {{
+        let (problem, isa): (&Problem<'_>, Isa) = ($problem, $problem.operands.isa);
+        match problem.outputs.step.accumulate {
+            #[cfg(target_arch = "x86_64")]
+            _ if takes_dots(problem.outputs.step, isa) => dots!(problem, $accept),
+            #[cfg(target_arch = "x86_64")]
+            Accumulate::Single if isa.has_avx2() => single!(problem, $accept),
+            #[cfg(target_arch = "x86_64")]
+            Accumulate::Double if isa.has_avx512() => $accept(problem, &levels::AVX512_DOUBLE),
+            #[cfg(target_arch = "x86_64")]
+            Accumulate::Int32 if isa.has_avx512() => $accept(problem, &levels::AVX512_INT),
+            #[cfg(target_arch = "x86_64")]
+            Accumulate::Double if isa.has_avx2() => $accept(problem, &levels::AVX2_DOUBLE),
+            #[cfg(target_arch = "x86_64")]
+            Accumulate::Int32 if isa.has_avx2() => $accept(problem, &levels::AVX2_INT),
+            Accumulate::Single => $accept(problem, &levels::PORTABLE_SINGLE),
+            Accumulate::Double => $accept(problem, &levels::PORTABLE_DOUBLE),
+            Accumulate::Int32 => $accept(problem, &levels::PORTABLE_INT),
+        }
+    }};
+}
+pub(super) use any;
+
+/// The same for sums in binary32 with AVX2 or AVX-512; `None` for others.
+#[cfg(target_arch = "x86_64")]
+macro_rules! single {
+    ($problem:expr, $accept:path) => {{
+        let (problem, isa): (&Problem<'_>, Isa) = ($problem, $problem.operands.isa);
+        match problem.outputs.step.accumulate {
+            Accumulate::Single if isa.has_avx512() => $accept(problem, &levels::AVX512_SINGLE),
+            Accumulate::Single if isa.has_avx2() => $accept(problem, &levels::AVX2_SINGLE),
+            _ => None,
+        }
+    }};
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use single;
+
+/// The same for products of bytes that are added four at a time; `None` for others.
+#[cfg(target_arch = "x86_64")]
+macro_rules! dots {
+    ($problem:expr, $accept:path) => {{
+        let (problem, isa): (&Problem<'_>, Isa) = ($problem, $problem.operands.isa);
+        let step = problem.outputs.step;
+        match takes_dots(step, isa) {
+            false => None,
+            true if isa.has_avx512() => $accept(problem, levels::AVX512_DOTS[levels::dots_of(step)]),
+            true => $accept(problem, levels::AVX2_DOTS[levels::dots_of(step)]),
+        }
+    }};
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use dots;
+
+type Task<S> = unsafe fn(&Engine<'_, S>, &Desk<'_, S>, usize);
+
+unsafe fn portable<S: Simd<Part: Part, Sum: Element>>(
+    engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { engine.task(desk, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2<S: Simd<Part: Part, Sum: Element>>(engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize) {
+    // SAFETY: handed on.
+    unsafe { engine.task(desk, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512<S: Simd<Part: Part, Sum: Element>>(
+    engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { engine.task(desk, index) }
+}
+
+unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
+    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { channels.row(factors, sums, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
+    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { channels.row(factors, sums, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512_channels<S: Simd<Part: Part, Sum: Element>>(
+    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { channels.row(factors, sums, index) }
+}

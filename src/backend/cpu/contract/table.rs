@@ -1,0 +1,339 @@
+//! The kernels of contractions, in the order in which they are asked whether they accept one.
+
+#[cfg(target_arch = "x86_64")]
+use std::ops::Range;
+
+use super::channels::Channels;
+use super::depthwise::Depthwise;
+use super::engine::Engine;
+use super::levels::{self, Compiled, any};
+use super::pack::Part;
+use super::planes::Planes;
+use super::problem::{Launch, Problem};
+#[cfg(target_arch = "x86_64")]
+use super::simd;
+use super::simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use super::takes_dots;
+#[cfg(target_arch = "x86_64")]
+use super::{
+    along::Along,
+    correlate::Correlation,
+    groups::Groups,
+    levels::{dots, single},
+    pixels::Pixels,
+    runs::Runs,
+    taps::Taps,
+    vectors::Vectors,
+    winograd::{FilterLanes, PixelLanes},
+};
+use crate::backend::choice::Kernel;
+use crate::backend::cpu::Isa;
+use crate::dtype::convert::Element;
+use crate::ops::contract::{Accumulate, Contract};
+
+/// Whether a kernel takes a problem: ready to run it, or not.
+pub(in crate::backend) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'a>>;
+
+/// The names of the kernels of F(2x2, 3x3): lanes are filters, lanes are pixels. They take steps only where they are the fastest.
+pub const WINOGRAD: [&str; 2] = ["F(2x2, 3x3) of filters", "F(2x2, 3x3) of pixels"];
+
+/// The kernels; the first one that accepts a contraction runs it.
+pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "F(2x2, 3x3) of filters",
+        when: "where a program asks for one of Winograd's algorithms: f32, f16 and bf16, 3 x 3 taps, \
+               stride 1, at least 32 channels and filters, 160 outputs an image, and channels contiguous \
+               in image and destination, or at most 256 outputs an image. Lanes are filters",
+        accept: |problem| single!(problem, winograd_of_filters),
+    },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "F(2x2, 3x3) of pixels",
+        when: "the same where rows of the destination are contiguous. Lanes are tiles",
+        accept: |problem| single!(problem, winograd_of_pixels),
+    },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "pixels",
+        when: "gradients of depthwise filters with contiguous channels (NHWC), in images of a vector of \
+               them at least",
+        accept: |problem| single!(problem, pixels),
+    },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "taps",
+        when: "gradients of depthwise filters in planes, also of a few filters a channel, in one \
+               dimension or more",
+        accept: taps,
+    },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "correlate",
+        when: "gradients of 8 (AVX-512: 16) to 128 filters with a window",
+        accept: |problem| single!(problem, correlate),
+    },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "along",
+        when: "gradients of 1 x 1 filters over 256 pixels or more of a plane, with AVX2, few channels \
+               and filters",
+        accept: along,
+    },
+    #[cfg(target_arch = "x86_64")]
+    Kernel { name: "vectors", when: "a matrix by one to four vectors, f32", accept: vectors },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "groups",
+        when: "groups of up to 8 filters and fewer than 8 channels side by side (NHWC), and depthwise \
+               layers with several filters a channel",
+        accept: groups,
+    },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "runs",
+        when: "windows over up to 32 channels side by side (NHWC), at most 384 products a sum, as in \
+               first layers, f32 and bytes with VNNI; of f32 also 8 or 16 channels in each of some \
+               groups",
+        accept: |problem| single!(problem, runs).or_else(|| dots!(problem, runs)),
+    },
+    Kernel {
+        name: "depthwise",
+        when: "sums over the taps of one channel, or of few (up to 8 filters of the same channels, 16 \
+               pairs), neighbours of the destination's rows at most 8 elements apart, as in gradients of \
+               the data with a stride; in one to three dimensions",
+        accept: |problem| any!(problem, depthwise),
+    },
+    Kernel {
+        name: "channels",
+        when: "the same with contiguous channels (NHWC)",
+        accept: |problem| any!(problem, channels),
+    },
+    Kernel {
+        name: "planes",
+        when: "rows of the destination contiguous (NCHW), or so few channels that they fill no vector \
+               (NHWC)",
+        accept: |problem| any!(problem, planes),
+    },
+    Kernel { name: "panels", when: "all contractions", accept: |problem| any!(problem, panels) },
+];
+
+/// The kernels of the phases of a stride together; steps that none accepts run one by one.
+pub(in crate::backend) const OF_PHASES: &[Kernel<AcceptPhases>] = &[Kernel {
+    name: "depthwise phases",
+    when: "the phases of a stride of a depthwise layer: they read one copy, and leave as whole rows",
+    accept: |problem, steps| phases(problem, steps),
+}];
+
+/// Whether a kernel takes several steps of one destination, the first of which is the problem's.
+pub(in crate::backend) type AcceptPhases = for<'a> fn(&Problem<'a>, &'a [Contract]) -> Option<Launch<'a>>;
+
+#[cfg(target_arch = "x86_64")]
+fn winograd_of_filters<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    if !problem.transformed {
+        return None;
+    }
+    let winograd = FilterLanes::new(problem.outputs, problem.operands, &compiled.kernels)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { winograd.run(threads, filters_task, filters_filters) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn winograd_of_pixels<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    if !problem.transformed {
+        return None;
+    }
+    let winograd = PixelLanes::new(problem.outputs, problem.operands, &compiled.kernels)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { winograd.run(threads, pixels_task, pixels_filters) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn pixels<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    problem: &Problem<'a>, _: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    let pixels = Pixels::<S>::new(problem.outputs, problem.operands)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { pixels.run(threads) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn taps<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    if !problem.operands.isa.has_avx2() {
+        return None;
+    }
+    let taps = Taps::<simd::Avx2Single>::new(problem.outputs, problem.operands)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { taps.run(threads, taps_task) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn correlate<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    let correlation = Correlation::new(problem.outputs, problem.operands, &compiled.kernels)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { correlation.run(threads) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn along<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    if !problem.operands.isa.has_avx2() {
+        return None;
+    }
+    let along = Along::new(problem.outputs, problem.operands)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { along.run(threads) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn vectors<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    if !problem.operands.isa.has_avx2() {
+        return None;
+    }
+    let vectors = Vectors::new(problem.outputs, problem.operands)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { vectors.run(threads) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn groups<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    if !problem.operands.isa.has_avx2() {
+        return None;
+    }
+    let groups = Groups::new(problem.outputs, problem.operands)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { groups.run(threads) }))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn runs<'a, S: Simd<Part: Part, Sum: Element>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    let runs = Runs::new(problem.outputs, problem.operands, &compiled.kernels)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { runs.run(threads) }))
+}
+
+fn depthwise<'a, S: Simd<Part: Part, Sum: Element>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    // Kernels of single channels have no cells of several terms.
+    if S::PER > 1 {
+        return None;
+    }
+    depthwise_of(problem, std::slice::from_ref(problem.outputs.step), compiled)
+}
+
+fn phases<'a>(problem: &Problem<'a>, steps: &'a [Contract]) -> Option<Launch<'a>> {
+    match problem.operands.isa {
+        #[cfg(target_arch = "x86_64")]
+        isa if isa.has_avx512() => depthwise_of(problem, steps, &levels::AVX512_SINGLE),
+        #[cfg(target_arch = "x86_64")]
+        isa if isa.has_avx2() => depthwise_of(problem, steps, &levels::AVX2_SINGLE),
+        _ => depthwise_of(problem, steps, &levels::PORTABLE_SINGLE),
+    }
+}
+
+fn depthwise_of<'a, S: Simd<Part: Part, Sum: Element>>(
+    problem: &Problem<'a>, steps: &'a [Contract], compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    let depthwise = Depthwise::new(problem.outputs, problem.operands, &compiled.kernels, steps)?;
+    let threads = problem.threads;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { depthwise.run(threads) }))
+}
+
+fn channels<'a, S: Simd<Part: Part, Sum: Element>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    // Kernels of single channels have no cells of several terms.
+    if S::PER > 1 {
+        return None;
+    }
+    let channels = Channels::new(problem.outputs, problem.operands)?;
+    let (threads, task) = (problem.threads, compiled.channels);
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { channels.run(threads, task) }))
+}
+
+fn planes<'a, S: Simd<Part: Part, Sum: Element>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    let planes = Engine::<S>::planes(problem.outputs.step, problem.operands, problem.panels.is_some())?;
+    Some(engine(problem, compiled, Some(planes)))
+}
+
+fn panels<'a, S: Simd<Part: Part, Sum: Element>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>,
+) -> Option<Launch<'a>> {
+    Some(engine(problem, compiled, None))
+}
+
+fn engine<'a, S: Simd<Part: Part, Sum: Element>>(
+    problem: &Problem<'a>, compiled: &'static Compiled<S>, planes: Option<Planes>,
+) -> Launch<'a> {
+    let Problem { outputs, operands, threads, panels, .. } = *problem;
+    match Engine::new(outputs, operands, &compiled.kernels, planes, threads, panels.is_some()) {
+        // SAFETY: the promises of [`Launch::run`].
+        Ok(engine) => Launch::new(move || unsafe { engine.run(threads, panels, compiled.task) }),
+        Err(error) => Launch::new(move || Err(error)),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn pixels_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &PixelLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { winograd.task(filters, scratch, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn filters_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &FilterLanes<'_, S>, filters: *mut f32, scratch: *mut f32, index: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { winograd.task(filters, scratch, index) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn filters_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &FilterLanes<'_, S>, to: *mut f32, scratch: *mut f32, number: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { winograd.filters(to, scratch, number) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn taps_task(taps: &Taps<'_, simd::Avx2Single>, scratch: *mut f32, channels: Range<usize>) {
+    // SAFETY: handed on.
+    unsafe { taps.channels(scratch, channels) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn pixels_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &PixelLanes<'_, S>, _: *const f32, to: *mut f32, number: usize,
+) {
+    // SAFETY: handed on.
+    unsafe { winograd.filters(to, number) }
+}
