@@ -14,6 +14,7 @@ mod gpu_kit;
 mod header;
 mod host_cuda;
 mod install;
+mod kernels;
 mod manifest;
 mod matrix;
 mod package;
@@ -98,6 +99,12 @@ const TASKS: &[Task] = &[
         about: "puts it all below --prefix DIR (and DESTDIR); --api 8 for version 8",
         arguments: install::ARGUMENTS,
         run: install::run,
+    },
+    Task {
+        name: "kernels",
+        about: "writes docs/kernels.md; --check only compares",
+        arguments: "[--check]   writes nothing, and fails if docs/kernels.md is not what the sources make",
+        run: kernels::run,
     },
     Task {
         name: "matrix",
