@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -400,7 +400,7 @@ fn child(seed: u64, seconds: u64, state: &std::path::Path) -> (usize, Vec<String
     while let left = end.saturating_duration_since(Instant::now())
         && left > Duration::from_millis(200)
     {
-        let output = Command::new(env::current_exe().expect("path of the test program"))
+        let output = common::itself()
             .env(CHILD, format!("{next} {} {}", left.as_millis(), state.display()))
             .env("CUDNN_SHIM_BACKEND", "cpu")
             .env("CUDNN_SHIM_NUM_THREADS", "2")

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -75,7 +75,7 @@ fn child(level: &str, threads: usize, seed: u64, time: Duration, scratch: &Path)
     while let left = end.saturating_duration_since(Instant::now())
         && left > Duration::from_millis(200)
     {
-        let output = Command::new(env::current_exe().expect("path of the test program"))
+        let output = common::itself()
             .env(CHILD, format!("{next} {} {}", left.as_millis(), state.display()))
             .env("CUDNN_SHIM_ISA", level)
             .env("CUDNN_SHIM_NUM_THREADS", threads.to_string())

@@ -22,6 +22,18 @@ pub fn project_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// This test program once more, to be started: by what `CUDNN_SHIM_TEST_RUNNER` names, an emulator and its arguments, where the program is
+/// for another processor.
+pub fn itself() -> Command {
+    let program = env::current_exe().expect("path of the test program");
+    let runner = env::var("CUDNN_SHIM_TEST_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(program) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(program);
+    command
+}
+
 /// The shared library that belongs to this test program, built first if it is not there.
 ///
 /// `cargo test` links the library next to the test programs (`target/<profile>/deps/libcudnn.so`) before it runs

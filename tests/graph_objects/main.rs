@@ -15,7 +15,7 @@ mod machine;
 use std::env;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 
 use case::{Case, Step};
 use machine::{Library, Machine};
@@ -110,7 +110,7 @@ fn read(area: &str) -> Vec<Case> {
 
 /// The steps' answers, in a process of their own, so that the mode is fixed before the library reads it.
 fn replay(cases: &[Case]) -> Vec<Vec<String>> {
-    let mut command = Command::new(env::current_exe().expect("path of the test program"));
+    let mut command = common::itself();
     for name in ["CUDNN_SHIM_CHECK", "CUDNN_LOGLEVEL_DBG", "CUDNN_LOGDEST_DBG"] {
         command.env_remove(name);
     }

@@ -4,8 +4,10 @@
 use std::fs::{self, File};
 use std::io::{BufRead, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::{env, io};
+
+use crate::common;
 
 use super::call::{Library, Machine};
 use super::case::Case;
@@ -67,7 +69,7 @@ fn run_batch(
         writeln!(file, "{}", case.calls()).expect("file of calls");
     }
     drop(file);
-    let mut command = Command::new(env::current_exe().expect("path of the test program"));
+    let mut command = common::itself();
     for name in ["CUDNN_SHIM_STRICT", "CUDNN_SHIM_CHECK", "CUDNN_LOGLEVEL_DBG", "CUDNN_LOGDEST_DBG"] {
         command.env_remove(name);
     }

@@ -15,6 +15,7 @@ mod header;
 mod host_cuda;
 mod install;
 mod kernels;
+mod locate;
 mod manifest;
 mod matrix;
 mod package;
@@ -127,7 +128,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "sanitize",
-        about: "runs unit tests under a checker that needs a nightly toolchain",
+        about: "runs tests under a checker that needs a nightly toolchain, or on another processor that is emulated",
         arguments: sanitize::ARGUMENTS,
         run: sanitize::run,
     },
@@ -136,6 +137,12 @@ const TASKS: &[Task] = &[
         about: "installs the programs that tests use, where that is possible, and names those that cannot be had",
         arguments: "",
         run: tools::run,
+    },
+    Task {
+        name: "where",
+        about: "says where a function is written, planned, run, tested and described",
+        arguments: "FUNCTION   such as cudnnPoolingForward",
+        run: locate::run,
     },
     Task {
         name: "uninstall",

@@ -1,13 +1,14 @@
-//! `cargo xtask sanitize miri|thread`: the checkers that need a nightly toolchain. Part of a release, not of `cargo xtask test`: both
-//! compile the crate anew, and Miri interprets.
+//! `cargo xtask sanitize miri|thread|aarch64`: the checkers that need a nightly toolchain, and another processor, emulated. Part of a
+//! release, not of `cargo xtask test`: all compile the crate anew, and run it slowly.
 
 use anyhow::{Result, bail};
 
-use crate::shell;
+use crate::{shell, tools};
 
 /// Names of the parts.
 pub const ARGUMENTS: &str = "miri     unit tests of the C boundary's handles and arguments, descriptors, layouts and operations, interpreted
-thread   the unit tests of handles and of the thread pool under ThreadSanitizer";
+thread   the unit tests of handles and of the thread pool under ThreadSanitizer
+aarch64  unit tests, layouts, steps and the replay of the recordings on that processor, emulated";
 
 /// The unit tests that Miri interprets: all but those that would take minutes, and what calls the system.
 const MIRI: &[&str] =
@@ -19,6 +20,9 @@ const LONG: &[&str] = &["ten_thousand_handles_stay_apart", "positions_fill_chunk
 /// The unit tests where threads meet.
 const THREADS: &[&str] = &["capi::slab", "backend::cpu::threads", "backend::cpu::arena"];
 
+/// The tests that an emulated processor runs.
+const EMULATED: &[&str] = &["layout", "golden", "types", "steps", "oracle", "graph_objects"];
+
 /// Where the standard library is compiled with the sanitizer, too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -26,7 +30,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     match arguments {
         [part] if part == "miri" => miri(),
         [part] if part == "thread" => thread(),
-        _ => bail!("usage: cargo xtask sanitize miri|thread"),
+        [part] if part == "aarch64" => aarch64(),
+        _ => bail!("usage: cargo xtask sanitize miri|thread|aarch64"),
     }
 }
 
@@ -73,5 +78,25 @@ fn thread() -> Result<()> {
     ]);
     command.arg(shell::target().join("thread-sanitizer")).arg("--").args(THREADS);
     command.env("RUSTFLAGS", "-Zsanitizer=thread").env("TSAN_OPTIONS", "halt_on_error=1");
+    shell::run(&mut command)
+}
+
+fn aarch64() -> Result<()> {
+    const LINKER: &str = "aarch64-linux-gnu-gcc";
+    const EMULATOR: &str = "qemu-aarch64";
+    if !shell::on_path(LINKER) || !shell::on_path(EMULATOR) {
+        bail!("{LINKER} or {EMULATOR} is missing: apt-get install gcc-aarch64-linux-gnu qemu-user");
+    }
+    if let Some(line) = tools::lacking("Rust for aarch64") {
+        bail!("the standard library for aarch64 is missing: {line}");
+    }
+    let runner = format!("{EMULATOR} -L /usr/aarch64-linux-gnu");
+    let mut command = shell::cargo();
+    command.args(["test", "--package", "cudnn-shim", "--target", "aarch64-unknown-linux-gnu", "--lib"]);
+    EMULATED.iter().for_each(|name| _ = command.args(["--test", name]));
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", &runner);
+    // Tests that start themselves cannot ask cargo for it.
+    command.env("CUDNN_SHIM_TEST_RUNNER", runner);
     shell::run(&mut command)
 }
