@@ -14,7 +14,7 @@ mod problems;
 use std::time::Instant;
 
 use cudnn::backend::cpu::threads;
-use cudnn::backend::{Candidate, Machine};
+use cudnn::backend::{self, Machine};
 use cudnn::exec::Context;
 use cudnn::layout::nests;
 use cudnn::ops::{Plan, Step};
@@ -197,7 +197,7 @@ fn dump(row: &Row) {
     });
     let outcome = tensors.plan().for_each(&mut |problem| {
         let candidate = match problem {
-            Step::Transform(transform) => Candidate::for_transform(transform).name,
+            step @ Step::Transform(_) => backend::kernel(step, false, Machine::host()).unwrap_or_default(),
             Step::Scale(_) => "scale",
             Step::Padded(_) => "padded",
             other => unreachable!("no part of a transform: {other}"),

@@ -1,12 +1,11 @@
 //! The cores, which run [`Step`]s: the reference loops, the CPU core and the CUDA core.
 //!
-//! A transform goes to the first of an ordered list of ways that accepts it, the obvious loop last: adding a fast path
-//! is one file under `cpu/` and one line in [`CANDIDATES`].
+//! A step goes to the first kernel of its kind's [table](choice) that accepts it, the obvious loop or the general kernel last: adding a
+//! fast path is one file under `cpu/` and one row.
 
-use self::cpu::shape::Shape;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::contract::MAX_OPERANDS;
-use crate::ops::{Contract, Map, Padded, Reduce, Rows, Scale, Set, Step, Transform};
+use crate::ops::{Contract, Map, Padded, Reduce, Rows, Scale, Set, Step};
 
 mod address;
 mod batches;
@@ -20,10 +19,12 @@ mod inverse_power;
 mod real;
 pub mod reference;
 mod row_function;
+mod transform;
 
 pub use address::Address;
 pub use choice::{Choice, Kernel};
 pub use cpu::{Isa, Machine, Panels};
+pub use transform::run_transform;
 
 /// Where the data of a transform lies. Both pointers are aligned to their scalar type and no further.
 ///
@@ -48,81 +49,6 @@ impl Operands {
 unsafe impl Send for Operands {}
 // SAFETY: as above.
 unsafe impl Sync for Operands {}
-
-/// One way to run a transform.
-pub struct Candidate {
-    /// The name used in logs and tests.
-    pub name: &'static str,
-    accepts: fn(&Shape) -> bool,
-    run: unsafe fn(&Shape, Operands, Machine) -> Result<()>,
-}
-
-/// Every candidate; the first one that accepts a problem runs it, the last one accepts all.
-pub const CANDIDATES: &[Candidate] = &[
-    Candidate { name: "copy", accepts: cpu::copy::accepts, run: cpu::copy::run },
-    Candidate { name: "repeat", accepts: cpu::repeat::accepts, run: cpu::repeat::run },
-    Candidate { name: "rows", accepts: cpu::short_rows::accepts, run: cpu::short_rows::run },
-    Candidate { name: "interleave", accepts: cpu::interleave::accepts, run: cpu::interleave::run },
-    Candidate { name: "transpose", accepts: cpu::transpose::accepts, run: cpu::transpose::run },
-    Candidate { name: "strided", accepts: cpu::strided::accepts, run: cpu::strided::run },
-    Candidate { name: "reference", accepts: |_| true, run: by_reference },
-];
-
-/// The reference as a candidate.
-///
-/// # Safety
-/// As for [`run`](fn@run).
-unsafe fn by_reference(shape: &Shape, operands: Operands, _: Machine) -> Result<()> {
-    // SAFETY: handed on.
-    unsafe { reference::transform(shape.transform, operands) };
-    Ok(())
-}
-
-impl Candidate {
-    /// The candidate of that name.
-    pub fn named(name: &str) -> Option<&'static Candidate> {
-        CANDIDATES.iter().find(|c| c.name == name)
-    }
-
-    /// The candidate that [`run`] picks for `transform`, which should be canonical.
-    pub fn for_transform(transform: &Transform) -> &'static Candidate {
-        Shape::with(transform, Candidate::for_shape)
-    }
-
-    fn for_shape(shape: &Shape) -> &'static Candidate {
-        let accepting = CANDIDATES.iter().find(|c| (c.accepts)(shape));
-        accepting.unwrap_or(&CANDIDATES[CANDIDATES.len() - 1])
-    }
-
-    /// Whether this candidate can run `transform`.
-    pub fn accepts(&self, transform: &Transform) -> bool {
-        Shape::with(transform, self.accepts)
-    }
-
-    /// Runs `transform` with this candidate on `machine`.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] if the candidate does not accept the problem, [`Error::Execution`] if a task of
-    /// the core panicked.
-    ///
-    /// # Safety
-    /// As for [`run`](fn@run).
-    pub unsafe fn run(&self, transform: &Transform, operands: Operands, machine: Machine) -> Result<()> {
-        if transform.nest.is_empty() {
-            return Ok(());
-        }
-        Shape::with(transform, |shape| {
-            if !(self.accepts)(shape) {
-                return Err(Error::unsupported(format!(
-                    "the {} candidate does not take this problem",
-                    self.name
-                )));
-            }
-            // SAFETY: the caller's promise, and the candidate accepts the problem.
-            unsafe { (self.run)(shape, operands, machine) }
-        })
-    }
-}
 
 /// Runs one step to completion on the CPU, on operands at these addresses, destination first. Results do not depend on
 /// the machine. If `ordered`, destination offsets may repeat, and the order of the loops is kept.
@@ -180,7 +106,7 @@ unsafe fn run_chosen(
     // SAFETY: handed on, in every arm.
     unsafe {
         match step {
-            Step::Transform(transform) => run_transform(transform, operands(), machine),
+            Step::Transform(step) => transform::run(step, operands(), machine, choice),
             Step::Padded(padded) => run_padded(padded, operands(), machine),
             Step::Mapped(plan) => plan.for_each(&mut |part| run(part, at, false, machine)),
             Step::Scale(scale) => run_scale(scale, pointer(0), machine),
@@ -223,7 +149,7 @@ fn pointers(at: &[Address]) -> [*mut u8; MAX_OPERANDS] {
 pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'static str> {
     match step {
         _ if ordered => Some("reference"),
-        Step::Transform(transform) => Some(Candidate::for_transform(transform).name),
+        Step::Transform(transform) => transform::kernel(transform),
         Step::Contract(step) => cpu::contract::kernel(step, machine),
         Step::Phases(phases) => cpu::contract::kernel_of_phases(&phases.0, machine),
         _ => None,
@@ -234,6 +160,7 @@ pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'stati
 /// [`kernel`].
 pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
     match step {
+        Step::Transform(step) => transform::kernels(step),
         Step::Contract(step) => cpu::contract::kernels(step, machine),
         Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
         _ => Vec::new(),
@@ -246,29 +173,16 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     fn rows<A>(kernels: &[Kernel<A>]) -> Vec<(&'static str, &'static str)> {
         kernels.iter().map(|kernel| (kernel.name, kernel.when)).collect()
     }
-    vec![("Phases", rows(cpu::contract::OF_PHASES)), ("Contract", rows(cpu::contract::KERNELS))]
+    vec![
+        ("Transform", rows(transform::KERNELS)),
+        ("Phases", rows(cpu::contract::OF_PHASES)),
+        ("Contract", rows(cpu::contract::KERNELS)),
+    ]
 }
 
 /// Whether a step is computed by Winograd's F(2x2, 3x3) on the CPU core; only where it allows that.
 pub fn takes_winograd(step: Step<'_>, machine: Machine) -> bool {
     kernel(step, false, machine).is_some_and(|kernel| cpu::contract::WINOGRAD.contains(&kernel))
-}
-
-/// Runs `transform` on `machine`, with the first candidate that accepts it.
-///
-/// # Errors
-/// As for [`run`](fn@run).
-///
-/// # Safety
-/// As for [`run`](fn@run).
-pub unsafe fn run_transform(transform: &Transform, operands: Operands, machine: Machine) -> Result<()> {
-    if transform.nest.is_empty() {
-        return Ok(());
-    }
-    Shape::with(transform, |shape| {
-        // SAFETY: handed on; the candidate accepts the problem.
-        unsafe { (Candidate::for_shape(shape).run)(shape, operands, machine) }
-    })
 }
 
 /// Runs `padded` on `machine`: in one pass where the core can, else its parts one after the other.

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::Candidate;
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
-use crate::{check, nest, random::Rng};
+use crate::{check, nest, picked, random::Rng};
 
 /// Bytes between rows: they start in one set of the first-level cache, or drift by a little.
 const PITCHES: [i64; 3] = [4096, 4096 - 8, 2048];
@@ -18,7 +17,7 @@ fn crowded_rows_equal_the_reference() {
     let mut crowded = |axes: &[(i64, i64, i64)], dst, src, alpha| {
         let (nest, sizes) = nest(axes);
         let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta: 0.0 } };
-        assert_eq!(Candidate::for_transform(&transform).name, "transpose");
+        assert_eq!(picked(&transform), "transpose");
         check(&transform, sizes, &[1, 2], &mut rng, &mut counts);
     };
     // Moved cells of each width: columns that follow one another and others; tiles with all lines and columns, with some

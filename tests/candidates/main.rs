@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::{CANDIDATES, Candidate, Isa, Machine, Operands, reference, run, run_scale};
+use cudnn::backend::{self, Isa, Machine, Operands, reference, run, run_by, run_scale};
 use cudnn::dtype::Scalar;
 use cudnn::dtype::convert::{E4m3, E5m2, Element, convert};
 use cudnn::layout::{Axis, LoopNest};
@@ -108,6 +108,25 @@ fn random_nest(rng: &mut Rng) -> (LoopNest<2>, [usize; 2]) {
     guarded(&axes)
 }
 
+/// Where nothing depends on the machine.
+const ANYWHERE: Machine = Machine { isa: Isa::PORTABLE, threads: 1 };
+
+/// The names of the candidates, in the order in which they are asked.
+fn transforms() -> Vec<&'static str> {
+    let table = backend::tables().into_iter().find(|(kind, _)| *kind == "Transform");
+    table.expect("transforms have a table").1.into_iter().map(|(name, _)| name).collect()
+}
+
+/// The names of the candidates that accept a transform.
+fn accepting(transform: &Transform) -> Vec<&'static str> {
+    backend::kernels(Step::Transform(transform), ANYWHERE)
+}
+
+/// The name of the candidate that runs a transform.
+fn picked(transform: &Transform) -> &'static str {
+    backend::kernel(Step::Transform(transform), false, ANYWHERE).expect("the last one accepts all")
+}
+
 /// Runs one problem with the reference and with every candidate that takes it, at every level; counts the runs of
 /// each candidate, with a `*` for the one that would be picked.
 fn check(
@@ -128,18 +147,21 @@ fn check(
     // SAFETY: `guarded` sized both buffers for every offset of the nest.
     unsafe { reference::run(Step::Transform(transform), &operands.addresses()) }
         .expect("the reference takes all");
-    let picked = Candidate::for_transform(transform).name;
-    for candidate in CANDIDATES.iter().filter(|c| c.accepts(transform)) {
+    let picked = picked(transform);
+    for name in accepting(transform) {
         for isa in Isa::available() {
             for &threads in threads {
                 let mut got = before.clone();
                 let operands = Operands { dst: got.ptr(), src: src.ptr() };
                 // SAFETY: as above.
-                unsafe { candidate.run(transform, operands, Machine { isa, threads }) }.expect("it accepted");
+                unsafe {
+                    run_by(name, Step::Transform(transform), &operands.addresses(), Machine { isa, threads })
+                }
+                .expect("it accepted");
                 assert!(
                     got == want,
                     "{} at {} with {threads} threads: {:?} <- {:?} {:?} {}",
-                    candidate.name,
+                    name,
                     isa.name(),
                     transform.dst,
                     transform.src,
@@ -147,8 +169,8 @@ fn check(
                     transform.nest
                 );
             }
-            *counts.entry((candidate.name.into(), isa.name())).or_default() += 1;
-            if candidate.name == picked {
+            *counts.entry((name.into(), isa.name())).or_default() += 1;
+            if name == picked {
                 *counts.entry((format!("*{picked}"), isa.name())).or_default() += 1;
             }
         }
@@ -158,12 +180,12 @@ fn check(
 /// Fails unless each candidate ran at each level, and was picked there but for the last resort.
 fn assert_all_ran(counts: &BTreeMap<(String, &'static str), usize>) {
     for isa in Isa::available() {
-        for c in CANDIDATES {
+        for name in transforms() {
             let count = |name: String| counts.get(&(name, isa.name())).copied().unwrap_or(0);
-            let (ran, picked) = (count(c.name.into()), count(format!("*{}", c.name)));
-            println!("{:10} {:8} ran {ran:6}, picked {picked:6}", c.name, isa.name());
-            assert!(ran > 0, "{} never ran at {}", c.name, isa.name());
-            assert!(picked > 0 || c.name == "reference", "{} never picked at {}", c.name, isa.name());
+            let (ran, picked) = (count(name.into()), count(format!("*{name}")));
+            println!("{name:10} {:8} ran {ran:6}, picked {picked:6}", isa.name());
+            assert!(ran > 0, "{name} never ran at {}", isa.name());
+            assert!(picked > 0 || name == "reference", "{name} never picked at {}", isa.name());
         }
     }
 }
@@ -229,7 +251,7 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
         ] {
             let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta } };
             let want = if name == "copy" && dst != src { "rows" } else { name };
-            assert_eq!(Candidate::for_transform(&transform).name, want, "{nest}");
+            assert_eq!(picked(&transform), want, "{nest}");
             check(&transform, sizes, &[1, 2, 3], &mut rng, &mut counts);
         }
     }
@@ -303,12 +325,11 @@ fn rows_convert_every_short_float_as_the_reference_does() {
                 for isa in Isa::available() {
                     let mut got = Memory::new(sizes[0] * dst.size());
                     let operands = Operands { dst: got.ptr(), src: x.ptr() };
-                    let candidate = Candidate::for_transform(&transform);
+                    let (step, machine) = (Step::Transform(&transform), Machine { isa, threads: 1 });
                     // SAFETY: as above.
-                    unsafe { candidate.run(&transform, operands, Machine { isa, threads: 1 }) }
-                        .expect("accepted");
+                    unsafe { run(step, &operands.addresses(), false, machine) }.expect("accepted");
                     assert!(got == want, "{dst:?} <- {src:?} at {}", isa.name());
-                    *counts.entry(candidate.name).or_insert(0) += 1;
+                    *counts.entry(picked(&transform)).or_insert(0) += 1;
                 }
             }
         }
@@ -335,8 +356,8 @@ fn floats_round_to_bfloat16_in_lines_with_and_without_odd_ones() {
     for alpha in [1.0, 3.0, 0.25] {
         let scaling = Scaling { alpha, beta: 0.0 };
         let transform = Transform { nest, dst: Scalar::Bf16, src: Scalar::F32, scaling };
-        let candidate = Candidate::for_transform(&transform);
-        assert_eq!(candidate.name, "rows");
+        let step = Step::Transform(&transform);
+        assert_eq!(picked(&transform), "rows");
         let mut want = Memory::new(sizes[0] * 2);
         let operands = Operands { dst: want.ptr(), src: src.ptr() };
         // SAFETY: `guarded` sized both buffers.
@@ -345,7 +366,8 @@ fn floats_round_to_bfloat16_in_lines_with_and_without_odd_ones() {
             let mut got = Memory::new(sizes[0] * 2);
             let operands = Operands { dst: got.ptr(), src: src.ptr() };
             // SAFETY: as above.
-            unsafe { candidate.run(&transform, operands, Machine { isa, threads: 1 }) }.expect("accepted");
+            unsafe { run(step, &operands.addresses(), false, Machine { isa, threads: 1 }) }
+                .expect("accepted");
             assert!(got == want, "times {alpha} at {}", isa.name());
         }
     }
@@ -377,15 +399,14 @@ fn in_place_problems_read_each_cell_before_they_write_it() {
                 let p = want.ptr();
                 // SAFETY: `guarded` sized the buffer, and each cell is its own source.
                 unsafe { reference::run(Step::Transform(&transform), &[p.into(); 2]) }.expect("takes all");
-                for candidate in CANDIDATES.iter().filter(|c| c.accepts(&transform)) {
+                for name in accepting(&transform) {
                     for isa in Isa::available() {
                         let mut got = before.clone();
                         let p = got.ptr();
-                        let operands = Operands { dst: p, src: p };
+                        let (step, machine) = (Step::Transform(&transform), Machine { isa, threads: 2 });
                         // SAFETY: as above.
-                        unsafe { candidate.run(&transform, operands, Machine { isa, threads: 2 }) }
-                            .expect("accepted");
-                        assert!(got == want, "{} {dst:?} <- {src:?} {nest}", candidate.name);
+                        unsafe { run_by(name, step, &[p.into(); 2], machine) }.expect("accepted");
+                        assert!(got == want, "{name} {dst:?} <- {src:?} {nest}");
                         runs += 1;
                     }
                 }
@@ -496,10 +517,9 @@ fn moves_keep_nan_payloads_and_empty_problems_touch_nothing() {
 fn a_candidate_refuses_what_is_not_for_it() {
     let (nest, _) = nest(&[(4, 1, 4), (4, 4, 1)]);
     let transform = Transform { nest, dst: Scalar::F32, src: Scalar::F32, scaling: Scaling::MOVE };
-    let copy = Candidate::named("copy").expect("it is in the list");
     let operands = Operands { dst: std::ptr::null_mut(), src: std::ptr::null() };
     let machine = Machine { isa: Isa::PORTABLE, threads: 1 };
     // SAFETY: refused before any access.
-    let outcome = unsafe { copy.run(&transform, operands, machine) };
+    let outcome = unsafe { run_by("copy", Step::Transform(&transform), &operands.addresses(), machine) };
     assert!(outcome.is_err());
 }

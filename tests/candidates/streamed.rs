@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::Candidate;
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
-use crate::{check, nest, random::Rng};
+use crate::{check, nest, picked, random::Rng};
 
 #[test]
 fn what_is_streamed_equals_the_reference() {
@@ -15,7 +14,7 @@ fn what_is_streamed_equals_the_reference() {
         let (nest, sizes) = nest(axes);
         assert!(nest.len() as usize * Scalar::size(dst) >= 16 << 20, "{nest} is not streamed");
         let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta: 0.0 } };
-        assert_eq!(Candidate::for_transform(&transform).name, name);
+        assert_eq!(picked(&transform), name);
         check(&transform, sizes, &[2], &mut rng, &mut counts);
     };
     // Narrowed and scaled where lines start anywhere.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::{Candidate, Isa};
+use cudnn::backend::Isa;
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
-use crate::{check, nest, random::Rng};
+use crate::{check, nest, picked, random::Rng};
 
 #[test]
 fn transposes_convert_every_pair_of_types_in_and_beside_whole_lines() {
@@ -43,7 +43,7 @@ fn long_runs_beside_runs_of_several_short_loops_equal_the_reference() {
             ] {
                 let transform = Transform { nest, dst, src, scaling: Scaling::MOVE };
                 if len > 255 {
-                    assert_eq!(Candidate::for_transform(&transform).name, "transpose", "{nest}");
+                    assert_eq!(picked(&transform), "transpose", "{nest}");
                 }
                 check(&transform, sizes, &[1], &mut rng, &mut counts);
             }

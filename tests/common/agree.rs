@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::{CANDIDATES, Isa, Machine, Operands, reference, run_padded, run_scale};
+use cudnn::backend::{Isa, Machine, Operands, kernels, reference, run_by, run_padded, run_scale};
 use cudnn::ops::{Plan, Step};
 
 use crate::problems::Row;
@@ -69,12 +69,12 @@ pub fn check(row: &Row, setting: Setting, counts: &mut Counts) {
                 *counts.entry(name).or_default() += 1;
             };
             match problem {
-                Step::Transform(transform) => {
-                    for candidate in CANDIDATES.iter().filter(|c| c.accepts(transform)) {
+                step @ Step::Transform(_) => {
+                    for name in kernels(step, machine) {
                         let mut got = before.clone();
                         // SAFETY: as above.
-                        unsafe { candidate.run(transform, at(&mut got), machine) }?;
-                        agrees(candidate.name, &got);
+                        unsafe { run_by(name, step, &at(&mut got).addresses(), machine) }?;
+                        agrees(name, &got);
                     }
                 }
                 Step::Scale(fill) => {

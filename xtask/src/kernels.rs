@@ -10,8 +10,11 @@ use crate::header::write_or_check;
 use crate::shell;
 
 /// The kinds of steps that have a table of kernels: the file below `src/backend`, and the name of the table.
-const TABLES: &[(&str, &str, &str)] =
-    &[("Phases", "cpu/contract/table.rs", "OF_PHASES"), ("Contract", "cpu/contract/table.rs", "KERNELS")];
+const TABLES: &[(&str, &str, &str)] = &[
+    ("Transform", "transform.rs", "KERNELS"),
+    ("Phases", "cpu/contract/table.rs", "OF_PHASES"),
+    ("Contract", "cpu/contract/table.rs", "KERNELS"),
+];
 
 const HEAD: &str = "# Kernels of the CPU core
 
@@ -42,7 +45,7 @@ fn generate() -> Result<String> {
 
 /// Name and steps of each row of a table.
 fn rows(source: &str, table: &str) -> Result<Vec<[String; 2]>> {
-    let start = source.find(&format!(" {table}: &[Kernel<")).context("there is no such table")?;
+    let start = source.find(&format!("const {table}: &[")).context("there is no such table")?;
     let end = ["\n];", "\n}];"].iter().filter_map(|end| source[start..].find(end)).min();
     let body = &source[start..start + end.context("it does not end")?];
     let mut rows = Vec::new();

@@ -1,0 +1,107 @@
+//! The kernels of transforms.
+
+use super::choice::{Choice, Kernel};
+use super::cpu::shape::Shape;
+use super::cpu::{self, Machine};
+use super::{Operands, reference};
+use crate::error::Result;
+use crate::ops::Transform;
+
+/// How a kernel runs a transform that it has accepted. Unsafe as [`run`] is.
+type Run = unsafe fn(&Shape, Operands, Machine) -> Result<()>;
+
+/// The kernels; the first one that accepts a transform runs it, the last ones accept all.
+pub(super) const KERNELS: &[Kernel<fn(&Shape) -> Option<Run>>] = &[
+    Kernel {
+        name: "copy",
+        when: "both operands contiguous, bits kept",
+        accept: |shape| cpu::copy::accepts(shape).then_some(cpu::copy::run),
+    },
+    Kernel {
+        name: "repeat",
+        when: "sources that repeat along a contiguous destination: one cell (the bias of NCHW), or one short row again and again (the bias of \
+               NHWC)",
+        accept: |shape| cpu::repeat::accepts(shape).then_some(cpu::repeat::run),
+    },
+    Kernel {
+        name: "rows",
+        when: "contiguous runs inside a nest of other loops, any pair of types",
+        accept: |shape| cpu::short_rows::accepts(shape).then_some(cpu::short_rows::run),
+    },
+    Kernel {
+        name: "interleave",
+        when: "few channels: up to 8 planes joined into packed pixels, and split again; of narrow cells some more",
+        accept: |shape| cpu::interleave::accepts(shape).then_some(cpu::interleave::run),
+    },
+    Kernel {
+        name: "transpose",
+        when: "operands contiguous along different loops",
+        accept: |shape| cpu::transpose::accepts(shape).then_some(cpu::transpose::run),
+    },
+    Kernel {
+        name: "strided",
+        when: "all transforms: one loop at a time, with whatever strides it has",
+        accept: |shape| cpu::strided::accepts(shape).then_some(cpu::strided::run),
+    },
+    Kernel {
+        name: "reference",
+        when: "all transforms: the obvious loop, for tests",
+        accept: |_| Some(by_reference),
+    },
+];
+
+/// The reference loop as a kernel.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn by_reference(shape: &Shape, operands: Operands, _: Machine) -> Result<()> {
+    // SAFETY: the caller's promises.
+    unsafe { reference::transform(shape.transform, operands) };
+    Ok(())
+}
+
+/// The name of the kernel that runs a transform, which should be canonical.
+pub(super) fn kernel(transform: &Transform) -> Option<&'static str> {
+    let chosen = Shape::with(transform, |shape| Choice::First.of(KERNELS, |accept| accept(shape)));
+    chosen.ok().map(|(name, _)| name)
+}
+
+/// The names of all kernels that accept a transform.
+pub(super) fn kernels(transform: &Transform) -> Vec<&'static str> {
+    Shape::with(transform, |shape| {
+        let accepting = KERNELS.iter().filter(|kernel| (kernel.accept)(shape).is_some());
+        accepting.map(|kernel| kernel.name).collect()
+    })
+}
+
+/// Runs `transform` on `machine`, with the first kernel that accepts it.
+///
+/// # Errors
+/// As for [`super::run`].
+///
+/// # Safety
+/// As for [`super::run`].
+pub unsafe fn run_transform(transform: &Transform, operands: Operands, machine: Machine) -> Result<()> {
+    // SAFETY: the caller's promises.
+    unsafe { run(transform, operands, machine, Choice::First) }
+}
+
+/// The same with the kernel that is chosen.
+///
+/// # Errors
+/// As for [`super::run_by`].
+///
+/// # Safety
+/// As for [`super::run`].
+pub(super) unsafe fn run(
+    transform: &Transform, operands: Operands, machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
+    if transform.nest.is_empty() {
+        return Ok(());
+    }
+    Shape::with(transform, |shape| {
+        let (_, run) = choice.of(KERNELS, |accept| accept(shape))?;
+        // SAFETY: the caller's promises; the kernel accepts the transform.
+        unsafe { run(shape, operands, machine) }
+    })
+}
