@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
-use crate::{check, nest, picked, random::Rng};
+use crate::chosen::picked;
+use crate::{check, nest, random::Rng};
 
 /// Bytes between rows: they start in one set of the first-level cache, or drift by a little.
 const PITCHES: [i64; 3] = [4096, 4096 - 8, 2048];

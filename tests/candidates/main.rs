@@ -3,19 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::{self, Isa, Machine, Operands, reference, run, run_by, run_scale};
+use cudnn::backend::{Isa, Machine, Operands, reference, run, run_by, run_scale};
 use cudnn::dtype::Scalar;
 use cudnn::dtype::convert::{E4m3, E5m2, Element, convert};
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::{Scale, Scaling, Step, Transform};
 use half::{bf16, f16};
 
+mod chosen;
 mod crowded;
 #[path = "../common/random.rs"]
 mod random;
 mod streamed;
 mod transposes;
 
+use chosen::{accepting, picked, transforms};
 use random::Rng;
 
 /// Scalars left free before and after the cells of a tensor: the guard.
@@ -106,25 +108,6 @@ fn random_nest(rng: &mut Rng) -> (LoopNest<2>, [usize; 2]) {
     }
     let axes: Vec<_> = (0..rank).map(|i| Axis { extent: extents[i], strides: [dst[i], src[i]] }).collect();
     guarded(&axes)
-}
-
-/// Where nothing depends on the machine.
-const ANYWHERE: Machine = Machine { isa: Isa::PORTABLE, threads: 1 };
-
-/// The names of the candidates, in the order in which they are asked.
-fn transforms() -> Vec<&'static str> {
-    let table = backend::tables().into_iter().find(|(kind, _)| *kind == "Transform");
-    table.expect("transforms have a table").1.into_iter().map(|(name, _)| name).collect()
-}
-
-/// The names of the candidates that accept a transform.
-fn accepting(transform: &Transform) -> Vec<&'static str> {
-    backend::kernels(Step::Transform(transform), ANYWHERE)
-}
-
-/// The name of the candidate that runs a transform.
-fn picked(transform: &Transform) -> &'static str {
-    backend::kernel(Step::Transform(transform), false, ANYWHERE).expect("the last one accepts all")
 }
 
 /// Runs one problem with the reference and with every candidate that takes it, at every level; counts the runs of

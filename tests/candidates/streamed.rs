@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
-use crate::{check, nest, picked, random::Rng};
+use crate::chosen::picked;
+use crate::{check, nest, random::Rng};
 
 #[test]
 fn what_is_streamed_equals_the_reference() {

@@ -6,7 +6,8 @@ use cudnn::backend::Isa;
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
-use crate::{check, nest, picked, random::Rng};
+use crate::chosen::picked;
+use crate::{check, nest, random::Rng};
 
 #[test]
 fn transposes_convert_every_pair_of_types_in_and_beside_whole_lines() {
