@@ -44,3 +44,25 @@ impl Choice<'_> {
         })
     }
 }
+
+/// A kernel that has accepted a step on operands, and is ready to run it.
+pub(super) struct Launch<'a>(Box<dyn FnOnce() -> Result<()> + 'a>);
+
+impl<'a> Launch<'a> {
+    /// What `run` does relies on what the caller of [`Launch::run`] promises, and on the instructions of the level that the kernel was
+    /// asked for, which the processor has.
+    pub(super) fn new(run: impl FnOnce() -> Result<()> + 'a) -> Self {
+        Launch(Box::new(run))
+    }
+
+    /// Runs the step.
+    ///
+    /// # Errors
+    /// Host allocation, before anything is written; execution if a task panicked.
+    ///
+    /// # Safety
+    /// The operands are what the function that runs steps of this kind asks for.
+    pub(super) unsafe fn run(self) -> Result<()> {
+        (self.0)()
+    }
+}

@@ -124,7 +124,7 @@ unsafe fn run_chosen(
             Step::Random(random) => cpu::random::run(random, at, machine),
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine),
             Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine),
-            Step::Window(window) => cpu::window::run(window, at, machine),
+            Step::Window(window) => cpu::window::run(window, at, machine, choice),
             Step::Sample(step) => cpu::sample::run(step, at, machine),
             Step::Causal(step) => cpu::causal::run(step, at, machine),
             Step::Aggregate(step) => cpu::aggregate::run(step, at, machine),
@@ -152,6 +152,7 @@ pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'stati
         Step::Transform(transform) => transform::kernel(transform),
         Step::Contract(step) => cpu::contract::kernel(step, machine),
         Step::Phases(phases) => cpu::contract::kernel_of_phases(&phases.0, machine),
+        Step::Window(window) => cpu::window::kernels(window, machine).first().copied(),
         _ => None,
     }
 }
@@ -163,6 +164,7 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::Transform(step) => transform::kernels(step),
         Step::Contract(step) => cpu::contract::kernels(step, machine),
         Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
+        Step::Window(window) => cpu::window::kernels(window, machine),
         _ => Vec::new(),
     }
 }
@@ -177,6 +179,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         ("Transform", rows(transform::KERNELS)),
         ("Phases", rows(cpu::contract::OF_PHASES)),
         ("Contract", rows(cpu::contract::KERNELS)),
+        ("Window", rows(cpu::window::KERNELS)),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Windows on the CPU: vector code over what lies side by side, the channels or a row of the last axis.
 //!
 //! ```text
+//!  table.rs     the kernels, in the order in which they are asked
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
 //!  forward.rs   maxima and averages      shared.rs  those with stride 1      pool.rs  the memory of both
@@ -26,43 +27,53 @@ mod normalise;
 mod phases;
 mod plane;
 mod pool;
+mod problem;
 mod shape;
 mod shared;
 mod sink;
+mod table;
 mod tables;
 mod whole;
 
+use self::problem::Problem;
+use self::shape::Shape;
+pub(in crate::backend) use self::table::KERNELS;
 use super::Machine;
 use crate::backend::Address;
+use crate::backend::choice::Choice;
 use crate::error::Result;
-use crate::ops::window::{Window, WindowFunction};
-use shape::Shape;
+use crate::ops::window::{OPERANDS, Window};
 
 /// Runs `window` on `machine`.
 ///
 /// # Errors
-/// As for [`crate::backend::run`].
+/// As for [`crate::backend::run_by`].
 ///
 /// # Safety
-/// `at` holds the data pointers of all [`OPERANDS`](crate::ops::window::OPERANDS). Those that the function touches are
+/// `at` holds the data pointers of all [`OPERANDS`]. Those that the function touches are
 /// aligned to their scalar, and every offset of the window is readable there; of destinations writable, and readable
 /// if `beta != 0`. The destination offsets are distinct and do not overlap what is read.
-pub(in crate::backend) unsafe fn run(window: &Window, at: &[Address], machine: Machine) -> Result<()> {
+pub(in crate::backend) unsafe fn run(
+    window: &Window, at: &[Address], machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
     if window.is_empty() {
         return Ok(());
     }
     let shape = Shape::new(window);
-    // SAFETY: handed on, in every arm.
-    unsafe {
-        match window.function {
-            WindowFunction::Max(_) | WindowFunction::Average(_) => forward::run(&shape, at, machine),
-            WindowFunction::MaxGradient(_) | WindowFunction::AverageGradient(_) => {
-                gradient::run(&shape, at, machine)
-            }
-            WindowFunction::Normalise { .. } | WindowFunction::NormaliseGradient { .. } => {
-                normalise::run(&shape, at, machine)
-            }
-            WindowFunction::Columns => columns::run(window, at, machine),
-        }
+    let problem = Problem::new(&shape, at, machine);
+    let (_, launch) = choice.of(KERNELS, |accept| accept(&problem))?;
+    // SAFETY: the caller's promises.
+    unsafe { launch.run() }
+}
+
+/// The names of all kernels that accept a window, in the order of the table.
+pub(in crate::backend) fn kernels(window: &Window, machine: Machine) -> Vec<&'static str> {
+    if window.is_empty() {
+        return Vec::new();
     }
+    let shape = Shape::new(window);
+    // Which kernels accept it depends on no address.
+    let problem = Problem::new(&shape, &[Address::NULL; OPERANDS], machine);
+    let accepting = KERNELS.iter().filter(|kernel| (kernel.accept)(&problem).is_some());
+    accepting.map(|kernel| kernel.name).collect()
 }

@@ -1,9 +1,8 @@
-//! A contraction as its kernels see it, and a kernel that has accepted one.
+//! A contraction as its kernels see it.
 
 use super::engine::Operands;
 use super::finish::Outputs;
 use crate::backend::cpu::{Machine, Panels};
-use crate::error::Result;
 use crate::ops::contract::{Contract, MAX_OPERANDS};
 
 /// A canonical contraction, and what it runs on.
@@ -34,27 +33,5 @@ impl<'a> Problem<'a> {
     pub(super) fn without_data(step: &'a Contract, transformed: bool, machine: Machine) -> Self {
         let nowhere = [std::ptr::null_mut(); MAX_OPERANDS];
         Problem::new(step, &nowhere, [std::ptr::null(); 2], transformed, machine, None)
-    }
-}
-
-/// A kernel that has accepted a problem, and is ready to run it.
-pub(in crate::backend) struct Launch<'a>(Box<dyn FnOnce() -> Result<()> + 'a>);
-
-impl<'a> Launch<'a> {
-    /// What `run` does relies on what the caller of [`Launch::run`] promises, and on the instructions of the problem's level, which
-    /// the processor has.
-    pub(super) fn new(run: impl FnOnce() -> Result<()> + 'a) -> Self {
-        Launch(Box::new(run))
-    }
-
-    /// Runs the problem.
-    ///
-    /// # Errors
-    /// Host allocation, before anything is written; execution if a task panicked.
-    ///
-    /// # Safety
-    /// As for [`super::run`], for the step and the operands of the problem.
-    pub(super) unsafe fn run(self) -> Result<()> {
-        (self.0)()
     }
 }

@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::levels::{self, Compiled, any};
 use super::pack::Part;
 use super::planes::Planes;
-use super::problem::{Launch, Problem};
+use super::problem::Problem;
 #[cfg(target_arch = "x86_64")]
 use super::simd;
 use super::simd::Simd;
@@ -27,7 +27,7 @@ use super::{
     vectors::Vectors,
     winograd::{FilterLanes, PixelLanes},
 };
-use crate::backend::choice::Kernel;
+use crate::backend::choice::{Kernel, Launch};
 use crate::backend::cpu::Isa;
 use crate::dtype::convert::Element;
 use crate::ops::contract::{Accumulate, Contract};

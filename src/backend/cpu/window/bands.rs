@@ -6,6 +6,7 @@
 use super::lanes::{DIRECT_TAPS, Kernels, Repeat, Tap};
 use super::phases::{GROUP, Phases};
 use super::plane::Gather;
+use super::problem::Gradient;
 use super::shape::Shape;
 use super::sink::{Sink, Way};
 use crate::backend::Address;
@@ -26,7 +27,7 @@ pub(super) struct Bands<'a, T: Real> {
     pub source: Gather,
     pub gradient: Gather,
     pub way: Way,
-    pub kernels: &'a Kernels<T>,
+    pub kernels: Kernels<T>,
     /// How the sums of a gradient of averages are divided; `None` for maxima.
     by: Option<Divisor>,
     /// Bands of a plane, and the most rows of each: of results, outputs and cells.
@@ -59,11 +60,10 @@ struct Room<T: Real> {
 
 impl<'a, T: Real> Bands<'a, T> {
     /// `None` where windows are so high that bands would share most outputs.
-    #[allow(clippy::too_many_arguments, reason = "what a job has in common, taken over")]
     pub fn new(
-        shape: &'a Shape<'a>, at: &'a [Address], phases: Phases, [source, gradient]: [Gather; 2], way: Way,
-        kernels: &'a Kernels<T>,
+        shape: &'a Shape<'a>, at: &'a [Address], gradient: Gradient, way: Way, kernels: Kernels<T>,
     ) -> Option<Self> {
+        let Gradient { phases, source, gradient } = gradient;
         let [first, last] = shape.axes[..] else { return None };
         if shape.lanes > 1 || last.outputs < 2 {
             return None;
@@ -306,7 +306,7 @@ impl<'a, T: Real> Bands<'a, T> {
                 let (from, step) = self.rows(&self.source, plane, &inside, n, self.shape.step(0, 1), mine);
                 let to = mine.keys.add((inside.start - begin) as usize * row);
                 let repeat = Repeat { count: inside.count(), to: row, from: step };
-                self.phases.split(self.kernels, from, mine.sums.cast(), to, repeat);
+                self.phases.split(&self.kernels, from, mine.sums.cast(), to, repeat);
             }
             for tap in 0..(first.window * last.window) as usize {
                 let (high, low) = (tap / last.window as usize, tap % last.window as usize);
@@ -380,6 +380,6 @@ impl<'a, T: Real> Bands<'a, T> {
         }
         let n = last.inputs as usize;
         // SAFETY: all sums are made.
-        unsafe { self.phases.join(self.kernels, sums, to, Repeat { count: rows, to: n, from: row }) };
+        unsafe { self.phases.join(&self.kernels, sums, to, Repeat { count: rows, to: n, from: row }) };
     }
 }

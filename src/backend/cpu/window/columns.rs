@@ -1,20 +1,29 @@
 //! The columns of a convolution: every tap of every output has a cell of its own.
 
+use super::problem::Problem;
+use crate::backend::Address;
+use crate::backend::choice::Launch;
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::cpu::{Machine, grid, threads};
-use crate::backend::{Address, reference};
 use crate::error::Result;
-use crate::ops::window::Window;
+use crate::ops::window::{Window, WindowAxis, WindowFunction};
+
+/// Columns of windows in one or two dimensions, the last of which is in no blocks.
+pub(super) fn accept<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    let (window, at, machine) = (problem.shape.window, problem.at, problem.machine);
+    let axes = &window.axes;
+    if window.function != WindowFunction::Columns || axes.len() > 2 {
+        return None;
+    }
+    let last = axes.last().filter(|axis| axis.cuts[1].block == 1)?;
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { run(window, last, at, machine) }))
+}
 
 /// # Safety
-/// As for [`super::run`], with [`Columns`](crate::ops::window::WindowFunction::Columns).
-pub(super) unsafe fn run(window: &Window, at: &[Address], machine: Machine) -> Result<()> {
+/// As for [`super::run`], with [`Columns`](WindowFunction::Columns) along `last` and at most one other axis.
+unsafe fn run(window: &Window, last: &WindowAxis, at: &[Address], machine: Machine) -> Result<()> {
     let axes = &window.axes;
-    let Some(last) = axes.last().filter(|axis| axis.cuts[1].block == 1 && axes.len() <= 2) else {
-        // SAFETY: handed on.
-        unsafe { reference::window(window, at) };
-        return Ok(());
-    };
     let size = window.scalars[0].size();
     let bytes = window.len() as usize * size;
     let threads = grid::threads_for(machine, bytes);

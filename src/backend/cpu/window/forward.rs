@@ -9,10 +9,12 @@ use super::end::{Counts, Divide, End, Select};
 use super::fold::{Fold, Largest, Ordered, Sum, SumOfBytes, folds};
 use super::plane::Gather;
 use super::pool::{Block, Job, Shared};
+use super::problem::Problem;
 use super::shape::{Index, Shape, odometer};
 use super::sink::{Sink, Way};
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
+use crate::backend::choice::Launch;
 use crate::backend::cpu::scratch::{Parts, fill};
 use crate::backend::cpu::stream::Distance;
 use crate::backend::cpu::{Machine, grid, threads};
@@ -27,63 +29,75 @@ use crate::ops::{Compute, NanRule};
 /// Bytes of the numbers of a plane that is brought at once: they stay in the first-level cache.
 const PLANE_BYTES: usize = 24 << 10;
 
+/// Maxima and averages, with [shared columns](super::shared) or without.
+pub(super) fn accept<'a>(problem: &Problem<'a>, shares: bool) -> Option<Launch<'a>> {
+    let (window, isa) = (problem.shape.window, problem.machine.isa);
+    let source = window.scalars[1];
+    match window.function {
+        WindowFunction::Average(by) if source == Scalar::I8 && window.compute == Compute::Single => {
+            pool::<SumOfBytes, _>(problem, shares, move || Divide::<f32>::new(by, isa))
+        }
+        WindowFunction::Average(by) => with_real!(window.compute, T => {
+            pool::<Sum<T>, _>(problem, shares, move || Divide::<T>::new(by, isa))
+        }),
+        WindowFunction::Max(rule) => match source {
+            Scalar::F32 => max::<f32>(problem, shares, rule),
+            Scalar::F64 => max::<f64>(problem, shares, rule),
+            Scalar::F16 => max::<half::f16>(problem, shares, rule),
+            Scalar::Bf16 => max::<half::bf16>(problem, shares, rule),
+            Scalar::I8 => largest::<i8, false>(problem, shares),
+            Scalar::U8 => largest::<u8, false>(problem, shares),
+            Scalar::I32 => largest::<i32, false>(problem, shares),
+            Scalar::I64 => max::<f64>(problem, shares, rule),
+            Scalar::Bool | Scalar::E4m3 | Scalar::E5m2 => max::<f32>(problem, shares, rule),
+        },
+        _ => None,
+    }
+}
+
+fn max<'a, S: Ordered>(problem: &Problem<'a>, shares: bool, rule: NanRule) -> Option<Launch<'a>> {
+    match rule {
+        NanRule::Ignore => largest::<S, false>(problem, shares),
+        NanRule::Propagate => largest::<S, true>(problem, shares),
+    }
+}
+
+fn largest<'a, S: Ordered, const NANS_ABOVE: bool>(
+    problem: &Problem<'a>, shares: bool,
+) -> Option<Launch<'a>> {
+    let none = S::from_f64(lowest(problem.shape.window.scalars[1]));
+    let isa = problem.machine.isa;
+    pool::<Largest<S, NANS_ABOVE>, _>(problem, shares, move || Select::<S, NANS_ABOVE>::new(none, isa))
+}
+
+fn pool<'a, F: Fold, E: End<F>>(
+    problem: &Problem<'a>, shares: bool, end: impl FnOnce() -> E + 'a,
+) -> Option<Launch<'a>>
+where
+    F::Cell: Element,
+    F::Result: Element,
+{
+    let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
+    let shared = if shares { Some(Shared::new(shape, is_gathered::<F>(shape))?) } else { None };
+    // SAFETY: the promises of [`Launch::run`].
+    Some(Launch::new(move || unsafe { run::<F, E>(shape, at, machine, shared, &end()) }))
+}
+
+/// Whether cells are brought together and converted, or read where they lie.
+fn is_gathered<F: Fold>(shape: &Shape<'_>) -> bool
+where
+    F::Cell: Element,
+{
+    let cell = <F::Cell as Element>::SCALAR;
+    let is_run = shape.lanes > 1 || shape.last_step(1) == Some(cell.size() as isize);
+    !is_run || shape.window.scalars[1] != cell
+}
+
 /// # Safety
 /// As for [`super::run`], with a maximum or an average.
-pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Result<()> {
-    let source = shape.window.scalars[1];
-    // SAFETY: handed on, in every arm.
-    unsafe {
-        match shape.window.function {
-            WindowFunction::Average(by)
-                if source == Scalar::I8 && shape.window.compute == Compute::Single =>
-            {
-                pool::<SumOfBytes, _>(shape, at, machine, &Divide::<f32>::new(by, machine.isa))
-            }
-            WindowFunction::Average(by) => with_real!(shape.window.compute, T => {
-                pool::<Sum<T>, _>(shape, at, machine, &Divide::<T>::new(by, machine.isa))
-            }),
-            WindowFunction::Max(rule) => match source {
-                Scalar::F32 => max::<f32>(shape, at, machine, rule),
-                Scalar::F64 => max::<f64>(shape, at, machine, rule),
-                Scalar::F16 => max::<half::f16>(shape, at, machine, rule),
-                Scalar::Bf16 => max::<half::bf16>(shape, at, machine, rule),
-                Scalar::I8 => largest::<i8, false>(shape, at, machine),
-                Scalar::U8 => largest::<u8, false>(shape, at, machine),
-                Scalar::I32 => largest::<i32, false>(shape, at, machine),
-                Scalar::I64 => max::<f64>(shape, at, machine, rule),
-                Scalar::Bool | Scalar::E4m3 | Scalar::E5m2 => max::<f32>(shape, at, machine, rule),
-            },
-            _ => unreachable!("the function is a maximum or an average"),
-        }
-    }
-}
-
-/// # Safety
-/// As for [`run`].
-unsafe fn max<S: Ordered>(shape: &Shape<'_>, at: &[Address], machine: Machine, rule: NanRule) -> Result<()> {
-    // SAFETY: handed on.
-    unsafe {
-        match rule {
-            NanRule::Ignore => largest::<S, false>(shape, at, machine),
-            NanRule::Propagate => largest::<S, true>(shape, at, machine),
-        }
-    }
-}
-
-/// # Safety
-/// As for [`run`].
-unsafe fn largest<S: Ordered, const NANS_ABOVE: bool>(
-    shape: &Shape<'_>, at: &[Address], machine: Machine,
-) -> Result<()> {
-    let none = S::from_f64(lowest(shape.window.scalars[1]));
-    let end = Select::<S, NANS_ABOVE>::new(none, machine.isa);
-    // SAFETY: handed on.
-    unsafe { pool::<Largest<S, NANS_ABOVE>, _>(shape, at, machine, &end) }
-}
-
-/// # Safety
-/// As for [`run`].
-unsafe fn pool<F: Fold, E: End<F>>(shape: &Shape<'_>, at: &[Address], machine: Machine, end: &E) -> Result<()>
+unsafe fn run<F: Fold, E: End<F>>(
+    shape: &Shape<'_>, at: &[Address], machine: Machine, shared: Option<Shared>, end: &E,
+) -> Result<()>
 where
     F::Cell: Element,
     F::Result: Element,
@@ -91,14 +105,11 @@ where
     let window = shape.window;
     let cell = <F::Cell as Element>::SCALAR;
     let lanes = shape.lanes;
-    let is_run = lanes > 1 || shape.last_step(1) == Some(cell.size() as isize);
     let bytes = window.len() as usize * window.scalars[0].size();
     let reach = |axis: &WindowAxis| axis.window.min(axis.inputs) as usize;
     let (last, axes) = (shape.last(), &shape.axes[..shape.axes.len() - 1]);
     let rows: usize = axes.iter().map(reach).product();
-    let gather =
-        (!is_run || window.scalars[1] != cell).then(|| Gather::new(shape, 1, false, cell, machine.isa));
-    let shared = Shared::new(shape, gather.is_some());
+    let gather = is_gathered::<F>(shape).then(|| Gather::new(shape, 1, false, cell, machine.isa));
     let row_cells = shape.row_cells(false) * lanes;
     // Bringing short rows one by one takes longer than what is done with them.
     let plane = row_cells.saturating_mul(shape.axes[0].inputs as usize * cell.size());

@@ -4,19 +4,19 @@
 
 use super::bands::Bands;
 use super::kept::{Job, Side, Sides, reach};
-use super::lanes::kernels;
-use super::phases::Phases;
-use super::plane::Gather;
+use super::lanes::{Kernels, kernels};
+use super::problem::{Gradient, Problem};
 use super::shape::Shape;
 use super::sink::{Sink, Way};
 use super::whole::Whole;
 use crate::backend::Address;
+use crate::backend::choice::Launch;
 use crate::backend::cpu::scratch::Parts;
 use crate::backend::cpu::{Machine, grid, threads};
 use crate::backend::real::{Real, with_real};
 use crate::error::Result;
 use crate::ops::NanRule;
-use crate::ops::window::{WindowAxis, WindowFunction};
+use crate::ops::window::WindowFunction;
 
 /// Bytes of a plane in work that should stay in a second-level cache.
 const PLANE_BYTES: usize = 192 << 10;
@@ -36,44 +36,62 @@ pub(super) fn lanes_together(shape: &Shape<'_>, bytes: usize, threads: usize) ->
     (most / LEAST_LANES * LEAST_LANES).max(LEAST_LANES).min(shape.lanes)
 }
 
-/// # Safety
-/// As for [`super::run`], with the gradient of a maximum or an average.
-pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Result<()> {
+/// By [`Whole`], if it accepts the window.
+pub(super) fn whole<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
+    let gradient = problem.gradient?;
+    let bytes = bytes(shape);
+    let threads = grid::threads_for(machine, bytes);
+    let lanes = lanes_together(shape, 1, threads);
     with_real!(shape.window.compute, T => {
-        // SAFETY: handed on.
-        unsafe { planes::<T>(shape, at, machine) }
+        let whole = Whole::<T>::new(shape, at, [gradient.source, gradient.gradient], bytes, lanes, machine)?;
+        // SAFETY: the promises of [`Launch::run`].
+        Some(Launch::new(move || unsafe { whole.run(threads) }))
     })
 }
 
+/// By [`Bands`], if it accepts the window.
+pub(super) fn bands<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
+    let gradient = problem.gradient?;
+    let threads = grid::threads_for(machine, bytes(shape));
+    with_real!(shape.window.compute, T => {
+        let bands = Bands::<T>::new(shape, at, gradient, way::<T>(shape, machine), kernels_of::<T>(shape, machine))?;
+        // SAFETY: the promises of [`Launch::run`].
+        Some(Launch::new(move || unsafe { bands.run(threads) }))
+    })
+}
+
+/// By [rows](super::by_rows), whatever the window is.
+pub(super) fn by_rows<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
+    let gradient = problem.gradient?;
+    with_real!(shape.window.compute, T => {
+        // SAFETY: the promises of [`Launch::run`].
+        Some(Launch::new(move || unsafe { planes::<T>(shape, at, gradient, machine) }))
+    })
+}
+
+/// Bytes of the results.
+fn bytes(shape: &Shape<'_>) -> usize {
+    shape.window.len() as usize * shape.size(0)
+}
+
+fn way<T: Real>(shape: &Shape<'_>, machine: Machine) -> Way {
+    Way::new(T::SCALAR, shape.window.scalars[0], shape.window.scaling, bytes(shape), machine)
+}
+
+fn kernels_of<T: Real>(shape: &Shape<'_>, machine: Machine) -> Kernels<T> {
+    let nans_above = matches!(shape.window.function, WindowFunction::MaxGradient(NanRule::Propagate));
+    kernels::<T>(nans_above, machine.isa)
+}
+
 /// # Safety
-/// As for [`run`].
-unsafe fn planes<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Result<()> {
-    let window = shape.window;
-    // Taps have numbers.
-    let taps = |axes: &[WindowAxis]| {
-        axes.iter().try_fold(1_i32, |taps, axis| taps.checked_mul(axis.window.try_into().ok()?))
-    };
-    let Some(phases) = Phases::new(shape.last()).filter(|_| taps(&shape.axes).is_some()) else {
-        // SAFETY: handed on.
-        unsafe { crate::backend::reference::window(window, at) };
-        return Ok(());
-    };
-    let bytes = window.len() as usize * shape.size(0);
-    let threads = grid::threads_for(machine, bytes);
-    let source = Gather::new(shape, 1, false, T::SCALAR, machine.isa);
-    let gradient = Gather::new(shape, 2, true, T::SCALAR, machine.isa);
-    let lanes = lanes_together(shape, 1, threads);
-    if let Some(whole) = Whole::<T>::new(shape, at, [&source, &gradient], bytes, lanes, machine) {
-        // SAFETY: handed on.
-        return unsafe { whole.run(threads) };
-    }
-    let way = Way::new(T::SCALAR, window.scalars[0], window.scaling, bytes, machine);
-    let nans_above = matches!(window.function, WindowFunction::MaxGradient(NanRule::Propagate));
-    let kernels = kernels::<T>(nans_above, machine.isa);
-    if let Some(bands) = Bands::new(shape, at, phases, [source, gradient], way, &kernels) {
-        // SAFETY: handed on.
-        return unsafe { bands.run(threads) };
-    }
+/// As for [`super::run`], with the gradient of a maximum or an average.
+unsafe fn planes<T: Real>(
+    shape: &Shape<'_>, at: &[Address], gradient: Gradient, machine: Machine,
+) -> Result<()> {
+    let threads = grid::threads_for(machine, bytes(shape));
     let inner = &shape.axes[..shape.axes.len() - 1];
     let kept = reach(&shape.axes[0]);
     let sides = Sides {
@@ -90,11 +108,11 @@ unsafe fn planes<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -
         lanes: lanes_together(shape, numbers * size_of::<T>(), threads),
         sides,
         taps: taps(|reach| reach.cells).max(taps(|reach| reach.outputs)),
-        phases,
-        source,
-        gradient,
-        way,
-        kernels,
+        phases: gradient.phases,
+        source: gradient.source,
+        gradient: gradient.gradient,
+        way: way::<T>(shape, machine),
+        kernels: kernels_of::<T>(shape, machine),
     };
     let chunks = shape.lanes.div_ceil(job.lanes);
     let items = shape.outer * chunks;

@@ -3,9 +3,11 @@
 use super::fold::{Fold, Folds, Squares, Sum, folds};
 use super::gradient::lanes_together;
 use super::plane::{Gather, write_plane};
+use super::problem::Problem;
 use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
 use crate::backend::Address;
+use crate::backend::choice::Launch;
 use crate::backend::cpu::isa::for_isa;
 use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::stream::LINE;
@@ -15,18 +17,17 @@ use crate::backend::inverse_power::{InversePower, with_inverse_power};
 use crate::error::Result;
 use crate::ops::window::{MAX_AXES, Power, WindowAxis, WindowFunction};
 
-/// # Safety
-/// As for [`super::run`], with response normalisation or its gradient.
-pub(super) unsafe fn run(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Result<()> {
-    let (power, centred, gradient, means) = match shape.window.function {
+/// Response normalisation and its gradient.
+pub(super) fn accept<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
+    let terms = match shape.window.function {
         WindowFunction::NormaliseGradient { power, centred, means } => (power, centred, true, means),
         WindowFunction::Normalise { power, centred } => (power, centred, false, false),
-        _ => unreachable!("the function normalises"),
+        _ => return None,
     };
     with_real!(shape.window.compute, T => {
-        let call = Call::<T>::new(shape, at, machine, (power, centred, gradient, means));
-        // SAFETY: handed on.
-        unsafe { call.run(machine) }
+        // SAFETY: the promises of [`Launch::run`].
+        Some(Launch::new(move || unsafe { Call::<T>::new(shape, at, machine, terms).run(machine) }))
     })
 }
 

@@ -21,8 +21,8 @@ use crate::ops::{NanRule, Scaling};
 pub(super) struct Whole<'a, T: Real> {
     shape: &'a Shape<'a>,
     at: &'a [Address],
-    source: &'a Gather,
-    gradient: &'a Gather,
+    source: Gather,
+    gradient: Gather,
     /// From numbers to results, which are scaled ones if nothing is blended, unless that is the same; their scaling and bytes.
     convert: Option<Row>,
     scaling: Scaling,
@@ -57,8 +57,8 @@ struct Room<T: Real> {
 impl<'a, T: Real> Whole<'a, T> {
     /// `None` where there is more than a window, or less than a plane in it, or where results do not lie side by side.
     pub fn new(
-        shape: &'a Shape<'a>, at: &'a [Address], [source, gradient]: [&'a Gather; 2], bytes: usize,
-        lanes: usize, machine: Machine,
+        shape: &'a Shape<'a>, at: &'a [Address], [source, gradient]: [Gather; 2], bytes: usize, lanes: usize,
+        machine: Machine,
     ) -> Option<Self> {
         let (window, is_line) = (shape.window, shape.lanes == 1);
         if !shape.axes.iter().all(|axis| axis.outputs == 1 && axis.cells(0) == (0, axis.inputs)) {

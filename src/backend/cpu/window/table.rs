@@ -1,0 +1,52 @@
+//! The kernels of windows, in the order in which they are asked whether they accept one.
+
+use super::gradient::{bands, by_rows, whole};
+use super::problem::Problem;
+use super::{columns, forward, normalise};
+use crate::backend::choice::{Kernel, Launch};
+use crate::backend::reference;
+
+/// Whether a kernel takes a window: ready to run it, or not.
+pub(in crate::backend) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'a>>;
+
+/// The kernels; the first one that accepts a window runs it.
+pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    Kernel {
+        name: "shared columns",
+        when: "maxima and averages with stride 1 along the last axis, results side by side: the columns of windows are folded once for \
+               all outputs that they belong to",
+        accept: |problem| forward::accept(problem, true),
+    },
+    Kernel {
+        name: "folds",
+        when: "all maxima and averages",
+        accept: |problem| forward::accept(problem, false),
+    },
+    Kernel {
+        name: "whole windows",
+        when: "gradients of a window that holds all cells of a plane, results side by side",
+        accept: whole,
+    },
+    Kernel {
+        name: "bands",
+        when: "gradients of windows in planes of short rows, of which bands share few outputs",
+        accept: bands,
+    },
+    Kernel { name: "rows", when: "gradients of windows with fewer than 2^31 taps", accept: by_rows },
+    Kernel { name: "response", when: "response normalisation and its gradient", accept: normalise::accept },
+    Kernel {
+        name: "columns",
+        when: "the columns of convolutions in one or two dimensions, channels not in blocks along the last one",
+        accept: columns::accept,
+    },
+    Kernel { name: "reference", when: "all windows", accept: by_reference },
+];
+
+fn by_reference<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    let (shape, at) = (problem.shape, problem.at);
+    Some(Launch::new(move || {
+        // SAFETY: the promises of [`Launch::run`].
+        unsafe { reference::window(shape.window, at) };
+        Ok(())
+    }))
+}
