@@ -10,6 +10,8 @@ mod steps;
 
 use std::collections::BTreeSet;
 
+#[cfg(target_arch = "x86_64")]
+use cudnn::backend;
 use random::Rng;
 use steps::{Row, Vary};
 
@@ -49,6 +51,23 @@ fn every_listed_step_equals_the_reference() {
         "window",
     ];
     assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>(), all);
+}
+
+/// The page lists the tables that the library was built with, in their order. Other processors have fewer kernels of contractions.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_page_of_kernels_lists_every_table() {
+    let mut page = include_str!("../docs/kernels.md");
+    for (kind, kernels) in backend::tables() {
+        let heading = format!("\n## {kind}\n");
+        let rows = kernels.iter().map(|(name, when)| format!("\n| `{name}` | {when} |"));
+        for line in std::iter::once(heading).chain(rows) {
+            let at =
+                page.find(&line).unwrap_or_else(|| panic!("docs/kernels.md lacks, or has too early:{line}"));
+            page = &page[at + line.len()..];
+        }
+    }
+    assert_eq!(page.trim(), "", "docs/kernels.md lists what is in no table");
 }
 
 /// A slip of the pen is an error that says where.
