@@ -12,6 +12,7 @@ import sys
 import cudnn
 import numpy as np
 import options as attention_options
+import packed
 from attention import sdpa, sdpa_backward
 from cudnn import data_type
 from kit import FLOAT, INT32, TYPES, Graph, judge, strides_of
@@ -401,7 +402,7 @@ def plan_text(t):
 CASES = [
     matmul, convolution, convolution_1d, convolution_3d, dgrad, wgrad, layernorm, layernorm_backward, rmsnorm, rmsnorm_backward, batchnorm,
     batchnorm_inference, batchnorm_backward, instancenorm, instancenorm_backward, adalayernorm, genstats, reduction, reshape, transpose, cut,
-    concatenate, pointwise, activations, rope, experts, sdpa, sdpa_backward, other_extents, plan_text, *attention_options.CASES,
+    concatenate, pointwise, activations, rope, experts, sdpa, sdpa_backward, other_extents, plan_text, *attention_options.CASES, *packed.CASES,
 ]  # fmt: skip
 
 

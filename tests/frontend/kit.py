@@ -104,12 +104,13 @@ class Graph:
         self.given.append((tensor, memory))
         return tensor
 
-    def write(self, tensor, want, kind=None, dims=None, strides=None, bound=None):
+    def write(self, tensor, want, kind=None, dims=None, strides=None, bound=None, flat=False):
+        """What a tensor has to be; `flat`: what its memory has to be."""
         code, kind, default = kind or (self.code, self.kind, self.bound)
         tensor.set_output(True).set_data_type(code)
         if dims is not None:
             tensor.set_dim(list(dims)).set_stride(list(strides or strides_of(dims, range(len(dims)))))
-        self.wanted.append((tensor, want, kind, default if bound is None else bound))
+        self.wanted.append((tensor, want, kind, default if bound is None else bound, flat))
 
     def run(self, spoils):
         """What is wrong with the results, if anything is."""
@@ -122,10 +123,10 @@ class Graph:
         # Arrays of NumPy lie on the host, which the frontend has no word for: it takes their addresses.
         pack = {tensor: memory.ctypes.data for tensor, memory in self.given}
         results = []
-        for tensor, want, kind, bound in self.wanted:
+        for tensor, want, kind, bound, flat in self.wanted:
             array, memory = strided(tensor.get_dim(), tensor.get_stride(), kind)
             pack[tensor] = memory.ctypes.data
-            results.append((array, memory, want, bound))
+            results.append((memory if flat else array, memory, want, bound))
         with Workspace(g.get_workspace_size()) as workspace:
             g.execute(pack, workspace, handle=self.handle)
         for k, (array, _, want, bound) in enumerate(results):

@@ -68,13 +68,13 @@ class Value:
         self.strides = packed(self.dims, order) if strides is None else tuple(strides)
         self.want = self.error = None
         self.memory = None
-        size = np.dtype(TYPES[code][1]).itemsize
+        size = np.dtype(TYPES[code][1]).itemsize if code in TYPES else 1
         self.object = graph.objects.make(
             17, (906, INT64, self.uid), (901, DATA_TYPE, code), (900, INT64, size), (902, INT64, *self.dims), (903, INT64, *self.strides),
             (907, BOOLEAN, virtual), (908, BOOLEAN, by_value), *ragged)  # fmt: skip
         if not virtual:
             self.memory = self.room()
-            self.memory.allocate(graph.rng, poison(code))
+            self.memory.allocate(graph.rng, poison(self.memory.code))
 
     def room(self):
         return Tensor(self.code, None, self.dims, self.strides, "graph")

@@ -43,9 +43,9 @@ use std::sync::Arc;
 pub use overrides::Override;
 pub use program::{Program, Value};
 pub use settings::{
-    Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, Experts, GenStats, Kind, Matmul,
-    Modifier, Norm, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial,
-    Transpose,
+    Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Experts, GenStats, Kind,
+    Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice,
+    Softmax, Spatial, Transpose,
 };
 pub use values::ValuesPlan;
 

@@ -2,7 +2,8 @@
 
 use super::Port;
 use crate::desc::graph::{
-    attention, batch_norm, convolution, experts, matmul, norm, pointwise, reduction, resample, rng, shape,
+    attention, batch_norm, block_scale, convolution, experts, matmul, norm, pointwise, reduction, resample,
+    rng, shape,
 };
 
 /// What the tensor of an attribute is to its operation.
@@ -126,6 +127,12 @@ pub(super) fn port(attribute: i32) -> Port {
         experts::OPERATION_MOE_GROUPED_MATMUL_TOKEN_KS_DESC => Port::Slots,
         experts::OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC => Port::Dw,
         experts::OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC => Port::Dy,
+        block_scale::OPERATION_BLOCK_SCALE_QUANTIZE_XDESC
+        | block_scale::OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC => Port::X,
+        block_scale::OPERATION_BLOCK_SCALE_QUANTIZE_YDESC
+        | block_scale::OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC => Port::Y,
+        block_scale::OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC
+        | block_scale::OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC => Port::Scale,
         attention::OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC => Port::X,
         attention::OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC => Port::Table,
         attention::OPERATION_PAGED_CACHE_LOAD_SEQUENCE_DESC => Port::LengthKv,

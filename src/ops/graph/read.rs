@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use super::ports::port;
 use super::settings::{
-    Attention, BandMask, BatchNormFinalise, Concat, Convolution, Direction, Experts, GenStats, Kind, Matmul,
-    Modifier, Norm, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial, Transpose,
+    Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Experts, GenStats, Kind,
+    Matmul, Modifier, Norm, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice, Softmax, Spatial,
+    Transpose,
 };
 use super::{Graph, Link, Operation, Port, Ragged, Tensor, Type, Vector};
 use crate::desc::graph::{self, Fields, Object};
 use crate::desc::graph::{
-    attention, batch_norm, convolution, experts, matmul, norm, operation_graph, pointwise, reduction,
-    resample, rng, shape,
+    attention, batch_norm, block_scale, convolution, experts, matmul, norm, operation_graph, pointwise,
+    reduction, resample, rng, shape,
 };
 use crate::desc::{Choice, NanPropagation};
 use crate::dtype::DataType;
@@ -166,6 +167,15 @@ fn kind(object: &Object) -> Result<Kind> {
             top_k: fields.int_or(experts::OPERATION_MOE_GROUPED_MATMUL_TOP_K, 1),
         }),
         Descriptor::MoeGroupedMatmulBackward => Kind::ExpertsBackward,
+        Descriptor::BlockScaleQuantize => Kind::Quantize(Blocks {
+            sizes: fields.ints(block_scale::OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE).to_vec(),
+            ..Blocks::default()
+        }),
+        Descriptor::BlockScaleDequantize => Kind::Dequantize(Blocks {
+            sizes: fields.ints(block_scale::OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE).to_vec(),
+            negative: fields.is_set(block_scale::OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE),
+            ..Blocks::default()
+        }),
         Descriptor::PagedCacheLoad => Kind::PagedLoad,
         Descriptor::SdpaForward => {
             let softmax = settings(fields, attention::OPERATION_SDPA_FWD_SOFTMAX_DESC);

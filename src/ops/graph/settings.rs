@@ -66,6 +66,10 @@ pub enum Kind {
     ExpertsBackward,
     /// Pages put next to each other: reads X (the container), Table, LengthKv, writes Y.
     PagedLoad,
+    /// Elements by scales of their blocks: reads X, writes Y, Scale.
+    Quantize(Blocks),
+    /// The inverse: reads X, Scale, writes Y.
+    Dequantize(Blocks),
     /// Batches that lie where offsets say, as a dense tensor: reads X (ragged), Offset, writes Y.
     RaggedLoad {
         /// Elements per unit of an offset.
@@ -112,6 +116,8 @@ impl Kind {
             Kind::Experts(_) => "moe grouped matmul",
             Kind::ExpertsBackward => "moe grouped matmul backward",
             Kind::PagedLoad => "paged cache load",
+            Kind::Quantize(_) => "block scale quantize",
+            Kind::Dequantize(_) => "block scale dequantize",
             Kind::RaggedLoad { .. } => "load of ragged batches",
             Kind::RaggedStore { .. } => "store of ragged batches",
             Kind::Weights => "attention weights",
@@ -355,6 +361,38 @@ pub struct Experts {
     pub mode: i32,
     /// Experts of a token, where results go to the places of tokens.
     pub top_k: i64,
+}
+
+/// How elements lie in the cells of a tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// One in each, of the cell's type.
+    #[default]
+    Plain,
+    /// One in each byte, which is an exponent (FP8_E8M0).
+    Powers,
+    /// Two in each byte, along this dimension (FP4_E2M1).
+    Nibbles {
+        /// The dimension.
+        axis: usize,
+    },
+}
+
+/// Settings of a quantisation by blocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Blocks {
+    /// Elements of a block.
+    pub sizes: Vec<i64>,
+    /// `CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE`
+    pub negative: bool,
+    /// How the elements with scales lie.
+    pub values: Packing,
+    /// How the scales lie.
+    pub scales: Packing,
+    /// Extents of the scales.
+    pub extents: Vec<i64>,
+    /// Whether they lie in tiles, and their columns come before their rows.
+    pub tiles: Option<bool>,
 }
 
 /// Settings of an attention.

@@ -4,9 +4,12 @@
 //! Tensors between the parts are virtual, of uids that nothing else has, so that they share the workspace by lifetime as all others do.
 
 mod attention;
+mod blocks;
 mod gradients;
 mod ragged;
 mod scores;
+
+pub(super) use blocks::{QUARTER, TILE};
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -30,10 +33,16 @@ pub(super) fn composed(graph: &Graph) -> Result<Cow<'_, Graph>> {
     let is_composite = |operation: &Operation| {
         matches!(operation.kind, Kind::AttentionForward(_) | Kind::AttentionBackward(_))
     };
-    let graph = match graph.operations.iter().any(ragged::is_ragged) {
-        true => Cow::Owned(ragged::dense(graph)),
-        false => Cow::Borrowed(graph),
-    };
+    let mut graph = Cow::Borrowed(graph);
+    for at in 0..graph.operations.len() {
+        let operation = &graph.operations[at];
+        if let Some(own) = blocks::in_bytes(operation).map_err(|error| explained(at, operation, &error))? {
+            graph.to_mut().operations[at] = own;
+        }
+    }
+    if graph.operations.iter().any(ragged::is_ragged) {
+        graph = Cow::Owned(ragged::dense(&graph)?);
+    }
     if !graph.operations.iter().any(is_composite) {
         return Ok(graph);
     }
@@ -48,11 +57,13 @@ pub(super) fn composed(graph: &Graph) -> Result<Cow<'_, Graph>> {
                 Ok(())
             }
         };
-        outcome.map_err(|error| {
-            Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
-        })?;
+        outcome.map_err(|error| explained(at, operation, &error))?;
     }
     Ok(Cow::Owned(Graph { operations: parts.operations }))
+}
+
+fn explained(at: usize, operation: &Operation, error: &Error) -> Error {
+    Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
 }
 
 /// The operations of a graph while others are put in the place of some.

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use super::super::{Graph, Kind, Link, Operation, Port, Ragged, Tensor};
-use super::Parts;
+use super::super::{Graph, Kind, Link, Operation, Port, Ragged, Reshape, Tensor, Transpose};
+use super::{Parts, explained};
+use crate::error::{Error, Result};
 
 /// Whether an operation has such a tensor.
 pub(super) fn is_ragged(operation: &Operation) -> bool {
@@ -12,9 +13,13 @@ pub(super) fn is_ragged(operation: &Operation) -> bool {
 }
 
 /// The graph on dense tensors alone.
-pub(super) fn dense(graph: &Graph) -> Graph {
+///
+/// # Errors
+/// Not supported: such a tensor seen in other strides than its own.
+pub(super) fn dense(graph: &Graph) -> Result<Graph> {
     let mut parts = Parts::of(graph);
-    for operation in &graph.operations {
+    for (at, operation) in graph.operations.iter().enumerate() {
+        let kind = kind(operation).map_err(|error| explained(at, operation, &error))?;
         let mut stores = Vec::new();
         let reads = links(&operation.reads, &mut parts, &mut |parts, tensor, ragged, dense| {
             let kind = Kind::RaggedLoad { multiplier: ragged.multiplier };
@@ -28,10 +33,34 @@ pub(super) fn dense(graph: &Graph) -> Graph {
                 &[(Port::Y, tensor)],
             ));
         });
-        parts.operations.push(Operation { kind: operation.kind.clone(), reads, writes });
+        parts.operations.push(Operation { kind, reads, writes });
         parts.operations.append(&mut stores);
     }
-    Graph { operations: parts.operations }
+    Ok(Graph { operations: parts.operations })
+}
+
+/// What an operation computes on dense tensors: where strides say how y lies in x, they are those of ragged memory, and the dense tensor has others.
+fn kind(operation: &Operation) -> Result<Kind> {
+    let (Kind::Reshape(Reshape { logical: false }), Some(x), Some(y)) =
+        (&operation.kind, operation.read(Port::X), operation.write(Port::Y))
+    else {
+        return Ok(operation.kind.clone());
+    };
+    if !is_ragged(operation) {
+        return Ok(operation.kind.clone());
+    }
+    let mut left: Vec<usize> = (0..x.dims.rank()).collect();
+    let mut permutation = Vec::with_capacity(left.len());
+    for (dim, stride) in y.dims.iter().zip(y.strides.iter()) {
+        let place = left.iter().position(|&axis| x.dims[axis] == *dim && x.strides[axis] == *stride);
+        let place =
+            place.ok_or_else(|| Error::unsupported("a ragged tensor in other strides than its own"))?;
+        permutation.push(left.remove(place) as i64);
+    }
+    match left.is_empty() {
+        true => Ok(Kind::Transpose(Transpose { permutation })),
+        false => Err(Error::unsupported("a ragged tensor in fewer dimensions than its own")),
+    }
 }
 
 /// What is to be done for a ragged tensor, which comes without its offsets, and the dense one in its place.

@@ -1,5 +1,6 @@
 //! From each kind of operation to steps.
 
+mod blocks;
 mod convolution;
 mod experts;
 mod masks;
@@ -68,6 +69,8 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
         Kind::Experts(of) => experts::forward(of, steps),
         Kind::ExpertsBackward => experts::backward(steps),
         Kind::PagedLoad => pages::lower(steps),
+        Kind::Quantize(of) => blocks::quantize(of, steps),
+        Kind::Dequantize(of) => blocks::dequantize(of, steps),
         Kind::RaggedLoad { multiplier } => ragged::lower(RaggedFunction::Load, *multiplier, operation, steps),
         Kind::RaggedStore { multiplier } => {
             ragged::lower(RaggedFunction::Store, *multiplier, operation, steps)
