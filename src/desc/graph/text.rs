@@ -139,7 +139,10 @@ pub(super) fn graph(text: &[u8]) -> Result<Object> {
     let value = json::read(&text[..end]).map_err(|why| wrong(&why))?;
     let graph = value.field("operationGraph").ok_or_else(|| wrong("no \"operationGraph\""))?;
     let mut reader = Reader::default();
-    for tensor in list(graph, "tensors")? {
+    // Tensors of offsets may stand behind those that have offsets.
+    let (ragged, plain): (Vec<&Json>, Vec<&Json>) =
+        list(graph, "tensors")?.iter().partition(|tensor| tensor.field("raggedOffset").is_some());
+    for tensor in plain.into_iter().chain(ragged) {
         reader.tensor(tensor)?;
     }
     let nodes = list(graph, "nodes")?.iter().map(|node| reader.node(node, None).map(Some));
@@ -285,4 +288,36 @@ fn reals(items: &[Json]) -> Option<Vec<f64>> {
         _ => None,
     };
     items.iter().map(real).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fields and tensors in another order, fields that are not needed left out, and others added.
+    #[test]
+    fn order_does_not_matter() {
+        let node = r#"{"OPERATION_POINTWISE_YDESC": "2", "OPERATION_POINTWISE_XDESC": "1", "unknown": [{}],
+            "OPERATION_POINTWISE_PW_DESCRIPTOR": {"POINTWISE_MODE": 21, "operation": "POINTWISE"}, "operation": "OPERATION_POINTWISE"}"#;
+        let tensors = [
+            r#"{"raggedMultiplier": 3, "raggedOffset": "9", "stride": [3, 1], "dim": [2, 3], "name": "1", "ptrAlignment": 4}"#,
+            r#"{"name": "2", "ptrAlignment": 4, "dim": [2, 3], "unknown": "", "stride": [3, 1]}"#,
+            r#"{"name": "9", "dataType": 4, "dim": [3, 1], "stride": [1, 1], "ptrAlignment": 4}"#,
+        ];
+        let engine = r#"{"knobChoices": {"7": 3}, "smVersion": 900, "engineId": 5}"#;
+        let text = format!(
+            r#"{{"engine": {engine}, "GPUProfile": {{"deviceVer": 900}}, "operationGraph": {{"nodes": [{node}], "tensors": [{}]}}}}"#,
+            tensors.join(", ")
+        );
+        let read = graph(text.as_bytes()).expect("it is read");
+        let written = plan(&read);
+        let [operation] = read.fields.links(OPERATIONGRAPH_OPS) else { panic!("one operation") };
+        let ports: Vec<_> = operation.as_ref().expect("it is there").ports().collect();
+        let ragged = ports.iter().find_map(|(_, _, tensor)| tensor.tensor.as_ref()?.ragged_offset.as_ref());
+        assert_eq!(ragged.and_then(|offset| offset.tensor.as_ref()).map(|offset| offset.uid), Some(9));
+        assert_eq!(plan(&graph(&written).expect("it is read again")), written);
+        let missing = text.replace(r#""raggedOffset": "9""#, r#""raggedOffset": "8""#);
+        let error = graph(missing.as_bytes()).expect_err("no such tensor");
+        assert!(error.to_string().contains("no tensor \"8\""), "{error}");
+    }
 }

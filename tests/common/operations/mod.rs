@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test program uses its own part of this module")]
 
 mod attention;
+mod blocks;
 mod others;
 mod ragged;
 
@@ -70,6 +71,7 @@ pub fn words(tensor: &Tensor, numbers: &[f64]) -> Vec<u64> {
             DataType::Int32 => (*x as i32).to_le_bytes().to_vec(),
             DataType::Int64 => (*x as i64).to_le_bytes().to_vec(),
             DataType::Boolean => vec![u8::from(*x != 0.0)],
+            DataType::Uint8 => vec![*x as u8],
             other => panic!("no numbers of {other:?} here"),
         };
         bytes[at * size..][..size].copy_from_slice(&cell);
@@ -90,7 +92,7 @@ pub fn numbers(tensor: &Tensor, words: &[u64]) -> Vec<f64> {
             DataType::Bfloat16 => bf16::from_le_bytes(cell.try_into().expect("2 bytes")).into(),
             DataType::Int32 => i32::from_le_bytes(cell.try_into().expect("4 bytes")).into(),
             DataType::Int64 => i64::from_le_bytes(cell.try_into().expect("8 bytes")) as f64,
-            DataType::Boolean => cell[0].into(),
+            DataType::Boolean | DataType::Uint8 => cell[0].into(),
             other => panic!("no numbers of {other:?} here"),
         }
     };
@@ -149,5 +151,6 @@ pub fn problems() -> Vec<Problem> {
     let mut rng = Rng(77);
     let mut all = others::problems(&mut rng);
     all.extend(attention::problems(&mut rng));
+    all.extend(blocks::problems());
     all
 }
