@@ -114,7 +114,10 @@ unsafe fn run_chosen(
             Step::Map(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::Rows(rows) => run_rows(rows, std::array::from_fn(pointer), machine),
-            Step::Reduce(reduce) => run_reduce(reduce, pointer(0), pointer(2), pointer(1), machine),
+            Step::Reduce(reduce) if reduce.outputs.is_empty() => Ok(()),
+            Step::Reduce(reduce) => {
+                cpu::reduce::run(reduce, pointer(0), pointer(2), pointer(1), machine, choice)
+            }
             Step::Contract(step) => {
                 cpu::contract::run(step, &pointers(at)[..at.len()], machine, panels, choice)
             }
@@ -152,6 +155,7 @@ pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'stati
         Step::Transform(transform) => transform::kernel(transform),
         Step::Contract(step) => cpu::contract::kernel(step, machine),
         Step::Phases(phases) => cpu::contract::kernel_of_phases(&phases.0, machine),
+        Step::Reduce(reduce) => cpu::reduce::kernels(reduce).first().copied(),
         Step::Window(window) => cpu::window::kernels(window, machine).first().copied(),
         _ => None,
     }
@@ -164,6 +168,7 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::Transform(step) => transform::kernels(step),
         Step::Contract(step) => cpu::contract::kernels(step, machine),
         Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
+        Step::Reduce(reduce) => cpu::reduce::kernels(reduce),
         Step::Window(window) => cpu::window::kernels(window, machine),
         _ => Vec::new(),
     }
@@ -179,6 +184,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         ("Transform", rows(transform::KERNELS)),
         ("Phases", rows(cpu::contract::OF_PHASES)),
         ("Contract", rows(cpu::contract::KERNELS)),
+        ("Reduce", rows(cpu::reduce::KERNELS)),
         ("Window", rows(cpu::window::KERNELS)),
     ]
 }
@@ -306,5 +312,5 @@ pub unsafe fn run_reduce(
         return Ok(());
     }
     // SAFETY: handed on.
-    unsafe { cpu::reduce::run(problem, dst, src, indices, machine) }
+    unsafe { cpu::reduce::run(problem, dst, src, indices, machine, Choice::First) }
 }

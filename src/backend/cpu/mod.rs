@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
-//!  copy.rs repeat.rs short_rows.rs interleave.rs transpose.rs strided.rs    the candidates
+//!  copy.rs repeat.rs short_rows.rs interleave.rs transpose.rs strided.rs    kernels of transforms
 //!  padded.rs   blocks with zeros behind their cells       scale.rs set.rs map.rs reduce.rs random.rs
 //!  normalise.rs contract.rs window.rs sample.rs ctc.rs causal.rs aggregate.rs   the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers

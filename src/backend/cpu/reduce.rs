@@ -5,16 +5,20 @@
 
 pub(in crate::backend) mod rows;
 mod sequence;
+mod table;
 mod tree;
 mod workspace;
 
 use std::ops::Range;
 
 use self::sequence::{Loader, MOST_ROW_BYTES, ROW_BYTES, Steps};
+use self::table::Elements;
+pub(in crate::backend) use self::table::{KERNELS, kernels};
 use self::tree::{GROUP, Kernels, MOST_BLOCKS};
 use self::workspace::{Slots, Workspace};
 use super::strided::copy_strided;
 use super::{Machine, arena, row, threads};
+use crate::backend::choice::Choice;
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
 use crate::backend::reference::store_index;
 use crate::error::Result;
@@ -33,16 +37,19 @@ const CHUNK_BLOCKS: usize = 16;
 /// Runs `problem` on `machine`.
 ///
 /// # Errors
-/// As for [`crate::backend::run`]; host allocation before anything is written.
+/// As for [`crate::backend::run_by`]; host allocation before anything is written.
 ///
 /// # Safety
 /// As for [`crate::backend::run_reduce`].
 pub(in crate::backend) unsafe fn run(
-    problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8, machine: Machine,
+    problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8, machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
+    let steps = Steps::new(problem);
+    let (_, elements) = choice.of(KERNELS, |accept| accept(problem, &steps))?;
     with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
         let (kernels, joined) = (Kernels::of::<F>(machine.isa), Joined::of::<F>());
-        let task = Task::<T, <F as Fold>::Lane<T>>::new(problem, Places { dst, src, indices }, kernels, joined, machine);
+        let places = Places { dst, src, indices };
+        let task = Task::<T, <F as Fold>::Lane<T>>::new(problem, places, (steps, elements), kernels, joined, machine);
         // SAFETY: handed on.
         unsafe { task.run(machine) }
     }))
@@ -105,24 +112,21 @@ type OnChunk<'a, T, L> = &'a (dyn Fn(usize, &mut Workspace<'_, T, L>) + Sync);
 
 impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
     fn new(
-        problem: &'a Reduce, places: Places, kernels: Kernels<T, L>, joined: Joined<T, L>, machine: Machine,
+        problem: &'a Reduce, places: Places, (steps, elements): (Steps, Elements), kernels: Kernels<T, L>,
+        joined: Joined<T, L>, machine: Machine,
     ) -> Self {
         let cell = problem.src.size();
-        let steps = Steps::new(problem);
         let axes = problem.outputs.axes();
         let mut outer = [(1, [1; 3]); MAX_AXES];
         for (to, axis) in outer.iter_mut().zip(axes) {
             *to = (axis.extent as usize, axis.strides);
         }
         let mut outer_rank = axes.len();
-        // The loop along which the source's neighbours lie closest.
-        let reach = |axis: &(usize, [i64; 3])| match axis.1[1] {
-            0 => usize::MAX,
-            stride => stride.unsigned_abs() as usize * cell,
+        let (by_rows, tiled) = match elements {
+            Elements::Rows(closest) => (true, Some(closest)),
+            Elements::Blocks => (false, outer_rank.checked_sub(1)),
         };
-        let closest = (0..outer_rank).min_by_key(|&i| reach(&outer[i]));
-        let by_rows = closest.is_some_and(|i| reach(&outer[i]) < steps.inner_step());
-        let along = match closest.filter(|_| by_rows).or(outer_rank.checked_sub(1)) {
+        let along = match tiled {
             Some(i) => {
                 outer[i..outer_rank].rotate_left(1);
                 outer_rank -= 1;

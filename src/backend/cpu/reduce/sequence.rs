@@ -11,7 +11,7 @@ use crate::layout::{LoopNest, MAX_AXES};
 use crate::ops::{Reduce, Scaling};
 
 /// A sequence in bytes.
-pub(super) struct Steps {
+pub(in crate::backend) struct Steps {
     pieces: [Piece; 2],
     pub len: usize,
 }
