@@ -1,4 +1,5 @@
-//! Lists of the kernels of contractions: each says how long it gets, or is asked for in a way that may fail.
+//! Lists of the kernels of contractions: each says how long it gets, or is asked for in a way that may fail. And tables of kernels:
+//! the page that is generated from them knows each.
 
 use crate::source::{Source, hold};
 
@@ -48,5 +49,26 @@ fn lists_of_kernels_say_how_long_they_get() {
             (file, "//! Tasks.\n#[cfg(test)]\nmod tests {\n    fn f() { vec![1]; }\n}"),
             ("src/backend/cpu/map.rs", "//! Maps.\nlet zeros = vec![0; len];"),
         ],
+    );
+}
+
+/// What makes docs/kernels.md.
+const PAGE: &str = include_str!("../../xtask/src/kernels.rs");
+
+#[test]
+fn the_page_of_kernels_knows_every_table() {
+    let check = |source: &Source| {
+        let Some(file) = source.path.strip_prefix("src/backend/") else { return Vec::new() };
+        let is_table = |line: &str| line.contains("const ") && line.contains(": &[Kernel<");
+        let tables = source.code().filter(|(_, line)| is_table(line));
+        let unknown = tables.filter(|_| !PAGE.contains(&format!("\"{file}\"")));
+        let rule = "a table of kernels that xtask/src/kernels.rs does not list";
+        unknown.map(|(at, _)| format!("{}:{at}: {rule}", source.path)).collect()
+    };
+    let table = "//! Kernels.\npub const KERNELS: &[Kernel<Accept>] = &[];";
+    hold(
+        check,
+        &[("src/backend/cpu/unknown/table.rs", table)],
+        &[("src/backend/cpu/window/table.rs", table), ("src/ops/window.rs", table)],
     );
 }
