@@ -10,8 +10,11 @@ use crate::ops::Transform;
 /// How a kernel runs a transform that it has accepted. Unsafe as [`run`] is.
 type Run = unsafe fn(&Shape, Operands, Machine) -> Result<()>;
 
+/// How a kernel runs a transform, if it accepts it.
+pub(super) type Accept = fn(&Shape) -> Option<Run>;
+
 /// The kernels; the first one that accepts a transform runs it, the last ones accept all.
-pub(super) const KERNELS: &[Kernel<fn(&Shape) -> Option<Run>>] = &[
+pub(super) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "copy",
         when: "both operands contiguous, bits kept",
