@@ -13,11 +13,12 @@ extern "C" char __ehdr_start, __bss_start, _end;
 namespace driver_double {
 namespace {
 
-// Who touched a byte of shared memory last, and when.
+// Who touched a byte of shared memory last, and when. Small, as there are three for every byte that kernels touch.
 struct Touch {
-    const emu::Thread *thread;
-    Moment moment;
+    // Its number and one, 0 for none.
+    unsigned thread;
     unsigned block;
+    Moment moment;
 };
 struct Byte {
     Touch written;
@@ -61,34 +62,33 @@ bool is_built_in(uintptr_t address) {
 }
 
 // Whether `other` was another thread's and no barrier lies between it and now.
-bool unordered(const Touch &other, const emu::Thread *thread, Moment moment) {
-    if (other.thread == NULL || other.thread == thread || other.block != block) return false;
-    if (other.moment.block != moment.block) return false;
-    return other.thread->warp != thread->warp || other.moment.warp == moment.warp;
+bool unordered(const Touch &other, const Touch &now) {
+    if (other.block != block || other.thread == 0 || other.thread == now.thread) return false;
+    if (other.moment.block != now.moment.block) return false;
+    return (other.thread - 1) / 32 != (now.thread - 1) / 32 || other.moment.warp == now.moment.warp;
 }
 
 void check_shared(uintptr_t address, Byte *bytes, size_t size, bool write) {
     const emu::Thread *thread = emu::running.thread;
-    const Moment moment = now(thread);
+    const Touch touch = {number(thread) + 1, block, now(thread)};
     for (size_t i = 0; i < size; ++i) {
         Byte &byte = bytes[i];
-        const Touch *other = unordered(byte.written, thread, moment) ? &byte.written : NULL;
+        const Touch *other = unordered(byte.written, touch) ? &byte.written : NULL;
         for (const Touch &read : byte.read) {
-            if (other == NULL && write && unordered(read, thread, moment)) other = &read;
+            if (other == NULL && write && unordered(read, touch)) other = &read;
         }
         if (other != NULL) {
             complain("%s: threads %u and %u of a block touch one byte of shared memory with no barrier between", name(),
-                     number(other->thread), number(thread));
+                     other->thread - 1, number(thread));
             leave_kernel(LAUNCH_FAILED);
         }
         // What no thread of this block has written is no number that any type has. A kernel may load it (the edges of a tile)
         // as long as nothing comes of it: what another block left, and zeros, would go unnoticed.
         if (!write && byte.written.block != block) reinterpret_cast<unsigned char *>(address)[i] = 0xFF;
-        const Touch touch = {thread, moment, block};
         if (write) {
             byte.written = touch;
             byte.known = block;
-        } else if (unordered(byte.read[0], thread, moment)) {
+        } else if (unordered(byte.read[0], touch)) {
             byte.read[1] = touch;
         } else {
             byte.read[0] = touch;

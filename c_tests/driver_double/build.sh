@@ -72,7 +72,7 @@ else
 fi
 for part in state memory access traffic grid matrix copies driver kinds launch cudart; do
     if ! is_newer "$out/$part.o" "$here"/*.h "$here/build.sh" "$here/$part.cpp"; then
-        $cxx $flags $warn -I"$here" -c "$here/$part.cpp" -o "$out/$part.part"
+        $cxx $flags -O2 $warn -I"$here" -c "$here/$part.cpp" -o "$out/$part.part"
         mv "$out/$part.part" "$out/$part.o"
     fi
     [ "$part" = cudart ] || objects="$objects $out/$part.o"

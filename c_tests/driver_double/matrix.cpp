@@ -7,10 +7,11 @@
 namespace driver_double {
 namespace {
 
-struct Registers {
-    unsigned a[4], b[2];
+// Both matrices of a product, put together by the lanes of a warp: rows of A, columns of B.
+struct Matrices {
+    double rows[16][32], columns[8][32];
 };
-Registers registers[emu::MAX_THREADS / 32][2][32];
+Matrices matrices[emu::MAX_THREADS / 32][2];
 
 // A number of EXPONENT and MANTISSA bits.
 double number(unsigned bits, int exponent, int mantissa) {
@@ -49,64 +50,55 @@ using namespace driver_double;
 
 void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void *c) {
     const Thread *me = running.thread;
-    Registers *lanes = registers[me->warp][exchange_row(me)];
+    Matrices &both = matrices[me->warp][exchange_row(me)];
     const bool is_quarter = type == Element::S8_8X8X16, is_half = type == Element::F16_16X8X8;
-    // Whole products have four registers of A and two of B.
-    const unsigned words = is_quarter ? 1 : is_half ? 2 : 4;
-    memcpy(lanes[me->lane].a, a, words * sizeof *a);
-    memcpy(lanes[me->lane].b, b, (words + 1) / 2 * sizeof *b);
-    sync_warp(~0u, Together::MATRIX);
-    // The whole of both matrices, as every lane sees them.
-    static double rows[16][32], columns[8][32];
     const int k_of[] = {16, 16, 8, 32, 32, 32, 32, 8, 16};
     const int depth = k_of[int(type)], height = is_quarter ? 8 : 16;
-    for (int lane = 0; lane < 32; ++lane) {
-        const int group = lane >> 2, member = lane % 4;
-        for (int i = 0; i < depth * height / 32; ++i) {
-            int row = 0, k = 0;
-            switch (type) {
-            case Element::F16:
-            case Element::BF16:
-                row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
-                k = member * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-                break;
-            case Element::TF32:
-                row = i == 0 || i == 2 ? group : group + 8;
-                k = i == 0 || i == 1 ? member : member + 4;
-                break;
-            case Element::F16_16X8X8:
-                row = i < 2 ? group : group + 8;
-                k = member * 2 + (i & 1);
-                break;
-            case Element::S8_8X8X16:
-                row = group;
-                k = member * 4 + i;
-                break;
-            default:
-                row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
-                k = member * 4 + (i & 3) + (i >= 8 ? 16 : 0);
-                break;
-            }
-            rows[row][k] = element(left(type), lanes[lane].a, i);
+    const int group = int(me->lane) >> 2, member = int(me->lane) % 4;
+    for (int i = 0; i < depth * height / 32; ++i) {
+        int row = 0, k = 0;
+        switch (type) {
+        case Element::F16:
+        case Element::BF16:
+            row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+            k = member * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+            break;
+        case Element::TF32:
+            row = i == 0 || i == 2 ? group : group + 8;
+            k = i == 0 || i == 1 ? member : member + 4;
+            break;
+        case Element::F16_16X8X8:
+            row = i < 2 ? group : group + 8;
+            k = member * 2 + (i & 1);
+            break;
+        case Element::S8_8X8X16:
+            row = group;
+            k = member * 4 + i;
+            break;
+        default:
+            row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
+            k = member * 4 + (i & 3) + (i >= 8 ? 16 : 0);
+            break;
         }
-        for (int i = 0; i < depth / 4; ++i) {
-            int k = 0;
-            switch (type) {
-            case Element::F16:
-            case Element::BF16: k = member * 2 + (i & 1) + (i >= 2 ? 8 : 0); break;
-            case Element::TF32: k = i == 0 ? member : member + 4; break;
-            case Element::F16_16X8X8: k = member * 2 + i; break;
-            case Element::S8_8X8X16: k = member * 4 + i; break;
-            default: k = member * 4 + (i & 3) + (i >= 4 ? 16 : 0); break;
-            }
-            columns[group][k] = element(right(type), lanes[lane].b, i);
-        }
+        both.rows[row][k] = element(left(type), a, i);
     }
+    for (int i = 0; i < depth / 4; ++i) {
+        int k = 0;
+        switch (type) {
+        case Element::F16:
+        case Element::BF16: k = member * 2 + (i & 1) + (i >= 2 ? 8 : 0); break;
+        case Element::TF32: k = i == 0 ? member : member + 4; break;
+        case Element::F16_16X8X8: k = member * 2 + i; break;
+        case Element::S8_8X8X16: k = member * 4 + i; break;
+        default: k = member * 4 + (i & 3) + (i >= 4 ? 16 : 0); break;
+        }
+        both.columns[group][k] = element(right(type), b, i);
+    }
+    sync_warp(~0u, Together::MATRIX);
     for (int i = 0; i < height / 4; ++i) {
-        const int group = int(me->lane) >> 2, member = int(me->lane) % 4;
         const int row = i < 2 ? group : group + 8, column = member * 2 + (i & 1);
         double sum = 0;
-        for (int k = 0; k < depth; ++k) sum += rows[row][k] * columns[column][k];
+        for (int k = 0; k < depth; ++k) sum += both.rows[row][k] * both.columns[column][k];
         // Devices sum in an order and to a precision that the manual leaves open; bytes are exact and wrap.
         if (type >= Element::S8 && !is_half) {
             int *to = static_cast<int *>(c) + i;

@@ -98,6 +98,14 @@ impl Tensor {
         Tensor { words: words.collect(), ..*self }
     }
 
+    #[allow(dead_code, reason = "only tests of the CUDA core do")]
+    /// The elements in the order of their indices, for loops that read each many times.
+    pub fn numbers(&self) -> Vec<f64> {
+        let mut numbers = Vec::new();
+        each(&self.layout.dims, |at| numbers.push(self.get(at)));
+        numbers
+    }
+
     fn place(&self, index: &[i64]) -> *mut u8 {
         let offset = (self.layout.offset(index) - self.low) as usize * self.scalar.size() + GUARD;
         self.words.as_ptr().cast::<u8>().cast_mut().wrapping_add(offset)
