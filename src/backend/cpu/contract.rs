@@ -8,6 +8,7 @@
 //!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
 //!  engine.rs   the loops around it              finish.rs  from sums to the destination
 //!  simple.rs   the same in binary32 alone       narrow.rs   for halves and bytes, by whole vectors     run.rs  what all know
+//!  whole.rs    whole tiles of it, from the registers of the kernel
 //!  depthwise.rs   sums over the taps of one channel, in planes
 //!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
 //!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
@@ -50,6 +51,8 @@ mod taps;
 mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod vectors;
+#[cfg(target_arch = "x86_64")]
+mod whole;
 mod widen;
 #[cfg(target_arch = "x86_64")]
 mod winograd;

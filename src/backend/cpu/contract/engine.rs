@@ -4,6 +4,9 @@
 //! block of the sum, and the blocks depend on nothing but the loops of the sum: the same bits for every number of threads,
 //! every size of batch, and every way to pack.
 
+mod in_place;
+#[cfg(target_arch = "x86_64")]
+mod rows;
 mod stretch;
 mod task;
 
@@ -103,6 +106,9 @@ pub(super) struct Engine<'a, S: Simd> {
     /// Groups that the strips are divided in.
     parts: usize,
     direct: bool,
+    /// Where rows are even and leave from registers.
+    #[cfg(target_arch = "x86_64")]
+    even: Option<rows::EvenRows>,
     /// Whether panels of lanes serve later steps, too.
     keeps: bool,
 }
@@ -234,7 +240,13 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             strips: row_count.div_ceil(MR),
             blocks: [1, 1, 1],
             parts: 1,
+            #[cfg(target_arch = "x86_64")]
+            even: None,
         };
+        #[cfg(target_arch = "x86_64")]
+        {
+            engine.even = engine.even();
+        }
         engine.divide(threads);
         Ok(engine)
     }

@@ -174,7 +174,7 @@ impl Narrow {
 }
 
 /// Vectors that sums are finished in.
-trait Numbers: Register {
+pub(super) trait Numbers: Register {
     /// # Safety
     /// So many are readable there, and the processor has such registers; so for all functions.
     unsafe fn load(from: *const f32) -> Self;

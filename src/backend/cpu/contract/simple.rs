@@ -13,15 +13,15 @@ const WIDE: usize = 16;
 /// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
 #[derive(Clone, Copy)]
 pub(super) struct Simple {
-    dst: *mut f32,
-    z: *const f32,
-    bias: *const f32,
-    alpha: f32,
-    beta: f32,
-    alpha2: f32,
-    has_bias: bool,
+    pub(super) dst: *mut f32,
+    pub(super) z: *const f32,
+    pub(super) bias: *const f32,
+    pub(super) alpha: f32,
+    pub(super) beta: f32,
+    pub(super) alpha2: f32,
+    pub(super) has_bias: bool,
     /// The rule of NaN, and the ceiling.
-    clip: Clip,
+    pub(super) clip: Clip,
     /// What finishes runs.
     run: unsafe fn(&Ends<'_>, &[[i64; 5]], *const *const f32),
 }

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::in_place::{Runs, reach_of};
 use super::stretch::{SUM, Stretch};
 use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
 use crate::backend::cpu::contract::finish::{Run, finish, finish_rows};
@@ -13,16 +14,17 @@ use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
 use crate::backend::cpu::contract::points::{Even, Point, Turn};
 use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::tiles::Tiles;
-use crate::backend::cpu::stream::fetch;
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::whole::{self, Ends, finish_tile, is_even};
 use crate::dtype::convert::Element;
-use crate::ops::contract::{Bound, MAX_BOUNDS};
+use crate::ops::contract::MAX_BOUNDS;
 
 /// Strips that are packed together where they lie side by side in memory.
 const ACROSS: usize = 16;
 
 impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Rows of a strip.
-    fn strip(&self, index: usize) -> (usize, usize) {
+    pub(super) fn strip(&self, index: usize) -> (usize, usize) {
         let (begin, end) = share(self.row_count, self.strips, index);
         (begin, end - begin)
     }
@@ -56,7 +58,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         }
     }
 
-    fn base(&self, batch: &Point) -> [i64; 5] {
+    pub(super) fn base(&self, batch: &Point) -> [i64; 5] {
         batch.offsets(&self.origin)
     }
 
@@ -130,6 +132,11 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// As for [`super::run`]; the desk is this task's alone, and what is shared has been packed.
     #[inline(always)]
     pub(in super::super) unsafe fn task(&self, desk: &Desk<'_, S>, index: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(even) = &self.even {
+            // SAFETY: handed on.
+            return unsafe { self.even_task(even, desk, index) };
+        }
         let nr = Kernels::<S>::NR;
         let (part, index) = (index % self.parts, index / self.parts);
         let [outer, down, along] = self.blocks;
@@ -277,6 +284,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 #[cfg(target_arch = "x86_64")]
                 let narrow =
                     self.outputs.narrow.as_ref().filter(|narrow| is_last && narrow.ends_tiles::<S>());
+                #[cfg(target_arch = "x86_64")]
+                let whole = whole::tiles::<S>(self.outputs.isa)
+                    .zip(self.outputs.simple.as_ref())
+                    .filter(|_| is_last && !(self.direct && plain));
                 for group in (first..end).step_by(GROUP) {
                     let (mut segments, mut len, mut step) = (1, stretch.cells, 0);
                     let mut strips = [(0, 0); GROUP];
@@ -368,17 +379,37 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 narrow.finish_tile::<S>(&panel, count, &ends);
                                 continue;
                             }
-                            let mut c = [std::ptr::null_mut(); MR];
-                            for m in 0..count {
-                                if is_last && !direct {
-                                    self.outputs.prefetch(&places[m], &runs[0]);
-                                }
-                                c[m] = if direct {
+                            let target = |m: usize| {
+                                if direct {
                                     let offset = places[m][0] + runs[0].at[0];
                                     self.outputs.dst.cast::<S::Sum>().wrapping_offset(offset as isize)
                                 } else {
                                     sums(m)
-                                };
+                                }
+                            };
+                            let mut c = [std::ptr::null_mut(); MR];
+                            #[cfg(target_arch = "x86_64")]
+                            if let Some((tiles, simple)) = whole
+                                && tile.whole
+                                && is_even(simple, &runs[0].by)
+                                && nothing.get(s) != Some(&true)
+                            {
+                                let mut m = 0;
+                                while !is_first && m < count {
+                                    c[m] = target(m);
+                                    m += 1;
+                                }
+                                // Sums of kernels that have such tiles are binary32.
+                                let before = (!is_first).then(|| &*(&raw const c).cast::<[*mut f32; MR]>());
+                                let ends = Ends::of(simple, places, &runs[0], before);
+                                finish_tile(tiles, simple, &panel, [count, tile.lanes], &ends);
+                                continue;
+                            }
+                            for m in 0..count {
+                                if is_last && !direct {
+                                    self.outputs.prefetch(&places[m], &runs[0]);
+                                }
+                                c[m] = target(m);
                             }
                             if nothing.get(s) == Some(&true) {
                                 // As many as a kernel writes.
@@ -405,104 +436,4 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             }
         }
     }
-
-    /// The pointers to rows read in place, per segment; to zeros where a row's segment is outside the bounds, to a copy
-    /// where some taps of it are.
-    ///
-    /// # Safety
-    /// As for [`super::run`]; there is room for the copies of all segments.
-    #[inline(always)]
-    unsafe fn in_place(
-        &self, points: &[Point], starts: &[Point], base: &[i64; 5], runs: &Runs<'_, S>,
-        table: &mut Vec<RowCells<S::Cell>>,
-    ) {
-        let source = self.row_source;
-        let (slot, per) = (source.slot, runs.taps.unwrap_or(1));
-        let data = source.data.cast::<S::Part>().wrapping_offset(base[slot] as isize);
-        let first = table.len();
-        // At most the segments of a stretch.
-        table.resize(first + starts.len() / per, [runs.zeros; MR]);
-        let table = &mut table[first..];
-        // Short segments far apart: kernels would wait for each.
-        let far = starts.len() > 1 && matches!(self.from_lanes, Lanes::Planes(_));
-        for (m, point) in points.iter().enumerate() {
-            let from = data.wrapping_offset(point.at[slot] as isize);
-            let mut whole = true;
-            for (d, bound) in source.bounds.iter().enumerate() {
-                let (low, high) = runs.reach[d];
-                whole &= point.pos[d] + low >= 0 && point.pos[d] + high < bound.extent;
-            }
-            if whole {
-                for (rows, start) in table.iter_mut().zip(starts.iter().step_by(per)) {
-                    rows[m] = from.wrapping_offset(start.at[slot] as isize).cast();
-                    if far {
-                        fetch(rows[m].cast());
-                    }
-                }
-                continue;
-            }
-            for (number, (rows, taps)) in table.iter_mut().zip(starts.chunks(per)).enumerate() {
-                let copy = runs.copies.wrapping_add((m + number * points.len()) * runs.inner);
-                // SAFETY: handed on.
-                rows[m] = unsafe { self.segment(point, from, taps, runs, copy) };
-            }
-        }
-    }
-
-    /// The same for one segment of one row, which may leave the bounds.
-    ///
-    /// # Safety
-    /// As for [`in_place`](Engine::in_place).
-    unsafe fn segment(
-        &self, point: &Point, from: *const S::Part, taps: &[Point], runs: &Runs<'_, S>, copy: *mut S::Cell,
-    ) -> *const S::Cell {
-        let source = self.row_source;
-        let inside =
-            |tap: &Point| {
-                source.bounds.iter().enumerate().all(|(d, bound)| {
-                    ((bound.start + point.pos[d] + tap.pos[d]) as u64) < bound.extent as u64
-                })
-            };
-        let at = |tap: &Point| from.wrapping_offset(tap.at[source.slot] as isize).cast::<S::Cell>();
-        // Taps leave a window at its ends.
-        match [&taps[0], &taps[taps.len() - 1]].map(inside) {
-            [true, true] => at(&taps[0]),
-            _ if !taps.iter().any(inside) => runs.zeros,
-            _ => {
-                let cells = runs.inner / taps.len();
-                for (number, tap) in taps.iter().enumerate() {
-                    let to = copy.wrapping_add(number * cells);
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        let from = if inside(tap) { at(tap) } else { runs.zeros };
-                        // Part by part: cells of several lie anywhere.
-                        from.cast::<S::Part>().copy_to_nonoverlapping(to.cast(), cells * S::PER);
-                    }
-                }
-                copy
-            }
-        }
-    }
-}
-
-/// The lowest and the highest position that taps add to a row's, for every bound.
-fn reach_of(bounds: &[Bound], starts: &[Point]) -> [(i64, i64); MAX_BOUNDS] {
-    let mut reach = [(0, 0); MAX_BOUNDS];
-    for (d, (bound, reach)) in bounds.iter().zip(&mut reach).enumerate() {
-        let positions = || starts.iter().map(|start| bound.start + start.pos[d]);
-        *reach = (positions().min().unwrap_or(0), positions().max().unwrap_or(0));
-    }
-    reach
-}
-
-/// How rows are read in place.
-struct Runs<'a, S: Simd> {
-    /// Cells of a segment, and the taps it has where they can leave the bounds one by one.
-    inner: usize,
-    taps: Option<usize>,
-    /// The lowest and the highest position that taps add to a row's.
-    reach: &'a [(i64, i64); MAX_BOUNDS],
-    /// A segment of zeros, and where copies go.
-    zeros: *const S::Cell,
-    copies: *mut S::Cell,
 }

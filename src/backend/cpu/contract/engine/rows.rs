@@ -1,0 +1,177 @@
+//! One task where rows lie evenly in memory and lanes are packed once, as in matrix products and 1 x 1 layers with contiguous channels:
+//! no list of rows is made, and whole tiles leave from the registers of the kernel. Sums have the order of every other task.
+
+use std::mem::MaybeUninit;
+
+use super::stretch::Stretch;
+use super::{Desk, Engine, GROUP, Lanes, RowSource, share};
+use crate::backend::cpu::contract::finish::{Run, finish_rows};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel};
+use crate::backend::cpu::contract::pack::Part;
+use crate::backend::cpu::contract::simd::{MAX_NR, MR, Simd};
+use crate::backend::cpu::contract::simple::Simple;
+use crate::backend::cpu::contract::whole::{self, Ends, Tiles, finish_tile, is_even};
+use crate::dtype::convert::Element;
+
+/// What a task knows of even rows.
+#[derive(Clone, Copy)]
+pub(super) struct EvenRows {
+    tiles: &'static Tiles,
+    simple: Simple,
+    /// What a row and a lane move.
+    row: [i64; 5],
+    lane: [i64; 5],
+    /// How far terms of the sum are apart in a row.
+    step: usize,
+}
+
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl Sync for EvenRows {}
+
+/// Some rows of one product.
+struct Strip<'a, C> {
+    first: usize,
+    count: usize,
+    panel: Panel<C>,
+    base: &'a [i64; 5],
+}
+
+impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
+    /// Whether rows are even, lanes packed once, and there are kernels that finish whole tiles.
+    pub(super) fn even(&self) -> Option<EvenRows> {
+        let RowSource::InPlace { step, taps: None, .. } = self.from_rows else { return None };
+        let ([lane], [_], true) = (&self.lanes.turns[..], &self.sum.turns[..], self.rows.turns.len() <= 1)
+        else {
+            return None;
+        };
+        let row = self.rows.turns.first().map_or([0; 5], |turn| turn.by.at);
+        let (tiles, simple) = whole::tiles::<S>(self.outputs.isa).zip(self.outputs.simple)?;
+        let fits = matches!(self.from_lanes, Lanes::Shared)
+            && self.row_source.bounds.is_empty()
+            && is_even(&simple, &lane.by.at);
+        fits.then_some(EvenRows { tiles, simple, row, lane: lane.by.at, step })
+    }
+
+    /// As [`task`](Engine::task).
+    ///
+    /// # Safety
+    /// As for [`task`](Engine::task); `even` is of this contraction.
+    #[inline(always)]
+    pub(super) unsafe fn even_task(&self, even: &EvenRows, desk: &Desk<'_, S>, index: usize) {
+        let nr = Kernels::<S>::NR;
+        let (part, index) = (index % self.parts, index / self.parts);
+        let (column, product) = (index % self.blocks[2], index / self.blocks[2]);
+        let base = self.base(&self.batch.point(product));
+        let (first, end) = share(self.strips, self.parts, part);
+        let panels = self.lanes.len().div_ceil(nr);
+        let (p0, p1) = share(panels, self.blocks[2], column);
+        let total = self.stretches.last().map_or(0, |s| s.before + s.packed);
+        let (part_row, width) = (self.strip(first).0, (p1 - p0) * nr);
+        let slot = self.row_source.slot;
+        let mut offsets = Vec::new();
+        for (number, stretch) in self.stretches.iter().enumerate() {
+            offsets.clear();
+            // At most the cells of a stretch.
+            offsets.extend((0..stretch.packed).map(|k| (k * nr) as i32));
+            let at = product * panels * nr * total + stretch.before * panels * nr + p0 * nr * stretch.packed;
+            let v = desk.shared.at(at).cast_const();
+            let from = base[slot] + self.sum.offset(stretch.begin, slot);
+            let from = self.row_source.data.cast::<S::Cell>().wrapping_offset(from as isize);
+            let ends = (number == 0, number + 1 == self.stretches.len());
+            for group in (first..end).step_by(GROUP) {
+                let mut strips = [(0, 0); GROUP];
+                let strips = &mut strips[..GROUP.min(end - group)];
+                for (s, strip) in strips.iter_mut().enumerate() {
+                    *strip = self.strip(group + s);
+                }
+                for panel in p0..p1 {
+                    let v = v.wrapping_add((panel - p0) * nr * stretch.packed);
+                    for &(first, count) in &*strips {
+                        let from = from.wrapping_offset(first as isize * even.row[slot] as isize);
+                        let mut rows = [from; MR];
+                        let mut m = 1;
+                        while m < MR {
+                            rows[m] = rows[m - 1].wrapping_offset(even.row[slot] as isize);
+                            m += 1;
+                        }
+                        let table = [rows];
+                        let Stretch { cells: len, .. } = *stretch;
+                        let panel_cells = Panel {
+                            rows: table.as_ptr(),
+                            segments: 1,
+                            len,
+                            step: even.step,
+                            offsets: offsets.as_ptr(),
+                            v,
+                        };
+                        let strip = Strip { first, count, panel: panel_cells, base: &base };
+                        let kept = (first - part_row) * width + (panel - p0) * nr;
+                        let kept = desk.sums.wrapping_add(kept);
+                        // SAFETY: handed on; the rows, the panel and the sums that are kept are the task's.
+                        unsafe { self.even_tile(even, &strip, panel * nr, (kept, width), ends) };
+                    }
+                }
+            }
+        }
+    }
+
+    /// One tile, of the lanes from `lane` on; sums that wait are `kept`, row by row so far apart.
+    ///
+    /// # Safety
+    /// As for [`even_task`](Engine::even_task).
+    #[inline(always)]
+    unsafe fn even_tile(
+        &self, even: &EvenRows, strip: &Strip<'_, S::Cell>, lane: usize, (kept, apart): (*mut S::Sum, usize),
+        (is_first, is_last): (bool, bool),
+    ) {
+        let (EvenRows { simple, row, lane: by, .. }, nr) = (even, Kernels::<S>::NR);
+        let Strip { first, count, ref panel, base } = *strip;
+        let lanes = nr.min(self.lanes.len() - lane);
+        let is_whole = lanes == nr || 2 * lanes == nr;
+        let place = |slot: usize| (base[slot] + first as i64 * row[slot] + lane as i64 * by[slot]) as isize;
+        let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
+        // Where sums are between stretches.
+        let (sums, apart) = if self.direct && is_whole {
+            (self.outputs.dst.cast::<S::Sum>().wrapping_offset(place(0)), row[0] as isize)
+        } else if is_first && is_last {
+            (here.as_mut_ptr().cast(), nr as isize)
+        } else {
+            (kept, apart as isize)
+        };
+        let mut c = [sums; MR];
+        let mut m = 1;
+        while m < MR {
+            c[m] = c[m - 1].wrapping_offset(apart);
+            m += 1;
+        }
+        // SAFETY: the caller's promise; sums of kernels that have such tiles are binary32.
+        unsafe {
+            if is_last && is_whole {
+                let before = (!is_first).then(|| &*(&raw const c).cast::<[*mut f32; MR]>());
+                let mut ends = Ends::new(by[4] == 1, before);
+                ends.to[0] = simple.dst.wrapping_offset(place(0));
+                ends.z[0] = simple.z.wrapping_offset(place(3));
+                ends.bias[0] = simple.bias.wrapping_offset(place(4));
+                let mut m = 1;
+                while m < MR {
+                    ends.to[m] = ends.to[m - 1].wrapping_offset(row[0] as isize);
+                    ends.z[m] = ends.z[m - 1].wrapping_offset(row[3] as isize);
+                    ends.bias[m] = ends.bias[m - 1].wrapping_offset(row[4] as isize);
+                    m += 1;
+                }
+                return finish_tile(even.tiles, simple, panel, [count, lanes], &ends);
+            }
+            self.kernels.of(count, lanes)(panel, &c, !is_first);
+            if is_last {
+                let mut places = [*base; MR];
+                for (m, place) in places[..count].iter_mut().enumerate() {
+                    place.iter_mut().zip(row).for_each(|(at, by)| *at += (first + m) as i64 * by);
+                }
+                let mut at = *by;
+                at.iter_mut().for_each(|at| *at *= lane as i64);
+                let run = Run { lane: 0, len: lanes as u32, at, by: *by };
+                finish_rows(&self.outputs, &places[..count], &run, &c);
+            }
+        }
+    }
+}
