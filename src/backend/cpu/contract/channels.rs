@@ -1,9 +1,14 @@
 //! Sums over the taps of one channel where channels are contiguous (NHWC): depthwise convolutions and their gradients of
 //! the data. Lanes are channels, read in place; a tile is a few neighbouring outputs by a few vectors of channels.
 
+#[cfg(target_arch = "x86_64")]
+mod ended;
+
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use self::ended::Ending;
 use super::engine::{Operands, Shared};
 use super::finish::{Outputs, Run, finish};
 use super::pack::{Part, Source, pack};
@@ -47,6 +52,9 @@ pub(super) struct Channels<'a, S: Simd> {
     taps: Walk,
     /// Whether sums are the result.
     direct: bool,
+    /// How sums leave from registers, if they do.
+    #[cfg(target_arch = "x86_64")]
+    ending: Option<Ending>,
     level: std::marker::PhantomData<fn() -> S>,
 }
 
@@ -85,6 +93,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         let along = rows.turns.pop().unwrap_or(Turn { extent: 1, by: Point::default() });
         Some(Channels {
             direct: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
+            #[cfg(target_arch = "x86_64")]
+            ending: Ending::of::<S>(&outputs, [&channels, &along], [&rows, &taps]),
             outputs,
             image,
             filter,
@@ -169,6 +179,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         // Between these all taps have elements.
         let first = taps.iter().map(|tap| tap.first).max().unwrap_or(0);
         let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0).max(first);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(ending) = &self.ending {
+            // SAFETY: handed on; factors of vectors with an ending are binary32.
+            return unsafe { self.ended_row(ending, &place, taps, first..end, factors.cast()) };
+        }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
         // Sums that are results go where those belong.
         let dst = self.outputs.dst.cast::<S::Sum>().wrapping_offset(place.at[0] as isize);

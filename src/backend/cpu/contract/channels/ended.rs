@@ -1,0 +1,238 @@
+//! Rows of outputs in binary32 whose sums leave from registers, bias and clip included: a few outputs by one or two vectors of channels
+//! at a time. What the next row of outputs sees for the first time is asked for meanwhile.
+
+use std::any::TypeId;
+use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use super::{Channels, OUTPUTS, TAPS, Tap};
+use crate::backend::cpu::contract::finish::Outputs;
+use crate::backend::cpu::contract::pack::Part;
+use crate::backend::cpu::contract::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::simd::{Avx2Single, Simd};
+use crate::backend::cpu::contract::simple::Simple;
+use crate::backend::cpu::contract::whole::{self, Ends, is_even};
+use crate::backend::cpu::stream::fetch;
+use crate::dtype::convert::Element;
+
+/// Lanes of a vector.
+const L: usize = Avx2Single::L;
+
+/// Bytes of an image from which on it is asked for ahead: it is not in the second-level cache.
+const FAR: usize = 256 << 10;
+
+/// How rows of outputs end.
+pub(super) struct Ending {
+    simple: Simple,
+    /// How far the first pixels of the rows are that the next row of outputs sees for the first time, and from one such row to the
+    /// one above it; how many rows there are, and how far pixels are apart.
+    ahead: Option<(isize, isize, usize, isize)>,
+}
+
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl Sync for Ending {}
+
+/// Some neighbouring outputs: where the channels of the first one are in every operand, and how far it is to the next.
+struct Place {
+    from: *const f32,
+    step: isize,
+    to: *mut f32,
+    apart: isize,
+    z: *const f32,
+    z_apart: isize,
+    bias: *const f32,
+}
+
+impl Ending {
+    /// Of vectors `S`, if sums of them may leave so.
+    pub(super) fn of<S: Simd>(
+        outputs: &Outputs<'_>, [channels, along]: [&Turn; 2], [rows, taps]: [&Walk; 2],
+    ) -> Option<Ending> {
+        let simple = outputs.simple?;
+        let fits = TypeId::of::<S>() == TypeId::of::<Avx2Single>()
+            && is_even(&simple, &channels.by.at)
+            && (!simple.has_bias || channels.by.at[4] == 1 && along.by.at[4] == 0);
+        fits.then(|| Ending { simple, ahead: ahead(along, rows, taps) })
+    }
+}
+
+/// See [`Ending::ahead`].
+fn ahead(along: &Turn, rows: &Walk, taps: &Walk) -> Option<(isize, isize, usize, isize)> {
+    let ([down, across], Some(row)) = (&taps.turns[..], rows.turns.last()) else { return None };
+    let [pitch, pixel, by] = [down, across, row].map(|turn| turn.by.at[1] as isize);
+    let is_far = by > 0 && by as usize * row.extent * size_of::<f32>() > FAR;
+    let goes_on = pitch > 0 && pixel > 0 && along.by.at[1] > 0;
+    (is_far && goes_on).then(|| {
+        let count = (by / pitch).clamp(1, down.extent as isize);
+        ((down.extent as isize - 1) * pitch + by, pitch, count as usize, pixel)
+    })
+}
+
+impl<S: Simd<Part: Part, Sum: Element>> Channels<'_, S> {
+    /// Computes the outputs `0..extent` of a row; all taps have elements for those of `whole`.
+    ///
+    /// # Safety
+    /// As for [`row`](Channels::row); the vectors are those of the ending, and the processor has AVX2 and fused multiply-add.
+    #[inline(always)]
+    pub(super) unsafe fn ended_row(
+        &self, ending: &Ending, place: &Point, taps: &[Tap], whole: Range<usize>, factors: *const f32,
+    ) {
+        let mut some = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
+        let mut q = 0;
+        while q < self.along.extent {
+            let left = if whole.contains(&q) { whole.end - q } else { 0 };
+            // SAFETY: handed on.
+            unsafe {
+                q += match left {
+                    OUTPUTS.. => self.neighbours::<OUTPUTS>(ending, place, taps, factors, q),
+                    2.. => self.neighbours::<2>(ending, place, taps, factors, q),
+                    1 => self.neighbours::<1>(ending, place, taps, factors, q),
+                    _ => {
+                        let mut count = 0;
+                        for tap in taps.iter().filter(|tap| (tap.first..tap.end).contains(&q)) {
+                            some[count].write(*tap);
+                            count += 1;
+                        }
+                        let some = std::slice::from_raw_parts(some.as_ptr().cast(), count);
+                        self.neighbours::<1>(ending, place, some, factors, q)
+                    }
+                };
+            }
+        }
+    }
+
+    /// Computes `Q` neighbouring outputs, and tells how many those are.
+    ///
+    /// # Safety
+    /// As for [`ended_row`](Channels::ended_row); the taps have elements for all of them.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn neighbours<const Q: usize>(
+        &self, ending: &Ending, place: &Point, taps: &[Tap], factors: *const f32, q: usize,
+    ) -> usize {
+        let (Ending { simple, ahead }, along, all) = (ending, &self.along.by.at, self.taps.len());
+        let at = |slot: usize| (place.at[slot] + q as i64 * along[slot]) as isize;
+        let here = Place {
+            from: self.image.data.cast::<f32>().wrapping_offset(at(1)),
+            step: along[1] as isize,
+            to: simple.dst.wrapping_offset(at(0)),
+            apart: along[0] as isize,
+            z: simple.z.wrapping_offset(at(3)),
+            z_apart: along[3] as isize,
+            bias: simple.bias.wrapping_offset(at(4)),
+        };
+        let (mut channel, extent) = (0, self.channels.extent);
+        while channel + 2 * L <= extent {
+            if let Some((first, pitch, rows, pixel)) = *ahead {
+                let from = here.from.wrapping_offset(first + channel as isize);
+                let pixels = here.step * Q as isize / pixel;
+                for row in 0..rows as isize {
+                    for i in 0..pixels {
+                        fetch(from.wrapping_offset(i * pixel - row * pitch).cast());
+                    }
+                }
+                for i in Q..2 * Q {
+                    fetch(here.to.wrapping_offset(i as isize * here.apart + channel as isize).cast());
+                }
+            }
+            // SAFETY: handed on.
+            unsafe { sums::<Q, 2>(simple, &here, taps, factors, all, channel) };
+            channel += 2 * L;
+        }
+        if channel + L <= extent {
+            // SAFETY: handed on.
+            unsafe { sums::<Q, 1>(simple, &here, taps, factors, all, channel) };
+            channel += L;
+        }
+        if channel < extent {
+            // SAFETY: handed on.
+            unsafe { few::<Q>(simple, &here, taps, factors, all, channel..extent) };
+        }
+        Q
+    }
+}
+
+/// The sums of `Q` outputs by `V` vectors of channels.
+///
+/// # Safety
+/// As for [`neighbours`](Channels::neighbours); so many channels are there.
+#[inline(always)]
+unsafe fn sums<const Q: usize, const V: usize>(
+    simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channel: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (from, factors) = (here.from.add(channel), factors.add(channel * all));
+        let mut sums = [[_mm256_setzero_ps(); V]; Q];
+        for tap in taps {
+            let from = from.offset(tap.at as isize);
+            let mut v = 0;
+            while v < V {
+                let factor = _mm256_loadu_ps(factors.add((v * all + tap.number) * L));
+                let mut i = 0;
+                while i < Q {
+                    let x = _mm256_loadu_ps(from.offset(i as isize * here.step).add(v * L));
+                    sums[i][v] = _mm256_fmadd_ps(x, factor, sums[i][v]);
+                    i += 1;
+                }
+                v += 1;
+            }
+        }
+        whole::finish(simple, sums, &ends(here, channel, Q));
+    }
+}
+
+/// Where some outputs end, from a channel on.
+#[inline(always)]
+fn ends(here: &Place, channel: usize, count: usize) -> Ends<'static> {
+    let mut ends = Ends::new(true, None);
+    let mut i = 0;
+    while i < count {
+        ends.to[i] = here.to.wrapping_offset(i as isize * here.apart).wrapping_add(channel);
+        ends.z[i] = here.z.wrapping_offset(i as isize * here.z_apart).wrapping_add(channel);
+        ends.bias[i] = here.bias.wrapping_add(channel);
+        i += 1;
+    }
+    ends
+}
+
+/// The same for the last channels, which fill no vector: what is read and written lies in vectors of the stack.
+///
+/// # Safety
+/// As for [`sums`].
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn few<const Q: usize>(
+    simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channels: Range<usize>,
+) {
+    let (channel, count) = (channels.start, channels.len());
+    /// As many as are there, the others 0.
+    unsafe fn vector(from: *const f32, count: usize) -> [f32; L] {
+        let mut some = [0.0; L];
+        // SAFETY: the caller's promise.
+        unsafe { some.as_mut_ptr().copy_from_nonoverlapping(from, count) };
+        some
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        for i in 0..Q as isize {
+            let from = here.from.add(channel).offset(i * here.step);
+            let mut sum = _mm256_setzero_ps();
+            for tap in taps {
+                let x = vector(from.offset(tap.at as isize), count);
+                let factor = _mm256_loadu_ps(factors.add(channel * all + tap.number * L));
+                sum = _mm256_fmadd_ps(_mm256_loadu_ps(x.as_ptr()), factor, sum);
+            }
+            let to = here.to.offset(i * here.apart).add(channel);
+            let some = |is: bool, from: *const f32| if is { vector(from, count) } else { [0.0; L] };
+            let mut old = some(simple.beta != 0.0, to);
+            let z =
+                some(simple.alpha2 != 0.0, here.z.wrapping_offset(i * here.z_apart).wrapping_add(channel));
+            let bias = some(simple.has_bias, here.bias.wrapping_add(channel));
+            let mut ends = Ends::new(true, None);
+            (ends.to[0], ends.z[0], ends.bias[0]) = (old.as_mut_ptr(), z.as_ptr(), bias.as_ptr());
+            whole::finish(simple, [[sum]], &ends);
+            to.copy_from_nonoverlapping(old.as_ptr(), count);
+        }
+    }
+}
