@@ -2,8 +2,13 @@
 //! destination's rows are next to each other, or a stride apart. One row of sums, as wide as hides the latency; the planes of a
 //! channel stay in the first caches. The phases of a stride are computed together, while the rows that they share are in a cache.
 
+#[cfg(target_arch = "x86_64")]
+mod in_place;
+
 use std::mem::MaybeUninit;
 
+#[cfg(target_arch = "x86_64")]
+use self::in_place::InPlace;
 use super::engine::Operands;
 use super::finish::{Outputs, Run, finish};
 use super::kernel::{Kernels, Panel};
@@ -195,6 +200,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
     /// # Safety
     /// As for [`super::run`].
     pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(planes) = InPlace::of(self) {
+            // SAFETY: handed on.
+            return unsafe { planes.run(self, threads) };
+        }
         let images = self.batch.len() * self.phases[self.main].planes.outer.len();
         let outputs: usize = self.phases.iter().map(|phase| phase.rows * phase.columns).sum();
         let threads = if images * outputs < ALONE { 1 } else { threads };

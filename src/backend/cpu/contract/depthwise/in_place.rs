@@ -1,0 +1,250 @@
+//! Windows of three by three taps over planes in binary32 that are read where they lie: what is outside a plane is masked, so that
+//! nothing is copied, and sums leave from registers, bias and clip included.
+
+use std::any::TypeId;
+use std::arch::x86_64::*;
+
+use super::{ALONE, Depthwise};
+use crate::backend::cpu::contract::pack::Part;
+use crate::backend::cpu::contract::simd::{Avx2Single, Simd};
+use crate::backend::cpu::contract::simple::Simple;
+use crate::backend::cpu::contract::whole::{self, Ends};
+use crate::backend::cpu::threads;
+use crate::dtype::convert::Element;
+use crate::error::Result;
+
+/// Taps along either dimension.
+const TAPS: usize = 3;
+
+/// Lanes of a vector.
+const L: usize = Avx2Single::L;
+
+/// Rows of outputs that columns are computed of, one after the other: what they see stays in the first cache.
+const ROWS: usize = 8;
+
+/// Computes all outputs of a plane.
+type Kernel = unsafe fn(&Shape, &Simple, &Plane);
+
+/// Sums over the taps of planes where they lie.
+pub(super) struct InPlace {
+    simple: Simple,
+    shape: Shape,
+    kernel: Kernel,
+}
+
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl Sync for InPlace {}
+
+/// What all planes have alike; of two numbers the first one is of rows.
+struct Shape {
+    /// Positions of the image, and the first that output 0 sees.
+    extents: [i64; 2],
+    first: [i64; 2],
+    /// Positions between rows of outputs, and elements between rows of the image.
+    stride: i64,
+    pitch: i64,
+    outputs: [usize; 2],
+    /// Elements between rows of the result.
+    apart: isize,
+}
+
+/// Where one plane is: position 0 of the image, its factors, its results and their term of the bias.
+struct Plane {
+    image: *const f32,
+    factors: *const f32,
+    to: *mut f32,
+    bias: *const f32,
+}
+
+impl InPlace {
+    /// `None` where planes are copied.
+    pub(super) fn of<S: Simd<Part: Part, Sum: Element>>(depthwise: &Depthwise<'_, S>) -> Option<InPlace> {
+        let ([phase], [_], Some(simple)) =
+            (&depthwise.phases[..], &depthwise.filters[..], depthwise.outputs.simple)
+        else {
+            return None;
+        };
+        let planes = &phase.planes;
+        let [slow, fast] = &planes.dims;
+        let windows = [slow, fast].iter().all(|dim| {
+            !dim.is_free() && dim.taps().extent == TAPS && dim.step() == 1 && dim.outputs.by.at[4] == 0
+        });
+        let near = fast.apart() == 1 && fast.outputs.by.at[0] == 1;
+        let native = TypeId::of::<S>() == TypeId::of::<Avx2Single>() && phase.image.convert.is_none();
+        let alone = planes.channels.len() == 1 && phase.image.bounds.len() == 2 && phase.in_place;
+        let fits = windows && near && native && alone && simple.beta == 0.0 && simple.alpha2 == 0.0;
+        let kernel = match fast.stride() {
+            1 => plane::<1> as Kernel,
+            2 => plane::<2>,
+            _ => return None,
+        };
+        fits.then(|| InPlace {
+            simple,
+            kernel,
+            shape: Shape {
+                extents: [slow, fast].map(|dim| dim.positions() as i64),
+                first: [slow, fast].map(|dim| dim.first_position()),
+                stride: slow.stride() as i64,
+                pitch: slow.apart(),
+                outputs: [phase.rows, phase.columns],
+                apart: slow.outputs.by.at[0] as isize,
+            },
+        })
+    }
+
+    /// Runs the contraction that this is of.
+    ///
+    /// # Safety
+    /// As for [`super::super::run`].
+    pub(super) unsafe fn run<S: Simd<Part: Part, Sum: Element>>(
+        &self, depthwise: &Depthwise<'_, S>, threads: usize,
+    ) -> Result<()> {
+        let phase = &depthwise.phases[0];
+        let ([slow, fast], outer) = (&phase.planes.dims, &phase.planes.outer);
+        let channels = depthwise.batch.len();
+        let images = channels * outer.len();
+        let threads = if images * phase.rows * phase.columns < ALONE { 1 } else { threads };
+        let tasks = (4 * threads).min(images);
+        let corner = slow.offset(0) + fast.offset(0);
+        threads::run(threads, tasks, &|task| {
+            for number in images * task / tasks..images * (task + 1) / tasks {
+                // Channel after channel, as they most often lie in memory.
+                let mut place = depthwise.batch.point(number % channels);
+                place.add(&outer.point(number / channels), 1);
+                place.add(&depthwise.filters[0], 1);
+                let at = place.offsets(&phase.origin);
+                let (image, filter) = (phase.image.data.cast::<f32>(), phase.filter.data.cast::<f32>());
+                let plane = Plane {
+                    image: image.wrapping_offset((at[1] + corner) as isize),
+                    factors: filter.wrapping_offset((at[2] + phase.sum[0].at) as isize),
+                    to: self.simple.dst.wrapping_offset(at[0] as isize),
+                    bias: self.simple.bias.wrapping_offset(at[4] as isize),
+                };
+                // SAFETY: handed on; tasks write disjoint elements, and the vectors are those of AVX2.
+                unsafe { (self.kernel)(&self.shape, &self.simple, &plane) };
+            }
+        })
+    }
+}
+
+/// # Safety
+/// The processor has AVX2 and fused multiply-add; the plane is one of the shape.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Plane) {
+    let [rows, columns] = shape.outputs;
+    for top in (0..rows).step_by(ROWS) {
+        let bottom = rows.min(top + ROWS);
+        let mut column = 0;
+        while column < columns {
+            // The last vector has results of the one before as well.
+            column = column.min(columns.saturating_sub(L));
+            let x = shape.first[1] + (column * STRIDE) as i64;
+            // What all loads together reach.
+            let is_inside = x >= 0 && x + (STRIDE * L + TAPS - 1) as i64 <= shape.extents[1];
+            // SAFETY: handed on.
+            unsafe {
+                if is_inside {
+                    vectors::<STRIDE, false>(shape, simple, plane, [top, bottom], column);
+                } else {
+                    vectors::<STRIDE, true>(shape, simple, plane, [top, bottom], column);
+                }
+            }
+            column += L;
+        }
+    }
+}
+
+/// Neighbouring outputs of some rows, one vector each; `CUT` where some of what it loads is outside.
+///
+/// # Safety
+/// As for [`plane`].
+#[inline(always)]
+unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
+    shape: &Shape, simple: &Simple, plane: &Plane, [top, bottom]: [usize; 2], column: usize,
+) {
+    let [rows, columns] = shape.outputs;
+    let x = shape.first[1] + (column * STRIDE) as i64;
+    let lanes = L.min(columns - column);
+    // SAFETY: the caller's promise; lanes outside the image are not read.
+    unsafe {
+        // Of every vector that is loaded of a row: with a stride of two, two for the first two taps and two for the third.
+        let mut masks = [_mm256_setzero_si256(); 4];
+        let mut load = 0;
+        while CUT && load < 4 {
+            let ahead = if STRIDE == 1 { load } else { load % 2 * L + load / 2 * 2 };
+            masks[load] = inside(x + ahead as i64, shape.extents[1]);
+            load += 1;
+        }
+        macro_rules! load {
+            ($number:literal, $from:expr) => {
+                if CUT { _mm256_maskload_ps($from, masks[$number]) } else { _mm256_loadu_ps($from) }
+            };
+        }
+        let mut factors = [_mm256_setzero_ps(); TAPS * TAPS];
+        let mut tap = 0;
+        while tap < TAPS * TAPS {
+            factors[tap] = _mm256_broadcast_ss(&*plane.factors.add(tap));
+            tap += 1;
+        }
+        for row in top..bottom {
+            let mut sum = _mm256_setzero_ps();
+            let mut tap = 0;
+            while tap < TAPS {
+                let y = shape.first[0] + row as i64 * shape.stride + tap as i64;
+                if (y as u64) < shape.extents[0] as u64 {
+                    let from = plane.image.wrapping_offset((y * shape.pitch + x) as isize);
+                    let [a, b, c] = if STRIDE == 1 {
+                        [load!(0, from), load!(1, from.wrapping_add(1)), load!(2, from.wrapping_add(2))]
+                    } else {
+                        let (low, high) = (load!(0, from), load!(1, from.wrapping_add(L)));
+                        let (low2, high2) =
+                            (load!(2, from.wrapping_add(2)), load!(3, from.wrapping_add(L + 2)));
+                        // Every other element, pairs of which are in the order of all taps.
+                        [
+                            _mm256_shuffle_ps::<0b10_00_10_00>(low, high),
+                            _mm256_shuffle_ps::<0b11_01_11_01>(low, high),
+                            _mm256_shuffle_ps::<0b10_00_10_00>(low2, high2),
+                        ]
+                    };
+                    sum = _mm256_fmadd_ps(a, factors[tap * TAPS], sum);
+                    sum = _mm256_fmadd_ps(b, factors[tap * TAPS + 1], sum);
+                    sum = _mm256_fmadd_ps(c, factors[tap * TAPS + 2], sum);
+                }
+                tap += 1;
+            }
+            if STRIDE == 2 {
+                let pairs = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(sum));
+                sum = _mm256_castpd_ps(pairs);
+            }
+            let to = plane.to.wrapping_offset(row as isize * shape.apart).wrapping_add(column);
+            let mut ends = Ends::new(false, None);
+            (ends.to[0], ends.bias[0]) = (to, plane.bias);
+            // Lanes behind a row's end are the beginning of the next rows, which are written later.
+            let follows = shape.apart == columns as isize && (rows - row) * columns >= L;
+            if lanes == L || follows {
+                whole::finish(simple, [[sum]], &ends);
+            } else {
+                let mut some = [0.0; L];
+                ends.to[0] = some.as_mut_ptr();
+                whole::finish(simple, [[sum]], &ends);
+                to.copy_from_nonoverlapping(some.as_ptr(), lanes);
+            }
+        }
+    }
+}
+
+/// Which of the positions from `x` on are inside an image of so many.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn inside(x: i64, extent: i64) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Further outside all lanes are masked in either case.
+        let left = (extent - x).clamp(0, L as i64) as i32;
+        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let before = _mm256_cmpgt_epi32(_mm256_set1_epi32((-x).clamp(0, L as i64) as i32), lanes);
+        _mm256_andnot_si256(before, _mm256_cmpgt_epi32(_mm256_set1_epi32(left), lanes))
+    }
+}
