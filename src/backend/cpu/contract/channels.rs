@@ -94,7 +94,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         Some(Channels {
             direct: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
             #[cfg(target_arch = "x86_64")]
-            ending: Ending::of::<S>(&outputs, [&channels, &along], [&rows, &taps]),
+            ending: Ending::of::<S>(&outputs, [&channels, &along]),
             outputs,
             image,
             filter,

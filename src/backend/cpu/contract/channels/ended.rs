@@ -1,5 +1,5 @@
-//! Rows of outputs in binary32 whose sums leave from registers, bias and clip included: a few outputs by one or two vectors of channels
-//! at a time. What the next row of outputs sees for the first time is asked for meanwhile.
+//! Rows of outputs in binary32 whose sums leave from registers, bias and clip included: a few outputs by one or two vectors of
+//! channels at a time.
 
 use std::any::TypeId;
 use std::arch::x86_64::*;
@@ -9,25 +9,18 @@ use std::ops::Range;
 use super::{Channels, OUTPUTS, TAPS, Tap};
 use crate::backend::cpu::contract::finish::Outputs;
 use crate::backend::cpu::contract::pack::Part;
-use crate::backend::cpu::contract::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::points::{Point, Turn};
 use crate::backend::cpu::contract::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::simple::Simple;
 use crate::backend::cpu::contract::whole::{self, Ends, is_even};
-use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::Element;
 
 /// Lanes of a vector.
 const L: usize = Avx2Single::L;
 
-/// Bytes of an image from which on it is asked for ahead: it is not in the second-level cache.
-const FAR: usize = 256 << 10;
-
 /// How rows of outputs end.
 pub(super) struct Ending {
     simple: Simple,
-    /// How far the first pixels of the rows are that the next row of outputs sees for the first time, and from one such row to the
-    /// one above it; how many rows there are, and how far pixels are apart.
-    ahead: Option<(isize, isize, usize, isize)>,
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
@@ -46,27 +39,13 @@ struct Place {
 
 impl Ending {
     /// Of vectors `S`, if sums of them may leave so.
-    pub(super) fn of<S: Simd>(
-        outputs: &Outputs<'_>, [channels, along]: [&Turn; 2], [rows, taps]: [&Walk; 2],
-    ) -> Option<Ending> {
+    pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Turn; 2]) -> Option<Ending> {
         let simple = outputs.simple?;
         let fits = TypeId::of::<S>() == TypeId::of::<Avx2Single>()
             && is_even(&simple, &channels.by.at)
             && (!simple.has_bias || channels.by.at[4] == 1 && along.by.at[4] == 0);
-        fits.then(|| Ending { simple, ahead: ahead(along, rows, taps) })
+        fits.then_some(Ending { simple })
     }
-}
-
-/// See [`Ending::ahead`].
-fn ahead(along: &Turn, rows: &Walk, taps: &Walk) -> Option<(isize, isize, usize, isize)> {
-    let ([down, across], Some(row)) = (&taps.turns[..], rows.turns.last()) else { return None };
-    let [pitch, pixel, by] = [down, across, row].map(|turn| turn.by.at[1] as isize);
-    let is_far = by > 0 && by as usize * row.extent * size_of::<f32>() > FAR;
-    let goes_on = pitch > 0 && pixel > 0 && along.by.at[1] > 0;
-    (is_far && goes_on).then(|| {
-        let count = (by / pitch).clamp(1, down.extent as isize);
-        ((down.extent as isize - 1) * pitch + by, pitch, count as usize, pixel)
-    })
 }
 
 impl<S: Simd<Part: Part, Sum: Element>> Channels<'_, S> {
@@ -110,7 +89,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Channels<'_, S> {
     unsafe fn neighbours<const Q: usize>(
         &self, ending: &Ending, place: &Point, taps: &[Tap], factors: *const f32, q: usize,
     ) -> usize {
-        let (Ending { simple, ahead }, along, all) = (ending, &self.along.by.at, self.taps.len());
+        let (Ending { simple }, along, all) = (ending, &self.along.by.at, self.taps.len());
         let at = |slot: usize| (place.at[slot] + q as i64 * along[slot]) as isize;
         let here = Place {
             from: self.image.data.cast::<f32>().wrapping_offset(at(1)),
@@ -123,18 +102,6 @@ impl<S: Simd<Part: Part, Sum: Element>> Channels<'_, S> {
         };
         let (mut channel, extent) = (0, self.channels.extent);
         while channel + 2 * L <= extent {
-            if let Some((first, pitch, rows, pixel)) = *ahead {
-                let from = here.from.wrapping_offset(first + channel as isize);
-                let pixels = here.step * Q as isize / pixel;
-                for row in 0..rows as isize {
-                    for i in 0..pixels {
-                        fetch(from.wrapping_offset(i * pixel - row * pitch).cast());
-                    }
-                }
-                for i in Q..2 * Q {
-                    fetch(here.to.wrapping_offset(i as isize * here.apart + channel as isize).cast());
-                }
-            }
             // SAFETY: handed on.
             unsafe { sums::<Q, 2>(simple, &here, taps, factors, all, channel) };
             channel += 2 * L;

@@ -20,7 +20,7 @@ const TAPS: usize = 3;
 const L: usize = Avx2Single::L;
 
 /// Rows of outputs that columns are computed of, one after the other: what they see stays in the first cache.
-const ROWS: usize = 8;
+const ROWS: usize = 16;
 
 /// Computes all outputs of a plane.
 type Kernel = unsafe fn(&Shape, &Simple, &Plane);
@@ -154,7 +154,7 @@ unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Pla
     }
 }
 
-/// Neighbouring outputs of some rows, one vector each; `CUT` where some of what it loads is outside.
+/// A vector of neighbouring outputs in each of some rows; `CUT` where some of what it loads is outside.
 ///
 /// # Safety
 /// As for [`plane`].
@@ -175,62 +175,109 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
             masks[load] = inside(x + ahead as i64, shape.extents[1]);
             load += 1;
         }
-        macro_rules! load {
-            ($number:literal, $from:expr) => {
-                if CUT { _mm256_maskload_ps($from, masks[$number]) } else { _mm256_loadu_ps($from) }
-            };
-        }
         let mut factors = [_mm256_setzero_ps(); TAPS * TAPS];
         let mut tap = 0;
         while tap < TAPS * TAPS {
             factors[tap] = _mm256_broadcast_ss(&*plane.factors.add(tap));
             tap += 1;
         }
-        for row in top..bottom {
-            let mut sum = _mm256_setzero_ps();
-            let mut tap = 0;
-            while tap < TAPS {
-                let y = shape.first[0] + row as i64 * shape.stride + tap as i64;
-                if (y as u64) < shape.extents[0] as u64 {
-                    let from = plane.image.wrapping_offset((y * shape.pitch + x) as isize);
-                    let [a, b, c] = if STRIDE == 1 {
-                        [load!(0, from), load!(1, from.wrapping_add(1)), load!(2, from.wrapping_add(2))]
-                    } else {
-                        let (low, high) = (load!(0, from), load!(1, from.wrapping_add(L)));
-                        let (low2, high2) =
-                            (load!(2, from.wrapping_add(2)), load!(3, from.wrapping_add(L + 2)));
-                        // Every other element, pairs of which are in the order of all taps.
-                        [
-                            _mm256_shuffle_ps::<0b10_00_10_00>(low, high),
-                            _mm256_shuffle_ps::<0b11_01_11_01>(low, high),
-                            _mm256_shuffle_ps::<0b10_00_10_00>(low2, high2),
-                        ]
-                    };
-                    sum = _mm256_fmadd_ps(a, factors[tap * TAPS], sum);
-                    sum = _mm256_fmadd_ps(b, factors[tap * TAPS + 1], sum);
-                    sum = _mm256_fmadd_ps(c, factors[tap * TAPS + 2], sum);
-                }
-                tap += 1;
-            }
-            if STRIDE == 2 {
-                let pairs = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(sum));
-                sum = _mm256_castpd_ps(pairs);
-            }
-            let to = plane.to.wrapping_offset(row as isize * shape.apart).wrapping_add(column);
-            let mut ends = Ends::new(false, None);
-            (ends.to[0], ends.bias[0]) = (to, plane.bias);
-            // Lanes behind a row's end are the beginning of the next rows, which are written later.
-            let follows = shape.apart == columns as isize && (rows - row) * columns >= L;
-            if lanes == L || follows {
-                whole::finish(simple, [[sum]], &ends);
+        let mut row = top;
+        while row < bottom {
+            let y = shape.first[0] + row as i64 * shape.stride;
+            // Of several rows all lines are inside. Lanes behind a row's end are the beginning of the next rows, which are written later.
+            let fits = |count: usize| {
+                let lines = ((count - 1) * STRIDE + TAPS) as i64;
+                row + count <= bottom
+                    && shape.stride == STRIDE as i64
+                    && y >= 0
+                    && y + lines <= shape.extents[0]
+                    && (lanes == L
+                        || shape.apart == columns as isize && (rows + 1 - row - count) * columns >= L)
+            };
+            row += if fits(4) {
+                lines::<STRIDE, CUT, 4>(shape, simple, plane, [row, column], &factors, &masks)
+            } else if fits(2) {
+                lines::<STRIDE, CUT, 2>(shape, simple, plane, [row, column], &factors, &masks)
             } else {
-                let mut some = [0.0; L];
-                ends.to[0] = some.as_mut_ptr();
-                whole::finish(simple, [[sum]], &ends);
-                to.copy_from_nonoverlapping(some.as_ptr(), lanes);
-            }
+                lines::<STRIDE, CUT, 1>(shape, simple, plane, [row, column], &factors, &masks)
+            };
         }
     }
+}
+
+/// A vector of outputs in each of `R` rows, which share the lines that they see; tells how many rows those are.
+///
+/// # Safety
+/// As for [`plane`]; of several rows all lines are inside, and there is room for whole vectors.
+#[inline(always)]
+unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
+    shape: &Shape, simple: &Simple, plane: &Plane, [row, column]: [usize; 2],
+    factors: &[__m256; TAPS * TAPS], masks: &[__m256i; 4],
+) -> usize {
+    let [rows, columns] = shape.outputs;
+    let y = shape.first[0] + row as i64 * shape.stride;
+    let x = shape.first[1] + (column * STRIDE) as i64;
+    let from = plane.image.wrapping_offset((y * shape.pitch + x) as isize);
+    // SAFETY: the caller's promise; lanes outside the image are not read.
+    unsafe {
+        macro_rules! load {
+            ($number:literal, $from:expr) => {
+                if CUT { _mm256_maskload_ps($from, masks[$number]) } else { _mm256_loadu_ps($from) }
+            };
+        }
+        let mut sums = [[_mm256_setzero_ps()]; R];
+        let mut line = 0;
+        while line < (R - 1) * STRIDE + TAPS {
+            if R > 1 || ((y + line as i64) as u64) < shape.extents[0] as u64 {
+                let from = from.wrapping_offset(line as isize * shape.pitch as isize);
+                let x = if STRIDE == 1 {
+                    [load!(0, from), load!(1, from.wrapping_add(1)), load!(2, from.wrapping_add(2))]
+                } else {
+                    let (low, high) = (load!(0, from), load!(1, from.wrapping_add(L)));
+                    let (low2, high2) = (load!(2, from.wrapping_add(2)), load!(3, from.wrapping_add(L + 2)));
+                    // Every other element, pairs of which are in the order of all taps.
+                    [
+                        _mm256_shuffle_ps::<0b10_00_10_00>(low, high),
+                        _mm256_shuffle_ps::<0b11_01_11_01>(low, high),
+                        _mm256_shuffle_ps::<0b10_00_10_00>(low2, high2),
+                    ]
+                };
+                let mut r = 0;
+                while r < R {
+                    if line >= r * STRIDE && line < r * STRIDE + TAPS {
+                        let tap = (line - r * STRIDE) * TAPS;
+                        sums[r][0] = _mm256_fmadd_ps(x[0], factors[tap], sums[r][0]);
+                        sums[r][0] = _mm256_fmadd_ps(x[1], factors[tap + 1], sums[r][0]);
+                        sums[r][0] = _mm256_fmadd_ps(x[2], factors[tap + 2], sums[r][0]);
+                    }
+                    r += 1;
+                }
+            }
+            line += 1;
+        }
+        let mut ends = Ends::new(false, None);
+        let mut r = 0;
+        while r < R {
+            if STRIDE == 2 {
+                let pairs = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(sums[r][0]));
+                sums[r][0] = _mm256_castpd_ps(pairs);
+            }
+            ends.to[r] = plane.to.wrapping_offset((row + r) as isize * shape.apart).wrapping_add(column);
+            ends.bias[r] = plane.bias;
+            r += 1;
+        }
+        let lanes = L.min(columns - column);
+        let follow = shape.apart == columns as isize && (rows - row) * columns >= L;
+        if R > 1 || lanes == L || follow {
+            whole::finish(simple, sums, &ends);
+        } else {
+            let (mut some, to) = ([0.0; L], ends.to[0]);
+            ends.to[0] = some.as_mut_ptr();
+            whole::finish(simple, sums, &ends);
+            to.copy_from_nonoverlapping(some.as_ptr(), lanes);
+        }
+    }
+    R
 }
 
 /// Which of the positions from `x` on are inside an image of so many.
