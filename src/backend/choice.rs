@@ -45,14 +45,34 @@ impl Choice<'_> {
     }
 }
 
-/// A kernel that has accepted a step on operands, and is ready to run it.
-pub(super) struct Launch<'a>(Box<dyn FnOnce() -> Result<()> + 'a>);
+/// A kernel that has accepted a step on operands, and is ready to run it; an error where there was no memory to keep it.
+pub(super) struct Launch<'a>(Result<Box<dyn Run + 'a>>);
+
+/// What a [`Launch`] keeps.
+trait Run {
+    fn run(&mut self) -> Result<()>;
+}
+
+/// An array, as that is what a list becomes without memory of its own.
+impl<F: FnOnce() -> Result<()>> Run for [Option<F>; 1] {
+    fn run(&mut self) -> Result<()> {
+        self[0].take().map_or(Ok(()), |run| run())
+    }
+}
 
 impl<'a> Launch<'a> {
     /// What `run` does relies on what the caller of [`Launch::run`] promises, and on the instructions of the level that the kernel was
     /// asked for, which the processor has.
-    pub(super) fn new(run: impl FnOnce() -> Result<()> + 'a) -> Self {
-        Launch(Box::new(run))
+    pub(super) fn new<F: FnOnce() -> Result<()> + 'a>(run: F) -> Self {
+        // `Box::new` ends the process where there is no memory.
+        let mut one = Vec::new();
+        if one.try_reserve_exact(1).is_err() {
+            return Launch(Err(Error::HostAllocation { bytes: size_of::<F>() }));
+        }
+        one.push(Some(run));
+        let one: Box<[Option<F>; 1]> =
+            one.into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("one was put in"));
+        Launch(Ok(one))
     }
 
     /// Runs the step.
@@ -63,6 +83,6 @@ impl<'a> Launch<'a> {
     /// # Safety
     /// The operands are what the function that runs steps of this kind asks for.
     pub(super) unsafe fn run(self) -> Result<()> {
-        (self.0)()
+        self.0?.run()
     }
 }
