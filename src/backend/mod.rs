@@ -1,6 +1,6 @@
 //! The cores, which run [`Step`]s: the reference loops, the CPU core and the CUDA core.
 //!
-//! A step goes to the first kernel of its kind's [table](choice) that accepts it, the obvious loop or the general kernel last: adding a
+//! A step goes to the first kernel of its kind's table (`choice.rs`) that accepts it, the obvious loop or the general kernel last: adding a
 //! fast path is one file under `cpu/` and one row.
 
 use crate::error::Result;
@@ -54,7 +54,7 @@ unsafe impl Sync for Operands {}
 /// the machine. If `ordered`, destination offsets may repeat, and the order of the loops is kept.
 ///
 /// # Errors
-/// [`Error::Execution`] if a task of the core panicked; host allocation, before anything is written.
+/// Execution if a task of the core panicked; host allocation, before anything is written.
 ///
 /// # Safety
 /// Every offset of the step's loops must be writable around the operands that it writes (and readable if it blends,
@@ -247,8 +247,8 @@ pub unsafe fn run_set(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
 /// threads.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for sums in integers of operands that are not bytes, [`Error::HostAllocation`]; both before
-/// anything is written. [`Error::Execution`] if a task of the core panicked.
+/// Not supported for sums in integers of operands that are not bytes, host allocation; both before anything is written. Execution if
+/// a task of the core panicked.
 ///
 /// # Safety
 /// Every element of the destination must be writable (and readable if `beta != 0`), every element of the other operands

@@ -1,5 +1,5 @@
-//! cudnn-frontend's Python package, as its registry has it, on the library: the graphs of `tests/frontend`, and the program of the page
-//! about graphs.
+//! cudnn-frontend's Python package, as its registry has it, on the library: the graphs of `tests/frontend` - on arrays of NumPy, and on tensors of
+//! PyTorch where that is installed -, and the program of the page about graphs.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::{shell, tool, tools};
 const PAGE: &str = "docs/graphs.md";
 const HEADING: &str = "## cudnn-frontend in Python\n";
 
-/// Runs both.
+/// Runs all.
 pub fn test(dist: &Dist) -> Result<Tally> {
     let python = match tools::frontend() {
         Ok(python) => python,
@@ -32,13 +32,25 @@ pub fn test(dist: &Dist) -> Result<Tally> {
         command.env("CUDNN_FRONTEND_CUDART_LIB_NAME", "libcudart.so.12");
         command
     };
-    let graphs = shell::root().join("tests/frontend/graphs.py");
     let mut tally = Tally::default();
-    for arguments in [&[][..], &["--rounds", "1", "--negative-control"]] {
-        let mut reported = None;
-        let status =
-            shell::stream(&mut run(&graphs, arguments), |line| reported = Tally::parse(line).or(reported))?;
-        tally = tally + reported.unwrap_or_default().judged(status);
+    let mut programs = vec!["graphs.py"];
+    if tools::has_pytorch(&python) {
+        programs.push("tensors.py");
+    } else {
+        println!(
+            "skipped: graphs on tensors of PyTorch, which is not installed; install it: target/venv/bin/pip install torch"
+        );
+        tally = tally + Tally::SKIP;
+    }
+    for program in programs {
+        let program = shell::root().join("tests/frontend").join(program);
+        for arguments in [&[][..], &["--rounds", "1", "--negative-control"]] {
+            let mut reported = None;
+            let status = shell::stream(&mut run(&program, arguments), |line| {
+                reported = Tally::parse(line).or(reported);
+            })?;
+            tally = tally + reported.unwrap_or_default().judged(status);
+        }
     }
     let program = shell::target().join("frontend_page.py");
     std::fs::write(&program, page_program()?)?;

@@ -98,6 +98,11 @@ pub fn frontend() -> Result<PathBuf, String> {
     Err("target/venv/bin/pip install --no-deps -r tests/frontend/requirements.txt".into())
 }
 
+/// Whether a Python has PyTorch, which is too large to be fetched for a test.
+pub fn has_pytorch(python: &Path) -> bool {
+    can(python, "import torch")
+}
+
 /// Whether a Python runs this line.
 fn can(python: &Path, line: &str) -> bool {
     let status = Command::new(python).args(["-c", line]).stderr(Stdio::null()).status();
