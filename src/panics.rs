@@ -1,4 +1,4 @@
-//! Panics inside the library: a sentence for whoever asked for the work, and nothing on the standard error of the program.
+//! Panics inside the library: a sentence for the caller, and nothing on the standard error of the program.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};

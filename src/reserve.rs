@@ -42,7 +42,7 @@ struct Slots<const SIZE: usize, const WORDS: usize> {
     taken: [AtomicU64; WORDS],
 }
 
-// SAFETY: a slot belongs to whoever set its bit.
+// SAFETY: a slot belongs to the thread that set its bit.
 unsafe impl<const SIZE: usize, const WORDS: usize> Sync for Slots<SIZE, WORDS> {}
 
 impl<const SIZE: usize, const WORDS: usize> Slots<SIZE, WORDS> {
@@ -95,13 +95,13 @@ fn take(layout: Layout) -> *mut u8 {
 // here panics.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         let at = unsafe { System.alloc(layout) };
         if at.is_null() { take(layout) } else { at }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         let at = unsafe { System.alloc_zeroed(layout) };
         if !at.is_null() {
             return at;

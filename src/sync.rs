@@ -1,10 +1,10 @@
 //! Locks and cells that a forked child finds usable, whatever the threads of its parent were doing.
 //!
 //! A child has one thread. What the other threads of its parent held stays held for ever in the locks of the standard
-//! library. Locks here know which process they are held in: a child takes those of its parent away, and is told where a
+//! library. Locks here know which process they are held in: a child takes those of its parent away, and learns where a
 //! writer may have left a value half written. Nothing that is initialised once is waited for.
 //!
-//! Whoever waits does so by yielding, as nobody holds a lock for longer than a few stores and an allocation.
+//! A thread that waits yields, as nobody holds a lock for longer than a few stores and an allocation.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -176,7 +176,7 @@ pub(crate) struct Vanished<T>(*mut T);
 impl<T> Vanished<T> {
     /// Puts another value there, and forgets what there was.
     pub(crate) fn replace(&mut self, value: T) {
-        // SAFETY: whoever makes one has the value alone; it is valid for writes, and not dropped.
+        // SAFETY: the thread that makes one has the value alone; it is valid for writes, and not dropped.
         unsafe { self.0.write(value) }
     }
 

@@ -228,7 +228,7 @@ impl Handle {
         // Zeros of either width.
         let beta: *const c_void = (&raw const zero).cast();
         let Some(change) = change else {
-            // SAFETY: factors of the right width live until the call returns; the rest is handed on.
+            // SAFETY: factors of the right width live until the call returns; the rest is the caller's promise.
             return check(unsafe {
                 cudnnTransformTensor(self.0, alpha, src.0, x.cast(), beta, dst.0, y.cast())
             });

@@ -62,7 +62,7 @@ unsafe impl Sync for Operands {}
 /// destination offsets are distinct, unless `ordered`. What is read does not overlap what is written, unless each cell
 /// of the destination is computed from that in its own place: same address, same strides, same scalar size.
 pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machine) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { run_keeping(step, at, ordered, machine, None) }
 }
 
@@ -89,10 +89,10 @@ pub unsafe fn run_keeping(
     step: Step<'_>, at: &[Address], ordered: bool, machine: Machine, panels: Option<&Panels>,
 ) -> Result<()> {
     if ordered {
-        // SAFETY: handed on; the reference loops keep the order.
+        // SAFETY: the caller's promise; the reference loops keep the order.
         return unsafe { reference::run(step, at) };
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { run_chosen(step, at, machine, panels, Choice::First) }
 }
 
@@ -103,7 +103,7 @@ unsafe fn run_chosen(
 ) -> Result<()> {
     let pointer = |k: usize| at[k].pointer();
     let operands = || Operands { dst: pointer(0), src: pointer(1) };
-    // SAFETY: handed on, in every arm.
+    // SAFETY: the caller's promise, in every arm.
     unsafe {
         match step {
             Step::Transform(step) => transform::run(step, operands(), machine, choice),
@@ -206,10 +206,10 @@ pub unsafe fn run_padded(padded: &Padded, operands: Operands, machine: Machine) 
         return Ok(());
     }
     if cpu::padded::accepts(padded) {
-        // SAFETY: handed on; it is accepted.
+        // SAFETY: the caller's promise; it is accepted.
         return unsafe { cpu::padded::run(padded, operands, machine) };
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         run_transform(&padded.transform(), operands, machine)?;
         run_scale(&padded.fill(), operands.dst, machine)
@@ -224,7 +224,7 @@ pub unsafe fn run_padded(padded: &Padded, operands: Operands, machine: Machine) 
 /// # Safety
 /// As for [`run`](fn@run), for the destination alone.
 pub unsafe fn run_scale(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { cpu::scale::run(scale, dst, machine) }
 }
 
@@ -239,7 +239,7 @@ pub unsafe fn run_set(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
     if set.nest.is_empty() {
         return Ok(());
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { cpu::set::run(set, dst, machine) }
 }
 
@@ -255,7 +255,7 @@ pub unsafe fn run_set(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
 /// that the step reads readable; all pointers are aligned to their scalar. The destination offsets are distinct. What is
 /// read does not overlap the destination, but for z, if each of its elements is the one that it is added to.
 pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { cpu::contract::run(step, at, machine, None, Choice::First) }
 }
 
@@ -273,7 +273,7 @@ pub unsafe fn run_rows(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Resul
     if rows.groups.is_empty() || rows.elements.is_empty() {
         return Ok(());
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { cpu::reduce::rows::run(rows, at, machine) }
 }
 
@@ -291,7 +291,7 @@ pub unsafe fn run_map<const N: usize>(map: &Map<N>, at: [*mut u8; N], machine: M
     if map.nest.is_empty() {
         return Ok(());
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { cpu::map::run(map, at, machine) }
 }
 
@@ -311,6 +311,6 @@ pub unsafe fn run_reduce(
     if problem.outputs.is_empty() {
         return Ok(());
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { cpu::reduce::run(problem, dst, src, indices, machine, Choice::First) }
 }

@@ -44,7 +44,7 @@ use crate::ops::{Scale, Scaling, Set, Step, Transform};
 pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
     let pointer = |k: usize| at[k].pointer();
     let operands = || Operands { dst: pointer(0), src: pointer(1) };
-    // SAFETY: handed on, in every arm.
+    // SAFETY: the caller's promise, in every arm.
     unsafe {
         match step {
             Step::Transform(transform) => self::transform(transform, operands()),

@@ -86,7 +86,7 @@ impl Out<c_int> {
     /// As [`Out::new`].
     pub(crate) unsafe fn code<E: CEnum>(pointer: *mut E, argument: &'static str) -> Result<Self> {
         const { assert!(size_of::<E>() == size_of::<c_int>()) };
-        // SAFETY: handed on; enums have the size of an int.
+        // SAFETY: the caller's promise; enums have the size of an int.
         unsafe { Out::new(pointer.cast::<c_int>(), argument) }
     }
 }
@@ -100,7 +100,7 @@ impl<T> Out<T> {
     /// # Safety
     /// As [`Out::new`].
     pub(crate) unsafe fn cast(pointer: *mut c_void, argument: &'static str) -> Result<Self> {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { Out::new(pointer.cast::<T>(), argument) }
     }
 }
@@ -179,7 +179,7 @@ pub(crate) unsafe fn set_optional<T>(pointer: *mut T, value: T) {
 /// `pointer` is NULL or valid for one write.
 pub(crate) unsafe fn set_optional_code<E: CEnum>(pointer: *mut E, code: c_int) {
     const { assert!(size_of::<E>() == size_of::<c_int>()) };
-    // SAFETY: handed on; enums have the size of an int.
+    // SAFETY: the caller's promise; enums have the size of an int.
     unsafe { set_optional(pointer.cast::<c_int>(), code) }
 }
 

@@ -1,7 +1,7 @@
 //! Handles as tagged, generational indices into tables - never addresses.
 //!
 //! A handle packs `kind << 56 | generation << 32 | index << 4 | 8`. NULL, wild, wrong-kind and destroyed handles
-//! are told apart without touching memory that the handle names, so every one of them becomes a status. The top
+//! are distinguished without touching memory that the handle names, so every one of them becomes a status. The top
 //! byte makes the value a non-canonical address on x86-64: a program that dereferences it stops at once.
 
 use std::collections::VecDeque;

@@ -24,7 +24,7 @@
 //! `convert(alpha * x + beta * y)`: in binary32 when both types are among F32, F16, Bf16, I8, U8, Bool, E4m3 and
 //! E5m2 (all exact in binary32), else in binary64. Both products and the sum are rounded, each once, never
 //! fused. `beta == 0` leaves `y` unread and adds nothing, so `-0.0` survives. The wide result is then converted
-//! by the table above (NaN included: the payload that an addition hands on differs between processors).
+//! by the table above (NaN included: the payload that an addition keeps differs between processors).
 
 use super::Scalar;
 use super::rounding::{

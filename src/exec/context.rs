@@ -24,7 +24,7 @@ enum Core {
     Cuda(Arc<Cuda>),
 }
 
-/// What a `cudnnHandle_t` stands for. A clone works on the same core, with the stream of then.
+/// What a `cudnnHandle_t` stands for. A clone uses the same core and the stream that was set when it was made.
 #[derive(Clone, Debug)]
 pub struct Context {
     core: Core,
@@ -206,7 +206,7 @@ impl Context {
                 // SAFETY: as on the CPU core.
                 unsafe { backend::reference::run(step, &operands) }
             }),
-            // SAFETY: handed on; overlaps were judged just above.
+            // SAFETY: the caller's promise; overlaps were judged just above.
             Core::Cuda(cuda) => unsafe { cuda.run(plan, at, self.stream) },
         }
     }

@@ -55,7 +55,7 @@ impl Context {
     /// As for [`Context::run`], but nothing is written.
     pub unsafe fn measure(&self, plan: &dyn Plan, at: &[Option<Address>]) -> Result<f32> {
         if let Some(cuda) = self.cuda() {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe { cuda.measure(plan, at, self.stream()) };
         }
         if host_runtime::captures(self.stream()) {

@@ -19,7 +19,7 @@ pub struct Axis<const N: usize> {
 ///
 /// The nest stands for the multiset of offset tuples `offsets[k] + sum_i index_i * axes[i].strides[k]`, one for
 /// each index tuple; `axes[0]` is the outermost loop. An empty list of axes is one single element. How a nest
-/// becomes canonical, the form that every kernel expects, is told at [`LoopNest::canonical`].
+/// becomes canonical, the form that every kernel expects, is described at [`LoopNest::canonical`].
 #[derive(Clone, Copy)]
 pub struct LoopNest<const N: usize> {
     rank: u8,

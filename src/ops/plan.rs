@@ -48,7 +48,7 @@ pub const MAX_OPERANDS: usize = 24;
 pub struct Operand {
     /// Name of the C parameter.
     pub name: &'static str,
-    /// What becomes of it.
+    /// How the call accesses it.
     pub role: Role,
     /// Scalar type of its elements.
     pub scalar: Scalar,

@@ -29,7 +29,7 @@ pub struct TransformPlan<'a> {
     types: Types,
     scaling: Scaling,
     /// Padding and folding; `None` for a plain transform.
-    /// On the heap, for few plans have one and all are handed on.
+    /// On the heap, as few plans have one and all are moved.
     map: Option<Box<Map>>,
     /// Destination and source.
     operands: [Operand; 2],

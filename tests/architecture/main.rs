@@ -174,6 +174,29 @@ fn nothing_is_left_undone_and_no_machine_is_named() {
     );
 }
 
+/// Phrases without a noun that a reader could hold on to; CONTRIBUTING says what to write.
+const VAGUE: &[&str] = &["handed on", "hands on", "whoever", "by turns", "is told"];
+
+#[test]
+fn comments_name_what_they_speak_of() {
+    let check = |source: &Source| {
+        if source.layer().is_none() || !source.is_rust() {
+            return Vec::new();
+        }
+        let lines = source.text.lines().enumerate();
+        let comments = lines.filter_map(|(at, line)| Some((at + 1, line.split_once("//")?.1.to_lowercase())));
+        let found = comments.flat_map(|(at, text)| {
+            VAGUE.iter().filter(move |phrase| text.contains(**phrase)).map(move |phrase| (at, phrase))
+        });
+        found.map(|(at, phrase)| format!("{}:{at}: `{phrase}`", source.path)).collect()
+    };
+    hold(
+        check,
+        &[("src/a.rs", "// SAFETY: handed on."), ("src/a.rs", "/// Whoever waits yields.")],
+        &[("src/a.rs", "// SAFETY: the caller's promise."), ("cli/src/a.rs", "// Whoever.")],
+    );
+}
+
 /// The names of our environment variables in a text.
 fn variables(text: &str) -> BTreeSet<String> {
     let name = |rest: &str| -> String {

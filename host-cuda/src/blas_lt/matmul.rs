@@ -264,10 +264,10 @@ impl Plan {
         &self, products: &mut Products, [a, b, c, d]: [Matrix; 4], [alpha, beta]: [f64; 2], number: i64,
     ) -> Outcome {
         if d.kind == Kind::F64 {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.through::<T, f64>(products, [a, b, c, d], [alpha, beta], Kind::F64, number) }
         } else {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.through::<T, f32>(products, [a, b, c, d], [alpha, beta], Kind::F32, number) }
         }
     }

@@ -21,7 +21,7 @@ use crate::ops::aggregate::{Aggregate, AggregateFunction, Join};
 /// As for [`crate::backend::reference::aggregate`]; the destinations do not overlap what is read.
 pub(in crate::backend) unsafe fn run(step: &Aggregate, at: &[Address], machine: Machine) -> Result<()> {
     let graph = Graph::of(step, at);
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { graph.check()? };
     let job = Job {
         step,
@@ -31,7 +31,7 @@ pub(in crate::backend) unsafe fn run(step: &Aggregate, at: &[Address], machine: 
         narrow: row::between(Scalar::F32, step.scalar, Scaling::MOVE, machine.isa),
         machine,
     };
-    // SAFETY: handed on; the graph is in order.
+    // SAFETY: the caller's promise; the graph is in order.
     unsafe {
         match step.function {
             AggregateFunction::Forward => job.forward(),
@@ -255,7 +255,7 @@ impl Job<'_> {
         let step = self.step;
         let [node, edge, concat] = step.columns;
         if node > 0 {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             let list = unsafe { self.by_source() }?;
             let n = node as usize;
             let threads = self.threads(step.edges + step.sources, node);

@@ -86,7 +86,7 @@ mod x86 {
     /// As for [`super::CopyBlock`], for rows of at least 64 bytes.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn avx512(block: Block) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { super::rows::<__m512i>(block) }
     }
 
@@ -94,7 +94,7 @@ mod x86 {
     /// As for [`super::CopyBlock`], for rows of at least 32 bytes.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn avx2(block: Block) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { super::rows::<__m256i>(block) }
     }
 }

@@ -38,7 +38,7 @@ const _: () = assert!(TILE.is_multiple_of(LANES));
 pub(in crate::backend) unsafe fn run(step: &Causal, at: &[Address], machine: Machine) -> Result<()> {
     with_real!(step.compute(), T => {
         let job = Job::<T>::new(step, at, machine);
-        // SAFETY: handed on, in every arm.
+        // SAFETY: the caller's promise, in every arm.
         unsafe {
             match step.function {
                 _ if step.is_transformed() => job.transformed(),
@@ -208,7 +208,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
             (0..half).for_each(|j| lanes[j] = lanes[j] + lanes[j + half]);
             half /= 2;
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.put_sum(operand, offset, lanes[0]) }
     }
 
@@ -233,7 +233,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// It is readable.
     unsafe fn number(&self, operand: usize, offset: i64) -> T {
         let mut number = [T::ZERO];
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.read(operand, offset, 1, Span { begin: 0, end: 1 }, &mut number) };
         number[0]
     }
@@ -312,7 +312,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// As for [`run`](fn@run); scratch of three rows.
     unsafe fn forward_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
         let step = self.step;
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             let mut rows = Rows::<T>::new(scratch, self.row_room());
             let taps = rows.take(self.taps);
@@ -337,7 +337,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     unsafe fn gradient<'r>(
         &self, rows: &mut Rows<T>, from: usize, place: [i64; 2], taps: &[T], span: Span,
     ) -> (&'r mut [T], &'r mut [T]) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             let g = rows.take(span.len());
             self.line(from + 3, place, span, g);
@@ -369,7 +369,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// As for [`run`](fn@run); scratch of six rows.
     unsafe fn data_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
         let step = self.step;
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             let mut rows = Rows::<T>::new(scratch, self.row_room());
             let taps = rows.take(self.taps);
@@ -411,7 +411,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     unsafe fn weights_of(&self, scratch: *mut u8, block: usize, channels: std::ops::Range<usize>) {
         let width = (self.taps - block).min(TAPS);
         let mut parts = Parts::new(scratch);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             let lanes = parts.filled(channels.len() * (width + 1), [T::ZERO; LANES]);
             let scratch = scratch.add(parts.bytes);
@@ -448,7 +448,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
         &self, scratch: *mut u8, place: [i64; 2], span: Span, (block, lanes): (usize, &mut [[T; LANES]]),
     ) {
         let width = lanes.len() - 1;
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             let mut rows = Rows::<T>::new(scratch, self.row_room());
             let taps = rows.take(self.taps);

@@ -300,7 +300,7 @@ macro_rules! compiled_for {
                 plane: isize,
                 n: usize,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::$name::<$($T,)* $($N),*>(dst, src, plane, n) }
             }
         )*

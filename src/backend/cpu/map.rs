@@ -44,7 +44,7 @@ const SHORT: i64 = 8;
 /// # Safety
 /// `n` cells are readable at each operand that the function reads, at `old` unless it is null, and writable at `out`,
 /// which may be the same cells as any of them. The processor has the instructions that the function was chosen for.
-/// Whoever hands on what was streamed must first call [`stream::fence`].
+/// A caller that passes streamed results to another thread must first call [`stream::fence`].
 type Kernel<T> = unsafe fn(
     out: *mut T,
     from: [*const T; MOST_OPERANDS],
@@ -91,7 +91,7 @@ pub(in crate::backend) unsafe fn run<const N: usize>(
 ) -> Result<()> {
     with_real!(map.compute, T => {
         let kernel = with_function(map.function, KernelFor::<T>(machine.isa, PhantomData));
-        // SAFETY: handed on; the kernel is of the step's function and type.
+        // SAFETY: the caller's promise; the kernel is of the step's function and type.
         unsafe { run_with::<T, N>(map, at, machine, kernel) }
     })
 }
@@ -275,7 +275,7 @@ macro_rules! compiled_for {
             out: *mut T, from: [*const T; MOST_OPERANDS], old: *const T, n: usize, with: Constants<T>,
             stream: Option<Stream>,
         ) {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { cells::<T, F, $in_step>(out, from, old, n, with, stream) }
         }
     };

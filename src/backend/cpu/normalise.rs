@@ -34,7 +34,7 @@ use crate::ops::normalise::{Normalise, NormaliseBackward};
 /// As for [`crate::backend::reference::normalise`]; destinations do not overlap what is read, unless each cell is
 /// computed from those in its own place, nor each other.
 pub(in crate::backend) unsafe fn forward(step: &Normalise, at: &[Address], machine: Machine) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     with_real!(step.compute, T => unsafe { forward::run::<T>(step, at, machine) })
 }
 
@@ -48,7 +48,7 @@ pub(in crate::backend) unsafe fn forward(step: &Normalise, at: &[Address], machi
 pub(in crate::backend) unsafe fn backward(
     step: &NormaliseBackward, at: &[Address], machine: Machine,
 ) -> Result<()> {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     with_real!(step.compute, T => unsafe { backward::run::<T>(step, at, machine) })
 }
 
@@ -117,7 +117,7 @@ impl Store {
     /// The cells are writable, and do not overlap the numbers; `raw` has room for as many cells.
     #[inline(always)]
     unsafe fn write<T: Real>(&self, to: *mut u8, step: isize, numbers: *const T, n: usize, raw: *mut u8) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.write_meanwhile(to, step, numbers, n, raw, [None; 2]) }
     }
 

@@ -198,7 +198,7 @@ impl Kernel {
             }
             return;
         }
-        // SAFETY: handed on; cells of the blocks.
+        // SAFETY: the caller's promise; cells of the blocks.
         unsafe {
             let (src, pitch) = self.rows(scratch, src, n);
             if let Some([spread, _]) = self.spread {

@@ -17,7 +17,7 @@ use crate::ops::ragged::{Ragged, RaggedFunction};
 /// As for [`crate::backend::reference::ragged`]; the destination does not overlap what is read.
 pub(in crate::backend) unsafe fn run(step: &Ragged, at: &[Address], machine: Machine) -> Result<()> {
     let batches = Batches::of(step, at);
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { batches.check() }?;
     let is_load = step.function == RaggedFunction::Load;
     let [dense, lists] = if is_load { [at[0], at[1]] } else { [at[1], at[0]] };

@@ -63,14 +63,14 @@ pub(in crate::backend) unsafe fn run(step: &Random, at: &[Address], machine: Mac
     with_real!(compute, T => {
         let task = Task::<T>::new(step, places, machine);
         let Some(draw) = step.draw else {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe { task.apply_mask() };
         };
         let states = at[3].pointer().cast::<u64>();
         // SAFETY: the caller's promise.
         let (seed, call) = unsafe { (states.read_unaligned(), states.add(1).read_unaligned()) };
         let numbers = Numbers { seed, call, threshold: draw.threshold };
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             if task.is_straight() {
                 task.draw_and_apply(draw, numbers)?;
@@ -312,7 +312,7 @@ macro_rules! compiled_for {
             pub(super) unsafe fn apply<T: Real>(
                 out: *mut T, x: *const T, words: *const u32, n: usize, factor: T,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::apply::<T>(out, x, words, n, factor) }
             }
         }

@@ -50,7 +50,7 @@ pub(in crate::backend) unsafe fn run(
         let (kernels, joined) = (Kernels::of::<F>(machine.isa), Joined::of::<F>());
         let places = Places { dst, src, indices };
         let task = Task::<T, <F as Fold>::Lane<T>>::new(problem, places, (steps, elements), kernels, joined, machine);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { task.run(machine) }
     }))
 }
@@ -171,7 +171,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         let least = if self.by_rows { CHUNK_BLOCKS.div_ceil(self.width) } else { CHUNK_BLOCKS };
         if tiles < wanted && blocks >= 2 * least {
             let chunk = blocks.div_ceil(wanted.div_ceil(tiles)).max(least).next_power_of_two();
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe { self.in_chunks(threads, tiles, chunk * Reduce::BLOCK) };
         }
         threads::in_ranges(threads, tiles, self.scratch(), &|scratch, range| {
@@ -284,7 +284,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
     /// # Safety
     /// There are [`scratch`](Self::scratch) bytes, and nobody else uses them meanwhile.
     unsafe fn workspace<'s>(&self, scratch: *mut u8) -> Workspace<'s, T, L> {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { Workspace::new(scratch, self.width, self.by_rows, self.joined.identity) }
     }
 

@@ -156,7 +156,7 @@ unsafe fn move_cells<D: Element>(dst: *mut u8, src: *const u8, n: usize, _: Scal
 unsafe fn for_avx2<S: Element, D: Element, const MODE: u8>(
     dst: *mut u8, src: *const u8, n: usize, s: Scaling,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
 }
 
@@ -167,7 +167,7 @@ unsafe fn for_avx2<S: Element, D: Element, const MODE: u8>(
 unsafe fn for_avx512<S: Element, D: Element, const MODE: u8>(
     dst: *mut u8, src: *const u8, n: usize, s: Scaling,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
 }
 
@@ -178,7 +178,7 @@ unsafe fn for_avx512<S: Element, D: Element, const MODE: u8>(
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         let in_place = size_of::<S>() == size_of::<D>() && dst.addr() == src.addr();
         for first in (0..n).step_by(STRIP) {

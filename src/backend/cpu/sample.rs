@@ -28,7 +28,7 @@ use crate::ops::sample::{LANES, Pictures, Sample, SampleFunction};
 pub(in crate::backend) unsafe fn run(step: &Sample, at: &[Address], machine: Machine) -> Result<()> {
     with_real!(step.compute, T => {
         let job = Job { step, at, machine };
-        // SAFETY: handed on, in every arm.
+        // SAFETY: the caller's promise, in every arm.
         unsafe {
             match step.function {
                 SampleFunction::AffineGrid => job.affine_grid::<T>(),

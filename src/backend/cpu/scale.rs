@@ -17,7 +17,7 @@ pub(in crate::backend) unsafe fn run(scale: &Scale, dst: *mut u8, machine: Machi
         return Ok(());
     }
     if scale.beta == 0.0 {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         return unsafe { set::run(&Set { nest: scale.nest, dst: scale.dst, cell: 0 }, dst, machine) };
     }
     // beta * dst in place is a transform whose source is its destination.
@@ -30,7 +30,7 @@ pub(in crate::backend) unsafe fn run(scale: &Scale, dst: *mut u8, machine: Machi
     let operands = Operands { dst, src: dst };
     Shape::with(&transform, |shape| {
         if !shape.is_run(shape.innermost()) {
-            // SAFETY: handed on; each cell is its own source.
+            // SAFETY: the caller's promise; each cell is its own source.
             return unsafe { strided::run(shape, operands, machine) };
         }
         // Never past the caches: the lines are there, as they were just read.

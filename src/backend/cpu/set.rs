@@ -78,10 +78,10 @@ unsafe fn run_of(cell: usize, dst: *mut u8, n: usize, pattern: &[u8; 64], stream
 }
 
 /// # Safety
-/// `lines` times 64 bytes are writable at `dst`, which is 64-byte aligned. If they are streamed, whoever hands them to another
+/// `lines` times 64 bytes are writable at `dst`, which is 64-byte aligned. If they are streamed, a caller that passes them to another
 /// thread must first call [`stream::fence`](super::stream::fence), as the grid does.
 unsafe fn fill_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64], streams: bool, isa: Isa) {
-    // SAFETY: handed on; the processor has AVX2 where that is used.
+    // SAFETY: the caller's promise; the processor has AVX2 where that is used.
     unsafe {
         match (isa.has_avx2(), streams) {
             #[cfg(target_arch = "x86_64")]

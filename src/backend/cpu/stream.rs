@@ -12,7 +12,7 @@ pub(super) const STREAMING_BYTES: usize = 16 << 20;
 /// A cache line.
 pub(super) const LINE: usize = 64;
 
-/// Copies `n` bytes past the caches. Whoever hands the result to another thread must first call [`fence`].
+/// Copies `n` bytes past the caches. A caller that passes the result to another thread must first call [`fence`].
 ///
 /// # Safety
 /// `n` bytes are readable at `src` and writable at `dst`; they are the same bytes or do not overlap. The processor has the instructions of
@@ -168,7 +168,7 @@ fetch!(
     _MM_HINT_T1
 );
 
-/// Asks for bytes that are read soon, where processors do not foresee it: they come from several places by turns.
+/// Asks for bytes that are read soon, where processors do not foresee it: they come from several places in alternation.
 #[inline(always)]
 pub(super) fn fetch_run(from: *const u8, bytes: usize) {
     (0..bytes).step_by(LINE).for_each(|offset| fetch(from.wrapping_add(offset)));

@@ -177,7 +177,7 @@ pub fn run_with(threads: usize, tasks: usize, scratch: usize, task: &Task<'_>) -
 
 /// Whether `happened` before patience ended.
 fn watch(happened: impl Fn() -> bool) -> bool {
-    // With one processor whoever is waited for needs the one that would be watching.
+    // With one processor the thread that is waited for needs it, and spinning would keep it.
     static SEVERAL: Once<bool> = Once::new();
     if !*SEVERAL.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1)) {
         return false;

@@ -279,7 +279,7 @@ pub(super) fn transpose<D: RowStarts, S: RowStarts>(cell: usize, store: Store, i
 }
 
 /// Whether transposes of cells of so many bytes write whole lines at a time, whatever the sides of a matrix. Streaming parts
-/// of lines by turns is up to five times slower, depending on how many the processor keeps until they are whole.
+/// of lines in alternation is up to five times slower, depending on how many the processor keeps until they are whole.
 pub(super) fn writes_lines(cell: usize, isa: Isa) -> bool {
     isa.has_avx512() || cell >= if isa.has_avx2() { 4 } else { 8 }
 }
@@ -289,7 +289,7 @@ pub(super) fn has_groups(cell: usize, isa: Isa) -> bool {
     cell <= 2 && isa.has_avx2()
 }
 
-/// Rows of the destination that [`strips`] writes by turns: caches hold as many lines that start in the same set.
+/// Rows of the destination that [`strips`] writes in alternation: caches hold as many lines that start in the same set.
 pub(super) const STRIP: usize = 8;
 
 /// A transpose of cells of `cell` bytes that writes [`STRIP`] rows of the destination to their end before others, if there is

@@ -88,7 +88,7 @@ fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize)
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
     if is_plain(shape, [d, s]) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { run_plain(shape, [d, s], operands, machine) };
         return Ok(());
     }
@@ -102,7 +102,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     };
     let tiling = &Tiling::new(shape, [d, s], &operands, kernels, threads_for(machine, shape.bytes()));
     let loops = shape.loops();
-    // SAFETY: handed on; each operand's rows are where the loops of the other's run put them.
+    // SAFETY: the caller's promise; each operand's rows are where the loops of the other's run put them.
     unsafe {
         if tiling.is_even() {
             let (dst_rows, src_rows) = (Even(loops[s].dst), Even(loops[d].src));
@@ -173,7 +173,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn run(&self) -> Result<()> {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             match self.tiling.path {
                 WriteBack::Direct(Store::Cached) => self.cached(),

@@ -134,7 +134,7 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
 unsafe fn numbers<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
     to: *const D, from: *const S, alpha: R, beta: R,
 ) -> R {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         let x = S::load(from);
         let x = if SCALES { alpha.mul(x) } else { x };

@@ -30,7 +30,7 @@ impl Binding {
     /// The context that is current in this thread. After a device was reset its context stays current, but is none until
     /// the program, or its run-time library, uses the device again.
     ///
-    /// The primary context of a device is held, so that it outlives the handle whoever else lets go of it. One that the
+    /// The primary context of a device is held, so that it lives as long as the handle, whatever else releases it. One that the
     /// program made by `cuCtxCreate` cannot be: it has to outlive the handle.
     ///
     /// # Errors

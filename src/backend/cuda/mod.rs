@@ -200,7 +200,7 @@ impl Cuda {
             if is_young {
                 self.calls.fetch_add(1, Ordering::Relaxed);
             }
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.queue(plan, at, stream, binding) }
         })
     }

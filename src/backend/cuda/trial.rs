@@ -89,7 +89,7 @@ pub(super) fn driver() -> Result<&'static Driver, &'static Unavailable> {
     }
 }
 
-/// The context that the trial made, held for whoever asks first, so that a program which uses the device right after its
+/// The context that the trial made, held for the first caller that asks, so that a program which uses the device right after its
 /// first handle does not wait for a second one.
 pub(super) fn take_made() -> Option<Binding> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner).take()

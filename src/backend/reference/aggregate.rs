@@ -25,7 +25,7 @@ fn is_better(join: Join, new: f32, old: f32) -> bool {
 /// Every operand has the elements that the step says, aligned.
 pub unsafe fn aggregate(step: &Aggregate, at: &[Address]) -> Result<()> {
     let graph = Graph::of(step, at);
-    // SAFETY: handed on, here and below.
+    // SAFETY: the caller's promise, here and below.
     unsafe {
         graph.check()?;
         match step.function {

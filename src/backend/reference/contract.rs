@@ -60,7 +60,7 @@ pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMu
 /// As for [`sums`] with `at[1]` and `at[2]`; every element of the destination is writable, and readable if `beta != 0`,
 /// every element of z and of the bias readable where the epilogue reads them; all aligned.
 pub unsafe fn contract(step: &Contract, at: &[*mut u8]) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         sums(step, at[1], at[2], |offsets, sum, _| {
             let result = epilogue(step, at, offsets, sum);

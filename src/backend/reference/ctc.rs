@@ -28,7 +28,7 @@ pub unsafe fn ctc(step: &Ctc, at: &[Address]) {
         let loops = Loops { step, at };
         let mut first = 0;
         for n in 0..step.samples {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { first += loops.sample::<T>(n, first) };
         }
     });

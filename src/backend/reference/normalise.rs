@@ -83,7 +83,7 @@ fn activated<T: Real + Math>(Activation { function, parameter }: Activation, x: 
 /// touched.
 pub unsafe fn normalise(step: &Normalise, at: &[Address]) {
     with_real!(step.compute, T => {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         step.groups.for_each(|group| unsafe { forward_group::<T>(step, group, at) });
     });
 }
@@ -166,7 +166,7 @@ unsafe fn write<T: Real + Math>(
 /// As for [`normalise`].
 pub unsafe fn normalise_backward(step: &NormaliseBackward, at: &[Address]) {
     with_real!(step.compute, T => {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         step.groups.for_each(|group| unsafe { backward_group::<T>(step, group, at) });
     });
 }

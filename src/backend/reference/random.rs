@@ -28,7 +28,7 @@ fn philox(counter: [u32; 4], key: [u32; 2], which: usize) -> u32 {
 pub unsafe fn random(step: &Random, at: &[Address]) {
     let [dst, src, mask] = [0, 1, 2].map(|k| at[k].pointer());
     if let Some(draw) = step.draw {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self::draw(draw, mask.cast(), at[3].pointer().cast()) };
     }
     let compute = if step.scalar == Scalar::F64 { Compute::Double } else { Compute::Single };

@@ -13,7 +13,7 @@ use crate::ops::{Indices, NanRule, Reduce};
 /// their scalars, but indices need not be.
 pub unsafe fn reduce(problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8) {
     with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { run::<T, F>(problem, dst, src, indices) }
     }));
 }

@@ -15,7 +15,7 @@ use crate::ops::Rows;
 /// the function reads; all are aligned to their scalars.
 pub unsafe fn rows(rows: &Rows, at: [*mut u8; 3]) {
     with_real!(rows.compute, T => with_row_function!(rows.function, F => {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { run::<T, F>(rows, at) }
     }));
 }

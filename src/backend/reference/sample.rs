@@ -40,7 +40,7 @@ struct Loops<'a> {
 pub unsafe fn sample(step: &Sample, at: &[Address]) {
     let loops = Loops { step, at };
     with_real!(step.compute, T => {
-        // SAFETY: handed on, in every arm.
+        // SAFETY: the caller's promise, in every arm.
         unsafe {
             match step.function {
                 SampleFunction::AffineGrid => loops.affine_grid::<T>(),

@@ -19,7 +19,7 @@ pub unsafe fn window(window: &Window, at: &[Address]) {
     with_real!(window.compute, T => window.outer.for_each(|offsets| {
         let view = View { window, at, offsets };
         let mut index = [0; MAX_AXES];
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         view.each(0, &mut index, &mut |index| unsafe { view.cell::<T>(index) });
     }));
 }

@@ -63,7 +63,7 @@ pub(crate) fn with_note_of_stream<R>(
 
 #[inline]
 fn with_note_on<R>(context: Context, body: impl FnOnce(&Context, &mut Note) -> Result<R>) -> Result<R> {
-    // Goes last, and is told then.
+    // Declared first, dropped last: listeners are notified after `body` returned.
     let mut note = Note::default();
     // What a CUDA driver takes of the stack is not ours to say, and what is current there belongs to the thread.
     if context.is_cuda() {

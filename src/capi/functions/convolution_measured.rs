@@ -104,7 +104,7 @@ pub(super) unsafe fn measured<R: CRecord>(
         };
         // Those without a time go behind those with one.
         let place = |record: &Record| if time(record) < 0.0 { f32::INFINITY } else { time(record) };
-        // However fast, Winograd's are not what a program is told to take that wants plain sums.
+        // However fast, Winograd's are not offered to a program that wants plain sums.
         let plain_first = !problem.may_prefer_winograd(Mode::current());
         let group = |record: &Record| (!is_ok(record), plain_first && record.algorithm.is_winograd());
         records.sort_by(|a, b| group(a).cmp(&group(b)).then(place(a).total_cmp(&place(b))));

@@ -228,7 +228,7 @@ pub(super) fn cuts_sums(context: &Context) -> bool {
     !context.is_cpu()
 }
 
-/// The records of all algorithms, with the workspaces that a program is told of.
+/// The records of all algorithms, with the workspaces that queries report.
 pub(super) fn records(context: &Context, problem: &Convolution) -> Vec<Record> {
     problem.records(Mode::current(), cuts_sums(context), prefers_winograd(context, problem))
 }

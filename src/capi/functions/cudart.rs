@@ -34,7 +34,7 @@ fn loaded_file(prefix: &[u8]) -> Option<Vec<u8>> {
     unsafe extern "C" fn look(
         info: *mut libc::dl_phdr_info, _size: libc::size_t, search: *mut c_void,
     ) -> c_int {
-        // SAFETY: dl_iterate_phdr hands on the pointer that it was given below, and nobody else uses it.
+        // SAFETY: dl_iterate_phdr passes the pointer that it was given below, and nothing else uses it.
         let search = unsafe { &mut *search.cast::<Search<'_>>() };
         // SAFETY: dl_iterate_phdr gives a valid entry, whose name is NULL or a C string.
         let name = unsafe { (*info).dlpi_name };

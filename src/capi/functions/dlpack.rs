@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPack(
     handle: cudnnHandle_t, tensorDesc: cudnnTensorDescriptor_t, tensor: *const cudnnShimDLTensor_t,
     data: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { set(handle, tensorDesc, tensor, data) }
 }
 
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
         let text = format!("managed->version is {}.{}, not {MAJOR}.x", version.major, version.minor);
         return Err(Error::unsupported(text));
     }
-    // SAFETY: not NULL and of the version that has these fields; the rest is handed on.
+    // SAFETY: not NULL and of the version that has these fields; the rest is the caller's promise.
     unsafe {
         let flags = (&raw const (*managed).flags).read_unaligned();
         set(handle, tensorDesc, &raw const (*managed).dl_tensor, data)?;

@@ -76,7 +76,7 @@ unsafe fn run(
     }
     context::with_note_of_stream(stream, |context, note| {
         note.set(format_args!("{name}: {plan}"));
-        // SAFETY: handed on; they are aligned.
+        // SAFETY: the caller's promise; they are aligned.
         unsafe { context.run(plan, &at) }
     })
 }

@@ -130,7 +130,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorLayout(
 pub unsafe extern "C" fn cudnnShimIsTensorFullyPacked(
     tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_fully_packed())) }
 }
 
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
         })?;
         Ok(layout.is_packed_in(&wanted))
     };
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { ask(tensorDesc, answer, question) }
 }
 
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
 pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
     tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_spatially_packed())) }
 }
 
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
 pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
     tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.overlaps())) }
 }
 
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
 pub unsafe extern "C" fn cudnnShimIsTensorBroadcast(
     tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_broadcast())) }
 }
 

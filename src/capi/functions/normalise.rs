@@ -131,7 +131,7 @@ impl ForwardCall {
     /// As the C call promises.
     pub unsafe fn run(self) -> Result<()> {
         context::with_note(self.handle, |context, note| {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.run_on(context, note) }
         })
     }
@@ -233,14 +233,14 @@ impl BackwardCall {
     pub unsafe fn run(self) -> Result<()> {
         if self.handle.is_null() && Mode::current().is_strict() {
             // The original looks at the handle last, and where an activation follows it takes its lack for one of a kernel.
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.plan() }?;
             if self.ops == NormOps::Activate {
                 return Err(Error::unsupported("strict mode: handle is NULL"));
             }
         }
         context::with_note(self.handle, |context, note| {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.run_on(context, note) }
         })
     }
@@ -265,7 +265,7 @@ impl BackwardCall {
     /// # Safety
     /// As [`BackwardCall::run`].
     unsafe fn run_on(&self, context: &Context, note: &mut Note) -> Result<()> {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         let plan = unsafe { self.plan() }?;
         note.set(format_args!("{}: {plan}", self.function));
         let [d_scale, d_bias, scale, bias, mean, inverse] = self.numbers.map(Address::from);

@@ -194,7 +194,7 @@ impl Answer {
             return Ok(None);
         }
         tensor::get(desc.0, desc.1)?;
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         let place = unsafe { Out::new(place.0, place.1) }?;
         let (tensor, address) = match part {
             Some((offset, dims)) => {

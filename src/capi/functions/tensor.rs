@@ -98,7 +98,7 @@ pub extern "C" fn cudnnSetTensor4dDescriptor(
                 "NCHW_VECT_C needs a type of several channels: INT8x4, UINT8x4 or INT8x32",
             ));
         }
-        // Not by `replace` and `map_err`: a descriptor handed on is copied each time, a tenth of this call.
+        // Not by `replace` and `map_err`: a descriptor that is passed along is copied each time, a tenth of this call.
         match TensorDescriptor::with_format(data_type, format, 4, &[n, c, h, w].map(i64::from), mode) {
             Ok(set) => {
                 *tensor = set;

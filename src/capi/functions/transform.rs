@@ -267,7 +267,7 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
     context::with_note(handle, |context, note| {
         let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
         let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
-        // SAFETY: as the caller promises, handed on.
+        // SAFETY: as the caller promises.
         unsafe {
             transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
         }
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn cudnnTransformFilter(
         let mode = Mode::current();
         let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
         let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
-        // SAFETY: as the caller promises, handed on.
+        // SAFETY: as the caller promises.
         unsafe {
             transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
         }

@@ -22,7 +22,7 @@ const BUILD_PROPERTY: c_int = 100;
 /// The CUDA runtime that the original of this version was built with; told when the process has none.
 const CUDART_VERSION: c_int = if cfg!(feature = "cudnn8") { 12_020 } else { 12_090 };
 
-/// What this process is told: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
+/// What this process reports: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
 fn reported() -> Version {
     static REPORTED: Once<Result<Version, OsString>> = Once::new();
     static WARNED: AtomicBool = AtomicBool::new(false);

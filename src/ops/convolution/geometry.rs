@@ -104,7 +104,7 @@ impl Convolution {
         records
     }
 
-    /// Bytes of workspace that a program is told to allocate for an algorithm.
+    /// Bytes of workspace that queries report for an algorithm.
     ///
     /// # Errors
     /// As [`ConvolutionPlan::new`], which every factor is the same to.

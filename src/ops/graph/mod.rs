@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  mod.rs         Tensor, Operation, Graph: what the descriptors of the graph interface become when they are finalised
-//!  settings.rs    what an operation is told besides its tensors
+//!  settings.rs    attributes of an operation besides its tensors
 //!  read.rs        finalised descriptors -> Graph
 //!  mode.rs        the numbers of pointwise modes
 //!  ports.rs       which attribute is which tensor of its operation

@@ -1,4 +1,4 @@
-//! What an operation of a graph is told besides its tensors.
+//! The attributes of an operation of a graph besides its tensors.
 //!
 //! Modes that no Finalize looks at are kept as their numbers in the C interface; whether they can be computed is asked
 //! when an operation becomes a plan.

@@ -41,7 +41,7 @@ struct Side {
 /// A box of up to eight dimensions.
 type Sides = [Side; MAX_RANK];
 
-/// Turns a plan's boxes into problems. After an error nothing more is handed on.
+/// Turns a plan's boxes into problems. After an error nothing more is passed to the sink.
 struct Emitter<'a, 's> {
     plan: &'a TransformPlan<'a>,
     sink: Sink<'s>,

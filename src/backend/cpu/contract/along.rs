@@ -108,7 +108,7 @@ impl<'a> Along<'a> {
             let (product, part) = (task / parts, task % parts);
             let first = tiles * part / parts * ROWS;
             let end = self.rows.extent.min(tiles * (part + 1) / parts * ROWS);
-            // SAFETY: handed on; parts write disjoint elements, and the scratch is this task's.
+            // SAFETY: the caller's promise; parts write disjoint elements, and the scratch is this task's.
             unsafe {
                 let memory = memory.cast::<f32>();
                 self.part(product, [first, end], memory, memory.add(kept));

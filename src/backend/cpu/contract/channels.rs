@@ -135,7 +135,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                     channels.points(first, self.channels.extent.min(first + S::L), &mut lanes);
                     lanes.iter_mut().for_each(|lane| lane.at[2] += base);
                     let to = factors.wrapping_add((product * pitch + first) * taps);
-                    // SAFETY: handed on; there is room for whole vectors of factors.
+                    // SAFETY: the caller's promise; there is room for whole vectors of factors.
                     unsafe { pack::<S>(self.filter, &lanes, &evens, S::L, to.cast()) };
                 }
             }
@@ -181,7 +181,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
         let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0).max(first);
         #[cfg(target_arch = "x86_64")]
         if let Some(ending) = &self.ending {
-            // SAFETY: handed on; factors of vectors with an ending are binary32.
+            // SAFETY: the caller's promise; factors of vectors with an ending are binary32.
             return unsafe { self.ended_row(ending, &place, taps, first..end, factors.cast()) };
         }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
@@ -211,7 +211,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                     let to = to.wrapping_offset((at - q0) as isize * apart);
                     for channel in (block..extent.min(block + BLOCK)).step_by(width) {
                         let (left, to) = (extent - channel, to.wrapping_add(channel));
-                        // SAFETY: handed on; the sums of a tile are part of the row's.
+                        // SAFETY: the caller's promise; the sums of a tile are part of the row's.
                         unsafe {
                             if left < width {
                                 for i in 0..outputs {
@@ -229,7 +229,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
                 }
             }
             if !self.direct {
-                // SAFETY: handed on; these are the sums of the piece.
+                // SAFETY: the caller's promise; these are the sums of the piece.
                 unsafe { self.finish(&place, q0..q1, sums) };
             }
         }

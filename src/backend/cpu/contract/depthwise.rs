@@ -40,7 +40,7 @@ const TAPS: usize = 512;
 /// Elements between neighbouring outputs at most.
 const APART: i64 = 8;
 
-/// Filters of the same channels at most, and the products of both: of more, tiles of several rows read less.
+/// Limits on filters per channel and on channel-filter pairs; above them tiles of several rows read less memory.
 const FILTERS: i64 = 8;
 pub(super) const PAIRS: usize = 16;
 
@@ -202,7 +202,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
     pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
         if let Some(planes) = InPlace::of(self) {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe { planes.run(self, threads) };
         }
         let images = self.batch.len() * self.phases[self.main].planes.outer.len();
@@ -218,7 +218,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         threads::run_with(threads, tasks * self.parts, scratch, &|scratch, task| {
             let (part, task) = (task % self.parts, task / self.parts);
             let (begin, end) = (images * task / tasks, images * (task + 1) / tasks);
-            // SAFETY: handed on; tasks write disjoint elements.
+            // SAFETY: the caller's promise; tasks write disjoint elements.
             unsafe { self.images(part, begin, end, scratch.cast()) };
         })
     }

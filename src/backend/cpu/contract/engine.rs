@@ -277,7 +277,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let panels = self.lanes.len().div_ceil(Kernels::<S>::NR);
         let own = matches!(self.from_lanes, Lanes::Local | Lanes::InPlace);
         if own && self.from_rows != RowSource::Local && self.strips > 1 {
-            // Whoever has all lanes of a part of the rows packs what others pack as well.
+            // Each task packs its own rows, so that splitting by lanes repeats that packing.
             let wanted = (3 * threads).div_ceil(self.batch.len().max(1)).min(panels);
             self.blocks[2] = self.blocks[2].max(if threads > 1 { wanted } else { 1 });
         }

@@ -98,15 +98,15 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
     if A::SCALAR == Scalar::F32
         && let Some(simple) = &outputs.simple
     {
-        // SAFETY: handed on; sums in binary32 are binary32.
+        // SAFETY: the caller's promise; sums in binary32 are binary32.
         return unsafe { simple.finish(std::slice::from_ref(row), run, [sums.cast()].as_ptr()) };
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = &outputs.narrow {
-        // SAFETY: handed on; it was made for the step, of which these are the sums.
+        // SAFETY: the caller's promise; it was made for the step, of which these are the sums.
         return unsafe { narrow.finish(row, run, sums.cast()) };
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
 }
 
@@ -120,7 +120,7 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
 pub(super) unsafe fn finish_apart<A: Element>(
     outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { finish(outputs, row, run, sums) }
 }
 
@@ -136,11 +136,11 @@ pub(super) unsafe fn finish_rows<A: Element>(
     if A::SCALAR == Scalar::F32
         && let Some(simple) = &outputs.simple
     {
-        // SAFETY: handed on; as in `finish`.
+        // SAFETY: the caller's promise; as in `finish`.
         return unsafe { simple.finish(rows, run, sums.as_ptr().cast()) };
     }
     for (row, from) in rows.iter().zip(sums) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { finish(outputs, row, run, from) };
     }
 }

@@ -276,7 +276,7 @@ impl<'a> Groups<'a> {
         let rows = self.rows.min(slow.outputs.extent - begin[0]);
         let columns = self.columns.min(fast.outputs.extent - begin[1]);
         let lanes = LANES.min(self.lanes() - lane);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.copy(&place, begin, [rows, columns], lane, copy) };
         place.add(&slow.outputs.by, begin[0] as i64);
         place.add(&fast.outputs.by, begin[1] as i64);
@@ -436,7 +436,7 @@ unsafe fn tile<S: Simd<Cell = f32, Sum = f32>, const Q: usize, const V: usize>(
 unsafe fn tile_avx2(terms: &Terms<'_>, to: *mut f32, apart: isize) {
     const HALF: usize = OUTPUTS / 2;
     let behind = Terms { from: terms.from.wrapping_add(HALF * terms.step), ..*terms };
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         tile::<Avx2Single, HALF, 2>(terms, to, apart);
         tile::<Avx2Single, HALF, 2>(&behind, to.offset(HALF as isize * apart), apart);
@@ -447,6 +447,6 @@ unsafe fn tile_avx2(terms: &Terms<'_>, to: *mut f32, apart: isize) {
 /// As for [`tile`]; the processor has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn tile_avx512(terms: &Terms<'_>, to: *mut f32, apart: isize) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { tile::<Avx512Single, OUTPUTS, 1>(terms, to, apart) }
 }

@@ -127,14 +127,14 @@ type Task<S> = unsafe fn(&Engine<'_, S>, &Desk<'_, S>, usize);
 unsafe fn portable<S: Simd<Part: Part, Sum: Element>>(
     engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { engine.task(desk, index) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn avx2<S: Simd<Part: Part, Sum: Element>>(engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { engine.task(desk, index) }
 }
 
@@ -143,14 +143,14 @@ unsafe fn avx2<S: Simd<Part: Part, Sum: Element>>(engine: &Engine<'_, S>, desk: 
 unsafe fn avx512<S: Simd<Part: Part, Sum: Element>>(
     engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { engine.task(desk, index) }
 }
 
 unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { channels.row(factors, sums, index) }
 }
 
@@ -159,7 +159,7 @@ unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
 unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { channels.row(factors, sums, index) }
 }
 
@@ -168,6 +168,6 @@ unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
 unsafe fn avx512_channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { channels.row(factors, sums, index) }
 }

@@ -136,7 +136,7 @@ impl Narrow {
     #[inline(always)]
     pub(super) unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::Cell>, rows: usize, ends: &Ends) {
         if let Some((_, tiles)) = &self.tiles {
-            // SAFETY: handed on; the kernel is one for panels of `S`.
+            // SAFETY: the caller's promise; the kernel is one for panels of `S`.
             unsafe { tiles[rows - 1](self, (&raw const *panel).cast(), ends) };
         }
     }
@@ -156,7 +156,7 @@ impl Narrow {
             let line = Line { runs: &[some], bias_step: run.by[4], is_padded: false };
             // All sums have four bytes.
             let from = sums.wrapping_add(begin as usize * size_of::<f32>());
-            // SAFETY: handed on; the processor has what the function was chosen by.
+            // SAFETY: the caller's promise; the processor has what the function was chosen by.
             unsafe { (self.lines)(self, std::slice::from_ref(row), &line, &from) };
             begin += some.len;
         }
@@ -168,7 +168,7 @@ impl Narrow {
     /// As for [`finish`](Narrow::finish); after the last run sums are readable up to a whole vector.
     #[inline(always)]
     pub(super) unsafe fn finish_lines(&self, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8) {
-        // SAFETY: handed on; as above.
+        // SAFETY: the caller's promise; as above.
         unsafe { (self.lines)(self, rows, line, sums) }
     }
 }
@@ -281,7 +281,7 @@ impl Sums for i32 {
 unsafe fn avx2<A: Sums, E: Cells<__m256>>(
     narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { lines::<__m256, A, E>(narrow, rows, line, sums) }
 }
 
@@ -291,7 +291,7 @@ unsafe fn avx2<A: Sums, E: Cells<__m256>>(
 unsafe fn avx512<A: Sums, E: Cells<__m512>>(
     narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { lines::<__m512, A, E>(narrow, rows, line, sums) }
 }
 

@@ -97,10 +97,10 @@ pub(super) unsafe fn pack<S: Simd<Part: Part>>(
     source.assert_holds_all(lanes, sum);
     #[cfg(target_arch = "x86_64")]
     if S::PER == 4 {
-        // SAFETY: handed on; parts are bytes.
+        // SAFETY: the caller's promise; parts are bytes.
         return unsafe { quads::pack(source, lanes, sum, width, to.cast()) };
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     with_element!(source.scalar, E => unsafe {
         assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
         pack_of::<S::Plain, E>(source, lanes, sum, width, to);
@@ -347,7 +347,7 @@ pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
                 let mut from = data.wrapping_offset((start + at) as isize);
                 let mut starts = starts;
                 for &(count, to) in strips {
-                    // SAFETY: handed on.
+                    // SAFETY: the caller's promise.
                     unsafe {
                         let to = to.add((begin + k) * count);
                         if let Some((these, others)) = starts.map(|starts| starts.split_at(count)) {

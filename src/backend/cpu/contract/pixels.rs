@@ -252,7 +252,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
     /// As for [`part`](Pixels::part).
     #[target_feature(enable = "avx2,fma")]
     unsafe fn part_avx2(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.part(number, block, sums, scratch) }
     }
 
@@ -260,7 +260,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
     /// As for [`part`](Pixels::part).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     unsafe fn part_avx512(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.part(number, block, sums, scratch) }
     }
 
@@ -303,7 +303,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
                 let mut row = place;
                 row.add(tap, 1);
                 let own = first..first + len;
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 let line = unsafe { self.line(&row, own, width, scratch, &mut converted, piece + 1) };
                 if let Some((line, apart)) = line {
                     by = apart;
@@ -400,7 +400,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         // Between these all taps have elements.
         let first = taps.iter().map(|tap| tap.first).max().unwrap_or(0);
         let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0).max(first);
-        // SAFETY: handed on; every tap has elements for the pixels that it is asked for.
+        // SAFETY: the caller's promise; every tap has elements for the pixels that it is asked for.
         unsafe {
             macro_rules! of {
                 ($($T:literal)*) => {

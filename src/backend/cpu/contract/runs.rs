@@ -236,7 +236,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
         place.add(&self.planes.outer.point(image % outer), 1);
         let first = block * self.rows;
         let rows = self.rows.min(slow.outputs.extent - first);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.copy(&place, first, rows, copy) };
         let offsets: [i32; SUM + 1] = std::array::from_fn(|k| (k * Self::NR) as i32);
         let (taps, len, each) = (slow.taps().extent, self.run_cells(), (self.cells() + S::TAILS) * Self::NR);

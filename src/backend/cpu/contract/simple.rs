@@ -54,7 +54,7 @@ impl Simple {
     /// As for [`finish`](super::finish::finish), for every row.
     #[inline(always)]
     pub(super) unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const f32) {
-        // SAFETY: handed on; the function is one for this processor.
+        // SAFETY: the caller's promise; the function is one for this processor.
         unsafe { (self.run)(&Ends { simple: self, run }, rows, sums) }
     }
 }
@@ -92,7 +92,7 @@ impl Ends<'_> {
             _ => None,
         };
         let bias = bias.filter(|_| to == 1 && (alpha2 == 0.0 || z == 1));
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             match (bias, beta != 0.0 || alpha2 != 0.0) {
                 (Some(NONE), false) => self.lines::<NONE, false>(rows, sums),
@@ -128,7 +128,7 @@ impl Ends<'_> {
     unsafe fn lines<const BIAS: u8, const MORE: bool>(&self, rows: &[[i64; 5]], sums: *const *const f32) {
         let len = self.run.len as usize;
         for (m, row) in rows.iter().enumerate() {
-            // SAFETY: handed on, row by row.
+            // SAFETY: the caller's promise, row by row.
             unsafe {
                 let line = self.line(row, *sums.add(m));
                 match len {
@@ -170,7 +170,7 @@ impl Ends<'_> {
     unsafe fn chunk<const N: usize, const BIAS: u8, const MORE: bool>(
         &self, line: &Line, one: f32, i: usize,
     ) -> [f32; N] {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             let bias = match BIAS {
                 NONE => None,
@@ -189,7 +189,7 @@ impl Ends<'_> {
     unsafe fn scattered(&self, rows: &[[i64; 5]], sums: *const *const f32) {
         let len = self.run.len as usize;
         for (m, row) in rows.iter().enumerate() {
-            // SAFETY: handed on, row by row.
+            // SAFETY: the caller's promise, row by row.
             unsafe {
                 let line = self.line(row, *sums.add(m));
                 let wide = len - len % WIDE;
@@ -291,7 +291,7 @@ macro_rules! compiled_for {
         /// As for [`Ends::run`].
         $(#[target_feature(enable = $features)])?
         unsafe fn $name(ends: &Ends<'_>, rows: &[[i64; 5]], sums: *const *const f32) {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { ends.run(rows, sums) }
         }
     };

@@ -99,7 +99,7 @@ impl Held {
             let moves = bound.axes.map(|index| axes[usize::from(index)].strides[slot]);
             let Some(turn) = bound.steps.iter().position(|&step| step != 0) else { return Held::UNKNOWN };
             let unit = moves[turn] / bound.steps[turn];
-            // Whoever moves positions in another way than elements has no span that a bound tells.
+            // A loop that moves positions in another proportion than elements has no span that a bound gives.
             if (0..2).any(|k| moves[k] != unit * bound.steps[k]) {
                 return Held::UNKNOWN;
             }

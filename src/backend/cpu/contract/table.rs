@@ -300,7 +300,7 @@ fn engine<'a, S: Simd<Part: Part, Sum: Element>>(
 unsafe fn pixels_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &PixelLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { winograd.task(filters, scratch, index) }
 }
 
@@ -309,7 +309,7 @@ unsafe fn pixels_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 unsafe fn filters_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &FilterLanes<'_, S>, filters: *mut f32, scratch: *mut f32, index: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { winograd.task(filters, scratch, index) }
 }
 
@@ -318,14 +318,14 @@ unsafe fn filters_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 unsafe fn filters_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &FilterLanes<'_, S>, to: *mut f32, scratch: *mut f32, number: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { winograd.filters(to, scratch, number) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn taps_task(taps: &Taps<'_, simd::Avx2Single>, scratch: *mut f32, channels: Range<usize>) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { taps.channels(scratch, channels) }
 }
 
@@ -334,6 +334,6 @@ unsafe fn taps_task(taps: &Taps<'_, simd::Avx2Single>, scratch: *mut f32, channe
 unsafe fn pixels_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &PixelLanes<'_, S>, _: *const f32, to: *mut f32, number: usize,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { winograd.filters(to, number) }
 }

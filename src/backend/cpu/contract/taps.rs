@@ -175,7 +175,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
         let scratch = cells * size_of::<f32>();
         threads::run_with(threads, tasks, scratch, &|scratch, index| {
             let part = channels * index / tasks..channels * (index + 1) / tasks;
-            // SAFETY: handed on; channels are apart, and the scratch is this task's.
+            // SAFETY: the caller's promise; channels are apart, and the scratch is this task's.
             unsafe { task(&self, scratch.cast(), part) };
         })
     }
@@ -311,7 +311,7 @@ unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     macro_rules! of {
         ($($T:literal)*) => {
             match offsets.len() {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 $($T => unsafe { dots_of::<S, $T>(planes, result, length, offsets, totals) },)*
                 _ => {}
             }

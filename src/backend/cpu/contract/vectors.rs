@@ -110,7 +110,7 @@ impl<'a> Vectors<'a> {
             let scratch = 2 * PIECE * size_of::<f32>();
             return threads::run_with(threads, products * pieces, scratch, &|sums, task| {
                 let first = task % pieces * piece;
-                // SAFETY: handed on; pieces write disjoint elements, and the scratch is this task's.
+                // SAFETY: the caller's promise; pieces write disjoint elements, and the scratch is this task's.
                 unsafe {
                     self.across(task / pieces, first, piece.min(self.rows.extent - first), sums.cast())
                 };
@@ -130,7 +130,7 @@ impl<'a> Vectors<'a> {
         threads::run(threads, products * parts, &|task| {
             let (product, part) = (task / parts, task % parts);
             for group in count * part / parts..count * (part + 1) / parts {
-                // SAFETY: handed on; groups write disjoint elements.
+                // SAFETY: the caller's promise; groups write disjoint elements.
                 unsafe { groups(&self, product, group * rows) };
             }
         })

@@ -87,7 +87,7 @@ pub(super) unsafe fn finish_tile<C>(
     tiles: &Tiles, simple: &Simple, panel: &Panel<C>, [rows, lanes]: [usize; 2], ends: &Ends<'_>,
 ) {
     let tile = tiles[rows - 1][usize::from(lanes > L)];
-    // SAFETY: handed on; the cells are binary32.
+    // SAFETY: the caller's promise; the cells are binary32.
     unsafe { tile(simple, &*(&raw const *panel).cast::<Panel<f32>>(), ends) }
 }
 

@@ -71,7 +71,7 @@ macro_rules! compiled_for {
             out: *mut u8, from: [*const u8; MOST_OPERANDS], n: usize, with: Constants<f32>,
             stream: Option<Stream>,
         ) {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { of_arity::<std::arch::x86_64::$register, E, F>(out, from, n, with, stream) }
         }
     };
@@ -89,7 +89,7 @@ unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
     out: *mut u8, from: [*const u8; MOST_OPERANDS], n: usize, with: Constants<f32>, stream: Option<Stream>,
 ) {
     let [a, b, ..] = from.map(|from| from.cast::<E>());
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         match F::ARITY {
             1 => cells::<R, E, F, 1>(out.cast(), [a], n, with, stream),
@@ -105,7 +105,7 @@ unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
 unsafe fn cells<R: Register, E: Cells<R>, F: Formula, const K: usize>(
     out: *mut E, from: [*const E; K], n: usize, with: Constants<f32>, stream: Option<Stream>,
 ) {
-    // SAFETY: handed on; all results of a strip are written.
+    // SAFETY: the caller's promise; all results of a strip are written.
     unsafe {
         strips::<R, E, K>(out, from, n, stream, |results, numbers| {
             let mut operands = [std::ptr::null(); MOST_OPERANDS];

@@ -105,7 +105,7 @@ unsafe fn avx2(out: *mut u8, from: *const u8, n: usize, results: &Results) {
             _mm256_storeu_si256(out.add(at).cast(), found);
         }
     }
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { portable(out.add(whole), from.add(whole), n - whole, results) };
 }
 

@@ -78,7 +78,7 @@ pub(super) unsafe fn run<T: Real + Math>(
     let number = size_of::<T>();
     let cells = [cell, cell, cell, cell, kept.size(), number];
     let engine = Engine::new(&job, &step.groups, &step.members, cells, step.tree(), machine);
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { engine.run(machine) }
 }
 
@@ -167,7 +167,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     ) {
         if !self.is_gradient(sum) {
             let (offset, step) = (tile.offsets[1], tile.steps[1]);
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe {
                 super::first_elements::<T>(&self.access, self.at[X], offset, step, tile.width, shifts)
             };
@@ -189,7 +189,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         raw: &mut [u64],
     ) -> [*const T; 2] {
         let raw = raw.as_mut_ptr().cast::<u8>();
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             if self.is_gradient(sum) {
                 return self.pair(cells, known, to, stages, raw);

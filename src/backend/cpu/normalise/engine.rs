@@ -99,7 +99,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 for number in range {
                     let tile = self.tile(number, cuts);
                     let mut lists = known.each_mut().map(|list| &mut list[..tile.width]);
-                    // SAFETY: handed on.
+                    // SAFETY: the caller's promise.
                     unsafe {
                         self.job.prepare(tile, &mut lists);
                         for sum in 0..self.job.sums() {
@@ -127,7 +127,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let range = |number: usize| chunk * number..(chunk * (number + 1)).min(self.members.len);
         for number in 0..tiles {
             let tile = self.tile(number, cuts);
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.job.prepare(tile, &mut lists(&tile)) };
         }
         for sum in 0..self.job.sums() {
@@ -137,7 +137,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 let mut room = self.room();
                 let tile = self.tile(task / chunks, cuts);
                 let lists = lists(&tile);
-                // SAFETY: handed on; each task has a place of its own.
+                // SAFETY: the caller's promise; each task has a place of its own.
                 unsafe {
                     self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
                     self.sum(sum, tile, range(task % chunks), &lists, &mut room);
@@ -153,7 +153,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                     tree.push(&partial[task * 2 * self.width..][..2 * tile.width]);
                 }
                 room.sums = tree.root();
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe {
                     self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
                     self.job.take(sum, tile, &mut room.sums, &room.shifts, &mut lists);
@@ -163,7 +163,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         threads::run(threads, tiles * chunks, &|task| {
             let mut room = self.room();
             let tile = self.tile(task / chunks, cuts);
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.map(tile, range(task % chunks), &lists(&tile), &mut room) };
             stream::fence();
         })
@@ -199,7 +199,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     ) {
         room.block.clear();
         room.block.resize(2 * tile.width, 0.0);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             match self.tree {
                 Tree::ROWS => self.sum_rows(sum, tile, range, lists, room),
@@ -355,7 +355,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let mut stages = Stages { g, x, stages, raw };
         if self.packed {
             let line = self.line(tile, lists, known, J::LISTS);
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe { self.job.map(line, None, Known::Each(known), &mut stages) };
         }
         let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
@@ -366,7 +366,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             let here = waiting[0];
             waiting = [waiting[1], next];
             if let Some(cells) = here {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { self.job.map(cells, next.filter(|_| !line), known, &mut stages) };
             }
         };

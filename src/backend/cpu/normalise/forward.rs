@@ -66,7 +66,7 @@ pub(super) unsafe fn run<T: Real + Math>(step: &Normalise, at: &[Address], machi
     let number = size_of::<T>();
     let cells = [cell, cell, cell, step.slopes.map_or(number, |scalar| scalar.size()), number];
     let engine = Engine::new(&job, &step.groups, &step.members, cells, step.tree(), machine);
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { engine.run(machine) }
 }
 
@@ -108,7 +108,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     }
 
     unsafe fn shifts(&self, _: usize, tile: GroupTile<5>, _: &[&mut [T]; LISTS], shifts: &mut Vec<f64>) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             super::first_elements::<T>(
                 &self.access,
@@ -130,7 +130,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         raw: &mut [u64],
     ) -> [*const T; 2] {
         let from = self.at[X].pointer().wrapping_offset(cells.offsets[1]);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         [unsafe { self.access.row(from, cells.steps[1], cells.n, to[0], raw.as_mut_ptr().cast()) }; 2]
     }
 

@@ -146,7 +146,7 @@ mod avx2 {
     }
 }
 
-/// All counters of a word in a vector, and several words by turns: a round waits for the products of the one before it.
+/// All counters of a word in a vector, and several words interleaved: a round waits for the products of the one before it.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::{
@@ -156,7 +156,7 @@ mod avx512 {
 
     use super::{COUNTERS, FACTORS, Numbers};
 
-    /// Words by turns.
+    /// Words that are interleaved.
     const WORDS: usize = 4;
     /// The truth table of `a ^ b ^ c`.
     const XOR: i32 = 0b1001_0110;

@@ -58,7 +58,7 @@ const SHORT: usize = 32;
 pub(in crate::backend) unsafe fn run(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Result<()> {
     with_real!(rows.compute, T => with_row_function!(rows.function, F => {
         let task = Task::<T, F>::new(rows, Places(at), machine);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { task.run(machine) }
     }))
 }

@@ -147,7 +147,7 @@ macro_rules! level {
             /// As for [`load`](super::load), and the processor has the instructions.
             $(#[$feature])?
             unsafe fn load<V: Number, S: Element>(numbers: &mut [V], from: *const u8) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::load::<V, S>(numbers, from) }
             }
 
@@ -155,7 +155,7 @@ macro_rules! level {
             /// As for [`store`](super::store), and the processor has the instructions.
             $(#[$feature])?
             unsafe fn store<V: Number, D: Element>(to: *mut u8, numbers: &[V]) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::store::<V, D>(to, numbers) }
             }
 
@@ -170,7 +170,7 @@ macro_rules! level {
                 scaling: Scaling,
                 loops: &Loops<V>,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::run::<V, MODE>(dst, src, n, scaling, loops) }
             }
 
@@ -188,7 +188,7 @@ macro_rules! level {
                     store: store::<V, D>,
                     sizes: [size_of::<S>(), size_of::<D>()],
                 };
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { run::<V, MODE>(dst, src, n, scaling, &loops) }
             }
 

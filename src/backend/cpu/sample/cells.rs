@@ -43,7 +43,7 @@ impl<T: Real> Any<T> {
         /// # Safety
         /// As for [`Cells::get`].
         unsafe fn get<S: Element + Sync, T: Element>(base: *const u8, offset: i64) -> T {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { Of::<S>::new().get(base, offset) }
         }
         Any(with_element!(scalar, S => get::<S, T>))

@@ -78,7 +78,7 @@ impl<T: Real> Chunk<T> {
         let halves = step.halves().map(T::from_f64);
         let [rows, columns] = step.source;
         self.steps = [step.x.strides[2], step.x.strides[3]];
-        // SAFETY: handed on; two numbers for each position of a chunk.
+        // SAFETY: the caller's promise; two numbers for each position of a chunk.
         unsafe { grid.read((n * step.positions() + first) * 2, 2 * count, self.pairs.as_mut_ptr()) };
         for i in 0..count {
             let x = place((self.pairs[2 * i] + T::ONE) * halves[1], columns);

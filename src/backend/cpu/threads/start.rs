@@ -18,7 +18,7 @@ pub(super) trait Body {
 }
 
 extern "C" fn enter<B: Body>(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: handed on by `start`.
+    // SAFETY: the promise of `start`'s caller.
     unsafe { B::run(argument) };
     std::ptr::null_mut()
 }

@@ -174,7 +174,7 @@ macro_rules! network {
             #[inline]
             pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 if m.rows < ROWS || m.columns < K {
-                    // SAFETY: handed on; the narrower function needs fewer instructions.
+                    // SAFETY: the caller's promise; the narrower function needs fewer instructions.
                     return unsafe { $narrower(m) };
                 }
                 for_each_block!(m, |top, bottom, left, right, ahead| {

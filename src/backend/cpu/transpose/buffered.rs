@@ -2,7 +2,7 @@
 //! own: through a buffer whose rows are those of the destination.
 //!
 //! What is to be streamed leaves the buffer soon, some lines of each row at a time, so that memory reads and writes at once,
-//! not by turns; or it is put together in the registers, where the processor can.
+//! not in alternation; or it is put together in the registers, where the processor can.
 
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
         let pitch = (rows * cell).next_multiple_of(LINE) + LINE;
         let room = LINE + pitch * columns;
         grid.run_with(machine, bytes, room, self.operands, |at, tile| {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { buffered.tile(&tile, Buffer { at, bytes: room }) }
         })
     }
@@ -94,7 +94,7 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         let src_line = |i: usize| self.to_src_line(tile, i);
         let [Range { end: rows, .. }, columns] = self.tiles.sides(tile, [&most, &src_line]);
         let cells = Cells { tile, rows, columns, shifts };
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             match (self.output.only_streams(), self.carry) {
                 _ if joined => self.together(&cells, buffer),

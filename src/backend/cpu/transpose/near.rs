@@ -81,7 +81,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// # Safety
     /// The cells may be read and written.
     unsafe fn write<S: RowStarts>(&self, m: Matrix<R, S>) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             match self.tiling.path {
                 WriteBack::Converted => {

@@ -231,7 +231,7 @@ impl Tiling {
 
     /// - In the caches both operands are visited in long pieces, as long as there is a tile for each thread.
     /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before these
-    ///   are needed. Blocks that are staged go in groups then. Else few rows of a destination are written by turns, to the end of
+    ///   are needed. Blocks that are staged go in groups then. Else few rows of a destination are written in alternation, to the end of
     ///   a tile that stays in the first-level cache, for it is read several times; of a source, few rows are followed.
     fn cached(shape: &Shape, units: [usize; 2], kernels: Kernels, threads: usize) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);

@@ -82,7 +82,7 @@ fn shorts(x: __m256i) -> __m128i {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn both(x: __m256i, y: __m256i) -> __m256i {
-    // Four of each register by turns.
+    // Four of each register, alternating.
     _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(x, y))
 }
 
@@ -155,7 +155,7 @@ macro_rules! bytes {
         let [a, b, c, d] = $x;
         let ab = _mm256_packs_epi32(integers(a, $most), integers(b, $most));
         let cd = _mm256_packs_epi32(integers(c, $most), integers(d, $most));
-        // Four of each register by turns.
+        // Four of each register, alternating.
         let places = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
         _mm256_permutevar8x32_epi32($pack(ab, cd), places)
     }};
@@ -192,6 +192,6 @@ pub(in super::super) unsafe fn row<
 >(
     dst: *mut u8, src: *const u8, n: usize, scaling: Scaling,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { super::row::<__m256, S, D, SCALES, BLENDS>(dst, src, n, scaling) }
 }

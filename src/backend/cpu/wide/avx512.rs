@@ -139,7 +139,7 @@ fn integers(x: __m512, most: f32) -> __m512i {
     _mm512_maskz_cvt_roundps_epi32::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(!nans(x), clipped)
 }
 
-/// Sixteen integers of each operand saturated to 16 bits, in an order that [`in_order`] mends: four of each by turns.
+/// Sixteen integers of each operand saturated to 16 bits, in an order that [`in_order`] mends: four of each, alternating.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
 fn shorts(x: [__m512; 4], most: f32) -> [__m512i; 2] {
@@ -147,7 +147,7 @@ fn shorts(x: [__m512; 4], most: f32) -> [__m512i; 2] {
     [_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)]
 }
 
-/// Puts four bytes of each of four registers by turns into the order of the registers.
+/// Puts alternating groups of four bytes of four registers into the order of the registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
 fn in_order(x: __m512i) -> __m512i {
@@ -227,6 +227,6 @@ pub(in super::super) unsafe fn row<
 >(
     dst: *mut u8, src: *const u8, n: usize, scaling: Scaling,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe { super::row::<__m512, S, D, SCALES, BLENDS>(dst, src, n, scaling) }
 }

@@ -78,7 +78,7 @@ impl<T: Real> Job<'_, T> {
         });
     }
 
-    /// Lists the rows of the other side that meet this one, with the numbers of the taps by which they do. A tap is told by
+    /// Lists the rows of the other side that meet this one, with the numbers of the taps by which they do. A tap is named by
     /// its axis and the coordinate on the other side.
     ///
     /// # Safety
@@ -371,7 +371,7 @@ impl<T: Real> Job<'_, T> {
     unsafe fn line_is_made(&self, n: usize, sink: &mut Sink<'_>) {
         let step = self.shape.last_step(0).unwrap_or(0);
         if step != self.shape.size(0) as isize {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { sink.strided(step, n) };
         }
     }

@@ -142,7 +142,7 @@ macro_rules! compiled_for {
             pub unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(
                 out: *mut S, keys: *const S::Key, n: usize,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::cells::<S, NANS_ABOVE>(out, keys, n) }
             }
 
@@ -150,7 +150,7 @@ macro_rules! compiled_for {
             /// As for the portable one; the processor has the instructions.
             #[target_feature(enable = $features)]
             pub unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::divide::<T>(out, sums, by, n) }
             }
 
@@ -158,7 +158,7 @@ macro_rules! compiled_for {
             /// As for the portable one; the processor has the instructions.
             #[target_feature(enable = $features)]
             pub unsafe fn divide_all<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::divide_all::<T>(out, sums, by, n) }
             }
 
@@ -166,7 +166,7 @@ macro_rules! compiled_for {
             /// As for the portable one; the processor has the instructions.
             #[target_feature(enable = $features)]
             pub unsafe fn multiply<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::multiply::<T>(out, sums, by, n) }
             }
         }

@@ -260,7 +260,7 @@ macro_rules! compiled_for {
             pub unsafe fn rows<F: Fold>(
                 out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::rows::<F>(out, rows, per_column, n) }
             }
 
@@ -270,7 +270,7 @@ macro_rules! compiled_for {
             pub unsafe fn slide<F: Fold>(
                 out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::slide::<F>(out, lanes, window, stride, n) }
             }
         }
@@ -330,7 +330,7 @@ fn joined<F: Fold, const N: usize>(before: [F::Lane; N], lanes: [F::Lane; N]) ->
 /// As for [`Slide`].
 #[inline(always)]
 unsafe fn slide<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize) {
-    // SAFETY: handed on.
+    // SAFETY: the caller's promise.
     unsafe {
         match stride {
             1 => slide_over::<F>(out, lanes, window, 1, n),

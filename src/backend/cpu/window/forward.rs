@@ -203,7 +203,7 @@ where
             let some = (rows - first).min(range.end - item);
             let place = shape.place(outer);
             for first in first..first + some {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { self.item(outer, &place, first as i64, &mut mine, &mut sink) };
             }
             item += some;
@@ -253,7 +253,7 @@ where
         let inner = shape.axes.len() - 1;
         if inner == 1 {
             // Most windows have two axes.
-            // SAFETY: handed on; there is room for all rows, which exist.
+            // SAFETY: the caller's promise; there is room for all rows, which exist.
             unsafe {
                 for row in begin..end {
                     let at = match self.gather {
@@ -272,7 +272,7 @@ where
         let mut cells = [(0, 1); MAX_AXES];
         odometer(&outputs, 1, inner, &mut index, &mut |index| {
             let mut to = dst;
-            // SAFETY: handed on; the destination is that of these outputs, and there is room for all rows, which exist.
+            // SAFETY: the caller's promise; the destination is that of these outputs, and there is room for all rows, which exist.
             unsafe {
                 let mut count = 1;
                 for k in 0..inner {
@@ -297,7 +297,7 @@ where
     unsafe fn outputs(
         &self, to: *mut u8, rows: usize, count: i64, mine: &mut Block<'_, F>, sink: &mut Sink<'_>,
     ) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             if let Some(shared) = self.shared {
                 self.share(shared, to, rows, count, mine, sink);

@@ -1,6 +1,6 @@
 //! Gradients of maxima and averages, plane by plane: all cells that share the coordinates of the loops around.
 //!
-//! What outputs give to a cell comes in their order, whoever has it: one thread makes the whole sum.
+//! Contributions of outputs to a cell are added in the order of the outputs, on any thread: one thread makes the whole sum.
 
 use super::bands::Bands;
 use super::kept::{Job, Side, Sides, reach};

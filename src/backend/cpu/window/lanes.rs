@@ -90,7 +90,7 @@ pub(super) struct Kernels<T: Real> {
     pub give: Give<T>,
     /// What outputs give to all their cells.
     pub total: unsafe fn(*mut T, *const T, &[Tap], usize, usize, Repeat),
-    /// By turns from two, `n` in all.
+    /// Alternately from two, `n` in all.
     pub zip: unsafe fn(*mut T, *const T, *const T, usize, Repeat),
 }
 
@@ -146,7 +146,7 @@ macro_rules! lane_loops {
                 /// As for the portable one; the processor has the instructions.
                 #[target_feature(enable = $features)]
                 pub unsafe fn $name<T: Real $(, const $flag: bool)?>($($argument: $type),*) {
-                    // SAFETY: handed on.
+                    // SAFETY: the caller's promise.
                     unsafe { super::$name::<T $(, $flag)?>($($argument),*) }
                 }
             )*

@@ -218,7 +218,7 @@ macro_rules! compiled_for {
             /// As for the portable one; the processor has the instructions.
             #[target_feature(enable = $features)]
             pub unsafe fn first<K: Key>(cells: *const u8, n: usize, order: Order) -> usize {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::first::<K>(cells, n, order) }
             }
 
@@ -228,7 +228,7 @@ macro_rules! compiled_for {
             pub unsafe fn better<K: Key>(
                 best: *mut u8, winner: *mut u8, cells: *const u8, number: usize, n: usize, order: Order,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::better::<K>(best, winner, cells, number, n, order) }
             }
 
@@ -238,7 +238,7 @@ macro_rules! compiled_for {
             pub unsafe fn give<K: Key>(
                 out: *mut u8, winner: *const u8, number: usize, given: [*const u8; 2], n: usize,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::give::<K>(out, winner, number, given, n) }
             }
         }

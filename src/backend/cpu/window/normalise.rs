@@ -209,7 +209,7 @@ impl<T: Real> Plane<'_, T> {
     /// The results are those of the plane.
     unsafe fn write(&self, operand: usize, results: *mut T) {
         let call = self.call;
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { write_plane(call.shape, &call.way, self.base(operand, 0), false, self.lanes, results) }
     }
 
@@ -220,7 +220,7 @@ impl<T: Real> Plane<'_, T> {
     unsafe fn fetch(&self, operand: usize, layout: usize, to: *mut T) {
         let Call { shape, gather, .. } = self.call;
         let from = self.base(operand, layout);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { gather[layout - 1].plane(shape, from, self.lanes, to.cast(), self.gather) };
     }
 
@@ -234,7 +234,7 @@ impl<T: Real> Plane<'_, T> {
         if !means && gather[layout - 1].is_packed(shape, 0, self.lanes) {
             return self.base(operand, layout).cast_const().cast();
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.fetch(operand, layout, buffer) };
         buffer
     }
@@ -334,7 +334,7 @@ impl<T: Real> Plane<'_, T> {
     /// # Safety
     /// The planes have all cells.
     unsafe fn centred(&self, x: *const T, means: *const T, to: *mut T, of: impl Fn(T, T) -> T) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             self.each(to, false, |output, cell| of(x.add(cell).read(), means.add(output).read()));
         }
@@ -345,7 +345,7 @@ impl<T: Real> Plane<'_, T> {
     /// # Safety
     /// The planes have all cells.
     unsafe fn spread(&self, terms: *const T, x: *const T, means: *const T, to: *mut T) {
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe {
             self.each(to, true, |cell, output| {
                 terms.add(output).read() * (x.add(cell).read() - means.add(output).read())
@@ -436,7 +436,7 @@ macro_rules! number_loops {
                 /// As for the portable one; the processor has the instructions.
                 #[target_feature(enable = $features)]
                 pub unsafe fn $name<T: Real, P: InversePower>($($argument: $type),*) {
-                    // SAFETY: handed on.
+                    // SAFETY: the caller's promise.
                     unsafe { super::$name::<T, P>($($argument),*) }
                 }
             )*

@@ -57,7 +57,7 @@ impl Gather {
         &self, shape: &Shape<'_>, plane: *const u8, lanes: usize, to: *mut u8, scratch: *mut u8,
     ) {
         let rows = 0..self.extent(&shape.axes[0]);
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         unsafe { self.rows(shape, plane, rows, lanes, to, scratch) };
     }
 
@@ -80,7 +80,7 @@ impl Gather {
         }
         for (i, coordinate) in rows.enumerate() {
             let to = to.wrapping_add(i * row * self.to);
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.row(shape, plane, coordinate, lanes, to, scratch) };
         }
     }
@@ -98,7 +98,7 @@ impl Gather {
         &self, shape: &Shape<'_>, plane: *const u8, to: *mut T, scratch: *mut u8,
     ) -> *const T {
         if !shape.is_packed(self.layout, 0, 1, |axis| self.extent(axis)) {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.plane(shape, plane, 1, to.cast(), scratch) };
             return to;
         }
@@ -122,7 +122,7 @@ impl Gather {
         scratch: *mut u8,
     ) -> *const T {
         if !self.is_packed(shape, 1, lanes) {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.row(shape, plane, coordinate, lanes, to.cast(), scratch) };
             return to;
         }

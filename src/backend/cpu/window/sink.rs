@@ -89,7 +89,7 @@ impl<'a> Sink<'a> {
     pub unsafe fn run<T>(&mut self, dst: *mut u8, n: usize) -> *mut T {
         let next = self.dst.wrapping_add(self.filled * self.way.to);
         if self.filled > 0 && (dst != next || self.filled + n > self.room) {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.flush() };
         }
         if self.filled == 0 {

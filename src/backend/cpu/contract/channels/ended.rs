@@ -61,7 +61,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Channels<'_, S> {
         let mut q = 0;
         while q < self.along.extent {
             let left = if whole.contains(&q) { whole.end - q } else { 0 };
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe {
                 q += match left {
                     OUTPUTS.. => self.neighbours::<OUTPUTS>(ending, place, taps, factors, q),
@@ -102,17 +102,17 @@ impl<S: Simd<Part: Part, Sum: Element>> Channels<'_, S> {
         };
         let (mut channel, extent) = (0, self.channels.extent);
         while channel + 2 * L <= extent {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { sums::<Q, 2>(simple, &here, taps, factors, all, channel) };
             channel += 2 * L;
         }
         if channel + L <= extent {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { sums::<Q, 1>(simple, &here, taps, factors, all, channel) };
             channel += L;
         }
         if channel < extent {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { few::<Q>(simple, &here, taps, factors, all, channel..extent) };
         }
         Q

@@ -120,7 +120,7 @@ impl InPlace {
                     to: self.simple.dst.wrapping_offset(at[0] as isize),
                     bias: self.simple.bias.wrapping_offset(at[4] as isize),
                 };
-                // SAFETY: handed on; tasks write disjoint elements, and the vectors are those of AVX2.
+                // SAFETY: the caller's promise; tasks write disjoint elements, and the vectors are those of AVX2.
                 unsafe { (self.kernel)(&self.shape, &self.simple, &plane) };
             }
         })
@@ -141,7 +141,7 @@ unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Pla
             let x = shape.first[1] + (column * STRIDE) as i64;
             // What all loads together reach.
             let is_inside = x >= 0 && x + (STRIDE * L + TAPS - 1) as i64 <= shape.extents[1];
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe {
                 if is_inside {
                     vectors::<STRIDE, false>(shape, simple, plane, [top, bottom], column);

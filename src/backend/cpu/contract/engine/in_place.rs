@@ -48,7 +48,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             }
             for (number, (rows, taps)) in table.iter_mut().zip(starts.chunks(per)).enumerate() {
                 let copy = runs.copies.wrapping_add((m + number * points.len()) * runs.inner);
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 rows[m] = unsafe { self.segment(point, from, taps, runs, copy) };
             }
         }

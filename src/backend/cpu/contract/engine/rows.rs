@@ -107,7 +107,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         let strip = Strip { first, count, panel: panel_cells, base: &base };
                         let kept = (first - part_row) * width + (panel - p0) * nr;
                         let kept = desk.sums.wrapping_add(kept);
-                        // SAFETY: handed on; the rows, the panel and the sums that are kept are the task's.
+                        // SAFETY: the caller's promise; the rows, the panel and the sums that are kept are the task's.
                         unsafe { self.even_tile(even, &strip, panel * nr, (kept, width), ends) };
                     }
                 }

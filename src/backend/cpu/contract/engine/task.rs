@@ -107,7 +107,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         .cast()
                 };
                 let strips = (first..first + most).map(strip);
-                // SAFETY: handed on; every piece has its place.
+                // SAFETY: the caller's promise; every piece has its place.
                 unsafe {
                     if together {
                         across.clear();
@@ -134,7 +134,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     pub(in super::super) unsafe fn task(&self, desk: &Desk<'_, S>, index: usize) {
         #[cfg(target_arch = "x86_64")]
         if let Some(even) = &self.even {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe { self.even_task(even, desk, index) };
         }
         let nr = Kernels::<S>::NR;

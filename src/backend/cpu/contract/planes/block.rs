@@ -107,15 +107,15 @@ impl Block {
             self.assert_holds(planes, source, outer, spans, start..end);
         }
         if S::PER == 1 && planes.are_interleaved() {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe { self.copy_turned(planes, source, outer, spans, start..end, to, kept) };
         }
         #[cfg(target_arch = "x86_64")]
         if S::PER == 4 {
-            // SAFETY: handed on; parts are bytes.
+            // SAFETY: the caller's promise; parts are bytes.
             return unsafe { self.copy_quads(planes, source, outer, spans, start..end, to.cast()) };
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller's promise.
         with_element!(source.scalar, E => unsafe {
             assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
             self.copy_of::<S::Plain, E>(planes, source, outer, spans, start..end, to, kept);
@@ -159,7 +159,7 @@ impl Block {
             (source.scalar, source.convert, place.at[1]) = (part, None, 0);
             source.held = Held::UNKNOWN;
         }
-        // SAFETY: handed on; what was converted is where its source would be.
+        // SAFETY: the caller's promise; what was converted is where its source would be.
         unsafe { self.copy::<S>(planes, source, &place, spans, 0..1, to, kept) }
     }
 

@@ -167,7 +167,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let products = self.batch.len();
         if self.has_few_tiles(threads) {
             self.group = 1;
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             return unsafe { self.run_few(threads) };
         }
         if threads > 1 {

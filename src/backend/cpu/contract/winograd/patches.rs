@@ -44,7 +44,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let to = to.wrapping_add((own.start - tiles.start) * self.tile_cells());
                 for first in channels.clone().step_by(MANY) {
                     let turned = first..channels.end.min(first + MANY);
-                    // SAFETY: handed on.
+                    // SAFETY: the caller's promise.
                     unsafe { self.turned(at, turned, own.clone(), slab, pixels, to) };
                 }
             }

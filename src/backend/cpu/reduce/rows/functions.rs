@@ -127,7 +127,7 @@ macro_rules! compiled_for {
                 peak: *const T,
                 count: usize,
             ) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { super::terms::<T, F, EACH, $in_step>(out, [x, dy], peak, count) }
             }
 

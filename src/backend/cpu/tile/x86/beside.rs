@@ -51,7 +51,7 @@ macro_rules! beside {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 if m.rows < HALF || m.columns < LINE {
-                    // SAFETY: handed on.
+                    // SAFETY: the caller's promise.
                     return unsafe { avx2::$W::transpose::<D, S, STREAM>(m) };
                 }
                 for_each_block!(m, |top, bottom, left, right, ahead| {
@@ -81,7 +81,7 @@ macro_rules! beside {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn lane<D: RowStarts, S: RowStarts>(m: &Matrix<D, S>, i: usize, j: usize) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 let mut r: [_; K] = unsafe { load(m.src.add(j * CELL), m.src_rows, i) };
                 passes!($W r $lo $hi);
                 for k in 0..K {
@@ -102,7 +102,7 @@ macro_rules! beside {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn half<D: RowStarts, S: RowStarts>(m: &Matrix<D, S>, i: usize, j: usize) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 let mut r: [_; HALF] = unsafe { load(m.src.add(j * CELL), m.src_rows, i) };
                 pass!($half r $lo $hi);
                 pass!($half r $lo $hi);

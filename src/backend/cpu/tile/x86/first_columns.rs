@@ -21,7 +21,7 @@ impl<F: Narrow> Through<__m512i> for FirstColumns<F> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
     unsafe fn get(&self, from: *const u8, scaling: Scaling) -> __m512i {
-        // SAFETY: handed on; a row has so many cells.
+        // SAFETY: the caller's promise; a row has so many cells.
         unsafe { F::get_some(from, self.columns, scaling) }
     }
 
@@ -29,7 +29,7 @@ impl<F: Narrow> Through<__m512i> for FirstColumns<F> {
     #[inline]
     unsafe fn put(&mut self, cells: __m512i, place: Place, scaling: Scaling) {
         if place.column < self.columns {
-            // SAFETY: handed on.
+            // SAFETY: the caller's promise.
             unsafe { self.through.put(cells, place, scaling) }
         }
     }

@@ -9,7 +9,7 @@ use super::{Ahead, Matrix, RowStarts, avx512, first_columns, lanes};
 /// So few columns crowd little: their lines are put together of 16 bytes of each row.
 const MOST_BY_LANES: usize = 16;
 
-/// Lanes of two registers by turns: the first two of each, and the last two.
+/// Lanes of two registers interleaved: the first two of each, and the last two.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn exchange(a: __m512i, b: __m512i) -> [__m512i; 2] {
@@ -34,7 +34,7 @@ macro_rules! half_lines {
             /// As for [`Transpose`](super::super::Transpose).
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe {
                     $(if m.rows >= LINE
                         && (MOST_BY_LANES + 1..LINE).contains(&m.columns)

@@ -18,7 +18,7 @@ macro_rules! lines {
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
             if m.rows < LINE || m.columns < LINE {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 return unsafe { F::narrow(m) };
             }
             // Half a line of rows or columns too many, or less, is better done apart than by last blocks that overlap the ones
@@ -30,7 +30,7 @@ macro_rules! lines {
                 unsafe { m.part(rows, columns, [F::DST, F::SRC]) }
             };
             if rows < m.rows {
-                // SAFETY: handed on, as below.
+                // SAFETY: the caller's promise, as below.
                 unsafe { F::narrow(part(rows..m.rows, 0..m.columns)) };
             }
             if columns < m.columns {

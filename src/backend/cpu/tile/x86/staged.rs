@@ -4,7 +4,7 @@
 //!
 //! 1. Eight rows are joined: after three interleavings a lane has these rows of one column, or of two if cells are bytes.
 //! 2. Joined rows of the same columns are put together and their lanes exchanged. Lines of two columns of each lane leave the
-//!    registers at a time: eight rows of the destination are written by turns, to the end of the group. Of AVX2, two registers
+//!    registers at a time: eight rows of the destination are written in alternation, to the end of the group. Of AVX2, two registers
 //!    make a line.
 
 use std::arch::x86_64::*;
@@ -62,7 +62,7 @@ macro_rules! staged {
                 ahead: &mut Ahead<S>,
             ) {
                 let mut room = Stage::<BYTES>::new();
-                // SAFETY: handed on; there is room for one block.
+                // SAFETY: the caller's promise; there is room for one block.
                 unsafe { group(through, m, [i, j], [1, 1], room.ptr(), ahead) }
             }
 
@@ -76,7 +76,7 @@ macro_rules! staged {
                 m: &Matrix<D, S>,
                 lines: [usize; 2],
             ) {
-                // SAFETY: handed on; there is room.
+                // SAFETY: the caller's promise; there is room.
                 let groups = |room| Ok(unsafe { in_groups_through(through, m, lines, room) });
                 // The caller has a loan, so that this one inside it does not fail.
                 arena::with(GROUP_BYTES, groups).expect("room inside the scratch of a job");
@@ -132,7 +132,7 @@ macro_rules! staged {
                 let m = *m;
                 let ([i, j], [down, across]) = (at, lines);
                 let room = room.cast::<Block>();
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe {
                     join(through, &m, at, lines, room);
                     for c in 0..across {

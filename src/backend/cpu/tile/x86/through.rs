@@ -222,7 +222,7 @@ macro_rules! narrow {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn get_some(from: *const u8, n: usize, _: Scaling) -> __m512i {
-                // SAFETY: handed on.
+                // SAFETY: the caller's promise.
                 unsafe { load_some(from, n * size_of::<$W>()) }
             }
         })*
