@@ -11,7 +11,7 @@ use cudnn::ops::{Scale, Scaling, Step, Transform};
 use half::{bf16, f16};
 
 mod chosen;
-mod crowded;
+mod conflicting;
 #[path = "../common/random.rs"]
 mod random;
 mod streamed;

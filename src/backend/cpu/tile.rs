@@ -213,7 +213,7 @@ impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
 }
 
 /// Lines of a row of the destination to write together where all its rows share their cache sets.
-pub(super) const LINES_OF_CROWD: usize = 8;
+pub(super) const LINES_IN_CONFLICT: usize = 8;
 
 /// Which operand's rows are followed to their end first. Either way a block is a cache line of each operand wide, so
 /// that no line is visited twice.
@@ -241,9 +241,9 @@ impl Order {
 
     /// The lines of a group, if that many are written together because all rows of the destination share their cache sets.
     #[cfg(target_arch = "x86_64")]
-    pub fn lines_of_crowd(self) -> Option<usize> {
+    pub fn lines_in_conflict(self) -> Option<usize> {
         match self {
-            Order::InGroups([dst, _]) if dst >= LINES_OF_CROWD => Some(dst),
+            Order::InGroups([dst, _]) if dst >= LINES_IN_CONFLICT => Some(dst),
             _ => None,
         }
     }

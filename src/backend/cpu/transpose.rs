@@ -3,8 +3,8 @@
 //! How a transform is cut into tiles is chosen in `tiling.rs`; here they are carried out.
 
 mod buffered;
-mod crowd;
 mod near;
+mod set_conflicts;
 mod tiling;
 
 use std::ops::Range;
@@ -179,7 +179,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
                 WriteBack::Direct(Store::Cached) => self.cached(),
                 WriteBack::Direct(Store::Streamed) => self.streamed(),
                 WriteBack::Buffered(store) => self.buffered(store),
-                WriteBack::Crowded { .. } | WriteBack::Converted => self.near(),
+                WriteBack::Conflicting { .. } | WriteBack::Converted => self.near(),
             }
         }
     }

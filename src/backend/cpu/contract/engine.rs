@@ -5,12 +5,12 @@
 //! every size of batch, and every way to pack.
 
 mod in_place;
+mod k_block;
 #[cfg(target_arch = "x86_64")]
 mod rows;
-mod stretch;
 mod task;
 
-pub(super) use self::stretch::{CellShape, SUM, Stretch, stretches};
+pub(super) use self::k_block::{CellShape, KBlock, KC, k_blocks};
 use super::finish::Outputs;
 use super::kernel::Kernels;
 use super::pack::{Part, Source};
@@ -24,8 +24,8 @@ use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, MAX_BOUNDS, Role};
 
-/// Strips per group of rows: with [`SUM`] cells about a third of a second-level cache of 512 KiB.
-const GROUP: usize = 20;
+/// Micro-panels of rows that are packed together, MC / MR of them: with [`KC`] cells about a third of a second-level cache of 512 KiB.
+const MC_PANELS: usize = 20;
 
 /// Bytes of planes per block of lanes.
 const PLANES: usize = 192 << 10;
@@ -33,8 +33,8 @@ const PLANES: usize = 192 << 10;
 /// Rows of all planes of a block: lists name each of them.
 const ROWS: usize = 1024;
 
-/// Lanes per block that are packed one by one.
-const LANES: usize = 192;
+/// Lanes per block where they are packed one by one.
+const NC: usize = 192;
 
 /// Bytes that operands may take that are packed once for all tasks.
 const SHARED: usize = 64 << 20;
@@ -96,7 +96,7 @@ pub(super) struct Engine<'a, S: Simd> {
     row_source: Source<'a>,
     lane_source: Source<'a>,
     origin: [i64; 5],
-    stretches: Vec<Stretch>,
+    k_blocks: Vec<KBlock>,
     from_rows: RowSource,
     from_lanes: Lanes,
     row_count: usize,
@@ -200,8 +200,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             (None, Some(turn), _) => turn.extent,
             _ => 1,
         };
-        let stretches = stretches(CellShape::of::<S>(), turns, inner, unit)?;
-        let cells = stretches.last().map_or(0, |s| s.before + s.packed);
+        let k_blocks = k_blocks(CellShape::of::<S>(), turns, inner, unit)?;
+        let cells = k_blocks.last().map_or(0, |s| s.before + s.packed);
         let bytes = size_of::<S::Cell>();
         let packed_rows = batch.len() * row_count * cells * bytes;
         let packed_lanes = batch.len() * lane_count.next_multiple_of(Kernels::<S>::NR) * cells * bytes;
@@ -233,7 +233,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             row_source,
             lane_source,
             origin: step.nest.offsets,
-            stretches,
+            k_blocks,
             from_rows,
             from_lanes,
             row_count,
@@ -253,7 +253,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
 
     /// Chooses the blocks of lanes and the parts of rows. Results do not depend on them.
     fn divide(&mut self, threads: usize) {
-        let most = self.stretches.iter().map(|s| s.end - s.begin).max().unwrap_or(0).div_ceil(S::PER);
+        let most = self.k_blocks.iter().map(|s| s.end - s.begin).max().unwrap_or(0).div_ceil(S::PER);
         self.blocks = match &self.from_lanes {
             Lanes::Planes(planes) => {
                 let [slow, fast] = &planes.dims;
@@ -272,7 +272,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 };
                 [planes.outer.len(), down.div_ceil(rows), columns]
             }
-            _ => [1, 1, self.lanes.len().div_ceil(LANES)],
+            _ => [1, 1, self.lanes.len().div_ceil(NC)],
         };
         let panels = self.lanes.len().div_ceil(Kernels::<S>::NR);
         let own = matches!(self.from_lanes, Lanes::Local | Lanes::InPlace);
@@ -284,9 +284,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>();
         // As many groups together as make a task worth its lists.
         let lanes = self.lanes.len() / self.blocks[2].max(1);
-        let products = (GROUP * MR * lanes * self.sum.len()).max(1);
-        let kept = if self.stretches.len() > 1 { 1 } else { (WORTH_A_TASK / products).max(1) };
-        let groups = self.strips.div_ceil(GROUP * kept);
+        let products = (MC_PANELS * MR * lanes * self.sum.len()).max(1);
+        let kept = if self.k_blocks.len() > 1 { 1 } else { (WORTH_A_TASK / products).max(1) };
+        let groups = self.strips.div_ceil(MC_PANELS * kept);
         self.parts = match self.from_rows {
             // Lanes are packed once: every group of rows is a task.
             _ if matches!(self.from_lanes, Lanes::Shared) => groups,
@@ -305,12 +305,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     /// # Safety
     /// As for [`super::run`].
     pub(super) unsafe fn run(
-        &self, threads: usize, panels: Option<&Panels>, task: unsafe fn(&Self, &Desk<'_, S>, usize),
+        &self, threads: usize, panels: Option<&Panels>, task: unsafe fn(&Self, &TaskScratch<'_, S>, usize),
     ) -> Result<()> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>() * self.parts;
         let products = self.row_count * self.lanes.len() * self.sum.len().max(1) * self.batch.len();
         let threads = if products < ALONE { 1 } else { threads.min(tasks).max(1) };
-        let cells = self.stretches.last().map_or(0, |s| s.before + s.packed);
+        let cells = self.k_blocks.last().map_or(0, |s| s.before + s.packed);
         let nr = Kernels::<S>::NR;
         let lanes = self.lanes.len().div_ceil(nr) * nr;
         let shared = match (&self.from_rows, &self.from_lanes) {
@@ -326,10 +326,15 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         arena::with(if kept.is_some() { 0 } else { shared_bytes }, |memory| {
             let memory = kept.as_ref().map_or(memory, |kept| kept.at);
             let base = Shared(memory.cast::<S::Cell>());
-            let desk = |own: *mut u8| {
+            let carve = |own: *mut u8| {
                 let [v, r, _] = sizes;
                 let own = own.cast::<S::Cell>();
-                Desk { shared: &base, v: own, r: own.wrapping_add(v), sums: own.wrapping_add(v + r).cast() }
+                TaskScratch {
+                    shared: &base,
+                    v: own,
+                    r: own.wrapping_add(v),
+                    sums: own.wrapping_add(v + r).cast(),
+                }
             };
             if shared > 0 && !kept.as_ref().is_some_and(|kept| kept.is_filled) {
                 let pieces = if matches!(self.from_lanes, Lanes::Shared) { lanes / nr } else { self.strips };
@@ -343,7 +348,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             }
             threads::run_with(threads, tasks, per_task, &|scratch, index| {
                 // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { task(self, &desk(scratch), index) };
+                unsafe { task(self, &carve(scratch), index) };
             })
         })
     }
@@ -361,8 +366,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     /// Cells of lanes and of rows, and sums, that a task needs.
     fn sizes(&self) -> [usize; 3] {
         let nr = Kernels::<S>::NR;
-        let most = self.stretches.iter().map(|s| s.packed).max().unwrap_or(0);
-        let channels = self.stretches.iter().map(|s| (s.end - s.begin).div_ceil(S::PER)).max().unwrap_or(0);
+        let most = self.k_blocks.iter().map(|s| s.packed).max().unwrap_or(0);
+        let channels = self.k_blocks.iter().map(|s| (s.end - s.begin).div_ceil(S::PER)).max().unwrap_or(0);
         let (v, lanes) = match &self.from_lanes {
             Lanes::Planes(planes) => {
                 let block = self.block(planes);
@@ -380,9 +385,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             }
         };
         let copies = matches!(self.from_rows, RowSource::Local | RowSource::InPlace { taps: Some(_), .. });
-        let r = if copies { GROUP * MR * most } else { 0 };
+        let r = if copies { MC_PANELS * MR * most } else { 0 };
         let rows = self.strips.div_ceil(self.parts) * MR;
-        let sums = if self.stretches.len() > 1 { rows * lanes } else { 0 };
+        let sums = if self.k_blocks.len() > 1 { rows * lanes } else { 0 };
         [v.next_multiple_of(16), r.next_multiple_of(16), sums]
     }
 
@@ -396,7 +401,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
 }
 
 /// Scratch of one task, and what is packed once for all.
-pub(super) struct Desk<'a, S: Simd> {
+pub(super) struct TaskScratch<'a, S: Simd> {
     shared: &'a Shared<S::Cell>,
     v: *mut S::Cell,
     r: *mut S::Cell,
@@ -471,7 +476,7 @@ fn rows_in_place<S: Simd<Part: Part>>(
     let taps = sum.turns[..sum.turns.len() - 1].last()?;
     let run = turn.extent * taps.extent;
     let one = step == 1 && taps.by.at[source.slot] == turn.extent as i64;
-    (one && (WORTH..=SUM * S::PER).contains(&run)).then_some(RowSource::InPlace {
+    (one && (WORTH..=KC * S::PER).contains(&run)).then_some(RowSource::InPlace {
         inner: run / S::PER,
         step: 1,
         taps: Some(taps.extent),

@@ -6,7 +6,7 @@
 
 use core::arch::x86_64::*;
 
-use super::engine::{Operands, SUM, Shared};
+use super::engine::{KC, Operands, Shared};
 use super::finish::{Outputs, finish_apart};
 use super::pack::{Source, pack};
 use super::planes::{Dim, Planes};
@@ -114,7 +114,7 @@ impl<'a> Groups<'a> {
             return None;
         }
         let planes = Planes::seen(step)?;
-        let fits = (1..=SUM).contains(&(planes.channels.len() * planes.taps()));
+        let fits = (1..=KC).contains(&(planes.channels.len() * planes.taps()));
         // Channels that fill vectors are better turned, so that pixels are lanes.
         if !fits || planes.are_interleaved() {
             return None;
@@ -198,7 +198,7 @@ impl<'a> Groups<'a> {
             Even::plain(loops.offset(term, 2), 0, 1, None).push(&mut filter, false);
             (first + loops.offset(term, 1)) as i32 * LANES as i32
         };
-        // At most [`SUM`], for which there is room.
+        // At most [`KC`], for which there is room.
         places.extend((0..self.terms()).map(place));
         Ok((places, filter))
     }

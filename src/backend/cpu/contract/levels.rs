@@ -1,7 +1,7 @@
 //! What kernels of contractions are compiled for: each level of vector instructions, and each type of sums.
 
 use super::channels::{self, Channels};
-use super::engine::{self, Desk, Engine};
+use super::engine::{self, Engine, TaskScratch};
 use super::kernel::{self, Kernels};
 use super::pack::Part;
 use super::simd::{self, Simd};
@@ -122,29 +122,31 @@ macro_rules! dots {
 #[cfg(target_arch = "x86_64")]
 pub(super) use dots;
 
-type Task<S> = unsafe fn(&Engine<'_, S>, &Desk<'_, S>, usize);
+type Task<S> = unsafe fn(&Engine<'_, S>, &TaskScratch<'_, S>, usize);
 
 unsafe fn portable<S: Simd<Part: Part, Sum: Element>>(
-    engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize,
+    engine: &Engine<'_, S>, scratch: &TaskScratch<'_, S>, index: usize,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { engine.task(desk, index) }
+    unsafe { engine.task(scratch, index) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn avx2<S: Simd<Part: Part, Sum: Element>>(engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize) {
+unsafe fn avx2<S: Simd<Part: Part, Sum: Element>>(
+    engine: &Engine<'_, S>, scratch: &TaskScratch<'_, S>, index: usize,
+) {
     // SAFETY: the caller's promise.
-    unsafe { engine.task(desk, index) }
+    unsafe { engine.task(scratch, index) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<S: Simd<Part: Part, Sum: Element>>(
-    engine: &Engine<'_, S>, desk: &Desk<'_, S>, index: usize,
+    engine: &Engine<'_, S>, scratch: &TaskScratch<'_, S>, index: usize,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { engine.task(desk, index) }
+    unsafe { engine.task(scratch, index) }
 }
 
 unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(

@@ -110,7 +110,7 @@ pub(super) unsafe fn pack<S: Simd<Part: Part>>(
 /// Parts that are staged at once, where cells are parts: of all lanes that are turned together.
 const STAGED: usize = 1024;
 
-/// Parts of a lane where cells are pairs: a whole stretch of the sum.
+/// Parts of a lane where cells are pairs: a whole K block of the sum.
 const PAIRS: usize = 1024;
 
 /// Evens that are fetched ahead.
@@ -219,7 +219,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
 unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
     source: Source<'_>, lanes: &[Point], sum: &[Even], total: usize, width: usize, to: *mut S::Part,
 ) {
-    assert!(total <= PAIRS, "a stretch of the sum has at most {PAIRS} parts");
+    assert!(total <= PAIRS, "a k_block of the sum has at most {PAIRS} parts");
     let data = source.data.cast::<E>();
     let mut staged = [const { MaybeUninit::<[S::Part; PAIRS]>::uninit() }; FOUR];
     for (group, lanes) in lanes.chunks(FOUR).enumerate() {

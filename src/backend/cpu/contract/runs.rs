@@ -5,7 +5,7 @@
 //! last one of a run reaches into what follows it, and the filter has zeros there.
 
 use super::depthwise::PAIRS;
-use super::engine::{Operands, SUM, Shared};
+use super::engine::{KC, Operands, Shared};
 use super::finish::{Outputs, finish_apart};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::pack::{Part, Source, pack};
@@ -88,7 +88,7 @@ fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
     let wide = fast.span(fast.outputs.extent) * channels;
     // Where filters fill no vector, pixels do.
     let few = filters.extent < least && planes.are_interleaved() || channels * filters.extent <= PAIRS;
-    let fits = run && !few && planes.taps() * channels <= SUM;
+    let fits = run && !few && planes.taps() * channels <= KC;
     (fits && fast.outputs.extent >= OUTPUTS && wide <= CELLS).then_some(Found {
         planes,
         filters,
@@ -129,7 +129,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
             filter.bounds = &[FILTER];
         }
         let (moves, first) = planes.taps_forward();
-        // At most [`SUM`] taps.
+        // At most [`KC`] taps.
         let mut taps = Vec::with_capacity(planes.taps());
         for row in 0..slow.taps().extent as i64 {
             // At most those of a row.
@@ -238,7 +238,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
         let rows = self.rows.min(slow.outputs.extent - first);
         // SAFETY: the caller's promise.
         unsafe { self.copy(&place, first, rows, copy) };
-        let offsets: [i32; SUM + 1] = std::array::from_fn(|k| (k * Self::NR) as i32);
+        let offsets: [i32; KC + 1] = std::array::from_fn(|k| (k * Self::NR) as i32);
         let (taps, len, each) = (slow.taps().extent, self.run_cells(), (self.cells() + S::TAILS) * Self::NR);
         let (down, along) = (slow.step().unsigned_abs() as usize, fast.stride() * self.channels);
         let columns = fast.outputs.extent;
@@ -247,7 +247,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
         let plain = self.outputs.is_plain();
         let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
         let mut here = [S::Sum::default(); MR * MAX_NR];
-        // At most [`SUM`] rows of taps.
+        // At most [`KC`] rows of taps.
         let mut table: Vec<RowCells<S::Cell>> = vec![[std::ptr::null(); MR]; taps];
         for row in 0..rows {
             let mut line = place;

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::engine::{CellShape, Operands, Stretch, stretches};
+use super::engine::{CellShape, KBlock, Operands, k_blocks};
 use super::finish::{Outputs, Run, finish_apart};
 use super::points::{Point, Turn, Walk};
 use super::simd::Avx2Single;
@@ -50,9 +50,9 @@ pub(super) struct Vectors<'a> {
     vector: *const f32,
     /// How far terms are apart in the matrix and in the vector.
     steps: [isize; 2],
-    /// Terms of a sum, and its stretches from when it runs on.
+    /// Terms of a sum, and its K blocks from when it runs on.
     terms: usize,
-    stretches: Vec<Stretch>,
+    k_blocks: Vec<KBlock>,
     origin: [i64; 5],
 }
 
@@ -89,7 +89,7 @@ impl<'a> Vectors<'a> {
             vector,
             steps,
             terms: sum.extent,
-            stretches: Vec::new(),
+            k_blocks: Vec::new(),
             origin: step.nest.offsets,
             outputs,
         })
@@ -101,7 +101,7 @@ impl<'a> Vectors<'a> {
     /// As for [`super::run`]; the processor has AVX2 and fused multiply-add.
     pub(super) unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (products, depth) = (self.batch.len(), self.terms);
-        self.stretches = stretches(CellShape::of::<Avx2Single>(), depth, depth, 1)?;
+        self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, depth, 1)?;
         let work = products * self.rows.extent * self.vectors.len() * depth;
         let threads = if work < ALONE { 1 } else { threads };
         if self.steps[0] != 1 {
@@ -157,15 +157,15 @@ impl<'a> Vectors<'a> {
     unsafe fn across(&self, product: usize, first: usize, count: usize, sums: *mut f32) {
         let base = self.batch.point(product).offsets(&self.origin);
         let totals = sums.wrapping_add(PIECE);
-        for (number, stretch) in self.stretches.iter().enumerate() {
-            // Those of the first stretch are totals as they are.
+        for (number, k_block) in self.k_blocks.iter().enumerate() {
+            // Those of the first K block are totals as they are.
             let sums = if number == 0 { totals } else { sums };
             // SAFETY: the caller's promise.
             unsafe {
                 sums.write_bytes(0, self.piece() * self.vectors.len());
-                let mut k = stretch.begin;
-                while k < stretch.end {
-                    let terms = if k + EIGHT <= stretch.end { EIGHT } else { 1 };
+                let mut k = k_block.begin;
+                while k < k_block.end {
+                    let terms = if k + EIGHT <= k_block.end { EIGHT } else { 1 };
                     for index in 0..self.vectors.len() {
                         let from = self.first(&base, first, index);
                         let from: [_; 2] =
@@ -219,10 +219,10 @@ impl<'a> Vectors<'a> {
             *x = self.first(&base, first, index)[1];
         }
         let mut totals = [[[0.0_f32; EIGHT]; G]; V];
-        for (number, stretch) in self.stretches.iter().enumerate() {
+        for (number, k_block) in self.k_blocks.iter().enumerate() {
             // SAFETY: the caller's promise.
             unsafe {
-                let sums = dots(&rows, &x, self.steps[1], stretch);
+                let sums = dots(&rows, &x, self.steps[1], k_block);
                 for (index, totals) in totals.iter_mut().enumerate() {
                     for (group, total) in totals.iter_mut().enumerate() {
                         let (to, sum) = (total.as_mut_ptr(), sums[group][index]);
@@ -267,20 +267,20 @@ unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isi
     }
 }
 
-/// The sums of one stretch of all rows with every vector, each one chain.
+/// The sums of one K block of all rows with every vector, each one chain.
 ///
 /// # Safety
-/// The terms of the stretch are readable in every row and in the vectors.
+/// The terms of the K block are readable in every row and in the vectors.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 unsafe fn dots<const G: usize, const V: usize>(
-    rows: &[[*const f32; EIGHT]; G], x: &[*const f32; V], step: isize, stretch: &Stretch,
+    rows: &[[*const f32; EIGHT]; G], x: &[*const f32; V], step: isize, k_block: &KBlock,
 ) -> [[__m256; V]; G] {
     let mut sums = [[_mm256_setzero_ps(); V]; G];
-    let mut k = stretch.begin;
+    let mut k = k_block.begin;
     // SAFETY: the caller's promise.
     unsafe {
-        while k + EIGHT <= stretch.end {
+        while k + EIGHT <= k_block.end {
             let mut g = 0;
             while g < G {
                 let rows = &rows[g];
@@ -308,7 +308,7 @@ unsafe fn dots<const G: usize, const V: usize>(
             }
             k += EIGHT;
         }
-        while k < stretch.end {
+        while k < k_block.end {
             let mut g = 0;
             while g < G {
                 let mut column = [0.0_f32; EIGHT];

@@ -32,7 +32,7 @@ const TILES: usize = 128;
 const SUMS: usize = 256 << 10;
 
 /// Cells of the sum per pass of the kernels.
-const SUM: usize = 512;
+const KC: usize = 512;
 
 /// Elements of a transformed patch.
 const ELEMENTS: usize = 16;

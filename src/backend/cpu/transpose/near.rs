@@ -1,4 +1,4 @@
-//! Transposes inside the caches of tiles that stay in the first-level cache. Where the rows of a destination crowd into few sets
+//! Transposes inside the caches of tiles that stay in the first-level cache. Where the rows of a destination conflict in few sets
 //! of it, a few rows at a time are written to the end of the tile, which is read as often as it takes to write all of them.
 //! Where it would not stay in that cache, or where cells are converted, it is copied first, whole lines at a time.
 
@@ -22,7 +22,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
             bytes if bytes < LINE => bytes,
             bytes => (bytes.div_ceil(LINE) | 1) * LINE,
         };
-        let copies = tiling.path != (WriteBack::Crowded { copies: false });
+        let copies = tiling.path != (WriteBack::Conflicting { copies: false });
         let room = if copies {
             pitch(tiling.src.cells()).max(LINE) * tiling.dst.cells()
         } else {

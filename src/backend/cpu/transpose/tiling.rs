@@ -4,7 +4,7 @@
 //! some cache lines: of the pixels of an image one loop in part, of a permutation of eight short dimensions
 //! perhaps three whole ones and a part of the fourth.
 
-use super::crowd::{Crowd, Pressure};
+use super::set_conflicts::{Pressure, SetConflicts};
 use crate::backend::Operands;
 use crate::backend::cpu::output;
 use crate::backend::cpu::shape::{Loop, Shape};
@@ -21,8 +21,8 @@ pub(super) const MAX_RUN: usize = 1024;
 /// Rows and pieces of rows with fewer bytes are short: their ends count.
 const SHORT_ROW: usize = 512;
 
-/// Columns of a tile whose destination's rows crowd: they fill the lines of the source, and leave room for long rows.
-const CROWDED_COLUMNS: usize = 64;
+/// Columns of a tile whose destination's rows conflict: they fill the lines of the source, and leave room for long rows.
+const CONFLICTING_COLUMNS: usize = 64;
 
 /// Columns of a tile that is copied to be converted: long enough for a call per row.
 const CONVERTED_COLUMNS: usize = 256;
@@ -167,11 +167,11 @@ pub(super) struct Kernels {
 /// several lines of each row of the source are read.
 fn grouped(shape: &Shape, strides: [isize; 2]) -> Order {
     let cell = narrower(shape);
-    let lines = Crowd::lines_to_write(strides[0]);
-    let crowds = Crowd::of_block(strides[1]).is_tight();
+    let lines = SetConflicts::lines_to_write(strides[0]);
+    let conflicts = SetConflicts::of_block(strides[1]).is_tight();
     // A line of cells that become narrower is several of the source.
     let narrows = shape.src_cell > cell;
-    let across = match crowds {
+    let across = match conflicts {
         true => 4,
         false if narrows && lines == 1 => return Order::AlongSrc,
         false if narrows => 1,
@@ -199,9 +199,9 @@ pub(super) enum WriteBack {
     Direct(Store),
     /// Put together, and converted, on the way: in a buffer whose rows are those of the destination, or line by line.
     Buffered(Store),
-    /// From the registers, a few rows of the destination at a time, for they crowd; out of a copy of the tile, whose cells
+    /// From the registers, a few rows of the destination at a time, for they conflict; out of a copy of the tile, whose cells
     /// are those of the destination, if it `copies`.
-    Crowded { copies: bool },
+    Conflicting { copies: bool },
     /// From the registers, out of a copy of the tile whose cells are those of the destination.
     Converted,
 }
@@ -230,7 +230,7 @@ impl Tiling {
     }
 
     /// - In the caches both operands are visited in long pieces, as long as there is a tile for each thread.
-    /// - Where the rows of an operand crowd into few cache sets, lines that come with their neighbours are gone before these
+    /// - Where the rows of an operand conflict in few cache sets, lines that come with their neighbours are gone before these
     ///   are needed. Blocks that are staged go in groups then. Else few rows of a destination are written in alternation, to the end of
     ///   a tile that stays in the first-level cache, for it is read several times; of a source, few rows are followed.
     fn cached(shape: &Shape, units: [usize; 2], kernels: Kernels, threads: usize) -> Self {
@@ -238,22 +238,22 @@ impl Tiling {
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
         let strides = [along_src.dst, along_dst.src];
         let narrows = shape.dst_cell < shape.src_cell && shape.transform.scaling.beta == 0.0;
-        let crowds = || {
+        let conflicts = || {
             let [dst, src] = strides.map(Pressure::of);
             dst == Pressure::High || dst == Pressure::Some && src == Pressure::High
         };
         let has_lines = || has_lines(shape, runs(shape, units, [LINE; 2], false).each_ref());
         let order = if is_near(shape) {
             Order::AlongSrc
-        } else if kernels.has_groups && (kernels.cuts || has_lines() || !crowds()) {
+        } else if kernels.has_groups && (kernels.cuts || has_lines() || !conflicts()) {
             grouped(shape, strides)
-        } else if (shape.is_move() || narrows || kernels.converts && !kernels.has_groups) && crowds() {
-            return Tiling::crowded(shape, units);
+        } else if (shape.is_move() || narrows || kernels.converts && !kernels.has_groups) && conflicts() {
+            return Tiling::conflicting(shape, units);
         } else {
-            let [dst, src] = strides.map(|stride| Crowd::new(Crowd::BLOCK, stride));
+            let [dst, src] = strides.map(|stride| SetConflicts::new(SetConflicts::BLOCK, stride));
             if shape.is_move() && shape.src_cell <= 2 && src.overflows() {
                 // The many rows of a block are visited several times.
-                return tiling([256, 256], WriteBack::Crowded { copies: true }, Order::AlongDst);
+                return tiling([256, 256], WriteBack::Conflicting { copies: true }, Order::AlongDst);
             }
             if narrower(shape) > 1 && src.is_denser(dst) { Order::AlongSrc } else { Order::AlongDst }
         };
@@ -277,34 +277,34 @@ impl Tiling {
     }
 
     /// A tile that stays in the first-level cache: if its lines do not where they are, or if they are to be converted, it is
-    /// copied. A line of each row is too short for that if rows crowd, for those that come with it would be lost; and so is a
+    /// copied. A line of each row is too short for that if rows conflict, for those that come with it would be lost; and so is a
     /// line with some cells more.
-    fn crowded(shape: &Shape, units: [usize; 2]) -> Self {
+    fn conflicting(shape: &Shape, units: [usize; 2]) -> Self {
         let tiling = |columns: usize, copies| {
             let rows = FIRST_LEVEL_BYTES / (columns * shape.dst_cell);
             let bytes = [rows, columns].map(|cells| cells * shape.src_cell);
-            Tiling::of(shape, units, bytes, WriteBack::Crowded { copies }, Order::AlongDst)
+            Tiling::of(shape, units, bytes, WriteBack::Conflicting { copies }, Order::AlongDst)
         };
         let stride = shape.loops()[units[0]].src;
         let row = |t: &Tiling| t.src.cells() * shape.src_cell;
-        let stays = |t: &Tiling| !Crowd::of_pieces(t.dst.cells(), stride, row(t)).overflows();
-        let narrow = tiling(CROWDED_COLUMNS, !shape.is_move());
+        let stays = |t: &Tiling| !SetConflicts::of_pieces(t.dst.cells(), stride, row(t)).overflows();
+        let narrow = tiling(CONFLICTING_COLUMNS, !shape.is_move());
         if !shape.is_move() || stays(&narrow) {
             return narrow;
         }
-        let is_line = row(&narrow) <= LINE && !Crowd::of_block(stride).is_tight();
+        let is_line = row(&narrow) <= LINE && !SetConflicts::of_block(stride).is_tight();
         let least = if is_line { 0 } else { 2 * LINE / shape.src_cell };
-        let wide = tiling(CROWDED_COLUMNS.max(least), true);
-        Tiling { path: WriteBack::Crowded { copies: !stays(&wide) }, ..wide }
+        let wide = tiling(CONFLICTING_COLUMNS.max(least), true);
+        Tiling { path: WriteBack::Conflicting { copies: !stays(&wide) }, ..wide }
     }
 
     /// A tile that is converted into a copy, for its cells become narrower, and these are faster to transpose. Where rows of the
-    /// source are short it has more of them, and where those of the destination, `stride` bytes apart, crowd, as many as are
+    /// source are short it has more of them, and where those of the destination, `stride` bytes apart, conflict, as many as are
     /// written together.
     fn converted(shape: &Shape, units: [usize; 2], stride: isize, kernels: Kernels) -> Self {
         let row = runs(shape, units, [SHORT, CONVERTED_COLUMNS], true)[1].cells().min(CONVERTED_COLUMNS);
         let has_groups = kernels.has_groups && (kernels.cuts || (row * shape.dst_cell).is_multiple_of(LINE));
-        let lines = if has_groups { Crowd::lines_to_write(stride) } else { 1 };
+        let lines = if has_groups { SetConflicts::lines_to_write(stride) } else { 1 };
         let order = if lines > 1 { Order::InGroups([lines, 1]) } else { Order::AlongDst };
         let group = lines * LINE / shape.dst_cell;
         let fit = |cells: usize| FIRST_LEVEL_BYTES / (cells * shape.dst_cell);
@@ -319,10 +319,10 @@ impl Tiling {
     /// - Else lines are put together, and the ends of pieces go through the caches: the longer they are the better.
     fn streamed(shape: &Shape, units: [usize; 2], operands: &Operands, kernels: Kernels) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
-        let crowds = Crowd::new(Crowd::TILE, shape.loops()[units[0]].src).overflows();
-        let order = if crowds { Order::AlongSrc } else { Order::AlongDst };
-        // Rows of bytes are many: where they crowd, two lines of each are enough at a time.
-        let across = if crowds && shape.src_cell == 1 { 128 } else { 256 };
+        let conflicts = SetConflicts::new(SetConflicts::TILE, shape.loops()[units[0]].src).overflows();
+        let order = if conflicts { Order::AlongSrc } else { Order::AlongDst };
+        // Rows of bytes are many: where they conflict, two lines of each are enough at a time.
+        let across = if conflicts && shape.src_cell == 1 { 128 } else { 256 };
         // Some permutations have whole lines in longer runs only.
         let direct = [[512, across], [2048, 64]]
             .map(|bytes| tiling(bytes, WriteBack::Direct(Store::Streamed), order))
@@ -343,7 +343,7 @@ impl Tiling {
     /// Tiles of so many bytes of source cells along destination and source.
     fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: WriteBack, order: Order) -> Self {
         let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
-        let fits = matches!(path, WriteBack::Crowded { .. } | WriteBack::Converted);
+        let fits = matches!(path, WriteBack::Conflicting { .. } | WriteBack::Converted);
         let [mut dst, mut src] = runs(shape, units, cells, fits);
         // If the source's run did not reach what was wanted, it has an end as well.
         if dst.cells() < cells[0] && src.cells() >= cells[1] / 2 {

@@ -25,7 +25,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (slot, per) = (source.slot, runs.taps.unwrap_or(1));
         let data = source.data.cast::<S::Part>().wrapping_offset(base[slot] as isize);
         let first = table.len();
-        // At most the segments of a stretch.
+        // At most the segments of a K block.
         table.resize(first + starts.len() / per, [runs.zeros; MR]);
         let table = &mut table[first..];
         // Short segments far apart: kernels would wait for each.

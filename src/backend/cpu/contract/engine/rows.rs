@@ -3,8 +3,8 @@
 
 use std::mem::MaybeUninit;
 
-use super::stretch::Stretch;
-use super::{Desk, Engine, GROUP, Lanes, RowSource, share};
+use super::k_block::KBlock;
+use super::{Engine, Lanes, MC_PANELS, RowSource, TaskScratch, share};
 use crate::backend::cpu::contract::finish::{Run, finish_rows};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::pack::Part;
@@ -57,7 +57,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// # Safety
     /// As for [`task`](Engine::task); `even` is of this contraction.
     #[inline(always)]
-    pub(super) unsafe fn even_task(&self, even: &EvenRows, desk: &Desk<'_, S>, index: usize) {
+    pub(super) unsafe fn even_task(&self, even: &EvenRows, scratch: &TaskScratch<'_, S>, index: usize) {
         let nr = Kernels::<S>::NR;
         let (part, index) = (index % self.parts, index / self.parts);
         let (column, product) = (index % self.blocks[2], index / self.blocks[2]);
@@ -65,27 +65,27 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (first, end) = share(self.strips, self.parts, part);
         let panels = self.lanes.len().div_ceil(nr);
         let (p0, p1) = share(panels, self.blocks[2], column);
-        let total = self.stretches.last().map_or(0, |s| s.before + s.packed);
+        let total = self.k_blocks.last().map_or(0, |s| s.before + s.packed);
         let (part_row, width) = (self.strip(first).0, (p1 - p0) * nr);
         let slot = self.row_source.slot;
         let mut offsets = Vec::new();
-        for (number, stretch) in self.stretches.iter().enumerate() {
+        for (number, k_block) in self.k_blocks.iter().enumerate() {
             offsets.clear();
-            // At most the cells of a stretch.
-            offsets.extend((0..stretch.packed).map(|k| (k * nr) as i32));
-            let at = product * panels * nr * total + stretch.before * panels * nr + p0 * nr * stretch.packed;
-            let v = desk.shared.at(at).cast_const();
-            let from = base[slot] + self.sum.offset(stretch.begin, slot);
+            // At most the cells of a K block.
+            offsets.extend((0..k_block.packed).map(|k| (k * nr) as i32));
+            let at = product * panels * nr * total + k_block.before * panels * nr + p0 * nr * k_block.packed;
+            let v = scratch.shared.at(at).cast_const();
+            let from = base[slot] + self.sum.offset(k_block.begin, slot);
             let from = self.row_source.data.cast::<S::Cell>().wrapping_offset(from as isize);
-            let ends = (number == 0, number + 1 == self.stretches.len());
-            for group in (first..end).step_by(GROUP) {
-                let mut strips = [(0, 0); GROUP];
-                let strips = &mut strips[..GROUP.min(end - group)];
+            let ends = (number == 0, number + 1 == self.k_blocks.len());
+            for group in (first..end).step_by(MC_PANELS) {
+                let mut strips = [(0, 0); MC_PANELS];
+                let strips = &mut strips[..MC_PANELS.min(end - group)];
                 for (s, strip) in strips.iter_mut().enumerate() {
                     *strip = self.strip(group + s);
                 }
                 for panel in p0..p1 {
-                    let v = v.wrapping_add((panel - p0) * nr * stretch.packed);
+                    let v = v.wrapping_add((panel - p0) * nr * k_block.packed);
                     for &(first, count) in &*strips {
                         let from = from.wrapping_offset(first as isize * even.row[slot] as isize);
                         let mut rows = [from; MR];
@@ -95,7 +95,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             m += 1;
                         }
                         let table = [rows];
-                        let Stretch { cells: len, .. } = *stretch;
+                        let KBlock { cells: len, .. } = *k_block;
                         let panel_cells = Panel {
                             rows: table.as_ptr(),
                             segments: 1,
@@ -106,7 +106,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         };
                         let strip = Strip { first, count, panel: panel_cells, base: &base };
                         let kept = (first - part_row) * width + (panel - p0) * nr;
-                        let kept = desk.sums.wrapping_add(kept);
+                        let kept = scratch.sums.wrapping_add(kept);
                         // SAFETY: the caller's promise; the rows, the panel and the sums that are kept are the task's.
                         unsafe { self.even_tile(even, &strip, panel * nr, (kept, width), ends) };
                     }
@@ -130,7 +130,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let is_whole = lanes == nr || 2 * lanes == nr;
         let place = |slot: usize| (base[slot] + first as i64 * row[slot] + lane as i64 * by[slot]) as isize;
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
-        // Where sums are between stretches.
+        // Where sums are between K blocks.
         let (sums, apart) = if self.direct && is_whole {
             (self.outputs.dst.cast::<S::Sum>().wrapping_offset(place(0)), row[0] as isize)
         } else if is_first && is_last {

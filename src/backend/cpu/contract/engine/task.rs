@@ -4,8 +4,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::in_place::{Runs, reach_of};
-use super::stretch::{SUM, Stretch};
-use super::{Desk, Engine, GROUP, Lanes, RowSource, Shared, share};
+use super::k_block::{KBlock, KC};
+use super::{Engine, Lanes, MC_PANELS, RowSource, Shared, TaskScratch, share};
 use crate::backend::cpu::contract::finish::{Run, finish, finish_rows};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 #[cfg(target_arch = "x86_64")]
@@ -29,29 +29,29 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         (begin, end - begin)
     }
 
-    /// Where the segments of a stretch begin that rows in place are read in, of `inner` cells each, and the `taps` of each.
-    fn starts(&self, stretch: &Stretch, inner: usize, taps: usize, starts: &mut Vec<Point>) {
+    /// Where the segments of a K block begin that rows in place are read in, of `inner` cells each, and the `taps` of each.
+    fn starts(&self, k_block: &KBlock, inner: usize, taps: usize, starts: &mut Vec<Point>) {
         match &self.from_lanes {
             // The first channel says where the others are, if all are one run.
             Lanes::Planes(planes) => {
-                let end = if inner == 0 { stretch.begin + 1 } else { stretch.end };
+                let end = if inner == 0 { k_block.begin + 1 } else { k_block.end };
                 starts.clear();
-                // At most the channels of a stretch.
-                starts.extend((stretch.begin..end).map(|channel| planes.channels.point(channel)));
+                // At most the channels of a K block.
+                starts.extend((k_block.begin..end).map(|channel| planes.channels.point(channel)));
             }
             _ => {
-                let cells = inner.min(stretch.cells) / taps;
+                let cells = inner.min(k_block.cells) / taps;
                 starts.clear();
                 let apart = cells * S::PER;
-                // At most the terms of a stretch.
-                starts.extend((stretch.begin..stretch.end).step_by(apart).map(|k| self.sum.point(k)));
+                // At most the terms of a K block.
+                starts.extend((k_block.begin..k_block.end).step_by(apart).map(|k| self.sum.point(k)));
             }
         }
     }
 
-    /// A stretch of the sum as evenly spaced points of one operand.
-    fn evens(&self, stretch: &Stretch, source: Source<'_>, list: &mut Vec<Even>) {
-        let Stretch { begin, end, .. } = *stretch;
+    /// A K block of the sum as evenly spaced points of one operand.
+    fn evens(&self, k_block: &KBlock, source: Source<'_>, list: &mut Vec<Even>) {
+        let KBlock { begin, end, .. } = *k_block;
         match &self.from_lanes {
             Lanes::Planes(planes) => planes.evens(begin, end, S::PER, source.slot, list),
             _ => self.sum.evens(begin, end, source.slot, !source.bounds.is_empty(), list),
@@ -77,7 +77,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             if lanes { (piece * nr, nr.min(self.lanes.len() - piece * nr)) } else { self.strip(piece) }
         };
         let total = if lanes { each * nr } else { self.row_count };
-        let cells = self.stretches.last().map_or(0, |s| s.before + s.packed);
+        let cells = self.k_blocks.last().map_or(0, |s| s.before + s.packed);
         let (mut points, mut sum): (Vec<Point>, Vec<Even>) = (Vec::new(), Vec::new());
         let (mut across, mut starts) = (Vec::new(), Vec::new());
         // Phases of a stride: lanes are nearer to each other than terms of the sum.
@@ -99,11 +99,11 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             let side_by_side = starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
             let together =
                 S::PER == 1 && source.bounds.is_empty() && width(count) == count && (side_by_side || near);
-            for stretch in &self.stretches {
-                self.evens(stretch, source, &mut sum);
+            for k_block in &self.k_blocks {
+                self.evens(k_block, source, &mut sum);
                 let at = |begin: usize| {
                     shared
-                        .at(product * total * cells + stretch.before * total + begin * stretch.packed)
+                        .at(product * total * cells + k_block.before * total + begin * k_block.packed)
                         .cast()
                 };
                 let strips = (first..first + most).map(strip);
@@ -129,13 +129,13 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Computes one block of lanes for one part of the rows.
     ///
     /// # Safety
-    /// As for [`super::run`]; the desk is this task's alone, and what is shared has been packed.
+    /// As for [`super::run`]; the scratch is this task's alone, and what is shared has been packed.
     #[inline(always)]
-    pub(in super::super) unsafe fn task(&self, desk: &Desk<'_, S>, index: usize) {
+    pub(in super::super) unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
         #[cfg(target_arch = "x86_64")]
         if let Some(even) = &self.even {
             // SAFETY: the caller's promise.
-            return unsafe { self.even_task(even, desk, index) };
+            return unsafe { self.even_task(even, scratch, index) };
         }
         let nr = Kernels::<S>::NR;
         let (part, index) = (index % self.parts, index / self.parts);
@@ -182,9 +182,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (mut sum, mut offsets, mut table) = (Vec::new(), Vec::new(), Vec::new());
         let (mut lane_sum, mut row_sum) = (Vec::new(), Vec::new());
         let (still, mut far) = (matches!(self.from_lanes, Lanes::InPlace), Vec::new());
-        // Strips that are outside the window as a whole, of a stretch that is one segment.
+        // Strips that are outside the window as a whole, of a K block that is one segment.
         let mut nothing = Vec::new();
-        // Some rows and where they are: all of a task of several stretches, which are not many, else those of a group.
+        // Some rows and where they are: all of a task of several K blocks, which are not many, else those of a group.
         let (mut row_points, mut places, mut from_row) = (Vec::new(), Vec::new(), part_row);
         let last = self.strip(end - 1);
         let last = last.0 + last.1;
@@ -194,13 +194,13 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             // At most 128 strips.
             places.extend(points.iter().map(|point| point.offsets(&base)));
         };
-        let several = self.stretches.len() > 1;
+        let several = self.k_blocks.len() > 1;
         if several {
             locate(part_row..last, &mut row_points, &mut places);
         }
-        let total = self.stretches.last().map_or(0, |s| s.before + s.packed);
+        let total = self.k_blocks.last().map_or(0, |s| s.before + s.packed);
         let plain = self.direct && self.outputs.is_plain();
-        let mut zeros = [const { MaybeUninit::<S::Cell>::uninit() }; SUM];
+        let mut zeros = [const { MaybeUninit::<S::Cell>::uninit() }; KC];
         if !self.row_source.bounds.is_empty() {
             zeros.fill(MaybeUninit::new(S::ZERO));
         }
@@ -208,7 +208,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
         // SAFETY: the caller's promises; all scratch is as large as `sizes` says.
         unsafe {
-            if self.stretches.is_empty() {
+            if self.k_blocks.is_empty() {
                 let nothing = [S::Sum::ZERO; MAX_NR];
                 for row in part_row..last {
                     let at = self.rows.point(row).offsets(&base);
@@ -218,17 +218,17 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 }
                 return;
             }
-            for (number, stretch) in self.stretches.iter().enumerate() {
-                let (is_first, is_last) = (number == 0, number + 1 == self.stretches.len());
+            for (number, k_block) in self.k_blocks.iter().enumerate() {
+                let (is_first, is_last) = (number == 0, number + 1 == self.k_blocks.len());
                 if let RowSource::InPlace { inner, taps, .. } = self.from_rows {
-                    self.starts(stretch, inner, taps.unwrap_or(1), &mut sum);
+                    self.starts(k_block, inner, taps.unwrap_or(1), &mut sum);
                     reach = reach_of(self.row_source.bounds, &sum);
                 }
                 if matches!(self.from_lanes, Lanes::Local | Lanes::InPlace) {
-                    self.evens(stretch, self.lane_source, &mut lane_sum);
+                    self.evens(k_block, self.lane_source, &mut lane_sum);
                 }
                 if matches!(self.from_rows, RowSource::Local) {
-                    self.evens(stretch, self.row_source, &mut row_sum);
+                    self.evens(k_block, self.row_source, &mut row_sum);
                 }
                 let v: *const S::Cell = match (&self.from_lanes, &place) {
                     (Lanes::Planes(planes), Some((point, block, spans))) => {
@@ -238,47 +238,47 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             source,
                             point,
                             spans,
-                            stretch.begin..stretch.end,
-                            desk.v.cast(),
+                            k_block.begin..k_block.end,
+                            scratch.v.cast(),
                             false,
                         );
-                        block.offsets(planes, (stretch.end - stretch.begin).div_ceil(S::PER), &mut offsets);
-                        desk.v
+                        block.offsets(planes, (k_block.end - k_block.begin).div_ceil(S::PER), &mut offsets);
+                        scratch.v
                     }
                     (Lanes::Local, _) => {
                         for (panel, lanes) in lane_points.chunks(nr).enumerate() {
-                            let to = desk.v.wrapping_add(panel * nr * stretch.packed);
+                            let to = scratch.v.wrapping_add(panel * nr * k_block.packed);
                             pack::<S>(self.lane_source, lanes, &lane_sum, nr, to.cast());
                         }
-                        desk.v
+                        scratch.v
                     }
                     (Lanes::InPlace, _) => {
                         // Vectors of lanes that fill no tile would leave the operand.
                         let left = lane_points.len() % nr;
                         if left > 0 {
                             let lanes = &lane_points[lane_points.len() - left..];
-                            pack::<S>(self.lane_source, lanes, &lane_sum, nr, desk.v.cast());
+                            pack::<S>(self.lane_source, lanes, &lane_sum, nr, scratch.v.cast());
                         }
                         let slot = self.lane_source.slot;
-                        let at = lane_points[0].at[slot] + self.sum.offset(stretch.begin, slot);
+                        let at = lane_points[0].at[slot] + self.sum.offset(k_block.begin, slot);
                         self.lane_source.data.cast::<S::Cell>().wrapping_offset(at as isize)
                     }
                     _ => {
                         let all = total_panels * nr;
-                        let at = product * all * total + stretch.before * all;
-                        desk.shared.at(at + first_lane * stretch.packed)
+                        let at = product * all * total + k_block.before * all;
+                        scratch.shared.at(at + first_lane * k_block.packed)
                     }
                 };
                 if place.is_none() {
                     offsets.clear();
-                    // At most the cells of a stretch.
-                    offsets.extend((0..stretch.packed).map(|k| (k * nr) as i32));
+                    // At most the cells of a K block.
+                    offsets.extend((0..k_block.packed).map(|k| (k * nr) as i32));
                 }
                 if still {
                     let apart = self.sum.turns.last().map_or(0, |turn| turn.by.at[self.lane_source.slot]);
                     far.clear();
-                    // At most the cells of a stretch.
-                    far.extend((0..stretch.cells).map(|k| (k as i64 * apart) as i32));
+                    // At most the cells of a K block.
+                    far.extend((0..k_block.cells).map(|k| (k as i64 * apart) as i32));
                 }
                 // Whole tiles of these leave from the kernel's registers.
                 #[cfg(target_arch = "x86_64")]
@@ -288,10 +288,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 let whole = whole::tiles::<S>(self.outputs.isa)
                     .zip(self.outputs.simple.as_ref())
                     .filter(|_| is_last && !(self.direct && plain));
-                for group in (first..end).step_by(GROUP) {
-                    let (mut segments, mut len, mut step) = (1, stretch.cells, 0);
-                    let mut strips = [(0, 0); GROUP];
-                    let strips = &mut strips[..GROUP.min(end - group)];
+                for group in (first..end).step_by(MC_PANELS) {
+                    let (mut segments, mut len, mut step) = (1, k_block.cells, 0);
+                    let mut strips = [(0, 0); MC_PANELS];
+                    let strips = &mut strips[..MC_PANELS.min(end - group)];
                     (group..).zip(&mut *strips).for_each(|(index, strip)| *strip = self.strip(index));
                     if !several {
                         from_row = strips[0].0;
@@ -305,14 +305,14 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         let mut rows: RowCells<S::Cell> = [std::ptr::null(); MR];
                         match self.from_rows {
                             RowSource::Shared => {
-                                let at = product * self.row_count * total + stretch.before * self.row_count;
-                                let from = desk.shared.at(at + row * stretch.packed);
+                                let at = product * self.row_count * total + k_block.before * self.row_count;
+                                let from = scratch.shared.at(at + row * k_block.packed);
                                 (0..count).for_each(|m| rows[m] = from.wrapping_add(m));
                                 table.push(rows);
                             }
                             RowSource::Local => {
-                                let at = (row - strips[0].0) * stretch.packed;
-                                let to = desk.r.wrapping_add(at);
+                                let at = (row - strips[0].0) * k_block.packed;
+                                let to = scratch.r.wrapping_add(at);
                                 let mut moved = [Point::default(); MR];
                                 moved[..count].copy_from_slice(points);
                                 moved
@@ -323,9 +323,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 table.push(rows);
                             }
                             RowSource::InPlace { inner, step: by, taps } => {
-                                let inner = if inner == 0 { stretch.cells } else { inner.min(stretch.cells) };
-                                (segments, len, step) = (stretch.cells / inner, inner, by);
-                                let copies = desk.r.wrapping_add((row - strips[0].0) * stretch.cells);
+                                let inner = if inner == 0 { k_block.cells } else { inner.min(k_block.cells) };
+                                (segments, len, step) = (k_block.cells / inner, inner, by);
+                                let copies = scratch.r.wrapping_add((row - strips[0].0) * k_block.cells);
                                 let runs =
                                     Runs { inner, taps, reach: &reach, zeros: zeros.as_ptr().cast(), copies };
                                 self.in_place(points, &sum, &base, &runs, &mut table);
@@ -343,8 +343,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             None if still && (t + 1) * nr <= lane_points.len() => {
                                 (v.wrapping_add(t * nr), &far)
                             }
-                            None if still => (desk.v.cast_const(), &offsets),
-                            None => (v.wrapping_add(t * nr * stretch.packed), &offsets),
+                            None if still => (scratch.v.cast_const(), &offsets),
+                            None => (v.wrapping_add(t * nr * k_block.packed), &offsets),
                         };
                         let direct = self.direct && tile.whole;
                         #[cfg(target_arch = "x86_64")]
@@ -365,7 +365,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             };
                             let sums = |m: usize| {
                                 if several {
-                                    desk.sums.wrapping_add((row - part_row + m) * width + t * nr)
+                                    scratch.sums.wrapping_add((row - part_row + m) * width + t * nr)
                                 } else {
                                     here.wrapping_add(m * nr)
                                 }

@@ -8,7 +8,7 @@ use super::super::simd::MAX_NR;
 use super::Source;
 use super::turn::{FOUR, MANY, turn, turn_many};
 
-/// Cells of a line: a whole stretch of the sum, and the tail.
+/// Cells of a line: a whole K block of the sum, and the tail.
 const LINE: usize = 512 + 1;
 
 /// Bytes of a cell.
@@ -24,7 +24,7 @@ const SIGN: u8 = 0x80;
 pub(super) unsafe fn pack(source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, to: *mut i32) {
     let total: usize = sum.iter().map(|even| even.terms(PER)).sum();
     let cells = total.div_ceil(PER);
-    assert!(cells < LINE, "a stretch of the sum has fewer than {LINE} cells");
+    assert!(cells < LINE, "a k_block of the sum has fewer than {LINE} cells");
     let mut froms = [std::ptr::null::<u8>(); MAX_NR];
     for (from, lane) in froms.iter_mut().zip(lanes) {
         *from = source.data.wrapping_offset(lane.at[source.slot] as isize);

@@ -47,7 +47,7 @@ impl Block {
         }
         // Of every channel the same.
         let (taps, apart) = (offsets.len(), self.cells(1));
-        // At most the cells of a stretch of the sum.
+        // At most the cells of a K block of the sum.
         offsets.resize(channels * taps, 0);
         for cell in taps..offsets.len() {
             offsets[cell] = offsets[cell - taps] + apart as i32;

@@ -15,7 +15,7 @@ use super::super::points::{Even, Point, Turn, Walk};
 use super::super::run::Run;
 use super::super::simd::{MR, Simd};
 use super::{
-    CHANNELS, EIGHT, ELEMENTS, FILTER, OUTPUTS, PATCHES, SUM, SUMS, TAPS, TILES, filter, load, result, store,
+    CHANNELS, EIGHT, ELEMENTS, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, result, store,
 };
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
@@ -321,7 +321,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     ) {
         let lanes = Self::NR.min(self.filters.extent - panel * Self::NR);
         let strips = tiles.div_ceil(MR);
-        for begin in (0..self.channels.extent).step_by(SUM) {
+        for begin in (0..self.channels.extent).step_by(KC) {
             let patches = patches.wrapping_add(begin);
             for strip in 0..strips {
                 let (row, next) = (tiles * strip / strips, tiles * (strip + 1) / strips);
@@ -330,7 +330,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 let panel = Panel {
                     rows: rows.as_ptr(),
                     segments: 1,
-                    len: SUM.min(self.channels.extent - begin),
+                    len: KC.min(self.channels.extent - begin),
                     step: 1,
                     offsets: offsets.as_ptr(),
                     v: filters.wrapping_add(begin * Self::NR),
@@ -343,8 +343,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
 
     /// Where the lanes of the channels of a panel are that are summed at once.
     pub(super) fn steps(&self) -> Vec<i32> {
-        // At most [`SUM`].
-        (0..self.channels.extent.min(SUM)).map(|c| (c * Self::NR) as i32).collect()
+        // At most [`KC`].
+        (0..self.channels.extent.min(KC)).map(|c| (c * Self::NR) as i32).collect()
     }
 
     /// The outputs of one tile for some panels, whose sums are `apart` from panel to panel and a slab from element to

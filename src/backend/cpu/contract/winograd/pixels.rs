@@ -14,7 +14,7 @@ use super::super::points::{Even, Point, Walk};
 use super::super::simd::{MAX_NR, MR, Simd};
 use super::super::tiles::Tiles;
 use super::{
-    CHANNELS, EIGHT, ELEMENTS, Eight, FILTER, OUTPUTS, PATCHES, SUM, SUMS, TAPS, TILES, filter, load, patch,
+    CHANNELS, EIGHT, ELEMENTS, Eight, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, patch,
     result, store,
 };
 use crate::backend::cpu::{arena, threads};
@@ -310,8 +310,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                     }
                 }
             }
-            // At most [`SUM`].
-            let steps: Vec<i32> = (0..channels.min(SUM)).map(|c| (c * nr) as i32).collect();
+            // At most [`KC`].
+            let steps: Vec<i32> = (0..channels.min(KC)).map(|c| (c * nr) as i32).collect();
             let cells = self.strip_cells();
             let (mut first, end) =
                 (self.strips * share / self.shares, self.strips * (share + 1) / self.shares);
@@ -330,13 +330,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                             let from = filters.add(place * cells);
                             let to = kept(e, strip - strips.start, p);
                             let c: [*mut f32; MR] = std::array::from_fn(|m| to.wrapping_add(m * nr));
-                            for begin in (0..channels).step_by(SUM) {
+                            for begin in (0..channels).step_by(KC) {
                                 let from = from.wrapping_add(begin * count);
                                 let table = [std::array::from_fn(|m| from.wrapping_add(m))];
                                 let panel = Panel {
                                     rows: table.as_ptr(),
                                     segments: 1,
-                                    len: SUM.min(channels - begin),
+                                    len: KC.min(channels - begin),
                                     step: count,
                                     offsets: steps.as_ptr(),
                                     v: at(e, p, begin),

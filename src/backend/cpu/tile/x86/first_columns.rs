@@ -1,4 +1,4 @@
-//! Transposes of fewer columns of cells of one and two bytes than a line has, with AVX-512, where the rows of the destination crowd
+//! Transposes of fewer columns of cells of one and two bytes than a line has, with AVX-512, where the rows of the destination conflict
 //! into few cache sets: groups of whole lines (`staged.rs`), of which some columns are not there. What these take is in vain, but
 //! several lines of a row of the destination are written together.
 

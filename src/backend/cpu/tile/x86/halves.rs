@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::through::Moved;
 use super::{Ahead, Matrix, RowStarts, avx512, first_columns, lanes};
 
-/// So few columns crowd little: their lines are put together of 16 bytes of each row.
+/// So few columns conflict little: their lines are put together of 16 bytes of each row.
 const MOST_BY_LANES: usize = 16;
 
 /// Lanes of two registers interleaved: the first two of each, and the last two.
@@ -38,7 +38,7 @@ macro_rules! half_lines {
                 unsafe {
                     $(if m.rows >= LINE
                         && (MOST_BY_LANES + 1..LINE).contains(&m.columns)
-                        && let Some(lines) = m.order.lines_of_crowd()
+                        && let Some(lines) = m.order.lines_in_conflict()
                     {
                         return $cut::$width::<Moved<$W, STREAM>, D, S>(m, lines);
                     })?

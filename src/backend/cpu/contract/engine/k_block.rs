@@ -1,4 +1,4 @@
-//! The sum in stretches: what is packed and multiplied at once.
+//! The K blocks of a sum: what is packed and multiplied at once.
 
 use super::share;
 use crate::backend::cpu::contract::simd::Simd;
@@ -18,13 +18,13 @@ impl CellShape {
     }
 }
 
-/// Cells of the sum per block: with AVX2 a panel of lanes fills most of the first-level cache. With AVX-512 it is twice as
+/// Cells of the sum per block (KC): with AVX2 a micro-panel of lanes fills most of the first-level cache. With AVX-512 it is twice as
 /// large; shorter ones gained nothing there.
-pub(in super::super) const SUM: usize = 384;
+pub(in super::super) const KC: usize = 384;
 
 /// Part of the sum: points or channels, cells, and the segments that rows in place are read in.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Stretch {
+pub(in super::super) struct KBlock {
     pub(in super::super) begin: usize,
     pub(in super::super) end: usize,
     /// Cells that are packed before, for what is packed once for all tasks.
@@ -34,22 +34,22 @@ pub(in super::super) struct Stretch {
     pub(in super::super) packed: usize,
 }
 
-/// The sum in stretches of about [`SUM`] cells: of `turns` points or channels with `unit` cells each. Where the innermost
+/// The sum in K blocks of about [`KC`] cells: of `turns` points or channels with `unit` cells each. Where the innermost
 /// loop turns `inner` times, whole loops or parts of one.
-pub(in super::super) fn stretches(
+pub(in super::super) fn k_blocks(
     CellShape { per, tails }: CellShape, turns: usize, inner: usize, unit: usize,
-) -> Result<Vec<Stretch>> {
-    let most = (SUM / unit).max(1) * per;
+) -> Result<Vec<KBlock>> {
+    let most = (KC / unit).max(1) * per;
     let whole = if inner > 1 { inner } else { per };
     let count = match inner > most {
         true => turns / inner * inner.div_ceil(most),
         false => turns.div_ceil(whole).div_ceil((most / whole).max(1)),
     };
-    let mut list: Vec<Stretch> = list(count)?;
+    let mut list: Vec<KBlock> = list(count)?;
     let mut push = |begin: usize, end: usize| {
         let before = list.last().map_or(0, |s| s.before + s.packed);
         let cells = (end - begin).div_ceil(per) * unit;
-        list.push(Stretch { begin, end, before, cells, packed: cells + tails });
+        list.push(KBlock { begin, end, before, cells, packed: cells + tails });
     };
     if turns == 0 {
         return Ok(list);

@@ -2,7 +2,7 @@
 //! neighbours are gone before these are needed.
 
 use crate::backend::cpu::stream::LINE;
-use crate::backend::cpu::tile::LINES_OF_CROWD;
+use crate::backend::cpu::tile::LINES_IN_CONFLICT;
 
 /// Rows this far apart start in the same set of the first-level cache.
 const PAGE: usize = 4096;
@@ -12,14 +12,14 @@ const WAYS: usize = 12;
 
 /// Rows of a block, so many bytes apart, in the first-level cache.
 #[derive(Clone, Copy)]
-pub(super) struct Crowd {
+pub(super) struct SetConflicts {
     /// Sets that they start in.
     sets: usize,
     /// Lines that they have a part of.
     lines: usize,
 }
 
-impl Crowd {
+impl SetConflicts {
     /// Rows of a block of cells of 4 bytes.
     pub const BLOCK: usize = 16;
 
@@ -31,33 +31,33 @@ impl Crowd {
     const UNDER_WAY: usize = 96;
 
     /// Rows that hinder nobody.
-    const NONE: Self = Crowd { sets: Self::BLOCK, lines: Self::BLOCK };
+    const NONE: Self = SetConflicts { sets: Self::BLOCK, lines: Self::BLOCK };
 
     pub fn new(rows: usize, stride: isize) -> Self {
         let stride = stride.unsigned_abs();
         if stride < LINE {
             // They share lines.
-            return Crowd::NONE;
+            return SetConflicts::NONE;
         }
         let lines = if stride.is_multiple_of(LINE) { 1 } else { 2 };
-        Crowd { sets: Crowd::sets(rows, stride, 1), lines: rows * lines }
+        SetConflicts { sets: SetConflicts::sets(rows, stride, 1), lines: rows * lines }
     }
 
     /// Pieces of rows of so many bytes.
     pub fn of_pieces(rows: usize, stride: isize, bytes: usize) -> Self {
         let stride = stride.unsigned_abs();
         if stride < LINE {
-            return Crowd::NONE;
+            return SetConflicts::NONE;
         }
         let lines = bytes.div_ceil(LINE) + usize::from(!stride.is_multiple_of(LINE));
         // Neighbours may share a line.
         let all = (rows * lines).min((rows * stride).div_ceil(LINE));
-        Crowd { sets: Crowd::sets(rows, stride, lines), lines: all }
+        SetConflicts { sets: SetConflicts::sets(rows, stride, lines), lines: all }
     }
 
     /// A line of each row of a block.
     pub fn of_block(stride: isize) -> Self {
-        Crowd::of_pieces(Self::BLOCK, stride, 1)
+        SetConflicts::of_pieces(Self::BLOCK, stride, 1)
     }
 
     /// Sets of the first `lines` lines of rows that are `stride` bytes apart.
@@ -71,9 +71,10 @@ impl Crowd {
 
     /// Lines of a row of a destination that are to be written together, so that the sets hold all that are under way.
     pub fn lines_to_write(stride: isize) -> usize {
-        let fits =
-            |&lines: &usize| !Crowd::of_pieces(Self::UNDER_WAY / lines, stride, lines * LINE).overflows();
-        [1, 2, 4].into_iter().find(fits).unwrap_or(LINES_OF_CROWD)
+        let fits = |&lines: &usize| {
+            !SetConflicts::of_pieces(Self::UNDER_WAY / lines, stride, lines * LINE).overflows()
+        };
+        [1, 2, 4].into_iter().find(fits).unwrap_or(LINES_IN_CONFLICT)
     }
 
     /// Whether the sets cannot hold the lines.
@@ -87,7 +88,7 @@ impl Crowd {
     }
 
     /// Whether to follow these rows of a source, rather than `others` of a destination. Writing suffers more.
-    pub fn is_denser(self, others: Crowd) -> bool {
+    pub fn is_denser(self, others: SetConflicts) -> bool {
         self.sets < others.sets || self.sets == others.sets && 2 * self.sets >= Self::BLOCK
     }
 }
@@ -104,9 +105,9 @@ pub(super) enum Pressure {
 
 impl Pressure {
     pub fn of(stride: isize) -> Self {
-        if Crowd::of_block(stride).is_tight() {
+        if SetConflicts::of_block(stride).is_tight() {
             Pressure::High
-        } else if Crowd::of_pieces(4 * Crowd::BLOCK, stride, 1).overflows() {
+        } else if SetConflicts::of_pieces(4 * SetConflicts::BLOCK, stride, 1).overflows() {
             Pressure::Some
         } else {
             Pressure::None
@@ -125,17 +126,21 @@ mod tests {
                 let all: std::collections::BTreeSet<usize> = (0..rows)
                     .flat_map(|row| (0..lines).map(move |line| (stride * row % PAGE / LINE + line) % 64))
                     .collect();
-                assert_eq!(Crowd::sets(rows, stride, lines), all.len(), "{rows} rows, {stride} bytes apart");
+                assert_eq!(
+                    SetConflicts::sets(rows, stride, lines),
+                    all.len(),
+                    "{rows} rows, {stride} bytes apart"
+                );
             }
         }
     }
 
     #[test]
-    fn more_lines_are_written_together_the_more_rows_crowd() {
+    fn more_lines_are_written_together_the_more_rows_conflict() {
         for (stride, lines) in
             [(320, 1), (12_544, 1), (1024, 2), (3072, 2), (2048, 4), (4096, 8), (1 << 20, 8)]
         {
-            assert_eq!(Crowd::lines_to_write(stride), lines, "rows {stride} bytes apart");
+            assert_eq!(SetConflicts::lines_to_write(stride), lines, "rows {stride} bytes apart");
         }
     }
 }

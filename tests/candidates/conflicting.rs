@@ -13,9 +13,9 @@ use crate::{check, nest, random::Rng};
 const PITCHES: [i64; 3] = [4096, 4096 - 8, 2048];
 
 #[test]
-fn crowded_rows_equal_the_reference() {
+fn conflicting_rows_equal_the_reference() {
     let (mut rng, mut counts) = (Rng(8), BTreeMap::new());
-    let mut crowded = |axes: &[(i64, i64, i64)], dst, src, alpha| {
+    let mut conflicting = |axes: &[(i64, i64, i64)], dst, src, alpha| {
         let (nest, sizes) = nest(axes);
         let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta: 0.0 } };
         assert_eq!(picked(&transform), "transpose");
@@ -36,12 +36,12 @@ fn crowded_rows_equal_the_reference() {
                 (pitch - 64 / size + 1, 9),
             ] {
                 for gap in [0, 300] {
-                    crowded(&[(columns, pitch, 1), (rows, 1, columns + gap)], cell, cell, 1.0);
+                    conflicting(&[(columns, pitch, 1), (rows, 1, columns + gap)], cell, cell, 1.0);
                 }
             }
         }
     }
-    // Sources that crowd: cells of one and two bytes, and those that become so narrow; several lines of each row, with single
+    // Sources that conflict: cells of one and two bytes, and those that become so narrow; several lines of each row, with single
     // ones and parts left over, in one block of rows and in two.
     for (dst, src) in [
         (Scalar::U8, Scalar::U8),
@@ -54,7 +54,7 @@ fn crowded_rows_equal_the_reference() {
         for (columns, rows) in
             [(pitch, 64), (pitch - 64, 128), (pitch - 3, 71), (pitch / 2 + 70, 33), (pitch - 5, 32)]
         {
-            crowded(&[(columns, rows, 1), (rows, 1, pitch)], dst, src, 1.0);
+            conflicting(&[(columns, rows, 1), (rows, 1, pitch)], dst, src, 1.0);
         }
     }
     // Converted on the way.
@@ -70,7 +70,7 @@ fn crowded_rows_equal_the_reference() {
         let pitch = 4096 / dst.size() as i64;
         for (rows, columns) in [(pitch, 64), (pitch - 3, 77), (pitch, 48), (pitch - 3, 24)] {
             for alpha in [1.0, 0.3] {
-                crowded(&[(columns, pitch, 1), (rows, 1, columns)], dst, src, alpha);
+                conflicting(&[(columns, pitch, 1), (rows, 1, columns)], dst, src, alpha);
             }
         }
     }
@@ -79,6 +79,6 @@ fn crowded_rows_equal_the_reference() {
         let (a, b, c, d) = (32, 9, 8, 21);
         let plane = 4096 / cell.size() as i64;
         let permuted = [(d, b * plane, 1), (b, plane, c * d), (c, a, d), (a, 1, b * c * d)];
-        crowded(&permuted, cell, cell, 1.0);
+        conflicting(&permuted, cell, cell, 1.0);
     }
 }
