@@ -216,7 +216,7 @@ fn fewer_products_can_be_turned_off() {
         assert!(on.iter().any(is_transform), "{on:?}");
     }
     for (on, off) in on.iter().zip(&off) {
-        assert!(on == off || is_transform(on) && off == "planes", "{on} became {off}");
+        assert!(on == off || is_transform(on) && off == "gemm_planes", "{on} became {off}");
     }
 }
 

@@ -1,56 +1,61 @@
 //! Contractions: convolutions and matrix products of any layout.
 //!
 //! ```text
-//!  table.rs    the kernels, in the order in which they are asked     problem.rs   what they are asked about
-//!  levels.rs   what they are compiled for
-//!  points.rs   where the turns of loops are     planes.rs  a windowed operand copied once, with its padding
-//!  source.rs   an operand, and what it holds    pack.rs    any operand into panels     tiles.rs   where lanes are in dst
-//!  kernel.rs   a tile of sums in registers      simd.rs    its vector operations, per level and type
-//!  engine.rs   the loops around it              finish.rs  from sums to the destination
-//!  simple.rs   the same in binary32 alone       narrow.rs   for halves and bytes, by whole vectors     run.rs  what all know
-//!  whole.rs    whole tiles of it, from the registers of the kernel
-//!  depthwise.rs   sums over the taps of one channel, in planes
-//!  channels.rs    the same with contiguous channels      winograd.rs  F(2x2, 3x3)
-//!  taps.rs        sums over the pixels of one channel       widen.rs     narrow operands in binary32, all at once
-//!  pixels.rs      the same with contiguous channels         vectors.rs  a matrix by a few vectors
-//!  correlate.rs   sums over the pixels of a few channels    groups.rs   groups of few channels side by side
-//!  runs.rs        windows over few channels side by side   phases.rs   those of a stride    along.rs   along both operands
+//! The choice
+//!  table.rs     the kernels, in the order in which they are asked     problem.rs  what they are asked about
+//!  levels.rs    what they are compiled for                            widen.rs    narrow operands in binary32, all at once
+//! GEMM, for all contractions
+//!  engine.rs    the loops around the micro-kernel     kernel.rs  the micro-kernel: a tile of accumulators
+//!  pack.rs      operands into micro-panels            planes.rs  a windowed operand copied once, with its padding
+//!  simd.rs      vector operations, per level and type
+//! Where operands are
+//!  points.rs    where the turns of loops are     source.rs  an operand, and what it holds     tiles.rs  where lanes are in dst
+//! The epilogue
+//!  finish.rs    from sums to the destination     simple.rs  the same in binary32 alone        run.rs    what all know
+//!  narrow.rs    for halves and bytes, by whole vectors      whole.rs   from the accumulators of a whole tile
+//! Kernels for particular shapes
+//!  depthwise_planar.rs, depthwise_interleaved.rs               sums over the taps of one channel; channels contiguous
+//!  depthwise_wgrad_planar.rs, depthwise_wgrad_interleaved.rs   sums over its pixels; channels contiguous
+//!  wgrad_few_filters.rs     sums over the pixels of a few channels     conv_few_channels.rs     windows over few channels
+//!  grouped_few_channels.rs  groups of few channels side by side        winograd.rs              F(2x2, 3x3)
+//!  gemv.rs                  a matrix by a few vectors                  gemm_dot.rs              sums along both operands
+//!  phases.rs                those of a stride together
 //! ```
 
 #[cfg(target_arch = "x86_64")]
-mod along;
-mod channels;
+mod conv_few_channels;
+mod depthwise_interleaved;
+mod depthwise_planar;
 #[cfg(target_arch = "x86_64")]
-mod correlate;
-mod depthwise;
+mod depthwise_wgrad_interleaved;
+#[cfg(target_arch = "x86_64")]
+mod depthwise_wgrad_planar;
 mod engine;
 mod finish;
 #[cfg(target_arch = "x86_64")]
-mod groups;
+mod gemm_dot;
+#[cfg(target_arch = "x86_64")]
+mod gemv;
+#[cfg(target_arch = "x86_64")]
+mod grouped_few_channels;
 mod kernel;
 mod levels;
 #[cfg(target_arch = "x86_64")]
 mod narrow;
 mod pack;
 mod phases;
-#[cfg(target_arch = "x86_64")]
-mod pixels;
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
 mod planes;
 mod points;
 mod problem;
 mod run;
-#[cfg(target_arch = "x86_64")]
-mod runs;
 mod simd;
 mod simple;
 mod source;
 mod table;
-#[cfg(target_arch = "x86_64")]
-mod taps;
 mod tiles;
 #[cfg(target_arch = "x86_64")]
-mod vectors;
+mod wgrad_few_filters;
 #[cfg(target_arch = "x86_64")]
 mod whole;
 mod widen;
@@ -150,7 +155,10 @@ fn for_each_problem(step: &Contract, machine: Machine, mut ask: impl FnMut(&Prob
 fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
     let dots = takes_dots(step, isa);
     #[cfg(target_arch = "x86_64")]
-    if isa.has_avx2() && (pixels::channels(step).is_some() || dots && runs::apply(step, isa)) {
+    if isa.has_avx2()
+        && (depthwise_wgrad_interleaved::channels(step).is_some()
+            || dots && conv_few_channels::apply(step, isa))
+    {
         return None;
     }
     Widen::of(step, dots)

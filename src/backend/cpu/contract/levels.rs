@@ -1,6 +1,6 @@
 //! What kernels of contractions are compiled for: each level of vector instructions, and each type of sums.
 
-use super::channels::{self, Channels};
+use super::depthwise_interleaved::{self, DepthwiseInterleaved};
 use super::engine::{self, Engine, TaskScratch};
 use super::kernel::{self, Kernels};
 use super::pack::Part;
@@ -15,7 +15,7 @@ use crate::ops::contract::Contract;
 pub(super) struct Compiled<S: Simd<Part: Part, Sum: Element>> {
     pub(super) kernels: Kernels<S>,
     pub(super) task: Task<S>,
-    pub(super) channels: channels::Task<S>,
+    pub(super) channels: depthwise_interleaved::Task<S>,
 }
 
 macro_rules! compiled {
@@ -150,7 +150,7 @@ unsafe fn avx512<S: Simd<Part: Part, Sum: Element>>(
 }
 
 unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
+    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
     // SAFETY: the caller's promise.
     unsafe { channels.row(factors, sums, index) }
@@ -159,7 +159,7 @@ unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
+    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
     // SAFETY: the caller's promise.
     unsafe { channels.row(factors, sums, index) }
@@ -168,7 +168,7 @@ unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512_channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &Channels<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
+    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
     // SAFETY: the caller's promise.
     unsafe { channels.row(factors, sums, index) }

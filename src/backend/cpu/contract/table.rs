@@ -3,8 +3,8 @@
 #[cfg(target_arch = "x86_64")]
 use std::ops::Range;
 
-use super::channels::Channels;
-use super::depthwise::Depthwise;
+use super::depthwise_interleaved::DepthwiseInterleaved;
+use super::depthwise_planar::DepthwisePlanar;
 use super::engine::Engine;
 use super::levels::{self, Compiled, any};
 use super::pack::Part;
@@ -17,14 +17,14 @@ use super::simd::Simd;
 use super::takes_dots;
 #[cfg(target_arch = "x86_64")]
 use super::{
-    along::Along,
-    correlate::Correlation,
-    groups::Groups,
+    conv_few_channels::ConvFewChannels,
+    depthwise_wgrad_interleaved::DepthwiseWgradInterleaved,
+    depthwise_wgrad_planar::DepthwiseWgradPlanar,
+    gemm_dot::GemmDot,
+    gemv::Gemv,
+    grouped_few_channels::GroupedFewChannels,
     levels::{dots, single},
-    pixels::Pixels,
-    runs::Runs,
-    taps::Taps,
-    vectors::Vectors,
+    wgrad_few_filters::WgradFewFilters,
     winograd::{FilterLanes, PixelLanes},
 };
 use crate::backend::choice::{Kernel, Launch};
@@ -56,67 +56,67 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
-        name: "pixels",
+        name: "depthwise_wgrad_interleaved",
         when: "gradients of depthwise filters with contiguous channels (NHWC), in images of a vector of \
                them at least",
         accept: |problem| single!(problem, pixels),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
-        name: "taps",
+        name: "depthwise_wgrad_planar",
         when: "gradients of depthwise filters in planes, also of a few filters a channel, in one \
                dimension or more",
         accept: taps,
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
-        name: "correlate",
+        name: "wgrad_few_filters",
         when: "gradients of 8 (AVX-512: 16) to 128 filters with a window",
         accept: |problem| single!(problem, correlate),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
-        name: "along",
+        name: "gemm_dot",
         when: "gradients of 1 x 1 filters over 256 pixels or more of a plane, with AVX2, few channels \
                and filters",
         accept: along,
     },
     #[cfg(target_arch = "x86_64")]
-    Kernel { name: "vectors", when: "a matrix by one to four vectors, f32", accept: vectors },
+    Kernel { name: "gemv", when: "a matrix by one to four vectors, f32", accept: vectors },
     #[cfg(target_arch = "x86_64")]
     Kernel {
-        name: "groups",
+        name: "grouped_few_channels",
         when: "groups of up to 8 filters and fewer than 8 channels side by side (NHWC), and depthwise \
                layers with several filters a channel",
         accept: groups,
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
-        name: "runs",
+        name: "conv_few_channels",
         when: "windows over up to 32 channels side by side (NHWC), at most 384 products a sum, as in \
                first layers, f32 and bytes with VNNI; of f32 also 8 or 16 channels in each of some \
                groups",
         accept: |problem| single!(problem, runs).or_else(|| dots!(problem, runs)),
     },
     Kernel {
-        name: "depthwise",
+        name: "depthwise_planar",
         when: "sums over the taps of one channel, or of few (up to 8 filters of the same channels, 16 \
                pairs), neighbours of the destination's rows at most 8 elements apart, as in gradients of \
                the data with a stride; in one to three dimensions",
         accept: |problem| any!(problem, depthwise),
     },
     Kernel {
-        name: "channels",
+        name: "depthwise_interleaved",
         when: "the same with contiguous channels (NHWC)",
         accept: |problem| any!(problem, channels),
     },
     Kernel {
-        name: "planes",
+        name: "gemm_planes",
         when: "rows of the destination contiguous (NCHW), or so few channels that they fill no vector \
                (NHWC)",
         accept: |problem| any!(problem, planes),
     },
-    Kernel { name: "panels", when: "all contractions", accept: |problem| any!(problem, panels) },
+    Kernel { name: "gemm", when: "all contractions", accept: |problem| any!(problem, panels) },
 ];
 
 /// The kernels of the phases of a stride together; steps that none accepts run one by one.
@@ -159,7 +159,7 @@ fn winograd_of_pixels<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 fn pixels<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     problem: &Problem<'a>, _: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
-    let pixels = Pixels::<S>::new(problem.outputs, problem.operands)?;
+    let pixels = DepthwiseWgradInterleaved::<S>::new(problem.outputs, problem.operands)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { pixels.run(threads) }))
@@ -170,7 +170,7 @@ fn taps<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     if !problem.operands.isa.has_avx2() {
         return None;
     }
-    let taps = Taps::<simd::Avx2Single>::new(problem.outputs, problem.operands)?;
+    let taps = DepthwiseWgradPlanar::<simd::Avx2Single>::new(problem.outputs, problem.operands)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { taps.run(threads, taps_task) }))
@@ -180,7 +180,7 @@ fn taps<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 fn correlate<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     problem: &Problem<'a>, compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
-    let correlation = Correlation::new(problem.outputs, problem.operands, &compiled.kernels)?;
+    let correlation = WgradFewFilters::new(problem.outputs, problem.operands, &compiled.kernels)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { correlation.run(threads) }))
@@ -191,7 +191,7 @@ fn along<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     if !problem.operands.isa.has_avx2() {
         return None;
     }
-    let along = Along::new(problem.outputs, problem.operands)?;
+    let along = GemmDot::new(problem.outputs, problem.operands)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { along.run(threads) }))
@@ -202,7 +202,7 @@ fn vectors<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     if !problem.operands.isa.has_avx2() {
         return None;
     }
-    let vectors = Vectors::new(problem.outputs, problem.operands)?;
+    let vectors = Gemv::new(problem.outputs, problem.operands)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { vectors.run(threads) }))
@@ -213,7 +213,7 @@ fn groups<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     if !problem.operands.isa.has_avx2() {
         return None;
     }
-    let groups = Groups::new(problem.outputs, problem.operands)?;
+    let groups = GroupedFewChannels::new(problem.outputs, problem.operands)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { groups.run(threads) }))
@@ -223,7 +223,7 @@ fn groups<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 fn runs<'a, S: Simd<Part: Part, Sum: Element>>(
     problem: &Problem<'a>, compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
-    let runs = Runs::new(problem.outputs, problem.operands, &compiled.kernels)?;
+    let runs = ConvFewChannels::new(problem.outputs, problem.operands, &compiled.kernels)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { runs.run(threads) }))
@@ -252,7 +252,7 @@ fn phases<'a>(problem: &Problem<'a>, steps: &'a [Contract]) -> Option<Launch<'a>
 fn depthwise_of<'a, S: Simd<Part: Part, Sum: Element>>(
     problem: &Problem<'a>, steps: &'a [Contract], compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
-    let depthwise = Depthwise::new(problem.outputs, problem.operands, &compiled.kernels, steps)?;
+    let depthwise = DepthwisePlanar::new(problem.outputs, problem.operands, &compiled.kernels, steps)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { depthwise.run(threads) }))
@@ -265,7 +265,7 @@ fn channels<'a, S: Simd<Part: Part, Sum: Element>>(
     if S::PER > 1 {
         return None;
     }
-    let channels = Channels::new(problem.outputs, problem.operands)?;
+    let channels = DepthwiseInterleaved::new(problem.outputs, problem.operands)?;
     let (threads, task) = (problem.threads, compiled.channels);
     // SAFETY: the promises of [`Launch::run`].
     Some(Launch::new(move || unsafe { channels.run(threads, task) }))
@@ -324,7 +324,9 @@ unsafe fn filters_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn taps_task(taps: &Taps<'_, simd::Avx2Single>, scratch: *mut f32, channels: Range<usize>) {
+unsafe fn taps_task(
+    taps: &DepthwiseWgradPlanar<'_, simd::Avx2Single>, scratch: *mut f32, channels: Range<usize>,
+) {
     // SAFETY: the caller's promise.
     unsafe { taps.channels(scratch, channels) }
 }

@@ -8,7 +8,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::depthwise::PAIRS;
+use super::depthwise_planar::PAIRS;
 use super::engine::Operands;
 use super::finish::{Outputs, Run, finish};
 use super::pack::{self, Source};
@@ -39,7 +39,7 @@ const CHANNELS: usize = 1024;
 const ALONE: usize = 1 << 17;
 
 /// A contraction with one sum over pixels per channel and tap.
-pub(super) struct Taps<'a, S: Simd> {
+pub(super) struct DepthwiseWgradPlanar<'a, S: Simd> {
     outputs: Outputs<'a>,
     batch: Walk,
     /// The step with pixels as outputs and taps as the sum, as the planes of a convolution are.
@@ -54,14 +54,14 @@ pub(super) struct Taps<'a, S: Simd> {
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for Taps<'_, S> {}
+unsafe impl<S: Simd> Sync for DepthwiseWgradPlanar<'_, S> {}
 
 /// How a task is called, compiled for the level.
-pub(super) type Task<S> = unsafe fn(&Taps<'_, S>, *mut f32, Range<usize>);
+pub(super) type Task<S> = unsafe fn(&DepthwiseWgradPlanar<'_, S>, *mut f32, Range<usize>);
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
+impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S> {
     /// `None` for any other contraction.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Taps<'a, S>> {
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseWgradPlanar<'a, S>> {
         let step: &Contract = outputs.step;
         if step.accumulate != Accumulate::Single || step.bounds().is_empty() {
             return None;
@@ -123,7 +123,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
             return None;
         }
         let [image, result] = operands.sources::<S>(step);
-        Some(Taps {
+        Some(DepthwiseWgradPlanar {
             batch,
             image,
             result,
@@ -181,7 +181,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'a, S> {
     }
 }
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Taps<'_, S> {
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
     /// Computes the taps of some channels.
     ///
     /// # Safety

@@ -42,7 +42,7 @@ const SUMS: usize = 4 << 20;
 const ALONE: usize = 1 << 17;
 
 /// A contraction with one sum over pixels per channel and tap, with the channels side by side.
-pub(super) struct Pixels<'a, S: Simd> {
+pub(super) struct DepthwiseWgradInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
     image: Source<'a>,
     result: Source<'a>,
@@ -67,7 +67,7 @@ pub(super) struct Pixels<'a, S: Simd> {
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for Pixels<'_, S> {}
+unsafe impl<S: Simd> Sync for DepthwiseWgradInterleaved<'_, S> {}
 
 /// A tap that a piece of a row meets: where its sums are, and what it reads of the image for pixel 0 of the piece; the pixels
 /// that it has elements for.
@@ -119,9 +119,9 @@ pub(super) fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
     is_apart.then_some((None, alone))
 }
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
+impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'a, S> {
     /// `None` where it does not apply or does not pay.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Pixels<'a, S>> {
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseWgradInterleaved<'a, S>> {
         let step: &Contract = outputs.step;
         let (place, channels) = channels(step)?;
         let (mut batch, mut rows, mut far) =
@@ -152,7 +152,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Pixels<'a, S> {
         let width = all.div_ceil(S::L).div_ceil(all.div_ceil(BLOCK)) * S::L;
         let columns = along.extent.div_ceil(PIECE / width);
         let pieces = columns * rows.len();
-        let pixels = Pixels {
+        let pixels = DepthwiseWgradInterleaved {
             piece: along.extent.div_ceil(columns),
             columns,
             parts: (along.extent * rows.len() / WORTH).clamp(1, PARTS).min(pieces),

@@ -37,7 +37,7 @@ const CELLS: usize = 3 << 10;
 const ALONE: usize = 1 << 17;
 
 /// A contraction over groups of few channels.
-pub(super) struct Groups<'a> {
+pub(super) struct GroupedFewChannels<'a> {
     outputs: Outputs<'a>,
     image: Source<'a>,
     filter: Source<'a>,
@@ -84,9 +84,9 @@ struct Terms<'a> {
     step: usize,
 }
 
-impl<'a> Groups<'a> {
+impl<'a> GroupedFewChannels<'a> {
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Groups<'a>> {
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<GroupedFewChannels<'a>> {
         let step: &Contract = outputs.step;
         let filters = match &Walk::of(step, Role::N).turns[..] {
             [] => Turn { extent: 1, by: Point::default() },
@@ -121,7 +121,7 @@ impl<'a> Groups<'a> {
         }
         let [image, filter] = operands.sources::<Avx2Single>(step);
         let [down, along] = planes.dims.each_ref().map(|dim| dim.outputs.extent);
-        let mut result = Groups {
+        let mut result = GroupedFewChannels {
             outputs,
             image,
             filter,

@@ -4,7 +4,7 @@
 //! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain. Where cells are of four bytes the
 //! last one of a run reaches into what follows it, and the filter has zeros there.
 
-use super::depthwise::PAIRS;
+use super::depthwise_planar::PAIRS;
 use super::engine::{KC, Operands, Shared};
 use super::finish::{Outputs, finish_apart};
 use super::kernel::{Kernels, Panel, RowCells};
@@ -34,7 +34,7 @@ const CELLS: usize = 32 << 10;
 const ALONE: usize = 1 << 17;
 
 /// A contraction over runs.
-pub(super) struct Runs<'a, S: Simd> {
+pub(super) struct ConvFewChannels<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
@@ -52,7 +52,7 @@ pub(super) struct Runs<'a, S: Simd> {
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for Runs<'_, S> {}
+unsafe impl<S: Simd> Sync for ConvFewChannels<'_, S> {}
 
 /// A bound that the zeros behind a run of the filter are outside of.
 const FILTER: Bound = Bound { axes: [0; 2], steps: [0; 2], start: 0, extent: 1 };
@@ -108,13 +108,13 @@ pub(super) fn apply(step: &Contract, isa: Isa) -> bool {
     find(step, if isa.has_avx512() { least::<Avx512Dots>() } else { least::<Avx2Dots>() }, false).is_some()
 }
 
-impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
+impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay.
     pub(super) fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
-    ) -> Option<Runs<'a, S>> {
+    ) -> Option<ConvFewChannels<'a, S>> {
         let step: &Contract = outputs.step;
         let Found { planes, filters, channels, apart } = find(step, least::<S>(), S::PER == 1)?;
         let [image, mut filter] = operands.sources::<S>(step);
@@ -147,7 +147,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Runs<'a, S> {
         }
         let down = slow.outputs.extent;
         let blocks = down.div_ceil((BLOCK / fast.outputs.extent).max(1));
-        Some(Runs {
+        Some(ConvFewChannels {
             rows: down.div_ceil(blocks),
             blocks,
             batch: Walk::of(step, Role::Batch),

@@ -38,7 +38,7 @@ const OUTPUTS: usize = 4;
 const VECTORS: usize = 2;
 
 /// A contraction whose sum is over the taps of one channel, with the channels side by side.
-pub(super) struct Channels<'a, S: Simd> {
+pub(super) struct DepthwiseInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
     image: Source<'a>,
     filter: Source<'a>,
@@ -59,7 +59,8 @@ pub(super) struct Channels<'a, S: Simd> {
 }
 
 /// How a task is called, compiled for the level.
-pub(super) type Task<S> = unsafe fn(&Channels<'_, S>, *const <S as Simd>::Cell, *mut <S as Simd>::Sum, usize);
+pub(super) type Task<S> =
+    unsafe fn(&DepthwiseInterleaved<'_, S>, *const <S as Simd>::Cell, *mut <S as Simd>::Sum, usize);
 
 /// A tap: where its elements are in the image, and its factors in the packed filter.
 #[derive(Clone, Copy, Default)]
@@ -71,9 +72,9 @@ struct Tap {
     end: usize,
 }
 
-impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
+impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// `None` for any other contraction.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Channels<'a, S>> {
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseInterleaved<'a, S>> {
         let step: &Contract = outputs.step;
         let [image, filter] = operands.sources::<S>(step);
         // At most the loops of a step.
@@ -91,7 +92,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Channels<'a, S> {
             return None;
         }
         let along = rows.turns.pop().unwrap_or(Turn { extent: 1, by: Point::default() });
-        Some(Channels {
+        Some(DepthwiseInterleaved {
             direct: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
             #[cfg(target_arch = "x86_64")]
             ending: Ending::of::<S>(&outputs, [&channels, &along]),

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::{Channels, OUTPUTS, TAPS, Tap};
+use super::{DepthwiseInterleaved, OUTPUTS, TAPS, Tap};
 use crate::backend::cpu::contract::finish::Outputs;
 use crate::backend::cpu::contract::pack::Part;
 use crate::backend::cpu::contract::points::{Point, Turn};
@@ -48,7 +48,7 @@ impl Ending {
     }
 }
 
-impl<S: Simd<Part: Part, Sum: Element>> Channels<'_, S> {
+impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     /// Computes the outputs `0..extent` of a row; all taps have elements for those of `whole`.
     ///
     /// # Safety

@@ -37,7 +37,7 @@ const KEPT: usize = 32 << 10;
 const ALONE: usize = 1 << 17;
 
 /// A contraction along both operands.
-pub(super) struct Along<'a> {
+pub(super) struct GemmDot<'a> {
     outputs: Outputs<'a>,
     batch: Walk,
     /// The rows of the operand that has more of them, and those of the other.
@@ -52,14 +52,14 @@ pub(super) struct Along<'a> {
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
-unsafe impl Sync for Along<'_> {}
+unsafe impl Sync for GemmDot<'_> {}
 
 /// A tile of sums over a piece: from rows of either operand, so far apart, to sums that are kept, column by column.
 type Tile = unsafe fn([*const f32; 2], [isize; 2], usize, *mut f32, bool);
 
-impl<'a> Along<'a> {
+impl<'a> GemmDot<'a> {
     /// `None` for any other contraction.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Along<'a>> {
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<GemmDot<'a>> {
         let step: &Contract = outputs.step;
         let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];
         // With twice the lanes and registers, packing is worth it.
@@ -78,7 +78,7 @@ impl<'a> Along<'a> {
         let (m, n) = (rows.extent as i64, columns.extent as i64);
         let data = [operands.a, operands.b].map(<*const u8>::cast::<f32>);
         let (rows, columns, slots) = if m < n { (columns, rows, [2, 1]) } else { (rows, columns, [1, 2]) };
-        (along && m * n <= FEW * (m + n)).then(|| Along {
+        (along && m * n <= FEW * (m + n)).then(|| GemmDot {
             batch: Walk::of(step, Role::Batch),
             rows,
             columns,

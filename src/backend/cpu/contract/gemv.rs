@@ -38,7 +38,7 @@ const NEAR: usize = 4 << 20;
 const PIECE: usize = 2048;
 
 /// A product of a matrix and a few vectors.
-pub(super) struct Vectors<'a> {
+pub(super) struct Gemv<'a> {
     outputs: Outputs<'a>,
     batch: Walk,
     /// The rows of the matrix, which are results, and the vectors.
@@ -57,11 +57,11 @@ pub(super) struct Vectors<'a> {
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
-unsafe impl Sync for Vectors<'_> {}
+unsafe impl Sync for Gemv<'_> {}
 
-impl<'a> Vectors<'a> {
+impl<'a> Gemv<'a> {
     /// `None` for any other contraction.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Vectors<'a>> {
+    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Gemv<'a>> {
         let step: &Contract = outputs.step;
         let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];
         if !single || !step.bounds().is_empty() {
@@ -80,7 +80,7 @@ impl<'a> Vectors<'a> {
         let deep = if m.min(n) == 1 || rows.by.at[0] == 1 { DEEP } else { DEEPER };
         let fits = m.min(n) <= FEW && rows.extent >= TALL && sum.extent >= deep;
         let steps = slots.map(|slot| sum.by.at[slot] as isize);
-        (fits && (steps[0] == 1 || rows.by.at[slots[0]] == 1)).then(|| Vectors {
+        (fits && (steps[0] == 1 || rows.by.at[slots[0]] == 1)).then(|| Gemv {
             batch: Walk::of(step, Role::Batch),
             vectors: Walk::of(step, small),
             rows,

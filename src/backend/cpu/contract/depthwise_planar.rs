@@ -51,7 +51,7 @@ const SHORT: i64 = 16;
 const ALONE: usize = 1 << 14;
 
 /// A contraction whose sum is over the taps of planes, or several, which are the phases of a stride.
-pub(super) struct Depthwise<'a, S: Simd> {
+pub(super) struct DepthwisePlanar<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
@@ -133,12 +133,12 @@ impl<'a> Phase<'a> {
     }
 }
 
-impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
+impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     /// Of one step, or of some that write whole rows together and differ in nothing but loops; `None` for any others. The outputs
     /// are those of one of them.
     pub(super) fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, steps: &'a [Contract],
-    ) -> Option<Depthwise<'a, S>> {
+    ) -> Option<DepthwisePlanar<'a, S>> {
         if steps.len() > PHASES || !steps.iter().all(has_rows) {
             return None;
         }
@@ -179,7 +179,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
         walk.points(0, walk.len(), &mut filters);
         let far =
             image.convert.is_some() && planes.are_dense() && size_of::<S::Part>() == size_of::<S::Sum>();
-        (phases.len() == 1 || plain || joined).then(|| Depthwise {
+        (phases.len() == 1 || plain || joined).then(|| DepthwisePlanar {
             plain: direct,
             joined: !direct && joined,
             far,
@@ -352,7 +352,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Depthwise<'a, S> {
     }
 }
 
-impl<S: Simd<Sum: Element>> Depthwise<'_, S> {
+impl<S: Simd<Sum: Element>> DepthwisePlanar<'_, S> {
     /// The rows of the destination, of the phases that are next to each other in each.
     ///
     /// # Safety

@@ -52,7 +52,7 @@ const ALONE: usize = 1 << 17;
 const FINISHED: usize = 32;
 
 /// A contraction with sums over pixels.
-pub(super) struct Correlation<'a, S: Simd> {
+pub(super) struct WgradFewFilters<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
@@ -73,15 +73,15 @@ pub(super) struct Correlation<'a, S: Simd> {
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for Correlation<'_, S> {}
+unsafe impl<S: Simd> Sync for WgradFewFilters<'_, S> {}
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Correlation<'a, S> {
+impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay.
     pub(super) fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
-    ) -> Option<Correlation<'a, S>> {
+    ) -> Option<WgradFewFilters<'a, S>> {
         let step: &Contract = outputs.step;
         let suits = (S::L as i64..=FILTERS).contains(&step.extent(Role::N));
         if step.accumulate != Accumulate::Single || step.bounds().is_empty() || !suits {
@@ -106,7 +106,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> Correlation<'a, S> {
         let near = result.scalar == Scalar::F32 && filters.by.at[2] == 1;
         let reach = [slow, fast].map(|dim| dim.outputs.by.at[2].unsigned_abs() as usize);
         let reach = rows.saturating_mul(reach[0]).saturating_add(along.saturating_mul(reach[1]));
-        Some(Correlation {
+        Some(WgradFewFilters {
             in_place: near && filters.extent.is_multiple_of(Self::NR / 2) && reach < i32::MAX as usize,
             group: (SUMS / each).min(PLANES / size_of::<f32>() / block.cells(1)).max(1),
             parts: (products / WORTH).min(PARTS).min(blocks * images).max(1),

@@ -4,7 +4,7 @@
 use std::any::TypeId;
 use std::arch::x86_64::*;
 
-use super::{ALONE, Depthwise};
+use super::{ALONE, DepthwisePlanar};
 use crate::backend::cpu::contract::pack::Part;
 use crate::backend::cpu::contract::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::simple::Simple;
@@ -58,7 +58,9 @@ struct Plane {
 
 impl InPlace {
     /// `None` where planes are copied.
-    pub(super) fn of<S: Simd<Part: Part, Sum: Element>>(depthwise: &Depthwise<'_, S>) -> Option<InPlace> {
+    pub(super) fn of<S: Simd<Part: Part, Sum: Element>>(
+        depthwise: &DepthwisePlanar<'_, S>,
+    ) -> Option<InPlace> {
         let ([phase], [_], Some(simple)) =
             (&depthwise.phases[..], &depthwise.filters[..], depthwise.outputs.simple)
         else {
@@ -97,7 +99,7 @@ impl InPlace {
     /// # Safety
     /// As for [`super::super::run`].
     pub(super) unsafe fn run<S: Simd<Part: Part, Sum: Element>>(
-        &self, depthwise: &Depthwise<'_, S>, threads: usize,
+        &self, depthwise: &DepthwisePlanar<'_, S>, threads: usize,
     ) -> Result<()> {
         let phase = &depthwise.phases[0];
         let ([slow, fast], outer) = (&phase.planes.dims, &phase.planes.outer);
