@@ -184,7 +184,8 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// Their places are writable.
     unsafe fn write(&self, operand: usize, first: i64, stride: i64, span: Span, numbers: &mut [T]) {
-        numbers.iter_mut().for_each(|number| *number = number.canonical());
+        // SAFETY: the machine has the level.
+        unsafe { (self.kernels.canonical)(numbers) };
         let first = (first + span.begin as i64 * stride) as isize;
         let size = self.step.scalar.size();
         let to = self.at[operand].pointer().wrapping_offset(first * size as isize);
@@ -265,10 +266,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// As for [`run`](fn@run); the processor has the level's instructions.
     unsafe fn sums(&self, span: Span, x: &[T], taps: &[T], bias: Option<T>, out: &mut [T]) {
         // SAFETY: the machine has the level.
-        unsafe { (self.kernels.sums)(out, x, span.first_tap(taps.len(), span.back(taps.len())), taps) };
-        if let Some(bias) = bias {
-            out.iter_mut().for_each(|sum| *sum = *sum + bias);
-        }
+        unsafe { (self.kernels.sums)(out, x, span.first_tap(taps.len(), span.back(taps.len())), taps, bias) }
     }
 
     /// # Safety
@@ -378,7 +376,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
             let (g, _) = self.gradient(&mut rows, 1, [sequence, channel], taps, reach);
             taps.reverse();
             let dx = rows.take(span.len());
-            (self.kernels.sums)(dx, g, 0, taps);
+            (self.kernels.sums)(dx, g, 0, taps, None);
             self.write(0, step.line(sequence, channel), step.stride(), span, dx);
         }
     }

@@ -124,7 +124,7 @@ impl<T: Real + Math> Job<'_, T> {
             let du = rows.take(span.len());
             let mixer = rows.take(self.mixer);
             mixer.iter_mut().zip(weights.mixer.iter().rev()).for_each(|(to, &tap)| *to = tap);
-            (self.kernels.sums)(du, d, 0, mixer);
+            (self.kernels.sums)(du, d, 0, mixer, None);
             add_skipped(du, weights.skip, d);
             let [second, third] =
                 [2, 1].map(|q| self.projected(rows, from, place, (q, weights.projections[q]), span));
@@ -150,7 +150,7 @@ impl<T: Real + Math> Job<'_, T> {
                     let dx = rows.take(span.len());
                     for (q, taps) in weights.projections.iter_mut().enumerate() {
                         taps.reverse();
-                        (self.kernels.sums)(dx, gradients.dp[q], 0, taps);
+                        (self.kernels.sums)(dx, gradients.dp[q], 0, taps, None);
                         self.write(0, self.step.part(sequence, channel, q as i64), 1, span, dx);
                     }
                 }

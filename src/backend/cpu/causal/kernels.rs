@@ -11,24 +11,30 @@ const TOGETHER: usize = 64;
 /// `lanes[k][i % LANES] += g[i] x[first + i + k]`, for each k, of those that x has.
 type Gradients<T> = unsafe fn(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize);
 
+/// `out[i] = bias + sum over k, ascending, of taps[k] x[first + i + k]`, from +0, of those that x has; the bias comes last.
+type Sums<T> = unsafe fn(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<T>);
+
 /// The kernels of one level.
 #[derive(Clone, Copy)]
 pub struct Kernels<T: 'static> {
-    /// `out[i] = sum over k, ascending, of taps[k] x[first + i + k]`, from +0, of those that x has.
-    pub sums: unsafe fn(out: &mut [T], x: &[T], first: isize, taps: &[T]),
+    /// Sums over taps.
+    pub sums: Sums<T>,
     /// Sums for the gradients of taps.
     pub gradients: Gradients<T>,
     /// `v = v sigmoid(v)`.
     pub silu: unsafe fn(values: &mut [T]),
     /// `g = g slope(v)`, the slope of the same.
     pub slope: unsafe fn(g: &mut [T], values: &[T]),
+    /// The one NaN of the type for every NaN.
+    pub canonical: unsafe fn(values: &mut [T]),
 }
 
 kernels_by_level!([Real, Math] {
-    sums(out: &mut [T], x: &[T], first: isize, taps: &[T]) -> ();
+    sums(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<T>) -> ();
     gradients(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize) -> ();
     silu(values: &mut [T]) -> ();
     slope(g: &mut [T], values: &[T]) -> ();
+    canonical(values: &mut [T]) -> ();
 });
 
 /// The part of `0..n` whose elements x has, when element 0 reads `x[first]`.
@@ -40,23 +46,46 @@ fn inside(n: usize, first: isize, len: usize) -> (usize, usize) {
 }
 
 #[inline(always)]
-fn sums<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T]) {
+fn sums<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<T>) {
     for (block, out) in out.chunks_mut(TOGETHER).enumerate() {
         let first = first + (block * TOGETHER) as isize;
-        let mut sums = [T::ZERO; TOGETHER];
-        for (k, &tap) in taps.iter().enumerate() {
-            let first = first + k as isize;
-            let (begin, end) = inside(out.len(), first, x.len());
-            if end - begin == TOGETHER {
-                let x = &x[first as usize..][..TOGETHER];
-                sums.iter_mut().zip(x).for_each(|(sum, &x)| *sum = *sum + tap * x);
-            } else {
-                for (i, sum) in sums.iter_mut().enumerate().take(end).skip(begin) {
-                    *sum = *sum + tap * x[(first + i as isize) as usize];
-                }
+        let reach = TOGETHER + taps.len() - 1;
+        match <&mut [T; TOGETHER]>::try_from(&mut *out) {
+            Ok(out) if first >= 0 && first as usize + reach <= x.len() => {
+                whole(out, &x[first as usize..][..reach], taps, bias);
             }
+            _ => ends(out, x, first, taps, bias),
         }
-        out.copy_from_slice(&sums[..out.len()]);
+    }
+}
+
+/// The sums of a block all of whose taps x has. Accumulators stay in registers, as no index of theirs is a variable.
+#[inline(always)]
+fn whole<T: Real>(out: &mut [T; TOGETHER], x: &[T], taps: &[T], bias: Option<T>) {
+    let mut sums = [T::ZERO; TOGETHER];
+    for (x, &tap) in x.windows(TOGETHER).zip(taps) {
+        sums.iter_mut().zip(x).for_each(|(sum, &x)| *sum = *sum + tap * x);
+    }
+    if let Some(bias) = bias {
+        sums.iter_mut().for_each(|sum| *sum = *sum + bias);
+    }
+    *out = sums;
+}
+
+/// Those of a block at an end of x.
+#[inline(never)]
+fn ends<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<T>) {
+    out.fill(T::ZERO);
+    for (k, &tap) in taps.iter().enumerate() {
+        let first = first + k as isize;
+        let (begin, end) = inside(out.len(), first, x.len());
+        if begin < end {
+            let x = &x[(first + begin as isize) as usize..];
+            out[begin..end].iter_mut().zip(x).for_each(|(sum, &x)| *sum = *sum + tap * x);
+        }
+    }
+    if let Some(bias) = bias {
+        out.iter_mut().for_each(|sum| *sum = *sum + bias);
     }
 }
 
@@ -96,4 +125,9 @@ fn slope<T: Real + Math>(g: &mut [T], values: &[T]) {
         let s = sigmoid(v);
         *g = *g * (s + v * (s * (T::ONE - s)));
     }
+}
+
+#[inline(always)]
+fn canonical<T: Real>(values: &mut [T]) {
+    values.iter_mut().for_each(|v| *v = v.canonical());
 }
