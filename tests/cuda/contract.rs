@@ -245,11 +245,11 @@ fn large_tiles(core: &mut Core) {
         let terms = Terms::scaled(Scaling::MOVE);
         let mut step = Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap();
         step.allow_conversion = core.device.capability >= 80;
-        let (rows, columns) = (a.numbers(), b.numbers());
-        let mut want = c.clone();
+        let (rows, columns, mut want) = (a.numbers(), b.numbers(), c.clone());
         each(&[1, m, n], |at| {
             let product = |i| rows[(at[1] * k + i) as usize] * columns[(i * n + at[2]) as usize];
-            want.set(at, (0..k).map(product).sum());
+            // `sum` would begin with -0, which no device does.
+            want.set(at, (0..k).map(product).fold(0.0, |sum, product| sum + product));
         });
         let got = core.run(&[step], &[&c, &a, &b]);
         assert!(got.same_bytes(&want), "{step}\n{}", differences(&got, &want));

@@ -1,7 +1,7 @@
 //! What kernels of contractions are compiled for: each level of vector instructions, and each type of sums.
 
 use super::depthwise_interleaved::{self, DepthwiseInterleaved};
-use super::engine::{self, Engine, TaskScratch};
+use super::engine::{Engine, TaskScratch};
 use super::kernel::{self, Kernels};
 use super::pack::Part;
 use super::simd::{self, Simd};
@@ -59,7 +59,7 @@ pub(super) static AVX512_DOTS: [&Compiled<simd::Avx512Dots>; 3] = [
 /// Which kernels of such sums a step needs.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn dots_of(step: &Contract) -> usize {
-    match (engine::lanes_are_m(step), step.a) {
+    match (super::engine::lanes_are_m(step), step.a) {
         (true, _) => 2,
         (false, Scalar::I8) => 1,
         (false, _) => 0,
@@ -69,7 +69,9 @@ pub(super) fn dots_of(step: &Contract) -> usize {
 /// What `$accept` answers to a problem with the vectors of its level, of any type of sums.
 macro_rules! any {
     ($problem:expr, $accept:path) => {{
-        let (problem, isa): (&Problem<'_>, Isa) = ($problem, $problem.operands.isa);
+        let problem: &Problem<'_> = $problem;
+        #[cfg(target_arch = "x86_64")]
+        let isa = problem.operands.isa;
         match problem.outputs.step.accumulate {
             #[cfg(target_arch = "x86_64")]
             _ if takes_dots(problem.outputs.step, isa) => dots!(problem, $accept),

@@ -28,6 +28,7 @@ use super::{
     winograd::{FilterLanes, PixelLanes},
 };
 use crate::backend::choice::{Kernel, Launch};
+#[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::Isa;
 use crate::dtype::convert::Element;
 use crate::ops::contract::{Accumulate, Contract};
