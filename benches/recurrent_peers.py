@@ -154,8 +154,9 @@ def measured(calls, rounds):
     return times
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def opened(description):
+    """What was asked for, and the library, with as many threads as PyTorch has."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
@@ -163,7 +164,11 @@ def main():
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
-    library = Cudnn(given.library, given.threads)
+    return given, Cudnn(given.library, given.threads)
+
+
+def main():
+    given, library = opened(__doc__)
     peers = f"PyTorch {torch.__version__}" + (f", ONNX Runtime {onnxruntime.__version__}" if onnx else "")
     print(f"{given.threads} threads, {given.rounds} rounds; {peers}")
     print(f"{'':32}{'us a step':>12}{'median':>10}{'GFLOP/s':>9}{'PyTorch':>9}{'ORT':>7}")

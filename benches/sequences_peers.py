@@ -9,14 +9,12 @@ gradients. A loss is what it costs and its gradient in front of the softmax. A c
 the speed of a copy. Results are compared before anything is measured.
 """
 
-import argparse
 import ctypes as c
 import statistics
 
 import torch
 import torch.nn.functional as F
-from cudnn import Cudnn
-from recurrent_peers import FLOAT, TOLERANCE, Layer, at, measured
+from recurrent_peers import FLOAT, TOLERANCE, Layer, at, measured, opened
 
 HEADS, WIDTH, BATCH = 8, 512, 8
 TIME, SEQUENCE, BEAM, VECTOR = range(4)
@@ -180,15 +178,7 @@ def small_calls(library, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("names", nargs="*")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    torch.manual_seed(1)
-    library = Cudnn(given.library, given.threads)
+    given, library = opened(__doc__)
     print(f"{given.threads} threads, {given.rounds} rounds; PyTorch {torch.__version__}")
     print(f"{'':28}{'us':>10}{'median':>10}{'':22}{'PyTorch':>9}")
     for name, (kind, *sizes) in ROWS.items():

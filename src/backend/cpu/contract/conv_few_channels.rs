@@ -227,7 +227,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     /// Computes a block of outputs of an image.
     ///
     /// # Safety
-    /// As for [`run`](Runs::run); the filters are packed, and there is room for a block of the image.
+    /// As for [`run`](ConvFewChannels::run); the filters are packed, and there is room for a block of the image.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn block(&self, filters: *const S::Cell, copy: *mut S::Part, image: usize, block: usize) {
         let [slow, fast] = &self.planes.dims;
@@ -311,7 +311,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     /// Copies what some rows of outputs see of the image, with zeros outside it.
     ///
     /// # Safety
-    /// As for [`block`](Runs::block).
+    /// As for [`block`](ConvFewChannels::block).
     #[inline(always)]
     unsafe fn copy(&self, place: &Point, first: usize, rows: usize, copy: *mut S::Part) {
         let [slow, fast] = &self.planes.dims;

@@ -244,7 +244,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// Finishes the sums of some outputs: all at once where they are side by side.
     ///
     /// # Safety
-    /// As for [`row`](Channels::row).
+    /// As for [`row`](DepthwiseInterleaved::row).
     #[inline(always)]
     unsafe fn finish(&self, place: &Point, outputs: Range<usize>, sums: *const S::Sum) {
         let (extent, by) = (self.channels.extent, self.channels.by.at);
@@ -268,7 +268,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// The sums of `Q` neighbouring outputs, some vectors each.
     ///
     /// # Safety
-    /// As for [`row`](Channels::row); all taps have elements for all outputs of the tile, and there is room for the sums,
+    /// As for [`row`](DepthwiseInterleaved::row); all taps have elements for all outputs of the tile, and there is room for the sums,
     /// those of neighbouring outputs so far apart.
     #[inline(always)]
     unsafe fn tile<'t, const Q: usize>(
@@ -306,7 +306,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// The sums of one output for the last channels, which fill no tile.
     ///
     /// # Safety
-    /// As for [`tile`](Channels::tile).
+    /// As for [`tile`](DepthwiseInterleaved::tile).
     #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "a part of a tile")]
     unsafe fn part<'t>(

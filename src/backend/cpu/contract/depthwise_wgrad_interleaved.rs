@@ -249,7 +249,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     }
 
     /// # Safety
-    /// As for [`part`](Pixels::part).
+    /// As for [`part`](DepthwiseWgradInterleaved::part).
     #[target_feature(enable = "avx2,fma")]
     unsafe fn part_avx2(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
         // SAFETY: the caller's promise.
@@ -257,7 +257,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     }
 
     /// # Safety
-    /// As for [`part`](Pixels::part).
+    /// As for [`part`](DepthwiseWgradInterleaved::part).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     unsafe fn part_avx512(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
         // SAFETY: the caller's promise.
@@ -267,7 +267,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// Computes the sums of one part of one product for a block of channels.
     ///
     /// # Safety
-    /// As for [`run`](Pixels::run); there is room for the sums, and scratch for what is converted.
+    /// As for [`run`](DepthwiseWgradInterleaved::run); there is room for the sums, and scratch for what is converted.
     #[inline(always)]
     unsafe fn part(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
         let ([taps, pitch], rows) = (self.sizes(), self.rows.len());
@@ -353,7 +353,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// the other bounds, or its pixels are outside. `met` grows from one row of pixels to the next.
     ///
     /// # Safety
-    /// As for [`part`](Pixels::part).
+    /// As for [`part`](DepthwiseWgradInterleaved::part).
     unsafe fn line(
         &self, row: &Point, pixels: Range<usize>, width: usize, scratch: *mut f32,
         converted: &mut [Converted], met: usize,
@@ -394,7 +394,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// Adds the products of a piece of a row with the elements of some taps.
     ///
     /// # Safety
-    /// As for [`part`](Pixels::part); at most [`MANY`] taps.
+    /// As for [`part`](DepthwiseWgradInterleaved::part); at most [`MANY`] taps.
     #[inline(always)]
     unsafe fn group(&self, piece: &Piece, taps: &[Tap], vectors: &Range<usize>) {
         // Between these all taps have elements.
@@ -424,7 +424,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// The same for some pixels that all `T` taps have elements for.
     ///
     /// # Safety
-    /// As for [`group`](Pixels::group).
+    /// As for [`group`](DepthwiseWgradInterleaved::group).
     #[inline(always)]
     unsafe fn add<const T: usize>(
         &self, piece: &Piece, taps: &[Tap], pixels: Range<usize>, vectors: &Range<usize>,
@@ -463,7 +463,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// Adds the sums of all parts of one tap, and finishes them.
     ///
     /// # Safety
-    /// As for [`run`](Pixels::run); the sums are there.
+    /// As for [`run`](DepthwiseWgradInterleaved::run); the sums are there.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn finish(&self, product: usize, tap: usize, sums: *mut f32) {
         let ([taps, pitch], extent) = (self.sizes(), self.channels.extent);

@@ -119,7 +119,7 @@ impl<'a> GemmDot<'a> {
     /// The sums of the rows from `first` to `end` with all columns.
     ///
     /// # Safety
-    /// As for [`run`](Along::run); there is room for the sums, in whole tiles, and for a line of results.
+    /// As for [`run`](GemmDot::run); there is room for the sums, in whole tiles, and for a line of results.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn part(&self, product: usize, [first, end]: [usize; 2], kept: *mut f32, line: *mut f32) {
         let base = self.batch.point(product).with_origin(&self.origin);

@@ -152,7 +152,7 @@ impl<'a> Gemv<'a> {
     /// The results of `count` rows from `first` on, which are neighbours in memory.
     ///
     /// # Safety
-    /// As for [`run`](Vectors::run); at `sums` is room for twice [`PIECE`].
+    /// As for [`run`](Gemv::run); at `sums` is room for twice [`PIECE`].
     #[target_feature(enable = "avx2,fma")]
     unsafe fn across(&self, product: usize, first: usize, count: usize, sums: *mut f32) {
         let base = self.batch.point(product).offsets(&self.origin);
@@ -190,7 +190,7 @@ impl<'a> Gemv<'a> {
     }
 
     /// # Safety
-    /// As for [`run`](Vectors::run); `totals` are those of `count` rows from `first` on and of a vector.
+    /// As for [`run`](Gemv::run); `totals` are those of `count` rows from `first` on and of a vector.
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     unsafe fn finish(&self, base: &[i64; 5], first: usize, count: usize, index: usize, totals: *const f32) {
@@ -204,7 +204,7 @@ impl<'a> Gemv<'a> {
     /// The results of `G` times eight rows from `first` on, for all `V` vectors.
     ///
     /// # Safety
-    /// As for [`run`](Vectors::run).
+    /// As for [`run`](Gemv::run).
     #[target_feature(enable = "avx2,fma")]
     unsafe fn groups<const G: usize, const V: usize>(&self, product: usize, first: usize) {
         let count = (G * EIGHT).min(self.rows.extent - first);

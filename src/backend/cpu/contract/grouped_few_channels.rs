@@ -263,7 +263,7 @@ impl<'a> GroupedFewChannels<'a> {
     /// Computes some lanes of a block of outputs of an image.
     ///
     /// # Safety
-    /// As for [`run`](Groups::run); the factors are those of the lanes, and there is room for the planes of a block.
+    /// As for [`run`](GroupedFewChannels::run); the factors are those of the lanes, and there is room for the planes of a block.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn block(
         &self, places: &[i32], factors: *const f32, copy: *mut f32, image: usize, begin: [usize; 2],
@@ -321,7 +321,7 @@ impl<'a> GroupedFewChannels<'a> {
     /// Copies what some lanes of a block of outputs see of the image, with zeros outside it.
     ///
     /// # Safety
-    /// As for [`block`](Groups::block).
+    /// As for [`block`](GroupedFewChannels::block).
     #[inline(always)]
     unsafe fn copy(
         &self, place: &Point, begin: [usize; 2], outputs: [usize; 2], lane: usize, copy: *mut f32,

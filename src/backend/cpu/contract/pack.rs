@@ -60,7 +60,7 @@ impl Part for i16 {
         element.to_i64() as i16
     }
 
-    /// [`Contract::check_sums`] refuses other sums in integers.
+    /// [`check_sums`](crate::ops::Contract::check_sums) refuses other sums in integers.
     #[inline(always)]
     fn is_made_of<E: Element>() -> bool {
         matches!(E::SCALAR, Scalar::I8 | Scalar::U8)

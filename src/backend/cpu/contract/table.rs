@@ -60,36 +60,36 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "depthwise_wgrad_interleaved",
         when: "gradients of depthwise filters with contiguous channels (NHWC), in images of a vector of \
                them at least",
-        accept: |problem| single!(problem, pixels),
+        accept: |problem| single!(problem, depthwise_wgrad_interleaved),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "depthwise_wgrad_planar",
         when: "gradients of depthwise filters in planes, also of a few filters a channel, in one \
                dimension or more",
-        accept: taps,
+        accept: depthwise_wgrad_planar,
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "wgrad_few_filters",
         when: "gradients of 8 (AVX-512: 16) to 128 filters with a window",
-        accept: |problem| single!(problem, correlate),
+        accept: |problem| single!(problem, wgrad_few_filters),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "gemm_dot",
         when: "gradients of 1 x 1 filters over 256 pixels or more of a plane, with AVX2, few channels \
                and filters",
-        accept: along,
+        accept: gemm_dot,
     },
     #[cfg(target_arch = "x86_64")]
-    Kernel { name: "gemv", when: "a matrix by one to four vectors, f32", accept: vectors },
+    Kernel { name: "gemv", when: "a matrix by one to four vectors, f32", accept: gemv },
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "grouped_few_channels",
         when: "groups of up to 8 filters and fewer than 8 channels side by side (NHWC), and depthwise \
                layers with several filters a channel",
-        accept: groups,
+        accept: grouped_few_channels,
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
@@ -97,27 +97,27 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         when: "windows over up to 32 channels side by side (NHWC), at most 384 products a sum, as in \
                first layers, f32 and bytes with VNNI; of f32 also 8 or 16 channels in each of some \
                groups",
-        accept: |problem| single!(problem, runs).or_else(|| dots!(problem, runs)),
+        accept: |problem| single!(problem, conv_few_channels).or_else(|| dots!(problem, conv_few_channels)),
     },
     Kernel {
         name: "depthwise_planar",
         when: "sums over the taps of one channel, or of few (up to 8 filters of the same channels, 16 \
                pairs), neighbours of the destination's rows at most 8 elements apart, as in gradients of \
                the data with a stride; in one to three dimensions",
-        accept: |problem| any!(problem, depthwise),
+        accept: |problem| any!(problem, depthwise_planar),
     },
     Kernel {
         name: "depthwise_interleaved",
         when: "the same with contiguous channels (NHWC)",
-        accept: |problem| any!(problem, channels),
+        accept: |problem| any!(problem, depthwise_interleaved),
     },
     Kernel {
         name: "gemm_planes",
         when: "rows of the destination contiguous (NCHW), or so few channels that they fill no vector \
                (NHWC)",
-        accept: |problem| any!(problem, planes),
+        accept: |problem| any!(problem, gemm_planes),
     },
-    Kernel { name: "gemm", when: "all contractions", accept: |problem| any!(problem, panels) },
+    Kernel { name: "gemm", when: "all contractions", accept: |problem| any!(problem, gemm) },
 ];
 
 /// The kernels of the phases of a stride together; steps that none accepts run one by one.
@@ -157,7 +157,7 @@ fn winograd_of_pixels<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 }
 
 #[cfg(target_arch = "x86_64")]
-fn pixels<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+fn depthwise_wgrad_interleaved<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     problem: &Problem<'a>, _: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
     let pixels = DepthwiseWgradInterleaved::<S>::new(problem.outputs, problem.operands)?;
@@ -167,7 +167,7 @@ fn pixels<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 }
 
 #[cfg(target_arch = "x86_64")]
-fn taps<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+fn depthwise_wgrad_planar<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     if !problem.operands.isa.has_avx2() {
         return None;
     }
@@ -178,7 +178,7 @@ fn taps<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn correlate<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+fn wgrad_few_filters<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     problem: &Problem<'a>, compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
     let correlation = WgradFewFilters::new(problem.outputs, problem.operands, &compiled.kernels)?;
@@ -188,7 +188,7 @@ fn correlate<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 }
 
 #[cfg(target_arch = "x86_64")]
-fn along<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+fn gemm_dot<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     if !problem.operands.isa.has_avx2() {
         return None;
     }
@@ -199,7 +199,7 @@ fn along<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn vectors<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+fn gemv<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     if !problem.operands.isa.has_avx2() {
         return None;
     }
@@ -210,7 +210,7 @@ fn vectors<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn groups<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+fn grouped_few_channels<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     if !problem.operands.isa.has_avx2() {
         return None;
     }
@@ -221,7 +221,7 @@ fn groups<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn runs<'a, S: Simd<Part: Part, Sum: Element>>(
+fn conv_few_channels<'a, S: Simd<Part: Part, Sum: Element>>(
     problem: &Problem<'a>, compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
     let runs = ConvFewChannels::new(problem.outputs, problem.operands, &compiled.kernels)?;
@@ -230,7 +230,7 @@ fn runs<'a, S: Simd<Part: Part, Sum: Element>>(
     Some(Launch::new(move || unsafe { runs.run(threads) }))
 }
 
-fn depthwise<'a, S: Simd<Part: Part, Sum: Element>>(
+fn depthwise_planar<'a, S: Simd<Part: Part, Sum: Element>>(
     problem: &Problem<'a>, compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
     // Kernels of single channels have no cells of several terms.
@@ -259,7 +259,7 @@ fn depthwise_of<'a, S: Simd<Part: Part, Sum: Element>>(
     Some(Launch::new(move || unsafe { depthwise.run(threads) }))
 }
 
-fn channels<'a, S: Simd<Part: Part, Sum: Element>>(
+fn depthwise_interleaved<'a, S: Simd<Part: Part, Sum: Element>>(
     problem: &Problem<'a>, compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
     // Kernels of single channels have no cells of several terms.
@@ -272,14 +272,14 @@ fn channels<'a, S: Simd<Part: Part, Sum: Element>>(
     Some(Launch::new(move || unsafe { channels.run(threads, task) }))
 }
 
-fn planes<'a, S: Simd<Part: Part, Sum: Element>>(
+fn gemm_planes<'a, S: Simd<Part: Part, Sum: Element>>(
     problem: &Problem<'a>, compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
     let planes = Engine::<S>::planes(problem.outputs.step, problem.operands, problem.panels.is_some())?;
     Some(engine(problem, compiled, Some(planes)))
 }
 
-fn panels<'a, S: Simd<Part: Part, Sum: Element>>(
+fn gemm<'a, S: Simd<Part: Part, Sum: Element>>(
     problem: &Problem<'a>, compiled: &'static Compiled<S>,
 ) -> Option<Launch<'a>> {
     Some(engine(problem, compiled, None))

@@ -194,7 +194,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     /// Computes the sums of one part for one group of channels.
     ///
     /// # Safety
-    /// As for [`run`](Correlation::run); there is room for the sums, and scratch for a block.
+    /// As for [`run`](WgradFewFilters::run); there is room for the sums, and scratch for a block.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn part(&self, sums: *mut f32, scratch: *mut f32, unit: usize, part: usize) {
         let (channels, base) = self.unit(unit);
@@ -290,7 +290,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     /// Adds the sums of all parts, `apart` from each other, and finishes some rows.
     ///
     /// # Safety
-    /// As for [`run`](Correlation::run); the sums of the group are there.
+    /// As for [`run`](WgradFewFilters::run); the sums of the group are there.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn finish(&self, (sums, apart): (*mut f32, usize), unit: usize, rows: Range<usize>) {
         let (channels, base) = self.unit(unit);

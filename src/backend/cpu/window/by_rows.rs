@@ -15,7 +15,7 @@ use crate::ops::window::{MAX_AXES, WindowAxis};
 
 impl<T: Real> Job<'_, T> {
     /// # Safety
-    /// As for [`super::gradient::run`]; the memory is that of [`block`](Self::block).
+    /// As for [`super::run`]; the memory is that of [`block`](Self::block).
     pub unsafe fn plane(
         &self, outer: usize, lane: usize, lanes: usize, mine: &mut Block<T>, sink: &mut Sink<'_>,
     ) {

@@ -72,7 +72,7 @@ pub(super) fn ceil_div(a: i64, b: i64) -> i64 {
 
 /// The room of a thread.
 pub(super) struct Room<T: Real> {
-    /// The [keys](super::lanes::key) of the rows of cells that are kept; in [phases](Phases) where outputs are the lanes.
+    /// The [keys](crate::backend::function::Real::key) of the rows of cells that are kept; in [phases](Phases) where outputs are the lanes.
     pub keys: *mut T::Key,
     /// The rows of outputs that are kept, and which taps they chose. Where outputs are the lanes, zeros and no taps are on
     /// both sides of them.

@@ -41,7 +41,7 @@ pub fn dequantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
     if dims != *x.dims() || y.layout.split.is_some() {
         return Err(Error::unsupported(format!("{} by blocks to {dims}", x.dims())));
     }
-    steps.map(&cut(&y, &sizes)?, Function::Mul, &[cut(&x, &sizes)?, beside(&scale, &sizes)?])
+    steps.map(&cut(&y, &sizes)?, Function::Mul, &[cut(&x, &sizes)?, beside(&scale, &sizes)])
 }
 
 /// `scale = amax of the block / largest number of y's type`, rounded up; `y = x / scale`, rounded to nearest even, 0 where the scale is 0.
@@ -105,7 +105,7 @@ pub fn quantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
         steps.transform(&scale, &quarters(&codes)?)?;
     }
     let quotient = steps.wide(x.dims())?;
-    let (to, by) = (cut(&quotient, &sizes)?, beside(&numbers, &sizes)?);
+    let (to, by) = (cut(&quotient, &sizes)?, beside(&numbers, &sizes));
     steps.map(&to, Function::Div, &[cut(&x, &sizes)?, by])?;
     let zero = steps.constant(0.0, to.dims())?;
     steps.map(&to, Function::Select, &[to, zero, by])?;
@@ -144,19 +144,17 @@ fn cut(view: &View, sizes: &[i64]) -> Result<View> {
 }
 
 /// Scales with a dimension of one for each that is inside of a block.
-fn beside(scale: &View, sizes: &[i64]) -> Result<View> {
-    cut(scale, &vec![1; sizes.len()]).map(|scale| {
-        let (mut dims, mut strides) = (Dims::EMPTY, Dims::EMPTY);
-        for (axis, &size) in sizes.iter().enumerate() {
-            dims.push(scale.dims()[axis]);
-            strides.push(scale.layout.strides[axis]);
-            if size != 1 {
-                dims.push(1);
-                strides.push(0);
-            }
+fn beside(scale: &View, sizes: &[i64]) -> View {
+    let (mut dims, mut strides) = (Dims::EMPTY, Dims::EMPTY);
+    for (axis, &size) in sizes.iter().enumerate() {
+        dims.push(scale.dims()[axis]);
+        strides.push(scale.layout.strides[axis]);
+        if size != 1 {
+            dims.push(1);
+            strides.push(0);
         }
-        scale.with(dims, strides)
-    })
+    }
+    scale.with(dims, strides)
 }
 
 /// The same cells as another scalar of their size.

@@ -52,7 +52,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     /// Computes the outputs `0..extent` of a row; all taps have elements for those of `whole`.
     ///
     /// # Safety
-    /// As for [`row`](Channels::row); the vectors are those of the ending, and the processor has AVX2 and fused multiply-add.
+    /// As for [`row`](DepthwiseInterleaved::row); the vectors are those of the ending, and the processor has AVX2 and fused multiply-add.
     #[inline(always)]
     pub(super) unsafe fn ended_row(
         &self, ending: &Ending, place: &Point, taps: &[Tap], whole: Range<usize>, factors: *const f32,
@@ -84,7 +84,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     /// Computes `Q` neighbouring outputs, and tells how many those are.
     ///
     /// # Safety
-    /// As for [`ended_row`](Channels::ended_row); the taps have elements for all of them.
+    /// As for [`ended_row`](DepthwiseInterleaved::ended_row); the taps have elements for all of them.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn neighbours<const Q: usize>(
         &self, ending: &Ending, place: &Point, taps: &[Tap], factors: *const f32, q: usize,
@@ -122,7 +122,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
 /// The sums of `Q` outputs by `V` vectors of channels.
 ///
 /// # Safety
-/// As for [`neighbours`](Channels::neighbours); so many channels are there.
+/// As for [`neighbours`](DepthwiseInterleaved::neighbours); so many channels are there.
 #[inline(always)]
 unsafe fn sums<const Q: usize, const V: usize>(
     simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channel: usize,

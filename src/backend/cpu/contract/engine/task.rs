@@ -65,7 +65,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Packs strips of rows or panels of lanes, for the whole sum, where all tasks find them.
     ///
     /// # Safety
-    /// As for [`super::run`]; the shared scratch has room.
+    /// As for [`contract::run`](crate::backend::cpu::contract::run); the shared scratch has room.
     pub(super) unsafe fn pack_shared(&self, shared: &Shared<S::Cell>, pieces: Range<usize>) {
         let nr = Kernels::<S>::NR;
         let lanes = matches!(self.from_lanes, Lanes::Shared);
@@ -129,7 +129,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Computes one block of lanes for one part of the rows.
     ///
     /// # Safety
-    /// As for [`super::run`]; the scratch is this task's alone, and what is shared has been packed.
+    /// As for [`contract::run`](crate::backend::cpu::contract::run); the scratch is this task's alone, and what is shared has been packed.
     #[inline(always)]
     pub(in super::super) unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
         #[cfg(target_arch = "x86_64")]

@@ -11,7 +11,7 @@ use super::{Ahead, Matrix, Order, RowStarts, lanes, staged};
 macro_rules! lines {
     ($W:ident, $feature:literal, $V:ty, $block:path $(, $in_groups:path)?) => {
         /// # Safety
-        /// As for [`Transpose`](super::Transpose).
+        /// As for [`Transpose`](crate::backend::cpu::tile::Transpose).
         #[target_feature(enable = $feature)]
         pub unsafe fn $W<F: Direct<$V>, D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
             const CELL: usize = size_of::<$W>();
@@ -56,7 +56,7 @@ macro_rules! lines {
 macro_rules! block {
     ($W:ident, $feature:literal, $V:ty, $lanes:path, $zero:ident, $lo:ident, $hi:ident) => {
         /// # Safety
-        /// As for [`Transpose`](super::super::Transpose), for LINE rows from `i` on and LINE columns from `j` on.
+        /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for LINE rows from `i` on and LINE columns from `j` on.
         #[target_feature(enable = $feature)]
         #[inline]
         pub unsafe fn $W<F: Through<$V>, D: RowStarts, S: RowStarts>(
