@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// A list with room for so many entries.
+/// An empty list with room for `count` entries.
 ///
 /// # Errors
 /// Host allocation.

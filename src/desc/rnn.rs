@@ -153,7 +153,7 @@ impl RnnDescriptor {
         Some(self.network_with(TypePair { data, compute: self.compute }, input))
     }
 
-    /// The network on vectors of so many entries of a type, which may be one that it does not compute with.
+    /// The network on vectors of `input` entries of type `data`, which may be one that it does not compute with.
     ///
     /// # Errors
     /// Bad parameter: no network is set, or version 8 has set one for other vectors.

@@ -151,7 +151,7 @@ impl SeqDataDescriptor {
         Ok(SeqDataDescriptor { data_type, dims, axes, lengths, fill })
     }
 
-    /// Whether sequences of these dims in this order have so many lengths, before any is read.
+    /// Whether sequences of these dims in this order have `lengths` lengths, before any is read.
     ///
     /// # Errors
     /// Bad parameter for bad axes, an extent below 1, or another number of lengths.

@@ -92,7 +92,7 @@ fn useful_workspace(mode: BatchNormMode, x: &TensorDescriptor) -> usize {
     Parts::workspace(count(false), count(true))
 }
 
-/// The workspace, of which so many bytes are there.
+/// The workspace, for which the caller gives `size` bytes.
 fn workspace(mode: BatchNormMode, x: &TensorDescriptor, size: usize) -> Operand {
     let span = (0, size.min(useful_workspace(mode, x)) as i64);
     Operand { role: Role::Scratch, span, ..Operand::untouched("workSpace", Scalar::F64) }

@@ -73,7 +73,7 @@ pub enum Accumulate {
 }
 
 impl Accumulate {
-    /// For products of bytes: 32-bit integers if sums of so many terms fit, else binary64, where they stay exact, too; `None` terms
+    /// For products of bytes: 32-bit integers if sums of `terms` products fit, else binary64, where they stay exact, too; `None` terms
     /// are more than 64 bits count. `None` for other products.
     pub fn of_bytes(factors: [Scalar; 2], terms: Option<i64>) -> Option<Accumulate> {
         let largest = |scalar: Scalar| match scalar {

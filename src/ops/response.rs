@@ -56,7 +56,7 @@ fn geometry(n: u32, windowed: impl Fn(usize) -> bool) -> [Option<Geometry>; MAX_
     std::array::from_fn(|k| windowed(k).then_some(Geometry { window: n, stride: 1, pad: (n - 1) / 2 }))
 }
 
-/// The formula's numbers for windows along so many dimensions.
+/// The formula's numbers for windows along `dimensions` dimensions.
 fn power(desc: &LrnDescriptor, dimensions: u32) -> Power {
     let cells = f64::from(desc.n()).powi(dimensions as i32);
     Power { k: desc.k(), scale: desc.alpha() / cells, beta: desc.beta() }

@@ -104,7 +104,7 @@ struct Rows<T> {
 
 impl<T: Real> Rows<T> {
     /// # Safety
-    /// There is scratch for as many rows of so many numbers as are taken, which nobody else uses.
+    /// There is scratch for as many rows of `room` numbers as are taken, and nobody else uses it.
     unsafe fn new(scratch: *mut u8, room: usize) -> Self {
         Rows { parts: Parts::new(scratch), room, number: std::marker::PhantomData }
     }
@@ -114,7 +114,7 @@ impl<T: Real> Rows<T> {
         super::scratch::bytes_of::<T>(room).saturating_mul(rows)
     }
 
-    /// The next row, of so many numbers.
+    /// The next row, of `len` numbers.
     fn take<'a>(&mut self, len: usize) -> &'a mut [T] {
         assert!(len <= self.room, "a row has room for what its step needs");
         let row = self.parts.take::<T>(self.room);
@@ -146,7 +146,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
         2 * self.taps + TILE
     }
 
-    /// Threads for sums of so many taps at every position.
+    /// How many threads share sums over `taps` taps at every position.
     fn threads(&self, taps: usize) -> usize {
         let elements = (self.step.batch * self.step.channels) as usize * self.length;
         grid::threads_for(
@@ -396,7 +396,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
         })
     }
 
-    /// Scratch for the gradients of a block of taps of so many channels.
+    /// Bytes of scratch for the gradients of a block of taps of `channels` channels.
     fn bytes_of_weights(&self, channels: usize) -> usize {
         let lanes = super::scratch::bytes_of::<[T; LANES]>(channels * (self.taps.min(TAPS) + 1));
         Rows::<T>::bytes(4, self.row_room()).saturating_add(lanes)

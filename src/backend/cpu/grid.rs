@@ -67,7 +67,7 @@ struct Bases<const N: usize>([*mut u8; N]);
 // SAFETY: addresses without meaning of their own, as [`Operands`].
 unsafe impl<const N: usize> Sync for Bases<N> {}
 
-/// Threads that write so many bytes.
+/// How many threads share work that writes `bytes` bytes.
 pub(super) fn threads_for(machine: Machine, bytes: usize) -> usize {
     if bytes < THREADING_BYTES { 1 } else { machine.threads }
 }

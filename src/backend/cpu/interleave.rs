@@ -221,7 +221,7 @@ unsafe fn split<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: is
     }
 }
 
-/// As many pixels as [`STEP_BYTES`] hold of so many bytes, in whole lines of cells of one byte.
+/// How many pixels of `pixel` bytes fit [`STEP_BYTES`], in whole lines of cells of one byte.
 const fn step(pixel: usize) -> usize {
     STEP_BYTES / pixel / LINE * LINE
 }

@@ -34,8 +34,8 @@ const DRAWN_WORDS: usize = 4096;
 /// `out[i] = bit i of the words ? factor * x[i] : 0` for `i < n`.
 ///
 /// # Safety
-/// `n` numbers are readable at `x` and writable at `out`, which are the same or do not overlap; the words of so many bits
-/// are readable. The processor has the instructions that the function was chosen for.
+/// `n` numbers are readable at `x` and writable at `out`, which are the same or do not overlap; words of `n` bits are
+/// readable. The processor has the instructions that the function was chosen for.
 type Apply<T> = unsafe fn(out: *mut T, x: *const T, words: *const u32, n: usize, factor: T);
 
 /// Where the data lies.
@@ -230,7 +230,7 @@ impl<'a, T: Real> Task<'a, T> {
     /// Applies bits to `n` cells, at most [`CHUNK`], `steps` bytes apart.
     ///
     /// # Safety
-    /// The cells and the words of so many bits are the caller's promise.
+    /// The cells and words of `n` bits are the caller's promise.
     unsafe fn run_cells(&self, [dst, src]: [*mut u8; 2], steps: [isize; 2], words: *const u32, n: usize) {
         let mut stages = [const { None }; 3].map(|_: Option<()>| Stage::<STAGE_BYTES>::new());
         let [raw, numbers, out] = stages.each_mut().map(Stage::ptr);
@@ -276,7 +276,7 @@ impl<'a, T: Real> Task<'a, T> {
 /// Clears the bits beyond the last element.
 ///
 /// # Safety
-/// The mask of so many elements is readable and writable.
+/// The mask of `elements` elements is readable and writable.
 unsafe fn clear_rest(mask: *mut u32, elements: u64) {
     let used = elements % 32;
     if used != 0 {

@@ -75,7 +75,8 @@ struct OutputTile {
     width: usize,
 }
 
-/// What numbers are joined to, `L`, of which there are few: the tasks of all reductions are so many loops, and no more.
+/// `L`, the type of the accumulators. It is generic, so that the loops of tasks are instantiated once for each accumulator, not for
+/// each reduction.
 #[derive(Clone, Copy)]
 struct Joined<T, L> {
     identity: L,

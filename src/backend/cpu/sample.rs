@@ -55,7 +55,7 @@ fn coordinate<T: Real>(i: i64, n: i64) -> T {
 }
 
 impl Job<'_> {
-    /// Threads for work on so many elements.
+    /// How many threads share work on `elements` elements.
     fn threads(&self, elements: i64) -> usize {
         grid::threads_for(self.machine, (elements as usize).saturating_mul(size_of::<f32>()))
     }

@@ -124,7 +124,7 @@ pub(super) unsafe fn in_parts(
     }
 }
 
-/// Parts of so many bytes, about.
+/// How many parts of about [`PART`] bytes `bytes` bytes are.
 pub(super) fn parts(bytes: usize) -> usize {
     bytes / PART + 1
 }

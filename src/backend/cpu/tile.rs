@@ -223,7 +223,7 @@ pub(super) enum Order {
     AlongDst,
     /// The source's: it is read in longer pieces.
     AlongSrc,
-    /// Neither: blocks are visited in groups, of so many lines of rows of the destination and of the source. Groups go along
+    /// Neither: blocks are visited in groups; the numbers are lines of rows of the destination, and of the source. Groups go along
     /// the destination. Not all transposes [have groups](has_groups).
     InGroups([usize; 2]),
 }
@@ -278,7 +278,7 @@ pub(super) fn transpose<D: RowStarts, S: RowStarts>(cell: usize, store: Store, i
     with_cell!(cell, W => one_by_one::<W, D, S>)
 }
 
-/// Whether transposes of cells of so many bytes write whole lines at a time, whatever the sides of a matrix. Streaming parts
+/// Whether transposes of cells of `cell` bytes write whole lines at a time, whatever the sides of a matrix. Streaming parts
 /// of lines in alternation is up to five times slower, depending on how many the processor keeps until they are whole.
 pub(super) fn writes_lines(cell: usize, isa: Isa) -> bool {
     isa.has_avx512() || cell >= if isa.has_avx2() { 4 } else { 8 }

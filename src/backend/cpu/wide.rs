@@ -15,7 +15,7 @@ use crate::ops::Scaling;
 /// Numbers that the widest register holds.
 const MOST_LANES: usize = 16;
 
-/// Registers of numbers that are converted at a time, while there are so many cells: they fill at least one of cells.
+/// Registers of numbers that are converted at a time where there are cells enough: they fill at least one register of cells.
 const TOGETHER: usize = 4;
 
 /// A vector register of binary32.

@@ -45,7 +45,7 @@ fn start(transform: &Transform, at: Pointers) -> Pointers {
 }
 
 /// A copy, in vectors of the destination; the bytes in front of the first one and behind the last are moved one by one.
-/// Where the source lies otherwise off a vector, those are so many that both source vectors around each vector of the
+/// Where the source lies otherwise off a vector, enough of them are moved that both source vectors around each vector of the
 /// destination are part of the source. Pre: a move of a contiguous nest.
 pub(super) fn copy(transform: &Transform, at: Pointers) -> Result<Launch> {
     let at = start(transform, at);

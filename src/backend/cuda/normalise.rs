@@ -160,7 +160,7 @@ impl Launches {
         Launches { compute, units }
     }
 
-    /// A launch of so many blocks for each unit.
+    /// A launch of `each` blocks for every unit.
     fn emit(&self, names: Names, each: u32, params: &Parameters, emit: Emit<'_>) -> Result<()> {
         let kernel = names[usize::from(self.compute != Compute::Single)];
         let blocks = grid(self.units * u64::from(each))?;

@@ -109,7 +109,7 @@ fn address(ty: Type, pointer: *mut c_void) -> Result<usize> {
     Ok(pointer.expose_provenance())
 }
 
-/// A text up to its NUL, or so many characters of it.
+/// A text up to its NUL, or `count` characters of it.
 ///
 /// # Safety
 /// `array` is valid for reads up to the first NUL or of `count` characters.
@@ -164,7 +164,7 @@ pub(super) unsafe fn write(value: &Value, array: *mut c_void) -> Result<()> {
 /// The descriptors that the caller gives to be filled.
 ///
 /// # Safety
-/// `array` is valid for reads of so many.
+/// `array` is valid for reads of `count` pointers.
 pub(super) unsafe fn descriptors(array: *const c_void, count: usize) -> Vec<*mut c_void> {
     // SAFETY: as the caller promises.
     (0..count).map(|index| unsafe { at(array, index) }).collect()

@@ -71,8 +71,8 @@ unsafe fn ask(
 /// Sets a packed tensor in the layout of this name, of 2 to 8 dimensions in the usual order (N C H W, N C D H W, B M N).
 ///
 /// Names: any order of the letters, the innermost last (`NHWC`, `CHWN`, `NDHWC`, `BNM`, ...); `BMN:row`, `BMN:col`;
-/// channels in blocks, `NC/32HW32`, `nChw16c`, `nCdhw8c`, and `NCHW_VECT_C`, which those of 4 or 32 are for a type of
-/// so many channels; `packed`, `channels_last`, `PyTorch`, `PyTorch:channels_last`, `PyTorch:channels_last_3d`,
+/// channels in blocks, `NC/32HW32`, `nChw16c`, `nCdhw8c`, and `NCHW_VECT_C`, which those of 4 or 32 are for a type that
+/// holds as many channels; `packed`, `channels_last`, `PyTorch`, `PyTorch:channels_last`, `PyTorch:channels_last_3d`,
 /// `TensorFlow`, `Caffe`, `ONNX`, `NumPy:C`, `NumPy:F`. A failing call changes nothing.
 ///
 /// Status, in this order: BAD_PARAM for a descriptor that is not alive, an unknown type, a NULL pointer, nbDims below

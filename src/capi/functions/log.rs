@@ -117,7 +117,7 @@ impl Sink {
     /// A full disk or a closed file must not fail the call that is being logged.
     fn write(&self, mut line: &[u8]) {
         while !line.is_empty() {
-            // SAFETY: so many bytes are there.
+            // SAFETY: pointer and length are those of `line`.
             let written = unsafe { libc::write(self.file, line.as_ptr().cast(), line.len()) };
             match usize::try_from(written) {
                 Ok(0) => return,

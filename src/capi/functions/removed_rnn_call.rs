@@ -132,7 +132,7 @@ impl Vectors {
     }
 }
 
-/// The rule that the tensor of a time step breaks, if the first one is another, and so many sequences were active before.
+/// The rule that the tensor of a time step breaks, where `first` is that of the first step, and `before` sequences were active in the step before.
 fn judge(tensor: &TensorDescriptor, first: &TensorDescriptor, before: i64) -> Result<(), &'static str> {
     if !is_packed(tensor) {
         return Err("it must be set and packed");

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::recurrent::{Network, Sequences, reserve_size, workspace_size};
 
-/// The batch that needs most workspace of those with so many active sequences at each time step: not sorted, and with padding,
+/// The batch that needs most workspace of those with `batches` active sequences at the time steps: not sorted, and with padding,
 /// which is what the Ex calls take with the same sizes.
 fn roomiest(batches: &[i64]) -> Sequences {
     let ranks = 0..batches.first().copied().unwrap_or(0);

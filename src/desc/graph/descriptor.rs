@@ -28,7 +28,7 @@ enum State {
     Finalised(Arc<Object>),
 }
 
-/// What a Set may read from the caller: so many values of one type.
+/// What a Set may read from the caller: a number of values of one type.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     row: &'static Row,
@@ -286,7 +286,7 @@ fn check_link(row: &Row, index: usize, link: &Link, is_operation: bool) -> Resul
 }
 
 impl Value {
-    /// The first of them, at most so many.
+    /// The first `count` of them, or all if they are fewer.
     fn first(&self, count: usize) -> Value {
         fn cut<T: Clone>(values: &[T], count: usize) -> Vec<T> {
             values[..values.len().min(count)].to_vec()

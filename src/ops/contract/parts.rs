@@ -62,7 +62,7 @@ impl Contract {
         extents.into_iter().fold(1, i64::saturating_mul)
     }
 
-    /// Square tiles of so many rows that hold all results.
+    /// How many square tiles of `side` rows hold all results.
     pub fn tiles(&self, side: i64) -> i64 {
         let tiles = |role: Role| self.extent(role).saturating_add(side - 1) / side;
         tiles(Role::M).saturating_mul(tiles(Role::N)).saturating_mul(self.extent(Role::Batch))

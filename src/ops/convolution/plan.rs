@@ -173,7 +173,7 @@ impl ConvolutionPlan {
         Ok(most)
     }
 
-    /// Makes use of a workspace of so many bytes, at a multiple of 16, which is one operand more.
+    /// Adds an operand: a workspace of `bytes` bytes, which starts at a multiple of 16.
     pub fn take_workspace(&mut self, bytes: usize) {
         self.given = bytes;
         let span = (0, i64::try_from(bytes).unwrap_or(i64::MAX));

@@ -16,7 +16,7 @@ pub struct ValuesPlan {
 }
 
 impl ValuesPlan {
-    /// Nothing yet, of a workspace of so many bytes.
+    /// No values yet, and a workspace of `workspace` bytes.
     pub fn new(workspace: usize) -> Self {
         let operand = Operand {
             name: "workspace",

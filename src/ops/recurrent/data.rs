@@ -87,6 +87,7 @@ impl DataPlan {
             slots: SLOTS,
             given: self.given,
             trains: true,
+            last: None,
         }
     }
 

@@ -89,6 +89,7 @@ impl ForwardPlan {
             slots: SLOTS,
             given: self.given,
             trains: self.trains,
+            last: (self.given.y && !self.trains && self.problem.sequences.is_ours()).then_some(Y),
         }
     }
 
@@ -120,7 +121,9 @@ impl ForwardPlan {
         }
         if self.given.y {
             let y = Rows::at(Y, frame.data(), 0, network.output());
-            frame.copy_rows(sink, frame.outputs(network.layers - 1), y, network.output(), true)?;
+            if frame.last.is_none() {
+                frame.copy_rows(sink, frame.outputs(network.layers - 1), y, network.output(), true)?;
+            }
             if let Some(cell) = self.problem.fill {
                 frame.fill_padding(sink, y, network.output(), cell)?;
             }
@@ -212,12 +215,18 @@ impl Cell<'_> {
         for span in frame.spans(*part, turn) {
             let Some(weights) = weights else { continue };
             let extents = [span.count, gates * hidden, projected];
-            let (dst, before) = (gate(0).from(span.first), span.hidden);
-            let mut product = Product::by_rows(extents, dst, before.unwrap_or(weights), weights, 1.0)
-                .biased(frame.bias(*part, Side::Recurrent))
-                .keeping(several);
-            product.is_empty = before.is_none();
-            sink.contract(&product)?;
+            let (dst, bias) = (gate(0).from(span.first), frame.bias(*part, Side::Recurrent));
+            match (span.hidden, bias) {
+                (Some(before), bias) => {
+                    let product = Product::by_rows(extents, dst, before, weights, 1.0);
+                    sink.contract(&product.biased(bias).keeping(several))?;
+                }
+                // States of zeros add nothing but the bias.
+                (None, Some(bias)) => {
+                    sink.map(Function::Add, [span.count, gates * hidden], dst, [dst, bias], 0.0)?;
+                }
+                (None, None) => {}
+            }
         }
         match network.cell {
             RnnCell::Relu => sink.map(Function::ReluOrNan, active, out, [gate(0)], 0.0),

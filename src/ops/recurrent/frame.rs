@@ -79,6 +79,8 @@ pub(super) struct Frame<'p> {
     pub given: Given,
     /// Whether gates, cell states and outputs of all layers are kept in the reserve.
     pub trains: bool,
+    /// The operand that the last layer writes its outputs to at once, where the caller's rows lie in our order and nothing is kept.
+    pub last: Option<usize>,
 }
 
 impl Frame<'_> {
@@ -166,6 +168,9 @@ impl Frame<'_> {
 
     /// The outputs of a layer, both directions side by side.
     pub(super) fn outputs(&self, layer: i64) -> Rows {
+        if let Some(y) = self.last.filter(|_| layer + 1 == self.network.layers) {
+            return Rows::at(y, self.data(), 0, self.network.output());
+        }
         let rows = Rows::at(self.kept(), self.data(), self.at.outputs, self.network.output());
         rows.from(self.sequences.rows() * if self.trains { layer } else { layer % 2 })
     }
@@ -180,7 +185,7 @@ impl Frame<'_> {
         Rows::at(self.slots.workspace, scalar, bytes, row)
     }
 
-    /// Number `index` of the constants: zero, lower and upper bound of the cell state.
+    /// Number `index` of the constants: zero, and, of a network that clips, lower and upper bound of the cell state.
     pub(super) fn constant(&self, index: i64) -> Rows {
         let size = self.inner().size() as i64;
         Rows::constant(self.slots.workspace, self.inner(), self.at.constants + index * size)
@@ -188,8 +193,8 @@ impl Frame<'_> {
 
     /// Writes the constants.
     pub(super) fn set_constants(&self, sink: &mut Sink<'_>) -> Result<()> {
-        let clip = self.network.clip.map_or([0.0; 2], |clip| [clip.lower, clip.upper]);
-        for (index, value) in [0.0, clip[0], clip[1]].into_iter().enumerate() {
+        let bounds = self.network.clip.map(|clip| [clip.lower, clip.upper]);
+        for (index, value) in [0.0].into_iter().chain(bounds.into_iter().flatten()).enumerate() {
             let cell = match self.inner() {
                 Scalar::F64 => value.to_bits(),
                 _ => (value as f32).to_bits().into(),

@@ -61,8 +61,8 @@ impl Sequences {
         Sequences::new(data.layout(), data.max_length().into(), lengths)
     }
 
-    /// The batch of which so many sequences are active at each time step, in the packed layout. Pre: the numbers never increase and
-    /// none is negative.
+    /// The batch in the packed layout whose number of active sequences at each time step is that of `batches`. Pre: these never
+    /// increase, and none is negative.
     pub fn from_batches(batches: &[i64]) -> Sequences {
         let batch = batches.first().copied().unwrap_or(0);
         // The length of a sequence is the number of steps at which more sequences than its rank are active.

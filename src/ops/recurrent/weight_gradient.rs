@@ -75,6 +75,7 @@ impl WeightPlan {
             slots: SLOTS,
             given: Given { cx: false, ..self.given },
             trains: true,
+            last: None,
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) struct ConvFewChannels<'a, S: Simd> {
     origin: [i64; 5],
     /// The filter in the order of positions, but for its origin.
     taps: Vec<Even>,
-    /// Rows of outputs of a block, of so many in an image; the last one may have fewer.
+    /// Rows of outputs of a block; the last of the `blocks` of an image may have fewer.
     rows: usize,
     blocks: usize,
 }

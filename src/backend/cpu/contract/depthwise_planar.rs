@@ -100,7 +100,7 @@ struct Work {
 
 /// Whether a canonical step sums over something for rows of a channel.
 fn has_rows(step: &Contract) -> bool {
-    // Gradients of the data with a stride write every so many elements of a row. Canonical loops end with the nearest.
+    // Gradients of the data with a stride of s write every s-th element of a row. Canonical loops end with the nearest.
     let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
     let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
     let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));

@@ -201,7 +201,7 @@ impl<S: Simd> Kernels<S> {
     /// Lanes of a whole tile.
     pub(super) const NR: usize = S::L * S::NV;
 
-    /// The kernel for so many rows and at least so many lanes, and its lanes. Pre: within the tile.
+    /// The kernel for `rows` rows and at least `lanes` lanes, and how many lanes it has. Pre: within the tile.
     #[inline(always)]
     pub(super) fn of(&self, rows: usize, lanes: usize) -> Kernel<S> {
         self.tiles[rows - 1][usize::from(lanes > Self::NR / 2)]

@@ -128,7 +128,7 @@ impl Narrow {
         Ends { to, bias, bias_step: run.by[4] as isize, before }
     }
 
-    /// Computes a whole tile of so many rows and puts its results where they belong.
+    /// Computes a whole tile with as many rows as `ends`, and stores its results.
     ///
     /// # Safety
     /// There are kernels for it; the panel is good for as many rows as `ends` has, whose elements are writable, the terms

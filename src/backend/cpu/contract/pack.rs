@@ -369,7 +369,7 @@ pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
 }
 
 impl Even {
-    /// Terms of the sum, where cells are of so many.
+    /// Terms of the sum if a cell holds `per` of them.
     pub(super) fn terms(&self, per: usize) -> usize {
         self.len * if self.mates.is_some() { per } else { 1 }
     }

@@ -104,7 +104,7 @@ impl Dim {
         self.start + (self.step() * (self.taps.extent as i64 - 1)).min(0)
     }
 
-    /// Positions from the first to the last one that so many neighbouring outputs see.
+    /// Positions from the first to the last one that `outputs` neighbouring outputs see.
     pub(super) fn span(&self, outputs: usize) -> usize {
         (outputs - 1) * self.stride() + (self.taps.extent - 1) * self.step().unsigned_abs() as usize + 1
     }
@@ -114,7 +114,7 @@ impl Dim {
         (-first).max(0) as usize..self.extent.saturating_sub(first).max(0) as usize
     }
 
-    /// Cells along the dimension for so many outputs.
+    /// Cells along the dimension for `outputs` outputs.
     fn cells(&self, outputs: usize) -> usize {
         outputs + (self.last - self.first) as usize
     }

@@ -2,8 +2,8 @@
 
 /// Vectors of one type at one level.
 ///
-/// Packing writes parts, kernels read cells: a cell is one part, or two or four neighbours of the sum where one instruction
-/// multiplies so many.
+/// Packing writes parts, kernels read cells: a cell is one part, or the two or four neighbours of the sum that one
+/// instruction multiplies.
 ///
 /// # Safety
 /// Every function needs the instructions of its level; pointers are good for what they name.

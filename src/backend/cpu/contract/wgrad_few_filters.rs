@@ -62,7 +62,7 @@ pub(super) struct WgradFewFilters<'a, S: Simd> {
     image: Source<'a>,
     result: Source<'a>,
     origin: [i64; 5],
-    /// The largest block, of so many in an image; the last one may have fewer rows of pixels.
+    /// The largest block; the last of the `blocks` of an image may have fewer rows of pixels.
     block: Block,
     blocks: usize,
     parts: usize,

@@ -78,7 +78,7 @@ pub(super) fn tiles<S: Simd>(isa: Isa) -> Option<&'static Tiles> {
     (TypeId::of::<S>() == TypeId::of::<Avx2Single>() && isa.has_avx2()).then_some(&TILES)
 }
 
-/// Computes a whole tile of some rows by so many lanes, which fill half of it or all, and puts its results where they belong.
+/// Computes a whole tile, whose lanes are half of the registers' or all, and stores its results.
 ///
 /// # Safety
 /// As for [`Simple::finish`], for every row; the panel is one of cells in binary32, good for as many rows, and so are the sums before.

@@ -236,7 +236,7 @@ mod tests {
     use crate::layout::{Dims, Layout, format};
     use crate::ops::contract::{Geometry, Side, Terms};
 
-    /// A convolution of 12 x 9 pixels with so many channels in each of some groups, dims in `order`.
+    /// A convolution of 12 x 9 pixels in `groups` groups, dims in `order`.
     fn forward(scalar: Scalar, groups: i64, [stride, pad]: [i64; 2], order: &[usize], gap: i64) -> Contract {
         let out = |extent: i64| (extent + 2 * pad - 3) / stride + 1;
         let layout = |dims: [i64; 4], gap: i64| {

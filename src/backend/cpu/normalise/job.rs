@@ -55,7 +55,7 @@ pub(super) struct Room<T> {
 }
 
 impl<T: Real> Room<T> {
-    /// With room for so many numbers of rows beside those of a piece, and of groups that are turned.
+    /// With room for `rows` numbers of rows beside those of a piece, and for `turned` numbers of transposed groups.
     pub fn new(rows: usize, turned: usize) -> Self {
         let numbers = |n: usize| vec![T::ZERO; n];
         Room {

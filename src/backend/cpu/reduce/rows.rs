@@ -75,7 +75,7 @@ fn most_groups<T: Real>(len: usize) -> usize {
     near.min(MOST_ROW_BYTES / size_of::<T>()) / LEAST_WIDTH * LEAST_WIDTH
 }
 
-/// Groups of a tile of rows, of `groups` in a line, whose elements have cells of so many bytes: as many as stay near, and about
+/// Groups of a tile of rows, of `groups` in a line, whose elements have cells of `cell` bytes: as many as stay near, and about
 /// as many in every tile. Without a peak there is so little to compute that rows wait for those that are brought.
 fn row_width<T: Real, F: RowFormula>(len: usize, groups: usize, cell: usize) -> usize {
     let near = (TILE_BYTES / len.max(1)).min(if F::HAS_PEAK { usize::MAX } else { ROW_BYTES }) / cell;

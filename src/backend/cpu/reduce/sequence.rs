@@ -210,7 +210,7 @@ impl Blocks {
     /// Of both.
     pub const BYTES: usize = 2 * Reduce::BLOCK * size_of::<u64>();
 
-    /// In so many bytes, aligned for every scalar.
+    /// In `room`: [`BYTES`](Self::BYTES) bytes, aligned for every scalar.
     pub fn new(room: *mut u8) -> Self {
         Blocks { raw: room, wide: room.wrapping_add(Self::BYTES / 2) }
     }

@@ -41,7 +41,7 @@ pub(super) struct Kernels<T, L> {
     /// what is read soon after them, at `next`, any address.
     ///
     /// # Safety
-    /// The elements are readable, and there is `room` for the lanes of so many blocks.
+    /// The elements are readable, and there is `room` for the lanes of `count` blocks.
     pub blocks: unsafe fn(elements: *const T, count: usize, next: *const T, room: *mut L) -> L,
     /// `lanes[j] = add(lanes[j], row[j])` for each of the rows in turn. Meanwhile asks for the rows at `soon`, any
     /// addresses.
@@ -133,7 +133,7 @@ macro_rules! compiled_for {
             }
 
             /// # Safety
-            /// As for [`Kernels::blocks`]; the lanes of so many blocks are writable.
+            /// As for [`Kernels::blocks`]; the lanes of `count` blocks are writable.
             $(#[target_feature(enable = $features)])?
             #[inline(never)]
             unsafe fn blocks_lanes<T: Real, F: Fold>(
@@ -223,7 +223,7 @@ unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut Block<T, F>, elements: *cons
 }
 
 /// # Safety
-/// As for [`Kernels::blocks`]; the lanes of so many blocks are writable.
+/// As for [`Kernels::blocks`]; the lanes of `count` blocks are writable.
 #[inline(always)]
 unsafe fn blocks_lanes<T: Real, F: Fold>(
     lanes: *mut Block<T, F>, elements: *const T, count: usize, next: *const T,
@@ -326,7 +326,7 @@ unsafe fn join_rows<T: Real, F: Fold>(into: *mut F::Lane<T>, from: *const F::Lan
 /// Subtrees waiting for a partner, more than there can be: a subtree of `2^k` blocks at place `k` at most.
 pub(super) const DEPTH: usize = 56;
 
-/// How many wait at most of so many blocks: one for each bit of the number of those before the last one, and that one.
+/// How many of `blocks` blocks wait at most: one for each bit of the number of those before the last one, and that one.
 pub(super) fn depth(blocks: usize) -> usize {
     blocks.saturating_sub(1).checked_ilog2().map_or(1, |log| log as usize + 2)
 }
@@ -340,7 +340,7 @@ pub(super) struct Subtrees<'a, L> {
 }
 
 impl<'a, L: Copy> Subtrees<'a, L> {
-    /// For so many outputs, in [`depth`] rows of as many, or [`DEPTH`] for any number of blocks, whatever they hold.
+    /// For `width` outputs, in [`depth`] rows of as many, or [`DEPTH`] for any number of blocks, whatever they hold.
     pub fn new(rows: &'a mut [L], width: usize) -> Self {
         Subtrees { rows, width, waiting: 0, count: 0 }
     }
@@ -350,7 +350,7 @@ impl<'a, L: Copy> Subtrees<'a, L> {
         (self.waiting, self.count) = (0, 0);
     }
 
-    /// Adds a subtree of so many leaves, a power of two that divides the number of those added before; a smaller one may
+    /// Adds a subtree of `leaves` leaves, a power of two that divides the number of those added before; a smaller one may
     /// count as one of them if it is the last.
     pub fn push<T>(&mut self, subtree: &[L], leaves: u64, kernels: &Kernels<T, L>) {
         let width = self.width;
@@ -399,7 +399,7 @@ impl<'a, L: Copy> Lanes<'a, L> {
         self.rows[..self.used * self.width].fill(self.identity);
     }
 
-    /// The lanes that rows are joined to, so many at a time: row `i` of the block to lane `i % LANES`.
+    /// The lanes that rows are joined to, those of `together` rows at a time: row `i` of the block to lane `i % LANES`.
     pub fn parts_mut(&mut self, together: usize) -> impl Iterator<Item = &mut [L]> {
         self.rows[..self.used * self.width].chunks_mut(together * self.width)
     }

@@ -85,7 +85,7 @@ pub(super) struct Slots<T> {
 unsafe impl<T> Sync for Slots<T> {}
 
 impl<T: Copy> Slots<T> {
-    /// What it takes for so many slots.
+    /// Bytes of `count` slots.
     pub fn bytes(count: usize, width: usize) -> usize {
         count * width * (size_of::<T>() + size_of::<i64>())
     }

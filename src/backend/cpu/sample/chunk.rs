@@ -10,7 +10,7 @@ use crate::dtype::math::Math;
 use crate::ops::Scaling;
 use crate::ops::sample::{LANES, Sample};
 
-/// Positions of a chunk, so many that position `i` belongs to lane `i`.
+/// Positions of a chunk: one for each lane.
 pub const CHUNK: usize = LANES;
 
 /// Numbers that lie side by side.
@@ -145,7 +145,7 @@ impl<T: Real> Sink<T> {
         self.cell as isize
     }
 
-    /// Bytes of so many elements.
+    /// The bytes of `elements` elements.
     pub fn bytes(&self, elements: i64) -> isize {
         elements as isize * self.cell()
     }

@@ -64,7 +64,7 @@ impl Job<'_> {
         let [begin, end] = share.pixels;
         let band = (end - begin) as usize;
         let planes = (share.channels[1] - share.channels[0]) as usize;
-        // SAFETY: zeros are numbers; so many there are.
+        // SAFETY: zeros are numbers, and there are `planes * band` of them.
         unsafe { sums.write_bytes(0, planes * band) };
         let positions = self.step.positions();
         for first in (0..positions).step_by(CHUNK) {

@@ -113,7 +113,7 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         to_line(tile.src.wrapping_add(i * cell)) / cell
     }
 
-    /// Whether column `j` follows the one before it in the destination, if they have so many rows.
+    /// Whether column `j` follows the one before it in the destination, if columns have `rows` rows.
     fn follows(&self, rows: usize, j: usize) -> bool {
         // SAFETY: only called with columns of a tile.
         let [before, here] = [j - 1, j].map(|j| unsafe { self.tiles.dst_rows.at(j) });

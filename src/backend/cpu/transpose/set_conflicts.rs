@@ -10,7 +10,7 @@ const PAGE: usize = 4096;
 /// Lines that a set of the first-level cache holds, of most processors: 8 to 12.
 const WAYS: usize = 12;
 
-/// Rows of a block, so many bytes apart, in the first-level cache.
+/// Rows of a block, a constant stride apart, in the first-level cache.
 #[derive(Clone, Copy)]
 pub(super) struct SetConflicts {
     /// Sets that they start in.
@@ -43,7 +43,7 @@ impl SetConflicts {
         SetConflicts { sets: SetConflicts::sets(rows, stride, 1), lines: rows * lines }
     }
 
-    /// Pieces of rows of so many bytes.
+    /// Pieces of `bytes` bytes of each of `rows` rows.
     pub fn of_pieces(rows: usize, stride: isize, bytes: usize) -> Self {
         let stride = stride.unsigned_abs();
         if stride < LINE {

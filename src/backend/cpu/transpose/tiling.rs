@@ -340,7 +340,7 @@ impl Tiling {
         })
     }
 
-    /// Tiles of so many bytes of source cells along destination and source.
+    /// Tiles that hold `bytes` bytes of source cells along destination and source.
     fn of(shape: &Shape, units: [usize; 2], bytes: [usize; 2], path: WriteBack, order: Order) -> Self {
         let cells = bytes.map(|bytes| (bytes / shape.src_cell).clamp(SHORT, MAX_RUN));
         let fits = matches!(path, WriteBack::Conflicting { .. } | WriteBack::Converted);

@@ -90,7 +90,7 @@ unsafe fn widen<R: Register, E: Cells<R>>(numbers: *mut f32, from: *const E, n: 
 #[inline(always)]
 unsafe fn narrow<R: Register, E: Cells<R>>(to: *mut E, numbers: *const f32, n: usize) {
     for i in (0..n).step_by(TOGETHER * R::LANES) {
-        // SAFETY: the caller's promise; a strip is a multiple of so many numbers.
+        // SAFETY: the caller's promise; a strip is a multiple of what these registers hold.
         unsafe {
             let mut x = [R::splat(0.0); TOGETHER];
             for (k, x) in x.iter_mut().enumerate() {

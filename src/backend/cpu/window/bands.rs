@@ -342,7 +342,7 @@ impl<'a, T: Real> Bands<'a, T> {
             let outputs =
                 (cell - first.window).div_euclid(first.stride) + 1..cell.div_euclid(first.stride) + 1;
             let count = outputs.clone().count();
-            // SAFETY: there are so many outputs of a cell at most, all of which are there.
+            // SAFETY: no cell has more outputs than these, and all of them exist.
             unsafe {
                 for (k, output) in outputs.enumerate() {
                     let number = ((cell - output * first.stride) * last.window) as i32;

@@ -122,7 +122,7 @@ impl<T: Real> Job<'_, T> {
         self.lanes * self.shape.last().inputs as usize
     }
 
-    /// Places of a row of the last axis, where so many lanes are in work.
+    /// Places of a row of the last axis when `lanes` lanes are computed at once.
     pub fn places(&self, lanes: usize) -> Sides<usize> {
         let last = self.shape.last();
         if self.is_line() {

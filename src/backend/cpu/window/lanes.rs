@@ -276,7 +276,7 @@ lane_loops! {
         }
     }
 
-    /// `sums[i] =` the sum of the sums of so many taps at a time, each starting at 0.
+    /// `sums[i] =` the sum of the sums of columns of `per_column` taps, each of which starts at 0.
     ///
     /// # Safety
     /// As for [`give`], without winners; columns have a tap.

@@ -265,7 +265,7 @@ mod tests {
                 for isa in Isa::available() {
                     for nans_above in [false, true] {
                         let kernels = kernels(Scalar::F16, nans_above, isa).expect("kernels");
-                        // SAFETY: so many cells; the processor has the instructions.
+                        // SAFETY: there are `n` cells; the processor has the instructions.
                         let found = unsafe { (kernels.first)(cells.as_ptr().cast(), n, kernels.order) };
                         assert_eq!(found, at, "of {n} at {}", isa.name());
                     }

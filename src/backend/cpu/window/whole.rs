@@ -204,7 +204,7 @@ impl<'a, T: Real> Whole<'a, T> {
         }
     }
 
-    /// Lanes of a plane, of which each pixel has so many side by side.
+    /// `lanes` lanes of a plane, contiguous in each pixel, from `lane` on.
     ///
     /// # Safety
     /// As for [`run`](Self::run), with the place of the plane.

@@ -108,7 +108,7 @@ fn bernoulli(probability: f64, steps: &mut Builder<'_>, y: &View, states: &View)
     if to.slot != y.slot { steps.transform(y, &to) } else { Ok(()) }
 }
 
-/// Numbers of 24 bits from 0 up to 1, without 1, so many for each element of y.
+/// Numbers of 24 bits from 0 up to 1, without 1, `each` of them for every element of y.
 fn uniform(steps: &mut Builder<'_>, y: &View, states: &View, each: i64) -> Result<Vec<View>> {
     let words = elements(y.dims(), each)?;
     let mask = steps.piece(Scalar::I32, words as i64)?;

@@ -122,7 +122,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
 /// The sums of `Q` outputs by `V` vectors of channels.
 ///
 /// # Safety
-/// As for [`neighbours`](DepthwiseInterleaved::neighbours); so many channels are there.
+/// As for [`neighbours`](DepthwiseInterleaved::neighbours), for `V` vectors of channels.
 #[inline(always)]
 unsafe fn sums<const Q: usize, const V: usize>(
     simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channel: usize,

@@ -282,7 +282,7 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
     R
 }
 
-/// Which of the positions from `x` on are inside an image of so many.
+/// Which of the positions from `x` on are inside an image of `extent` positions.
 ///
 /// # Safety
 /// The processor has AVX2.

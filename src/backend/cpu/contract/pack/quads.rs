@@ -153,7 +153,7 @@ unsafe fn stage(source: Source<'_>, lane: &Point, even: &Even, from: *const u8, 
     }
 }
 
-/// What the tail of a line of so many cells is.
+/// The last, incomplete quad of a line of `cells` cells.
 ///
 /// # Safety
 /// They are readable.

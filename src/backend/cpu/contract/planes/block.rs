@@ -28,12 +28,12 @@ pub(in super::super) struct Block {
 }
 
 impl Block {
-    /// Cells of so many channels.
+    /// The cells of `channels` channels.
     pub(in super::super) fn cells(&self, channels: usize) -> usize {
         channels * self.phases * self.plane
     }
 
-    /// Where the vectors of every cell of the sum are, for so many cells of channels.
+    /// Where the vectors of every cell of the sum are, for `channels` channels.
     pub(in super::super) fn offsets(&self, planes: &Planes, channels: usize, offsets: &mut Vec<i32>) {
         offsets.clear();
         let [slow, fast] = &planes.dims;

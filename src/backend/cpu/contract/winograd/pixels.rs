@@ -245,7 +245,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         }
     }
 
-    /// Strips whose sums are kept at once, of so many panels.
+    /// How many strips of `panels` panels have their sums kept at once.
     fn group(&self, panels: usize) -> usize {
         let strip = panels * MR * Kernels::<S>::NR * ELEMENTS * size_of::<f32>();
         let strips = self.strips.div_ceil(self.shares);

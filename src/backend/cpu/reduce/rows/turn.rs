@@ -66,7 +66,7 @@ impl Turn {
     /// Rows become columns. Meanwhile asks for as many more rows if the source is far.
     ///
     /// # Safety
-    /// There are so many rows of so many columns at `src`, and room for them at `dst`; they do not overlap.
+    /// There are `rows` rows of `columns` columns at `src`, and room for them at `dst`; they do not overlap.
     unsafe fn turn(
         &self, [dst, src]: [*mut u8; 2], pitches: [isize; 2], [rows, columns]: [usize; 2], is_far: bool,
     ) {

@@ -21,7 +21,7 @@ impl<F: Narrow> Through<__m512i> for FirstColumns<F> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
     unsafe fn get(&self, from: *const u8, scaling: Scaling) -> __m512i {
-        // SAFETY: the caller's promise; a row has so many cells.
+        // SAFETY: the caller's promise; a row has `columns` cells.
         unsafe { F::get_some(from, self.columns, scaling) }
     }
 
@@ -38,7 +38,7 @@ impl<F: Narrow> Through<__m512i> for FirstColumns<F> {
 /// Defines the transpose of one width.
 macro_rules! cut {
     ($W:ident) => {
-        /// Transposes groups of so many lines of rows.
+        /// Transposes groups of `lines` lines of rows.
         ///
         /// # Safety
         /// As for [`Transpose`](super::Transpose), for at least a line of rows and less than one of columns.

@@ -66,7 +66,7 @@ macro_rules! staged {
                 unsafe { group(through, m, [i, j], [1, 1], room.ptr(), ahead) }
             }
 
-            /// Transposes groups of so many lines of rows and of columns, or fewer where there is no room for them.
+            /// Transposes groups of as many lines of rows and of columns as are asked for, or fewer where there is no room for them.
             ///
             /// # Safety
             /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for at least a line of rows and of columns.
@@ -114,7 +114,7 @@ macro_rules! staged {
                 ahead.fetch(usize::MAX);
             }
 
-            /// Transposes a group of so many lines of rows and of columns, whose first cell is in row and column `at`.
+            /// Transposes one group of lines of rows and of columns, whose first cell is in row and column `at`.
             ///
             /// # Safety
             /// As for [`in_groups`], for these rows and columns. There is room for their blocks.
