@@ -1,10 +1,10 @@
 //! Softmax and its gradient: the CPU core against the reference loop, bit for bit, at every instruction set level, for
 //! 1, 2 and 3 threads; and the reference loop against plain formulas in binary64.
 
-use cudnn::backend::{Isa, Machine, reference, run_rows};
+use cudnn::backend::{Address, Isa, Machine, kernels, reference, run_by, run_rows};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Axis, LoopNest};
-use cudnn::ops::{Compute, RowFunction, Rows, Scaling};
+use cudnn::ops::{Compute, RowFunction, Rows, Scaling, Step};
 
 #[path = "common/random.rs"]
 mod random;
@@ -18,8 +18,11 @@ const FUNCTIONS: [RowFunction; 4] = [
     RowFunction::LogSoftmaxGradient,
 ];
 
-fn machines() -> impl Iterator<Item = Machine> {
-    Isa::available().flat_map(|isa| (1..=3).map(move |threads| Machine { isa, threads }))
+/// Every kernel that accepts a step, on every machine.
+fn forced(rows: &Rows) -> impl Iterator<Item = (Machine, &'static str)> {
+    let machines = Isa::available().flat_map(|isa| (1..=3).map(move |threads| Machine { isa, threads }));
+    machines
+        .flat_map(|machine| kernels(Step::Rows(rows), machine).into_iter().map(move |name| (machine, name)))
 }
 
 /// Words of any content, as memory of any scalar.
@@ -88,11 +91,12 @@ fn groups_agree_with_the_reference() {
         let mut want = before.clone();
         // SAFETY: every operand is as long as its loops reach.
         unsafe { reference::rows(&rows, [want.as_mut_ptr().cast(), operands[0], operands[1]]) };
-        for machine in machines() {
+        for (machine, name) in forced(&rows) {
             let mut got = before.clone();
+            let at = [got.as_mut_ptr().cast(), operands[0], operands[1]].map(Address::from);
             // SAFETY: as above; the destination's offsets are distinct.
-            unsafe { run_rows(&rows, [got.as_mut_ptr().cast(), operands[0], operands[1]], machine) }.unwrap();
-            assert!(got == want, "case {case} on {machine:?}: {rows}");
+            unsafe { run_by(name, Step::Rows(&rows), &at, machine) }.unwrap();
+            assert!(got == want, "case {case} by {name} on {machine:?}: {rows}");
         }
     }
 }
@@ -127,11 +131,12 @@ fn groups_one_behind_the_other_agree_with_the_reference() {
         let apart = [want.as_mut_ptr().cast(), x.as_mut_ptr().cast(), dy.as_mut_ptr().cast()];
         // SAFETY: every operand is as long as its loops reach.
         unsafe { reference::rows(&rows, apart) };
-        for machine in machines() {
+        for (machine, name) in forced(&rows) {
             let mut got = before.clone();
+            let at = at(&mut got, &mut x, &mut dy).map(Address::from);
             // SAFETY: as above; the destination's offsets are distinct.
-            unsafe { run_rows(&rows, at(&mut got, &mut x, &mut dy), machine) }.unwrap();
-            assert!(got == want, "case {case} on {machine:?}, in place {in_place}: {rows}");
+            unsafe { run_by(name, Step::Rows(&rows), &at, machine) }.unwrap();
+            assert!(got == want, "case {case} by {name} on {machine:?}, in place {in_place}: {rows}");
         }
     }
 }

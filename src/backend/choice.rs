@@ -45,6 +45,13 @@ impl Choice<'_> {
     }
 }
 
+/// The names of the kernels that answer `ask`, in the order of their table.
+pub(super) fn names<A, R>(kernels: &[Kernel<A>], mut ask: impl FnMut(&A) -> Option<R>) -> Vec<&'static str> {
+    let accepting = kernels.iter().filter(|kernel| ask(&kernel.accept).is_some());
+    // At most those of the table.
+    accepting.map(|kernel| kernel.name).collect()
+}
+
 /// A kernel that has accepted a step on operands, and is ready to run it; an error where there was no memory to keep it.
 pub(super) struct Launch<'a>(Result<Box<dyn Run + 'a>>);
 

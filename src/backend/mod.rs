@@ -113,7 +113,7 @@ unsafe fn run_chosen(
             Step::Set(set) => run_set(set, pointer(0), machine),
             Step::Map(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
-            Step::Rows(rows) => run_rows(rows, std::array::from_fn(pointer), machine),
+            Step::Rows(rows) => cpu::reduce::rows::run(rows, std::array::from_fn(pointer), machine, choice),
             Step::Reduce(reduce) if reduce.outputs.is_empty() => Ok(()),
             Step::Reduce(reduce) => {
                 cpu::reduce::run(reduce, pointer(0), pointer(2), pointer(1), machine, choice)
@@ -152,12 +152,9 @@ fn pointers(at: &[Address]) -> [*mut u8; MAX_OPERANDS] {
 pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'static str> {
     match step {
         _ if ordered => Some("reference"),
-        Step::Transform(transform) => transform::kernel(transform),
         Step::Contract(step) => cpu::contract::kernel(step, machine),
         Step::Phases(phases) => cpu::contract::kernel_of_phases(&phases.0, machine),
-        Step::Reduce(reduce) => cpu::reduce::kernels(reduce).first().copied(),
-        Step::Window(window) => cpu::window::kernels(window, machine).first().copied(),
-        _ => None,
+        _ => kernels(step, machine).first().copied(),
     }
 }
 
@@ -168,6 +165,7 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::Transform(step) => transform::kernels(step),
         Step::Contract(step) => cpu::contract::kernels(step, machine),
         Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
+        Step::Rows(rows) => cpu::reduce::rows::kernels(rows),
         Step::Reduce(reduce) => cpu::reduce::kernels(reduce),
         Step::Window(window) => cpu::window::kernels(window, machine),
         _ => Vec::new(),
@@ -184,6 +182,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         ("Transform", rows(transform::KERNELS)),
         ("Phases", rows(cpu::contract::OF_PHASES)),
         ("Contract", rows(cpu::contract::KERNELS)),
+        ("Rows", rows(cpu::reduce::rows::KERNELS)),
         ("Reduce", rows(cpu::reduce::KERNELS)),
         ("Window", rows(cpu::window::KERNELS)),
     ]
@@ -270,11 +269,8 @@ pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) ->
 /// distinct. An operand that is read does not overlap the destination, unless each cell of the destination is its own
 /// operand: same pointer, same strides, same scalar size.
 pub unsafe fn run_rows(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Result<()> {
-    if rows.groups.is_empty() || rows.elements.is_empty() {
-        return Ok(());
-    }
     // SAFETY: the caller's promise.
-    unsafe { cpu::reduce::rows::run(rows, at, machine) }
+    unsafe { cpu::reduce::rows::run(rows, at, machine, Choice::First) }
 }
 
 /// Runs `map` on `machine`; operand 0 is the destination.

@@ -1,6 +1,6 @@
 //! The kernels of transforms.
 
-use super::choice::{Choice, Kernel};
+use super::choice::{self, Choice, Kernel};
 use super::cpu::shape::Shape;
 use super::cpu::{self, Machine};
 use super::{Operands, reference};
@@ -63,18 +63,9 @@ unsafe fn by_reference(shape: &Shape, operands: Operands, _: Machine) -> Result<
     Ok(())
 }
 
-/// The name of the kernel that runs a transform, which should be canonical.
-pub(super) fn kernel(transform: &Transform) -> Option<&'static str> {
-    let chosen = Shape::with(transform, |shape| Choice::First.of(KERNELS, |accept| accept(shape)));
-    chosen.ok().map(|(name, _)| name)
-}
-
-/// The names of all kernels that accept a transform.
+/// The names of all kernels that accept a transform, which should be canonical, in the order of the table.
 pub(super) fn kernels(transform: &Transform) -> Vec<&'static str> {
-    Shape::with(transform, |shape| {
-        let accepting = KERNELS.iter().filter(|kernel| (kernel.accept)(shape).is_some());
-        accepting.map(|kernel| kernel.name).collect()
-    })
+    Shape::with(transform, |shape| choice::names(KERNELS, |accept| accept(shape)))
 }
 
 /// Runs `transform` on `machine`, with the first kernel that accepts it.

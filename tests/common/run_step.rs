@@ -1,6 +1,8 @@
 //! Runs a step of the list: operands with guards around them, and the CPU core against the reference, bit for bit.
 #![allow(dead_code, reason = "every test program uses its own part of this module")]
 
+use std::collections::BTreeSet;
+
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Operand, Plan, Role, Step};
@@ -117,20 +119,22 @@ fn word(scalar: Scalar, least: i64, unit: f64, rng: &mut Rng) -> u64 {
 }
 
 /// Runs the row on every instruction set level with each of these numbers of threads, by the kernel that is chosen for it and by every
-/// other one that accepts it. Panics where that differs from the reference.
-pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) {
+/// other one that accepts it. Panics where that differs from the reference. The names of the kernels.
+pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) -> BTreeSet<&'static str> {
     let before = contents(row, rng);
     let mut want = before.clone();
     let at = want.places(row);
     // SAFETY: every operand has its span.
     unsafe { reference::run(row.step.step(), &at) }.unwrap_or_else(|error| panic!("{row}: {error}"));
     let is_sum = matches!(row.step.step(), Step::Contract(_));
+    let mut names = BTreeSet::new();
     let levels = || Isa::all().filter(|isa| is_sum || Isa::available().any(|level| level == *isa));
     for isa in levels() {
         for &threads in threads {
             let machine = Machine { isa, threads };
-            let others = backend::kernels(row.step.step(), machine).into_iter().skip(1).map(Some);
-            for kernel in std::iter::once(None).chain(others) {
+            let kernels = backend::kernels(row.step.step(), machine);
+            names.extend(kernels.iter().copied());
+            for kernel in std::iter::once(None).chain(kernels.into_iter().skip(1).map(Some)) {
                 let mut got = before.clone();
                 let at = got.places(row);
                 // SAFETY: as above; nothing overlaps, and no destination repeats.
@@ -153,4 +157,5 @@ pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) {
             }
         }
     }
+    names
 }

@@ -14,6 +14,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("Transform", "transform.rs", "KERNELS"),
     ("Phases", "cpu/contract/table.rs", "OF_PHASES"),
     ("Contract", "cpu/contract/table.rs", "KERNELS"),
+    ("Rows", "cpu/reduce/rows/table.rs", "KERNELS"),
     ("Reduce", "cpu/reduce/table.rs", "KERNELS"),
     ("Window", "cpu/window/table.rs", "KERNELS"),
 ];

@@ -40,7 +40,7 @@ use self::shape::Shape;
 pub(in crate::backend) use self::table::KERNELS;
 use super::Machine;
 use crate::backend::Address;
-use crate::backend::choice::Choice;
+use crate::backend::choice::{self, Choice};
 use crate::error::Result;
 use crate::ops::window::{OPERANDS, Window};
 
@@ -74,6 +74,5 @@ pub(in crate::backend) fn kernels(window: &Window, machine: Machine) -> Vec<&'st
     let shape = Shape::new(window);
     // Which kernels accept it depends on no address.
     let problem = Problem::new(&shape, &[Address::NULL; OPERANDS], machine);
-    let accepting = KERNELS.iter().filter(|kernel| (kernel.accept)(&problem).is_some());
-    accepting.map(|kernel| kernel.name).collect()
+    choice::names(KERNELS, |accept| accept(&problem))
 }

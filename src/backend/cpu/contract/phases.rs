@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use super::table::OF_PHASES;
 use super::{Machine, kernel, kernels, run};
-use crate::backend::choice::Choice;
+use crate::backend::choice::{self, Choice};
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract};
 
@@ -49,9 +49,7 @@ pub fn kernels_of_phases(steps: &[Contract], machine: Machine) -> Vec<&'static s
 fn together(steps: &[Contract], machine: Machine) -> Vec<&'static str> {
     let Some(first) = first(steps) else { return Vec::new() };
     let problem = Problem::without_data(first, false, machine);
-    let accepting = OF_PHASES.iter().filter(|kernel| (kernel.accept)(&problem, steps).is_some());
-    // At most those of the table.
-    accepting.map(|kernel| kernel.name).collect()
+    choice::names(OF_PHASES, |accept| accept(&problem, steps))
 }
 
 /// The first of some steps that may be computed together.

@@ -4,6 +4,7 @@
 //! groups, one element of each comes as a row. The sums are those of the one tree, whatever comes as what.
 
 mod functions;
+mod table;
 mod turn;
 mod workspace;
 
@@ -11,10 +12,13 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use self::functions::Functions;
+use self::table::Elements;
+pub(in crate::backend) use self::table::{KERNELS, kernels};
 use self::turn::Turn;
 use self::workspace::{PeakLane, SumLane, Workspace};
 use super::sequence::{Blocks, Loader, MOST_ROW_BYTES, ROW_BYTES, Steps};
 use super::tree::{GROUP, Kernels};
+use crate::backend::choice::Choice;
 use crate::backend::cpu::stream::{self, LINE, STREAMING_BYTES, Stream, fetch_run};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::cpu::{Machine, row, threads};
@@ -43,21 +47,25 @@ const LEAST_WIDTH: usize = 64;
 /// Bytes of rows between the one that is read and the one that memory is asked for meanwhile: it takes that long to answer.
 const AHEAD_BYTES: usize = 8 << 10;
 
-/// Elements below which a group is short.
-const SHORT: usize = 32;
-
 /// Runs `rows` on `machine`.
 ///
 /// # Errors
-/// As for [`crate::backend::run`].
+/// As for [`crate::backend::run_by`].
 ///
 /// # Safety
 /// Every element of every group is writable at `at[0]`, and readable if `beta != 0`, and readable at the operands that
 /// the function reads; all are aligned to their scalars. Elements of the destination are distinct. An operand that is
 /// read does not overlap the destination, unless each cell of the destination is its own operand.
-pub(in crate::backend) unsafe fn run(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Result<()> {
+pub(in crate::backend) unsafe fn run(
+    rows: &Rows, at: [*mut u8; 3], machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
+    if rows.groups.is_empty() || rows.elements.is_empty() {
+        return Ok(());
+    }
+    let steps = table::steps(rows);
+    let (_, elements) = choice.of(KERNELS, |accept| accept(rows, &steps))?;
     with_real!(rows.compute, T => with_row_function!(rows.function, F => {
-        let task = Task::<T, F>::new(rows, Places(at), machine);
+        let task = Task::<T, F>::new(rows, Places(at), (steps, elements), machine);
         // SAFETY: the caller's promise.
         unsafe { task.run(machine) }
     }))
@@ -112,35 +120,26 @@ struct Task<T: Real, F: RowFormula> {
 }
 
 impl<T: Real, F: RowFormula> Task<T, F> {
-    fn new(rows: &Rows, places: Places, machine: Machine) -> Self {
+    fn new(rows: &Rows, places: Places, (steps, elements): ([Steps; 3], Elements), machine: Machine) -> Self {
         let sizes = rows.scalars.map(|scalar| scalar.size());
         let in_bytes = |strides: [i64; 3]| std::array::from_fn(|k| strides[k] as isize * sizes[k] as isize);
-        let steps = std::array::from_fn(|k| Steps::over(&rows.elements, k, sizes[k]));
         let mut outer: Vec<(usize, [isize; 3])> =
             rows.groups.axes().iter().map(|axis| (axis.extent as usize, in_bytes(axis.strides))).collect();
-        // The loop over groups along which the neighbours of x lie closest.
-        let reach = |axis: &(usize, [isize; 3])| match axis.1[1] {
-            0 => usize::MAX,
-            step => step.unsigned_abs(),
-        };
-        let closest = (0..outer.len()).min_by_key(|&i| reach(&outer[i]));
-        // A short group costs more calls than elements; one element of each of many groups comes as a row of gathered ones.
-        let many = closest.is_some_and(|i| outer[i].0 >= SHORT);
         let bytes = (rows.groups.len() * rows.elements.len()) as usize * sizes[0];
         let apart = !places.0[1..].contains(&places.0[0]);
         let far = stream::streams(machine.isa).filter(|_| bytes >= STREAMING_BYTES && apart);
         let stream = far.map(|streams| streams.copy);
-        let turn = Turn::of::<F>(rows, &steps, stream, machine.isa).filter(|_| many);
-        let short = many && steps[1].len < SHORT;
-        let by_rows =
-            turn.is_some() || closest.is_some_and(|i| reach(&outer[i]) < steps[1].inner_step() || short);
-        let along = match closest.filter(|_| by_rows).or(outer.len().checked_sub(1)) {
-            Some(i) => outer.remove(i),
-            None => (1, [0; 3]),
+        let len = steps[0].len;
+        let (turn, tiled) = match elements {
+            Elements::Turned(along) => (Some(Turn::new(rows, len, stream, machine.isa)), Some(along)),
+            Elements::Rows(along) => (None, Some(along)),
+            Elements::Blocks => (None, outer.len().checked_sub(1)),
         };
+        let along = tiled.map_or((1, [0; 3]), |along| outer.remove(along));
+        let by_rows = !matches!(elements, Elements::Blocks);
         let width = match turn {
             Some(turn) => along.0.min(turn.width),
-            None if by_rows => row_width::<T, F>(steps[0].len, along.0, sizes[1]),
+            None if by_rows => row_width::<T, F>(len, along.0, sizes[1]),
             None => 1,
         };
         Task {

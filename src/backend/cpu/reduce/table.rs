@@ -1,8 +1,9 @@
 //! The kernels of reductions, in the order in which they are asked whether they accept one.
 
 use super::sequence::Steps;
-use crate::backend::choice::Kernel;
-use crate::layout::Axis;
+use crate::backend::choice::{self, Kernel};
+use crate::dtype::Scalar;
+use crate::layout::LoopNest;
 use crate::ops::Reduce;
 
 /// How the elements of outputs come: as rows along this loop over outputs, or as blocks.
@@ -32,17 +33,20 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
 /// The names of all kernels that accept a reduction, in the order of the table.
 pub(in crate::backend) fn kernels(problem: &Reduce) -> Vec<&'static str> {
     let steps = Steps::new(problem);
-    let accepting = KERNELS.iter().filter(|kernel| (kernel.accept)(problem, &steps).is_some());
-    accepting.map(|kernel| kernel.name).collect()
+    choice::names(KERNELS, |accept| accept(problem, &steps))
 }
 
 /// Rows along the loop over outputs along which the source's neighbours lie closest, if they lie closer than those of one output.
 fn in_rows(problem: &Reduce, steps: &Steps) -> Option<Elements> {
-    let reach = |axis: &Axis<3>| match axis.strides[1] {
+    let (along, reach) = closest(&problem.outputs, problem.src)?;
+    (reach < steps.inner_step()).then_some(Elements::Rows(along))
+}
+
+/// The loop along which neighbours lie closest in the source, operand 1, and how many bytes apart.
+pub(super) fn closest(loops: &LoopNest<3>, src: Scalar) -> Option<(usize, usize)> {
+    let reach = loops.axes().iter().map(|axis| match axis.strides[1] {
         0 => usize::MAX,
-        stride => stride.unsigned_abs() as usize * problem.src.size(),
-    };
-    let loops = problem.outputs.axes().iter().map(reach).enumerate();
-    let (closest, reach) = loops.min_by_key(|&(_, reach)| reach)?;
-    (reach < steps.inner_step()).then_some(Elements::Rows(closest))
+        stride => stride.unsigned_abs() as usize * src.size(),
+    });
+    reach.enumerate().min_by_key(|&(_, reach)| reach)
 }

@@ -37,16 +37,17 @@ pub(super) struct Turn {
     pub pitch: isize,
 }
 
+/// Whether groups are short enough, and all their elements lie side by side in all operands.
+pub(super) fn pays(rows: &Rows, steps: &[Steps; 3]) -> bool {
+    let cell = rows.scalars[0].size();
+    let beside = |k: usize| rows.scalars[k].size() == cell && steps[k].side_by_side(cell, 0).is_some();
+    rows.scaling.beta == 0.0 && (2..=MOST).contains(&steps[0].len) && (0..=rows.function.arity()).all(beside)
+}
+
 impl Turn {
-    /// `None` where it does not pay, or not all elements of a group lie side by side in all operands.
-    pub fn of<F: RowFormula>(
-        rows: &Rows, steps: &[Steps; 3], stream: Option<Stream>, isa: Isa,
-    ) -> Option<Self> {
-        let (cell, len) = (rows.scalars[0].size(), steps[0].len);
-        let beside = |k: usize| rows.scalars[k].size() == cell && steps[k].side_by_side(cell, 0).is_some();
-        if rows.scaling.beta != 0.0 || !(2..=MOST).contains(&len) || !(0..=F::ARITY).all(beside) {
-            return None;
-        }
+    /// Of groups of `len` elements for which it [pays].
+    pub fn new(rows: &Rows, len: usize, stream: Option<Stream>, isa: Isa) -> Self {
+        let cell = rows.scalars[0].size();
         let number = rows.compute.scalar().size();
         let most = if number == 4 { most_groups::<f32>(len) } else { most_groups::<f64>(len) };
         let width = (TILE_BYTES / number / len).clamp(LEAST_WIDTH, most);
@@ -55,7 +56,7 @@ impl Turn {
         let transpose = tile::transpose(cell, Store::Cached, isa);
         // From eight on rows fill tiles.
         let few = if len < 8 { interleave::split_and_join(cell, len, isa) } else { None };
-        Some(Turn { transpose, few, stream, cell, len, width, pitch: pitch as isize })
+        Turn { transpose, few, stream, cell, len, width, pitch: pitch as isize }
     }
 
     /// Bytes of a tile, turned or not.
