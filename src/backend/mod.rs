@@ -125,8 +125,8 @@ unsafe fn run_chosen(
                 cpu::contract::run_phases(&phases.0, &pointers(at)[..at.len()], machine, choice)
             }
             Step::Random(random) => cpu::random::run(random, at, machine),
-            Step::Normalise(step) => cpu::normalise::forward(step, at, machine),
-            Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine),
+            Step::Normalise(step) => cpu::normalise::forward(step, at, machine, choice),
+            Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine, choice),
             Step::Window(window) => cpu::window::run(window, at, machine, choice),
             Step::Sample(step) => cpu::sample::run(step, at, machine),
             Step::Causal(step) => cpu::causal::run(step, at, machine),
@@ -167,6 +167,8 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
         Step::Rows(rows) => cpu::reduce::rows::kernels(rows),
         Step::Reduce(reduce) => cpu::reduce::kernels(reduce),
+        Step::Normalise(step) => cpu::normalise::kernels(step),
+        Step::NormaliseBackward(step) => cpu::normalise::kernels_backward(step),
         Step::Window(window) => cpu::window::kernels(window, machine),
         _ => Vec::new(),
     }
@@ -184,6 +186,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         ("Contract", rows(cpu::contract::KERNELS)),
         ("Rows", rows(cpu::reduce::rows::KERNELS)),
         ("Reduce", rows(cpu::reduce::KERNELS)),
+        ("Normalise", rows(cpu::normalise::KERNELS)),
         ("Window", rows(cpu::window::KERNELS)),
     ]
 }

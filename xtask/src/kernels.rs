@@ -16,6 +16,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("Contract", "cpu/contract/table.rs", "KERNELS"),
     ("Rows", "cpu/reduce/rows/table.rs", "KERNELS"),
     ("Reduce", "cpu/reduce/table.rs", "KERNELS"),
+    ("Normalise", "cpu/normalise/table.rs", "KERNELS"),
     ("Window", "cpu/window/table.rs", "KERNELS"),
 ];
 

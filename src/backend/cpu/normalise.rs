@@ -8,15 +8,18 @@ mod engine;
 mod forward;
 mod job;
 mod kernels;
+mod table;
 mod turn;
 mod walk;
 
+pub(in crate::backend) use self::table::{KERNELS, kernels, kernels_backward};
 use self::walk::{Access, Lines};
 use super::Machine;
 use super::row::{self, Row};
 use super::stream::{self, STREAMING_BYTES, Stream};
 use super::strided::copy_strided;
 use crate::backend::Address;
+use crate::backend::choice::Choice;
 use crate::backend::function::{Real, activated, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::math::Math;
@@ -28,14 +31,16 @@ use crate::ops::normalise::{Normalise, NormaliseBackward};
 /// Runs `step` on `machine`.
 ///
 /// # Errors
-/// As for [`crate::backend::run`]; host allocation before anything is written.
+/// As for [`crate::backend::run_by`]; host allocation before anything is written.
 ///
 /// # Safety
 /// As for [`crate::backend::reference::normalise`]; destinations do not overlap what is read, unless each cell is
 /// computed from those in its own place, nor each other.
-pub(in crate::backend) unsafe fn forward(step: &Normalise, at: &[Address], machine: Machine) -> Result<()> {
+pub(in crate::backend) unsafe fn forward(
+    step: &Normalise, at: &[Address], machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
     // SAFETY: the caller's promise.
-    with_real!(step.compute, T => unsafe { forward::run::<T>(step, at, machine) })
+    with_real!(step.compute, T => unsafe { forward::run::<T>(step, at, machine, choice) })
 }
 
 /// Runs `step` on `machine`.
@@ -46,10 +51,10 @@ pub(in crate::backend) unsafe fn forward(step: &Normalise, at: &[Address], machi
 /// # Safety
 /// As for [`crate::backend::reference::normalise_backward`], and [`forward`].
 pub(in crate::backend) unsafe fn backward(
-    step: &NormaliseBackward, at: &[Address], machine: Machine,
+    step: &NormaliseBackward, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
     // SAFETY: the caller's promise.
-    with_real!(step.compute, T => unsafe { backward::run::<T>(step, at, machine) })
+    with_real!(step.compute, T => unsafe { backward::run::<T>(step, at, machine, choice) })
 }
 
 /// Mean and variance from the sums of `d` and `d * d` over `m` elements, `d` their distance from `shift`.

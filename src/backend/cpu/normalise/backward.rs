@@ -6,6 +6,7 @@ use super::kernels::Kernels;
 use super::walk::{Access, Cells, Lines};
 use super::{Store, activate};
 use crate::backend::Address;
+use crate::backend::choice::Choice;
 use crate::backend::cpu::{Machine, row};
 use crate::backend::function::Real;
 use crate::dtype::math::Math;
@@ -47,12 +48,12 @@ struct Backward<'a, T> {
 }
 
 /// # Errors
-/// As [`Engine::run`].
+/// As [`Engine::new`] and [`Engine::run`].
 ///
 /// # Safety
 /// As for [`super::backward`].
 pub(super) unsafe fn run<T: Real + Math>(
-    step: &NormaliseBackward, at: &[Address], machine: Machine,
+    step: &NormaliseBackward, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
     let cell = step.data.size();
     let access = |scalar: crate::dtype::Scalar| Access {
@@ -77,7 +78,8 @@ pub(super) unsafe fn run<T: Real + Math>(
     };
     let number = size_of::<T>();
     let cells = [cell, cell, cell, cell, kept.size(), number];
-    let engine = Engine::new(&job, &step.groups, &step.members, cells, step.tree(), machine);
+    let loops = (&step.groups, &step.members, step.tree());
+    let engine = Engine::new(&job, loops, cells, machine, choice)?;
     // SAFETY: the caller's promise.
     unsafe { engine.run(machine) }
 }

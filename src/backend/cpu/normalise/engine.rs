@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use super::job::{GroupTile, Job, Known, LISTS, PIECE, Room, Stages};
 use super::kernels::{GROUPS, Kernels, SPAN};
+use super::table::{Elements, Groups, KERNELS};
 use super::turn::Turn;
 use super::walk::{Cells, Loops, Run, Shared, WIDTH, numbers};
+use crate::backend::choice::Choice;
 use crate::backend::cpu::{Machine, stream, threads};
 use crate::backend::function::Real;
 use crate::error::Result;
@@ -25,9 +27,6 @@ const CHUNK_BLOCKS: usize = 8;
 /// Bytes of a tile that stay in the cache of a core until they are mapped.
 const NEAR_BYTES: usize = 256 << 10;
 
-/// Groups that are mapped at a time at least where they follow one another.
-const PACKED: usize = 4;
-
 /// Rows that are summed at a time at least, so that sums are read and written that much less often, and numbers of as many as
 /// stay in the first-level cache.
 const LEAST_ROWS: usize = 4;
@@ -42,40 +41,40 @@ pub(super) struct Engine<'a, T, J, const N: usize, const M: usize> {
     members: Loops<N>,
     tree: Tree,
     width: usize,
-    /// Whether the groups of a tile follow one another: small ones, each a run.
-    packed: bool,
-    /// How they are turned, if they are summed as lanes.
+    elements: Elements,
+    /// How groups are turned, if they are.
     turn: Option<Turn>,
     /// Bytes of one element of all operands.
     bytes: usize,
 }
 
 impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T, J, N, M> {
+    /// # Errors
+    /// Not supported if the kernel that is chosen does not accept the step.
     pub fn new(
-        job: &'a J, groups: &LoopNest<M>, members: &LoopNest<N>, cells: [usize; M], tree: Tree,
-        machine: Machine,
-    ) -> Self {
+        job: &'a J, (groups, members, tree): (&LoopNest<M>, &LoopNest<N>, Tree), cells: [usize; M],
+        machine: Machine, choice: Choice<'_>,
+    ) -> Result<Self> {
         let mut outer = Loops::new(groups, cells);
         let along = outer.take_closest(1);
         let members = Loops::new(members, std::array::from_fn(|k| cells[k]));
-        let run = members.only_run().filter(|run| run.len <= PIECE / PACKED);
-        let packed = tree == Tree::RUNS
-            && run.is_some_and(|run| (0..N).all(|k| along.1[k] == run.steps[k] * run.len as isize));
+        let groups = Groups::new(along.1, &members, tree, job.sums() > 0);
+        let (_, elements) = choice.of(KERNELS, |accept| accept(&groups))?;
         let bytes = 2 * cells[1];
-        let width = match tree {
+        let width = match elements {
             // Rows that are divided among tasks come from memory: whole ones if possible, which the processor foresees.
-            Tree::ROWS
+            Elements::Rows
                 if members.len > CHUNK_BLOCKS * tree.block && bytes * members.len * WIDTH > NEAR_BYTES =>
             {
                 PIECE.min(along.0)
             }
-            Tree::ROWS => WIDTH.min(along.0),
-            _ if packed => (PIECE / members.len).min(along.0),
-            _ => 1,
+            Elements::Rows => WIDTH.min(along.0),
+            Elements::Turned | Elements::Lines => (PIECE / members.len).min(along.0),
+            Elements::Runs => 1,
         };
         let kernels = Kernels::of(machine.isa);
-        let turn = Turn::of::<T>(members.len, width, machine.isa).filter(|_| packed);
-        Engine { job, kernels, outer, along, members, tree, width, packed, turn, bytes }
+        let turn = (elements == Elements::Turned).then(|| Turn::of::<T>(members.len, width, machine.isa));
+        Ok(Engine { job, kernels, outer, along, members, tree, width, elements, turn, bytes })
     }
 
     /// # Errors
@@ -201,10 +200,10 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         room.block.resize(2 * tile.width, 0.0);
         // SAFETY: the caller's promise.
         unsafe {
-            match self.tree {
-                Tree::ROWS => self.sum_rows(sum, tile, range, lists, room),
-                _ if self.packed => self.sum_packed(sum, tile, lists, room),
-                _ => self.sum_run(sum, tile, range, lists, room),
+            match self.elements {
+                Elements::Rows => self.sum_rows(sum, tile, range, lists, room),
+                Elements::Turned | Elements::Lines => self.sum_lines(sum, tile, lists, room),
+                Elements::Runs => self.sum_run(sum, tile, range, lists, room),
             }
         }
     }
@@ -263,7 +262,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     ///
     /// # Safety
     /// As for [`Engine::run`].
-    unsafe fn sum_packed(
+    unsafe fn sum_lines(
         &self, sum: usize, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], room: &mut Room<T>,
     ) {
         let line = self.line(tile, lists, &mut room.known, self.job.sum_lists());
@@ -353,7 +352,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     ) {
         let Room { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };
-        if self.packed {
+        if matches!(self.elements, Elements::Turned | Elements::Lines) {
             let line = self.line(tile, lists, known, J::LISTS);
             // SAFETY: the caller's promise.
             return unsafe { self.job.map(line, None, Known::Each(known), &mut stages) };

@@ -3,9 +3,11 @@
 use super::engine::Engine;
 use super::job::{GroupTile, Job, Known, LISTS, Stages};
 use super::kernels::Kernels;
+use super::table::has_sums;
 use super::walk::{Access, Cells, Lines};
 use super::{Store, activate};
 use crate::backend::Address;
+use crate::backend::choice::Choice;
 use crate::backend::cpu::{Machine, row};
 use crate::backend::function::Real;
 use crate::dtype::math::Math;
@@ -42,11 +44,13 @@ struct Forward<'a, T> {
 }
 
 /// # Errors
-/// As [`Engine::run`].
+/// As [`Engine::new`] and [`Engine::run`].
 ///
 /// # Safety
 /// As for [`super::forward`].
-pub(super) unsafe fn run<T: Real + Math>(step: &Normalise, at: &[Address], machine: Machine) -> Result<()> {
+pub(super) unsafe fn run<T: Real + Math>(
+    step: &Normalise, at: &[Address], machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
     let cell = step.data.size();
     let access = Access {
         cell,
@@ -65,7 +69,8 @@ pub(super) unsafe fn run<T: Real + Math>(step: &Normalise, at: &[Address], machi
     };
     let number = size_of::<T>();
     let cells = [cell, cell, cell, step.slopes.map_or(number, |scalar| scalar.size()), number];
-    let engine = Engine::new(&job, &step.groups, &step.members, cells, step.tree(), machine);
+    let loops = (&step.groups, &step.members, step.tree());
+    let engine = Engine::new(&job, loops, cells, machine, choice)?;
     // SAFETY: the caller's promise.
     unsafe { engine.run(machine) }
 }
@@ -85,10 +90,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     }
 
     fn sums(&self) -> usize {
-        match self.step.statistics {
-            Statistics::Given => 0,
-            Statistics::Batch { .. } => 1,
-        }
+        usize::from(has_sums(self.step))
     }
 
     #[allow(clippy::needless_range_loop, reason = "one number indexes several lists")]

@@ -20,18 +20,19 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// For up to `width` groups of `len` numbers each; `None` if they are not small.
-    pub fn of<T: Real>(len: usize, width: usize, isa: Isa) -> Option<Self> {
+    /// For up to `width` groups of `len` numbers each, [`LANES`] at most.
+    pub fn of<T: Real>(len: usize, width: usize, isa: Isa) -> Self {
         let number = size_of::<T>();
         // An odd number of lines, so that rows spread over the sets of a cache.
         let pitch = ((width * number).div_ceil(LINE) | 1) * LINE / number;
-        (len <= LANES).then(|| Turn {
+        debug_assert!(len <= LANES, "longer groups are summed as they are");
+        Turn {
             transpose: tile::transpose(number, Store::Cached, isa),
             // From eight on rows fill tiles.
             few: interleave::split_and_join(number, len, isa).filter(|_| len < 8).map(|[split, _]| split),
             len,
             pitch,
-        })
+        }
     }
 
     /// How many numbers turned groups take, with those that are read behind the last one.
