@@ -1,7 +1,7 @@
 //! Blocks with zeros behind their cells: bit for bit what the reference makes of the two parts, every zero written and
 //! nothing else touched; and plans that write each scalar of a blocked destination once.
 
-use cudnn::backend::{Isa, Machine, Operands, reference, run_padded};
+use cudnn::backend::{Isa, Machine, Operands, kernels, reference, run_by};
 use cudnn::desc::{Format, TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, LoopNest};
@@ -84,7 +84,7 @@ fn padded(
     (padded, [(2 * images * blocks * block) as usize, (reach * images * image) as usize])
 }
 
-/// Runs the problem at every level and with one and two threads; the expectation is the reference's, and for moves also
+/// Runs the problem by every kernel that accepts it, at every level and with one and two threads; the expectation is the reference's, and for moves also
 /// put together cell by cell.
 fn check(padded: &Padded, sizes: [usize; 2], shift: usize, rng: &mut Rng) -> usize {
     let cells = [padded.dst.size(), padded.src.size()];
@@ -100,12 +100,15 @@ fn check(padded: &Padded, sizes: [usize; 2], shift: usize, rng: &mut Rng) -> usi
     let mut runs = 0;
     for isa in Isa::available() {
         for threads in 1..=2 {
-            let mut got = fresh();
-            let operands = Operands { dst: got.ptr(), src: src.ptr() };
-            // SAFETY: as above.
-            unsafe { run_padded(padded, operands, Machine { isa, threads }) }.expect("it runs");
-            assert!(got.bytes() == want.bytes(), "{} {threads} threads +{shift}: {padded}", isa.name());
-            runs += 1;
+            let (step, machine) = (Step::Padded(padded), Machine { isa, threads });
+            for name in kernels(step, machine) {
+                let mut got = fresh();
+                let at = Operands { dst: got.ptr(), src: src.ptr() }.addresses();
+                // SAFETY: as above.
+                unsafe { run_by(name, step, &at, machine) }.expect("it runs");
+                assert!(got.bytes() == want.bytes(), "{name} on {machine:?} +{shift}: {padded}");
+                runs += 1;
+            }
         }
     }
     runs
@@ -174,6 +177,7 @@ fn conversions_and_factors_keep_zeros_exact() {
 fn blocks_longer_than_any_buffer_run_as_two_parts() {
     let mut rng = Rng(3);
     let (padded, sizes) = padded([Scalar::F32; 2], [2, 5, 3000, 2999], Source::Rows, 1.0);
+    assert_eq!(kernels(Step::Padded(&padded), Machine::host()), ["parts"]);
     check(&padded, sizes, 0, &mut rng);
 }
 

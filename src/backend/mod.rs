@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::ops::contract::MAX_OPERANDS;
-use crate::ops::{Contract, Map, Padded, Reduce, Rows, Scale, Set, Step};
+use crate::ops::{Contract, Map, Reduce, Rows, Step};
 
 mod address;
 mod batches;
@@ -16,6 +16,7 @@ mod edges;
 mod formula;
 mod function;
 mod inverse_power;
+mod padded;
 mod real;
 pub mod reference;
 mod row_function;
@@ -107,10 +108,10 @@ unsafe fn run_chosen(
     unsafe {
         match step {
             Step::Transform(step) => transform::run(step, operands(), machine, choice),
-            Step::Padded(padded) => run_padded(padded, operands(), machine),
+            Step::Padded(padded) => padded::run(padded, operands(), machine, choice),
             Step::Mapped(plan) => plan.for_each(&mut |part| run(part, at, false, machine)),
-            Step::Scale(scale) => run_scale(scale, pointer(0), machine),
-            Step::Set(set) => run_set(set, pointer(0), machine),
+            Step::Scale(scale) => cpu::scale::run(scale, pointer(0), machine, choice),
+            Step::Set(set) => cpu::set::run(set, pointer(0), machine, choice),
             Step::Map(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
             Step::Rows(rows) => cpu::reduce::rows::run(rows, std::array::from_fn(pointer), machine, choice),
@@ -163,8 +164,11 @@ pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'stati
 pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
     match step {
         Step::Transform(step) => transform::kernels(step),
+        Step::Padded(padded) => padded::kernels(padded),
         Step::Contract(step) => cpu::contract::kernels(step, machine),
         Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
+        Step::Scale(scale) => cpu::scale::kernels(scale),
+        Step::Set(set) => cpu::set::kernels(set, machine.isa),
         Step::Rows(rows) => cpu::reduce::rows::kernels(rows),
         Step::Reduce(reduce) => cpu::reduce::kernels(reduce),
         Step::Normalise(step) => cpu::normalise::kernels(step),
@@ -182,8 +186,11 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     }
     vec![
         ("Transform", rows(transform::KERNELS)),
+        ("Padded", rows(padded::KERNELS)),
         ("Phases", rows(cpu::contract::OF_PHASES)),
         ("Contract", rows(cpu::contract::KERNELS)),
+        ("Scale", rows(cpu::scale::KERNELS)),
+        ("Set", rows(cpu::set::KERNELS)),
         ("Rows", rows(cpu::reduce::rows::KERNELS)),
         ("Reduce", rows(cpu::reduce::KERNELS)),
         ("Normalise", rows(cpu::normalise::KERNELS)),
@@ -194,55 +201,6 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
 /// Whether a step is computed by Winograd's F(2x2, 3x3) on the CPU core; only where it allows that.
 pub fn takes_winograd(step: Step<'_>, machine: Machine) -> bool {
     kernel(step, false, machine).is_some_and(|kernel| cpu::contract::WINOGRAD.contains(&kernel))
-}
-
-/// Runs `padded` on `machine`: in one pass where the core can, else its parts one after the other.
-///
-/// # Errors
-/// As for [`run`](fn@run).
-///
-/// # Safety
-/// As for [`run`](fn@run), for both parts.
-pub unsafe fn run_padded(padded: &Padded, operands: Operands, machine: Machine) -> Result<()> {
-    if padded.blocks.is_empty() {
-        return Ok(());
-    }
-    if cpu::padded::accepts(padded) {
-        // SAFETY: the caller's promise; it is accepted.
-        return unsafe { cpu::padded::run(padded, operands, machine) };
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        run_transform(&padded.transform(), operands, machine)?;
-        run_scale(&padded.fill(), operands.dst, machine)
-    }
-}
-
-/// Runs `scale` on `machine`.
-///
-/// # Errors
-/// As for [`run`](fn@run).
-///
-/// # Safety
-/// As for [`run`](fn@run), for the destination alone.
-pub unsafe fn run_scale(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promise.
-    unsafe { cpu::scale::run(scale, dst, machine) }
-}
-
-/// Runs `set` on `machine`.
-///
-/// # Errors
-/// As for [`run`](fn@run).
-///
-/// # Safety
-/// As for [`run`](fn@run), for the destination alone, whose offsets may repeat.
-pub unsafe fn run_set(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
-    if set.nest.is_empty() {
-        return Ok(());
-    }
-    // SAFETY: the caller's promise.
-    unsafe { cpu::set::run(set, dst, machine) }
 }
 
 /// Runs `step` on `machine`, its operands in the order of [`Contract::slots`]. Results do not depend on the number of

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn::backend::{Isa, Machine, Operands, reference, run, run_by, run_scale};
+use cudnn::backend::{Isa, Machine, Operands, kernels, reference, run, run_by};
 use cudnn::dtype::Scalar;
 use cudnn::dtype::convert::{E4m3, E5m2, Element, convert};
 use cudnn::layout::{Axis, LoopNest};
@@ -423,10 +423,13 @@ fn fills_equal_the_reference() {
                 unsafe { reference::run(Step::Scale(&fill), &operands.addresses()) }.expect("takes all");
                 for isa in Isa::available() {
                     for threads in 1..=3 {
-                        let mut got = before.clone();
-                        // SAFETY: as above.
-                        unsafe { run_scale(&fill, got.ptr(), Machine { isa, threads }) }.expect("takes all");
-                        assert!(got == want, "{dst:?} beta {beta} {nest}");
+                        let (step, machine) = (Step::Scale(&fill), Machine { isa, threads });
+                        for name in kernels(step, machine) {
+                            let mut got = before.clone();
+                            // SAFETY: as above.
+                            unsafe { run_by(name, step, &[got.ptr().into()], machine) }.expect("accepted");
+                            assert!(got == want, "{dst:?} beta {beta} {nest} by {name}");
+                        }
                     }
                 }
             }

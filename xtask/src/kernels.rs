@@ -12,8 +12,11 @@ use crate::shell;
 /// The kinds of steps that have a table of kernels: the file below `src/backend`, and the name of the table.
 const TABLES: &[(&str, &str, &str)] = &[
     ("Transform", "transform.rs", "KERNELS"),
+    ("Padded", "padded.rs", "KERNELS"),
     ("Phases", "cpu/contract/table.rs", "OF_PHASES"),
     ("Contract", "cpu/contract/table.rs", "KERNELS"),
+    ("Scale", "cpu/scale.rs", "KERNELS"),
+    ("Set", "cpu/set.rs", "KERNELS"),
     ("Rows", "cpu/reduce/rows/table.rs", "KERNELS"),
     ("Reduce", "cpu/reduce/table.rs", "KERNELS"),
     ("Normalise", "cpu/normalise/table.rs", "KERNELS"),

@@ -39,7 +39,7 @@ pub(in crate::backend) fn accepts(padded: &Padded) -> bool {
 }
 
 /// # Safety
-/// As for [`crate::backend::run_padded`], and the problem was accepted.
+/// As for [`crate::backend::run`], and the problem was accepted.
 pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machine: Machine) -> Result<()> {
     let axes = padded.blocks.axes();
     let Some(index) = neighbours(axes, padded.block()) else { return Ok(()) };

@@ -3,6 +3,7 @@
 use super::shape::Shape;
 use super::{Machine, grid::Grid, row, set, strided};
 use crate::backend::Operands;
+use crate::backend::choice::{self, Choice, Kernel};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
 use crate::ops::{Scale, Scaling, Set, Transform};
@@ -10,35 +11,96 @@ use crate::ops::{Scale, Scaling, Set, Transform};
 /// Cells per tile at most, so that one long run can be divided among threads.
 const TILE_CELLS: usize = 16 << 10;
 
+/// How a kernel runs a step that it has accepted. Unsafe as [`run`] is.
+type Run = unsafe fn(&Scale, *mut u8, Machine) -> Result<()>;
+
+/// How a kernel runs a step, if it accepts it.
+pub(in crate::backend) type Accept = fn(&Scale) -> Option<Run>;
+
+/// The kernels; the first one that accepts a step runs it.
+pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    Kernel {
+        name: "zeros",
+        when: "a factor of 0: zeros are written, as those of a `Set`",
+        accept: |scale| (scale.beta == 0.0).then_some(zeros),
+    },
+    Kernel {
+        name: "rows",
+        when: "other factors, neighbours in memory",
+        accept: |scale| (scale.beta != 0.0 && is_run(scale)).then_some(rows),
+    },
+    Kernel {
+        name: "strided",
+        when: "other factors, all nests: one loop at a time, with whatever stride it has",
+        accept: |scale| (scale.beta != 0.0).then_some(strided),
+    },
+];
+
+/// Whether the cells of the innermost loop are neighbours.
+fn is_run(scale: &Scale) -> bool {
+    scale.nest.axes().last().is_none_or(|axis| axis.strides[0] == 1)
+}
+
+/// The names of all kernels that accept a step, in the order of the table.
+pub(in crate::backend) fn kernels(scale: &Scale) -> Vec<&'static str> {
+    choice::names(KERNELS, |accept| accept(scale))
+}
+
+/// Runs `scale` on `machine`.
+///
+/// # Errors
+/// As for [`crate::backend::run_by`].
+///
 /// # Safety
 /// As for [`crate::backend::run`].
-pub(in crate::backend) unsafe fn run(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
+pub(in crate::backend) unsafe fn run(
+    scale: &Scale, dst: *mut u8, machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
     if scale.beta == 1.0 || scale.nest.is_empty() {
         return Ok(());
     }
-    if scale.beta == 0.0 {
-        // SAFETY: the caller's promise.
-        return unsafe { set::run(&Set { nest: scale.nest, dst: scale.dst, cell: 0 }, dst, machine) };
-    }
-    // beta * dst in place is a transform whose source is its destination.
+    let (_, run) = choice.of(KERNELS, |accept| accept(scale))?;
+    // SAFETY: the caller's promise; the kernel accepts the step.
+    unsafe { run(scale, dst, machine) }
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn zeros(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
+    let set = Set { nest: scale.nest, dst: scale.dst, cell: 0 };
+    // SAFETY: the caller's promise.
+    unsafe { set::run(&set, dst, machine, Choice::First) }
+}
+
+/// `beta * dst` in place: a transform whose source is its destination.
+fn in_place(scale: &Scale) -> Transform {
     let scaling = Scaling { alpha: scale.beta, beta: 0.0 };
     let nest = LoopNest::new(&[], [scale.nest.offsets[0]; 2]);
     let mut transform = Transform { nest, dst: scale.dst, src: scale.dst, scaling };
     for axis in scale.nest.axes() {
         transform.nest.push(Axis { extent: axis.extent, strides: [axis.strides[0]; 2] });
     }
-    let operands = Operands { dst, src: dst };
+    transform
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn strided(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
+    // SAFETY: the caller's promise; each cell is its own source.
+    Shape::with(&in_place(scale), |shape| unsafe { strided::run(shape, Operands { dst, src: dst }, machine) })
+}
+
+/// # Safety
+/// As for [`run`]; the cells of the innermost loop are neighbours.
+unsafe fn rows(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
+    let transform = in_place(scale);
     Shape::with(&transform, |shape| {
-        if !shape.is_run(shape.innermost()) {
-            // SAFETY: the caller's promise; each cell is its own source.
-            return unsafe { strided::run(shape, operands, machine) };
-        }
         // Never past the caches: the lines are there, as they were just read.
         let row = row::row(&transform, machine.isa);
         let grid = Grid::new(shape.loops(), shape.start, [(shape.loops().len() - 1, TILE_CELLS)]);
-        grid.run(machine, shape.bytes(), operands, |tile| {
+        grid.run(machine, shape.bytes(), Operands { dst, src: dst }, |tile| {
             // SAFETY: a run of the nest, each cell of which is its own source.
-            unsafe { row(tile.dst, tile.src, tile.extents[0], scaling) }
+            unsafe { row(tile.dst, tile.src, tile.extents[0], transform.scaling) }
         })
     })
 }

@@ -3,6 +3,7 @@
 use super::shape::with_cell;
 use super::stream::STREAMING_BYTES;
 use super::{Isa, Machine, grid::Grid};
+use crate::backend::choice::{self, Choice, Kernel};
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::Set;
@@ -10,35 +11,94 @@ use crate::ops::Set;
 /// Bytes per tile at most, so that one long run can be divided among threads.
 const TILE_BYTES: usize = 512 << 10;
 
+/// What a kernel sees of a step: cells along its innermost loop.
+pub(in crate::backend) struct Cells {
+    /// Bytes of a cell.
+    cell: usize,
+    /// Bytes from cell to cell.
+    step: isize,
+    /// A cache line full of the cell.
+    pattern: [u8; 64],
+    /// Whether all loops together write more than stays in the caches.
+    is_large: bool,
+    isa: Isa,
+}
+
+impl Cells {
+    fn new(set: &Set, isa: Isa) -> Self {
+        let cell = set.dst.size();
+        let stride = set.nest.axes().last().map_or(1, |axis| axis.strides[0]);
+        let is_large = set.nest.len() as usize * cell >= STREAMING_BYTES;
+        Cells { cell, step: stride as isize * cell as isize, pattern: pattern(set), is_large, isa }
+    }
+
+    fn are_run(&self) -> bool {
+        self.step == self.cell as isize
+    }
+
+    fn are_uniform(&self) -> bool {
+        self.pattern.iter().all(|&byte| byte == self.pattern[0])
+    }
+}
+
+/// Writes `n` cells.
+///
+/// # Safety
+/// They are writable from `dst` on, which is aligned to the cell, and the kernel accepts them.
+type Run = unsafe fn(cells: &Cells, dst: *mut u8, n: usize);
+
+/// How a kernel writes cells, if it accepts them.
+pub(in crate::backend) type Accept = fn(&Cells) -> Option<Run>;
+
+/// The kernels; the first one that accepts a step runs it.
+pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    Kernel {
+        name: "bytes",
+        when: "neighbours of which all bytes are the same, as zeros, less than 16 MiB of them",
+        accept: |cells| (cells.are_run() && cells.are_uniform() && !cells.is_large).then_some(bytes),
+    },
+    Kernel {
+        name: "lines",
+        when: "neighbours: whole cache lines, from 16 MiB on past the caches",
+        accept: |cells| cells.are_run().then_some(run_of),
+    },
+    Kernel { name: "strided", when: "all nests: cell by cell", accept: |_| Some(strided) },
+];
+
+/// The names of all kernels that accept a step, in the order of the table.
+pub(in crate::backend) fn kernels(set: &Set, isa: Isa) -> Vec<&'static str> {
+    let cells = Cells::new(set, isa);
+    choice::names(KERNELS, |accept| accept(&cells))
+}
+
+/// Runs `set` on `machine`.
+///
+/// # Errors
+/// As for [`crate::backend::run_by`].
+///
 /// # Safety
 /// Every cell of the nest is writable and aligned to its scalar.
-pub(in crate::backend) unsafe fn run(set: &Set, dst: *mut u8, machine: Machine) -> Result<()> {
+pub(in crate::backend) unsafe fn run(
+    set: &Set, dst: *mut u8, machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
+    if set.nest.is_empty() {
+        return Ok(());
+    }
+    let cells = Cells::new(set, machine.isa);
+    let (_, write) = choice.of(KERNELS, |accept| accept(&cells))?;
     let cell = set.dst.size();
     let one = [Axis { extent: 1, strides: [1] }];
     let axes = if set.nest.axes().is_empty() { &one } else { set.nest.axes() };
     let loops = axes.iter().map(|a| (a.extent as usize, [a.strides[0] as isize * cell as isize]));
-    let step = axes[axes.len() - 1].strides[0] as isize * cell as isize;
     let start = [set.nest.offsets[0] as isize * cell as isize];
     let grid = Grid::over(loops, |_| false, start, [(axes.len() - 1, TILE_BYTES / cell)]);
     let bytes = set.nest.len() as usize * cell;
-    let pattern = pattern(set);
-    let uniform = pattern.iter().all(|&byte| byte == pattern[0]);
-    let streams = bytes >= STREAMING_BYTES;
     grid.for_each(machine, bytes, [dst], |[dst], _, [n]| {
-        // SAFETY: every cell that the tile touches belongs to the nest.
-        unsafe {
-            if step != cell as isize {
-                strided(cell, dst, step, n, &pattern);
-            } else if uniform && !streams {
-                dst.write_bytes(pattern[0], n * cell);
-            } else {
-                run_of(cell, dst, n, &pattern, streams, machine.isa);
-            }
-        }
+        // SAFETY: every cell that the tile touches belongs to the nest; the kernel accepts them.
+        unsafe { write(&cells, dst, n) }
     })
 }
 
-/// A cache line full of the cell.
 fn pattern(set: &Set) -> [u8; 64] {
     // A word full of it as a product: a division for each byte takes as long as setting a small tensor.
     let ones = u64::MAX / (u64::MAX >> (64 - 8 * set.dst.size()));
@@ -49,41 +109,50 @@ fn pattern(set: &Set) -> [u8; 64] {
 }
 
 /// # Safety
-/// `n` cells are writable at these steps.
-unsafe fn strided(cell: usize, dst: *mut u8, step: isize, n: usize, pattern: &[u8; 64]) {
-    with_cell!(cell, W => {
+/// As for [`Run`].
+unsafe fn bytes(cells: &Cells, dst: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { dst.write_bytes(cells.pattern[0], n * cells.cell) }
+}
+
+/// # Safety
+/// As for [`Run`].
+unsafe fn strided(cells: &Cells, dst: *mut u8, n: usize) {
+    with_cell!(cells.cell, W => {
         // SAFETY: the pattern is longer than any cell; the cells are the caller's promise.
         unsafe {
-            let value = pattern.as_ptr().cast::<W>().read_unaligned();
+            let value = cells.pattern.as_ptr().cast::<W>().read_unaligned();
             for i in 0..n as isize {
-                dst.offset(i * step).cast::<W>().write_unaligned(value);
+                dst.offset(i * cells.step).cast::<W>().write_unaligned(value);
             }
         }
     });
 }
 
 /// # Safety
-/// `n` cells are writable at `dst`, which is aligned to the cell.
-unsafe fn run_of(cell: usize, dst: *mut u8, n: usize, pattern: &[u8; 64], streams: bool, isa: Isa) {
+/// As for [`Run`].
+unsafe fn run_of(cells: &Cells, dst: *mut u8, n: usize) {
+    let cell = cells.cell;
     // Whole lines start at a multiple of the cell, as the cell divides the line and `dst` is aligned to it.
     let head = dst.align_offset(64).min(n * cell);
     let lines = (n * cell - head) / 64;
     // SAFETY: the three parts are the run.
     unsafe {
-        strided(cell, dst, cell as isize, head / cell, pattern);
-        fill_lines(dst.add(head), lines, pattern, streams, isa);
+        strided(cells, dst, head / cell);
+        fill_lines(cells, dst.add(head), lines);
         let done = head + lines * 64;
-        strided(cell, dst.add(done), cell as isize, n - done / cell, pattern);
+        strided(cells, dst.add(done), n - done / cell);
     }
 }
 
 /// # Safety
 /// `lines` times 64 bytes are writable at `dst`, which is 64-byte aligned. If they are streamed, a caller that passes them to another
 /// thread must first call [`stream::fence`](super::stream::fence), as the grid does.
-unsafe fn fill_lines(dst: *mut u8, lines: usize, pattern: &[u8; 64], streams: bool, isa: Isa) {
+unsafe fn fill_lines(cells: &Cells, dst: *mut u8, lines: usize) {
+    let pattern = &cells.pattern;
     // SAFETY: the caller's promise; the processor has AVX2 where that is used.
     unsafe {
-        match (isa.has_avx2(), streams) {
+        match (cells.isa.has_avx2(), cells.is_large) {
             #[cfg(target_arch = "x86_64")]
             (true, true) => lines_avx2::<true>(dst, lines, pattern),
             #[cfg(target_arch = "x86_64")]
