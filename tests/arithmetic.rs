@@ -2,14 +2,14 @@
 //! instruction set level of this processor, for 1, 2 and 3 threads, with guard bytes around and between the cells; and
 //! how exact long sums are, at the highest level.
 
-use cudnn::backend::{Isa, Machine, reference, run_map, run_reduce, run_set};
+use cudnn::backend::{Address, Isa, Machine, kernels, reference, run_by, run_map, run_reduce};
 use cudnn::desc::{Format, ReduceDescriptor, ReduceOp, TensorDescriptor};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::function::{Function, TABLE};
 use cudnn::ops::map::Factors;
-use cudnn::ops::{Compute, Indices, Map, Plan, Reduce, ReducePlan, Scaling, Set, bias};
+use cudnn::ops::{Compute, Indices, Map, Plan, Reduce, ReducePlan, Scaling, Set, Step, bias};
 
 #[path = "common/every_reduction.rs"]
 mod every_reduction;
@@ -104,10 +104,13 @@ fn operations_agree_with_the_reference() {
         // SAFETY: every operand is as long as its span.
         unsafe { reference::map(&problem, [want.ptr(), a, b, c, d, e]) };
         for machine in machines() {
-            let mut got = before.clone();
-            // SAFETY: as above; the destination's offsets are distinct.
-            unsafe { run_map(&problem, [got.ptr(), a, b, c, d, e], machine) }.unwrap();
-            assert!(got == want, "case {case} on {machine:?}: {problem}");
+            for name in kernels(Step::WideMap(&problem), machine) {
+                let mut got = before.clone();
+                let at = [got.ptr(), a, b, c, d, e].map(Address::from);
+                // SAFETY: as above; the destination's offsets are distinct.
+                unsafe { run_by(name, Step::WideMap(&problem), &at, machine) }.unwrap();
+                assert!(got == want, "case {case} by {name} on {machine:?}: {problem}");
+            }
         }
     }
 }
@@ -240,10 +243,12 @@ fn values_are_set_everywhere_and_nowhere_else() {
         // SAFETY: the memory is as long as the span.
         unsafe { reference::set(&set, want.ptr()) };
         for machine in machines() {
-            let mut got = before.clone();
-            // SAFETY: as above.
-            unsafe { run_set(&set, got.ptr(), machine) }.unwrap();
-            assert!(got == want, "case {case} on {machine:?}: {:?}", set.nest);
+            for name in kernels(Step::Set(&set), machine) {
+                let mut got = before.clone();
+                // SAFETY: as above.
+                unsafe { run_by(name, Step::Set(&set), &[got.ptr().into()], machine) }.unwrap();
+                assert!(got == want, "case {case} by {name} on {machine:?}: {:?}", set.nest);
+            }
         }
     }
 }

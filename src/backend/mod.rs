@@ -112,8 +112,8 @@ unsafe fn run_chosen(
             Step::Mapped(plan) => plan.for_each(&mut |part| run(part, at, false, machine)),
             Step::Scale(scale) => cpu::scale::run(scale, pointer(0), machine, choice),
             Step::Set(set) => cpu::set::run(set, pointer(0), machine, choice),
-            Step::Map(map) => run_map(map, std::array::from_fn(pointer), machine),
-            Step::WideMap(map) => run_map(map, std::array::from_fn(pointer), machine),
+            Step::Map(map) => cpu::map::run(map, std::array::from_fn(pointer), machine, choice),
+            Step::WideMap(map) => cpu::map::run(map, std::array::from_fn(pointer), machine, choice),
             Step::Rows(rows) => cpu::reduce::rows::run(rows, std::array::from_fn(pointer), machine, choice),
             Step::Reduce(reduce) if reduce.outputs.is_empty() => Ok(()),
             Step::Reduce(reduce) => {
@@ -169,6 +169,8 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
         Step::Scale(scale) => cpu::scale::kernels(scale),
         Step::Set(set) => cpu::set::kernels(set, machine.isa),
+        Step::Map(map) => cpu::map::kernels(map, machine.isa),
+        Step::WideMap(map) => cpu::map::kernels(map, machine.isa),
         Step::Rows(rows) => cpu::reduce::rows::kernels(rows),
         Step::Reduce(reduce) => cpu::reduce::kernels(reduce),
         Step::Normalise(step) => cpu::normalise::kernels(step),
@@ -191,6 +193,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         ("Contract", rows(cpu::contract::KERNELS)),
         ("Scale", rows(cpu::scale::KERNELS)),
         ("Set", rows(cpu::set::KERNELS)),
+        ("Map", rows(cpu::map::KERNELS)),
         ("Rows", rows(cpu::reduce::rows::KERNELS)),
         ("Reduce", rows(cpu::reduce::KERNELS)),
         ("Normalise", rows(cpu::normalise::KERNELS)),
@@ -245,11 +248,8 @@ pub unsafe fn run_rows(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Resul
 /// aligned to their scalar. The destination offsets are distinct. An operand that is read does not overlap the
 /// destination, unless each cell of the destination is its own operand: same pointer, same strides, same scalar size.
 pub unsafe fn run_map<const N: usize>(map: &Map<N>, at: [*mut u8; N], machine: Machine) -> Result<()> {
-    if map.nest.is_empty() {
-        return Ok(());
-    }
     // SAFETY: the caller's promise.
-    unsafe { cpu::map::run(map, at, machine) }
+    unsafe { cpu::map::run(map, at, machine, Choice::First) }
 }
 
 /// Runs `problem` on `machine`.

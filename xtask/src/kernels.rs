@@ -17,6 +17,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("Contract", "cpu/contract/table.rs", "KERNELS"),
     ("Scale", "cpu/scale.rs", "KERNELS"),
     ("Set", "cpu/set.rs", "KERNELS"),
+    ("Map", "cpu/map/table.rs", "KERNELS"),
     ("Rows", "cpu/reduce/rows/table.rs", "KERNELS"),
     ("Reduce", "cpu/reduce/table.rs", "KERNELS"),
     ("Normalise", "cpu/normalise/table.rs", "KERNELS"),

@@ -1,16 +1,20 @@
 //! Functions element by element: runs of cells of the operands, brought to the computation type where they are not of it.
 
+mod bytes;
 mod halves;
 mod table;
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use self::table::{Cells, Shape};
+pub(in crate::backend) use self::table::{KERNELS, kernels};
 use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, Distance, LINE, STREAMING_BYTES, Stream};
 use super::strided::copy_strided;
 use super::{Isa, Machine, grid::Grid};
+use crate::backend::choice::Choice;
 use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
@@ -76,10 +80,27 @@ impl Access {
     }
 }
 
+/// The loops of a step. A single element is one turn of a loop over neighbours.
+fn axes<const N: usize>(map: &Map<N>) -> &[Axis<N>] {
+    match map.nest.axes() {
+        [] => const { &[Axis { extent: 1, strides: [1; N] }] },
+        axes => axes,
+    }
+}
+
+/// The loop that tiles cut.
+fn tiled<const N: usize>(axes: &[Axis<N>]) -> usize {
+    let last = axes.len() - 1;
+    match axes[last].extent {
+        extent if extent >= SHORT => last,
+        _ => (0..=last).max_by_key(|&i| axes[i].extent).unwrap_or(last),
+    }
+}
+
 /// Runs `map` on `machine`.
 ///
 /// # Errors
-/// As for [`crate::backend::run`].
+/// As for [`crate::backend::run_by`].
 ///
 /// # Safety
 /// For every offset tuple of the nest, `at[0] + offset` is writable, and readable if `beta != 0`, and the offsets
@@ -87,12 +108,19 @@ impl Access {
 /// destination offsets are distinct. An operand that is read does not overlap the destination, unless each cell of the
 /// destination is its own operand: same pointer, same strides, same scalar size.
 pub(in crate::backend) unsafe fn run<const N: usize>(
-    map: &Map<N>, at: [*mut u8; N], machine: Machine,
+    map: &Map<N>, at: [*mut u8; N], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
+    if map.nest.is_empty() {
+        return Ok(());
+    }
+    let axes = axes(map);
+    let tiled = tiled(axes);
+    let shape = Shape::new(map, &axes[tiled], machine.isa);
+    let (_, cells) = choice.of(KERNELS, |accept| accept(&shape))?;
     with_real!(map.compute, T => {
         let kernel = with_function(map.function, KernelFor::<T>(machine.isa, PhantomData));
         // SAFETY: the caller's promise; the kernel is of the step's function and type.
-        unsafe { run_with::<T, N>(map, at, machine, kernel) }
+        unsafe { run_with::<T, N>(map, at, machine, kernel, (axes, tiled), cells) }
     })
 }
 
@@ -109,22 +137,15 @@ pub(super) unsafe fn in_place<T: Real>(function: Function, parameter: f64, isa: 
 }
 
 /// # Safety
-/// As for [`run`], and the kernel computes what the step asks for.
+/// As for [`run`], and the kernel computes what the step asks for, whose cells may come and go so.
 unsafe fn run_with<T: Real, const N: usize>(
-    map: &Map<N>, at: [*mut u8; N], machine: Machine, kernel: Kernel<T>,
+    map: &Map<N>, at: [*mut u8; N], machine: Machine, kernel: Kernel<T>, (axes, tiled): (&[Axis<N>], usize),
+    cells: Cells,
 ) -> Result<()> {
     let scalars = map.scalars;
-    // A single element is one turn of a loop over neighbours.
-    let single = [Axis { extent: 1, strides: [1; N] }];
-    let axes = if map.nest.axes().is_empty() { &single } else { map.nest.axes() };
-    let last = axes.len() - 1;
-    let inner = match axes[last].extent {
-        extent if extent >= SHORT => last,
-        _ => (0..=last).max_by_key(|&i| axes[i].extent).unwrap_or(last),
-    };
     let steps =
         |axis: &Axis<N>| std::array::from_fn(|k| axis.strides[k] as isize * scalars[k].size() as isize);
-    let inner_steps: [isize; N] = steps(&axes[inner]);
+    let inner_steps: [isize; N] = steps(&axes[tiled]);
     let arity = map.function.arity();
     let reads_old = map.factors.beta != 0.0;
     let access: [Access; N] = std::array::from_fn(|k| Access {
@@ -135,14 +156,10 @@ unsafe fn run_with<T: Real, const N: usize>(
     });
     let to = access[0];
     let narrow = row::between(T::SCALAR, scalars[0], Scaling::MOVE, machine.isa);
-    let direct = access[..=arity].iter().all(Access::is_direct);
     let start = std::array::from_fn(|k| map.nest.offsets[k] as isize * scalars[k].size() as isize);
-    let halves = halves::kernel(map, &access, machine.isa);
     let with = Constants::new(map.factors, map.parameter);
-    let is_byte = |access: &Access| access.cell == 1 && access.is_run();
-    let is_table = arity == 1 && !reads_old && access[..2].iter().all(is_byte);
-    let table = (is_table && map.nest.len() as usize >= table::LEAST_CELLS).then(|| {
-        table::Table::new(machine.isa, |results, cells| {
+    let table = matches!(cells, Cells::Bytes).then(|| {
+        bytes::Table::new(machine.isa, |results, cells| {
             let mut numbers = [T::ZERO; 256];
             let numbers = numbers.as_mut_ptr();
             let mut from = [std::ptr::null(); MOST_OPERANDS];
@@ -155,8 +172,8 @@ unsafe fn run_with<T: Real, const N: usize>(
             }
         })
     });
-    let in_buffers = !direct && halves.is_none() && table.is_none();
-    let chunks = [(inner, if in_buffers { chunk::<N>() } else { LONG_CHUNK })];
+    let in_buffers = matches!(cells, Cells::Buffers);
+    let chunks = [(tiled, if in_buffers { chunk::<N>() } else { LONG_CHUNK })];
     let loops = axes.iter().map(|axis| (axis.extent as usize, steps(axis)));
     let grid = Grid::<1, N>::over(loops, |_| false, start, chunks);
     let bytes = map.nest.len() as usize * to.cell;
@@ -172,13 +189,13 @@ unsafe fn run_with<T: Real, const N: usize>(
         }
         let mut from = [std::ptr::null(); MOST_OPERANDS];
         let mut old = std::ptr::null();
-        if let Some(kernel) = halves {
+        if let Cells::Halves(kernel) = cells {
             let mut from = [std::ptr::null(); MOST_OPERANDS];
             from.iter_mut().zip(&place[1..=arity]).for_each(|(from, place)| *from = place.cast_const());
             // SAFETY: as below.
             return unsafe { kernel(place[0], from, n, with_halves, stream) };
         }
-        if direct {
+        if matches!(cells, Cells::Direct) {
             from.iter_mut()
                 .zip(&place[1..=arity])
                 .for_each(|(from, place)| *from = place.cast_const().cast());

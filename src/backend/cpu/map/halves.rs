@@ -1,6 +1,5 @@
 //! Functions of cells of 16 bits: where all operands are of one such type, side by side, a kernel takes them as they are.
 
-use super::Access;
 #[cfg(target_arch = "x86_64")]
 use super::in_step;
 use crate::backend::cpu::Isa;
@@ -9,14 +8,13 @@ use crate::backend::cpu::stream::Stream;
 use crate::backend::cpu::wide::{Cells, Register, strips::strips};
 use crate::backend::function::{Constants, Formula, WithFormula, with_function};
 use crate::dtype::Scalar;
-use crate::ops::function::{MOST_OPERANDS, Scaled};
-use crate::ops::{Compute, Map};
+use crate::ops::function::{Function, MOST_OPERANDS, Scaled};
 
 /// As [`Kernel`](super::Kernel) for such cells, with nothing old to be added.
 ///
 /// # Safety
 /// As for [`Kernel`](super::Kernel).
-pub(super) type Kernel = unsafe fn(
+pub(in crate::backend) type Kernel = unsafe fn(
     out: *mut u8,
     from: [*const u8; MOST_OPERANDS],
     n: usize,
@@ -24,14 +22,10 @@ pub(super) type Kernel = unsafe fn(
     stream: Option<Stream>,
 );
 
-/// The kernel of a step whose operands are reached like this; `None` if it goes by buffers. Kernels are large: activations
+/// The kernel of a function whose operands and result are all of this type, if that has 16 bits. Kernels are large: activations
 /// whose arithmetic takes no longer than conversions have them, and their gradients.
-pub(super) fn kernel<const N: usize>(map: &Map<N>, access: &[Access; N], isa: Isa) -> Option<Kernel> {
-    let operands = &map.scalars[..=map.function.arity()];
-    let is_plain = map.compute == Compute::Single && map.factors.beta == 0.0;
-    let fits = operands.iter().all(|scalar| *scalar == operands[0])
-        && access[..operands.len()].iter().all(Access::is_run);
-    if is_plain && fits { with_function(map.function, KernelFor(isa, operands[0])) } else { None }
+pub(super) fn kernel(function: Function, scalar: Scalar, isa: Isa) -> Option<Kernel> {
+    with_function(function, KernelFor(isa, scalar))
 }
 
 /// Operands of a kernel at most.

@@ -1,131 +1,103 @@
-//! Functions of one byte: a table of what each of the 256 has as its result, in which cells are looked up.
-//!
-//! The table is made by the conversions and the kernel that would have computed the cells.
+//! The kernels of functions of elements, in the order in which they are asked whether they accept a step.
 
+use super::{bytes, halves};
+use crate::backend::choice::{self, Kernel};
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::stage::Stage;
-use crate::backend::cpu::stream::{Distance, LINE, Stream};
+use crate::dtype::Scalar;
+use crate::layout::Axis;
+use crate::ops::function::Function;
+use crate::ops::{Compute, Map};
 
-/// Cells from which on a table takes less time than their arithmetic.
-pub(super) const LEAST_CELLS: usize = 8192;
-
-/// Results that are put together before they are streamed.
-const STAGE_BYTES: usize = 1024;
-
-/// The results of all bytes.
-pub(super) type Results = [u8; 256];
-
-/// Looks up `n` bytes.
-///
-/// # Safety
-/// `n` bytes are readable at `from` and writable at `out`, which are the same bytes or apart. The processor has the
-/// instructions that the function was chosen for.
-type LookUp = unsafe fn(out: *mut u8, from: *const u8, n: usize, results: &Results);
-
-pub(super) struct Table {
-    results: Results,
-    look_up: LookUp,
+/// How cells become operands of the function, and its results cells.
+#[derive(Clone, Copy)]
+pub(in crate::backend) enum Cells {
+    /// By a table of results.
+    Bytes,
+    /// In registers.
+    Halves(halves::Kernel),
+    /// As they are.
+    Direct,
+    /// By buffers of the computation type.
+    Buffers,
 }
 
-impl Table {
-    /// `compute` is given all bytes, and where their results go.
-    pub fn new(isa: Isa, compute: impl FnOnce(*mut u8, *const u8)) -> Self {
-        let bytes: [u8; 256] = std::array::from_fn(|byte| byte as u8);
-        let mut results = [0; 256];
-        compute(results.as_mut_ptr(), bytes.as_ptr());
-        #[cfg(target_arch = "x86_64")]
-        let look_up = match () {
-            () if isa.has_avx512_vbmi() => avx512,
-            () if isa.has_avx2() => avx2,
-            () => portable as LookUp,
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        let (look_up, _) = (portable as LookUp, isa);
-        Table { results, look_up }
-    }
+/// What of a step decides that.
+pub(in crate::backend) struct Shape<'a> {
+    function: Function,
+    compute: Compute,
+    /// Types of the destination and of the operands that are read.
+    scalars: &'a [Scalar],
+    /// Whether their cells lie side by side along the loop that tiles cut.
+    are_runs: bool,
+    /// Whether the old destination is read.
+    blends: bool,
+    cells: usize,
+    isa: Isa,
+}
 
-    /// Looks up `n` cells, and writes their results, past the caches if `stream` is given.
-    ///
-    /// # Safety
-    /// As for [`Kernel`](super::Kernel).
-    pub unsafe fn run(&self, out: *mut u8, from: *const u8, n: usize, stream: Option<Stream>) {
-        let mut stage = Stage::<STAGE_BYTES>::new();
-        // The first piece ends on a line, so that every later one starts on one.
-        let mut piece = STAGE_BYTES - out.addr() % LINE;
-        let mut done = 0;
-        while done < n {
-            piece = piece.min(n - done);
-            let (out, from) = (out.wrapping_add(done), from.wrapping_add(done));
-            Distance::Read.fetch(from, piece);
-            // SAFETY: a piece of the cells, which fits the stage.
-            unsafe {
-                match stream {
-                    None => (self.look_up)(out, from, piece, &self.results),
-                    Some(stream) => {
-                        (self.look_up)(stage.ptr(), from, piece, &self.results);
-                        stream(out, stage.ptr(), piece);
-                    }
-                }
-            }
-            done += piece;
-            piece = STAGE_BYTES;
+/// How cells come and go by a kernel, if it accepts the step.
+pub(in crate::backend) type Accept = fn(&Shape<'_>) -> Option<Cells>;
+
+/// The kernels; the first one that accepts a step runs it.
+pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    Kernel {
+        name: "bytes",
+        when: "functions of one byte with a byte as its result, from 8192 on: they are looked up in a table of all 256",
+        accept: looked_up,
+    },
+    Kernel {
+        name: "halves",
+        when: "short formulas of up to two operands, all in one type of 16 bits: they are converted in registers",
+        accept: in_registers,
+    },
+    Kernel {
+        name: "direct",
+        when: "operands side by side, all in the computation type",
+        accept: |shape| (shape.are_runs && shape.are_all(shape.compute.scalar())).then_some(Cells::Direct),
+    },
+    Kernel {
+        name: "buffers",
+        when: "all functions, types and strides: cells are gathered and converted in buffers",
+        accept: |_| Some(Cells::Buffers),
+    },
+];
+
+fn looked_up(shape: &Shape<'_>) -> Option<Cells> {
+    let are_bytes = shape.scalars.len() == 2 && shape.scalars.iter().all(|scalar| scalar.size() == 1);
+    (are_bytes && shape.are_plain_runs() && shape.cells >= bytes::LEAST_CELLS).then_some(Cells::Bytes)
+}
+
+fn in_registers(shape: &Shape<'_>) -> Option<Cells> {
+    let fits = shape.compute == Compute::Single && shape.are_all(shape.scalars[0]) && shape.are_plain_runs();
+    if fits { halves::kernel(shape.function, shape.scalars[0], shape.isa).map(Cells::Halves) } else { None }
+}
+
+impl<'a> Shape<'a> {
+    pub fn new<const N: usize>(map: &'a Map<N>, tiled: &Axis<N>, isa: Isa) -> Self {
+        let operands = ..=map.function.arity();
+        Shape {
+            function: map.function,
+            compute: map.compute,
+            scalars: &map.scalars[operands],
+            are_runs: tiled.strides[operands].iter().all(|&stride| stride == 1),
+            blends: map.factors.beta != 0.0,
+            cells: map.nest.len() as usize,
+            isa,
         }
     }
-}
 
-/// # Safety
-/// As for [`LookUp`].
-unsafe fn portable(out: *mut u8, from: *const u8, n: usize, results: &Results) {
-    for i in 0..n {
-        // SAFETY: the caller's promise.
-        unsafe { out.add(i).write(results[usize::from(from.add(i).read())]) };
+    fn are_plain_runs(&self) -> bool {
+        self.are_runs && !self.blends
+    }
+
+    fn are_all(&self, scalar: Scalar) -> bool {
+        self.scalars.iter().all(|other| *other == scalar)
     }
 }
 
-/// # Safety
-/// As for [`LookUp`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn avx2(out: *mut u8, from: *const u8, n: usize, results: &Results) {
-    use std::arch::x86_64::*;
-    let whole = n / 32 * 32;
-    for at in (0..whole).step_by(32) {
-        // SAFETY: the caller's promise; a row of the table has 16 bytes.
-        unsafe {
-            let cells = _mm256_loadu_si256(from.add(at).cast());
-            let mut found = _mm256_setzero_si256();
-            for row in 0..16 {
-                let table =
-                    _mm256_broadcastsi128_si256(_mm_loadu_si128(results.as_ptr().add(16 * row).cast()));
-                // What belongs to this row is below 16 now; 112 more, and all others have the bit for which shuffles give 0.
-                let below = _mm256_xor_si256(cells, _mm256_set1_epi8((16 * row) as i8));
-                let index = _mm256_adds_epu8(below, _mm256_set1_epi8(112));
-                found = _mm256_or_si256(found, _mm256_shuffle_epi8(table, index));
-            }
-            _mm256_storeu_si256(out.add(at).cast(), found);
-        }
-    }
-    // SAFETY: the caller's promise.
-    unsafe { portable(out.add(whole), from.add(whole), n - whole, results) };
-}
-
-/// # Safety
-/// As for [`LookUp`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn avx512(out: *mut u8, from: *const u8, n: usize, results: &Results) {
-    use std::arch::x86_64::*;
-    // SAFETY: quarters of the table; the caller's promise, of bytes below n.
-    unsafe {
-        let quarter = |k: usize| _mm512_loadu_si512(results.as_ptr().add(64 * k).cast());
-        let table = [quarter(0), quarter(1), quarter(2), quarter(3)];
-        for at in (0..n).step_by(64) {
-            let some = u64::MAX >> (64 - (n - at).min(64));
-            let cells = _mm512_maskz_loadu_epi8(some, from.add(at).cast());
-            let low = _mm512_permutex2var_epi8(table[0], cells, table[1]);
-            let high = _mm512_permutex2var_epi8(table[2], cells, table[3]);
-            let found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(cells), low, high);
-            _mm512_mask_storeu_epi8(out.add(at).cast(), some, found);
-        }
-    }
+/// The names of all kernels that accept a step, in the order of the table.
+pub(in crate::backend) fn kernels<const N: usize>(map: &Map<N>, isa: Isa) -> Vec<&'static str> {
+    let axes = super::axes(map);
+    let shape = Shape::new(map, &axes[super::tiled(axes)], isa);
+    choice::names(KERNELS, |accept| accept(&shape))
 }
