@@ -125,7 +125,7 @@ unsafe fn run_chosen(
             Step::Phases(phases) => {
                 cpu::contract::run_phases(&phases.0, &pointers(at)[..at.len()], machine, choice)
             }
-            Step::Random(random) => cpu::random::run(random, at, machine),
+            Step::Random(random) => cpu::random::run(random, at, machine, choice),
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine, choice),
             Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine, choice),
             Step::Window(window) => cpu::window::run(window, at, machine, choice),
@@ -175,6 +175,7 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::Reduce(reduce) => cpu::reduce::kernels(reduce),
         Step::Normalise(step) => cpu::normalise::kernels(step),
         Step::NormaliseBackward(step) => cpu::normalise::kernels_backward(step),
+        Step::Random(random) => cpu::random::kernels(random),
         Step::Window(window) => cpu::window::kernels(window, machine),
         _ => Vec::new(),
     }
@@ -196,6 +197,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         ("Map", rows(cpu::map::KERNELS)),
         ("Rows", rows(cpu::reduce::rows::KERNELS)),
         ("Reduce", rows(cpu::reduce::KERNELS)),
+        ("Random", rows(cpu::random::KERNELS)),
         ("Normalise", rows(cpu::normalise::KERNELS)),
         ("Window", rows(cpu::window::KERNELS)),
     ]

@@ -20,6 +20,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("Map", "cpu/map/table.rs", "KERNELS"),
     ("Rows", "cpu/reduce/rows/table.rs", "KERNELS"),
     ("Reduce", "cpu/reduce/table.rs", "KERNELS"),
+    ("Random", "cpu/random.rs", "KERNELS"),
     ("Normalise", "cpu/normalise/table.rs", "KERNELS"),
     ("Window", "cpu/window/table.rs", "KERNELS"),
 ];

@@ -15,6 +15,7 @@ use super::stream::{self, Distance, STREAMING_BYTES};
 use super::strided::copy_strided;
 use super::{Isa, Machine, grid, grid::Grid, threads};
 use crate::backend::Address;
+use crate::backend::choice::{self, Choice, Kernel};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -26,7 +27,7 @@ const CHUNK_WORDS: usize = CHUNK / 32;
 const STAGE_BYTES: usize = CHUNK * size_of::<f64>();
 
 /// Turns of a loop whose bits are neighbours from which on they are looked at together.
-const LEAST_ACROSS: usize = 8;
+const LEAST_ACROSS: i64 = 8;
 
 /// Words that a thread draws at a time where that is all it does.
 const DRAWN_WORDS: usize = 4096;
@@ -37,6 +38,66 @@ const DRAWN_WORDS: usize = 4096;
 /// `n` numbers are readable at `x` and writable at `out`, which are the same or do not overlap; words of `n` bits are
 /// readable. The processor has the instructions that the function was chosen for.
 type Apply<T> = unsafe fn(out: *mut T, x: *const T, words: *const u32, n: usize, factor: T);
+
+/// How the bits of cells come.
+#[derive(Clone, Copy)]
+pub(in crate::backend) enum Bits {
+    /// From the generator.
+    Drawn,
+    /// From the mask: those of several turns of this loop at a time.
+    Across(usize),
+    /// From the mask: those of the innermost loop, or of the longest one if that is short.
+    Along,
+}
+
+/// How the bits of cells come by a kernel, if it accepts the step.
+pub(in crate::backend) type Accept = fn(&Random) -> Option<Bits>;
+
+/// The kernels; the first one that accepts a step runs it. A mask that is drawn is written first where it does not come from the
+/// generator.
+pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    Kernel {
+        name: "drawn",
+        when: "masks that are drawn, where all operands are walked from one end to the other: bits are applied as they are drawn",
+        accept: |step| (step.draw.is_some() && is_straight(step)).then_some(Bits::Drawn),
+    },
+    Kernel {
+        name: "across",
+        when: "masks whose neighbours belong to 8 turns or more of an outer loop: squares of bits are turned",
+        accept: |step| across(step).map(Bits::Across),
+    },
+    Kernel {
+        name: "along",
+        when: "all masks: bits are gathered along a loop",
+        accept: |_| Some(Bits::Along),
+    },
+];
+
+/// Whether all three operands are walked from one end to the other.
+fn is_straight(step: &Random) -> bool {
+    step.nest.is_contiguous() && step.nest.offsets[2] == 0
+}
+
+/// The loop that tiles cut.
+fn tiled(step: &Random) -> Option<usize> {
+    let axes = step.nest.axes();
+    match axes.last()?.extent {
+        0..8 => (0..axes.len()).max_by_key(|&i| axes[i].extent),
+        _ => Some(axes.len() - 1),
+    }
+}
+
+/// Where neighbours have bits far apart: another loop, along which they are neighbours in the mask.
+fn across(step: &Random) -> Option<usize> {
+    let axes = step.nest.axes();
+    let are_apart = axes[tiled(step)?].strides[2] != 1;
+    axes.iter().position(|axis| are_apart && axis.strides[2] == 1 && axis.extent >= LEAST_ACROSS)
+}
+
+/// The names of all kernels that accept a step, in the order of the table.
+pub(in crate::backend) fn kernels(step: &Random) -> Vec<&'static str> {
+    choice::names(KERNELS, |accept| accept(step))
+}
 
 /// Where the data lies.
 #[derive(Clone, Copy)]
@@ -52,19 +113,22 @@ unsafe impl Sync for Places {}
 /// Runs `step` on `machine`: `at` are destination, source, mask and, if the step draws, states.
 ///
 /// # Errors
-/// As for [`crate::backend::run`].
+/// As for [`crate::backend::run_by`].
 ///
 /// # Safety
 /// As for [`crate::backend::reference::random`]; the destination's offsets are distinct, and it does not overlap the source
 /// unless each cell is its own source. Nobody else uses the states meanwhile.
-pub(in crate::backend) unsafe fn run(step: &Random, at: &[Address], machine: Machine) -> Result<()> {
+pub(in crate::backend) unsafe fn run(
+    step: &Random, at: &[Address], machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
+    let (_, bits) = choice.of(KERNELS, |accept| accept(step))?;
     let places = Places { dst: at[0].pointer(), src: at[1].pointer(), mask: at[2].pointer().cast() };
     let compute = if step.scalar == Scalar::F64 { Compute::Double } else { Compute::Single };
     with_real!(compute, T => {
         let task = Task::<T>::new(step, places, machine);
         let Some(draw) = step.draw else {
             // SAFETY: the caller's promise.
-            return unsafe { task.apply_mask() };
+            return unsafe { task.apply_mask(bits) };
         };
         let states = at[3].pointer().cast::<u64>();
         // SAFETY: the caller's promise.
@@ -72,11 +136,11 @@ pub(in crate::backend) unsafe fn run(step: &Random, at: &[Address], machine: Mac
         let numbers = Numbers { seed, call, threshold: draw.threshold };
         // SAFETY: the caller's promise.
         unsafe {
-            if task.is_straight() {
+            if let Bits::Drawn = bits {
                 task.draw_and_apply(draw, numbers)?;
             } else {
                 task.draw(draw, numbers)?;
-                task.apply_mask()?;
+                task.apply_mask(bits)?;
             }
             if states != places.mask.cast() {
                 states.add(1).write_unaligned(call.wrapping_add(1));
@@ -117,11 +181,6 @@ impl<'a, T: Real> Task<'a, T> {
         }
     }
 
-    /// Whether all three operands are walked from one end to the other.
-    fn is_straight(&self) -> bool {
-        self.step.nest.is_contiguous() && self.step.nest.offsets[2] == 0
-    }
-
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn draw(&self, draw: Draw, numbers: Numbers) -> Result<()> {
@@ -141,7 +200,7 @@ impl<'a, T: Real> Task<'a, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); the nest is [straight](Self::is_straight).
+    /// As for [`run`](fn@run); the nest [is straight](is_straight).
     unsafe fn draw_and_apply(&self, draw: Draw, numbers: Numbers) -> Result<()> {
         let n = draw.elements as usize;
         let cell = self.step.scalar.size() as isize;
@@ -175,7 +234,7 @@ impl<'a, T: Real> Task<'a, T> {
     ///
     /// # Safety
     /// As for [`run`](fn@run).
-    unsafe fn apply_mask(&self) -> Result<()> {
+    unsafe fn apply_mask(&self, bits: Bits) -> Result<()> {
         let nest = &self.step.nest;
         let cell = self.step.scalar.size() as isize;
         // The third operand's steps count bits.
@@ -186,20 +245,14 @@ impl<'a, T: Real> Task<'a, T> {
         if loops.is_empty() {
             loops.push((1, [cell, cell, 1]));
         }
-        let inner = match loops[loops.len() - 1].0 {
-            0..8 => (0..loops.len()).max_by_key(|&i| loops[i].0).unwrap_or(0),
-            _ => loops.len() - 1,
-        };
+        let inner = tiled(self.step).unwrap_or(0);
         let [dst_step, src_step, bit_step] = loops[inner].1;
         let steps = [dst_step, src_step];
         let at = [self.places.dst, self.places.src.cast_mut(), std::ptr::null_mut()];
         let start = bytes(nest.offsets);
         let size = nest.len() as usize * cell as usize;
         let mask = &self.places;
-        // Where neighbours have bits far apart, those of another loop may be neighbours in the mask.
-        let across =
-            (0..loops.len()).find(|&i| bit_step != 1 && loops[i].1[2] == 1 && loops[i].0 >= LEAST_ACROSS);
-        let Some(across) = across else {
+        let Bits::Across(across) = bits else {
             let grid = Grid::<1, 3>::over(loops.iter().copied(), |_| false, start, [(inner, CHUNK)]);
             return grid.for_each(self.machine, size, at, |[dst, src, bit], _, [n]| {
                 let mut words = [0_u32; CHUNK_WORDS];
