@@ -129,7 +129,7 @@ unsafe fn run_chosen(
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine, choice),
             Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine, choice),
             Step::Window(window) => cpu::window::run(window, at, machine, choice),
-            Step::Sample(step) => cpu::sample::run(step, at, machine),
+            Step::Sample(step) => cpu::sample::run(step, at, machine, choice),
             Step::Causal(step) => cpu::causal::run(step, at, machine),
             Step::Aggregate(step) => cpu::aggregate::run(step, at, machine),
             Step::Ragged(step) => cpu::ragged::run(step, at, machine),
@@ -177,6 +177,7 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::NormaliseBackward(step) => cpu::normalise::kernels_backward(step),
         Step::Random(random) => cpu::random::kernels(random),
         Step::Window(window) => cpu::window::kernels(window, machine),
+        Step::Sample(step) => cpu::sample::kernels(step),
         _ => Vec::new(),
     }
 }
@@ -200,6 +201,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         ("Random", rows(cpu::random::KERNELS)),
         ("Normalise", rows(cpu::normalise::KERNELS)),
         ("Window", rows(cpu::window::KERNELS)),
+        ("Sample", rows(cpu::sample::KERNELS)),
     ]
 }
 

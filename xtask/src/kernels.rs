@@ -23,6 +23,7 @@ const TABLES: &[(&str, &str, &str)] = &[
     ("Random", "cpu/random.rs", "KERNELS"),
     ("Normalise", "cpu/normalise/table.rs", "KERNELS"),
     ("Window", "cpu/window/table.rs", "KERNELS"),
+    ("Sample", "cpu/sample.rs", "KERNELS"),
 ];
 
 const HEAD: &str = "# Kernels of the CPU core

@@ -11,6 +11,7 @@ use self::cells::{Cells, with_cells};
 use self::chunk::{CHUNK, Chunk, Numbers, Sink};
 use super::{Machine, grid, row, threads};
 use crate::backend::Address;
+use crate::backend::choice::{self, Choice, Kernel};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::math::Math;
@@ -18,14 +19,54 @@ use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::sample::{LANES, Pictures, Sample, SampleFunction};
 
+/// What the taps of a position serve at a time.
+#[derive(Clone, Copy, PartialEq)]
+pub(in crate::backend) enum Taps {
+    /// All its channels.
+    Channels,
+    /// One of them.
+    Channel,
+}
+
+/// What the taps of a position serve by a kernel, if it accepts the step.
+pub(in crate::backend) type Accept = fn(&Sample) -> Option<Taps>;
+
+/// The kernels; the first one that accepts a step runs it.
+pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    Kernel {
+        name: "channels",
+        when: "pictures of which channels lie side by side before and after: those of a position are blended together",
+        accept: |step| are_beside(step).then_some(Taps::Channels),
+    },
+    Kernel {
+        name: "positions",
+        when: "all grids, pictures and gradients: channel by channel",
+        accept: |_| Some(Taps::Channel),
+    },
+];
+
+fn are_beside(step: &Sample) -> bool {
+    let side_by_side = |at: &Pictures| at.block == 1 && at.strides[1] == 1;
+    let is_blend = step.function == SampleFunction::Bilinear && step.channels > 1;
+    is_blend && side_by_side(&step.x) && side_by_side(&step.y)
+}
+
+/// The names of all kernels that accept a step, in the order of the table.
+pub(in crate::backend) fn kernels(step: &Sample) -> Vec<&'static str> {
+    choice::names(KERNELS, |accept| accept(step))
+}
+
 /// Runs `step` on `machine`; `at` are its operands as [`SampleFunction`] lists them.
 ///
 /// # Errors
-/// As for [`crate::backend::run`].
+/// As for [`crate::backend::run_by`].
 ///
 /// # Safety
 /// As for [`crate::backend::reference::sample`]; the destination's elements are distinct and do not overlap what is read.
-pub(in crate::backend) unsafe fn run(step: &Sample, at: &[Address], machine: Machine) -> Result<()> {
+pub(in crate::backend) unsafe fn run(
+    step: &Sample, at: &[Address], machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
+    let (_, taps) = choice.of(KERNELS, |accept| accept(step))?;
     with_real!(step.compute, T => {
         let job = Job { step, at, machine };
         // SAFETY: the caller's promise, in every arm.
@@ -33,7 +74,7 @@ pub(in crate::backend) unsafe fn run(step: &Sample, at: &[Address], machine: Mac
             match step.function {
                 SampleFunction::AffineGrid => job.affine_grid::<T>(),
                 SampleFunction::AffineGradient => job.affine_gradient::<T>(),
-                SampleFunction::Bilinear => with_cells!(step.x.scalar, T, cells => job.bilinear::<T>(cells)),
+                SampleFunction::Bilinear => with_cells!(step.x.scalar, T, cells => job.bilinear::<T>(cells, taps)),
                 SampleFunction::DataGradient => with_cells!(step.y.scalar, T, cells => job.data_gradient::<T>(cells)),
                 SampleFunction::GridGradient => with_cells!(step.y.scalar, T, cells => job.grid_gradient::<T>(cells)),
             }
@@ -172,16 +213,14 @@ impl Job<'_> {
 
     /// # Safety
     /// As for [`run`](fn@run); elements of x are `cells`.
-    unsafe fn bilinear<T: Real + Math>(&self, cells: impl Cells<T>) -> Result<()> {
+    unsafe fn bilinear<T: Real + Math>(&self, cells: impl Cells<T>, taps: Taps) -> Result<()> {
         let Sample { x, y, channels, target: [_, columns], .. } = self.step;
         let (grid, sink) = (self.grid::<T>(2), self.sink::<T>(y.scalar));
-        let side_by_side = |at: &Pictures| at.block == 1 && at.strides[1] == 1;
-        let by_channels = *channels > 1 && side_by_side(x) && side_by_side(y);
         self.by_chunks::<T>(|chunk, n, first, count| {
             // SAFETY: places of the grid, and taps inside x.
             unsafe {
                 chunk.find(self.step, &grid, n, first, count);
-                if by_channels {
+                if taps == Taps::Channels {
                     for i in 0..count {
                         let place = first + i as i64;
                         let to = y.offset([n, 0, place / columns, place % columns]);
