@@ -13,7 +13,7 @@ use cudnn::error::ErrorKind;
 use cudnn::exec::Context;
 use cudnn::mode::Mode;
 use cudnn::ops::causal_conv::{CausalPlan, Form, reserve};
-use cudnn::ops::{Plan, Role};
+use cudnn::ops::{Plan, Role, Step};
 use random::Rng;
 
 /// Bytes around each operand that nobody may touch.
@@ -124,12 +124,30 @@ fn tiles_and_blocks_of_taps_meet_without_a_seam() {
     }
 }
 
+/// The kernels that accept the causal steps of a plan.
+fn causal_kernels(plan: &dyn Plan, machine: Machine) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    let outcome = plan.steps(&mut |step, _| {
+        if matches!(step, Step::Causal(_)) {
+            names.extend(backend::kernels(step, machine));
+        }
+        Ok(())
+    });
+    outcome.expect("nothing fails");
+    names
+}
+
 /// Runs the plan on every machine, which have to agree in every bit; what they leave, and what the reference leaves.
 fn transformed(plan: &dyn Plan, contents: &[Vec<u8>]) -> [Vec<Vec<u8>>; 2] {
     let mut want = Memory::new(contents, 8);
     run(plan, &mut want, None);
     let mut first: Option<Memory> = None;
     for machine in machines() {
+        let kernels = causal_kernels(plan, machine);
+        assert!(
+            !kernels.is_empty() && kernels.iter().all(|name| *name == "transforms"),
+            "{kernels:?}: {plan}"
+        );
         let mut got = Memory::new(contents, 8);
         run(plan, &mut got, Some(machine));
         let first = first.get_or_insert_with(|| got.clone());

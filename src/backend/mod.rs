@@ -130,7 +130,7 @@ unsafe fn run_chosen(
             Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine, choice),
             Step::Window(window) => cpu::window::run(window, at, machine, choice),
             Step::Sample(step) => cpu::sample::run(step, at, machine, choice),
-            Step::Causal(step) => cpu::causal::run(step, at, machine),
+            Step::Causal(step) => cpu::causal::run(step, at, machine, choice),
             Step::Aggregate(step) => cpu::aggregate::run(step, at, machine),
             Step::Ragged(step) => cpu::ragged::run(step, at, machine),
             Step::Words(step) => {
@@ -178,6 +178,7 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::Random(random) => cpu::random::kernels(random),
         Step::Window(window) => cpu::window::kernels(window, machine),
         Step::Sample(step) => cpu::sample::kernels(step),
+        Step::Causal(step) => cpu::causal::kernels(step),
         _ => Vec::new(),
     }
 }
@@ -202,6 +203,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
         ("Normalise", rows(cpu::normalise::KERNELS)),
         ("Window", rows(cpu::window::KERNELS)),
         ("Sample", rows(cpu::sample::KERNELS)),
+        ("Causal", rows(cpu::causal::KERNELS)),
     ]
 }
 

@@ -11,6 +11,7 @@ use super::row::{self, Row};
 use super::scratch::Parts;
 use super::{Machine, grid, threads};
 use crate::backend::Address;
+use crate::backend::choice::{self, Choice, Kernel};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::convert::{convert, with_element};
 use crate::dtype::math::Math;
@@ -28,26 +29,60 @@ const TAPS: usize = 64;
 // The first position of a row belongs to lane 0.
 const _: () = assert!(TILE.is_multiple_of(LANES));
 
+/// How sums over taps are computed.
+#[derive(Clone, Copy)]
+pub(in crate::backend) enum Sums {
+    /// By Fourier transforms.
+    Transformed,
+    /// As they are written.
+    Written,
+}
+
+/// How a kernel computes the sums of a step, if it accepts it.
+pub(in crate::backend) type Accept = fn(&Causal) -> Option<Sums>;
+
+/// The kernels. Sums have other bits when they are transformed: each step is one kernel's.
+pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    Kernel {
+        name: "transforms",
+        when: "filters of 512 taps or more, the newest first, over sequences that are not shorter: Fourier transforms of blocks in binary64",
+        accept: |step| step.is_transformed().then_some(Sums::Transformed),
+    },
+    Kernel {
+        name: "sums",
+        when: "all others: tap by tap",
+        accept: |step| (!step.is_transformed()).then_some(Sums::Written),
+    },
+];
+
+/// The names of all kernels that accept a step, in the order of the table.
+pub(in crate::backend) fn kernels(step: &Causal) -> Vec<&'static str> {
+    choice::names(KERNELS, |accept| accept(step))
+}
+
 /// Runs `step` on `machine`; `at` are its operands as [`CausalFunction`] lists them.
 ///
 /// # Errors
-/// As for [`crate::backend::run`].
+/// As for [`crate::backend::run_by`].
 ///
 /// # Safety
 /// As for [`crate::backend::reference::causal`]; the destinations' elements are distinct and do not overlap what is read.
-pub(in crate::backend) unsafe fn run(step: &Causal, at: &[Address], machine: Machine) -> Result<()> {
+pub(in crate::backend) unsafe fn run(
+    step: &Causal, at: &[Address], machine: Machine, choice: Choice<'_>,
+) -> Result<()> {
+    let (_, sums) = choice.of(KERNELS, |accept| accept(step))?;
     with_real!(step.compute(), T => {
         let job = Job::<T>::new(step, at, machine);
         // SAFETY: the caller's promise, in every arm.
         unsafe {
-            match step.function {
-                _ if step.is_transformed() => job.transformed(),
-                CausalFunction::Forward => job.forward(),
-                CausalFunction::Data => job.data(),
-                CausalFunction::Weights => job.weights(),
-                CausalFunction::Gated => job.gated(),
-                CausalFunction::GatedData => job.gated_data(),
-                CausalFunction::GatedWeights => job.gated_weights(),
+            match (sums, step.function) {
+                (Sums::Transformed, _) => job.transformed(),
+                (_, CausalFunction::Forward) => job.forward(),
+                (_, CausalFunction::Data) => job.data(),
+                (_, CausalFunction::Weights) => job.weights(),
+                (_, CausalFunction::Gated) => job.gated(),
+                (_, CausalFunction::GatedData) => job.gated_data(),
+                (_, CausalFunction::GatedWeights) => job.gated_weights(),
             }
         }
     })
