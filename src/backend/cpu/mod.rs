@@ -25,6 +25,7 @@ pub(super) mod copy;
 pub(super) mod ctc;
 pub mod float_mode;
 mod grid;
+mod held;
 pub(super) mod interleave;
 mod isa;
 mod machine;

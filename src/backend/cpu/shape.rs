@@ -1,5 +1,7 @@
 //! What a kernel sees of a transform: loops in bytes over cells of 1 to 16 bytes.
 
+use super::held::Held;
+use crate::backend::Operands;
 use crate::layout::MAX_AXES;
 use crate::ops::Transform;
 
@@ -66,6 +68,17 @@ impl<'a> Shape<'a> {
             (self.dst_cell, self.src_cell) = (bytes, bytes);
             self.rank -= 1;
         }
+    }
+
+    /// What destination and source hold.
+    pub(super) fn held(&self, operands: Operands) -> [Held; 2] {
+        let reaches = |step: fn(&Loop) -> isize| {
+            self.loops().iter().map(move |l| [0, (l.extent as isize - 1) * step(l)])
+        };
+        [
+            Held::of(operands.dst, self.dst_cell, self.start[0], reaches(|l| l.dst)),
+            Held::of(operands.src, self.src_cell, self.start[1], reaches(|l| l.src)),
+        ]
     }
 
     /// The loops, outermost first.

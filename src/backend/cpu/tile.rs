@@ -14,6 +14,7 @@ mod x86;
 use std::ops::Range;
 
 use super::Isa;
+use super::held::Held;
 use super::shape::with_cell;
 use super::stream::{LINE, Stream, fetch_far};
 use crate::ops::{Scaling, Transform};
@@ -173,6 +174,30 @@ pub(super) struct Matrix<D, S> {
 }
 
 impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
+    /// With debug assertions, that an operand holds the rows of the source.
+    #[inline(always)]
+    pub fn assert_reads_from(&self, held: &Held, cell: usize) {
+        if cfg!(debug_assertions) {
+            for i in 0..self.rows {
+                // SAFETY: a row of the source.
+                let row = self.src.wrapping_offset(unsafe { self.src_rows.at(i) });
+                held.assert_holds(row, self.columns * cell);
+            }
+        }
+    }
+
+    /// With debug assertions, that an operand holds the rows of the destination.
+    #[inline(always)]
+    pub fn assert_writes_to(&self, held: &Held, cell: usize) {
+        if cfg!(debug_assertions) {
+            for j in 0..self.columns {
+                // SAFETY: a row of the destination.
+                let row = self.dst.wrapping_offset(unsafe { self.dst_rows.at(j) });
+                held.assert_holds(row, self.rows * cell);
+            }
+        }
+    }
+
     /// The same cells, that go elsewhere.
     #[inline(always)]
     pub fn to<E: RowStarts>(self, dst: *mut u8, dst_rows: E) -> Matrix<E, S> {

@@ -10,6 +10,7 @@ mod tiling;
 use std::ops::Range;
 
 use super::grid::{Grid, Tile, threads_for};
+use super::held::Held;
 use super::shape::{Loop, Shape};
 use super::stream::{LINE, to_line};
 use super::tile::{self, Even, Matrix, Next, Order, RowStarts, Store};
@@ -101,12 +102,12 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         writes_lines: tile::writes_lines(narrower(shape), machine.isa),
     };
     let tiling = &Tiling::new(shape, [d, s], &operands, kernels, threads_for(machine, shape.bytes()));
-    let loops = shape.loops();
+    let (loops, held) = (shape.loops(), shape.held(operands));
     // SAFETY: the caller's promise; each operand's rows are where the loops of the other's run put them.
     unsafe {
         if tiling.is_even() {
             let (dst_rows, src_rows) = (Even(loops[s].dst), Even(loops[d].src));
-            return Tiles { shape, operands, machine, tiling, dst_rows, src_rows }.run();
+            return Tiles { shape, operands, held, machine, tiling, dst_rows, src_rows }.run();
         }
     }
     arena::with(2 * Offsets::BYTES, |room| {
@@ -116,7 +117,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
             let dst_rows = Offsets::of(first, &tiling.src, shape, |l| l.dst);
             let src_rows = Offsets::of(second, &tiling.dst, shape, |l| l.src);
             let (dst_rows, src_rows) = (dst_rows.get(), src_rows.get());
-            Tiles { shape, operands, machine, tiling, dst_rows, src_rows }.run()
+            Tiles { shape, operands, held, machine, tiling, dst_rows, src_rows }.run()
         }
     })
 }
@@ -142,6 +143,7 @@ unsafe fn run_plain(shape: &Shape, units: [usize; 2], operands: Operands, machin
         around.unwrap_or(Loop { extent: 1, dst: 0, src: 0 });
     let src_rows = Even(along_dst.src);
     let transpose = tile::transpose(shape.src_cell, Store::Cached, machine.isa);
+    let [written, read] = shape.held(operands);
     for i in 0..matrices as isize {
         let matrix = Matrix {
             dst: operands.dst.wrapping_offset(shape.start[0] + i * dst_step),
@@ -154,6 +156,8 @@ unsafe fn run_plain(shape: &Shape, units: [usize; 2], operands: Operands, machin
             order: Order::AlongDst,
             scaling: shape.transform.scaling,
         };
+        matrix.assert_reads_from(&read, shape.src_cell);
+        matrix.assert_writes_to(&written, shape.dst_cell);
         // SAFETY: every cell belongs to the nest; crossed operands are never in place.
         unsafe { transpose(matrix) }
     }
@@ -163,6 +167,8 @@ unsafe fn run_plain(shape: &Shape, units: [usize; 2], operands: Operands, machin
 struct Tiles<'a, R> {
     shape: &'a Shape<'a>,
     operands: Operands,
+    /// What destination and source hold.
+    held: [Held; 2],
     machine: Machine,
     tiling: &'a Tiling,
     dst_rows: R,
@@ -218,6 +224,13 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
         }
     }
 
+    /// A matrix of cells of both operands; with debug assertions, that these hold them.
+    fn held(&self, matrix: Matrix<R, R>) -> Matrix<R, R> {
+        matrix.assert_writes_to(&self.held[0], self.shape.dst_cell);
+        matrix.assert_reads_from(&self.held[1], self.shape.src_cell);
+        matrix
+    }
+
     /// These rows and columns of the tile that comes after this one, to be fetched.
     fn next(&self, tile: &Tile<2>, rows: Range<usize>, columns: &Range<usize>) -> Next<R> {
         let cell = self.shape.src_cell;
@@ -252,7 +265,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
             let (rows, columns) = (tile.extents[1] * dst.whole, tile.extents[0] * src.whole);
             let matrix = Matrix { order: self.tiling.order, ..self.matrix(&tile, rows, columns) };
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
-            unsafe { transpose(matrix) }
+            unsafe { transpose(self.held(matrix)) }
         })
     }
 
@@ -276,9 +289,10 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
             // `first_line`.
             unsafe {
                 if first_line > rows.start {
-                    write(whole.part(rows.start..first_line, columns.clone(), cells));
+                    write(self.held(whole.part(rows.start..first_line, columns.clone(), cells)));
                 }
-                stream(Matrix { next, order, ..whole.part(first_line..rows.end, columns, cells) });
+                let part = self.held(whole.part(first_line..rows.end, columns, cells));
+                stream(Matrix { next, order, ..part });
             }
         })
     }

@@ -133,6 +133,7 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         // SAFETY: the caller's promise.
         unsafe {
             let part = whole.part(rows, columns, bytes);
+            part.assert_reads_from(&self.tiles.held[1], self.tiles.shape.src_cell);
             (self.transpose)(Matrix { dst, next, order, ..part });
         }
     }
@@ -180,6 +181,7 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
                     let to = tile.dst.offset(tiles.dst_rows.at(first));
                     let some = (first + 1..end).take_while(|&j| follows(j)).count() + 1;
                     let n = some * pitch;
+                    tiles.held[0].assert_holds(to, some * rows * tiles.shape.dst_cell);
                     first += some;
                     if let Some(Streams { copy, .. }) = streams {
                         if come == 0 {
@@ -227,15 +229,17 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
 
     /// What is written of a column.
     fn stretch(&self, cells: &Cells, j: usize) -> Stretch {
-        let (tile, dst_cell) = (cells.tile, self.tiles.shape.dst_cell);
+        let (tile, tiles) = (cells.tile, self.tiles);
+        let dst_cell = tiles.shape.dst_cell;
         // SAFETY: only called with columns of the tile.
-        let dst = unsafe { tile.dst.offset(self.tiles.dst_rows.at(j)) };
+        let dst = unsafe { tile.dst.offset(tiles.dst_rows.at(j)) };
         let part = if cells.shifts {
             let turns = [tile.before[0], tile.extents[0], tile.after[0]];
             shifted(turns.map(|turns| turns * dst_cell), |i| to_line(dst.wrapping_add(i)))
         } else {
             0..cells.rows * dst_cell
         };
+        tiles.held[0].assert_holds(dst.wrapping_add(part.start), part.len());
         Stretch { dst, from: part.start, end: part.end }
     }
 
@@ -261,6 +265,7 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         // SAFETY: every cell of the tile belongs to the nest; what is written of a column is shifted by less than a line.
         unsafe {
             let part = whole.part(0..rows, columns.clone(), [self.cell, self.tiles.shape.src_cell]);
+            part.assert_reads_from(&self.tiles.held[1], self.tiles.shape.src_cell);
             carry(Matrix { next: self.tiles.next(tile, 0..rows, columns), ..part }, &written, copy);
         }
     }

@@ -30,7 +30,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
         };
         grid.run_with(machine, bytes, room, self.operands, |at, tile| {
             let (rows, columns) = (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
-            let matrix = self.matrix(&tile, rows, columns);
+            let matrix = self.held(self.matrix(&tile, rows, columns));
             // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
             unsafe {
                 if !copies {

@@ -1,28 +1,32 @@
 //! The columns of a convolution: every tap of every output has a cell of its own.
 
 use super::problem::Problem;
+use super::shape::Shape;
 use crate::backend::Address;
 use crate::backend::choice::Launch;
+use crate::backend::cpu::held::Held;
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::cpu::{Machine, grid, threads};
 use crate::error::Result;
-use crate::ops::window::{Window, WindowAxis, WindowFunction};
+use crate::ops::window::{WindowAxis, WindowFunction};
 
 /// Columns of windows in one or two dimensions, the last of which is in no blocks.
 pub(super) fn accept<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
-    let (window, at, machine) = (problem.shape.window, problem.at, problem.machine);
+    let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
+    let window = shape.window;
     let axes = &window.axes;
     if window.function != WindowFunction::Columns || axes.len() > 2 {
         return None;
     }
     let last = axes.last().filter(|axis| axis.cuts[1].block == 1)?;
     // SAFETY: the promises of [`Launch::run`].
-    Some(Launch::new(move || unsafe { run(window, last, at, machine) }))
+    Some(Launch::new(move || unsafe { run(shape, last, at, machine) }))
 }
 
 /// # Safety
 /// As for [`super::run`], with [`Columns`](WindowFunction::Columns) along `last` and at most one other axis.
-unsafe fn run(window: &Window, last: &WindowAxis, at: &[Address], machine: Machine) -> Result<()> {
+unsafe fn run(shape: &Shape<'_>, last: &WindowAxis, at: &[Address], machine: Machine) -> Result<()> {
+    let window = shape.window;
     let axes = &window.axes;
     let size = window.scalars[0].size();
     let bytes = window.len() as usize * size;
@@ -31,6 +35,12 @@ unsafe fn run(window: &Window, last: &WindowAxis, at: &[Address], machine: Machi
     let outer = window.outer.len() as usize;
     let taps: usize = axes.iter().map(|axis| axis.window as usize).product();
     let (to, from) = (at[0], at[2]);
+    // Each tap of an output has a cell of the destination.
+    let tap_reach =
+        |axis: &WindowAxis| [0, ((axis.window - 1) * axis.cuts[2].stride) as isize * size as isize];
+    let reaches = shape.reaches(0, true).chain(axes.iter().map(tap_reach));
+    let written = Held::of(to.pointer(), size, shape.start(0), reaches);
+    let read = shape.held(from, 1, false);
     threads::in_ranges(threads, outer * taps, 0, &|_, range| {
         for item in range {
             let (mut place, tap) = (item / taps, (item % taps) as i64);
@@ -68,6 +78,7 @@ unsafe fn run(window: &Window, last: &WindowAxis, at: &[Address], machine: Machi
                 let steps = (last.cuts[0].stride as isize) * size as isize;
                 let zeros = |from: i64, until: i64| {
                     for o in from..until {
+                        written.assert_holds(place(o), size);
                         // SAFETY: a cell of the destination.
                         unsafe { place(o).write_bytes(0, size) };
                     }
@@ -78,6 +89,8 @@ unsafe fn run(window: &Window, last: &WindowAxis, at: &[Address], machine: Machi
                     let offset = (row + first_cell * last.cuts[1].stride) * size as i64;
                     let cells = from.pointer().wrapping_offset(offset as isize);
                     let step = (last.stride * last.cuts[1].stride) as isize * size as isize;
+                    read.assert_holds_all(cells, step, (end - begin) as usize, size);
+                    written.assert_holds_all(place(begin), steps, (end - begin) as usize, size);
                     // SAFETY: cells between the bounds; source and destination are apart.
                     unsafe { copy_strided(size, place(begin), steps, cells, step, (end - begin) as usize) };
                 }

@@ -109,7 +109,9 @@ where
     let reach = |axis: &WindowAxis| axis.window.min(axis.inputs) as usize;
     let (last, axes) = (shape.last(), &shape.axes[..shape.axes.len() - 1]);
     let rows: usize = axes.iter().map(reach).product();
-    let gather = is_gathered::<F>(shape).then(|| Gather::new(shape, 1, false, cell, machine.isa));
+    let held = shape.held(at[2], 1, false);
+    let gather =
+        is_gathered::<F>(shape).then(|| Gather::new(shape, 1, false, cell, machine.isa).within(held));
     let row_cells = shape.row_cells(false) * lanes;
     // Bringing short rows one by one takes longer than what is done with them.
     let plane = row_cells.saturating_mul(shape.axes[0].inputs as usize * cell.size());
@@ -117,12 +119,14 @@ where
     let job = Job {
         shape,
         source: at[2].pointer(),
+        held,
         dst: at[0].pointer(),
         end,
         folds: folds::<F>(machine.isa),
         gather,
         shared,
-        way: Way::new(<F::Result as Element>::SCALAR, window.scalars[0], window.scaling, bytes, machine),
+        way: Way::new(<F::Result as Element>::SCALAR, window.scalars[0], window.scaling, bytes, machine)
+            .within(shape.held(at[0], 0, true)),
         ring: if is_small { shape.axes[0].inputs } else { reach(&shape.axes[0]) as i64 },
         taps: match shared {
             Some(_) => last.window as usize,
@@ -351,6 +355,9 @@ where
                     for row in 0..rows {
                         let tap = mine.rows.add(row).read().wrapping_byte_offset(skipped);
                         mine.taps.add(taps).write(tap);
+                        if self.gather.is_none() {
+                            self.held.assert_holds(tap.cast(), lanes * size_of::<F::Cell>());
+                        }
                         taps += 1;
                         if column >= seen && self.gather.is_none() {
                             Distance::Read.fetch(tap.cast(), lanes * size_of::<F::Cell>());
@@ -385,6 +392,7 @@ where
                     // Those before were asked for as the last ones of other windows.
                     let fresh = shape.axes.iter().rev().nth(1).map_or(1, |axis| axis.stride as usize);
                     let bytes = last.inputs as usize * size_of::<F::Cell>();
+                    taps.iter().for_each(|row| self.held.assert_holds(row.cast(), bytes));
                     taps.iter().rev().take(fresh).for_each(|row| Distance::Read.fetch(row.cast(), bytes));
                 }
                 (self.folds.rows)(mine.columns, taps, rows, last.inputs as usize);

@@ -56,7 +56,7 @@ pub(super) fn bands<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let gradient = problem.gradient?;
     let threads = grid::threads_for(machine, bytes(shape));
     with_real!(shape.window.compute, T => {
-        let bands = Bands::<T>::new(shape, at, gradient, way::<T>(shape, machine), kernels_of::<T>(shape, machine))?;
+        let bands = Bands::<T>::new(shape, at, gradient, way::<T>(shape, at, machine), kernels_of::<T>(shape, machine))?;
         // SAFETY: the promises of [`Launch::run`].
         Some(Launch::new(move || unsafe { bands.run(threads) }))
     })
@@ -77,8 +77,9 @@ fn bytes(shape: &Shape<'_>) -> usize {
     shape.window.len() as usize * shape.size(0)
 }
 
-fn way<T: Real>(shape: &Shape<'_>, machine: Machine) -> Way {
-    Way::new(T::SCALAR, shape.window.scalars[0], shape.window.scaling, bytes(shape), machine)
+fn way<T: Real>(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Way {
+    let way = Way::new(T::SCALAR, shape.window.scalars[0], shape.window.scaling, bytes(shape), machine);
+    way.within(shape.held(at[0], 0, false))
 }
 
 fn kernels_of<T: Real>(shape: &Shape<'_>, machine: Machine) -> Kernels<T> {
@@ -111,7 +112,7 @@ unsafe fn planes<T: Real>(
         phases: gradient.phases,
         source: gradient.source,
         gradient: gradient.gradient,
-        way: way::<T>(shape, machine),
+        way: way::<T>(shape, at, machine),
         kernels: kernels_of::<T>(shape, machine),
     };
     let chunks = shape.lanes.div_ceil(job.lanes);

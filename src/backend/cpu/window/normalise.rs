@@ -209,8 +209,9 @@ impl<T: Real> Plane<'_, T> {
     /// The results are those of the plane.
     unsafe fn write(&self, operand: usize, results: *mut T) {
         let call = self.call;
+        let way = call.way.within(call.shape.held(call.at[operand], 0, false));
         // SAFETY: the caller's promise.
-        unsafe { write_plane(call.shape, &call.way, self.base(operand, 0), false, self.lanes, results) }
+        unsafe { write_plane(call.shape, &way, self.base(operand, 0), false, self.lanes, results) }
     }
 
     /// Brings the cells of an operand to a buffer.
@@ -220,8 +221,9 @@ impl<T: Real> Plane<'_, T> {
     unsafe fn fetch(&self, operand: usize, layout: usize, to: *mut T) {
         let Call { shape, gather, .. } = self.call;
         let from = self.base(operand, layout);
+        let gather = gather[layout - 1].within(shape.held(self.call.at[operand], layout, false));
         // SAFETY: the caller's promise.
-        unsafe { gather[layout - 1].plane(shape, from, self.lanes, to.cast(), self.gather) };
+        unsafe { gather.plane(shape, from, self.lanes, to.cast(), self.gather) };
     }
 
     /// The cells of an operand: where they are, if they may be used there, else in a buffer.

@@ -3,6 +3,7 @@
 use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::held::Held;
 use crate::backend::cpu::row::{self, Row};
 use crate::backend::cpu::stream::Distance;
 use crate::backend::cpu::strided::copy_strided;
@@ -24,6 +25,8 @@ pub(super) struct Gather {
     row: Row,
     /// Bytes from cell to cell of the last axis, if they are even.
     step: Option<isize>,
+    /// What the operand holds that they are read of.
+    pub held: Held,
 }
 
 impl Gather {
@@ -37,7 +40,13 @@ impl Gather {
             is_same: from == to,
             row: row::between(from, to, Scaling::MOVE, isa),
             step: shape.last_step(layout),
+            held: Held::UNKNOWN,
         }
+    }
+
+    /// The same, of an operand that holds this.
+    pub fn within(self, held: Held) -> Self {
+        Gather { held, ..self }
     }
 
     fn extent(&self, axis: &WindowAxis) -> i64 {
@@ -74,6 +83,7 @@ impl Gather {
         if shape.is_packed(self.layout, 0, lanes, |axis| self.extent(axis)) {
             let from = plane.wrapping_offset(shape.along(0, self.layout, rows.start));
             let n = rows.count() * row;
+            self.held.assert_holds(from, n * self.size);
             Distance::Read.fetch(from, n * self.size);
             // SAFETY: the caller's promise; cells that follow one another are a row.
             return unsafe { (self.row)(to, from, n, Scaling::MOVE) };
@@ -103,6 +113,7 @@ impl Gather {
             return to;
         }
         let n = shape.axes.iter().map(|axis| self.extent(axis) as usize).product::<usize>();
+        self.held.assert_holds(plane, n * self.size);
         Distance::Read.fetch(plane, n * self.size);
         if self.is_same {
             return plane.cast();
@@ -127,7 +138,9 @@ impl Gather {
             return to;
         }
         let from = plane.wrapping_offset(shape.along(0, self.layout, coordinate));
-        Distance::Read.fetch(from, shape.row_cells(self.outputs) * lanes * self.size);
+        let bytes = shape.row_cells(self.outputs) * lanes * self.size;
+        self.held.assert_holds(from, bytes);
+        Distance::Read.fetch(from, bytes);
         from.cast()
     }
 
@@ -150,16 +163,19 @@ impl Gather {
             unsafe {
                 match self.step {
                     Some(step) if step == size * lanes as isize => {
+                        self.held.assert_holds(at, n * lanes * self.size);
                         Distance::Read.fetch(at, n * lanes * self.size);
                         (self.row)(to, at, n * lanes, Scaling::MOVE);
                     }
                     Some(step) if lanes == 1 => {
+                        self.held.assert_holds_all(at, step, n, self.size);
                         copy_strided(self.size, scratch, size, at, step, n);
                         (self.row)(to, scratch, n, Scaling::MOVE);
                     }
                     _ => {
                         for i in 0..n {
                             let cell = at.wrapping_offset(shape.along(end - 1, self.layout, i as i64));
+                            self.held.assert_holds(cell, lanes * self.size);
                             (self.row)(to.wrapping_add(i * lanes * self.to), cell, lanes, Scaling::MOVE);
                         }
                     }

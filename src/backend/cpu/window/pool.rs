@@ -6,6 +6,7 @@ use super::plane::Gather;
 use super::shape::Shape;
 use super::sink::Way;
 use super::tables::{Ask, Tables};
+use crate::backend::cpu::held::Held;
 use crate::backend::cpu::scratch::bytes_of;
 use crate::dtype::convert::Element;
 
@@ -13,6 +14,8 @@ use crate::dtype::convert::Element;
 pub(super) struct Job<'a, F: Fold, E> {
     pub shape: &'a Shape<'a>,
     pub source: *const u8,
+    /// What the source holds, of which cells are read where they lie.
+    pub held: Held,
     pub dst: *mut u8,
     pub end: &'a E,
     pub folds: Folds<F>,

@@ -25,7 +25,7 @@ pub(super) struct Gradient {
 }
 
 impl Gradient {
-    fn new(shape: &Shape<'_>, machine: Machine) -> Option<Self> {
+    fn new(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Option<Self> {
         use WindowFunction::{AverageGradient, MaxGradient};
         if !matches!(shape.window.function, MaxGradient(_) | AverageGradient(_)) {
             return None;
@@ -36,14 +36,14 @@ impl Gradient {
         let number = shape.window.compute.scalar();
         Some(Gradient {
             phases: Phases::new(shape.last())?,
-            source: Gather::new(shape, 1, false, number, machine.isa),
-            gradient: Gather::new(shape, 2, true, number, machine.isa),
+            source: Gather::new(shape, 1, false, number, machine.isa).within(shape.held(at[2], 1, false)),
+            gradient: Gather::new(shape, 2, true, number, machine.isa).within(shape.held(at[3], 2, true)),
         })
     }
 }
 
 impl<'a> Problem<'a> {
     pub(super) fn new(shape: &'a Shape<'a>, at: &'a [Address], machine: Machine) -> Self {
-        Problem { shape, at, machine, gradient: Gradient::new(shape, machine) }
+        Problem { shape, at, machine, gradient: Gradient::new(shape, at, machine) }
     }
 }

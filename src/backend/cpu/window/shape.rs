@@ -1,5 +1,7 @@
 //! A window as loops in bytes: which one becomes the lanes of vector code, and where everything lies.
 
+use crate::backend::Address;
+use crate::backend::cpu::held::Held;
 use crate::layout::{Axis, Cut, MAX_AXES};
 use crate::ops::window::{Axes, MAX_AXES as MAX_WINDOW_AXES, Window, WindowAxis};
 
@@ -95,6 +97,29 @@ impl<'a> Shape<'a> {
             (0..3).for_each(|k| at[k] += turn * steps[k]);
         }
         at
+    }
+
+    /// What an operand of a layout holds, whose coordinates are those of outputs or not.
+    pub fn held(&self, at: Address, layout: usize, outputs: bool) -> Held {
+        Held::of(at.pointer(), self.size(layout), self.start[layout], self.reaches(layout, outputs))
+    }
+
+    /// How far loops and axes reach from the first cell of a layout, in bytes.
+    pub fn reaches(&self, layout: usize, outputs: bool) -> impl Iterator<Item = [isize; 2]> {
+        let size = self.size(layout) as isize;
+        let around = self.loops[..self.rank].iter();
+        let around = around.map(move |(extent, steps)| [0, (*extent as isize - 1) * steps[layout]]);
+        let axes = self.axes.iter().flat_map(move |axis| {
+            let (last, cut) = (if outputs { axis.outputs } else { axis.inputs } - 1, axis.cuts[layout]);
+            let ends = [last / cut.block * cut.stride, last.min(cut.block - 1)];
+            ends.map(|end| [0, end as isize * size])
+        });
+        around.chain(axes).chain([[0, (self.lanes as isize - 1) * size]])
+    }
+
+    /// Where the data pointer's first cell lies, in bytes, by layout.
+    pub fn start(&self, layout: usize) -> isize {
+        self.start[layout]
     }
 
     /// All coordinates of all axes, as [`odometer`] takes them.

@@ -60,6 +60,10 @@ where
                     let taps = std::slice::from_raw_parts_mut(mine.rows, rows);
                     let some = (PIECE_LANES / lanes).clamp(1, until - folded);
                     let cells = some * lanes;
+                    if self.gather.is_none() {
+                        let bytes = cells * size_of::<F::Cell>();
+                        taps.iter().for_each(|row| self.held.assert_holds(row.cast(), bytes));
+                    }
                     for row in taps.iter().rev().take(fresh) {
                         Distance::Read.fetch(row.cast(), cells * size_of::<F::Cell>());
                     }

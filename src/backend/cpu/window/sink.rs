@@ -1,6 +1,7 @@
 //! Results on their way to the destination: runs that follow one another are converted and written together.
 
 use crate::backend::cpu::Machine;
+use crate::backend::cpu::held::Held;
 use crate::backend::cpu::row::{self, Row};
 use crate::backend::cpu::stream::{self, STREAMING_BYTES, Stream};
 use crate::backend::cpu::strided::copy_strided;
@@ -20,6 +21,8 @@ pub(super) struct Way {
     is_move: bool,
     /// Past the caches, if results are large and none of the cells is read.
     stream: Option<Stream>,
+    /// What the destination holds.
+    held: Held,
 }
 
 impl Way {
@@ -34,7 +37,13 @@ impl Way {
             row: row::between(from, to, scaling, machine.isa),
             is_move,
             stream: stream.filter(|_| scaling.beta == 0.0 && bytes >= STREAMING_BYTES),
+            held: Held::UNKNOWN,
         }
+    }
+
+    /// The same, to a destination that holds this.
+    pub fn within(self, held: Held) -> Self {
+        Way { held, ..self }
     }
 
     /// Bytes of scratch for runs of at most this many results.
@@ -47,6 +56,7 @@ impl Way {
     /// # Safety
     /// The results are readable, and the cells writable, apart from them, and readable if they are blended.
     pub unsafe fn write(&self, dst: *mut u8, from: *const u8, n: usize) {
+        self.held.assert_holds(dst, n * self.to);
         // SAFETY: the caller's promise.
         unsafe {
             match self.stream {
@@ -106,6 +116,7 @@ impl<'a> Sink<'a> {
     /// As for [`run`](Self::run).
     pub unsafe fn flush(&mut self) {
         let (n, way) = (std::mem::take(&mut self.filled), self.way);
+        way.held.assert_holds(self.dst, n * way.to);
         // SAFETY: the caller's promise; stage, cells and destination are apart.
         unsafe {
             match way.stream {
@@ -127,6 +138,7 @@ impl<'a> Sink<'a> {
         self.filled -= n;
         let from = self.stage.wrapping_add(self.filled * way.from);
         let dst = self.dst.wrapping_add(self.filled * way.to);
+        way.held.assert_holds_all(dst, step, n, way.to);
         // SAFETY: the caller's promise; the cells are apart from stage and destination.
         unsafe {
             let size = way.to as isize;

@@ -95,7 +95,7 @@ impl<'a, T: Real> Whole<'a, T> {
             convert: (!is_same).then(|| row::between(T::SCALAR, result, scaling, machine.isa)),
             scaling,
             size: result.size(),
-            way: Way::new(result, dst, rest, bytes, machine),
+            way: Way::new(result, dst, rest, bytes, machine).within(shape.held(at[0], 0, false)),
             kernels,
             is_direct,
             divisor,
@@ -194,6 +194,7 @@ impl<'a, T: Real> Whole<'a, T> {
             }
             let plane = base(2, 1);
             let cells = if self.is_direct {
+                self.source.held.assert_holds(plane, n * shape.size(1));
                 Distance::Read.fetch(plane, n * shape.size(1));
                 plane
             } else {
@@ -231,6 +232,7 @@ impl<'a, T: Real> Whole<'a, T> {
                 let (source, bytes) = (base(2, 1), lanes * shape.size(1));
                 each(1, &mut |number, offset| {
                     let cells = source.wrapping_offset(offset);
+                    self.source.held.assert_holds(cells, bytes);
                     Distance::Read.fetch(cells, bytes);
                     (self.kernels.better)(mine.best, mine.winner, cells, number, lanes, self.kernels.order);
                 });
