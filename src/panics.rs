@@ -65,6 +65,41 @@ fn keep(panic: &PanicHookInfo<'_>) {
     });
 }
 
+/// In builds with debug assertions, and in no others: panics when a place is reached that `CUDNN_SHIM_TEST_PANIC` names, once in a
+/// process, so that tests can see what a program sees of it.
+#[inline(always)]
+pub(crate) fn panic_if_asked(place: &str) {
+    #[cfg(debug_assertions)]
+    assert!(!asked::names(place), "CUDNN_SHIM_TEST_PANIC names {place}");
+    #[cfg(not(debug_assertions))]
+    let _ = place;
+}
+
+#[cfg(debug_assertions)]
+mod asked {
+    use std::ffi::CStr;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whether nothing is asked for, or it has happened.
+    static OVER: AtomicBool = AtomicBool::new(false);
+
+    pub(super) fn names(place: &str) -> bool {
+        if OVER.load(Ordering::Relaxed) {
+            return false;
+        }
+        // Not by the standard library, which would allocate: tests count what a call allocates.
+        // SAFETY: a C string; programs set the variable before their first call, and leave it as it is.
+        let asked = unsafe { libc::getenv(c"CUDNN_SHIM_TEST_PANIC".as_ptr()) };
+        if asked.is_null() {
+            OVER.store(true, Ordering::Relaxed);
+            return false;
+        }
+        // SAFETY: the variable's value ends in 0.
+        let is_here = unsafe { CStr::from_ptr(asked) }.to_bytes() == place.as_bytes();
+        is_here && !OVER.swap(true, Ordering::Relaxed)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -280,6 +280,10 @@ impl Setting {
         }
         command.env("CUDNN_SHIM_BACKEND", "cpu").env("LD_LIBRARY_PATH", &self.lib);
         command.envs(environment.iter().copied());
+        // Whether the library is one that panics on demand, as `panics.c` asks: that which is built with this program.
+        if cfg!(debug_assertions) && std::env::var_os("CUDNN_SHIM_TEST_LIBRARY").is_none() {
+            command.env("DEBUG_ASSERTIONS", "1");
+        }
         // SAFETY: `alarm` is async-signal-safe and survives the exec.
         unsafe {
             command.pre_exec(|| {

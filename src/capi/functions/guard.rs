@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use super::types::{CEnum, cudnnCallback_t, cudnnStatus_t, raw};
 use super::{log, status};
 use crate::error::{Error, Result};
-use crate::panics::caught;
+use crate::panics::{caught, panic_if_asked};
 
 /// Runs the body of the entry point `name` and turns its outcome into a status: what the attribute `#[entry]` makes of a
 /// function of C, see `macros/`.
@@ -20,6 +20,10 @@ use crate::panics::caught;
 pub(crate) fn entry(
     name: &'static str, arguments: fmt::Arguments<'_>, body: impl FnOnce() -> Result<()>,
 ) -> cudnnStatus_t {
+    let body = || {
+        panic_if_asked(name);
+        body()
+    };
     let outcome = caught(body).unwrap_or_else(|panic| Err(Error::Internal(panic.into())));
     match &outcome {
         Ok(()) if !log::wants_calls() => cudnnStatus_t::CUDNN_STATUS_SUCCESS,

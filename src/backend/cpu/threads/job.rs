@@ -9,7 +9,7 @@ use super::{BUSY, Bounds, Task, lock, watch};
 use crate::backend::cpu::affinity::Place;
 use crate::backend::cpu::arena;
 use crate::error::{Error, Result};
-use crate::panics::caught;
+use crate::panics::{caught, panic_if_asked};
 
 pub(super) struct Job {
     task: &'static Task<'static>,
@@ -83,7 +83,11 @@ impl Job {
     }
 
     fn run(&self, scratch: *mut u8, task: usize) {
-        if let Err(said) = caught(|| (self.task)(scratch, task)) {
+        let work = || {
+            panic_if_asked("a task");
+            (self.task)(scratch, task)
+        };
+        if let Err(said) = caught(work) {
             lock(&self.panic).get_or_insert(said);
         }
         // Release what this task wrote, acquire what the others wrote: the last one speaks for all.
