@@ -66,9 +66,11 @@ pub fn library() -> PathBuf {
     built
 }
 
-/// A directory for one test program's files, empty at the start, below the target directory.
+/// A directory for one test program's files, empty at the start, below the target directory, or below what
+/// `CUDNN_SHIM_TEST_SCRATCH` names where a test program runs twice at the same time.
 pub fn scratch_dir(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let below = env::var_os("CUDNN_SHIM_TEST_SCRATCH").map(PathBuf::from);
+    let dir = below.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR"))).join(name);
     match fs::remove_dir_all(&dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => panic!("{}: {error}", dir.display()),
         _ => {}

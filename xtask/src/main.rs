@@ -18,6 +18,7 @@ mod kernels;
 mod locate;
 mod manifest;
 mod matrix;
+mod mutants;
 mod package;
 mod parts;
 mod ptx;
@@ -112,6 +113,12 @@ const TASKS: &[Task] = &[
         about: "writes MATRIX.md; --check only compares",
         arguments: "[--check]   writes nothing, and fails if MATRIX.md is not what the sources make",
         run: matrix::run,
+    },
+    Task {
+        name: "mutants",
+        about: "changes the library in small ways, all in one build, and tells which of them no quick test notices",
+        arguments: mutants::ARGUMENTS,
+        run: mutants::run,
     },
     Task {
         name: "package",
