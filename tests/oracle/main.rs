@@ -3,7 +3,7 @@
 //! Strict mode must answer exactly as recorded. The default mode may differ only where a named departure says so, with
 //! the status that departure promises, and the number of cases per departure is committed next to the recordings.
 //!
-//! `cargo test --test oracle -- WORD... --skip WORD...` replays the files whose names contain one of the words, and none behind
+//! `cargo test --test oracle -- WORD... --skip=WORD...` replays the files whose names contain one of the words, and none that has one of
 //! `--skip`; with `--fail-fast` up to the first one of which strict mode answers otherwise.
 
 mod arithmetic;
@@ -69,15 +69,15 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(mut arguments: impl Iterator<Item = String>) -> Asked {
+    fn of(arguments: impl Iterator<Item = String>) -> Asked {
         let mut asked = Asked::default();
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--skip" => asked.skipped.extend(arguments.next()),
-                "--fail-fast" => asked.fail_fast = true,
+        for argument in arguments {
+            match argument.strip_prefix("--skip=") {
+                Some(word) => asked.skipped.push(word.to_owned()),
+                None if argument == "--fail-fast" => asked.fail_fast = true,
                 // Of the usual test runner.
-                flag if flag.starts_with('-') => {}
-                _ => asked.words.push(argument),
+                None if argument.starts_with('-') => {}
+                None => asked.words.push(argument),
             }
         }
         asked

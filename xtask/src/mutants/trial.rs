@@ -1,6 +1,7 @@
 //! The quick tests of the changed copy, built once and run for each mutant.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,32 +13,36 @@ use super::rewrite::VARIABLE;
 use super::tree::Tree;
 use crate::shell;
 
-/// The programs, and which tests of each: whose names contain one of these words; all, where there is none. Of the recordings all but
-/// those whose sums take long without optimisation come first.
+/// The programs, and what each is asked for: tests whose names contain one of these words; all, where there is none.
 const TESTS: &[(&str, &[&str])] = &[
     ("cudnn", &["layout::", "ops::", "desc::", "contract::"]),
     ("layout", &[]),
     ("golden", &[]),
     ("types", &[]),
+    (GRAPH, &[]),
     (
-        "oracle",
-        &[
-            "--fail-fast",
-            "--skip",
-            "causal",
-            "--skip",
-            "op_rnn",
-            "--skip",
-            "op_seq",
-            "--skip",
-            "op_attn",
-            "--skip",
-            "op_divnorm",
-            "--skip",
-            "op_batchnorm",
-        ],
+        RECORDINGS,
+        &["--fail-fast", "--skip=causal", "--skip=rnn", "--skip=seq", "--skip=attn", "--skip=divnorm"],
     ),
-    ("oracle", &["--fail-fast", "causal", "op_rnn", "op_seq", "op_attn", "op_divnorm", "op_batchnorm"]),
+    // Sums that take long without optimisation.
+    (RECORDINGS, &["--fail-fast", "causal", "rnn", "seq", "attn", "divnorm"]),
+];
+
+/// The replay of what was recorded of graphs, and of everything else.
+const GRAPH: &str = "graph_objects";
+const RECORDINGS: &str = "oracle";
+
+/// What recordings call the parts of the sources whose names they do not begin like.
+const RECORDED: &[(&str, &[&str])] = &[
+    ("attention", &["attn"]),
+    ("batch_norm", &["norm"]),
+    ("contract", &["conv_fwd", "conv_bwd"]),
+    ("layout", &["tensor", "xform"]),
+    ("normalise", &["norm"]),
+    ("recurrent", &["rnn"]),
+    ("response", &["lrn"]),
+    ("transform", &["xform", "transform"]),
+    ("window", &["pool", "lrn"]),
 ];
 
 /// The memory that a process may have, in KiB: a list that never ends must not take all there is.
@@ -64,8 +69,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Builds them, and runs them without a mutant: all must pass.
-    pub fn built(tree: &Tree) -> Result<Trial> {
+    /// Builds them, and runs them without a mutant: all must pass. The last one takes most of the time, and is not `quick`.
+    pub fn built(tree: &Tree, quick: bool) -> Result<Trial> {
         let mut command = tree.cargo();
         command.args([
             "test",
@@ -85,7 +90,8 @@ impl Trial {
         let text = String::from_utf8_lossy(&output.stdout);
         let messages: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let mut trial = Trial { suites: Vec::new(), root: tree.root().to_owned() };
-        for &(name, arguments) in TESTS {
+        let tests = if quick { &TESTS[..TESTS.len() - 1] } else { TESTS };
+        for &(name, arguments) in tests {
             let of =
                 |message: &&Value| message["target"]["name"] == name && message["executable"].is_string();
             let program = messages.iter().find(of).and_then(|message| message["executable"].as_str());
@@ -94,7 +100,7 @@ impl Trial {
         }
         for at in 0..trial.suites.len() {
             let start = Instant::now();
-            if !trial.passes(&trial.suites[at], 0, 0)? {
+            if !trial.passes(&trial.suites[at], trial.suites[at].arguments, 0, 0)? {
                 bail!("the test {} fails without a mutant", trial.suites[at].name);
             }
             trial.suites[at].takes = start.elapsed();
@@ -103,27 +109,79 @@ impl Trial {
         Ok(trial)
     }
 
-    /// The first suite that fails, hangs or ends the process with this mutant. Runs of another `lane` may go on at the same time.
-    pub fn noticed(&self, mutant: usize, lane: usize) -> Result<Option<&'static str>> {
+    /// The first suite that fails, hangs or ends the process with this mutant, which is one of `file`. Runs of another `lane` may go on
+    /// at the same time.
+    pub fn noticed(&self, mutant: usize, file: &str, lane: usize) -> Result<Option<&'static str>> {
+        let near = near(file);
+        let first = self.suites.iter().find(|suite| suite.name == near.program);
+        let first = first.context("a program that was built")?;
+        if !self.passes(first, &near.arguments, mutant, lane)? {
+            return Ok(Some(first.name));
+        }
         for suite in &self.suites {
-            if !self.passes(suite, mutant, lane)? {
+            if !self.passes(suite, suite.arguments, mutant, lane)? {
                 return Ok(Some(suite.name));
             }
         }
         Ok(None)
     }
 
-    fn passes(&self, suite: &Suite, mutant: usize, lane: usize) -> Result<bool> {
+    fn passes(
+        &self, suite: &Suite, arguments: &[impl AsRef<OsStr>], mutant: usize, lane: usize,
+    ) -> Result<bool> {
         let seconds = (suite.takes * PATIENCE + GRACE).as_secs();
         let mut command = Command::new("sh");
         // It ends the processes that the program has started, too.
         command.args(["-c", "ulimit -v \"$1\"; shift; exec timeout -s KILL \"$@\"", "sh"]);
-        command.args([MEMORY.to_string(), seconds.to_string()]).arg(&suite.program).args(suite.arguments);
+        command.args([MEMORY.to_string(), seconds.to_string()]).arg(&suite.program).args(arguments);
         command.current_dir(&self.root).env(VARIABLE, mutant.to_string()).env("RUST_BACKTRACE", "0");
         // Some mutants run at a time, and each of them needs a processor.
         command.env("CUDNN_SHIM_NUM_THREADS", "1");
         command.env("CUDNN_SHIM_TEST_SCRATCH", shell::target().join(format!("mutants/scratch-{lane}")));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command.status().context("cannot start a test")?.success())
+    }
+}
+
+/// What most likely notices a change of a file, and soon.
+struct Near {
+    program: &'static str,
+    arguments: Vec<String>,
+}
+
+fn near(file: &str) -> Near {
+    if file.contains("/graph/") {
+        return Near { program: GRAPH, arguments: Vec::new() };
+    }
+    let mut arguments = vec!["--fail-fast".to_owned()];
+    // Of `src/ops/pooling/plan.rs` the folder.
+    for part in file.trim_end_matches(".rs").split('/').skip(1).take(2) {
+        match RECORDED.iter().find(|(name, _)| *name == part) {
+            Some((_, words)) => arguments.extend(words.iter().map(|&word| word.to_owned())),
+            // Recordings are named by the first letters.
+            None if !["ops", "desc", "backend", "cpu"].contains(&part) => {
+                arguments.push(part.chars().take(4).collect())
+            }
+            None => {}
+        }
+    }
+    if file.contains("/contract/") && arguments.len() == 1 {
+        arguments.push("conv".to_owned());
+    }
+    Near { program: RECORDINGS, arguments }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_recordings_come_first() {
+        let of = |file| (near(file).program, near(file).arguments[..].join(" "));
+        assert_eq!(of("src/ops/pooling.rs"), (RECORDINGS, "--fail-fast pool".to_owned()));
+        assert_eq!(of("src/ops/recurrent/frame.rs"), (RECORDINGS, "--fail-fast rnn".to_owned()));
+        assert_eq!(of("src/layout/nest.rs").1, "--fail-fast tensor xform nest");
+        assert_eq!(of("src/backend/cpu/contract/gemv.rs").1, "--fail-fast conv");
+        assert_eq!(of("src/desc/graph/norm.rs"), (GRAPH, String::new()));
     }
 }
