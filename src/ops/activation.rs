@@ -6,9 +6,9 @@ use super::agree::{self, Named};
 use super::function::Function;
 use super::map::{Factors, Map};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
-use super::{Compute, Scaling};
+use super::{Compute, Scaling, strict};
 use crate::desc::{ActivationDescriptor, ActivationMode, NanPropagation, TensorDescriptor};
-use crate::dtype::{DataType, Scalar};
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{self, Dims, Layout};
 use crate::mode::Mode;
@@ -125,9 +125,7 @@ impl<'a> ActivationPlan<'a> {
         if mode.is_strict() {
             strict_activation(activation.mode)?;
             agree::strict_strides(&[x, y])?;
-            if !agree::strict_type(y.tensor.data_type()) {
-                return Err(strict_type(y));
-            }
+            strict::ACTIVATION.check(&[y], mode)?;
             agree::strict_folding(&[x, y])?;
         }
         let (function, _, parameter) = functions(activation);
@@ -171,9 +169,7 @@ impl<'a> ActivationPlan<'a> {
             }
         }
         if mode.is_strict() {
-            if !agree::strict_type(dx.tensor.data_type()) || dx.tensor.data_type() == DataType::Int8 {
-                return Err(strict_type(dx));
-            }
+            strict::ACTIVATION_GRADIENT.check(&[dx], mode)?;
             agree::strict_strides(&[dx])?;
             agree::strict_folding(&[dx, dy, saved])?;
             if !(4..=5).contains(&dx.tensor.rank()) {
@@ -300,8 +296,4 @@ fn strict_activation(activation: ActivationMode) -> Result<()> {
         ActivationMode::Identity => Err(Error::mismatch("strict mode: CUDNN_ACTIVATION_IDENTITY")),
         _ => Ok(()),
     }
-}
-
-fn strict_type(tensor: Named<'_>) -> Error {
-    Error::unsupported(format!("strict mode: {} is {:?}", tensor.name, tensor.tensor.data_type()))
 }

@@ -1,7 +1,7 @@
 //! AddTensor: a transform whose source is broadcast.
 
 use super::agree::{self, Named};
-use super::{FillPlan, Plan, Scaling, TransformPlan};
+use super::{FillPlan, Plan, Scaling, TransformPlan, strict};
 use crate::desc::TensorDescriptor;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
@@ -53,9 +53,7 @@ pub fn plan<'a>(
     if mode.is_strict() {
         agree::strict_form(small)?;
         agree::strict_form(large)?;
-        if !agree::strict_type(c.data_type()) {
-            return Err(Error::unsupported(format!("strict mode does not add {:?}", c.data_type())));
-        }
+        strict::ADD.check(&[large], mode)?;
     }
     let dst = agree::destination(large)?;
     let src = agree::broadcast(small, large, &dst.dims)?;

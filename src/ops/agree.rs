@@ -1,4 +1,4 @@
-//! Agreement between tensors: broadcasting, the ranks and types that strict mode keeps to, destinations, spans.
+//! Agreement between tensors: broadcasting, the ranks and layouts that strict mode keeps to, destinations, spans.
 
 use super::ByteSpan;
 use crate::desc::TensorDescriptor;
@@ -195,14 +195,6 @@ fn too_far() -> Error {
 pub(super) fn same_place(src: &Layout, dst: &Layout) -> bool {
     src.split == dst.split
         && (0..dst.dims.rank()).all(|k| dst.dims[k] == 1 || src.strides[k] == dst.strides[k])
-}
-
-/// The types that the original computes with element by element.
-pub(super) fn strict_type(data_type: DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Float | DataType::Double | DataType::Half | DataType::Int8 | DataType::Bfloat16
-    )
 }
 
 /// The ranks that the original adds: below are bad parameters, above not supported.

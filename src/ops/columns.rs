@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use super::Scaling;
 use super::agree::{self, Named};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
 use super::window::{ABSENT, Axes, OPERANDS, Window, WindowAxis, WindowFunction, compute_type};
+use super::{Scaling, strict};
 use crate::desc::convolution::ConvolutionMode;
 use crate::desc::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
-use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::layout::{self, Cut, Dims, Layout};
 use crate::mode::Mode;
@@ -22,10 +21,6 @@ pub struct ColumnsPlan {
     first: i64,
     axes: Axes,
     operands: [Operand; OPERANDS],
-}
-
-fn strict_type(data_type: DataType) -> bool {
-    matches!(data_type, DataType::Float | DataType::Double | DataType::Half | DataType::Bfloat16)
 }
 
 impl ColumnsPlan {
@@ -42,13 +37,10 @@ impl ColumnsPlan {
         if x.rank() <= 2 {
             return Err(Error::mismatch(format!("x has {} dimensions, at least 3 are needed", x.rank())));
         }
-        if mode.is_strict() {
-            if !strict_type(x.data_type()) || !strict_type(filter.data_type()) {
-                return Err(Error::unsupported("strict mode takes floating types"));
-            }
-            if x.rank() != 4 {
-                return Err(Error::unsupported(format!("strict mode: x has {} dimensions, not 4", x.rank())));
-            }
+        strict::UNFOLD.check_type("x", x.data_type(), mode)?;
+        strict::UNFOLD.check_type("the filter", filter.data_type(), mode)?;
+        if mode.is_strict() && x.rank() != 4 {
+            return Err(Error::unsupported(format!("strict mode: x has {} dimensions, not 4", x.rank())));
         }
         if convolution.groups > 1 {
             let groups = convolution.groups;

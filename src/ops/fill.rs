@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::agree::{self, Named};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
-use super::{Number, Scale};
+use super::{Number, Scale, strict};
 use crate::desc::TensorDescriptor;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
@@ -51,9 +51,7 @@ impl FillPlan {
         let named = Named { name: "yDesc", tensor: y };
         if mode.is_strict() {
             agree::strict_form(named)?;
-            if !agree::strict_type(y.data_type()) {
-                return Err(Error::unsupported(format!("strict mode does not set {:?}", y.data_type())));
-            }
+            strict::SET.check(&[named], mode)?;
         }
         if !y.is_set() {
             return Err(Error::unsupported("yDesc was never set"));
@@ -71,10 +69,11 @@ impl FillPlan {
     /// Not supported, in strict mode: integer types but INT8. Bad parameter: the tensor was never set or repeats
     /// an address through stride 0.
     pub fn scale(y: &TensorDescriptor, factor: f64, mode: Mode) -> Result<Self> {
-        if mode.is_strict() && y.is_set() && !agree::strict_type(y.data_type()) {
-            return Err(Error::unsupported(format!("strict mode does not scale {:?}", y.data_type())));
+        let named = Named { name: "yDesc", tensor: y };
+        if y.is_set() {
+            strict::SCALE.check(&[named], mode)?;
         }
-        let layout = agree::destination(Named { name: "yDesc", tensor: y })?;
+        let layout = agree::destination(named)?;
         FillPlan::of(layout, y, "y", Value::Times(factor))
     }
 

@@ -40,6 +40,7 @@ pub mod sample;
 mod sequence;
 pub mod softmax;
 pub mod spatial_transformer;
+mod strict;
 pub mod transform;
 pub mod window;
 mod words;

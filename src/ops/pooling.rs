@@ -3,21 +3,12 @@
 use super::agree::{self, Named};
 use super::plan::{Operand, Role};
 use super::window::{ABSENT, Divisor, Geometry, Parts, WindowFunction, WindowPlan};
-use super::{ReducePlan, Scaling};
+use super::{ReducePlan, Scaling, strict};
 use crate::desc::{PoolingDescriptor, PoolingMode, ReduceDescriptor, ReduceOp, TensorDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::layout::MAX_RANK;
 use crate::mode::Mode;
-
-/// The types that the original pools: floating ones, and INT8 and its vectors forwards.
-fn strict_type(data_type: DataType, forwards: bool) -> bool {
-    match data_type {
-        DataType::Float | DataType::Double | DataType::Half | DataType::Bfloat16 => true,
-        DataType::Int8 | DataType::Int8x4 | DataType::Int8x32 => forwards,
-        _ => false,
-    }
-}
 
 /// Refuses a tensor whose rank is not that of the pooling and two more.
 fn check_rank(pooling: &PoolingDescriptor, tensor: Named<'_>) -> Result<()> {
@@ -78,11 +69,7 @@ pub fn forward(
     let (src, dst) = (Named { name: "x", tensor: x }, Named { name: "y", tensor: y });
     agree::check_rank(src, dst)?;
     check_rank(pooling, src)?;
-    for tensor in [x, y] {
-        if mode.is_strict() && !strict_type(tensor.data_type(), true) {
-            return Err(Error::unsupported(format!("strict mode does not pool {:?}", tensor.data_type())));
-        }
-    }
+    strict::POOLING.check(&[src, dst], mode)?;
     check_batch(src, dst)?;
     if x.data_type() != y.data_type() {
         let text = format!("types {:?} of x and {:?} of y differ", x.data_type(), y.data_type());
@@ -186,15 +173,8 @@ pub fn backward(
         same(Named { name: "y", tensor: y }, out)?;
         same(Named { name: "x", tensor: x }, dst)?;
     }
+    strict::POOLING_GRADIENT.check(&[out, dst], mode)?;
     if mode.is_strict() {
-        for tensor in [dy, dx] {
-            if !strict_type(tensor.data_type(), false) {
-                return Err(Error::unsupported(format!(
-                    "strict mode has no gradient of {:?}",
-                    tensor.data_type()
-                )));
-            }
-        }
         check_strict_rank(pooling)?;
     }
     agree::check_rank(dst, out)?;

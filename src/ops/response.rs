@@ -1,11 +1,10 @@
 //! Response normalisation: across channels (LRN) and over space (divisive normalisation), and the gradients.
 
-use super::Scaling;
 use super::agree::{self, Named};
 use super::plan::{Operand, Role};
 use super::window::{ABSENT, Geometry, Parts, Power, WindowFunction, WindowPlan};
+use super::{Scaling, strict};
 use crate::desc::{LrnDescriptor, TensorDescriptor};
-use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::layout::MAX_RANK;
 use crate::mode::Mode;
@@ -13,15 +12,13 @@ use crate::mode::Mode;
 /// N of the largest tensor that the original normalises across channels.
 const STRICT_BATCH: i64 = 65535;
 
-/// The types that the original normalises; INT8 forwards and across channels only.
-fn check_strict_type(tensor: Named<'_>, with_int8: bool) -> Result<()> {
-    match tensor.tensor.data_type() {
-        DataType::Float | DataType::Double | DataType::Half => Ok(()),
-        DataType::Int8 if with_int8 => Ok(()),
-        other => Err(Error::unsupported(format!(
-            "strict mode does not normalise {other:?}, the type of {}",
-            tensor.name
-        ))),
+/// Refuses negative strides in strict mode.
+fn check_strict_strides(tensors: &[Named<'_>], mode: Mode) -> Result<()> {
+    match tensors.iter().find(|&&tensor| has_negative_stride(tensor)) {
+        Some(tensor) if mode.is_strict() => {
+            Err(Error::unsupported(format!("strict mode: {} has a negative stride", tensor.name)))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -77,14 +74,8 @@ pub fn cross_channel(
         return Err(Error::mismatch(format!("x has {} dimensions, at least 3 are normalised", x.rank())));
     }
     agree::check_rank(src, dst)?;
-    if mode.is_strict() {
-        for tensor in [src, dst] {
-            check_strict_type(tensor, true)?;
-        }
-        if let Some(tensor) = [src, dst].into_iter().find(|&tensor| has_negative_stride(tensor)) {
-            return Err(Error::unsupported(format!("strict mode: {} has a negative stride", tensor.name)));
-        }
-    }
+    strict::LRN.check(&[src, dst], mode)?;
+    check_strict_strides(&[src, dst], mode)?;
     if !same_dims(x, y) || x.data_type() != y.data_type() {
         return Err(Error::mismatch("x and y differ in dims or type"));
     }
@@ -143,14 +134,8 @@ pub fn cross_channel_gradient(
     if x.rank() < 3 {
         return Err(Error::mismatch(format!("x has {} dimensions, at least 3 are normalised", x.rank())));
     }
-    if mode.is_strict() {
-        for tensor in all {
-            check_strict_type(tensor, false)?;
-        }
-        if let Some(tensor) = all.into_iter().find(|&tensor| has_negative_stride(tensor)) {
-            return Err(Error::unsupported(format!("strict mode: {} has a negative stride", tensor.name)));
-        }
-    }
+    strict::LRN_GRADIENT.check(&all, mode)?;
+    check_strict_strides(&all, mode)?;
     if !same_dims(x, dy) || !same_dims(x, dx) {
         return Err(Error::unsupported("dy, x and dx differ in dims"));
     }
@@ -217,12 +202,12 @@ fn check_divisive(src: Named<'_>, dst: Named<'_>, mode: Mode) -> Result<()> {
     if let Some(tensor) = [src, dst].into_iter().find(|&tensor| has_negative_stride(tensor)) {
         return Err(Error::mismatch(format!("{} has a negative stride", tensor.name)));
     }
-    if mode.is_strict() {
-        check_strict_type(src, false)?;
-        if src.tensor.strides() != dst.tensor.strides() {
-            let text = format!("strict mode: {} and {} differ in strides", src.name, dst.name);
-            return Err(Error::unsupported(text));
-        }
+    strict::LRN_GRADIENT.check(&[src], mode)?;
+    if mode.is_strict() && src.tensor.strides() != dst.tensor.strides() {
+        return Err(Error::unsupported(format!(
+            "strict mode: {} and {} differ in strides",
+            src.name, dst.name
+        )));
     }
     Ok(())
 }

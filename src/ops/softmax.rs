@@ -5,9 +5,9 @@ use std::fmt;
 use super::agree::{self, Named};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
 use super::rows::{RowFunction, Rows};
-use super::{Compute, Scaling};
+use super::{Compute, Scaling, strict};
 use crate::desc::{SoftmaxAlgorithm, SoftmaxMode, TensorDescriptor};
-use crate::dtype::{DataType, Scalar};
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest};
 use crate::mode::Mode;
@@ -52,8 +52,8 @@ impl SoftmaxPlan {
         }
         agree::check_alike(x, y)?;
         let (algorithm, groups) = (choices.algorithm?, choices.mode?);
+        strict::SOFTMAX.check(&[y], mode)?;
         if mode.is_strict() {
-            strict_type(y, true)?;
             agree::strict_folding(&[x, y])?;
         }
         let function = match algorithm {
@@ -86,8 +86,8 @@ impl SoftmaxPlan {
         }
         agree::check_alike(dx, y)?;
         let (algorithm, groups) = (choices.algorithm?, choices.mode?);
+        strict::SOFTMAX_GRADIENT.check(&[dx], mode)?;
         if mode.is_strict() {
-            strict_type(dx, false)?;
             agree::strict_folding(&[y, dy, dx])?;
         }
         let function = match algorithm {
@@ -179,12 +179,4 @@ impl fmt::Display for SoftmaxPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         plan::list(self, f)
     }
-}
-
-fn strict_type(tensor: Named<'_>, takes_bytes: bool) -> Result<()> {
-    let data_type = tensor.tensor.data_type();
-    if agree::strict_type(data_type) && (takes_bytes || data_type != DataType::Int8) {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!("strict mode: {} is {data_type:?}", tensor.name)))
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use super::agree::{self, Named};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
 use super::sample::{Pictures, Sample, SampleFunction};
-use super::{ByteSpan, Compute, Scaling};
+use super::{ByteSpan, Compute, Scaling, strict};
 use crate::desc::{SpatialTransformerDescriptor, TensorDescriptor};
-use crate::dtype::{DataType, Scalar};
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::mode::Mode;
@@ -141,19 +141,6 @@ pub struct SamplerPlan {
     ordered: bool,
 }
 
-/// The types that the original samples.
-fn strict_types(tensors: &[Named<'_>]) -> Result<()> {
-    for Named { name, tensor } in tensors {
-        if !matches!(tensor.data_type(), DataType::Float | DataType::Double | DataType::Half) {
-            return Err(Error::unsupported(format!(
-                "strict mode does not sample {:?}, the type of {name}",
-                tensor.data_type()
-            )));
-        }
-    }
-    Ok(())
-}
-
 fn check_rank(x: Named<'_>) -> Result<()> {
     if x.tensor.rank() == RANK {
         return Ok(());
@@ -218,9 +205,7 @@ impl SamplerPlan {
         mode: Mode,
     ) -> Result<Self> {
         let (src, dst) = (Named { name: "x", tensor: x }, Named { name: "y", tensor: y });
-        if mode.is_strict() {
-            strict_types(&[src, dst])?;
-        }
+        strict::SAMPLER.check(&[src, dst], mode)?;
         check_rank(src)?;
         let target = Target::new(desc)?;
         check_target(dst, &target)?;
@@ -278,9 +263,7 @@ impl SamplerPlan {
         }
         let dim = |k: usize| desc.dims.get(k).copied().unwrap_or(0);
         [0, 2, 3].into_iter().try_for_each(|k| check_dim(out, k, dim(k), "as in stDesc"))?;
-        if mode.is_strict() {
-            strict_types(&[src])?;
-        }
+        strict::SAMPLER.check(&[src], mode)?;
         check_rank(src)?;
         let target = Target::new(desc)?;
         (0..2).try_for_each(|k| check_dim(src, k, dy.dims()[k], "as in dy"))?;
