@@ -6,13 +6,13 @@ largest element that belongs to its type.
     cudnn-shim run python graphs.py [--rounds N] [--seed S] [--only NAME] [--negative-control]
 """
 
-import argparse
 import sys
 
 import cudnn
 import numpy as np
 import options as attention_options
 import packed
+import rounds
 from attention import sdpa, sdpa_backward
 from cudnn import data_type
 from kit import FLOAT, INT32, TYPES, Graph, judge, strides_of
@@ -407,33 +407,14 @@ CASES = [
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=20261126)
-    parser.add_argument("--only")
-    parser.add_argument("--negative-control", action="store_true")
-    options = parser.parse_args()
     handle = cudnn.create_handle()
-    passed = failed = 0
-    for case in CASES:
-        for round in range(options.rounds):
-            for index, (kind, row) in enumerate(TYPES.items()):
-                if options.only not in (None, case.__name__):
-                    continue
-                rng = np.random.default_rng([options.seed, round, index, *case.__name__.encode()])
-                try:
-                    t = Graph(handle, rng, row)
-                    case(t)
-                    wrong = t.run(options.negative_control)
-                    if options.negative_control:
-                        wrong = None if wrong else "a wrong element went unnoticed"
-                except Exception as error:  # Whatever a package that is not ours makes of a refusal.
-                    wrong = f"{type(error).__name__}: {error}"
-                passed, failed = passed + (not wrong), failed + bool(wrong)
-                if wrong:
-                    print(f"FAILED {case.__name__} of {kind}, round {round}: {wrong}", flush=True)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed > 0
+
+    def attempt(case, kind, seed, spoils):
+        graph = Graph(handle, np.random.default_rng(seed), TYPES[kind])
+        case(graph)
+        return graph.run(spoils)
+
+    return rounds.run(__doc__, CASES, TYPES, attempt)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ and its automatic gradients what gradients are.
     cudnn-shim run python tensors.py [--rounds N] [--seed S] [--only NAME] [--negative-control]
 """
 
-import argparse
 import sys
 
 import cudnn
+import numpy as np
+import rounds
 import torch
 import torch.nn.functional as F
 from cudnn import data_type
@@ -292,33 +293,15 @@ CASES = [
 
 
 def main():
-    options = argparse.ArgumentParser()
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--only")
-    options.add_argument("--negative-control", action="store_true")
-    options = options.parse_args()
     handle = cudnn.create_handle()
-    passed = failed = 0
-    for round in range(options.rounds):
-        for number, case in enumerate(CASES):
-            if options.only not in (None, case.__name__):
-                continue
-            for kind in TYPES:
-                torch.manual_seed(options.seed * 1_000_003 + round * 1009 + number)
-                try:
-                    graph = Graph(handle, kind)
-                    case(graph)
-                    wrong = graph.run(options.negative_control)
-                    if options.negative_control:
-                        wrong = None if wrong else "a wrong element went unnoticed"
-                except Exception as error:  # Whatever a package that is not ours makes of a refusal.
-                    wrong = f"{type(error).__name__}: {error}"
-                passed, failed = passed + (not wrong), failed + bool(wrong)
-                if wrong:
-                    print(f"FAILED {case.__name__} of {kind}, round {round}: {wrong}", flush=True)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed > 0 or passed == 0
+
+    def attempt(case, kind, seed, spoils):
+        torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        graph = Graph(handle, kind)
+        case(graph)
+        return graph.run(spoils)
+
+    return rounds.run(__doc__, CASES, TYPES, attempt)
 
 
 if __name__ == "__main__":
