@@ -64,9 +64,9 @@ pub unsafe extern "C" fn cudnnGetFoldedConvBackwardDataDescriptors(
     let grad = tensor::get(gradDesc, "gradDesc")?;
     // All are there before the first is written.
     filter::get(foldedFilterDesc, "foldedFilterDesc")?;
-    tensor::get(paddedDiffDesc, "paddedDiffDesc")?;
+    tensor::check(paddedDiffDesc, "paddedDiffDesc")?;
     convolution::find(foldedConvDesc, "foldedConvDesc")?;
-    tensor::get(foldedGradDesc, "foldedGradDesc")?;
+    tensor::check(foldedGradDesc, "foldedGradDesc")?;
     let transforms = [
         (filterFoldTransDesc, "filterFoldTransDesc"),
         (diffPadTransDesc, "diffPadTransDesc"),

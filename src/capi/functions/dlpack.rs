@@ -128,7 +128,7 @@ unsafe fn set(
     handle: cudnnHandle_t, desc: cudnnTensorDescriptor_t, dl: *const cudnnShimDLTensor_t,
     data: *mut *mut c_void,
 ) -> Result<()> {
-    tensor::get(desc, "tensorDesc")?;
+    tensor::check(desc, "tensorDesc")?;
     arg::required(dl, "tensor")?;
     // SAFETY: as the caller promises.
     let out = unsafe { Out::new(data, "data") }?;

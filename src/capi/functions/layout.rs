@@ -88,7 +88,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorLayout(
     tensorDesc: cudnnTensorDescriptor_t, dataType: MaybeUninit<cudnnDataType_t>, layout: *const c_char,
     nbDims: c_int, dimA: *const c_int,
 ) -> cudnnStatus_t {
-    tensor::get(tensorDesc, "tensorDesc")?;
+    tensor::check(tensorDesc, "tensorDesc")?;
     let mode = Mode::current();
     let data_type = data_type::decode(dataType, mode)?;
     // SAFETY: as the caller promises, for both.

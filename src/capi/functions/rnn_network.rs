@@ -193,7 +193,7 @@ impl Answer {
         if desc.0.is_null() && place.0.is_null() {
             return Ok(None);
         }
-        tensor::get(desc.0, desc.1)?;
+        tensor::check(desc.0, desc.1)?;
         // SAFETY: the caller's promise.
         let place = unsafe { Out::new(place.0, place.1) }?;
         let (tensor, address) = match part {

@@ -26,6 +26,14 @@ pub(crate) fn get(desc: cudnnTensorDescriptor_t, argument: &'static str) -> Resu
     TENSORS.get(desc.addr(), argument)
 }
 
+/// Refuses a descriptor that is not alive.
+///
+/// # Errors
+/// Bad parameter.
+pub(crate) fn check(desc: cudnnTensorDescriptor_t, argument: &'static str) -> Result<()> {
+    TENSORS.with(desc.addr(), argument, |_| Ok(()))
+}
+
 /// Refuses NULL and data that is not aligned to the scalars of `tensor`.
 ///
 /// # Errors

@@ -172,7 +172,7 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 ) -> cudnnStatus_t {
     let transform = TRANSFORMS.get(transformDesc.addr(), "transformDesc")?;
     let src = tensor::get(srcDesc, "srcDesc")?;
-    tensor::get(destDesc, "destDesc")?;
+    tensor::check(destDesc, "destDesc")?;
     let dest = transform.destination(&src, Mode::current())?;
     tensor::put(destDesc, "destDesc", dest)?;
     // SAFETY: as the caller promises.
