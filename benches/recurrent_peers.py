@@ -5,7 +5,8 @@ usage: recurrent_peers.py LIBCUDNN [--threads N] [--rounds N] [NAME...]
 A row is a layer of as many inputs as hidden units: its cell, batch, hidden size, steps, and whether it is trained. Inference is one call of
 cudnnRNNForward; training is the forward call and both gradients, beside the forward and backward pass of PyTorch (ONNX Runtime has none).
 Every row prints microseconds a step (best and median of the rounds), what the best round is in GFLOP/s, and the speed as a multiple of either
-peer's. A peer that is not installed, or does not train, has a `-`. Results of inference are compared before anything is measured.
+peer's. One thread is measured in processor time. A peer that is not installed, or does not train, has a `-`. Results of inference are
+compared before anything is measured.
 """
 
 import argparse
@@ -90,11 +91,14 @@ class Layer:
     def sized(self, memory):
         return c.c_size_t(memory.nbytes), at(memory)
 
-    def forward(self):
+    def forward_arguments(self):
         none = None
-        self.library.call("RNNForward", self.library.handle, self.rnn, int(self.trained), none, self.data, at(self.x), self.data, at(self.y),
-                          self.states, none, none, self.states, none, none, *self.sized(self.weights), *self.sized(self.work),
-                          *self.sized(self.kept))  # fmt: skip
+        return (self.library.handle, self.rnn, int(self.trained), none, self.data, at(self.x), self.data, at(self.y),
+                self.states, none, none, self.states, none, none, *self.sized(self.weights), *self.sized(self.work),
+                *self.sized(self.kept))  # fmt: skip
+
+    def forward(self):
+        self.library.call("RNNForward", *self.forward_arguments())
 
     def train(self):
         none = None
@@ -141,16 +145,18 @@ def exported(cell, layer, threads):
     return lambda: session.run(None, {"x": x})[0][:, 0]
 
 
-def measured(calls, rounds):
+def measured(calls, rounds, threads):
+    # Processor time is what other work on the machine changes least; of several threads it does not say how they wait.
+    clock = time.process_time if threads == 1 else time.perf_counter
     times = {who: [] for who in calls}
     for call in calls.values():
         call()
     for _ in range(rounds):
         for who, call in calls.items():
             time.sleep(PAUSE)
-            start = time.perf_counter()
+            start = clock()
             call()
-            times[who].append(time.perf_counter() - start)
+            times[who].append(clock() - start)
     return times
 
 
@@ -187,7 +193,7 @@ def main():
                 assert error <= TOLERANCE, f"{name}: differs from {who} by {error}"
             if trained:
                 calls = {"ours": layer.train, "PyTorch": layer.train_theirs}
-            times = measured(calls, given.rounds)
+            times = measured(calls, given.rounds, given.threads)
             best = min(times["ours"])
             flops = 2 * batch * 2 * hidden * gates * hidden * steps * (3 if trained else 1)
             line = f"{name:32}{best / steps * 1e6:12.1f}{statistics.median(times['ours']) / steps * 1e6:10.1f}{flops / best / 1e9:9.1f}"

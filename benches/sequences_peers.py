@@ -161,20 +161,24 @@ ROWS = {
 }
 
 
-def small_calls(library, rounds):
+def small_calls(library, rounds, threads):
     """A recurrent network of one step and eight units, and the question where a matrix of its weights is."""
     layer = Layer(library, "LSTM", 1, 8, 1, False)
     size, matrix, bias = c.c_size_t(layer.weights.nbytes), library.descriptor("Tensor"), library.descriptor("Tensor")
     m, b = c.c_void_p(), c.c_void_p()
-    ask = library.lib.cudnnGetRNNWeightParams
-    given = (library.handle, layer.rnn, 0, size, at(layer.weights), 0, matrix, c.byref(m), bias, c.byref(b))
-    # What Python takes for a call with as many arguments is no time of the library's.
-    idle = library.lib.cudnnGetVersion
+    place = (library.handle, layer.rnn, 0, size, at(layer.weights), 0, matrix, c.byref(m), bias, c.byref(b))
+    calls = {"LSTM of one step, 8 units": ("cudnnRNNForward", layer.forward_arguments()), "GetRNNWeightParams": ("cudnnGetRNNWeightParams", place)}
     many = 1000
-    calls = {"LSTM of one step, 8 units": layer.forward, "GetRNNWeightParams": lambda: ask(*given), "GetVersion with as many arguments": lambda: idle(*given)}
-    repeated = {name: (lambda call=call: [call() for _ in range(many)]) for name, call in calls.items()}
-    for name, times in measured(repeated, rounds).items():
-        print(f"{name:36}{min(times) / many * 1e6:8.2f} us, Python's call among them")
+
+    def repeated(function, arguments):
+        return lambda: [function(*arguments) for _ in range(many)]
+
+    for name, (function, arguments) in calls.items():
+        # What Python takes for a call with as many arguments is no time of the library's.
+        both = {"call": getattr(library.lib, function), "idle": library.lib.cudnnGetVersion}
+        times = measured({who: repeated(call, arguments) for who, call in both.items()}, rounds, threads)
+        call, idle = (min(times[who]) / many * 1e6 for who in both)
+        print(f"{name:36}{call - idle:8.2f} us, and {idle:.2f} for Python's call")
 
 
 def main():
@@ -190,12 +194,12 @@ def main():
         error = float((row.result() - want).abs().max() / want.abs().max())
         assert error <= kind.tolerance, f"{name}: differs by {error}"
         calls = {"ours": row.ours, "theirs": row.theirs} | ({"copy": row.copy} if kind is Convolution else {})
-        times = measured(calls, given.rounds)
+        times = measured(calls, given.rounds, given.threads)
         best = min(times["ours"])
         value = {Attention: lambda: row.work_done / best / 1e9, Loss: lambda: best / row.cells * 1e9, Convolution: lambda: min(times["copy"]) / best}[kind]()
         print(f"{name:28}{best * 1e6:10.1f}{statistics.median(times['ours']) * 1e6:10.1f}{value:12.2f} {kind.unit:9}{min(times['theirs']) / best:9.2f}", flush=True)
     if not given.names:
-        small_calls(library, given.rounds)
+        small_calls(library, given.rounds, given.threads)
 
 
 if __name__ == "__main__":
