@@ -214,6 +214,50 @@ impl<'a, T: Real + Math> Job<'a, T> {
         });
     }
 
+    /// Where the numbers of `span` of a line start, if they lie in memory as rows hold them.
+    fn in_place(&self, operand: usize, [sequence, channel]: [i64; 2], span: Span) -> Option<*mut T> {
+        let (step, first) = (self.step, self.step.line(sequence, channel) + span.begin as i64);
+        let at = self.at[operand].pointer().cast::<T>().wrapping_offset(first as isize);
+        (step.scalar == T::SCALAR && step.stride() == 1 && at.is_aligned()).then_some(at)
+    }
+
+    /// The numbers of `span` of a line: where they are, or else a row of them.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn numbers<'r>(&self, rows: &mut Rows<T>, operand: usize, place: [i64; 2], span: Span) -> &'r [T] {
+        if let Some(at) = self.in_place(operand, place, span) {
+            // SAFETY: positions of the sequence, which nobody writes meanwhile.
+            return unsafe { std::slice::from_raw_parts(at, span.len()) };
+        }
+        let row = rows.take(span.len());
+        // SAFETY: the caller's promise.
+        unsafe { self.line(operand, place, span, row) };
+        row
+    }
+
+    /// Calls `make` with room for the numbers of `span` of a line of the destination, all of which it sets, and has them written: with
+    /// the place itself where numbers lie in memory as rows hold them.
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn made(&self, rows: &mut Rows<T>, place: [i64; 2], span: Span, make: impl FnOnce(&mut [T])) {
+        let Some(at) = self.in_place(0, place, span) else {
+            let row = rows.take(span.len());
+            make(row);
+            let (first, stride) = (self.step.line(place[0], place[1]), self.step.stride());
+            // SAFETY: the caller's promise.
+            return unsafe { self.write(0, first, stride, span, row) };
+        };
+        // SAFETY: positions of the destination, which are this task's alone, and hold numbers whatever their bits; the machine has the
+        // level.
+        unsafe {
+            let out = std::slice::from_raw_parts_mut(at, span.len());
+            make(out);
+            (self.kernels.canonical)(out);
+        }
+    }
+
     /// Writes the numbers of `span` of the line that starts at `first`.
     ///
     /// # Safety
@@ -344,21 +388,18 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run); scratch of three rows.
     unsafe fn forward_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
-        let step = self.step;
         // SAFETY: the caller's promise.
         unsafe {
             let mut rows = Rows::<T>::new(scratch, self.row_room());
             let taps = rows.take(self.taps);
             self.weight(2, channel, taps);
-            let from = span.back(self.taps);
-            let x = rows.take(from.len());
-            self.line(1, [sequence, channel], from, x);
-            let out = rows.take(span.len());
-            self.sums(span, x, taps, self.bias(3, channel), out);
-            if step.silu {
-                (self.kernels.silu)(out);
-            }
-            self.write(0, step.line(sequence, channel), step.stride(), span, out);
+            let x = self.numbers(&mut rows, 1, [sequence, channel], span.back(self.taps));
+            self.made(&mut rows, [sequence, channel], span, |out| {
+                self.sums(span, x, taps, self.bias(3, channel), out);
+                if self.step.silu {
+                    (self.kernels.silu)(out);
+                }
+            });
         }
     }
 
@@ -369,17 +410,15 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// As for [`run`](fn@run).
     unsafe fn gradient<'r>(
         &self, rows: &mut Rows<T>, from: usize, place: [i64; 2], taps: &[T], span: Span,
-    ) -> (&'r mut [T], &'r mut [T]) {
+    ) -> (&'r [T], &'r [T]) {
         // SAFETY: the caller's promise.
         unsafe {
+            if self.step.is_linear() {
+                return (self.numbers(rows, from + 3, place, span), &[]);
+            }
             let g = rows.take(span.len());
             self.line(from + 3, place, span, g);
-            if self.step.is_linear() {
-                return (g, &mut []);
-            }
-            let reach = span.back(self.taps);
-            let x = rows.take(reach.len());
-            self.line(from, place, reach, x);
+            let x = self.numbers(rows, from, place, span.back(self.taps));
             let sums = rows.take(span.len());
             self.sums(span, x, taps, self.bias(from + 2, place[1]), sums);
             (self.kernels.slope)(g, sums);
@@ -401,7 +440,6 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run); scratch of six rows.
     unsafe fn data_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
-        let step = self.step;
         // SAFETY: the caller's promise.
         unsafe {
             let mut rows = Rows::<T>::new(scratch, self.row_room());
@@ -410,9 +448,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
             let reach = span.on(self.taps, self.length);
             let (g, _) = self.gradient(&mut rows, 1, [sequence, channel], taps, reach);
             taps.reverse();
-            let dx = rows.take(span.len());
-            (self.kernels.sums)(dx, g, 0, taps, None);
-            self.write(0, step.line(sequence, channel), step.stride(), span, dx);
+            self.made(&mut rows, [sequence, channel], span, |dx| (self.kernels.sums)(dx, g, 0, taps, None));
         }
     }
 
@@ -495,8 +531,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
                 let back = self.taps - block - width;
                 reach = Span { begin: reach.begin, end: span.end.saturating_sub(back).max(reach.begin) };
                 reach.begin = (span.begin + block + 1).saturating_sub(self.taps).min(reach.end);
-                x = rows.take(reach.len());
-                self.line(2, place, reach, x);
+                x = self.numbers(&mut rows, 2, place, reach);
             }
             let first = span.first_tap(self.taps, reach) + block as isize;
             (self.kernels.gradients)(&mut lanes[..width], g, x, first);

@@ -129,5 +129,12 @@ fn slope<T: Real + Math>(g: &mut [T], values: &[T]) {
 
 #[inline(always)]
 fn canonical<T: Real>(values: &mut [T]) {
-    values.iter_mut().for_each(|v| *v = v.canonical());
+    // Through a copy: numbers that stay as they are would be left unwritten in place, and none of them is then computed beside others.
+    let mut chunks = values.chunks_exact_mut(TOGETHER);
+    for chunk in &mut chunks {
+        let mut copy = [T::ZERO; TOGETHER];
+        copy.iter_mut().zip(&*chunk).for_each(|(copy, value)| *copy = value.canonical());
+        chunk.copy_from_slice(&copy);
+    }
+    chunks.into_remainder().iter_mut().for_each(|value| *value = value.canonical());
 }
