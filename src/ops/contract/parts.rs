@@ -80,3 +80,52 @@ impl Contract {
         columns < computed / Parts::OF_USE || !fits
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Axis;
+    use crate::ops::contract::Epilogue;
+
+    /// A product with these extents of batch, rows, columns and sums.
+    fn product(extents: [i64; 4]) -> Contract {
+        let mut step = Contract::new([Scalar::F32; 3], Accumulate::Single, Epilogue::PLAIN);
+        for (role, extent) in [Role::Batch, Role::M, Role::N, Role::K].into_iter().zip(extents) {
+            step.push(role, Axis { extent, strides: [1; 5] });
+        }
+        step
+    }
+
+    #[test]
+    fn tiles_hold_all_results() {
+        let step = product([3, 65, 128, 1]);
+        assert_eq!((step.results(), step.tiles(64), step.tiles(65)), (3 * 65 * 128, 3 * 2 * 2, 3 * 2));
+        let wide = product([1, i64::MAX, 1, 1]);
+        assert_eq!(wide.tiles(2), i64::MAX / 2);
+    }
+
+    #[test]
+    fn few_columns_are_computed_one_by_one() {
+        let wastes = |columns| product([1, 64, columns, 1]).wastes_tiles();
+        assert_eq!([1, 7, 8, 64, 65, 128].map(wastes), [true, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn long_sums_of_few_results_are_cut() {
+        // A tile, of which 256 parts would be aimed at: but none has less than 512 terms.
+        let parts = Parts::of(&product([1, 64, 64, 100_000])).expect("a long sum");
+        assert_eq!((parts.count, parts.terms), (196, 512));
+        assert_eq!(parts.workspace(Accumulate::Single), Some(196 * 64 * 64 * 4));
+        assert_eq!(parts.workspace(Accumulate::Double), Some(196 * 64 * 64 * 8));
+        // 100 tiles: 3 parts, with terms rounded up to 256. Of 7 columns a block computes 256 results.
+        let parts = Parts::of(&product([1, 640, 640, 3000])).expect("a long sum");
+        assert_eq!((parts.count, parts.terms), (3, 1024));
+        let parts = Parts::of(&product([1, 64, 7, 2000])).expect("a long sum");
+        assert_eq!((parts.count, parts.terms, parts.sums), (3, 768, 64 * 7));
+        // Enough blocks, short sums, and nothing at all.
+        assert_eq!(Parts::of(&product([2, 512, 512, 100_000])), None);
+        assert_eq!(Parts::of(&product([1, 64, 64, 1023])), None);
+        assert!(Parts::of(&product([1, 64, 64, 1024])).is_some());
+        assert_eq!(Parts::of(&product([0, 64, 64, 100_000])), None);
+    }
+}
