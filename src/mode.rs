@@ -40,7 +40,7 @@ pub fn workspace_cap() -> usize {
     })
 }
 
-/// So many MiB in bytes, if the text is a number.
+/// The bytes of a number of MiB, if the text is a number.
 fn mebibytes(value: &str) -> Option<usize> {
     value.parse().ok().map(|mebibytes: usize| mebibytes.saturating_mul(1 << 20))
 }

@@ -75,7 +75,7 @@ pub enum Place {
     QueryLengths,
     /// The lengths of keys and values.
     KeyLengths,
-    /// So many bytes behind the start of reserve space or workspace.
+    /// This number of bytes behind the start of reserve space or workspace.
     Memory(i64),
 }
 

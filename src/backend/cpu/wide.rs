@@ -42,13 +42,13 @@ pub(super) trait Register: Copy {
 /// An element whose cells come and go as many at a time as a register holds numbers.
 pub(super) trait Cells<R: Register>: Element {
     /// # Safety
-    /// So many cells are readable there, and the processor has the instructions.
+    /// As many cells as the register holds are readable there, and the processor has the instructions.
     unsafe fn load(from: *const Self) -> R;
 
     /// The numbers, converted by the table.
     ///
     /// # Safety
-    /// So many cells are writable there, and the processor has the instructions.
+    /// As many cells as the register holds are writable there, and the processor has the instructions.
     unsafe fn store(to: *mut Self, x: R);
 
     /// The first numbers, converted by the table: as many as fill a register of cells.

@@ -34,7 +34,7 @@ pub struct Expected {
     row: &'static Row,
     /// The type of the values, or of characters for a text.
     pub ty: Type,
-    /// So many.
+    /// How many there are.
     pub count: usize,
 }
 

@@ -176,7 +176,7 @@ impl Narrow {
 /// Vectors that sums are finished in.
 pub(super) trait Numbers: Register {
     /// # Safety
-    /// So many are readable there, and the processor has such registers; so for all functions.
+    /// As many numbers as it holds are readable there, and the processor has such registers; so for all functions.
     unsafe fn load(from: *const f32) -> Self;
 
     /// # Safety

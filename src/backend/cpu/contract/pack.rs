@@ -288,7 +288,8 @@ unsafe fn stage<S: Simd<Part: Part>, E: Element>(
         }
     }
 }
-/// So many neighbours as parts.
+
+/// `count` neighbours as parts.
 ///
 /// # Safety
 /// All elements are readable and aligned, all parts writable.

@@ -135,7 +135,7 @@ fn uniform(steps: &mut Builder<'_>, y: &View, states: &View, each: i64) -> Resul
     Ok(all)
 }
 
-/// So many for each element of these dims, whose mask has less bits than an integer counts.
+/// The product of dims and `each`: elements whose mask has fewer bits than an integer counts.
 fn elements(dims: &Dims, each: i64) -> Result<u64> {
     let count = dims.product().and_then(|count| count.checked_mul(each)).filter(|&count| count < 1 << 55);
     count.map(|count| count as u64).ok_or_else(|| Error::unsupported(format!("random numbers of {dims}")))

@@ -74,7 +74,7 @@ macro_rules! through {
         /// A register of numbers, `SCALES`: times alpha.
         ///
         /// # Safety
-        /// So many cells are readable there, and the processor has such registers.
+        /// A register of cells is readable there, and the processor has such registers.
         #[target_feature(enable = $feature)]
         #[inline]
         unsafe fn load<S: Cells<$N>, const SCALES: bool>(from: *const S, scaling: Scaling) -> $N {
@@ -86,7 +86,7 @@ macro_rules! through {
         /// Stores a register, `STREAM`: past the caches if it belongs to a line of the destination.
         ///
         /// # Safety
-        /// So many bytes are writable there.
+        /// The bytes of a register are writable there.
         #[target_feature(enable = $feature)]
         #[inline]
         unsafe fn store<const STREAM: bool>(to: *mut u8, cells: $V, starts_line: bool) {
