@@ -139,6 +139,7 @@ impl Beside {
         let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["test", RELEASED]).stdout(file.try_clone()?).stderr(file);
+        built_once(&mut command);
         println!(
             "the release library is tested at the same time; until that is printed: {}",
             output.display()
@@ -257,11 +258,16 @@ fn heading(title: &str) -> String {
 fn cargo_test() -> Result<Tally> {
     let mut command = shell::cargo();
     command.args(["test", "--workspace"]);
-    // What incremental builds keep is four gigabytes, as much as all else together.
+    counted_cargo(built_once(&mut command))
+}
+
+/// What incremental builds keep is four gigabytes, as much as all else together: they keep nothing here, unless the caller wants it.
+/// Both halves build alike, as neither could use what the other has built.
+fn built_once(command: &mut Command) -> &mut Command {
     if std::env::var_os("CARGO_INCREMENTAL").is_none() {
         command.env("CARGO_INCREMENTAL", "0");
     }
-    counted_cargo(&mut command)
+    command
 }
 
 /// Runs `cargo test` with these arguments, all of it whatever fails.
