@@ -292,7 +292,7 @@ fn the_network_of_the_demo_learns_the_same_on_ptx_and_on_the_sources() {
 }
 
 /// What these test lies in the memory and the threads of the host, or is said by the CPU core alone, which looks at a reserve.
-const OF_THE_HOST: [&str; 15] = [
+const OF_THE_HOST: [&str; 16] = [
     "closed_streams",
     "convolution_no_memory",
     "disjoint",
@@ -305,6 +305,7 @@ const OF_THE_HOST: [&str; 15] = [
     "no_memory",
     "no_memory_first",
     "page_faults",
+    "panics",
     "pooling_extremes",
     "recurrent_reserve",
     "small_stack",
