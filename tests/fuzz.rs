@@ -194,7 +194,8 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
                 _ => step.scalars.map(|_| rng.pick(&NUMBERS)),
             };
             // Plans ask for no wider one, in which the largest of some halves would be scaled and rounded otherwise.
-            step.compute = Compute::of(&step.scalars);
+            let layouts = if step.is_gradient() { 3 } else { 2 };
+            step.compute = Compute::of(&step.scalars[..layouts]);
         }
         Owned::Normalise(step) => {
             (step.data, step.scaling) = (rng.pick(&FLOATS), scaling);
