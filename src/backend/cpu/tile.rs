@@ -173,29 +173,28 @@ pub(super) struct Matrix<D, S> {
     pub scaling: Scaling,
 }
 
+/// With debug assertions, that an operand holds these rows from `at` on: how many, and the bytes of each.
+#[inline(always)]
+fn assert_holds_rows(held: &Held, at: *const u8, starts: impl RowStarts, [rows, bytes]: [usize; 2]) {
+    if cfg!(debug_assertions) {
+        for i in 0..rows {
+            // SAFETY: a row of these.
+            held.assert_holds(at.wrapping_offset(unsafe { starts.at(i) }), bytes);
+        }
+    }
+}
+
 impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
     /// With debug assertions, that an operand holds the rows of the source.
     #[inline(always)]
     pub fn assert_reads_from(&self, held: &Held, cell: usize) {
-        if cfg!(debug_assertions) {
-            for i in 0..self.rows {
-                // SAFETY: a row of the source.
-                let row = self.src.wrapping_offset(unsafe { self.src_rows.at(i) });
-                held.assert_holds(row, self.columns * cell);
-            }
-        }
+        assert_holds_rows(held, self.src, self.src_rows, [self.rows, self.columns * cell]);
     }
 
     /// With debug assertions, that an operand holds the rows of the destination.
     #[inline(always)]
     pub fn assert_writes_to(&self, held: &Held, cell: usize) {
-        if cfg!(debug_assertions) {
-            for j in 0..self.columns {
-                // SAFETY: a row of the destination.
-                let row = self.dst.wrapping_offset(unsafe { self.dst_rows.at(j) });
-                held.assert_holds(row, self.rows * cell);
-            }
-        }
+        assert_holds_rows(held, self.dst, self.dst_rows, [self.columns, self.rows * cell]);
     }
 
     /// The same cells, that go elsewhere.

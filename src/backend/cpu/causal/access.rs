@@ -29,9 +29,7 @@ impl<T: Real + Math> Job<'_, T> {
     }
 
     /// Where the numbers of `span` of a line start, if they lie in memory as rows hold them.
-    pub(super) fn in_place(
-        &self, operand: usize, [sequence, channel]: [i64; 2], span: Span,
-    ) -> Option<*mut T> {
+    fn in_place(&self, operand: usize, [sequence, channel]: [i64; 2], span: Span) -> Option<*mut T> {
         let (step, first) = (self.step, self.step.line(sequence, channel) + span.begin as i64);
         let at = self.at[operand].pointer().cast::<T>().wrapping_offset(first as isize);
         (step.scalar == T::SCALAR && step.stride() == 1 && at.is_aligned()).then_some(at)

@@ -80,7 +80,7 @@ enum RowSource {
     Shared,
     /// Strips packed by each task.
     Local,
-    /// The operand itself: the innermost loop of the sum has `inner` cells, `step` bytes apart. Where the last two loops
+    /// The operand itself: the innermost loop of the sum has `inner` cells, `step` cells apart. Where the last two loops
     /// are one run, `taps` is what the outer one of them turns: of a run that leaves the window in part a copy is read.
     InPlace { inner: usize, step: usize, taps: Option<usize> },
 }
