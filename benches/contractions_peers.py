@@ -19,7 +19,7 @@ import time
 import torch
 from cudnn import Cudnn
 
-HERE = pathlib.Path(__file__).parent
+LISTS = pathlib.Path(__file__).resolve().parent.parent / "problems"
 TYPES = {"f32": (torch.float32, 0), "f16": (torch.float16, 2), "bf16": (torch.bfloat16, 9), "s8": (torch.int8, 3)}
 TOLERANCE = {"f32": 1e-4, "f16": 2e-3, "bf16": 2e-2, "s8": 0}
 NCHW, NHWC = 0, 1
@@ -28,7 +28,7 @@ PAUSE = 0.02
 
 
 def layers():
-    for line in (HERE / "contractions.txt").read_text().splitlines():
+    for line in (LISTS / "contractions.txt").read_text().splitlines():
         words = line.split("#")[0].split()
         if words:
             options = dict(word.split("=") for word in words[4:])

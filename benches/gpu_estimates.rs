@@ -2,11 +2,8 @@
 //!
 //! `cargo bench --bench gpu_estimates -- [NAME...]`: rows whose names contain one of these.
 
-mod estimate;
-mod problems;
-mod steps;
-
 use cudnn::ops::Plan;
+use testkit::{estimate, problems, steps};
 
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();

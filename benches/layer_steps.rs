@@ -2,11 +2,6 @@
 //!
 //! `cargo bench --bench layer_steps -- [list=FILE] [NAME...]`: rows whose names contain one of these; those of another list.
 
-#[path = "../tests/common/random.rs"]
-mod random;
-#[path = "../tests/common/run_step.rs"]
-mod run_step;
-mod steps;
 #[allow(dead_code, reason = "other benchmarks use the rest")]
 mod timing;
 
@@ -15,7 +10,8 @@ use cudnn::dtype::Scalar;
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::{Scaling, Transform};
 
-use random::Rng;
+use testkit::random::Rng;
+use testkit::{run_step, steps};
 
 fn main() {
     let (lists, names): (Vec<String>, Vec<String>) = std::env::args()

@@ -22,7 +22,7 @@ from onednn import add_options, opened
 # they sleep, with GNU's and Intel's OpenMP as they come.
 PAUSE = 0.02
 
-HERE = pathlib.Path(__file__).parent
+LISTS = pathlib.Path(__file__).resolve().parent.parent / "problems"
 BEYOND, INSIDE = 128 << 20, 8 << 20
 #           PyTorch          cudnn
 TYPES = {
@@ -84,7 +84,7 @@ def parse(line):
 
 
 def rows():
-    for line in (HERE / "problems.txt").read_text().splitlines():
+    for line in (LISTS / "problems.txt").read_text().splitlines():
         line = line.split("#")[0].strip()
         if line:
             name, src, dst, a, b, dims, letters, outer, options = parse(line)

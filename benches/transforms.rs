@@ -9,8 +9,6 @@
 //! - `grow`: each row again with every extent one larger.
 //! - `dump`: the steps from each problem to its canonical nest, instead of measuring.
 
-mod problems;
-
 use std::time::Instant;
 
 use cudnn::backend::cpu::threads;
@@ -18,7 +16,8 @@ use cudnn::backend::{self, Machine};
 use cudnn::exec::Context;
 use cudnn::layout::nests;
 use cudnn::ops::{Plan, Step};
-use problems::Row;
+use testkit::problems;
+use testkit::problems::Row;
 
 /// Buffers that together exceed any last-level cache we know of, in bytes.
 const BEYOND: usize = 128 << 20;

@@ -11,13 +11,8 @@ use cudnn::ops::function::{Function, TABLE};
 use cudnn::ops::map::Factors;
 use cudnn::ops::{Compute, Indices, Map, Plan, Reduce, ReducePlan, Scaling, Set, Step, bias};
 
-#[path = "common/every_reduction.rs"]
-mod every_reduction;
-#[path = "common/random.rs"]
-mod random;
-
-use every_reduction::REDUCTIONS;
-use random::Rng;
+use testkit::every_reduction::REDUCTIONS;
+use testkit::random::Rng;
 
 fn machines() -> impl Iterator<Item = Machine> {
     Isa::available().flat_map(|isa| (1..=3).map(move |threads| Machine { isa, threads }))
@@ -36,12 +31,12 @@ impl Memory {
             Scalar::F32 if small => {
                 let mut half = || match rng.below(20) {
                     0 => u64::from(rng.pick(&specials).to_bits()),
-                    _ => u64::from((rng.next() as i32 as f32 / 1e9).to_bits()),
+                    _ => u64::from((rng.word() as i32 as f32 / 1e9).to_bits()),
                 };
                 half() | half() << 32
             }
-            Scalar::F64 if small => (rng.next() as i64 as f64 / 1e18).to_bits(),
-            _ => rng.next(),
+            Scalar::F64 if small => (rng.word() as i64 as f64 / 1e18).to_bits(),
+            _ => rng.word(),
         };
         Memory((0..words).map(|_| word(rng)).collect())
     }
@@ -237,7 +232,7 @@ fn values_are_set_everywhere_and_nowhere_else() {
         }
         let (nest, [need]) = random_nest::<1>(&extents, &mut rng);
         let scalar = rng.pick(&Scalar::ALL);
-        let set = Set { nest, dst: scalar, cell: rng.next() >> (64 - 8 * scalar.size()) };
+        let set = Set { nest, dst: scalar, cell: rng.word() >> (64 - 8 * scalar.size()) };
         let before = Memory::of(need, scalar, &mut rng);
         let mut want = before.clone();
         // SAFETY: the memory is as long as the span.
@@ -405,7 +400,7 @@ fn a_float_sum_of_a_hundred_million_ones_is_exact() {
 fn random_float_sums_are_off_by_less_than_two_units_per_level() {
     let mut rng = Rng(15);
     for count in [100, 1000, 1024, 1025, 5000, 100_000, 3_000_000] {
-        let numbers: Vec<f32> = (0..count).map(|_| (rng.next() >> 40) as f32 / 16_777_216.0).collect();
+        let numbers: Vec<f32> = (0..count).map(|_| (rng.word() >> 40) as f32 / 16_777_216.0).collect();
         let exact: f64 = numbers.iter().map(|&x| f64::from(x)).sum();
         let sum = sum_of(&numbers, count as i64, 1);
         let unit = f64::from((exact as f32).next_up() - exact as f32);

@@ -1,12 +1,6 @@
 //! Causal convolutions on the CPU core: every machine computes what the reference computes, that is what sums in binary64 give,
 //! and gradients are what differences of the forward pass say.
 
-#[path = "common/causal.rs"]
-mod causal;
-#[path = "common/random.rs"]
-mod random;
-
-use causal::{FORMS, TYPES, all_contents, call, numbers, plans, sizes};
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::dtype::DataType;
 use cudnn::error::ErrorKind;
@@ -14,7 +8,8 @@ use cudnn::exec::Context;
 use cudnn::mode::Mode;
 use cudnn::ops::causal_conv::{CausalPlan, Form, reserve};
 use cudnn::ops::{Plan, Role, Step};
-use random::Rng;
+use testkit::causal::{FORMS, TYPES, all_contents, call, numbers, plans, sizes};
+use testkit::random::Rng;
 
 /// Bytes around each operand that nobody may touch.
 const GUARD: usize = 64;

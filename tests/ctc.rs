@@ -1,14 +1,11 @@
 //! CTC loss: the CPU core at every instruction set level and for several numbers of threads against the reference loops, bit for bit;
 //! both against sums over all alignments and against finite differences; and what is promised of samples that have no alignment.
 
-#[path = "common/random.rs"]
-mod random;
-
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::dtype::Scalar;
 use cudnn::ops::ctc::{Ctc, Gradients};
 use cudnn::ops::{Compute, Step};
-use random::Rng;
+use testkit::random::Rng;
 
 /// A batch, and what a core leaves of it.
 #[derive(Clone)]

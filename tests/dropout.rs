@@ -1,8 +1,5 @@
 //! Dropout on the CPU core: masks as documented, whatever the layout and the machine; rate and independence of the bits.
 
-#[path = "common/random.rs"]
-mod random;
-
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::desc::{DropoutDescriptor, Format, TensorDescriptor};
 use cudnn::dtype::DataType;
@@ -13,7 +10,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::dropout::{DropoutPlan, Pass, StatesPlan};
 use cudnn::ops::{Draw, Plan, Random, Step};
-use random::Rng;
+use testkit::random::Rng;
 
 const FLOATING: [DataType; 6] = [
     DataType::Float,
@@ -53,7 +50,7 @@ impl Memory {
         let (low, high) = tensor.span();
         let size = tensor.data_type().scalar().size() as i64;
         let words = (((high - low + 1) * size) as usize).div_ceil(8);
-        Memory { words: (0..words).map(|_| rng.next()).collect(), base: (-low * size) as usize }
+        Memory { words: (0..words).map(|_| rng.word()).collect(), base: (-low * size) as usize }
     }
 
     fn at(&mut self) -> Address {
@@ -83,7 +80,7 @@ fn masks_and_values_are_those_of_the_documentation() {
         let (x, y) = (laid_out(&mut rng, DataType::Float, &dims), laid_out(&mut rng, DataType::Float, &dims));
         let n = dims.iter().product::<i64>() as usize;
         let p = rng.pick(&[0.0, 0.1, 0.5, 0.9, 1.0]);
-        let mut states = [rng.next(), rng.next() >> rng.below(64)];
+        let mut states = [rng.word(), rng.word() >> rng.below(64)];
         let (seed, call) = (states[0], states[1]);
         let desc = dropout(p, &states);
         let mut mask = vec![!0_u32; n.div_ceil(32)];
@@ -154,7 +151,7 @@ fn every_machine_computes_what_the_reference_computes() {
             };
             let (x, y) = (make(&mut rng), make(&mut rng));
             let n = dims.iter().product::<i64>() as usize;
-            let mut states = [rng.next(), rng.next()];
+            let mut states = [rng.word(), rng.word()];
             let desc = dropout(rng.pick(&[0.0, 0.25, 0.5, 1.0]), &states);
             let words = n.div_ceil(32);
             let pass =

@@ -1,33 +1,23 @@
-//! Random variations of the rows of `benches/problems.txt` and `benches/steps.txt`, other extents, types, layouts, functions,
+//! Random variations of the rows of `problems/problems.txt` and `problems/steps.txt`, other extents, types, layouts, functions,
 //! scalings, windows and places in memory, against the reference, bit for bit. Cases have numbers: `CUDNN_SHIM_FUZZ_FROM` says which is the first, and
 //! `CUDNN_SHIM_FUZZ_SECONDS` asks for as many as that time allows, as `cargo xtask fuzz` does.
-
-#[path = "common/agree.rs"]
-mod agree;
-#[path = "../benches/problems/mod.rs"]
-mod problems;
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/run_step.rs"]
-mod run_step;
-#[path = "../benches/steps/mod.rs"]
-mod steps;
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use agree::{Counts, Setting, check};
 use cudnn::dtype::Scalar;
 use cudnn::ops::contract::Accumulate;
 use cudnn::ops::function::TABLE;
 use cudnn::ops::sample::{Pictures, SampleFunction};
 use cudnn::ops::window::WindowFunction;
 use cudnn::ops::{Compute, Map, Scaling};
-use problems::Row;
-use random::Rng;
-use steps::{Owned, Vary};
+use testkit::agree::{Counts, Setting, check};
+use testkit::problems::Row;
+use testkit::random::Rng;
+use testkit::steps::{Owned, Vary};
+use testkit::{problems, run_step, steps};
 
 /// Cases of a run that is not told how long to go on.
 const CASES: u64 = 2000;

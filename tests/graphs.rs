@@ -1,18 +1,13 @@
 //! Graph aggregation on the CPU core: every machine computes what the reference computes, and that is what the formulas in
 //! binary64 give; a graph that leads out of its features is refused, with nothing written.
 
-#[path = "common/graphs.rs"]
-mod graphs;
-#[path = "common/random.rs"]
-mod random;
-
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::error::{ErrorKind, Result};
 use cudnn::ops::Plan;
 use cudnn::ops::gnn::AggregatePlan;
-use graphs::{Graph, TYPES, numbers, plans};
-use random::Rng;
+use testkit::graphs::{Graph, TYPES, numbers, plans};
+use testkit::random::Rng;
 
 const INDICES: [DataType; 2] = [DataType::Int32, DataType::Int64];
 const SUM: i32 = 0;

@@ -1,15 +1,13 @@
 //! Sizes where 16-bit and 32-bit indices break: extents of 70,000 in every position, more than 2^31 elements, and elements as far
 //! apart.
 
-#[path = "common/wide_layers.rs"]
-mod wide_layers;
-
 use cudnn::desc::{Format, TensorDescriptor};
 use cudnn::dtype::DataType;
 use cudnn::exec::Context;
 use cudnn::mode::Mode;
 use cudnn::ops::{Scaling, TransformPlan};
-use wide_layers::{Pages, layers, outcome};
+use testkit::wide_layers;
+use testkit::wide_layers::{Pages, layers, outcome};
 
 fn describe(data_type: DataType, format: Format, dims: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_format(data_type, format, dims.len() as i64, dims, Mode::Extended).unwrap()

@@ -1,11 +1,8 @@
 //! Layouts by name: random dims through name, strides and name again; offsets and indices there and back; the letters
 //! in which random strides are packed, against a walk of every element.
 
-#[path = "common/random.rs"]
-mod random;
-
 use cudnn::layout::{Arrangement, Dims, Layout, name};
-use random::Rng;
+use testkit::random::Rng;
 
 /// All names of a rank.
 fn names(rng: &mut Rng, rank: usize) -> String {

@@ -8,10 +8,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::{Padded, Scaling, Step, TransformPlan};
 
-#[path = "common/random.rs"]
-mod random;
-
-use random::Rng;
+use testkit::random::Rng;
 
 /// What the destination holds before: not a number in every floating type.
 const POISON: u8 = 0xff;
@@ -88,7 +85,7 @@ fn padded(
 /// put together cell by cell.
 fn check(padded: &Padded, sizes: [usize; 2], shift: usize, rng: &mut Rng) -> usize {
     let cells = [padded.dst.size(), padded.src.size()];
-    let mut src = Memory::new(sizes[1] * cells[1], 0, || rng.next() as u8);
+    let mut src = Memory::new(sizes[1] * cells[1], 0, || rng.word() as u8);
     let fresh = || Memory::new(sizes[0] * cells[0], shift, || POISON);
     let mut want = fresh();
     let operands = Operands { dst: want.ptr(), src: src.ptr() };

@@ -1,14 +1,8 @@
-//! Every transform of `benches/problems.txt` and its inverse, shrunk to at most 300,000 cells, and again with each
+//! Every transform of `problems/problems.txt` and its inverse, shrunk to at most 300,000 cells, and again with each
 //! extent one larger: whatever candidate takes it equals the reference, bit for bit, at every instruction set level.
 
-#[path = "common/agree.rs"]
-mod agree;
-#[path = "../benches/problems/mod.rs"]
-mod problems;
-#[path = "common/random.rs"]
-mod random;
-
-use agree::{Counts, Setting, check};
+use testkit::agree::{Counts, Setting, check};
+use testkit::problems;
 
 /// Cells per row at most, so that all rows together stay quick in an unoptimised build.
 const CELLS: i64 = 300_000;

@@ -1,17 +1,12 @@
 //! Ragged batches on the CPU core: every machine and the reference leave what the formula says, and nothing beside it; offsets that are out of
 //! order are refused, with nothing written.
 
-#[path = "common/ragged.rs"]
-mod problems;
-#[path = "common/random.rs"]
-mod random;
-
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::error::{ErrorKind, Result};
 use cudnn::ops::Plan;
 use cudnn::ops::ragged::RaggedFunction;
-use problems::Problem;
-use random::Rng;
+use testkit::ragged::Problem;
+use testkit::random::Rng;
 
 /// Bytes in words, with guards behind them.
 fn words(bytes: &[u8]) -> Vec<u64> {

@@ -1,16 +1,13 @@
 //! Recurrent networks on the reference loops, in binary64: gradients are slopes of the forward pass, with the same masks of dropout,
 //! and neither layouts nor what else is in a batch change a bit.
 
-#[path = "common/random.rs"]
-mod random;
-
 use cudnn::backend::{Address, reference};
 use cudnn::desc::rnn::{RnnBias, RnnCell};
 use cudnn::desc::sequence::RnnDataLayout;
 use cudnn::dtype::DataType;
 use cudnn::ops::recurrent::{Clip, DataPlan, ForwardPlan, Given, Network, Problem, Sequences, WeightPlan};
 use cudnn::ops::{Compute, NanRule, Plan};
-use random::Rng;
+use testkit::random::Rng;
 
 const LONGEST: i64 = 4;
 

@@ -3,9 +3,6 @@
 //!
 //! `CUDNN_SHIM_LONG=1`, as `cargo xtask fuzz` sets it, also computes the gradients of the longest.
 
-#[path = "common/random.rs"]
-mod random;
-
 use cudnn::backend::{self, Address, Isa, Machine, Panels};
 use cudnn::desc::rnn::{RnnBias, RnnCell};
 use cudnn::desc::sequence::RnnDataLayout;
@@ -13,7 +10,7 @@ use cudnn::dtype::DataType;
 use cudnn::ops::recurrent::{DataPlan, ForwardPlan, Given, Network, Problem, Sequences, WeightPlan};
 use cudnn::ops::{Compute, Plan, Step};
 use half::f16;
-use random::Rng;
+use testkit::random::Rng;
 
 /// The steps that R^T of a real program had, those of an hour of speech.
 const LONGEST: i64 = 36_864;

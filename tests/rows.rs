@@ -6,10 +6,7 @@ use cudnn::dtype::Scalar;
 use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::{Compute, RowFunction, Rows, Scaling, Step};
 
-#[path = "common/random.rs"]
-mod random;
-
-use random::Rng;
+use testkit::random::Rng;
 
 const FUNCTIONS: [RowFunction; 4] = [
     RowFunction::Softmax,
@@ -33,8 +30,8 @@ fn memory(scalars: i64, scalar: Scalar, rng: &mut Rng) -> Vec<u64> {
         Scalar::F32 => u64::from(number(rng).to_bits()) << 32 | u64::from(number(rng).to_bits()),
         Scalar::F64 => f64::from(number(rng)).to_bits(),
         // Numbers of 2 bytes that are no NaNs in either format.
-        Scalar::F16 | Scalar::Bf16 => rng.next() & 0x3fff_3fff_bfff_3fff,
-        _ => rng.next(),
+        Scalar::F16 | Scalar::Bf16 => rng.word() & 0x3fff_3fff_bfff_3fff,
+        _ => rng.word(),
     };
     (0..words).map(|_| word(rng)).collect()
 }

@@ -1,8 +1,6 @@
 //! Spatial transformers on the CPU core: every machine computes what the reference computes, and that is what the formulas
 //! in binary64 give; coordinates far outside and NaNs read nothing.
 
-#[path = "common/random.rs"]
-mod random;
 #[allow(dead_code, reason = "groups are not needed here")]
 #[path = "normalise/tensors.rs"]
 mod tensors;
@@ -16,8 +14,8 @@ use cudnn::layout::Dims;
 use cudnn::mode::Mode;
 use cudnn::ops::spatial_transformer::{GridPlan, SamplerPlan};
 use cudnn::ops::{Plan, Scaling};
-use random::Rng;
 use tensors::{Memory, laid_out};
+use testkit::random::Rng;
 
 const GRIDS: [DataType; 4] = [DataType::Float, DataType::Float, DataType::Double, DataType::Half];
 const TYPES: [DataType; 5] =

@@ -1,18 +1,12 @@
-//! The one problem language: every line of `benches/steps.txt` is read, shown as it was, and run on the CPU core at every
+//! The one problem language: every line of `problems/steps.txt` is read, shown as it was, and run on the CPU core at every
 //! instruction set level, by one thread and by two, against the reference loops, bit for bit.
-
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/run_step.rs"]
-mod run_step;
-#[path = "../benches/steps/mod.rs"]
-mod steps;
 
 use std::collections::BTreeSet;
 
 use cudnn::backend::{self, Isa};
-use random::Rng;
-use steps::{Row, Vary};
+use testkit::random::Rng;
+use testkit::steps::{Row, Vary};
+use testkit::{run_step, steps};
 
 /// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build.
 const TURNS: i64 = 60_000;

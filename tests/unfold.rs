@@ -10,10 +10,7 @@ use cudnn::exec::Context;
 use cudnn::mode::Mode;
 use cudnn::ops::{Scaling, TransformPlan};
 
-#[path = "common/random.rs"]
-mod random;
-
-use random::Rng;
+use testkit::random::Rng;
 
 /// Padding before and behind one dimension, and its fold factor.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +139,7 @@ fn one_element_of_a_huge_unfold() {
 #[test]
 fn random_unfolds_of_any_factors() {
     let mut rng = Rng(19);
-    let mut below = |n: u64| (rng.next() % n) as i64;
+    let mut below = |n: u64| (rng.word() % n) as i64;
     for _ in 0..400 {
         let rank = 3 + below(3) as usize;
         let mut unfold = Unfold { dims: vec![], sides: vec![] };

@@ -1,15 +1,11 @@
 //! Windows on the CPU core at every instruction set level, against the reference loops, bit for bit.
 
-#[path = "windows/problems.rs"]
-mod problems;
-#[path = "common/random.rs"]
-mod random;
-
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::ops::{Plan, Role};
 
-use problems::{Problem, draw};
-use random::Rng;
+use testkit::random::Rng;
+use testkit::windows as problems;
+use testkit::windows::{Problem, draw};
 
 /// Operands of a problem in host memory, each in the midst of bytes that nobody should touch.
 struct Memory {

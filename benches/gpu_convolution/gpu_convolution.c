@@ -7,7 +7,7 @@
  *   ... --first N                             the first N layers of the list
  *   ... --repeats N --flush MB --spin MS      as `benches/gpu/device.h` has them: 51, 256, 500
  *
- * LAYERS is `benches/contractions.txt`. A row takes the first algorithm that cudnnGetConvolution*Algorithm_v7 tells, with its
+ * LAYERS is `problems/contractions.txt`. A row takes the first algorithm that cudnnGetConvolution*Algorithm_v7 tells, with its
  * workspace. Linked once and run with whichever libcudnn.so.9 the loader finds first, so
  * that everything but the library is the same. Needs a driver, no toolkit. */
 #include <cudnn.h>

@@ -60,7 +60,7 @@ macro_rules! enumeration {
                 }
             }
 
-            /// The name used in logs and in `benches/problems.txt`.
+            /// The name used in logs and in `problems/problems.txt`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Scalar::$name => $shown,)*

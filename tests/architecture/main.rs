@@ -252,5 +252,8 @@ fn every_package_carries_the_licences() {
         &[("x/Cargo.toml", "[package]\nlicense = \"MIT OR Apache-2.0\""), ("Cargo.toml", "[workspace]")],
     );
     let packages = sources().iter().filter(|source| source.path.ends_with("Cargo.toml")).count();
-    assert_eq!(packages, 5, "the library, its attributes, the tool, CUDA on host memory and xtask");
+    assert_eq!(
+        packages, 6,
+        "the library, its attributes, the tool, CUDA on host memory, what tests share, and xtask"
+    );
 }

@@ -9,6 +9,8 @@ const FOLDERS: &[&str] = &[
     "build",
     "macros",
     "tests",
+    "testkit",
+    "problems",
     "xtask",
     "cli",
     "host-cuda",

@@ -7,7 +7,7 @@
 use cudnn::dtype::Scalar;
 use half::{bf16, f16};
 
-use crate::random::Rng;
+use testkit::random::Rng;
 
 /// What a buffer holds before the calls.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,11 +101,11 @@ impl Buffer {
         let mut rng = Rng(line ^ hash(self.name.trim_end_matches('\'')));
         let size = self.scalar.size();
         if matches!(self.content, Content::Bits) {
-            bytes.iter_mut().for_each(|byte| *byte = rng.next() as u8);
+            bytes.iter_mut().for_each(|byte| *byte = rng.word() as u8);
             return;
         }
         for (index, element) in bytes.chunks_exact_mut(size).enumerate() {
-            let real = |rng: &mut Rng| (rng.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
+            let real = |rng: &mut Rng| (rng.word() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
             let value = match &self.content {
                 Content::Whole => rng.below(7) as f64 - 3.0,
                 Content::Positive => 1.0 + rng.below(3) as f64,

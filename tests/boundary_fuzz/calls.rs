@@ -14,8 +14,8 @@ use std::{env, fs, thread};
 
 use crate::call::{Library, Machine};
 use crate::pages::{Pages, Side};
-use crate::random::Rng;
 use crate::{common, library};
+use testkit::random::Rng;
 
 /// Set in a child process: the seed of its first sequence, the milliseconds it may take, and the file for the call at hand.
 const CHILD: &str = "CUDNN_SHIM_FUZZ_CALLS_CHILD";
@@ -297,8 +297,8 @@ fn rng_wild(rng: &mut Rng, machine: &Machine, made: &BTreeMap<String, BTreeSet<S
         0 => near ^ (1 << rng.below(64)),
         1 => near.wrapping_add(16),
         2 => near.wrapping_sub(16),
-        3 => near ^ (rng.next() & 0x00ff_ffff_0000_0000),
-        4 => rng.next(),
+        3 => near ^ (rng.word() & 0x00ff_ffff_0000_0000),
+        4 => rng.word(),
         _ => rng.pick(&[1, 8, 4096, u64::MAX, 1 << 63]),
     };
     (wild as i64).to_string()

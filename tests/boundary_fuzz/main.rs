@@ -22,8 +22,6 @@ mod draw;
 mod pages;
 mod problem;
 mod problems;
-#[path = "../common/random.rs"]
-mod random;
 #[allow(dead_code, reason = "the recordings' test checks the parser")]
 #[path = "../oracle/signature.rs"]
 mod signature;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use crate::problem::Bench;
-use crate::random::Rng;
 use crate::{common, draw, library};
+use testkit::random::Rng;
 
 /// Set in a child process: the seed of its first problem, the seconds it may take, and the file for the line at hand.
 const CHILD: &str = "CUDNN_SHIM_FUZZ_CHILD";
@@ -118,7 +118,7 @@ pub fn run(from: u64, seconds: u64) -> usize {
         let order = rng.order(THREADS.len());
         let threads = [THREADS[order[0]], THREADS[order[1]]];
         // The two draw the same problems; every level and round draws others.
-        let seed = rng.next() >> 1;
+        let seed = rng.word() >> 1;
         let reports = thread::scope(|scope| {
             let children = threads.map(|threads| {
                 let scratch = &scratch;

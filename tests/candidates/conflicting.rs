@@ -7,7 +7,9 @@ use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
 use crate::chosen::picked;
-use crate::{check, nest, random::Rng};
+use testkit::random::Rng;
+
+use crate::{check, nest};
 
 /// Bytes between rows: they start in one set of the first-level cache, or drift by a little.
 const PITCHES: [i64; 3] = [4096, 4096 - 8, 2048];

@@ -12,13 +12,11 @@ use half::{bf16, f16};
 
 mod chosen;
 mod conflicting;
-#[path = "../common/random.rs"]
-mod random;
 mod streamed;
 mod transposes;
 
 use chosen::{accepting, picked, transforms};
-use random::Rng;
+use testkit::random::Rng;
 
 /// Scalars left free before and after the cells of a tensor: the guard.
 const GUARD: i64 = 9;
@@ -51,8 +49,8 @@ impl Memory {
             let x =
                 rng.pick(&[0.0, -0.0, 0.5, 1.5, -2.5, 100.0, 300.0, 65519.0, 65520.0, -1e-8, 3e9, f64::NAN]);
             let bits = match rng.below(3) {
-                0 => rng.next(),
-                1 => (rng.next() % 41).wrapping_sub(20),
+                0 => rng.word(),
+                1 => (rng.word() % 41).wrapping_sub(20),
                 _ => match scalar {
                     Scalar::F32 => convert::<f64, f32>(x).to_bits().into(),
                     Scalar::F64 => x.to_bits(),

@@ -6,7 +6,9 @@ use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
 use crate::chosen::picked;
-use crate::{check, nest, random::Rng};
+use testkit::random::Rng;
+
+use crate::{check, nest};
 
 #[test]
 fn what_is_streamed_equals_the_reference() {

@@ -7,7 +7,9 @@ use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
 use crate::chosen::picked;
-use crate::{check, nest, random::Rng};
+use testkit::random::Rng;
+
+use crate::{check, nest};
 
 #[test]
 fn transposes_convert_every_pair_of_types_in_and_beside_whole_lines() {

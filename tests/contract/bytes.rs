@@ -8,10 +8,10 @@ use cudnn::ops::contract::{Accumulate, Geometry, Terms};
 use cudnn::ops::function::Function;
 use cudnn::ops::{Contract, Scaling};
 
-use crate::convolution::{Convolution, DIRECTIONS, Direction};
-use crate::random::Rng;
 use crate::runs::{assert_referenced, sources};
-use crate::tensor::Tensor;
+use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::random::Rng;
+use testkit::tensor::Tensor;
 
 const SIGNS: [[Scalar; 2]; 4] =
     [[Scalar::I8, Scalar::I8], [Scalar::U8, Scalar::I8], [Scalar::I8, Scalar::U8], [Scalar::U8, Scalar::U8]];

@@ -9,10 +9,10 @@ use cudnn::ops::contract::{Accumulate, Terms};
 use cudnn::ops::function::Function;
 use cudnn::ops::{Contract, Scaling};
 
-use crate::convolution::{Convolution, DIRECTIONS, Direction};
-use crate::random::Rng;
 use crate::runs::{assert_bytes, assert_is_steady, assert_referenced, run, sources, with_values};
-use crate::tensor::{Tensor, each};
+use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::random::Rng;
+use testkit::tensor::{Tensor, each};
 
 /// Types of dst, a and b, and what they are summed in.
 const TYPES: &[([Scalar; 3], Accumulate)] = &[
@@ -209,7 +209,7 @@ fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
         let conv = Convolution::random(600_000, &mut rng);
         let plain = case % 4 > 0;
         let [dst, a, b] = conv.tensors(direction, [Scalar::F32; 3], plain, &mut rng);
-        let mut real = |t: Tensor| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0);
+        let mut real = |t: Tensor| t.fill(|| rng.real());
         let (mut a, mut b) = (real(a), real(b));
         let terms = Terms::scaled(Scaling::MOVE);
         let Ok(steps) = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms) else { continue };
@@ -239,7 +239,7 @@ fn an_image_has_the_same_bits_in_any_batch() {
         let images = 3 + case as i64 % 4;
         (conv.x[0], conv.y[0]) = (images, images);
         let tensors = conv.tensors(Direction::Forward, types, true, &mut rng);
-        let tensors = tensors.map(|t| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0));
+        let tensors = tensors.map(|t| t.fill(|| rng.real()));
         assert_images_do_not_depend_on_the_batch(conv, tensors, &[0, 1, 2]);
     }
 }
@@ -253,8 +253,7 @@ fn vectors_have_the_same_bits_in_any_product() {
         let [k, n] = [900, 5000].map(|most| most - rng.below(700) as i64);
         let k = if case % 5 == 0 { [33, 20, 8][case / 5 % 3] } else { k };
         let mut matrix = |rows: i64, columns: i64, order: [usize; 3]| {
-            Tensor::packed(&[1, rows, columns], &order, Scalar::F32)
-                .fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
+            Tensor::packed(&[1, rows, columns], &order, Scalar::F32).fill(|| rng.real())
         };
         let order = [[0, 1, 2], [0, 2, 1]][case % 2];
         let (all, mut a, mut b) = (matrix(m, n, [0, 1, 2]), matrix(m, k, [0, 1, 2]), matrix(k, n, order));
@@ -306,9 +305,7 @@ fn an_image_has_the_same_bits_in_a_large_batch() {
         let images = if !(4..14).contains(&case) { (8 << 20) / (32 * 16 * 17) + 1 } else { 5 };
         (conv.x[0], conv.y[0]) = (images, images);
         let dims = conv.dims(Direction::Forward);
-        let tensors = [0, 1, 2].map(|at| {
-            Tensor::packed(dims[at], &order, types[at]).fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
-        });
+        let tensors = [0, 1, 2].map(|at| Tensor::packed(dims[at], &order, types[at]).fill(|| rng.real()));
         assert_images_do_not_depend_on_the_batch(conv, tensors, &[0, images as isize - 1]);
     }
 }

@@ -8,11 +8,11 @@ use cudnn::layout::{Dims, Layout};
 use cudnn::ops::contract::{Accumulate, Geometry, Terms};
 use cudnn::ops::{Contract, Scaling};
 
-use crate::convolution::{Convolution, Direction};
 use crate::cpu::assert_images_do_not_depend_on_the_batch;
-use crate::random::Rng;
 use crate::runs::{assert_referenced, run};
-use crate::tensor::Tensor;
+use testkit::convolution::{Convolution, Direction};
+use testkit::random::Rng;
+use testkit::tensor::Tensor;
 
 pub const TYPES: [[Scalar; 3]; 4] = [
     [Scalar::F32; 3],
@@ -124,14 +124,14 @@ fn gradients_of_depthwise_filters_keep_their_bits() {
         for near in [false, true] {
             let conv = convolution(2, 39, dims, case % 2 == 1);
             // What halves hold.
-            let mut real = || (rng.next() >> 54) as f64 / 512.0 - 1.0;
+            let mut real = || (rng.word() >> 54) as f64 / 512.0 - 1.0;
             let shapes = conv.dims(Direction::Filter);
             let mut tensors = [0, 1, 2].map(|at| tensor(shapes[at], near, 0, Scalar::F32, &mut real));
             let [dst, a, b] = &mut tensors;
             let step = gradient(&conv, [dst, a, b], Scaling::MOVE);
             let narrow = |wide: &Tensor| {
                 let mut all = Vec::new();
-                crate::tensor::each(&wide.layout.dims, |index| all.push(wide.get(index)));
+                testkit::tensor::each(&wide.layout.dims, |index| all.push(wide.get(index)));
                 let mut next = all.into_iter();
                 tensor(&wide.layout.dims, near, 0, Scalar::F16, || next.next().unwrap())
             };
@@ -175,7 +175,7 @@ fn windows_of_many_taps_have_the_same_bits_in_any_batch() {
     for dims in layers {
         for near in [false, true] {
             let conv = convolution(3, 17, dims, false);
-            let mut real = || (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0;
+            let mut real = || rng.real();
             let shapes = conv.dims(Direction::Forward);
             let tensors = [0, 1, 2].map(|at| tensor(shapes[at], near, 0, Scalar::F32, &mut real));
             assert_images_do_not_depend_on_the_batch(conv, tensors, &[0, 2]);

@@ -9,11 +9,11 @@ use cudnn::layout::{Dims, Layout};
 use cudnn::ops::contract::{Accumulate, Geometry, Terms};
 use cudnn::ops::{Contract, Scaling, Step};
 
-use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::pages::{EDGES, Edge, Pages, at_case};
-use crate::random::Rng;
 use crate::runs::{lines, referenced, run};
-use crate::tensor::Tensor;
+use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::random::Rng;
+use testkit::tensor::Tensor;
 
 /// Types of dst, a and b, and what they are summed in.
 const TYPES: &[([Scalar; 3], Accumulate)] = &[
@@ -280,7 +280,7 @@ fn an_image_has_the_same_bits_in_any_batch_of_any_layer() {
             continue;
         }
         let operands = tensors(&conv, direction, types, &mut drawn);
-        let mut operands = operands.map(|t| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0));
+        let mut operands = operands.map(|t| t.fill(|| rng.real()));
         let what = format!("case {case}, {direction:?}");
         let done = assert_images_are_alone(&conv, direction, &mut operands, accumulate, &what);
         compared += usize::from(done.is_some());

@@ -8,10 +8,10 @@ use cudnn::ops::contract::{Accumulate, Geometry, Role, Terms};
 use cudnn::ops::function::Function;
 use cudnn::ops::{Contract, Scaling};
 
-use crate::convolution::{Convolution, DIRECTIONS, Direction};
-use crate::random::Rng;
 use crate::runs::{assert_bytes, assert_is_steady, assert_referenced, run, sources, with_values};
-use crate::tensor::Tensor;
+use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::random::Rng;
+use testkit::tensor::Tensor;
 
 /// NCHW and NHWC.
 const ORDERS: [[usize; 4]; 2] = [[0, 1, 2, 3], [0, 2, 3, 1]];
@@ -191,9 +191,7 @@ fn gradients_along_pixels_agree_with_the_reference_and_keep_their_bits() {
         assert_is_exact(&conv, Direction::Filter, TYPES[case % 3], case / 4, &mut rng);
         if case % 4 == 0 {
             let dims = conv.dims(Direction::Filter);
-            let mut real = |at: usize| {
-                tensor(dims[at], &ORDERS[0], Scalar::F32, || (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
-            };
+            let mut real = |at: usize| tensor(dims[at], &ORDERS[0], Scalar::F32, || rng.real());
             let [mut dst, mut a, mut b] = [0, 1, 2].map(&mut real);
             let terms = Terms::scaled(Scaling::MOVE);
             let steps = conv.steps(Direction::Filter, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
@@ -228,9 +226,7 @@ fn groups_of_few_channels_keep_their_bits() {
     for case in 0..24 {
         let conv = layer_of_groups(case, &mut rng);
         let (direction, dims) = (DIRECTIONS[case % 2], conv.dims(DIRECTIONS[case % 2]));
-        let mut real = |at: usize| {
-            tensor(dims[at], &ORDERS[1], Scalar::F32, || (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0)
-        };
+        let mut real = |at: usize| tensor(dims[at], &ORDERS[1], Scalar::F32, || rng.real());
         let [mut dst, mut a, mut b] = [0, 1, 2].map(&mut real);
         let terms = Terms::scaled(Scaling::MOVE);
         let steps = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms).unwrap();
@@ -277,7 +273,7 @@ fn gradients_of_filters_over_many_pixels_keep_their_bits() {
     {
         let layer = Layer { groups: 1, channels, images, extents, taps: [3, 3] };
         let conv = layer.convolution([1, 1], [1, 1], &mut rng);
-        let mut real = || (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0;
+        let mut real = || rng.real();
         let order = ORDERS[case % 2];
         let dims = conv.dims(Direction::Filter);
         let [dst, mut a, mut b] = [0, 1, 2].map(|at| tensor(dims[at], &order, Scalar::F32, &mut real));

@@ -9,10 +9,10 @@ use cudnn::ops::Step;
 use cudnn::ops::contract::{Accumulate, Phases, Terms};
 use cudnn::ops::{Contract, Scaling};
 
-use crate::convolution::{Convolution, DIRECTIONS, Direction};
-use crate::random::Rng;
 use crate::runs::{lines, referenced};
-use crate::tensor::Tensor;
+use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::random::Rng;
+use testkit::tensor::Tensor;
 
 /// Types of dst, a and b, and what they are summed in.
 const TYPES: &[([Scalar; 3], Accumulate)] = &[

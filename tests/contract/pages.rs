@@ -3,7 +3,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::tensor::Tensor;
+use testkit::tensor::Tensor;
 
 /// Where bytes lie in their pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use cudnn::ops::contract::{Accumulate, Phases, Terms};
 use cudnn::ops::function::Function;
 use cudnn::ops::{Contract, Scaling, Step};
 
-use crate::convolution::{Convolution, Direction};
 use crate::depthwise::{Dim, TYPES, convolution, tensor};
-use crate::random::Rng;
 use crate::runs::{machines, referenced, run, sources};
-use crate::tensor::{Tensor, each};
+use testkit::convolution::{Convolution, Direction};
+use testkit::random::Rng;
+use testkit::tensor::{Tensor, each};
 
 /// The steps of a gradient as a plan hands them over.
 fn phases(conv: &Convolution, tensors: [&Tensor; 3], terms: &Terms<'_>) -> Phases {
@@ -110,7 +110,7 @@ fn phases_keep_their_bits() {
         let mut real = || match rng.below(997) {
             0 => f64::INFINITY,
             1 => -0.0,
-            _ => (rng.next() >> 54) as f64 / 512.0 - 1.0,
+            _ => (rng.word() >> 54) as f64 / 512.0 - 1.0,
         };
         let shapes = conv.dims(Direction::Data);
         let [dst, mut a, mut b] = [0, 1, 2].map(|at| tensor(shapes[at], false, 0, Scalar::F32, &mut real));

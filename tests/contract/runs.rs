@@ -7,8 +7,8 @@ use cudnn::backend::{Isa, Machine, reference, run_contract, takes_winograd};
 use cudnn::ops::contract::Role;
 use cudnn::ops::{Contract, Step};
 
-use crate::convolution::{Convolution, Direction};
-use crate::tensor::{Tensor, each};
+use testkit::convolution::{Convolution, Direction};
+use testkit::tensor::{Tensor, each};
 
 pub fn machines() -> impl Iterator<Item = Machine> {
     Isa::all().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))

@@ -7,9 +7,9 @@ use cudnn::layout::{Dims, Layout};
 use cudnn::ops::contract::{Accumulate, Geometry, Role, Side, Terms};
 use cudnn::ops::{Contract, Scaling};
 
-use crate::convolution::{Convolution, DIRECTIONS, Direction};
-use crate::random::Rng;
-use crate::tensor::{Tensor, each};
+use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::random::Rng;
+use testkit::tensor::{Tensor, each};
 
 #[test]
 fn convolutions_follow_the_definition_in_every_direction() {

@@ -6,10 +6,10 @@ use cudnn::ops::Scaling;
 use cudnn::ops::contract::{Accumulate, Geometry, Terms};
 
 use crate::contract::Core;
-use crate::convolution::{Convolution, Direction};
 use crate::double;
-use crate::random::Rng;
-use crate::tensor::{Tensor, each};
+use testkit::convolution::{Convolution, Direction};
+use testkit::random::Rng;
+use testkit::tensor::{Tensor, each};
 
 /// NCHW and NHWC.
 const ORDERS: [[usize; 4]; 2] = [[0, 1, 2, 3], [0, 2, 3, 1]];
@@ -44,7 +44,7 @@ fn check(core: &mut Core, [c, k]: [i64; 2], side: i64, taps: i64, types: [Scalar
             steps.iter_mut().for_each(|step| step.allow_conversion = true);
             core.run(&steps, &[&y, x, w])
         };
-        let mut real = |t: Tensor| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0);
+        let mut real = |t: Tensor| t.fill(|| rng.real());
         let all = of(IMAGES);
         let (x, w) = (real(tensor(&all.x, types[1])), real(tensor(&all.w, types[2])));
         let together = compute(IMAGES, &x, &w);

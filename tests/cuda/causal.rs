@@ -3,11 +3,11 @@
 use cudnn::exec::Address;
 use cudnn::ops::Plan;
 
-use crate::causal_problems::{FORMS, TYPES, all_contents, call, plans, sizes};
 use crate::cores::Cores;
 use crate::double::Memory;
-use crate::random::Rng;
 use crate::tensors::Words;
+use testkit::causal::{FORMS, TYPES, all_contents, call, plans, sizes};
+use testkit::random::Rng;
 
 /// Runs a plan on both cores and compares what they leave in every operand.
 fn agree(cores: &mut Cores, plan: &dyn Plan, contents: &[Vec<u8>]) {

@@ -7,7 +7,7 @@ use cudnn::ops::graph::{Graph, Tensor};
 
 use crate::cores::Cores;
 use crate::double::{self, Memory};
-use crate::operations::{self, Problem};
+use testkit::operations::{self, Problem};
 
 /// Bytes of words.
 fn bytes(words: &[u64]) -> Vec<u8> {

@@ -15,11 +15,11 @@ use cudnn::ops::contract::{Accumulate, Geometry, Parts, Role as Loop, Side, Term
 use cudnn::ops::function::{Function, TABLE};
 use cudnn::ops::{Contract, Operand, Plan, Role, Scaling, Step, StepSink};
 
-use crate::convolution::{Convolution, DIRECTIONS, Direction};
 use crate::double::{self, Memory};
 use crate::memory;
-use crate::random::Rng;
-use crate::tensor::{Tensor, each};
+use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::random::Rng;
+use testkit::tensor::{Tensor, each};
 
 /// Types of dst, a and b, and what they are summed in.
 const TYPES: &[([Scalar; 3], Accumulate)] = &[
@@ -273,7 +273,7 @@ fn real_numbers(core: &mut Core) {
         let direction = DIRECTIONS[case % 3];
         let conv = Convolution::random(120_000, &mut rng);
         let [dst, a, b] = conv.tensors(direction, [Scalar::F32; 3], case % 4 > 0, &mut rng);
-        let mut real = |t: Tensor| t.fill(|| (rng.next() >> 40) as f64 / 8_388_608.0 - 1.0);
+        let mut real = |t: Tensor| t.fill(|| rng.real());
         let (a, b) = (real(a), real(b));
         let terms = Terms::scaled(Scaling::MOVE);
         let Ok(steps) = conv.steps(direction, [&dst, &a, &b], Accumulate::Single, &terms) else { continue };

@@ -9,8 +9,8 @@ use std::{fs, ptr};
 use half::{bf16, f16};
 
 use crate::double::{self, Memory, Runs};
-use crate::random::Rng;
 use crate::{child, common, complaints};
+use testkit::random::Rng;
 
 /// A double with the kernels of `fragments.cu`.
 fn libraries() -> PathBuf {

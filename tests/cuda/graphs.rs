@@ -6,9 +6,9 @@ use cudnn::ops::Plan;
 
 use crate::cores::Cores;
 use crate::double::Memory;
-use crate::graph_problems::{Graph, TYPES, plans};
-use crate::random::Rng;
 use crate::tensors::Words;
+use testkit::graphs::{Graph, TYPES, plans};
+use testkit::random::Rng;
 
 /// Runs a plan on both cores and compares what they leave in every operand.
 fn agree(cores: &mut Cores, plan: &dyn Plan, contents: &[Vec<u8>]) {

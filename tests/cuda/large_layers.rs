@@ -5,7 +5,7 @@ use cudnn::exec::{Address, Context};
 
 use crate::double::{self, Memory};
 use crate::memory;
-use crate::wide_layers::{self, Pages, Room, layers, outcome};
+use testkit::wide_layers::{self, Pages, Room, layers, outcome};
 
 impl Room for Memory {
     fn new(bytes: usize) -> Self {

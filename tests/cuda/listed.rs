@@ -1,4 +1,4 @@
-//! The lines of `benches/steps.txt` on both cores.
+//! The lines of `problems/steps.txt` on both cores.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use cudnn::ops::{Plan, Role};
 use crate::cores::Cores;
 use crate::double::{self, Memory};
 use crate::memory;
-use crate::random::Rng;
-use crate::run_step;
-use crate::steps::{self, Ordered, Row, Vary};
+use testkit::random::Rng;
+use testkit::run_step;
+use testkit::steps::{self, Ordered, Row, Vary};
 
 /// Turns of all loops of a row together at most: the driver double is a slow device.
 const TURNS: i64 = 8_000;

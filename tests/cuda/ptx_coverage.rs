@@ -1,7 +1,7 @@
 //! Every kernel of the shipped PTX, and every form of its instructions, in a small problem each: the double that executes the PTX
 //! leaves the bits that the one of the sources leaves. A form is an opcode with all of its suffixes.
 //!
-//! `ptx_coverage.txt` lists steps, as `benches/steps.txt` does; here are those that no line says.
+//! `ptx_coverage.txt` lists steps, as `problems/steps.txt` does; here are those that no line says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_void};
@@ -21,10 +21,11 @@ use cudnn::ops::{Operand, Plan, Role, Scaling, TransformPlan, Words};
 
 use crate::complaints::ints;
 use crate::double::{self, Memory, Runs};
-use crate::random::Rng;
-use crate::steps::{self, Ordered, Owned, Row};
 use crate::tensors::{Tensor, format, strided};
-use crate::{causal_problems, child, common, graph_problems, ragged_problems, run_step};
+use crate::{child, common};
+use testkit::random::Rng;
+use testkit::steps::{self, Ordered, Owned, Row};
+use testkit::{causal, graphs, ragged, run_step};
 
 /// The capabilities whose contractions differ: without Tensor Cores, with those of 7.5, and with those from 8.0 on, where all other
 /// kernels run, too.
@@ -237,11 +238,11 @@ fn transform(
 /// Causal convolutions of every form and type, forwards and back.
 fn causal(results: &mut Results) {
     let mut rng = Rng(8);
-    for form in causal_problems::FORMS {
-        for data_type in causal_problems::TYPES {
-            let call = causal_problems::call(form, [2, 3, 33, 3, 2], data_type);
-            for plan in causal_problems::plans(&call) {
-                let contents = causal_problems::all_contents(&plan, &mut rng, false);
+    for form in causal::FORMS {
+        for data_type in causal::TYPES {
+            let call = causal::call(form, [2, 3, 33, 3, 2], data_type);
+            for plan in causal::plans(&call) {
+                let contents = causal::all_contents(&plan, &mut rng, false);
                 results.plan("causal", &plan, &contents);
             }
         }
@@ -253,11 +254,11 @@ fn aggregates(results: &mut Results) {
     let mut rng = Rng(9);
     for join in 0..4 {
         for (data_type, index) in
-            graph_problems::TYPES.into_iter().zip([DataType::Int32, DataType::Int64].into_iter().cycle())
+            graphs::TYPES.into_iter().zip([DataType::Int32, DataType::Int64].into_iter().cycle())
         {
-            let graph = graph_problems::Graph::random(&mut rng, 5, 6, 4);
+            let graph = graphs::Graph::random(&mut rng, 5, 6, 4);
             for columns in [[33, 1, 0], [2, 0, 3]] {
-                for plan in graph_problems::plans(&graph.call(columns, [data_type, index], join)) {
+                for plan in graphs::plans(&graph.call(columns, [data_type, index], join)) {
                     let contents = graph.all_contents(&plan, &mut rng);
                     results.plan("aggregate", &plan, &contents);
                 }
@@ -271,7 +272,7 @@ fn batches(results: &mut Results) {
     let mut rng = Rng(10);
     for function in [RaggedFunction::Load, RaggedFunction::Store] {
         for _ in 0..12 {
-            let problem = ragged_problems::Problem::random(&mut rng, function);
+            let problem = ragged::Problem::random(&mut rng, function);
             let contents = problem.contents(&mut rng);
             results.plan("ragged", &problem, &contents);
         }

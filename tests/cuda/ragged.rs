@@ -5,8 +5,8 @@ use cudnn::ops::ragged::RaggedFunction;
 
 use crate::cores::Cores;
 use crate::double::Memory;
-use crate::ragged_problems::Problem;
-use crate::random::Rng;
+use testkit::ragged::Problem;
+use testkit::random::Rng;
 
 /// What the CUDA core leaves in the destination.
 fn left(cores: &mut Cores, problem: &Problem, contents: &[Vec<u8>]) -> Vec<u8> {

@@ -7,26 +7,7 @@ use cudnn::mode::Mode;
 /// Bytes left free on both sides of a tensor.
 const GUARD: usize = 64;
 
-pub use crate::random::Rng;
-
-impl Rng {
-    /// Bits of all kinds: any, small integers of any type, and the floats with the fewest.
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let kind = self.below(3);
-        let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
-        while bytes.len() < len {
-            let bits = match kind {
-                0 => self.next(),
-                // 16-bit and 32-bit floats of ordinary size, whatever they are read as.
-                1 => (self.next() & 0x07ff_07ff_07ff_07ff) | 0x3c00_3c00_3f80_3c00,
-                _ => (self.next() & 0x7f).wrapping_sub(64),
-            };
-            bytes.extend(bits.to_le_bytes());
-        }
-        bytes.truncate(len);
-        bytes
-    }
-}
+pub use testkit::random::Rng;
 
 /// A tensor's descriptor and the bytes that it spans around its data pointer.
 #[derive(Clone, Copy)]

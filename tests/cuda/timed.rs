@@ -1,4 +1,4 @@
-//! How long every step of `benches/steps.txt` takes on the device, as a table. Full extents with `CUDNN_SHIM_TEST_FULL=1`; what
+//! How long every step of `problems/steps.txt` takes on the device, as a table. Full extents with `CUDNN_SHIM_TEST_FULL=1`; what
 //! a driver double takes says nothing, and shows that the table can be made.
 
 use cudnn::dtype::Scalar;
@@ -6,8 +6,8 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::{Scaling, Transform};
 
 use crate::cores::Cores;
-use crate::steps::{self, Owned, Row, Vary};
 use crate::{child, double};
+use testkit::steps::{self, Owned, Row, Vary};
 
 /// Turns of all loops of a row together at most on a double.
 const TURNS: i64 = 500;

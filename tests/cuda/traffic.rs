@@ -10,8 +10,9 @@ use cudnn::ops::{Operand, Plan};
 use crate::complaints::{self, Start};
 use crate::cores::Cores;
 use crate::double::{self, Memory, Traffic};
-use crate::steps::{self, Row, Vary};
-use crate::{child, common, problems_listed};
+use crate::{child, common};
+use testkit::problems;
+use testkit::steps::{self, Row, Vary};
 
 /// Turns of all loops of a row together at most, and bytes of a transform at which its extents are halved no more: the driver
 /// double is a slow device.
@@ -67,7 +68,7 @@ fn columns([read, written]: [Traffic; 2], divisions: u64) -> [f64; 5] {
 }
 
 /// A part of a transform that its kernels see no difference in: extents stay odd, or multiples of what vectors need.
-fn part_of(problem: problems_listed::Row) -> problems_listed::Row {
+fn part_of(problem: problems::Row) -> problems::Row {
     let mut part = problem.with_batch_for(1, true).unwrap_or(problem);
     while part.bytes() > BYTES {
         let halves =
@@ -89,7 +90,7 @@ fn counted(cuda: &Context) -> BTreeMap<String, [f64; 5]> {
             rows.insert(name.to_owned(), columns(traffic, divisions));
         }
     };
-    for problem in problems_listed::read() {
+    for problem in problems::read() {
         for problem in [problem.inverse(), problem] {
             let part = part_of(problem);
             // What has many short dimensions stays large.

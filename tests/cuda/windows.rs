@@ -4,9 +4,9 @@ use cudnn::exec::{Address, Context};
 
 use crate::double::{self, Memory};
 use crate::memory;
-use crate::problems::{self, draw};
-use crate::random::Rng;
 use crate::tensors::Words;
+use testkit::random::Rng;
+use testkit::windows::{self as problems, draw};
 
 /// Problems that are drawn, behind those of many axes.
 const PROBLEMS: usize = 240;

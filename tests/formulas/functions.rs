@@ -7,7 +7,7 @@ use cudnn::ops::function::{Function, MOST_OPERANDS, Scaled, TABLE};
 use cudnn::ops::map::Factors;
 
 use crate::plain::{Column, Plain, grid, is_less, is_more, is_near, line};
-use crate::random::Rng;
+use testkit::random::Rng;
 
 unsafe extern "C" {
     safe fn erf(x: f64) -> f64;

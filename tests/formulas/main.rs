@@ -4,11 +4,7 @@
 //! bits; elementary functions are within a bound of another library's in binary64; and gradients are the slopes of what they
 //! are the gradients of.
 
-#[path = "../common/every_reduction.rs"]
-mod every_reduction;
 mod functions;
 mod plain;
-#[path = "../common/random.rs"]
-mod random;
 mod reductions;
 mod rows;

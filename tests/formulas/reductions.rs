@@ -4,9 +4,9 @@ use cudnn::backend::reference;
 use cudnn::layout::LoopNest;
 use cudnn::ops::{Indices, NanRule, Reduce, Reduction, Scaling, Sequence};
 
-use crate::every_reduction::REDUCTIONS;
 use crate::plain::{Plain, is_less, is_more, is_near, line, long_sum};
-use crate::random::Rng;
+use testkit::every_reduction::REDUCTIONS;
+use testkit::random::Rng;
 
 /// What a reduction is, how far a result may be off, and the index of what it selects.
 fn reduced<T: Plain>(reduction: Reduction, x: &[T]) -> (T, f64, i64) {

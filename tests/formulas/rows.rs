@@ -5,7 +5,7 @@ use cudnn::layout::LoopNest;
 use cudnn::ops::{RowFunction, Rows, Scaling};
 
 use crate::plain::{Plain, is_near, line, long_sum};
-use crate::random::Rng;
+use testkit::random::Rng;
 
 fn functions_of_rows_are_what_they_mean<T: Plain>() {
     const FUNCTIONS: [RowFunction; 4] = [

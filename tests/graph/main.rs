@@ -3,11 +3,7 @@
 mod composed;
 mod layers;
 mod modes;
-#[path = "../common/operations/mod.rs"]
-mod operations;
 mod overrides;
-#[path = "../common/random.rs"]
-mod random;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,8 +18,9 @@ use cudnn::ops::graph::{
     Resample, Reshape, Slice, Softmax, Spatial, Tensor, Transpose,
 };
 use half::f16;
-use operations::{by_value, float, hidden, indices, offset, packed, row_major};
-use random::Rng;
+use testkit::operations;
+use testkit::operations::{by_value, float, hidden, indices, offset, packed, row_major};
+use testkit::random::Rng;
 
 /// Numbers by uid, in the order of the dimensions, and their memory.
 #[derive(Default)]

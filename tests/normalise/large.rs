@@ -7,9 +7,9 @@ use cudnn::mode::Mode;
 use cudnn::ops::Plan;
 use cudnn::ops::batch_norm::{BackwardPlan, ForwardPlan, Source};
 
-use crate::random::Rng;
 use crate::tensors::Memory;
 use crate::{machines, plain_backward, plain_forward, run};
+use testkit::random::Rng;
 
 /// Every machine leaves what the reference leaves.
 pub fn check(plan: &dyn Plan, first: &[Memory]) {

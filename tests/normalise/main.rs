@@ -2,8 +2,6 @@
 //! in binary64 give.
 
 mod large;
-#[path = "../common/random.rs"]
-mod random;
 mod small;
 mod tensors;
 
@@ -17,8 +15,8 @@ use cudnn::ops::batch_norm::{
     Backward, BackwardPlan, Forward, ForwardPlan, Fused, Parameters, Source, reserve_size,
 };
 use cudnn::ops::{Plan, Scaling};
-use random::Rng;
 use tensors::{Memory, groups, laid_out};
+use testkit::random::Rng;
 
 const TYPES: [DataType; 5] =
     [DataType::Float, DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];

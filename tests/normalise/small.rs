@@ -8,9 +8,9 @@ use cudnn::ops::Scaling;
 use cudnn::ops::batch_norm::{Backward, BackwardPlan, Forward, ForwardPlan, Source};
 
 use crate::large::check;
-use crate::random::Rng;
 use crate::tensors::Memory;
 use crate::{plain_backward, plain_forward};
+use testkit::random::Rng;
 
 /// Groups of which the first ones are -0, others have numbers that are none, and the rest usual ones.
 fn unusual(rng: &mut Rng, tensor: &TensorDescriptor, groups: i64, each: i64) -> Memory {

@@ -6,7 +6,7 @@ use cudnn::desc::{Format, TensorDescriptor};
 use cudnn::dtype::{DataType, convert};
 use cudnn::mode::Mode;
 
-use crate::random::Rng;
+use testkit::random::Rng;
 
 /// A tensor of these dims: NCHW, NHWC, permuted, with gaps, or backwards.
 pub fn laid_out(rng: &mut Rng, data_type: DataType, dims: &[i64]) -> TensorDescriptor {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use cudnn::ops::{Plan, Step};
 
-use crate::estimate::{self, Figures};
-use crate::{problems, steps};
+use testkit::estimate::{self, Figures};
+use testkit::{problems, steps};
 
 /// Kernels that wait for every load, and why that stays.
 const ONE_LOAD: [(&str, &str); 6] = [

@@ -4,8 +4,8 @@ use cudnn::backend::cuda::launch::Launch;
 use cudnn::dtype::DataType;
 use cudnn::ops::causal_conv::Form;
 
-use crate::causal_problems::{call, plans};
 use crate::{collected, place};
+use testkit::causal::{call, plans};
 
 /// Each with the kernel that it must end in.
 pub fn launches() -> Vec<(String, Launch)> {

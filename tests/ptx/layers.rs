@@ -8,8 +8,8 @@ use cudnn::mode::Mode;
 use cudnn::ops::softmax::Choices;
 use cudnn::ops::{ActivationPlan, Plan, Scaling, SoftmaxPlan};
 
-use crate::steps::{Ordered, Row};
 use crate::{collected, packed, place, strided};
+use testkit::steps::{Ordered, Row};
 
 /// Each with the kernel that it must end in.
 pub fn launches() -> Vec<(String, Launch)> {

@@ -5,27 +5,15 @@
 mod arithmetic;
 mod budgets;
 mod causal;
-#[path = "../common/causal.rs"]
-mod causal_problems;
 mod contract;
 mod ctc;
-#[path = "../../benches/estimate/mod.rs"]
-mod estimate;
 mod graphs;
 mod launch_bounds;
 mod layers;
 mod moves;
 mod normal;
-#[path = "../../benches/problems/mod.rs"]
-mod problems;
 mod ragged;
-#[path = "../common/ragged.rs"]
-mod ragged_problems;
-#[path = "../common/random.rs"]
-mod random;
 mod sample;
-#[path = "../../benches/steps/mod.rs"]
-mod steps;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};

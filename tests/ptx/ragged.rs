@@ -3,9 +3,9 @@
 use cudnn::backend::cuda::launch::Launch;
 use cudnn::ops::ragged::RaggedFunction;
 
-use crate::ragged_problems::Problem;
-use crate::random::Rng;
 use crate::{collected, place};
+use testkit::ragged::Problem;
+use testkit::random::Rng;
 
 /// With the kernel that it must end in.
 pub fn launches() -> Vec<(String, Launch)> {

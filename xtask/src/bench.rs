@@ -20,7 +20,7 @@ const PEERS: [&str; 4] = [
     "benches/acceptance.py",
 ];
 
-/// Arguments are names of rows in `benches/problems.txt` and `benches/steps.txt`; without any, all programs run.
+/// Arguments are names of rows in `problems/problems.txt` and `problems/steps.txt`; without any, all programs run.
 pub fn run(names: &[String]) -> Result<()> {
     shell::run(shell::cargo().args(["bench", "--bench", "small_calls"]))?;
     shell::run(shell::cargo().args(["bench", "--bench", "graphs"]))?;

@@ -95,7 +95,7 @@ fn lay_out(target: &Path, built: &Built) -> Result<()> {
     copy(&built.library, &lib)?;
     copy(&root.join("c_tests/gpu_kit/run.sh"), target)?;
     copy(&root.join("benches/gpu_transform/problems.txt"), target)?;
-    copy(&root.join("benches/contractions.txt"), target)?;
+    copy(&root.join("problems/contractions.txt"), target)?;
     for entry in fs::read_dir(root.join("src/backend/cuda/ptx"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "ptx") {

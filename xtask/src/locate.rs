@@ -33,7 +33,7 @@ type Section = (&'static str, Vec<String>);
 impl Sources {
     fn read(root: &Path) -> Result<Sources> {
         let mut files = Vec::new();
-        for folder in ["src", "tests", "c_tests", "docs", "demo", "examples", "benches"] {
+        for folder in ["src", "tests", "testkit", "c_tests", "docs", "demo", "examples", "benches"] {
             collect(root, &root.join(folder), &mut files)?;
         }
         files.sort();
@@ -87,7 +87,7 @@ impl Sources {
             ("entry", vec![format!("{}:{line}", file.display())]),
             ("plan", paths(&plans)),
             ("steps that its plans may have, and where their kernels begin", kernels),
-            ("tests, recordings among them", mentions(&["tests", "c_tests"])),
+            ("tests, recordings among them", mentions(&["tests", "testkit", "c_tests"])),
             ("benchmarks, demo and examples", mentions(&["benches", "demo", "examples"])),
             ("pages", mentions(&["docs"])),
         ];

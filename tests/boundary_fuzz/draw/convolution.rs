@@ -3,7 +3,7 @@
 use cudnn::dtype::Scalar;
 
 use super::{FLOATS, Tensor, code, factor, list};
-use crate::random::Rng;
+use testkit::random::Rng;
 
 /// A geometry.
 struct Shape {

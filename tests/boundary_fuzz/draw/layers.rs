@@ -3,7 +3,7 @@
 use cudnn::dtype::Scalar;
 
 use super::{FLOATS, TYPES, Tensor, code, extents, factor, list, most};
-use crate::random::Rng;
+use testkit::random::Rng;
 
 /// The pieces that most of these calls are made of.
 struct Layer {

@@ -6,7 +6,7 @@ mod tensors;
 
 use cudnn::dtype::Scalar;
 
-use crate::random::Rng;
+use testkit::random::Rng;
 
 /// The numbers of the data types that have one scalar an element, and those scalars.
 const TYPES: [(u32, Scalar); 8] = [

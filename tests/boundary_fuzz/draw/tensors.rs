@@ -3,7 +3,7 @@
 use cudnn::dtype::Scalar;
 
 use super::{FLOATS, TYPES, Tensor, code, extents, factor, list, most};
-use crate::random::Rng;
+use testkit::random::Rng;
 
 /// The dims with some of them 1: what broadcasts, or what is left of a reduction.
 fn some_ones(rng: &mut Rng, dims: &[i64]) -> Vec<i64> {

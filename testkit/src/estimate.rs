@@ -1,6 +1,5 @@
 //! What a kernel can be expected to reach of a copy's speed on a GPU that nobody has measured: an estimate, from what its
 //! machine code keeps in flight on its widest path. Little's law, and nothing of arithmetic, caches or sectors.
-#![allow(dead_code, reason = "every program uses its own part of this module")]
 #![allow(missing_docs, reason = "no part of the library")]
 
 use std::collections::BTreeMap;
@@ -46,7 +45,7 @@ pub struct Figures {
 
 /// The rows of all kernels, by name.
 pub fn figures() -> BTreeMap<&'static str, Figures> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/backend/cuda/ptx");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../src/backend/cuda/ptx");
     let mut tables = BTreeMap::new();
     let mut found = BTreeMap::new();
     for kernel in kernels() {

@@ -1,5 +1,4 @@
 //! Runs a step of the list: operands with guards around them, and the CPU core against the reference, bit for bit.
-#![allow(dead_code, reason = "every test program uses its own part of this module")]
 
 use std::collections::BTreeSet;
 
@@ -74,7 +73,7 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
                 let mut one = || (least + rng.below((most - least + 1) as usize) as i64) as u32;
                 u64::from(one()) << 32 | u64::from(one())
             }
-            _ if wild || is_bits => rng.next(),
+            _ if wild || is_bits => rng.word(),
             (None, scalar) => word(scalar, least, unit, rng),
         };
         let mut words = vec![0x5a5a_5a5a_5a5a_5a5a; MARGIN];
@@ -114,7 +113,7 @@ fn word(scalar: Scalar, least: i64, unit: f64, rng: &mut Rng) -> u64 {
         Scalar::U8 => (0..8).fold(0, |word, _| word << 8 | number().unsigned_abs()),
         Scalar::I8 => (0..8).fold(0, |word, _| word << 8 | u64::from(number() as u8)),
         // The bits of small numbers in the formats of 8 bits, and of either truth value.
-        _ => rng.next() & 0x0101_0101_0101_0101,
+        _ => rng.word() & 0x0101_0101_0101_0101,
     }
 }
 

@@ -1,5 +1,4 @@
 //! Tensors of graphs in memory, and operations with what they give, computed by plain loops in binary64.
-#![allow(dead_code, reason = "every test program uses its own part of this module")]
 
 mod attention;
 mod blocks;

@@ -220,7 +220,6 @@ fn pooling_of(
 
 /// Gradients over planes of more rows than are treated at once: windows that overlap, touch and leave gaps, those that reach
 /// far beyond one band, and an output more than there is room for.
-#[allow(dead_code, reason = "not every program that shares this file asks for them")]
 pub fn tall(rng: &mut Rng) -> Vec<Problem> {
     let geometries = [
         // Window, padding and stride of rows and of columns.
@@ -263,7 +262,6 @@ pub fn tall(rng: &mut Rng) -> Vec<Problem> {
 }
 
 /// Gradients of windows that hold all of a plane, of every floating type: of as many cells as are looked through together, and less.
-#[allow(dead_code, reason = "not every program that shares this file asks for them")]
 pub fn whole(rng: &mut Rng) -> Vec<Problem> {
     let mut all = Vec::new();
     for dims in [[2, 70, 13, 11], [1, 3, 4, 5], [1, 37, 9, 7]] {
@@ -300,7 +298,6 @@ pub fn whole(rng: &mut Rng) -> Vec<Problem> {
 }
 
 /// Results of 16 bits that are large enough to be written past the caches.
-#[allow(dead_code, reason = "not every program that shares this file asks for them")]
 pub fn streamed(rng: &mut Rng) -> Vec<Problem> {
     let desc = PoolingDescriptor::new(
         PoolingMode::AverageWithPadding,
@@ -327,7 +324,6 @@ pub fn streamed(rng: &mut Rng) -> Vec<Problem> {
 
 /// Poolings by columns: rows longer than a strip of outputs, short ones that wait for others, windows as large as the plane and
 /// larger, and rows with a stride.
-#[allow(dead_code, reason = "not every program that shares this file asks for them")]
 pub fn shared(rng: &mut Rng) -> Vec<Problem> {
     // Channels, rows and columns; window, padding and stride of either axis.
     let geometries = [

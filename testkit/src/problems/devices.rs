@@ -8,7 +8,7 @@ use cudnn::ops::Scaling;
 
 /// Every line of the list. Panics with the line that cannot be read.
 pub fn read() -> Vec<Tensors> {
-    let lines = include_str!("../gpu_transform/problems.txt").lines();
+    let lines = include_str!("../../../benches/gpu_transform/problems.txt").lines();
     let lines = lines.map(|line| line.split('#').next().unwrap_or("").trim());
     let lines = lines.filter(|line| !line.is_empty());
     lines.map(|line| parse(line).unwrap_or_else(|| panic!("cannot read `{line}`"))).collect()

@@ -36,7 +36,7 @@ impl Memory {
     fn new(bytes: usize, offset: usize, seed: u64) -> Self {
         let mut rng = Rng(seed);
         let lines = 2 + (offset + bytes).div_ceil(size_of::<Line>());
-        let lines = (0..lines).map(|_| Line(std::array::from_fn(|_| rng.next()))).collect();
+        let lines = (0..lines).map(|_| Line(std::array::from_fn(|_| rng.word()))).collect();
         Memory { lines, offset }
     }
 

@@ -1,6 +1,5 @@
-//! Reads `benches/steps.txt`, the list of steps that tests check and benchmarks measure, a line each. A line is what the
+//! Reads `problems/steps.txt`, the list of steps that tests check and benchmarks measure, a line each. A line is what the
 //! log shows of a step: any line of a log is a test case.
-#![allow(dead_code, reason = "every program uses its own part of this module")]
 #![allow(missing_docs, reason = "no part of the library")]
 
 pub mod losses;
@@ -72,7 +71,7 @@ impl fmt::Display for Row {
 
 /// Every line of the list. Panics with the line that cannot be read.
 pub fn read() -> Vec<Row> {
-    rows("benches/steps.txt", include_str!("../steps.txt"))
+    rows("problems/steps.txt", include_str!("../../../problems/steps.txt"))
 }
 
 /// Every line of a list; empty ones and those that begin with `#` do not count. Panics with the one that cannot be read.

@@ -1,6 +1,5 @@
 //! Normalisation, dropout and the columns of a convolution, with their gradients, on tensors that lie as a test says: near, or
 //! further apart than 31 bits count.
-#![allow(dead_code, reason = "every test program uses its own part of this module")]
 
 use cudnn::backend::Address;
 use cudnn::desc::convolution::{ConvolutionGeometry, ConvolutionMode};

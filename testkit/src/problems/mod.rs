@@ -1,5 +1,4 @@
-//! Reads `benches/problems.txt`, the one list of transforms that tests check and benchmarks measure.
-#![allow(dead_code, reason = "every program uses its own part of this module")]
+//! Reads `problems/problems.txt`, the one list of transforms that tests check and benchmarks measure.
 #![allow(missing_docs, reason = "no part of the library")]
 
 pub mod devices;
@@ -49,7 +48,7 @@ impl Tensors {
 
 /// Every line of the list. Panics with the line that cannot be read.
 pub fn read() -> Vec<Row> {
-    rows("benches/problems.txt", include_str!("../problems.txt"))
+    rows("problems/problems.txt", include_str!("../../../problems/problems.txt"))
 }
 
 /// Every line of the list in `file`, in the form of `problems.txt`. Panics with the line that cannot be read.

@@ -1,5 +1,4 @@
 //! Random ragged batches, for both cores.
-#![allow(dead_code, reason = "every test program uses its own part of this module")]
 
 use std::fmt;
 

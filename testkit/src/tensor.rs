@@ -27,7 +27,6 @@ impl Tensor {
         Tensor { layout, scalar, words: vec![!0; bytes.div_ceil(8)], low }
     }
 
-    #[allow(dead_code, reason = "only tests of the CPU core say how tensors lie")]
     /// Without gaps, the dimensions in this order in memory, outermost first; not filled.
     pub fn packed(dims: &[i64], order: &[usize], scalar: Scalar) -> Self {
         let strides = packed_strides(dims, order).unwrap();
@@ -74,7 +73,6 @@ impl Tensor {
         words.wrapping_add(GUARD).wrapping_offset(-self.low as isize * self.scalar.size() as isize)
     }
 
-    #[allow(dead_code, reason = "only tests of the CUDA core move tensors to a device")]
     /// All bytes, guards included, and where element 0 lies among them.
     pub fn bytes(&self) -> (&[u8], i64) {
         // SAFETY: the vector holds as many bytes.
@@ -83,7 +81,6 @@ impl Tensor {
         (bytes, GUARD as i64 - self.low * self.scalar.size() as i64)
     }
 
-    #[allow(dead_code, reason = "only tests of the CPU core place tensors at the edges of pages")]
     /// The bytes from the first element to the last one in memory, and where element 0 lies among them.
     pub fn span(&self) -> (&[u8], i64) {
         let (low, high) = self.layout.padded_span().expect("small");
@@ -91,14 +88,12 @@ impl Tensor {
         (&self.bytes().0[GUARD..GUARD + bytes], -self.low * self.scalar.size() as i64)
     }
 
-    #[allow(dead_code, reason = "as above")]
     /// The same tensor with these bytes.
     pub fn with_bytes(&self, bytes: &[u8]) -> Self {
         let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
         Tensor { words: words.collect(), ..*self }
     }
 
-    #[allow(dead_code, reason = "only tests of the CUDA core do")]
     /// The elements in the order of their indices, for loops that read each many times.
     pub fn numbers(&self) -> Vec<f64> {
         let mut numbers = Vec::new();

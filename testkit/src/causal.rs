@@ -1,5 +1,4 @@
 //! Random causal convolutions with their operands, for both cores.
-#![allow(dead_code, reason = "every test program uses its own part of this module")]
 
 use cudnn::dtype::{DataType, Scalar};
 use cudnn::mode::Mode;

@@ -1,0 +1,18 @@
+//! What tests and benchmarks share: the language of the lists in `problems/`, operands with drawn contents, and the loops that hold
+//! what a core computes to the reference.
+
+pub mod agree;
+pub mod causal;
+pub mod convolution;
+pub mod estimate;
+pub mod every_reduction;
+pub mod graphs;
+pub mod operations;
+pub mod problems;
+pub mod ragged;
+pub mod random;
+pub mod run_step;
+pub mod steps;
+pub mod tensor;
+pub mod wide_layers;
+pub mod windows;
