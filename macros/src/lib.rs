@@ -1,5 +1,7 @@
-//! Attributes of the C boundary. What they are put on stands written out, signature and enumerators, because cbindgen reads
-//! sources and does not look into macros; it passes over attributes.
+//! Attributes of cudnn-shim: of the C boundary, and of the loops of the CPU core.
+//!
+//! What those of the boundary are put on stands written out, signature and enumerators, because cbindgen reads sources and does not look
+//! into macros; it passes over attributes.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -21,7 +23,7 @@ pub fn entry(attribute: TokenStream, item: TokenStream) -> TokenStream {
     else {
         return error(&tokens[at], "#[entry] belongs to a function with a body and without generics");
     };
-    let parameters = first_names(parameters);
+    let parameters = first_names(&parts(parameters.stream()));
     // As C names them: `type`, not `r#type`.
     let shown = |name: &String| format!("{}={{}}", name.trim_start_matches("r#"));
     let format = parameters.iter().map(shown).collect::<Vec<_>>().join(", ");
@@ -48,7 +50,7 @@ pub fn c_enum(attribute: TokenStream, item: TokenStream) -> TokenStream {
     else {
         return error(&tokens[0], "#[c_enum] belongs to an enum");
     };
-    let enumerators = first_names(body);
+    let enumerators = first_names(&parts(body.stream()));
     let each = |text: &dyn Fn(&String) -> String| enumerators.iter().map(text).collect::<String>();
     let all = each(&|e| format!("Self::{e},"));
     // Constants, so that the match becomes a jump or a range check instead of a search.
@@ -70,6 +72,87 @@ pub fn c_enum(attribute: TokenStream, item: TokenStream) -> TokenStream {
     item.into_iter().chain(implementation).collect()
 }
 
+/// Compiles a function for every level of vector instructions. The function becomes inline, and beside it there is a module of its
+/// name: `f::of::<T>(isa)` is the function for the instructions of `isa`, and `f::portable`, `f::avx2` and `f::avx512` are those from which
+/// it chooses. A call needs a processor that has the instructions.
+///
+/// `#[vectorized(A, B, C)]` gives the last generic parameter, a constant, these values at the three levels.
+#[proc_macro_attribute]
+pub fn vectorized(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let tokens: Vec<TokenTree> = item.into_iter().collect();
+    let Some((name, at)) = named_after(&tokens, "fn") else {
+        return error(&tokens[0], "#[vectorized] belongs to a function");
+    };
+    let is_list = |token: &TokenTree| matches!(token, TokenTree::Group(list) if list.delimiter() == Delimiter::Parenthesis);
+    let list = (at..tokens.len()).find(|&i| is_list(&tokens[i])).expect("functions have parameters");
+    let TokenTree::Group(parameters) = &tokens[list] else { unreachable!("it is a group") };
+
+    // Between `<` and `>`, if they are there.
+    let generics = tokens.get(at + 2..list - 1).unwrap_or_default();
+    let mut generics = parts(generics.iter().cloned().collect());
+    let values = parts(attribute);
+    let value = |level: usize| values.get(level).map(|value| text(value));
+    if !values.is_empty() {
+        generics.pop();
+    }
+    let names = first_names(&generics);
+    let generics = generics.iter().map(|part| text(part) + ",").collect::<String>();
+    let types: Vec<String> = parts(parameters.stream()).iter().map(|part| text(behind_colon(part))).collect();
+    let result = text(&tokens[list + 1..tokens.len() - 1]);
+    let pointer = format!("unsafe fn({}) {result}", types.join(", "));
+    let declared: String = types.iter().enumerate().map(|(i, of)| format!("a{i}: {of},")).collect();
+    let passed: String = (0..types.len()).map(|i| format!("a{i},")).collect();
+    let compiled = |(level, (module, feature)): (usize, &(&str, &str))| {
+        let names = names.iter().cloned().chain(value(level)).collect::<Vec<_>>().join(", ");
+        format!(
+            "{feature} pub unsafe fn {module}<{generics}>({declared}) {result} {{
+                #[allow(unused_unsafe)]
+                unsafe {{ super::{name}::<{names}>({passed}) }}
+            }}"
+        )
+    };
+    let levels: String = LEVELS.iter().enumerate().map(compiled).collect();
+    let names = names.join(", ");
+    let module = parsed(&format!(
+        "mod {name} {{
+            #![allow(dead_code, unused_imports)]
+            use super::*;
+
+            pub fn of<{generics}>(isa: crate::backend::cpu::Isa) -> {pointer} {{
+                #[cfg(target_arch = \"x86_64\")]
+                if isa.has_avx512() {{
+                    return avx512::<{names}>;
+                }} else if isa.has_avx2() {{
+                    return avx2::<{names}>;
+                }}
+                let _ = isa;
+                portable::<{names}>
+            }}
+            {levels}
+        }}"
+    ));
+    let is_attribute = |token: &TokenTree| match token {
+        TokenTree::Punct(punct) => punct.as_char() == '#',
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Bracket,
+        _ => false,
+    };
+    let is_start = |token: &TokenTree| matches!(token, TokenTree::Ident(word) if ["unsafe", "fn"].contains(&&*word.to_string()));
+    let visible = tokens.iter().skip_while(|token| is_attribute(token)).take_while(|token| !is_start(token));
+    let visible: Vec<TokenTree> = visible.cloned().collect();
+    let inline = parsed("#[inline(always)]");
+    inline.into_iter().chain(tokens).chain(visible).chain(module).collect()
+}
+
+/// The levels of [`vectorized`], and what a function of each has in front. `Isa` says which processors have these instructions.
+const LEVELS: [(&str, &str); 3] = [
+    ("portable", ""),
+    ("avx2", "#[cfg_attr(target_arch = \"x86_64\", target_feature(enable = \"avx2,fma,f16c\"))]"),
+    (
+        "avx512",
+        "#[cfg_attr(target_arch = \"x86_64\", target_feature(enable = \"avx512f,avx512bw,avx512dq,avx512vl\"))]",
+    ),
+];
+
 /// The name behind a keyword of the item, and where it stands.
 fn named_after(tokens: &[TokenTree], keyword: &str) -> Option<(String, usize)> {
     let is_keyword =
@@ -81,33 +164,50 @@ fn named_after(tokens: &[TokenTree], keyword: &str) -> Option<(String, usize)> {
     }
 }
 
-/// The first name of every part between commas, behind its attributes. Commas in brackets of any kind part nothing.
-fn first_names(list: &Group) -> Vec<String> {
-    let (mut names, mut depth, mut begins) = (Vec::new(), 0, true);
+/// What is between the commas of a list. Commas in brackets of any kind part nothing.
+fn parts(list: TokenStream) -> Vec<Vec<TokenTree>> {
+    let (mut parts, mut part, mut depth) = (Vec::new(), Vec::new(), 0);
     let mut before = ' ';
-    for token in list.stream() {
-        match token {
-            // `mut` is no name.
-            TokenTree::Ident(name) if begins && name.to_string() != "mut" => {
-                names.push(name.to_string());
-                begins = false;
-            }
-            TokenTree::Punct(punct) => {
-                match punct.as_char() {
-                    '<' => depth += 1,
-                    // The end of an arrow is none of a bracket.
-                    '>' if before != '-' => depth -= 1,
-                    ',' if depth == 0 => begins = true,
-                    _ => {}
-                }
-                before = punct.as_char();
-                continue;
-            }
+    for token in list {
+        let punct = if let TokenTree::Punct(punct) = &token { punct.as_char() } else { ' ' };
+        match punct {
+            '<' => depth += 1,
+            // The end of an arrow is none of a bracket.
+            '>' if before != '-' => depth -= 1,
             _ => {}
         }
-        before = ' ';
+        before = punct;
+        if punct == ',' && depth == 0 {
+            parts.push(std::mem::take(&mut part));
+        } else {
+            part.push(token);
+        }
     }
-    names
+    parts.push(part);
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// The first name of every part, behind its attributes, where it has one.
+fn first_names(parts: &[Vec<TokenTree>]) -> Vec<String> {
+    let name = |token: &TokenTree| match token {
+        TokenTree::Ident(name) => Some(name.to_string()),
+        _ => None,
+    };
+    // Neither is a name.
+    let is_name = |name: &String| !["mut", "const"].contains(&&**name);
+    parts.iter().filter_map(|part| part.iter().filter_map(name).find(is_name)).collect()
+}
+
+/// The type of a parameter.
+fn behind_colon(parameter: &[TokenTree]) -> &[TokenTree] {
+    let is_colon = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':');
+    let at = parameter.iter().position(is_colon).expect("parameters have types");
+    &parameter[at + 1..]
+}
+
+fn text(tokens: &[TokenTree]) -> String {
+    tokens.iter().cloned().collect::<TokenStream>().to_string()
 }
 
 fn parsed(text: &str) -> TokenStream {
