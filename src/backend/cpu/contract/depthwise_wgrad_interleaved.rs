@@ -7,6 +7,8 @@
 //! The sum is cut into pieces of rows, and these into parts, by nothing but the extents of the step and the lanes of a vector. What
 //! pieces come to is added in their order, and so is what the parts come to.
 
+use cudnn_shim_macros::vectorized;
+
 use std::ops::Range;
 
 use super::engine::{Operands, Shared};
@@ -235,8 +237,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
                 // SAFETY: the caller's promises; a block of a part has sums of its own, and the scratch is this task's.
                 unsafe {
                     match S::L {
-                        16 => self.part_avx512(number, block, sums, scratch),
-                        _ => self.part_avx2(number, block, sums, scratch),
+                        16 => part::avx512(self, number, block, sums, scratch),
+                        _ => part::avx2(self, number, block, sums, scratch),
                     }
                 }
             })?;
@@ -246,22 +248,6 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
                 unsafe { self.finish(product, tap, sums.at(product * self.parts * each + tap * pitch)) };
             })
         })
-    }
-
-    /// # Safety
-    /// As for [`part`](DepthwiseWgradInterleaved::part).
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn part_avx2(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { self.part(number, block, sums, scratch) }
-    }
-
-    /// # Safety
-    /// As for [`part`](DepthwiseWgradInterleaved::part).
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn part_avx512(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { self.part(number, block, sums, scratch) }
     }
 
     /// Computes the sums of one part of one product for a block of channels.
@@ -508,4 +494,14 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
             }
         }
     }
+}
+
+/// # Safety
+/// As for [`DepthwiseWgradInterleaved::part`].
+#[vectorized]
+unsafe fn part<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    of: &DepthwiseWgradInterleaved<'_, S>, number: usize, block: usize, sums: *mut f32, scratch: *mut f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { of.part(number, block, sums, scratch) }
 }

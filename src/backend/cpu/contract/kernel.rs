@@ -1,5 +1,7 @@
 //! The kernel: a tile of sums in registers, a few rows by a few vectors.
 
+use cudnn_shim_macros::vectorized;
+
 use super::simd::{MR, Simd, Tails};
 
 /// Where the rows of one segment of the sum begin.
@@ -90,7 +92,7 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel
 
 /// # Safety
 /// As for [`sums`]; the rows of `c` are writable for as many sums, and readable if `add`.
-#[inline(always)]
+#[vectorized]
 unsafe fn tile<S: Simd, const M: usize, const N: usize>(
     panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
@@ -116,31 +118,6 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
             m += 1;
         }
     }
-}
-
-unsafe fn portable<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { tile::<S, M, N>(panel, c, add) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { tile::<S, M, N>(panel, c, add) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn avx512<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { tile::<S, M, N>(panel, c, add) }
 }
 
 /// Of vectors of AVX-VNNI.
@@ -171,31 +148,31 @@ pub(super) struct Kernels<S: Simd> {
 }
 
 macro_rules! kernels {
-    ($name:ident, $level:ident, $half:literal, $whole:literal, $wide:literal) => {
+    ($name:ident, [$($level:tt)+], $half:literal, $whole:literal, $wide:literal) => {
         /// Of the vectors `K`, for what is packed for `S`.
         pub(super) const fn $name<S: Simd, K: Simd<Cell = S::Cell, Sum = S::Sum>>() -> Kernels<S> {
             let tiles = [
-                [$level::<K, 1, $half>, $level::<K, 1, $whole>],
-                [$level::<K, 2, $half>, $level::<K, 2, $whole>],
-                [$level::<K, 3, $half>, $level::<K, 3, $whole>],
-                [$level::<K, 4, $half>, $level::<K, 4, $whole>],
-                [$level::<K, 5, $half>, $level::<K, 5, $whole>],
-                [$level::<K, 6, $half>, $level::<K, 6, $whole>],
+                [$($level)+::<K, 1, $half>, $($level)+::<K, 1, $whole>],
+                [$($level)+::<K, 2, $half>, $($level)+::<K, 2, $whole>],
+                [$($level)+::<K, 3, $half>, $($level)+::<K, 3, $whole>],
+                [$($level)+::<K, 4, $half>, $($level)+::<K, 4, $whole>],
+                [$($level)+::<K, 5, $half>, $($level)+::<K, 5, $whole>],
+                [$($level)+::<K, 6, $half>, $($level)+::<K, 6, $whole>],
             ];
-            Kernels { tiles, wide: $level::<K, 1, $wide> }
+            Kernels { tiles, wide: $($level)+::<K, 1, $wide> }
         }
     };
 }
 
-kernels!(portable_kernels, portable, 1, 2, 4);
+kernels!(portable_kernels, [tile::portable], 1, 2, 4);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx2_kernels, avx2, 1, 2, 8);
+kernels!(avx2_kernels, [tile::avx2], 1, 2, 8);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx2_vnni_kernels, avx2_vnni, 1, 2, 2);
+kernels!(avx2_vnni_kernels, [avx2_vnni], 1, 2, 2);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx512_kernels, avx512, 2, 4, 4);
+kernels!(avx512_kernels, [tile::avx512], 2, 4, 4);
 #[cfg(target_arch = "x86_64")]
-kernels!(avx512_vnni_kernels, avx512_vnni, 2, 4, 4);
+kernels!(avx512_vnni_kernels, [avx512_vnni], 2, 4, 4);
 
 impl<S: Simd> Kernels<S> {
     /// Lanes of a whole tile.

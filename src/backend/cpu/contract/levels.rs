@@ -1,5 +1,7 @@
 //! What kernels of contractions are compiled for: each level of vector instructions, and each type of sums.
 
+use cudnn_shim_macros::vectorized;
+
 use super::depthwise_interleaved::{self, DepthwiseInterleaved};
 use super::engine::{Engine, TaskScratch};
 use super::kernel::{self, Kernels};
@@ -19,41 +21,41 @@ pub(super) struct Compiled<S: Simd<Part: Part, Sum: Element>> {
 }
 
 macro_rules! compiled {
-    ($($name:ident: $S:ident, $kernels:ident, $task:ident, $channels:ident;)*) => {
-        $(pub(super) static $name: Compiled<simd::$S> = compiled!($S, $S, $kernels, $task, $channels);)*
+    ($($name:ident: $S:ident, $kernels:ident, $level:ident;)*) => {
+        $(pub(super) static $name: Compiled<simd::$S> = compiled!($S, $S, $kernels, $level);)*
     };
-    ($S:ident, $K:ident, $kernels:ident, $task:ident, $channels:ident) => {
-        Compiled { kernels: kernel::$kernels::<simd::$S, simd::$K>(), task: $task, channels: $channels }
+    ($S:ident, $K:ident, $kernels:ident, $level:ident) => {
+        Compiled { kernels: kernel::$kernels::<simd::$S, simd::$K>(), task: task::$level, channels: channels::$level }
     };
 }
 
 compiled! {
-    PORTABLE_SINGLE: PortableSingle, portable_kernels, portable, portable_channels;
-    PORTABLE_DOUBLE: PortableDouble, portable_kernels, portable, portable_channels;
-    PORTABLE_INT: PortableInt, portable_kernels, portable, portable_channels;
+    PORTABLE_SINGLE: PortableSingle, portable_kernels, portable;
+    PORTABLE_DOUBLE: PortableDouble, portable_kernels, portable;
+    PORTABLE_INT: PortableInt, portable_kernels, portable;
 }
 #[cfg(target_arch = "x86_64")]
 compiled! {
-    AVX2_SINGLE: Avx2Single, avx2_kernels, avx2, avx2_channels;
-    AVX2_DOUBLE: Avx2Double, avx2_kernels, avx2, avx2_channels;
-    AVX2_INT: Avx2Int, avx2_kernels, avx2, avx2_channels;
-    AVX512_SINGLE: Avx512Single, avx512_kernels, avx512, avx512_channels;
-    AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512, avx512_channels;
-    AVX512_INT: Avx512Int, avx512_kernels, avx512, avx512_channels;
+    AVX2_SINGLE: Avx2Single, avx2_kernels, avx2;
+    AVX2_DOUBLE: Avx2Double, avx2_kernels, avx2;
+    AVX2_INT: Avx2Int, avx2_kernels, avx2;
+    AVX512_SINGLE: Avx512Single, avx512_kernels, avx512;
+    AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512;
+    AVX512_INT: Avx512Int, avx512_kernels, avx512;
 }
 
 /// By the number that [`dots_of`] tells.
 #[cfg(target_arch = "x86_64")]
 pub(super) static AVX2_DOTS: [&Compiled<simd::Avx2Dots>; 3] = [
-    &compiled!(Avx2Dots, Avx2Dots, avx2_vnni_kernels, avx2, avx2_channels),
-    &compiled!(Avx2Dots, Avx2SignedDots, avx2_vnni_kernels, avx2, avx2_channels),
-    &compiled!(Avx2Dots, Avx2PlaneDots, avx2_vnni_kernels, avx2, avx2_channels),
+    &compiled!(Avx2Dots, Avx2Dots, avx2_vnni_kernels, avx2),
+    &compiled!(Avx2Dots, Avx2SignedDots, avx2_vnni_kernels, avx2),
+    &compiled!(Avx2Dots, Avx2PlaneDots, avx2_vnni_kernels, avx2),
 ];
 #[cfg(target_arch = "x86_64")]
 pub(super) static AVX512_DOTS: [&Compiled<simd::Avx512Dots>; 3] = [
-    &compiled!(Avx512Dots, Avx512Dots, avx512_vnni_kernels, avx512, avx512_channels),
-    &compiled!(Avx512Dots, Avx512SignedDots, avx512_vnni_kernels, avx512, avx512_channels),
-    &compiled!(Avx512Dots, Avx512PlaneDots, avx512_vnni_kernels, avx512, avx512_channels),
+    &compiled!(Avx512Dots, Avx512Dots, avx512_vnni_kernels, avx512),
+    &compiled!(Avx512Dots, Avx512SignedDots, avx512_vnni_kernels, avx512),
+    &compiled!(Avx512Dots, Avx512PlaneDots, avx512_vnni_kernels, avx512),
 ];
 
 /// Which kernels of such sums a step needs.
@@ -126,50 +128,20 @@ pub(super) use dots;
 
 type Task<S> = unsafe fn(&Engine<'_, S>, &TaskScratch<'_, S>, usize);
 
-unsafe fn portable<S: Simd<Part: Part, Sum: Element>>(
+/// # Safety
+/// As for [`Engine::task`].
+#[vectorized]
+unsafe fn task<S: Simd<Part: Part, Sum: Element>>(
     engine: &Engine<'_, S>, scratch: &TaskScratch<'_, S>, index: usize,
 ) {
     // SAFETY: the caller's promise.
     unsafe { engine.task(scratch, index) }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn avx2<S: Simd<Part: Part, Sum: Element>>(
-    engine: &Engine<'_, S>, scratch: &TaskScratch<'_, S>, index: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { engine.task(scratch, index) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn avx512<S: Simd<Part: Part, Sum: Element>>(
-    engine: &Engine<'_, S>, scratch: &TaskScratch<'_, S>, index: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { engine.task(scratch, index) }
-}
-
-unsafe fn portable_channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { channels.row(factors, sums, index) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn avx2_channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { channels.row(factors, sums, index) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn avx512_channels<S: Simd<Part: Part, Sum: Element>>(
+/// # Safety
+/// As for [`DepthwiseInterleaved::row`].
+#[vectorized]
+unsafe fn channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
     // SAFETY: the caller's promise.

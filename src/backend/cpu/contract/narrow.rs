@@ -2,6 +2,8 @@
 //! that what a call costs matters, and all of one is compiled for AVX2 or AVX-512. With AVX2 whole tiles are finished in the
 //! registers of the kernel; else the lines of a tile are, with all their runs.
 
+use cudnn_shim_macros::vectorized;
+
 use std::arch::x86_64::*;
 
 use std::any::TypeId;
@@ -84,7 +86,11 @@ impl Narrow {
         }
         macro_rules! of {
             ($A:ty, $E:ty) => {
-                if isa.has_avx512() { avx512::<$A, $E> as Lines } else { avx2::<$A, $E> as Lines }
+                if isa.has_avx512() {
+                    lines::avx512::<__m512, $A, $E> as Lines
+                } else {
+                    lines::avx2::<__m256, $A, $E> as Lines
+                }
             };
         }
         let lines = match (step.accumulate, step.dst) {
@@ -275,32 +281,12 @@ impl Sums for i32 {
     }
 }
 
-/// # Safety
-/// As for [`lines`], and the processor has AVX2 and F16C.
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn avx2<A: Sums, E: Cells<__m256>>(
-    narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { lines::<__m256, A, E>(narrow, rows, line, sums) }
-}
-
-/// # Safety
-/// As for [`lines`], and the processor has AVX-512.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn avx512<A: Sums, E: Cells<__m512>>(
-    narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { lines::<__m512, A, E>(narrow, rows, line, sums) }
-}
-
 /// Finishes a line of some rows, whose sums begin at `sums[m]`: in vectors, whatever the lengths of its runs. At most
 /// [`MAX_NR`] sums, if they are not one run of neighbours.
 ///
 /// # Safety
 /// As for [`Narrow::finish`], of all runs.
-#[inline(always)]
+#[vectorized]
 unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>>(
     narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
 ) {

@@ -1,5 +1,7 @@
 //! The end of most sums: factors, bias and a clip, all in binary32, for neighbours at a time.
 
+use cudnn_shim_macros::vectorized;
+
 use super::run::{Clip, EIGHT, Run, clip};
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
@@ -44,7 +46,7 @@ impl Simple {
             alpha2: epilogue.z.map_or(0.0, |(_, alpha2)| alpha2 as f32),
             has_bias: epilogue.bias.is_some(),
             clip,
-            run: run_of(isa),
+            run: run::of(isa),
         })
     }
 
@@ -284,32 +286,12 @@ pub(super) fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
     if y > ceiling { ceiling } else { y }
 }
 
-/// [`Ends::run`], compiled for some instructions. Not for every kernel that ends in it.
-macro_rules! compiled_for {
-    ($name:ident $(, $features:literal)?) => {
-        /// # Safety
-        /// As for [`Ends::run`].
-        $(#[target_feature(enable = $features)])?
-        unsafe fn $name(ends: &Ends<'_>, rows: &[[i64; 5]], sums: *const *const f32) {
-            // SAFETY: the caller's promise.
-            unsafe { ends.run(rows, sums) }
-        }
-    };
-}
-compiled_for!(portable);
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
-
-/// The function for these instructions.
-fn run_of(isa: Isa) -> unsafe fn(&Ends<'_>, &[[i64; 5]], *const *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return avx512;
-    } else if isa.has_avx2() {
-        return avx2;
-    }
-    let _ = isa;
-    portable
+/// [`Ends::run`], compiled for all levels, but not for every kernel that ends in it.
+///
+/// # Safety
+/// As for [`Ends::run`].
+#[vectorized]
+unsafe fn run(ends: &Ends<'_>, rows: &[[i64; 5]], sums: *const *const f32) {
+    // SAFETY: the caller's promise.
+    unsafe { ends.run(rows, sums) }
 }

@@ -3,6 +3,9 @@
 #[cfg(target_arch = "x86_64")]
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use cudnn_shim_macros::vectorized;
+
 use super::depthwise_interleaved::DepthwiseInterleaved;
 use super::depthwise_planar::DepthwisePlanar;
 use super::engine::Engine;
@@ -140,7 +143,7 @@ fn winograd_of_filters<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     let winograd = FilterLanes::new(problem.outputs, problem.operands, &compiled.kernels)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
-    Some(Launch::new(move || unsafe { winograd.run(threads, filters_task, filters_filters) }))
+    Some(Launch::new(move || unsafe { winograd.run(threads, filters_task::avx2) }))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -153,7 +156,7 @@ fn winograd_of_pixels<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     let winograd = PixelLanes::new(problem.outputs, problem.operands, &compiled.kernels)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
-    Some(Launch::new(move || unsafe { winograd.run(threads, pixels_task, pixels_filters) }))
+    Some(Launch::new(move || unsafe { winograd.run(threads, pixels_task::avx2, pixels_filters::avx2) }))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -174,7 +177,7 @@ fn depthwise_wgrad_planar<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let taps = DepthwiseWgradPlanar::<simd::Avx2Single>::new(problem.outputs, problem.operands)?;
     let threads = problem.threads;
     // SAFETY: the promises of [`Launch::run`].
-    Some(Launch::new(move || unsafe { taps.run(threads, taps_task) }))
+    Some(Launch::new(move || unsafe { taps.run(threads, taps_task::avx2) }))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -297,7 +300,7 @@ fn engine<'a, S: Simd<Part: Part, Sum: Element>>(
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+#[vectorized]
 unsafe fn pixels_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &PixelLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
 ) {
@@ -306,7 +309,7 @@ unsafe fn pixels_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+#[vectorized]
 unsafe fn filters_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &FilterLanes<'_, S>, filters: *mut f32, scratch: *mut f32, index: usize,
 ) {
@@ -315,16 +318,7 @@ unsafe fn filters_task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn filters_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
-    winograd: &FilterLanes<'_, S>, to: *mut f32, scratch: *mut f32, number: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { winograd.filters(to, scratch, number) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+#[vectorized]
 unsafe fn taps_task(
     taps: &DepthwiseWgradPlanar<'_, simd::Avx2Single>, scratch: *mut f32, channels: Range<usize>,
 ) {
@@ -333,7 +327,7 @@ unsafe fn taps_task(
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+#[vectorized]
 unsafe fn pixels_filters<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &PixelLanes<'_, S>, _: *const f32, to: *mut f32, number: usize,
 ) {

@@ -160,10 +160,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`run`](super::super::run), and for the level of `task` and `transform`.
-    pub(in super::super) unsafe fn run(
-        mut self, threads: usize, task: Task<S>, transform: Task<S>,
-    ) -> Result<()> {
+    /// As for [`run`](super::super::run), and for the level of `task`.
+    pub(in super::super) unsafe fn run(mut self, threads: usize, task: Task<S>) -> Result<()> {
         let products = self.batch.len();
         if self.has_few_tiles(threads) {
             self.group = 1;
@@ -186,7 +184,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             let packed = TAPS * PASS * Self::NR * size_of::<f32>();
             threads::run_with(threads, panels, packed, &|scratch, panel| {
                 // SAFETY: the caller's promises; every panel has a place of its own.
-                unsafe { transform(&self, shared.at(panel * filters), scratch.cast(), panel) };
+                unsafe { self.filters(shared.at(panel * filters), scratch.cast(), panel) };
             })?;
             let tasks = products * self.blocks * self.shares;
             threads::run_with(threads, tasks, scratch * size_of::<f32>(), &|scratch, index| {
@@ -201,7 +199,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// # Safety
     /// As for [`run`](super::super::run); `to` has room for the panel, `packed` for the taps of a pass.
     #[target_feature(enable = "avx2,fma")]
-    pub(in super::super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize) {
+    pub(super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize) {
         let (batch, panel) = (self.batch.point(number / self.panels()), number % self.panels());
         let begin = panel * Self::NR;
         let count = Self::NR.min(self.filters.extent - begin);
