@@ -1,5 +1,10 @@
 //! Short rows of bytes, copied from one pitch to another: a block at a time, for a call per row costs more than the row.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m256i, __m512i};
+
+use cudnn_shim_macros::vectorized;
+
 use super::Isa;
 use super::stream::fetch;
 
@@ -32,9 +37,9 @@ pub(super) type CopyBlock = unsafe fn(block: Block);
 pub(super) fn copy(bytes: usize, isa: Isa) -> CopyBlock {
     #[cfg(target_arch = "x86_64")]
     if bytes >= 64 && isa.has_avx512() {
-        return x86::avx512;
+        return rows::avx512::<__m512i>;
     } else if bytes >= 32 && isa.has_avx2() {
-        return x86::avx2;
+        return rows::avx2::<__m256i>;
     }
     let _ = isa;
     match bytes {
@@ -50,7 +55,7 @@ pub(super) fn copy(bytes: usize, isa: Isa) -> CopyBlock {
 ///
 /// # Safety
 /// As for [`CopyBlock`], for rows of at least one `V`.
-#[inline(always)]
+#[vectorized]
 unsafe fn rows<V: Copy>(block: Block) {
     let Block { mut dst, mut src, mut next, mut next_dst, .. } = block;
     let last = block.bytes - size_of::<V>();
@@ -74,27 +79,5 @@ unsafe fn rows<V: Copy>(block: Block) {
         (dst, src) = (dst.wrapping_offset(block.dst_pitch), src.wrapping_offset(block.src_pitch));
         next = next.wrapping_offset(block.src_pitch);
         next_dst = next_dst.map(|next| next.wrapping_offset(block.dst_pitch));
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::Block;
-    use std::arch::x86_64::{__m256i, __m512i};
-
-    /// # Safety
-    /// As for [`super::CopyBlock`], for rows of at least 64 bytes.
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn avx512(block: Block) {
-        // SAFETY: the caller's promise.
-        unsafe { super::rows::<__m512i>(block) }
-    }
-
-    /// # Safety
-    /// As for [`super::CopyBlock`], for rows of at least 32 bytes.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn avx2(block: Block) {
-        // SAFETY: the caller's promise.
-        unsafe { super::rows::<__m256i>(block) }
     }
 }

@@ -1,6 +1,8 @@
 //! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of types. Of narrow cells some more
 //! planes are joined in two steps: neighbours into wider cells, and these into pixels.
 
+use cudnn_shim_macros::vectorized;
+
 use super::output::Output;
 use super::shape::{Shape, with_cell};
 use super::stage::Stage;
@@ -155,23 +157,11 @@ pub(super) fn split_and_join(cell: usize, channels: usize, isa: Isa) -> Option<[
 }
 
 fn kernel(way: Way, cell: usize, channels: usize, isa: Isa) -> Kernel {
-    macro_rules! pick {
-        ($name:ident, $($generic:tt),*) => {{
-            #[cfg(target_arch = "x86_64")]
-            if isa.has_avx512() {
-                return avx512::$name::<$($generic),*>;
-            } else if isa.has_avx2() {
-                return avx2::$name::<$($generic),*>;
-            }
-            let _ = isa;
-            $name::<$($generic),*>
-        }};
-    }
     macro_rules! in_one_step {
         ($W:ident, $($c:literal)*) => {
             match (way, channels) {
-                $((Way::Join, $c) => pick!(join, $W, $c),
-                (Way::Split, $c) => pick!(split, $W, $c),)*
+                $((Way::Join, $c) => join::of::<$W, $c>(isa),
+                (Way::Split, $c) => split::of::<$W, $c>(isa),)*
                 _ => unreachable!("classify takes 2 to 8 channels, or those with steps"),
             }
         };
@@ -179,8 +169,8 @@ fn kernel(way: Way, cell: usize, channels: usize, isa: Isa) -> Kernel {
     macro_rules! in_two_steps {
         ($W:ident, $X:ident, $F:literal, $C:expr, $($c:literal)*) => {
             match (way, $C) {
-                $((Way::Join, $c) => pick!(join_twice, $W, $X, $F, $c),
-                (Way::Split, $c) => pick!(split_twice, $W, $X, $F, $c),)*
+                $((Way::Join, $c) => join_twice::of::<$W, $X, $F, $c>(isa),
+                (Way::Split, $c) => split_twice::of::<$W, $X, $F, $c>(isa),)*
                 _ => unreachable!("steps are these"),
             }
         };
@@ -195,7 +185,7 @@ fn kernel(way: Way, cell: usize, channels: usize, isa: Isa) -> Kernel {
 
 /// # Safety
 /// As for [`Kernel`].
-#[inline(always)]
+#[vectorized]
 unsafe fn join<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: isize, n: usize) {
     let dst = dst.cast::<W>();
     let planes: [*const W; C] = std::array::from_fn(|c| src.wrapping_offset(c as isize * plane).cast());
@@ -209,7 +199,7 @@ unsafe fn join<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: isi
 
 /// # Safety
 /// As for [`Kernel`].
-#[inline(always)]
+#[vectorized]
 unsafe fn split<W: Copy, const C: usize>(dst: *mut u8, src: *const u8, plane: isize, n: usize) {
     let src = src.cast::<W>();
     let planes: [*mut W; C] = std::array::from_fn(|c| dst.wrapping_offset(c as isize * plane).cast());
@@ -230,7 +220,7 @@ const fn step(pixel: usize) -> usize {
 ///
 /// # Safety
 /// As for [`Kernel`]; an `X` has the bytes of `F` `W`s.
-#[inline(always)]
+#[vectorized]
 unsafe fn join_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
     dst: *mut u8, src: *const u8, plane: isize, n: usize,
 ) {
@@ -258,7 +248,7 @@ unsafe fn join_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
 ///
 /// # Safety
 /// As for [`join_twice`].
-#[inline(always)]
+#[vectorized]
 unsafe fn split_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
     dst: *mut u8, src: *const u8, plane: isize, n: usize,
 ) {
@@ -280,33 +270,3 @@ unsafe fn split_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
         }
     }
 }
-
-/// The same loops, compiled for more instructions.
-#[cfg(target_arch = "x86_64")]
-macro_rules! compiled_for {
-    ($isa:ident, $features:literal) => {
-        mod $isa {
-            compiled_for!(@ $features, join<W; C>, split<W; C>, join_twice<W, X; F, C>, split_twice<W, X; F, C>);
-        }
-    };
-    (@ $features:literal, $($name:ident<$($T:ident),*; $($N:ident),*>),*) => {
-        $(
-            /// # Safety
-            /// As for [`super::Kernel`].
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn $name<$($T: Copy,)* $(const $N: usize),*>(
-                dst: *mut u8,
-                src: *const u8,
-                plane: isize,
-                n: usize,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { super::$name::<$($T,)* $($N),*>(dst, src, plane, n) }
-            }
-        )*
-    };
-}
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");

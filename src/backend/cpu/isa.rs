@@ -65,7 +65,7 @@ impl Isa {
         }
     }
 
-    /// AVX2, fused multiply-add and F16C may be used.
+    /// AVX2, fused multiply-add and F16C may be used, which are one level: `#[vectorized]` compiles for all three.
     pub(super) fn has_avx2(self) -> bool {
         self.0 >= Level::Avx2
     }
@@ -92,21 +92,6 @@ impl Isa {
         self.has_avx512() && is_x86_feature_detected!("avx512vbmi")
     }
 }
-
-/// What the macro `$of` makes for the instructions of a processor: it is given the name of the level's module, or nothing for the
-/// portable code beside those.
-macro_rules! for_isa {
-    ($isa:expr, $of:ident) => {
-        match $isa {
-            #[cfg(target_arch = "x86_64")]
-            isa if isa.has_avx512() => $of!(avx512),
-            #[cfg(target_arch = "x86_64")]
-            isa if isa.has_avx2() => $of!(avx2),
-            _ => $of!(),
-        }
-    };
-}
-pub(super) use for_isa;
 
 const LEVELS: [Level; 5] = [Level::Portable, Level::Avx2, Level::Avx2Vnni, Level::Avx512, Level::Avx512Vnni];
 
@@ -138,53 +123,3 @@ fn has(level: Level) -> bool {
 fn has(level: Level) -> bool {
     level == Level::Portable
 }
-
-/// Fills the table `Kernels<T>` of the module that calls it with functions for each level of vector instructions, and chooses by level:
-/// each function of the list is compiled once a level from the one of its name in that module, which is inlined.
-macro_rules! kernels_by_level {
-    ([$($bound:path),+] $functions:tt) => {
-        impl<T: $($bound +)+> Kernels<T> {
-            pub fn of(isa: $crate::backend::cpu::Isa) -> Self {
-                #[cfg(target_arch = "x86_64")]
-                if isa.has_avx512() {
-                    return avx512::kernels::<T>();
-                } else if isa.has_avx2() {
-                    return avx2::kernels::<T>();
-                }
-                let _ = isa;
-                portable::kernels::<T>()
-            }
-        }
-
-        kernels_by_level!(@level portable [] [$($bound),+] $functions);
-        #[cfg(target_arch = "x86_64")]
-        kernels_by_level!(@level avx2 ["avx2"] [$($bound),+] $functions);
-        #[cfg(target_arch = "x86_64")]
-        kernels_by_level!(@level avx512 ["avx512f,avx512bw,avx512dq,avx512vl"] [$($bound),+] $functions);
-    };
-    (@level $level:ident $features:tt $bounds:tt
-        { $($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)* }) => {
-        mod $level {
-            use super::*;
-
-            kernels_by_level!(@table $bounds { $($name)* });
-            $(kernels_by_level!(@function $features $bounds $name($($argument: $type),*) -> $result);)*
-        }
-    };
-    (@table [$($bound:path),+] { $($name:ident)* }) => {
-        pub(super) fn kernels<T: $($bound +)+>() -> Kernels<T> {
-            Kernels { $($name),* }
-        }
-    };
-    (@function [$($features:literal)?] [$($bound:path),+] $name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {
-        /// # Safety
-        /// The processor has the instructions of this module; further as for the field of [`Kernels`] of this name.
-        #[allow(unused_unsafe, reason = "some of the functions are safe")]
-        $(#[target_feature(enable = $features)])?
-        unsafe fn $name<T: $($bound +)+>($($argument: $type),*) -> $result {
-            // SAFETY: the caller's promise.
-            unsafe { super::$name::<T>($($argument),*) }
-        }
-    };
-}
-pub(super) use kernels_by_level;

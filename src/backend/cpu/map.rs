@@ -7,6 +7,8 @@ mod table;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use cudnn_shim_macros::vectorized;
+
 use self::table::{Cells, Shape};
 pub(in crate::backend) use self::table::{KERNELS, kernels};
 use super::row::{self, Row};
@@ -18,9 +20,7 @@ use crate::backend::choice::Choice;
 use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::dtype::numbers::IN_STEP_WIDE;
-use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, Together};
+use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, IN_STEP_WIDE, Together};
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::function::{Function, MOST_OPERANDS};
@@ -264,43 +264,15 @@ unsafe fn fetch<T: Real>(
 }
 
 /// The kernel of a function for this instruction set.
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
 struct KernelFor<T>(Isa, PhantomData<T>);
 
 impl<T: Real> WithFormula for KernelFor<T> {
     type Output = Kernel<T>;
 
     fn with<F: Formula>(self) -> Kernel<T> {
-        #[cfg(target_arch = "x86_64")]
-        if self.0.has_avx512() {
-            return avx512::<T, F>;
-        } else if self.0.has_avx2() {
-            return avx2::<T, F>;
-        }
-        cells::<T, F, IN_STEP_PORTABLE>
+        cells::of::<T, F>(self.0)
     }
 }
-
-/// The kernel once more, compiled for other instructions.
-#[cfg(target_arch = "x86_64")]
-macro_rules! compiled_for {
-    ($level:ident, $features:literal, $in_step:ident) => {
-        /// # Safety
-        /// As for [`Kernel`].
-        #[target_feature(enable = $features)]
-        unsafe fn $level<T: Real, F: Formula>(
-            out: *mut T, from: [*const T; MOST_OPERANDS], old: *const T, n: usize, with: Constants<T>,
-            stream: Option<Stream>,
-        ) {
-            // SAFETY: the caller's promise.
-            unsafe { cells::<T, F, $in_step>(out, from, old, n, with, stream) }
-        }
-    };
-}
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2", IN_STEP);
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl", IN_STEP_WIDE);
 
 /// Bytes computed at a time, in place before they are written: of cells in place the compiler would have to ask whether
 /// they overlap, of these it knows that they do not.
@@ -334,11 +306,11 @@ unsafe fn in_step<T: Real, F: Formula, const N: usize>(
     }
 }
 
-/// The loop itself, with `N` numbers of binary32 in step; inlined so that it is compiled for the instruction set of its caller.
+/// The loop itself, with `N` numbers of binary32 in step.
 ///
 /// # Safety
 /// As for [`Kernel`].
-#[inline(always)]
+#[vectorized(IN_STEP_PORTABLE, IN_STEP, IN_STEP_WIDE)]
 unsafe fn cells<T: Real, F: Formula, const N: usize>(
     out: *mut T, from: [*const T; MOST_OPERANDS], old: *const T, n: usize, with: Constants<T>,
     stream: Option<Stream>,

@@ -7,13 +7,15 @@
 mod draw;
 mod gather;
 
+use cudnn_shim_macros::vectorized;
+
 use self::draw::{DrawWords, Numbers};
 use self::gather::{GATHERED, gather, gather_across};
 use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, Distance, STREAMING_BYTES};
 use super::strided::copy_strided;
-use super::{Isa, Machine, grid, grid::Grid, threads};
+use super::{Machine, grid, grid::Grid, threads};
 use crate::backend::Address;
 use crate::backend::choice::{self, Choice, Kernel};
 use crate::backend::function::{Real, with_real};
@@ -173,7 +175,7 @@ impl<'a, T: Real> Task<'a, T> {
             places,
             machine,
             draw_words: draw::words_for(machine.isa),
-            apply: apply_for(machine.isa),
+            apply: apply::of(machine.isa),
             widen: row::between(step.scalar, T::SCALAR, Scaling::MOVE, machine.isa),
             narrow: row::between(T::SCALAR, step.scalar, Scaling::MOVE, machine.isa),
             is_real: step.scalar == T::SCALAR,
@@ -341,44 +343,9 @@ unsafe fn clear_rest(mask: *mut u32, elements: u64) {
     }
 }
 
-fn apply_for<T: Real>(isa: Isa) -> Apply<T> {
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return avx512::apply::<T>;
-    } else if isa.has_avx2() {
-        return avx2::apply::<T>;
-    }
-    let _ = isa;
-    apply::<T>
-}
-
-/// The same, compiled for other instructions.
-#[cfg(target_arch = "x86_64")]
-macro_rules! compiled_for {
-    ($level:ident, $features:literal) => {
-        mod $level {
-            use super::Real;
-
-            /// # Safety
-            /// As for [`Apply`](super::Apply).
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn apply<T: Real>(
-                out: *mut T, x: *const T, words: *const u32, n: usize, factor: T,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { super::apply::<T>(out, x, words, n, factor) }
-            }
-        }
-    };
-}
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
-
 /// # Safety
 /// As for [`Apply`].
-#[inline(always)]
+#[vectorized]
 unsafe fn apply<T: Real>(out: *mut T, x: *const T, words: *const u32, n: usize, factor: T) {
     let pick = |word: u32, j: usize, x: T| {
         let product = (x * factor).canonical();

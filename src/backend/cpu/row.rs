@@ -2,6 +2,9 @@
 
 mod strips;
 
+#[cfg(target_arch = "x86_64")]
+use cudnn_shim_macros::vectorized;
+
 use super::Isa;
 #[cfg(target_arch = "x86_64")]
 use super::stream::Distance;
@@ -61,7 +64,7 @@ fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
 #[cfg(target_arch = "x86_64")]
 fn direct_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
     fn of<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
-        if isa.has_avx512() { for_avx512::<S, D, MODE> } else { for_avx2::<S, D, MODE> }
+        if isa.has_avx512() { cells::avx512::<S, D, MODE> } else { cells::avx2::<S, D, MODE> }
     }
     macro_rules! from {
         ($S:ty $(, $scalar:ident $D:ty)*) => {
@@ -149,35 +152,14 @@ unsafe fn move_cells<D: Element>(dst: *mut u8, src: *const u8, n: usize, _: Scal
     unsafe { dst.cast::<D>().copy_from(src.cast::<D>(), n) }
 }
 
-/// # Safety
-/// As for [`Row`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn for_avx2<S: Element, D: Element, const MODE: u8>(
-    dst: *mut u8, src: *const u8, n: usize, s: Scaling,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
-}
-
-/// # Safety
-/// As for [`Row`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn for_avx512<S: Element, D: Element, const MODE: u8>(
-    dst: *mut u8, src: *const u8, n: usize, s: Scaling,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { cells::<S, D, MODE>(dst.cast(), src.cast(), n, s) }
-}
-
-/// The loop, with cells in place and apart: inlined so that both are compiled for the instruction set of the caller.
+/// The loop, with cells in place and apart.
 ///
 /// # Safety
 /// As for [`Row`].
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
+#[vectorized]
+unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *const u8, n: usize, s: Scaling) {
+    let (dst, src) = (dst.cast::<D>(), src.cast::<S>());
     // SAFETY: the caller's promise.
     unsafe {
         let in_place = size_of::<S>() == size_of::<D>() && dst.addr() == src.addr();

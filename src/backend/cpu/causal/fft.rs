@@ -3,9 +3,11 @@
 //!
 //! Products of transforms do not ask for an order, so that nothing is ever put back in order.
 
+use cudnn_shim_macros::vectorized;
+
 use std::f64::consts::TAU;
 
-use crate::backend::cpu::isa::kernels_by_level;
+use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::dtype::math::Math;
 
@@ -70,13 +72,17 @@ type Multiply<T> = unsafe fn(a: [&mut [T]; 2], b: [&[T]; 2], scale: T);
 /// The same, added to what is there.
 type Accumulate<T> = unsafe fn(to: [&mut [T]; 2], a: [&[T]; 2], b: [&[T]; 2]);
 
-kernels_by_level!([Real, Math] {
-    forward(re: &mut [T], im: &mut [T], roots: &[T]) -> ();
-    inverse(re: &mut [T], im: &mut [T], roots: &[T]) -> ();
-    multiply(a: [&mut [T]; 2], b: [&[T]; 2], scale: T) -> ();
-    correlate(a: [&mut [T]; 2], b: [&[T]; 2], scale: T) -> ();
-    accumulate(to: [&mut [T]; 2], a: [&[T]; 2], b: [&[T]; 2]) -> ();
-});
+impl<T: Real + Math> Kernels<T> {
+    pub fn of(isa: Isa) -> Self {
+        Kernels {
+            forward: forward::of(isa),
+            inverse: inverse::of(isa),
+            multiply: multiply::of(isa),
+            correlate: correlate::of(isa),
+            accumulate: accumulate::of(isa),
+        }
+    }
+}
 
 /// A complex number.
 #[derive(Clone, Copy)]
@@ -166,7 +172,7 @@ fn pairs<T: Real>(numbers: &mut [T]) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn forward<T: Real>(re: &mut [T], im: &mut [T], roots: &[T]) {
     // The stages that span more than the cache go over everything.
     let (mut m, mut of_stage) = (re.len(), 0);
@@ -194,7 +200,7 @@ fn forward<T: Real>(re: &mut [T], im: &mut [T], roots: &[T]) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn inverse<T: Real>(re: &mut [T], im: &mut [T], roots: &[T]) {
     let points = re.len();
     let (mut inside, mut of_last) = (points, 0);
@@ -240,17 +246,17 @@ fn each<T: Real>(a: [&mut [T]; 2], b: [&[T]; 2], body: impl Fn(Z<T>, Z<T>) -> Z<
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn multiply<T: Real>(a: [&mut [T]; 2], b: [&[T]; 2], scale: T) {
     each(a, b, |a, b| Z(scale * a.0, scale * a.1).times(b));
 }
 
-#[inline(always)]
+#[vectorized]
 fn correlate<T: Real>(a: [&mut [T]; 2], b: [&[T]; 2], scale: T) {
     each(a, b, |a, b| Z(scale * a.0, scale * a.1).times(b.conj()));
 }
 
-#[inline(always)]
+#[vectorized]
 fn accumulate<T: Real>(to: [&mut [T]; 2], a: [&[T]; 2], b: [&[T]; 2]) {
     let [re, im] = to;
     let n = re.len();

@@ -1,6 +1,8 @@
 //! What is done with rows of numbers, compiled for each instruction set level: the same operations in the same order.
 
-use crate::backend::cpu::isa::kernels_by_level;
+use cudnn_shim_macros::vectorized;
+
+use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::dtype::math::{Math, sigmoid};
 use crate::ops::causal::LANES;
@@ -29,13 +31,17 @@ pub struct Kernels<T: 'static> {
     pub canonical: unsafe fn(values: &mut [T]),
 }
 
-kernels_by_level!([Real, Math] {
-    sums(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<T>) -> ();
-    gradients(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize) -> ();
-    silu(values: &mut [T]) -> ();
-    slope(g: &mut [T], values: &[T]) -> ();
-    canonical(values: &mut [T]) -> ();
-});
+impl<T: Real + Math> Kernels<T> {
+    pub fn of(isa: Isa) -> Self {
+        Kernels {
+            sums: sums::of(isa),
+            gradients: gradients::of(isa),
+            silu: silu::of(isa),
+            slope: slope::of(isa),
+            canonical: canonical::of(isa),
+        }
+    }
+}
 
 /// The part of `0..n` whose elements x has, when element 0 reads `x[first]`.
 #[inline(always)]
@@ -45,7 +51,7 @@ fn inside(n: usize, first: isize, len: usize) -> (usize, usize) {
     (begin as usize, end as usize)
 }
 
-#[inline(always)]
+#[vectorized]
 fn sums<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<T>) {
     for (block, out) in out.chunks_mut(TOGETHER).enumerate() {
         let first = first + (block * TOGETHER) as isize;
@@ -89,7 +95,7 @@ fn ends<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn gradients<T: Real>(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize) {
     for (k, lanes) in lanes.iter_mut().enumerate() {
         let first = first + k as isize;
@@ -114,12 +120,12 @@ fn gradients<T: Real>(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize) 
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn silu<T: Real + Math>(values: &mut [T]) {
     values.iter_mut().for_each(|v| *v = *v * sigmoid(*v));
 }
 
-#[inline(always)]
+#[vectorized]
 fn slope<T: Real + Math>(g: &mut [T], values: &[T]) {
     for (g, &v) in g.iter_mut().zip(values) {
         let s = sigmoid(v);
@@ -127,7 +133,7 @@ fn slope<T: Real + Math>(g: &mut [T], values: &[T]) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn canonical<T: Real>(values: &mut [T]) {
     // Through a copy: numbers that stay as they are would be left unwritten in place, and none of them is then computed beside others.
     let mut chunks = values.chunks_exact_mut(TOGETHER);

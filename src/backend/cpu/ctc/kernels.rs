@@ -1,6 +1,8 @@
 //! The loops of a CTC loss over numbers side by side: sums, and the rows of alpha and beta.
 
-use crate::backend::cpu::isa::kernels_by_level;
+use cudnn_shim_macros::vectorized;
+
+use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::dtype::math::{exp_below_zero, log};
 use crate::ops::ctc::LANES;
@@ -68,20 +70,24 @@ pub(super) struct Kernels<T: 'static> {
     pub classes: Classes<T>,
 }
 
-kernels_by_level!([Real] {
-    greatest(x: &[T]) -> T;
-    greatest_sum(a: &[T], b: &[T]) -> T;
-    total(x: &[T]) -> T;
-    exponentials(x: &[T], m: T) -> T;
-    logits(x: &mut [T], m: T, all: T) -> ();
-    logs(x: &mut [T]) -> ();
-    shares(out: &mut [T], x: &[T], m: T, all: T) -> ();
-    weights(a: &mut [T], b: &[T], m: T) -> ();
-    sums(out: &mut [T], a: &[T], b: &[T]) -> ();
-    raised(out: &mut [T], a: &[T], b: T) -> ();
-    blanks(out: &mut [T], a: &[T], b: &[T], most: T, own: T) -> ();
-    classes(out: &mut [T], abc: [&[T]; 3], skip: &[T], most: T, own: &[T]) -> ();
-});
+impl<T: Real> Kernels<T> {
+    pub fn of(isa: Isa) -> Self {
+        Kernels {
+            greatest: greatest::of(isa),
+            greatest_sum: greatest_sum::of(isa),
+            total: total::of(isa),
+            exponentials: exponentials::of(isa),
+            logits: logits::of(isa),
+            logs: logs::of(isa),
+            shares: shares::of(isa),
+            weights: weights::of(isa),
+            sums: sums::of(isa),
+            raised: raised::of(isa),
+            blanks: blanks::of(isa),
+            classes: classes::of(isa),
+        }
+    }
+}
 
 /// The greatest of `number(0)`, ..., `number(n - 1)`.
 #[inline(always)]
@@ -144,28 +150,28 @@ fn sum_of<T: Real>(n: usize, number: impl Fn(usize) -> T) -> T {
     lanes[0]
 }
 
-#[inline(always)]
+#[vectorized]
 fn greatest<T: Real>(x: &[T]) -> T {
     greatest_of(x.len(), |i| x[i])
 }
 
-#[inline(always)]
+#[vectorized]
 fn greatest_sum<T: Real>(a: &[T], b: &[T]) -> T {
     let b = &b[..a.len()];
     greatest_of(a.len(), |i| a[i] + b[i])
 }
 
-#[inline(always)]
+#[vectorized]
 fn total<T: Real>(x: &[T]) -> T {
     sum_of(x.len(), |i| x[i])
 }
 
-#[inline(always)]
+#[vectorized]
 fn exponentials<T: Real>(x: &[T], m: T) -> T {
     sum_of(x.len(), |i| exp_below_zero(x[i] - m))
 }
 
-#[inline(always)]
+#[vectorized]
 fn logits<T: Real>(x: &mut [T], m: T, all: T) {
     let mut i = 0;
     while i < x.len() {
@@ -174,7 +180,7 @@ fn logits<T: Real>(x: &mut [T], m: T, all: T) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn logs<T: Real>(x: &mut [T]) {
     let mut i = 0;
     while i < x.len() {
@@ -183,7 +189,7 @@ fn logs<T: Real>(x: &mut [T]) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn shares<T: Real>(out: &mut [T], x: &[T], m: T, all: T) {
     let x = &x[..out.len()];
     let mut i = 0;
@@ -193,7 +199,7 @@ fn shares<T: Real>(out: &mut [T], x: &[T], m: T, all: T) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn weights<T: Real>(a: &mut [T], b: &[T], m: T) {
     let b = &b[..a.len()];
     let mut i = 0;
@@ -203,7 +209,7 @@ fn weights<T: Real>(a: &mut [T], b: &[T], m: T) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn sums<T: Real>(out: &mut [T], a: &[T], b: &[T]) {
     let (a, b) = (&a[..out.len()], &b[..out.len()]);
     let mut i = 0;
@@ -213,7 +219,7 @@ fn sums<T: Real>(out: &mut [T], a: &[T], b: &[T]) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn raised<T: Real>(out: &mut [T], a: &[T], b: T) {
     let a = &a[..out.len()];
     let mut i = 0;
@@ -223,7 +229,7 @@ fn raised<T: Real>(out: &mut [T], a: &[T], b: T) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn blanks<T: Real>(out: &mut [T], a: &[T], b: &[T], most: T, own: T) {
     let (a, b) = (&a[..out.len()], &b[..out.len()]);
     let mut i = 0;
@@ -234,7 +240,7 @@ fn blanks<T: Real>(out: &mut [T], a: &[T], b: &[T], most: T, own: T) {
     }
 }
 
-#[inline(always)]
+#[vectorized]
 fn classes<T: Real>(out: &mut [T], abc: [&[T]; 3], skip: &[T], most: T, own: &[T]) {
     let n = out.len();
     let [a, b, c] = abc.map(|x| &x[..n]);

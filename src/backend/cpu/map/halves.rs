@@ -1,6 +1,12 @@
 //! Functions of cells of 16 bits: where all operands are of one such type, side by side, a kernel takes them as they are.
 
 #[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m256, __m512};
+
+#[cfg(target_arch = "x86_64")]
+use cudnn_shim_macros::vectorized;
+
+#[cfg(target_arch = "x86_64")]
 use super::in_step;
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::stream::Stream;
@@ -43,10 +49,10 @@ impl WithFormula for KernelFor {
         }
         #[cfg(target_arch = "x86_64")]
         return match (self.1, self.0.has_avx512(), self.0.has_avx2()) {
-            (Scalar::F16, true, _) => Some(avx512::<half::f16, F>),
-            (Scalar::Bf16, true, _) => Some(avx512::<half::bf16, F>),
-            (Scalar::F16, _, true) => Some(avx2::<half::f16, F>),
-            (Scalar::Bf16, _, true) => Some(avx2::<half::bf16, F>),
+            (Scalar::F16, true, _) => Some(of_arity::avx512::<__m512, half::f16, F>),
+            (Scalar::Bf16, true, _) => Some(of_arity::avx512::<__m512, half::bf16, F>),
+            (Scalar::F16, _, true) => Some(of_arity::avx2::<__m256, half::f16, F>),
+            (Scalar::Bf16, _, true) => Some(of_arity::avx2::<__m256, half::bf16, F>),
             _ => None,
         };
         #[cfg(not(target_arch = "x86_64"))]
@@ -54,31 +60,10 @@ impl WithFormula for KernelFor {
     }
 }
 
-/// The kernel compiled for a register's instructions.
-#[cfg(target_arch = "x86_64")]
-macro_rules! compiled_for {
-    ($level:ident, $register:ident, $features:literal) => {
-        /// # Safety
-        /// As for [`Kernel`].
-        #[target_feature(enable = $features)]
-        unsafe fn $level<E: Cells<std::arch::x86_64::$register>, F: Formula>(
-            out: *mut u8, from: [*const u8; MOST_OPERANDS], n: usize, with: Constants<f32>,
-            stream: Option<Stream>,
-        ) {
-            // SAFETY: the caller's promise.
-            unsafe { of_arity::<std::arch::x86_64::$register, E, F>(out, from, n, with, stream) }
-        }
-    };
-}
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, __m256, "avx2,f16c");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, __m512, "avx512f,avx512bw,avx512dq,avx512vl");
-
 /// # Safety
 /// As for [`Kernel`].
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
+#[vectorized]
 unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
     out: *mut u8, from: [*const u8; MOST_OPERANDS], n: usize, with: Constants<f32>, stream: Option<Stream>,
 ) {

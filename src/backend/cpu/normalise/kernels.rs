@@ -1,6 +1,8 @@
 //! The loops of a normalisation over numbers side by side: sums in binary64, and the maps.
 
-use crate::backend::cpu::isa::kernels_by_level;
+use cudnn_shim_macros::vectorized;
+
+use crate::backend::cpu::Isa;
 use crate::backend::cpu::stream::{fetch, fetch_run};
 use crate::backend::function::Real;
 use crate::ops::normalise::Tree;
@@ -98,23 +100,27 @@ pub(super) struct Kernels<T> {
     pub blend: unsafe fn(out: *mut T, old: *const T, n: usize, alpha: T, beta: T),
 }
 
-kernels_by_level!([Real] {
-    block(g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8]) -> [f64; 2];
-    columns(sums: *mut f64, matrices: [*const T; 2], pitch: usize, n: usize, width: usize, shifts: *const f64) -> ();
-    moments(sums: *mut f64, shifts: *const f64, width: usize, m: f64, epsilon: f64, mean: *mut T, inverse: *mut T) -> ();
-    gradients(sums: *mut f64, inverse: *const T, width: usize, m: f64, centre: *mut T, tilt: *mut T) -> ();
-    rows(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) -> ();
-    spread(to: *mut T, from: *const T, n: usize, width: usize) -> ();
-    line(out: *mut T, x: *const T, n: usize, mean: T, slope: T, offset: T) -> ();
-    lines(out: *mut T, x: *const T, n: usize, mean: *const T, slope: *const T, offset: *const T) -> ();
-    back(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [T; 4]) -> ();
-    backs(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [*const T; 4]) -> ();
-    blend(out: *mut T, old: *const T, n: usize, alpha: T, beta: T) -> ();
-});
+impl<T: Real> Kernels<T> {
+    pub fn of(isa: Isa) -> Self {
+        Kernels {
+            block: block::of(isa),
+            columns: columns::of(isa),
+            moments: moments::of(isa),
+            gradients: gradients::of(isa),
+            rows: rows::of(isa),
+            spread: spread::of(isa),
+            line: line::of(isa),
+            lines: lines::of(isa),
+            back: back::of(isa),
+            backs: backs::of(isa),
+            blend: blend::of(isa),
+        }
+    }
+}
 
 /// # Safety
 /// As for [`Kernels::block`].
-#[inline(always)]
+#[vectorized]
 unsafe fn block<T: Real>(
     g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8],
 ) -> [f64; 2] {
@@ -167,7 +173,7 @@ fn joined(mut lanes: [[f64; LANES]; 2]) -> [f64; 2] {
 
 /// # Safety
 /// As for [`Kernels::columns`].
-#[inline(always)]
+#[vectorized]
 unsafe fn columns<T: Real>(
     sums: *mut f64, matrices: [*const T; 2], pitch: usize, n: usize, width: usize, shifts: *const f64,
 ) {
@@ -208,7 +214,7 @@ unsafe fn columns<T: Real>(
 
 /// # Safety
 /// As for [`Kernels::moments`].
-#[inline(always)]
+#[vectorized]
 unsafe fn moments<T: Real>(
     sums: *mut f64, shifts: *const f64, width: usize, m: f64, epsilon: f64, mean: *mut T, inverse: *mut T,
 ) {
@@ -226,7 +232,7 @@ unsafe fn moments<T: Real>(
 
 /// # Safety
 /// As for [`Kernels::gradients`].
-#[inline(always)]
+#[vectorized]
 unsafe fn gradients<T: Real>(
     sums: *mut f64, inverse: *const T, width: usize, m: f64, centre: *mut T, tilt: *mut T,
 ) {
@@ -244,7 +250,7 @@ unsafe fn gradients<T: Real>(
 
 /// # Safety
 /// As for [`Kernels::rows`].
-#[inline(always)]
+#[vectorized]
 unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) {
     // Where the rows behind these lie, if they are as far apart: pieces of rows are no line that the processor foresees.
     let ahead = |rows: &[*const T]| match rows {
@@ -296,7 +302,7 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
 
 /// # Safety
 /// As for [`Kernels::spread`].
-#[inline(always)]
+#[vectorized]
 unsafe fn spread<T: Real>(to: *mut T, from: *const T, n: usize, width: usize) {
     for j in 0..width {
         // SAFETY: the caller's promise.
@@ -315,7 +321,7 @@ unsafe fn spread<T: Real>(to: *mut T, from: *const T, n: usize, width: usize) {
 
 /// # Safety
 /// As for [`Kernels::line`].
-#[inline(always)]
+#[vectorized]
 unsafe fn line<T: Real>(out: *mut T, x: *const T, n: usize, mean: T, slope: T, offset: T) {
     for i in 0..n {
         // SAFETY: i < n.
@@ -325,7 +331,7 @@ unsafe fn line<T: Real>(out: *mut T, x: *const T, n: usize, mean: T, slope: T, o
 
 /// # Safety
 /// As for [`Kernels::lines`].
-#[inline(always)]
+#[vectorized]
 unsafe fn lines<T: Real>(
     out: *mut T, x: *const T, n: usize, mean: *const T, slope: *const T, offset: *const T,
 ) {
@@ -340,7 +346,7 @@ unsafe fn lines<T: Real>(
 
 /// # Safety
 /// As for [`Kernels::back`].
-#[inline(always)]
+#[vectorized]
 unsafe fn back<T: Real>(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [T; 4]) {
     let [centre, mean, tilt, slope] = coefficients;
     for i in 0..n {
@@ -354,7 +360,7 @@ unsafe fn back<T: Real>(out: *mut T, g: *const T, x: *const T, n: usize, coeffic
 
 /// # Safety
 /// As for [`Kernels::backs`].
-#[inline(always)]
+#[vectorized]
 unsafe fn backs<T: Real>(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [*const T; 4]) {
     for i in 0..n {
         // SAFETY: i < n.
@@ -368,7 +374,7 @@ unsafe fn backs<T: Real>(out: *mut T, g: *const T, x: *const T, n: usize, coeffi
 
 /// # Safety
 /// As for [`Kernels::blend`].
-#[inline(always)]
+#[vectorized]
 unsafe fn blend<T: Real>(out: *mut T, old: *const T, n: usize, alpha: T, beta: T) {
     for i in 0..n {
         // SAFETY: i < n; there are old ones unless the pointer is null.

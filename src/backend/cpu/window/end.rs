@@ -1,8 +1,9 @@
 //! From the lanes of a fold to results: keys become cells, and sums are divided.
 
+use cudnn_shim_macros::vectorized;
+
 use super::fold::{Fold, Largest, Ordered};
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::isa::for_isa;
 use crate::backend::function::Real;
 use crate::ops::window::Divisor;
 
@@ -35,14 +36,7 @@ pub(super) struct Select<S: Ordered, const NANS_ABOVE: bool> {
 
 impl<S: Ordered, const NANS_ABOVE: bool> Select<S, NANS_ABOVE> {
     pub fn new(none: S, isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return Select { none, cells: avx512::cells::<S, NANS_ABOVE> };
-        } else if isa.has_avx2() {
-            return Select { none, cells: avx2::cells::<S, NANS_ABOVE> };
-        }
-        let _ = isa;
-        Select { none, cells: cells::<S, NANS_ABOVE> }
+        Select { none, cells: cells::of::<S, NANS_ABOVE>(isa) }
     }
 }
 
@@ -79,17 +73,12 @@ pub(super) struct Divide<T> {
 
 impl<T: Real> Divide<T> {
     pub fn new(by: Divisor, isa: Isa) -> Self {
-        macro_rules! of {
-            ($($level:ident)?) => {
-                Divide {
-                    by,
-                    divide: $($level::)? divide::<T>,
-                    divide_all: $($level::)? divide_all::<T>,
-                    multiply: $($level::)? multiply::<T>,
-                }
-            };
+        Divide {
+            by,
+            divide: divide::of::<T>(isa),
+            divide_all: divide_all::of::<T>(isa),
+            multiply: multiply::of::<T>(isa),
         }
-        for_isa!(isa, of)
     }
 }
 
@@ -130,56 +119,9 @@ impl<T: Real, F: Fold<Lane = T, Result = T>> End<F> for Divide<T> {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-macro_rules! compiled_for {
-    ($level:ident, $features:literal) => {
-        mod $level {
-            use super::{Ordered, Real};
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(
-                out: *mut S, keys: *const S::Key, n: usize,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { super::cells::<S, NANS_ABOVE>(out, keys, n) }
-            }
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { super::divide::<T>(out, sums, by, n) }
-            }
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn divide_all<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { super::divide_all::<T>(out, sums, by, n) }
-            }
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn multiply<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { super::multiply::<T>(out, sums, by, n) }
-            }
-        }
-    };
-}
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
-
 /// # Safety
 /// `n` keys are readable, and cells writable, apart from them.
-#[inline(always)]
+#[vectorized]
 unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(out: *mut S, keys: *const S::Key, n: usize) {
     for i in 0..n {
         // SAFETY: the caller's promise.
@@ -189,7 +131,7 @@ unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(out: *mut S, keys: *const S:
 
 /// # Safety
 /// `n` numbers are readable, and writable at `out`, apart from them.
-#[inline(always)]
+#[vectorized]
 unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
     for i in 0..n {
         // SAFETY: the caller's promise.
@@ -199,7 +141,7 @@ unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
 
 /// # Safety
 /// As for [`divide`].
-#[inline(always)]
+#[vectorized]
 unsafe fn divide_all<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
     for i in 0..n {
         // SAFETY: the caller's promise.
@@ -209,7 +151,7 @@ unsafe fn divide_all<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
 
 /// # Safety
 /// As for [`divide`].
-#[inline(always)]
+#[vectorized]
 unsafe fn multiply<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
     for i in 0..n {
         // SAFETY: the caller's promise.

@@ -1,5 +1,7 @@
 //! Folds of many cells to one, side by side: what pooling and sums over windows are made of.
 
+use cudnn_shim_macros::vectorized;
+
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::dtype::convert::Element;
@@ -236,54 +238,12 @@ pub(super) struct Folds<F: Fold> {
 
 /// Those of a level.
 pub(super) fn folds<F: Fold>(isa: Isa) -> Folds<F> {
-    #[cfg(target_arch = "x86_64")]
-    if isa.has_avx512() {
-        return Folds { rows: avx512::rows::<F>, again: avx512::rows::<Again<F>>, slide: avx512::slide::<F> };
-    } else if isa.has_avx2() {
-        return Folds { rows: avx2::rows::<F>, again: avx2::rows::<Again<F>>, slide: avx2::slide::<F> };
-    }
-    let _ = isa;
-    // On x86-64 these are processors of before 2013, which are not worth a loop for each window and stride.
-    let slide = if cfg!(target_arch = "x86_64") { slide_over::<F> } else { slide::<F> };
-    Folds { rows: rows::<F>, again: rows::<Again<F>>, slide }
+    Folds { rows: rows::of::<F>(isa), again: rows::of::<Again<F>>(isa), slide: slide::of::<F>(isa) }
 }
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! compiled_for {
-    ($level:ident, $features:literal) => {
-        mod $level {
-            use super::Fold;
-
-            /// # Safety
-            /// As for [`FoldRows`](super::FoldRows).
-            #[target_feature(enable = $features)]
-            pub unsafe fn rows<F: Fold>(
-                out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { super::rows::<F>(out, rows, per_column, n) }
-            }
-
-            /// # Safety
-            /// As for [`Slide`](super::Slide).
-            #[target_feature(enable = $features)]
-            pub unsafe fn slide<F: Fold>(
-                out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { super::slide::<F>(out, lanes, window, stride, n) }
-            }
-        }
-    };
-}
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2,f16c");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 
 /// # Safety
 /// As for [`FoldRows`].
-#[inline(always)]
+#[vectorized]
 unsafe fn rows<F: Fold>(out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize) {
     // SAFETY: lanes below n.
     in_groups!(n, 32 16 8 1, |at, N| unsafe { group::<F, N>(out, rows, per_column, at) });
@@ -326,15 +286,20 @@ fn joined<F: Fold, const N: usize>(before: [F::Lane; N], lanes: [F::Lane; N]) ->
     joined
 }
 
+/// Portable code on x86-64 is for processors of before 2013, which are not worth a loop for each stride.
+const PORTABLE_BY_STRIDE: bool = cfg!(not(target_arch = "x86_64"));
+
 /// # Safety
 /// As for [`Slide`].
-#[inline(always)]
-unsafe fn slide<F: Fold>(out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize) {
+#[vectorized(PORTABLE_BY_STRIDE, true, true)]
+unsafe fn slide<F: Fold, const BY_STRIDE: bool>(
+    out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match stride {
-            1 => slide_over::<F>(out, lanes, window, 1, n),
-            2 => pairs::<F>(out, lanes, window, n),
+            1 if BY_STRIDE => slide_over::<F>(out, lanes, window, 1, n),
+            2 if BY_STRIDE => pairs::<F>(out, lanes, window, n),
             _ => slide_over::<F>(out, lanes, window, stride, n),
         }
     }

@@ -1,8 +1,9 @@
 //! The loops over lanes that gradients are made of, compiled for an instruction set level.
 
+use cudnn_shim_macros::vectorized;
+
 use super::fold::in_groups;
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::isa::for_isa;
 use crate::backend::cpu::stream::Distance;
 use crate::backend::real::Real;
 
@@ -105,59 +106,25 @@ fn key<T: Real, const NANS_ABOVE: bool>(number: T) -> T::Key {
 }
 
 pub(super) fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
-    macro_rules! of {
-        ($($level:ident)?) => {
-            Kernels {
-                place: $($level::)? place::<T>,
-                divide: $($level::)? divide::<T>,
-                divide_each: $($level::)? divide_each::<T>,
-                keys: if nans_above { $($level::)? keys::<T, true> } else { $($level::)? keys::<T, false> },
-                unzip: if nans_above { $($level::)? unzip::<T, true> } else { $($level::)? unzip::<T, false> },
-                choose: $($level::)? choose::<T>,
-                give: $($level::)? give::<T>,
-                total: $($level::)? total::<T>,
-                zip: $($level::)? zip::<T>,
-            }
-        };
+    Kernels {
+        place: place::of::<T>(isa),
+        divide: divide::of::<T>(isa),
+        divide_each: divide_each::of::<T>(isa),
+        keys: if nans_above { keys::of::<T, true>(isa) } else { keys::of::<T, false>(isa) },
+        unzip: if nans_above { unzip::of::<T, true>(isa) } else { unzip::of::<T, false>(isa) },
+        choose: choose::of::<T>(isa),
+        give: give::of::<T>(isa),
+        total: total::of::<T>(isa),
+        zip: zip::of::<T>(isa),
     }
-    for_isa!(isa, of)
 }
 
-macro_rules! lane_loops {
-    ($($(#[$doc:meta])* fn $name:ident<T $(, const $flag:ident)?>($($argument:ident: $type:ty),*) $body:block)*) => {
-        $(
-            $(#[$doc])*
-            #[inline(always)]
-            unsafe fn $name<T: Real $(, const $flag: bool)?>($($argument: $type),*) {
-                // SAFETY: the caller's promise.
-                unsafe { $body }
-            }
-        )*
-        #[cfg(target_arch = "x86_64")]
-        lane_loops!(@level avx2 "avx2" $($name<$($flag)?>($($argument: $type),*))*);
-        #[cfg(target_arch = "x86_64")]
-        lane_loops!(@level avx512 "avx512f,avx512bw,avx512dq,avx512vl" $($name<$($flag)?>($($argument: $type),*))*);
-    };
-    (@level $level:ident $features:literal $($name:ident<$($flag:ident)?>($($argument:ident: $type:ty),*))*) => {
-        mod $level {
-            use super::{Real, Repeat, Tap};
-            $(
-                /// # Safety
-                /// As for the portable one; the processor has the instructions.
-                #[target_feature(enable = $features)]
-                pub unsafe fn $name<T: Real $(, const $flag: bool)?>($($argument: $type),*) {
-                    // SAFETY: the caller's promise.
-                    unsafe { super::$name::<T $(, $flag)?>($($argument),*) }
-                }
-            )*
-        }
-    };
-}
-
-lane_loops! {
-    /// # Safety
-    /// `n` numbers are readable in every row, and writable, apart from them.
-    fn place<T>(to: *mut T, from: *const T, n: usize, repeat: Repeat) {
+/// # Safety
+/// `n` numbers are readable in every row, and writable, apart from them.
+#[vectorized]
+unsafe fn place<T: Real>(to: *mut T, from: *const T, n: usize, repeat: Repeat) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for row in 0..repeat.count {
             let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
             Distance::Read.fetch(from.cast(), n * size_of::<T>());
@@ -166,18 +133,26 @@ lane_loops! {
             });
         }
     }
+}
 
-    /// # Safety
-    /// `n` numbers are readable, and writable at `to`, apart from them.
-    fn divide<T>(to: *mut T, from: *const T, by: T, n: usize) {
+/// # Safety
+/// `n` numbers are readable, and writable at `to`, apart from them.
+#[vectorized]
+unsafe fn divide<T: Real>(to: *mut T, from: *const T, by: T, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for i in 0..n {
             to.add(i).write(from.add(i).read() / by);
         }
     }
+}
 
-    /// # Safety
-    /// As for [`place`]; there are `n` divisors.
-    fn divide_each<T>(to: *mut T, from: *const T, by: *const T, n: usize, repeat: Repeat) {
+/// # Safety
+/// As for [`place`]; there are `n` divisors.
+#[vectorized]
+unsafe fn divide_each<T: Real>(to: *mut T, from: *const T, by: *const T, n: usize, repeat: Repeat) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for row in 0..repeat.count {
             let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
             Distance::Read.fetch(from.cast(), n * size_of::<T>());
@@ -191,10 +166,14 @@ lane_loops! {
             });
         }
     }
+}
 
-    /// # Safety
-    /// As for [`place`].
-    fn keys<T, const NANS_ABOVE>(to: *mut T::Key, from: *const T, n: usize, repeat: Repeat) {
+/// # Safety
+/// As for [`place`].
+#[vectorized]
+unsafe fn keys<T: Real, const NANS_ABOVE: bool>(to: *mut T::Key, from: *const T, n: usize, repeat: Repeat) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for row in 0..repeat.count {
             let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
             Distance::Read.fetch(from.cast(), n * size_of::<T>());
@@ -208,10 +187,16 @@ lane_loops! {
             });
         }
     }
+}
 
-    /// # Safety
-    /// As for [`place`], with half as many keys at either destination.
-    fn unzip<T, const NANS_ABOVE>(even: *mut T::Key, odd: *mut T::Key, from: *const T, n: usize, repeat: Repeat) {
+/// # Safety
+/// As for [`place`], with half as many keys at either destination.
+#[vectorized]
+unsafe fn unzip<T: Real, const NANS_ABOVE: bool>(
+    even: *mut T::Key, odd: *mut T::Key, from: *const T, n: usize, repeat: Repeat,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for row in 0..repeat.count {
             let (even, odd) = (even.add(row * repeat.to), odd.add(row * repeat.to));
             let from = from.wrapping_add(row * repeat.from);
@@ -231,10 +216,14 @@ lane_loops! {
             }
         }
     }
+}
 
-    /// # Safety
-    /// `n` keys are readable from every tap on, and as many winners writable, apart from them; and so in every repetition.
-    fn choose<T>(winners: *mut T::Key, keys: *const T::Key, taps: &[Tap], n: usize, repeat: Repeat) {
+/// # Safety
+/// `n` keys are readable from every tap on, and as many winners writable, apart from them; and so in every repetition.
+#[vectorized]
+unsafe fn choose<T: Real>(winners: *mut T::Key, keys: *const T::Key, taps: &[Tap], n: usize, repeat: Repeat) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for row in 0..repeat.count {
             let (winners, keys) = (winners.add(row * repeat.to), keys.add(row * repeat.from));
             in_groups!(n, 32 16 8 1, |at, N| {
@@ -243,20 +232,19 @@ lane_loops! {
             });
         }
     }
+}
 
-    /// `sums[i] =` the sum of the numbers of those outputs that chose this cell, in their order.
-    ///
-    /// # Safety
-    /// `n` numbers and winners are readable from every tap on, and as many sums writable, apart from them; and so in every
-    /// repetition.
-    fn give<T>(
-        sums: *mut T,
-        winners: *const T::Key,
-        numbers: *const T,
-        taps: &[Tap],
-        n: usize,
-        repeat: Repeat
-    ) {
+/// `sums[i] =` the sum of the numbers of those outputs that chose this cell, in their order.
+///
+/// # Safety
+/// `n` numbers and winners are readable from every tap on, and as many sums writable, apart from them; and so in every
+/// repetition.
+#[vectorized]
+unsafe fn give<T: Real>(
+    sums: *mut T, winners: *const T::Key, numbers: *const T, taps: &[Tap], n: usize, repeat: Repeat,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for row in 0..repeat.count {
             let from = row * repeat.from;
             let (sums, winners, numbers) = (sums.add(row * repeat.to), winners.add(from), numbers.add(from));
@@ -275,19 +263,18 @@ lane_loops! {
             });
         }
     }
+}
 
-    /// `sums[i] =` the sum of the sums of columns of `per_column` taps, each of which starts at 0.
-    ///
-    /// # Safety
-    /// As for [`give`], without winners; columns have a tap.
-    fn total<T>(
-        sums: *mut T,
-        numbers: *const T,
-        taps: &[Tap],
-        per_column: usize,
-        n: usize,
-        repeat: Repeat
-    ) {
+/// `sums[i] =` the sum of the sums of columns of `per_column` taps, each of which starts at 0.
+///
+/// # Safety
+/// As for [`give`], without winners; columns have a tap.
+#[vectorized]
+unsafe fn total<T: Real>(
+    sums: *mut T, numbers: *const T, taps: &[Tap], per_column: usize, n: usize, repeat: Repeat,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for row in 0..repeat.count {
             let (sums, numbers) = (sums.add(row * repeat.to), numbers.add(row * repeat.from));
             in_groups!(n, 32 16 8 1, |at, N| {
@@ -309,10 +296,14 @@ lane_loops! {
             });
         }
     }
+}
 
-    /// # Safety
-    /// As for [`place`], with half as many numbers at either source.
-    fn zip<T>(to: *mut T, even: *const T, odd: *const T, n: usize, repeat: Repeat) {
+/// # Safety
+/// As for [`place`], with half as many numbers at either source.
+#[vectorized]
+unsafe fn zip<T: Real>(to: *mut T, even: *const T, odd: *const T, n: usize, repeat: Repeat) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for row in 0..repeat.count {
             let (to, from) = (to.add(row * repeat.to), row * repeat.from);
             let (even, odd) = (even.add(from), odd.add(from));

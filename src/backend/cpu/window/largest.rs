@@ -1,8 +1,9 @@
 //! Where the first largest of many cells is, of cells as they lie in memory.
 
+use cudnn_shim_macros::vectorized;
+
 use super::fold::in_groups;
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::isa::for_isa;
 use crate::dtype::Scalar;
 
 /// Cells that are looked through together.
@@ -91,24 +92,19 @@ pub(super) fn kernels(cell: Scalar, nans_above: bool, isa: Isa) -> Option<Kernel
 }
 
 fn of<K: Key>(order: Order, isa: Isa) -> Kernels {
-    macro_rules! of {
-        ($($level:ident)?) => {
-            Kernels {
-                size: size_of::<K>(),
-                most: K::MOST,
-                order,
-                first: $($level::)? first::<K>,
-                better: $($level::)? better::<K>,
-                give: $($level::)? give::<K>,
-            }
-        };
+    Kernels {
+        size: size_of::<K>(),
+        most: K::MOST,
+        order,
+        first: first::of::<K>(isa),
+        better: better::of::<K>(isa),
+        give: give::of::<K>(isa),
     }
-    for_isa!(isa, of)
 }
 
 /// # Safety
 /// As for [`Kernels::first`].
-#[inline(always)]
+#[vectorized]
 unsafe fn first<K: Key>(cells: *const u8, n: usize, order: Order) -> usize {
     let (mut largest, mut first) = (K::LEAST, 0);
     for begin in (0..n).step_by(K::MOST) {
@@ -159,7 +155,7 @@ unsafe fn first_of_some<K: Key>(cells: *const K, n: usize, order: Order) -> (K, 
 
 /// # Safety
 /// As for [`Kernels::better`].
-#[inline(always)]
+#[vectorized]
 unsafe fn better<K: Key>(
     best: *mut u8, winner: *mut u8, cells: *const u8, number: usize, n: usize, order: Order,
 ) {
@@ -188,7 +184,7 @@ unsafe fn better<K: Key>(
 
 /// # Safety
 /// As for [`Kernels::give`].
-#[inline(always)]
+#[vectorized]
 unsafe fn give<K: Key>(
     out: *mut u8, winner: *const u8, number: usize, [given, nothing]: [*const u8; 2], n: usize,
 ) {
@@ -207,47 +203,6 @@ unsafe fn give<K: Key>(
         });
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! compiled_for {
-    ($level:ident, $features:literal) => {
-        mod $level {
-            use super::{Key, Order};
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn first<K: Key>(cells: *const u8, n: usize, order: Order) -> usize {
-                // SAFETY: the caller's promise.
-                unsafe { super::first::<K>(cells, n, order) }
-            }
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn better<K: Key>(
-                best: *mut u8, winner: *mut u8, cells: *const u8, number: usize, n: usize, order: Order,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { super::better::<K>(best, winner, cells, number, n, order) }
-            }
-
-            /// # Safety
-            /// As for the portable one; the processor has the instructions.
-            #[target_feature(enable = $features)]
-            pub unsafe fn give<K: Key>(
-                out: *mut u8, winner: *const u8, number: usize, given: [*const u8; 2], n: usize,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { super::give::<K>(out, winner, number, given, n) }
-            }
-        }
-    };
-}
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, "avx512f,avx512bw,avx512dq,avx512vl");
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
 //! Response normalisation and its gradient, plane by plane: sums over windows first, then what is made of them.
 
+use cudnn_shim_macros::vectorized;
+
 use super::fold::{Fold, Folds, Squares, Sum, folds};
 use super::gradient::lanes_together;
 use super::plane::{Gather, write_plane};
@@ -8,7 +10,6 @@ use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
 use crate::backend::Address;
 use crate::backend::choice::Launch;
-use crate::backend::cpu::isa::for_isa;
 use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::stream::LINE;
 use crate::backend::cpu::{Isa, Machine, grid, threads};
@@ -401,75 +402,53 @@ struct Kernels<T> {
 }
 
 fn kernels<T: Real, P: InversePower>(isa: Isa) -> Kernels<T> {
-    macro_rules! of {
-        ($($level:ident)?) => {
-            Kernels {
-                base: $($level::)? base::<T, P>,
-                normalise: $($level::)? normalise::<T, P>,
-                terms: $($level::)? terms::<T, P>,
-                gradient: $($level::)? gradient::<T, P>,
-                product: $($level::)? product::<T, P>,
-            }
-        };
+    Kernels {
+        base: base::of::<T, P>(isa),
+        normalise: normalise::of::<T, P>(isa),
+        terms: terms::of::<T, P>(isa),
+        gradient: gradient::of::<T, P>(isa),
+        product: product::of::<T, P>(isa),
     }
-    for_isa!(isa, of)
 }
 
-macro_rules! number_loops {
-    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => {
-        $(
-            $(#[$doc])*
-            #[inline(always)]
-            unsafe fn $name<T: Real, P: InversePower>($($argument: $type),*) {
-                // SAFETY: the caller's promise.
-                unsafe { $body }
-            }
-        )*
-        #[cfg(target_arch = "x86_64")]
-        number_loops!(@level avx2 "avx2" $($name($($argument: $type),*))*);
-        #[cfg(target_arch = "x86_64")]
-        number_loops!(@level avx512 "avx512f,avx512bw,avx512dq,avx512vl" $($name($($argument: $type),*))*);
-    };
-    (@level $level:ident $features:literal $($name:ident($($argument:ident: $type:ty),*))*) => {
-        mod $level {
-            use super::{InversePower, Real};
-            $(
-                /// # Safety
-                /// As for the portable one; the processor has the instructions.
-                #[target_feature(enable = $features)]
-                pub unsafe fn $name<T: Real, P: InversePower>($($argument: $type),*) {
-                    // SAFETY: the caller's promise.
-                    unsafe { super::$name::<T, P>($($argument),*) }
-                }
-            )*
-        }
-    };
-}
-
-number_loops! {
-    /// # Safety
-    /// `n` numbers are there.
-    fn base(sums: *mut T, n: usize, numbers: [T; 4]) {
+/// # Safety
+/// `n` numbers are there.
+#[vectorized]
+unsafe fn base<T: Real, P: InversePower>(sums: *mut T, n: usize, numbers: [T; 4]) {
+    // SAFETY: the caller's promise.
+    unsafe {
         let [k, scale, _, _] = numbers;
         for i in 0..n {
             let sum = sums.add(i);
             sum.write(k + scale * sum.read());
         }
     }
+}
 
-    /// # Safety
-    /// `n` numbers are there at each place, apart from the results.
-    fn normalise(y: *mut T, x: *const T, sums: *const T, n: usize, numbers: [T; 4]) {
+/// # Safety
+/// `n` numbers are there at each place, apart from the results.
+#[vectorized]
+unsafe fn normalise<T: Real, P: InversePower>(
+    y: *mut T, x: *const T, sums: *const T, n: usize, numbers: [T; 4],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
         let [k, scale, beta, _] = numbers;
         for i in 0..n {
             let power = P::of(k + scale * sums.add(i).read(), beta);
             y.add(i).write((x.add(i).read() * power).canonical());
         }
     }
+}
 
-    /// # Safety
-    /// `n` numbers are there at each place, apart from one another.
-    fn terms(terms: *mut T, dy: *mut T, x: *const T, base: *const T, n: usize, numbers: [T; 4]) {
+/// # Safety
+/// `n` numbers are there at each place, apart from one another.
+#[vectorized]
+unsafe fn terms<T: Real, P: InversePower>(
+    terms: *mut T, dy: *mut T, x: *const T, base: *const T, n: usize, numbers: [T; 4],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for i in 0..n {
             let (base, gradient) = (base.add(i).read(), dy.add(i).read());
             let power = P::of(base, numbers[2]);
@@ -477,18 +456,28 @@ number_loops! {
             dy.add(i).write(gradient * power);
         }
     }
+}
 
-    /// # Safety
-    /// `n` numbers are there at each place, apart from the results.
-    fn gradient(dx: *mut T, direct: *const T, sums: *const T, n: usize, numbers: [T; 4]) {
+/// # Safety
+/// `n` numbers are there at each place, apart from the results.
+#[vectorized]
+unsafe fn gradient<T: Real, P: InversePower>(
+    dx: *mut T, direct: *const T, sums: *const T, n: usize, numbers: [T; 4],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for i in 0..n {
             dx.add(i).write((direct.add(i).read() - numbers[3] * sums.add(i).read()).canonical());
         }
     }
+}
 
-    /// # Safety
-    /// `n` numbers are there at each place, apart from one another.
-    fn product(sums: *mut T, x: *const T, n: usize) {
+/// # Safety
+/// `n` numbers are there at each place, apart from one another.
+#[vectorized]
+unsafe fn product<T: Real, P: InversePower>(sums: *mut T, x: *const T, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
         for i in 0..n {
             let sum = sums.add(i);
             sum.write(x.add(i).read() * sum.read());

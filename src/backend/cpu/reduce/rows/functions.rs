@@ -1,11 +1,11 @@
 //! The loops of functions of groups: the terms that are summed up, and the results.
 
+use cudnn_shim_macros::vectorized;
+
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::backend::row_function::RowFormula;
-#[cfg(target_arch = "x86_64")]
-use crate::dtype::numbers::IN_STEP;
-use crate::dtype::numbers::{IN_STEP_PORTABLE, Together};
+use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, Together};
 
 /// The loops of one function, for the instruction set of the machine. Statistics are one for all elements, or one each.
 pub(super) struct Functions<T> {
@@ -34,14 +34,7 @@ impl<T: Real> Functions<T> {
     }
 
     fn with<F: RowFormula, const EACH: bool>(isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.has_avx512() {
-            return Functions { terms: avx512::terms::<T, F, EACH>, results: avx512::results::<T, F, EACH> };
-        } else if isa.has_avx2() {
-            return Functions { terms: avx2::terms::<T, F, EACH>, results: avx2::results::<T, F, EACH> };
-        }
-        let _ = isa;
-        Functions { terms: portable::terms::<T, F, EACH>, results: portable::results::<T, F, EACH> }
+        Functions { terms: terms::of::<T, F, EACH>(isa), results: results::of::<T, F, EACH>(isa) }
     }
 }
 
@@ -50,8 +43,8 @@ const FULL: usize = 16;
 
 /// # Safety
 /// As for [`Functions::terms`].
-#[inline(always)]
-unsafe fn terms<T: Real, F: RowFormula, const EACH: bool, const IN_STEP: usize>(
+#[vectorized(IN_STEP_PORTABLE, IN_STEP, IN_STEP)]
+unsafe fn terms<T: Real, F: RowFormula, const EACH: bool, const TOGETHER: usize>(
     out: *mut T, [x, dy]: [*const T; 2], peak: *const T, count: usize,
 ) {
     let step = |first: usize| {
@@ -62,14 +55,14 @@ unsafe fn terms<T: Real, F: RowFormula, const EACH: bool, const IN_STEP: usize>(
             peak.wrapping_add(if EACH { first } else { 0 }),
         )
     };
-    let steps = IN_STEP * FULL;
+    let steps = TOGETHER * FULL;
     // SAFETY: elements below `count`. Some are computed twice, which costs less than the last ones apart.
     unsafe {
         // A term without a peak is no long chain of operations.
-        if F::HAS_PEAK && IN_STEP > 1 && count >= steps {
+        if F::HAS_PEAK && TOGETHER > 1 && count >= steps {
             for first in (0..count).step_by(steps) {
                 let (out, operands, peak) = step(first.min(count - steps));
-                terms_in_step::<T, F, EACH, IN_STEP>(out, operands, peak, FULL);
+                terms_in_step::<T, F, EACH, TOGETHER>(out, operands, peak, FULL);
             }
             return;
         }
@@ -112,51 +105,20 @@ unsafe fn terms_in_step<T: Real, F: RowFormula, const EACH: bool, const N: usize
     }
 }
 
-/// The loops, compiled for some instructions. All functions need a processor that has them.
-macro_rules! compiled_for {
-    ($level:ident, $in_step:ident $(, $features:literal)?) => {
-        mod $level {
-            use super::*;
-
-            /// # Safety
-            /// As for [`Functions::terms`].
-            $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn terms<T: Real, F: RowFormula, const EACH: bool>(
-                out: *mut T,
-                [x, dy]: [*const T; 2],
-                peak: *const T,
-                count: usize,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe { super::terms::<T, F, EACH, $in_step>(out, [x, dy], peak, count) }
-            }
-
-            /// # Safety
-            /// As for [`Functions::results`].
-            $(#[target_feature(enable = $features)])?
-            pub(super) unsafe fn results<T: Real, F: RowFormula, const EACH: bool>(
-                out: *mut T,
-                [x, dy]: [*const T; 2],
-                term: *const T,
-                [peak, statistic]: [*const T; 2],
-                count: usize,
-            ) {
-                for i in 0..count {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        let k = if EACH { i } else { 0 };
-                        let read = |from: *const T, reads: bool| if reads { from.add(i).read() } else { T::ZERO };
-                        let (x, dy) = (read(x, !F::FROM_TERM), read(dy, F::ARITY > 1));
-                        let term = read(term, F::FROM_TERM);
-                        out.add(i).write(F::result(x, dy, term, peak.add(k).read(), statistic.add(k).read()));
-                    }
-                }
-            }
+/// # Safety
+/// As for [`Functions::results`].
+#[vectorized]
+unsafe fn results<T: Real, F: RowFormula, const EACH: bool>(
+    out: *mut T, [x, dy]: [*const T; 2], term: *const T, [peak, statistic]: [*const T; 2], count: usize,
+) {
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let k = if EACH { i } else { 0 };
+            let read = |from: *const T, reads: bool| if reads { from.add(i).read() } else { T::ZERO };
+            let (x, dy) = (read(x, !F::FROM_TERM), read(dy, F::ARITY > 1));
+            let term = read(term, F::FROM_TERM);
+            out.add(i).write(F::result(x, dy, term, peak.add(k).read(), statistic.add(k).read()));
         }
-    };
+    }
 }
-compiled_for!(portable, IN_STEP_PORTABLE);
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx2, IN_STEP, "avx2");
-#[cfg(target_arch = "x86_64")]
-compiled_for!(avx512, IN_STEP, "avx512f,avx512bw,avx512dq,avx512vl");
