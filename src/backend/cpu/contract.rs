@@ -49,7 +49,6 @@ mod planes;
 mod points;
 mod problem;
 mod run;
-mod simd;
 mod simple;
 mod source;
 mod table;

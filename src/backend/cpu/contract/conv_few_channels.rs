@@ -7,12 +7,12 @@
 use super::depthwise_planar::PAIRS;
 use super::engine::{KC, Operands, Shared};
 use super::finish::{Outputs, finish_apart};
+use super::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::pack::{Part, Source, pack};
 use super::planes::Planes;
 use super::points::{Even, Point, Turn, Walk};
 use super::run::{EIGHT, Run};
-use super::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;

@@ -13,9 +13,9 @@ use std::ops::Range;
 
 use super::engine::{Operands, Shared};
 use super::finish::{Outputs, Run, finish_apart};
+use super::kernel::simd::Simd;
 use super::pack::{Source, inside};
 use super::points::{Point, Turn, Walk};
-use super::simd::Simd;
 use crate::backend::cpu::{arena, row, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;

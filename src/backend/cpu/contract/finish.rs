@@ -1,10 +1,10 @@
 //! From sums to the destination: factors, further terms, activation, conversion.
 
+use super::kernel::simd::MR;
 #[cfg(target_arch = "x86_64")]
 use super::narrow::Narrow;
 pub(super) use super::run::Run;
 use super::run::rectifier;
-use super::simd::MR;
 use super::simple::{Simple, clipped};
 use crate::backend::cpu::row::{Row, between};
 use crate::backend::cpu::stream::fetch;

@@ -6,8 +6,8 @@ use std::arch::x86_64::*;
 
 use super::engine::{CellShape, KBlock, Operands, k_blocks};
 use super::finish::{Outputs, Run, finish_apart};
+use super::kernel::simd::Avx2Single;
 use super::points::{Point, Turn, Walk};
-use super::simd::Avx2Single;
 use crate::backend::cpu::threads;
 use crate::dtype::Scalar;
 use crate::error::Result;

@@ -8,11 +8,11 @@ use core::arch::x86_64::*;
 
 use super::engine::{KC, Operands, Shared};
 use super::finish::{Outputs, finish_apart};
+use super::kernel::simd::{Avx2Single, Avx512Single, Simd};
 use super::pack::{Source, pack};
 use super::planes::{Dim, Planes};
 use super::points::{Even, Point, Turn, Walk};
 use super::run::Run;
-use super::simd::{Avx2Single, Avx512Single, Simd};
 use super::widen::FILTERS;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;

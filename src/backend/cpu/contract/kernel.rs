@@ -1,8 +1,10 @@
 //! The kernel: a tile of sums in registers, a few rows by a few vectors.
 
+pub(super) mod simd;
+
 use cudnn_shim_macros::vectorized;
 
-use super::simd::{MR, Simd, Tails};
+use self::simd::{MR, Simd, Tails};
 
 /// Where the rows of one segment of the sum begin.
 pub(super) type RowCells<C> = [*const C; MR];

@@ -4,9 +4,9 @@ use cudnn_shim_macros::vectorized;
 
 use super::depthwise_interleaved::{self, DepthwiseInterleaved};
 use super::engine::{Engine, TaskScratch};
+use super::kernel::simd::{self, Simd};
 use super::kernel::{self, Kernels};
 use super::pack::Part;
-use super::simd::{self, Simd};
 #[cfg(target_arch = "x86_64")]
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;

@@ -9,9 +9,9 @@ use std::arch::x86_64::*;
 use std::any::TypeId;
 use std::mem::MaybeUninit;
 
+use super::kernel::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
 use super::kernel::{Panel, sums};
 use super::run::{Clip, EIGHT, Run, clip};
-use super::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;

@@ -9,13 +9,13 @@ use cudnn_shim_macros::vectorized;
 use super::depthwise_interleaved::DepthwiseInterleaved;
 use super::depthwise_planar::DepthwisePlanar;
 use super::engine::Engine;
+#[cfg(target_arch = "x86_64")]
+use super::kernel::simd;
+use super::kernel::simd::Simd;
 use super::levels::{self, Compiled, any};
 use super::pack::Part;
 use super::planes::Planes;
 use super::problem::Problem;
-#[cfg(target_arch = "x86_64")]
-use super::simd;
-use super::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use super::takes_dots;
 #[cfg(target_arch = "x86_64")]

@@ -12,12 +12,12 @@ use std::ops::Range;
 
 use super::engine::{Operands, Shared};
 use super::finish::{Outputs, finish_apart};
+use super::kernel::simd::{MR, Simd};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::pack::{Source, pack};
 use super::planes::{Block, Planes, turned};
 use super::points::{Even, Point, Turn, Walk};
 use super::run::Run;
-use super::simd::{MR, Simd};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;

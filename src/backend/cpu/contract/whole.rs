@@ -4,10 +4,10 @@
 use std::any::TypeId;
 use std::arch::x86_64::*;
 
+use super::kernel::simd::{Avx2Single, MR, Simd};
 use super::kernel::{Panel, sums};
 use super::narrow::Numbers;
 use super::run::Run;
-use super::simd::{Avx2Single, MR, Simd};
 use super::simple::Simple;
 use crate::backend::cpu::Isa;
 

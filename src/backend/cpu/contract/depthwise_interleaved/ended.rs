@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use super::{DepthwiseInterleaved, OUTPUTS, TAPS, Tap};
 use crate::backend::cpu::contract::finish::Outputs;
+use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::pack::Part;
 use crate::backend::cpu::contract::points::{Point, Turn};
-use crate::backend::cpu::contract::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::simple::Simple;
 use crate::backend::cpu::contract::whole::{self, Ends, is_even};
 use crate::dtype::convert::Element;

@@ -1,7 +1,7 @@
 //! The K blocks of a sum: what is packed and multiplied at once.
 
 use super::share;
-use crate::backend::cpu::contract::simd::Simd;
+use crate::backend::cpu::contract::kernel::simd::Simd;
 use crate::error::Result;
 use crate::reserve::list;
 

@@ -3,10 +3,10 @@
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-use super::super::points::{Even, Point};
-use super::super::simd::MAX_NR;
 use super::Source;
 use super::turn::{FOUR, MANY, turn, turn_many};
+use crate::backend::cpu::contract::kernel::simd::MAX_NR;
+use crate::backend::cpu::contract::points::{Even, Point};
 
 /// Cells of a line: a whole K block of the sum, and the tail.
 const LINE: usize = 512 + 1;

@@ -3,13 +3,13 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-#[cfg(target_arch = "x86_64")]
-use super::super::pack::quads;
-use super::super::pack::{MANY, Part, Source, pairs, row, turn_many};
-use super::super::points::Point;
-use super::super::simd::Simd;
-use super::super::source::Held;
 use super::{AHEAD, Planes};
+use crate::backend::cpu::contract::kernel::simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::pack::quads;
+use crate::backend::cpu::contract::pack::{MANY, Part, Source, pairs, row, turn_many};
+use crate::backend::cpu::contract::points::Point;
+use crate::backend::cpu::contract::source::Held;
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::{Element, with_element};
 use crate::ops::Scaling;

@@ -1,9 +1,9 @@
 //! Few tiles and many filters: tasks transform a panel of filters and multiply it at once, instead of writing all of them to
 //! memory and reading them again. The patches of all tiles are transformed before.
-use super::super::engine::Shared;
-use super::super::simd::Simd;
 use super::filters::{FilterLanes, LINE, PASS};
 use super::{ELEMENTS, TAPS};
+use crate::backend::cpu::contract::engine::Shared;
+use crate::backend::cpu::contract::kernel::simd::Simd;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
 

@@ -6,17 +6,17 @@
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
-use super::super::engine::{Operands, Shared};
-use super::super::finish::{Outputs, finish_apart};
-use super::super::kernel::{Kernels, Panel};
-use super::super::pack::{Source, pack};
-use super::super::planes::{Dim, Planes};
-use super::super::points::{Even, Point, Turn, Walk};
-use super::super::run::Run;
-use super::super::simd::{MR, Simd};
 use super::{
     CHANNELS, EIGHT, ELEMENTS, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, result, store,
 };
+use crate::backend::cpu::contract::engine::{Operands, Shared};
+use crate::backend::cpu::contract::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel};
+use crate::backend::cpu::contract::pack::{Source, pack};
+use crate::backend::cpu::contract::planes::{Dim, Planes};
+use crate::backend::cpu::contract::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::run::Run;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, Role};
@@ -204,7 +204,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let begin = panel * Self::NR;
         let count = Self::NR.min(self.filters.extent - begin);
         let cells = self.panel_cells();
-        let mut lanes = [Point::default(); super::super::simd::MAX_NR];
+        let mut lanes = [Point::default(); crate::backend::cpu::contract::kernel::simd::MAX_NR];
         for (l, lane) in lanes[..count].iter_mut().enumerate() {
             let along = self.filters.by.at[2] * (begin + l) as i64;
             lane.at[2] = self.origin[2] + batch.at[2] + along + self.first;

@@ -1,22 +1,22 @@
 //! Lanes are pixels: rows of the destination are contiguous.
 //!
 //! As outputs of a window with stride 2 and 4 x 4 taps, the patches of neighbouring tiles are neighbours in the
-//! [planes](super::super::planes).
+//! [planes](crate::backend::cpu::contract::planes).
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
-use super::super::engine::{Operands, Shared};
-use super::super::finish::{Outputs, Run, finish};
-use super::super::kernel::{Kernels, Panel};
-use super::super::pack::{Source, pack};
-use super::super::planes::{Block, Planes};
-use super::super::points::{Even, Point, Walk};
-use super::super::simd::{MAX_NR, MR, Simd};
-use super::super::tiles::Tiles;
 use super::{
     CHANNELS, EIGHT, ELEMENTS, Eight, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, patch,
     result, store,
 };
+use crate::backend::cpu::contract::engine::{Operands, Shared};
+use crate::backend::cpu::contract::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel};
+use crate::backend::cpu::contract::pack::{Source, pack};
+use crate::backend::cpu::contract::planes::{Block, Planes};
+use crate::backend::cpu::contract::points::{Even, Point, Walk};
+use crate::backend::cpu::contract::tiles::Tiles;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;

@@ -7,7 +7,7 @@
 ///
 /// # Safety
 /// Every function needs the instructions of its level; pointers are good for what they name.
-pub(super) trait Simd: Copy + 'static {
+pub trait Simd: Copy + 'static {
     /// What packing writes.
     type Part: Copy + PartialEq + Default + Send + Sync + 'static;
     /// What kernels read: [`PER`](Simd::PER) parts.
@@ -57,7 +57,7 @@ pub(super) trait Simd: Copy + 'static {
 
 /// Whose [tails](Simd::TAILS) are added to the sums.
 #[derive(PartialEq)]
-pub(super) enum Tails {
+pub enum Tails {
     Nobodys,
     #[cfg(target_arch = "x86_64")]
     Rows,
@@ -66,16 +66,16 @@ pub(super) enum Tails {
 }
 
 /// Rows of a tile.
-pub(super) const MR: usize = 6;
+pub const MR: usize = 6;
 
 /// The most lanes of a tile.
-pub(super) const MAX_NR: usize = 64;
+pub const MAX_NR: usize = 64;
 
 /// Whatever the compiler may assume: four lanes, in arrays that it keeps in registers.
 macro_rules! portable {
     ($name:ident, $T:ty, $L:literal) => {
         #[derive(Clone, Copy)]
-        pub(super) struct $name;
+        pub struct $name;
         impl Simd for $name {
             type Part = $T;
             type Cell = $T;
@@ -138,7 +138,7 @@ portable!(PortableDouble, f64, 2);
 
 /// Pairs of 16-bit integers, four at a time.
 #[derive(Clone, Copy)]
-pub(super) struct PortableInt;
+pub struct PortableInt;
 
 impl Simd for PortableInt {
     type Part = i16;
@@ -206,7 +206,7 @@ mod x86 {
         ($name:ident, $Plain:ident, $T:ty, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
          $fma:ident, $add:ident) => {
             #[derive(Clone, Copy)]
-            pub(in super::super) struct $name;
+            pub struct $name;
             impl Simd for $name {
                 type Part = $T;
                 type Cell = $T;
@@ -320,7 +320,7 @@ mod x86 {
          $($name:ident: $Part:ty, $PER:literal, $Plain:ty, $tails:ident,
            |$row:ident| $splat:expr, |$a:ident, $b:ident, $c:ident| $dot:expr;)+) => {$(
             #[derive(Clone, Copy)]
-            pub(in super::super) struct $name;
+            pub struct $name;
             impl Simd for $name {
                 type Part = $Part;
                 type Cell = i32;
@@ -404,4 +404,4 @@ mod x86 {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::*;
+pub use x86::*;
