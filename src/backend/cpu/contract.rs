@@ -42,15 +42,11 @@ mod kernel;
 mod levels;
 #[cfg(target_arch = "x86_64")]
 mod narrow;
-mod pack;
+mod operands;
 mod phases;
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
-mod planes;
-mod points;
 mod problem;
 mod run;
 mod simple;
-mod source;
 mod table;
 mod tiles;
 #[cfg(target_arch = "x86_64")]

@@ -6,7 +6,7 @@ use super::depthwise_interleaved::{self, DepthwiseInterleaved};
 use super::engine::{Engine, TaskScratch};
 use super::kernel::simd::{self, Simd};
 use super::kernel::{self, Kernels};
-use super::pack::Part;
+use super::operands::pack::Part;
 #[cfg(target_arch = "x86_64")]
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;

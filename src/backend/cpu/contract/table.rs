@@ -13,8 +13,8 @@ use super::engine::Engine;
 use super::kernel::simd;
 use super::kernel::simd::Simd;
 use super::levels::{self, Compiled, any};
-use super::pack::Part;
-use super::planes::Planes;
+use super::operands::pack::Part;
+use super::operands::planes::Planes;
 use super::problem::Problem;
 #[cfg(target_arch = "x86_64")]
 use super::takes_dots;

@@ -1,7 +1,7 @@
 //! The tiles of a block of lanes, and where the elements of their lanes are.
 
-use super::planes::Block;
-use super::points::Point;
+use super::operands::planes::Block;
+use super::operands::points::Point;
 use super::run::Run;
 
 /// One tile.

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::{ALONE, DepthwisePlanar};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
-use crate::backend::cpu::contract::pack::Part;
+use crate::backend::cpu::contract::operands::pack::Part;
 use crate::backend::cpu::contract::simple::Simple;
 use crate::backend::cpu::contract::whole::{self, Ends};
 use crate::backend::cpu::threads;

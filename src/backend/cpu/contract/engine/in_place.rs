@@ -4,8 +4,8 @@
 use super::{Engine, Lanes};
 use crate::backend::cpu::contract::kernel::RowCells;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
-use crate::backend::cpu::contract::pack::Part;
-use crate::backend::cpu::contract::points::Point;
+use crate::backend::cpu::contract::operands::pack::Part;
+use crate::backend::cpu::contract::operands::points::Point;
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::Element;
 use crate::ops::contract::{Bound, MAX_BOUNDS};

@@ -11,8 +11,8 @@ use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::narrow::Line;
-use crate::backend::cpu::contract::pack::{Part, Source, pack, pack_across};
-use crate::backend::cpu::contract::points::{Even, Point, Turn};
+use crate::backend::cpu::contract::operands::pack::{Part, Source, pack, pack_across};
+use crate::backend::cpu::contract::operands::points::{Even, Point, Turn};
 use crate::backend::cpu::contract::tiles::Tiles;
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::whole::{self, Ends, finish_tile, is_even};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::filters::FilterLanes;
 use super::{EIGHT, ELEMENTS, load, patch, store};
 use crate::backend::cpu::contract::kernel::simd::Simd;
-use crate::backend::cpu::contract::pack::{MANY, turn_many};
+use crate::backend::cpu::contract::operands::pack::{MANY, turn_many};
 use crate::ops::Scaling;
 
 impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {

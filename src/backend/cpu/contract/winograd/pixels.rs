@@ -1,7 +1,7 @@
 //! Lanes are pixels: rows of the destination are contiguous.
 //!
 //! As outputs of a window with stride 2 and 4 x 4 taps, the patches of neighbouring tiles are neighbours in the
-//! [planes](crate::backend::cpu::contract::planes).
+//! [planes](crate::backend::cpu::contract::operands::planes).
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
@@ -13,9 +13,9 @@ use crate::backend::cpu::contract::engine::{Operands, Shared};
 use crate::backend::cpu::contract::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
-use crate::backend::cpu::contract::pack::{Source, pack};
-use crate::backend::cpu::contract::planes::{Block, Planes};
-use crate::backend::cpu::contract::points::{Even, Point, Walk};
+use crate::backend::cpu::contract::operands::pack::{Source, pack};
+use crate::backend::cpu::contract::operands::planes::{Block, Planes};
+use crate::backend::cpu::contract::operands::points::{Even, Point, Walk};
 use crate::backend::cpu::contract::tiles::Tiles;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;

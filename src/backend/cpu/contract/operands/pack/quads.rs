@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use super::Source;
 use super::turn::{FOUR, MANY, turn, turn_many};
 use crate::backend::cpu::contract::kernel::simd::MAX_NR;
-use crate::backend::cpu::contract::points::{Even, Point};
+use crate::backend::cpu::contract::operands::points::{Even, Point};
 
 /// Cells of a line: a whole K block of the sum, and the tail.
 const LINE: usize = 512 + 1;
@@ -185,9 +185,7 @@ unsafe fn tail(source: Source<'_>, line: *const u8, cells: usize) -> i32 {
 /// # Safety
 /// All elements are readable, and as many cells writable.
 #[inline(never)]
-pub(in super::super) unsafe fn quads(
-    from: [*const u8; 4], step: isize, len: usize, to: *mut u8, turned: bool,
-) {
+pub unsafe fn quads(from: [*const u8; 4], step: isize, len: usize, to: *mut u8, turned: bool) {
     // Plain loops: closures of `map` are not inlined.
     const EIGHT: usize = 8;
     let sign = if turned { SIGN } else { 0 };

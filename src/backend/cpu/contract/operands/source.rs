@@ -9,27 +9,25 @@ use crate::ops::contract::{Bound, Contract};
 
 /// One operand as packing sees it.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) data: *const u8,
-    pub(super) scalar: Scalar,
+pub struct Source<'a> {
+    pub data: *const u8,
+    pub scalar: Scalar,
     /// Which of a point's offsets count.
-    pub(super) slot: usize,
-    pub(super) bounds: &'a [Bound],
+    pub slot: usize,
+    pub bounds: &'a [Bound],
     /// Converts neighbours, if the kernels of the level compute in another type.
-    pub(super) convert: Option<Row>,
+    pub convert: Option<Row>,
     /// Of bytes, whether their highest bits are turned over, 0 included.
-    pub(super) turned: bool,
+    pub turned: bool,
     /// What a byte counts in the tail of its line.
-    pub(super) weight: i32,
-    pub(super) isa: Isa,
-    pub(super) held: Held,
+    pub weight: i32,
+    pub isa: Isa,
+    pub held: Held,
 }
 
 impl<'a> Source<'a> {
     /// The operand in `slot` of a step, as kernels that read parts of `part` want it.
-    pub(super) fn of(
-        step: &'a Contract, slot: usize, data: *const u8, part: Option<Scalar>, isa: Isa,
-    ) -> Self {
+    pub fn of(step: &'a Contract, slot: usize, data: *const u8, part: Option<Scalar>, isa: Isa) -> Self {
         let (scalar, bounds) = if slot == 1 { (step.a, step.bounds()) } else { (step.b, &[][..]) };
         let other = part.filter(|&part| part != scalar);
         Source {
@@ -52,7 +50,7 @@ unsafe impl Sync for Source<'_> {}
 impl Source<'_> {
     /// With debug assertions, that what packing reads of some lanes are elements of the operand.
     #[inline(always)]
-    pub(super) fn assert_holds_all(&self, lanes: &[Point], sum: &[Even]) {
+    pub fn assert_holds_all(&self, lanes: &[Point], sum: &[Even]) {
         if !cfg!(debug_assertions) {
             return;
         }
@@ -70,14 +68,14 @@ impl Source<'_> {
 /// The elements that a step may read of an operand, from the first to the last one. Known in builds with debug assertions, which
 /// hold every copy to it; nothing in others.
 #[derive(Clone, Copy)]
-pub(super) struct Held {
+pub struct Held {
     #[cfg(debug_assertions)]
     ends: Option<[i64; 2]>,
 }
 
 impl Held {
     /// Of memory of the kernels' own.
-    pub(super) const UNKNOWN: Held = Held {
+    pub const UNKNOWN: Held = Held {
         #[cfg(debug_assertions)]
         ends: None,
     };
@@ -116,7 +114,7 @@ impl Held {
 
     /// With debug assertions, that these elements are among them.
     #[inline(always)]
-    pub(super) fn assert_holds(&self, at: i64, by: i64, len: usize) {
+    pub fn assert_holds(&self, at: i64, by: i64, len: usize) {
         #[cfg(debug_assertions)]
         if let (Some([first, end]), true) = (self.ends, len > 0) {
             let last = at + (len as i64 - 1) * by;

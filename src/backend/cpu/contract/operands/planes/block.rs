@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::{AHEAD, Planes};
 use crate::backend::cpu::contract::kernel::simd::Simd;
 #[cfg(target_arch = "x86_64")]
-use crate::backend::cpu::contract::pack::quads;
-use crate::backend::cpu::contract::pack::{MANY, Part, Source, pairs, row, turn_many};
-use crate::backend::cpu::contract::points::Point;
-use crate::backend::cpu::contract::source::Held;
+use crate::backend::cpu::contract::operands::pack::quads;
+use crate::backend::cpu::contract::operands::pack::{MANY, Part, Source, pairs, row, turn_many};
+use crate::backend::cpu::contract::operands::points::Point;
+use crate::backend::cpu::contract::operands::source::Held;
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::{Element, with_element};
 use crate::ops::Scaling;
@@ -19,22 +19,22 @@ const STAGED: usize = 64;
 
 /// The planes of a block of outputs.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Block {
-    pub(in super::super) rows: usize,
-    pub(in super::super) columns: usize,
-    pub(in super::super) pitch: usize,
-    pub(in super::super) plane: usize,
-    pub(in super::super) phases: usize,
+pub struct Block {
+    pub rows: usize,
+    pub columns: usize,
+    pub pitch: usize,
+    pub plane: usize,
+    pub phases: usize,
 }
 
 impl Block {
     /// The cells of `channels` channels.
-    pub(in super::super) fn cells(&self, channels: usize) -> usize {
+    pub fn cells(&self, channels: usize) -> usize {
         channels * self.phases * self.plane
     }
 
     /// Where the vectors of every cell of the sum are, for `channels` channels.
-    pub(in super::super) fn offsets(&self, planes: &Planes, channels: usize, offsets: &mut Vec<i32>) {
+    pub fn offsets(&self, planes: &Planes, channels: usize, offsets: &mut Vec<i32>) {
         offsets.clear();
         let [slow, fast] = &planes.dims;
         for t0 in 0..slow.taps.extent {
@@ -56,7 +56,7 @@ impl Block {
 
     /// The rows of elements that the planes of a channel consist of, for the outputs from a row and a column on; all other
     /// cells are 0.
-    pub(in super::super) fn spans(&self, planes: &Planes, first: [usize; 2]) -> Vec<Span> {
+    pub fn spans(&self, planes: &Planes, first: [usize; 2]) -> Vec<Span> {
         // At most the rows of a block of planes, of which kernels have a few hundred.
         let mut spans = Vec::with_capacity(self.most_spans(planes));
         self.push_spans(planes, first, &mut spans);
@@ -64,14 +64,12 @@ impl Block {
     }
 
     /// How many spans there are at most.
-    pub(in super::super) fn most_spans(&self, planes: &Planes) -> usize {
+    pub fn most_spans(&self, planes: &Planes) -> usize {
         self.phases * planes.dims[0].cells(self.rows)
     }
 
     /// Adds the [`spans`](Block::spans) to a list.
-    pub(in super::super) fn push_spans(
-        &self, planes: &Planes, [first_row, first_column]: [usize; 2], spans: &mut Vec<Span>,
-    ) {
+    pub fn push_spans(&self, planes: &Planes, [first_row, first_column]: [usize; 2], spans: &mut Vec<Span>) {
         let [slow, fast] = &planes.dims;
         let anchor = slow.anchor * slow.unit + fast.anchor * fast.unit;
         for (p0, p1) in (0..slow.phases.len()).flat_map(|p0| (0..fast.phases.len()).map(move |p1| (p0, p1))) {
@@ -99,7 +97,7 @@ impl Block {
     /// # Safety
     /// Every element inside the bounds is readable and aligned; `to` has room for the [`cells`](Block::cells).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    pub(in super::super) unsafe fn copy<S: Simd<Part: Part>>(
+    pub unsafe fn copy<S: Simd<Part: Part>>(
         &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span],
         Range { start, end }: Range<usize>, to: *mut S::Part, kept: bool,
     ) {
@@ -142,7 +140,7 @@ impl Block {
     /// # Safety
     /// As for [`copy`](Block::copy).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    pub(in super::super) unsafe fn copy_near<S: Simd<Part: Part>>(
+    pub unsafe fn copy_near<S: Simd<Part: Part>>(
         &self, planes: &Planes, source: Source<'_>, place: &Point, (spans, reach): (&[Span], &Range<i64>),
         near: *mut S::Part, to: *mut S::Part, kept: bool,
     ) {
@@ -164,7 +162,7 @@ impl Block {
     }
 
     /// The elements from the first to the last one of all spans.
-    pub(in super::super) fn reach(&self, planes: &Planes, spans: &[Span]) -> Range<i64> {
+    pub fn reach(&self, planes: &Planes, spans: &[Span]) -> Range<i64> {
         let step = planes.dims[1].stride * planes.dims[1].unit;
         let last = |span: &Span| span.from + (span.len as i64 - 1) * step + 1;
         let (first, end) = (spans.iter().map(|span| span.from).min(), spans.iter().map(last).max());
@@ -357,7 +355,7 @@ impl Block {
 
 /// Neighbours that a channel's planes have: where the first is, less the place of the channel, its cell, and how many.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Span {
+pub struct Span {
     from: i64,
     to: usize,
     len: usize,

@@ -4,21 +4,21 @@ use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
 
 /// Offsets of the five operands, and what the turn adds to the position in every bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Point {
-    pub(super) at: [i64; 5],
-    pub(super) pos: [i64; MAX_BOUNDS],
+pub struct Point {
+    pub at: [i64; 5],
+    pub pos: [i64; MAX_BOUNDS],
 }
 
 /// One loop: turns, and what a turn adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Turn {
-    pub(super) extent: usize,
-    pub(super) by: Point,
+pub struct Turn {
+    pub extent: usize,
+    pub by: Point,
 }
 
 impl Turn {
     /// Loop `index` of the step.
-    pub(super) fn of(step: &Contract, index: usize) -> Turn {
+    pub fn of(step: &Contract, index: usize) -> Turn {
         let axis = &step.nest.axes()[index];
         let mut pos = [0; MAX_BOUNDS];
         for (pos, bound) in pos.iter_mut().zip(step.bounds()) {
@@ -32,24 +32,24 @@ impl Turn {
 
 /// Some loops, outermost first.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Walk {
-    pub(super) turns: Vec<Turn>,
+pub struct Walk {
+    pub turns: Vec<Turn>,
 }
 
 impl Walk {
     /// The loops of one role.
-    pub(super) fn of(step: &Contract, role: Role) -> Walk {
+    pub fn of(step: &Contract, role: Role) -> Walk {
         // At most the loops of a step.
         Walk { turns: step.loops(role).map(|(index, _)| Turn::of(step, index)).collect() }
     }
 
     /// How often they turn.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.turns.iter().map(|turn| turn.extent).product()
     }
 
     /// The turn of a number, counted from 0.
-    pub(super) fn point(&self, mut number: usize) -> Point {
+    pub fn point(&self, mut number: usize) -> Point {
         let mut point = Point::default();
         let Some((outermost, inner)) = self.turns.split_first() else { return point };
         for turn in inner.iter().rev() {
@@ -61,7 +61,7 @@ impl Walk {
     }
 
     /// Where the turn of a number is in one operand.
-    pub(super) fn offset(&self, mut number: usize, slot: usize) -> i64 {
+    pub fn offset(&self, mut number: usize, slot: usize) -> i64 {
         let mut offset = 0;
         let Some((outermost, inner)) = self.turns.split_first() else { return offset };
         for turn in inner.iter().rev() {
@@ -72,7 +72,7 @@ impl Walk {
     }
 
     /// The turns `begin..end` as evenly spaced ones.
-    pub(super) fn evens(&self, begin: usize, end: usize, slot: usize, bounded: bool, list: &mut Vec<Even>) {
+    pub fn evens(&self, begin: usize, end: usize, slot: usize, bounded: bool, list: &mut Vec<Even>) {
         list.clear();
         let inner = self.turns.last().copied().unwrap_or(Turn { extent: 1, by: Point::default() });
         let mut number = begin;
@@ -84,7 +84,7 @@ impl Walk {
     }
 
     /// The turns `begin..end`, put into `points`.
-    pub(super) fn points(&self, begin: usize, end: usize, points: &mut Vec<Point>) {
+    pub fn points(&self, begin: usize, end: usize, points: &mut Vec<Point>) {
         points.clear();
         let Some((inner, outer)) = self.turns.split_last() else {
             // At most what a caller asks for, who says how many it has room for.
@@ -111,33 +111,33 @@ impl Walk {
 }
 
 /// How far the other points of a cell are from its first, as many as a cell has.
-pub(super) type Mates = [i64; 3];
+pub type Mates = [i64; 3];
 
 /// Evenly spaced points of the sum, as one operand sees them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Even {
-    pub(super) at: i64,
-    pub(super) by: i64,
-    pub(super) pos: [i64; MAX_BOUNDS],
-    pub(super) pos_by: [i64; MAX_BOUNDS],
-    pub(super) len: usize,
+pub struct Even {
+    pub at: i64,
+    pub by: i64,
+    pub pos: [i64; MAX_BOUNDS],
+    pub pos_by: [i64; MAX_BOUNDS],
+    pub len: usize,
     /// Where cells are of several points, how far from each the others of its cell are; else neighbours share cells.
-    pub(super) mates: Option<Mates>,
+    pub mates: Option<Mates>,
 }
 
 impl Even {
     /// `len` points from `first` on, `by` apart.
-    pub(super) fn new(first: &Point, by: &Point, len: usize, slot: usize) -> Even {
+    pub fn new(first: &Point, by: &Point, len: usize, slot: usize) -> Even {
         Even { at: first.at[slot], by: by.at[slot], pos: first.pos, pos_by: by.pos, len, mates: None }
     }
 
     /// The same of an operand without bounds, from an offset on.
-    pub(super) fn plain(at: i64, by: i64, len: usize, mates: Option<Mates>) -> Even {
+    pub fn plain(at: i64, by: i64, len: usize, mates: Option<Mates>) -> Even {
         Even { at, by, pos: [0; MAX_BOUNDS], pos_by: [0; MAX_BOUNDS], len, mates }
     }
 
     /// Adds `self` to a list, or to its last entry where that goes on evenly; `bounded` if positions count.
-    pub(super) fn push(self, list: &mut Vec<Even>, bounded: bool) {
+    pub fn push(self, list: &mut Vec<Even>, bounded: bool) {
         if !bounded
             && let Some(last) = list.last_mut()
             && last.mates == self.mates
@@ -156,7 +156,7 @@ impl Even {
 impl Point {
     /// Its offsets and those of another.
     #[inline(always)]
-    pub(super) fn offsets(&self, base: &[i64; 5]) -> [i64; 5] {
+    pub fn offsets(&self, base: &[i64; 5]) -> [i64; 5] {
         let mut offsets = *base;
         offsets.iter_mut().zip(self.at).for_each(|(offset, at)| *offset += at);
         offsets
@@ -164,14 +164,14 @@ impl Point {
 
     /// The same place where offsets begin there.
     #[inline(always)]
-    pub(super) fn with_origin(mut self, origin: &[i64; 5]) -> Point {
+    pub fn with_origin(mut self, origin: &[i64; 5]) -> Point {
         self.at = self.offsets(origin);
         self
     }
 
     /// Adds `times` another.
     #[inline(always)]
-    pub(super) fn add(&mut self, by: &Point, times: i64) {
+    pub fn add(&mut self, by: &Point, times: i64) {
         (0..5).for_each(|k| self.at[k] += by.at[k] * times);
         (0..MAX_BOUNDS).for_each(|k| self.pos[k] += by.pos[k] * times);
     }

@@ -8,7 +8,7 @@ use crate::ops::Scaling;
 pub(super) const FOUR: usize = 4;
 
 /// Lines that are turned at once else: as many as fill a vector.
-pub(in super::super) const MANY: usize = 16;
+pub const MANY: usize = 16;
 
 /// Cell k of line l to `to[k * width + l]`, for up to [`FOUR`] lines; backwards in memory if the width is negative.
 ///
@@ -62,9 +62,7 @@ pub(super) unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, w
 ///
 /// # Safety
 /// As for [`turn`]; the processor has the instructions of `isa`.
-pub(in super::super) unsafe fn turn_many<C: Copy>(
-    lines: &[*const C], len: usize, to: *mut C, width: isize, isa: Isa,
-) {
+pub unsafe fn turn_many<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize, isa: Isa) {
     let mut places = [0; MANY];
     for (place, line) in places.iter_mut().zip(lines) {
         *place = line.addr().wrapping_sub(lines[0].addr()) as isize;

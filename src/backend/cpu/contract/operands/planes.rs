@@ -10,9 +10,9 @@ mod block;
 
 use std::ops::Range;
 
-pub(super) use self::block::Block;
+pub use self::block::Block;
 #[cfg(target_arch = "x86_64")]
-pub(super) use self::block::Span;
+pub use self::block::Span;
 use super::pack::Source;
 use super::points::{Even, Point, Turn, Walk};
 use crate::dtype::Scalar;
@@ -20,11 +20,11 @@ use crate::ops::contract::{Bound, Contract, MAX_BOUNDS, Role};
 
 /// One dimension of the planes.
 #[derive(Clone, Debug)]
-pub(super) struct Dim {
+pub struct Dim {
     /// The loop over outputs.
-    pub(super) outputs: Turn,
+    pub outputs: Turn,
     /// The bound it belongs to.
-    pub(super) bound: Option<usize>,
+    pub bound: Option<usize>,
     /// The loop over taps; one tap if there is none.
     taps: Turn,
     /// Positions between neighbouring outputs.
@@ -51,66 +51,66 @@ impl Dim {
     }
 
     /// Whether taps run against positions.
-    pub(super) fn is_mirrored(&self) -> bool {
+    pub fn is_mirrored(&self) -> bool {
         self.step() < 0
     }
 
     /// The loop over taps.
-    pub(super) fn taps(&self) -> &Turn {
+    pub fn taps(&self) -> &Turn {
         &self.taps
     }
 
     /// Whether there is an element at a position, and where, from what the operand's offset is at.
-    pub(super) fn holds(&self, position: i64) -> bool {
+    pub fn holds(&self, position: i64) -> bool {
         (position as u64) < self.extent as u64
     }
 
     /// How many positions there are.
-    pub(super) fn positions(&self) -> usize {
+    pub fn positions(&self) -> usize {
         self.extent as usize
     }
 
-    pub(super) fn offset(&self, position: i64) -> i64 {
+    pub fn offset(&self, position: i64) -> i64 {
         (position - self.anchor) * self.unit
     }
 
     /// The position where output 0 meets tap 0.
-    pub(super) fn first_position(&self) -> i64 {
+    pub fn first_position(&self) -> i64 {
         self.start
     }
 
     /// Positions between neighbouring taps, backwards if negative.
-    pub(super) fn step(&self) -> i64 {
+    pub fn step(&self) -> i64 {
         self.bound.map_or(0, |d| self.taps.by.pos[d])
     }
 
     /// Whether no window is along it.
-    pub(super) fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         self.bound.is_none()
     }
 
     /// Positions between neighbouring outputs.
-    pub(super) fn stride(&self) -> usize {
+    pub fn stride(&self) -> usize {
         self.stride as usize
     }
 
     /// How far the operand moves per position.
-    pub(super) fn apart(&self) -> i64 {
+    pub fn apart(&self) -> i64 {
         self.unit
     }
 
     /// The lowest position that output 0 sees.
-    pub(super) fn lowest(&self) -> i64 {
+    pub fn lowest(&self) -> i64 {
         self.start + (self.step() * (self.taps.extent as i64 - 1)).min(0)
     }
 
     /// Positions from the first to the last one that `outputs` neighbouring outputs see.
-    pub(super) fn span(&self, outputs: usize) -> usize {
+    pub fn span(&self, outputs: usize) -> usize {
         (outputs - 1) * self.stride() + (self.taps.extent - 1) * self.step().unsigned_abs() as usize + 1
     }
 
     /// The positions with elements, counted from one on.
-    pub(super) fn inside(&self, first: i64) -> Range<usize> {
+    pub fn inside(&self, first: i64) -> Range<usize> {
         (-first).max(0) as usize..self.extent.saturating_sub(first).max(0) as usize
     }
 
@@ -139,7 +139,7 @@ const AHEAD: i64 = 8;
 
 /// A step with what it sums over as outputs, and the taps and channels of its outputs as the sum: the gradient of a filter is one
 /// whose images have the planes of a convolution. `None` where a bound ties other loops.
-pub(super) fn turned(step: &Contract) -> Option<Contract> {
+pub fn turned(step: &Contract) -> Option<Contract> {
     let bound_by = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
     let mut turned = Contract::new([Scalar::F32, step.a, step.b], step.accumulate, step.epilogue);
     for (index, axis) in step.nest.axes().iter().enumerate() {
@@ -164,13 +164,13 @@ pub(super) fn turned(step: &Contract) -> Option<Contract> {
 
 /// How a step is computed from planes.
 #[derive(Clone, Debug)]
-pub(super) struct Planes {
+pub struct Planes {
     /// The slower and the faster dimension.
-    pub(super) dims: [Dim; 2],
+    pub dims: [Dim; 2],
     /// The other loops of the rows of outputs.
-    pub(super) outer: Walk,
+    pub outer: Walk,
     /// The loops of the sum that are not taps of the dims: one plane each.
-    pub(super) channels: Walk,
+    pub channels: Walk,
 }
 
 /// A dimension that turns once.
@@ -180,7 +180,7 @@ fn none() -> Turn {
 
 impl Planes {
     /// The windows of a canonical step along its two innermost M loops, whatever reading them as planes costs.
-    pub(super) fn seen(step: &Contract) -> Option<Planes> {
+    pub fn seen(step: &Contract) -> Option<Planes> {
         // At most the loops of a step, as all lists here but those of phases.
         let rows: Vec<usize> = step.loops(Role::M).map(|(index, _)| index).collect();
         let mut used = Vec::new();
@@ -269,7 +269,7 @@ impl Planes {
     }
 
     /// Whether channels lie side by side, so that a copy turns many positions of them at once.
-    pub(super) fn are_interleaved(&self) -> bool {
+    pub fn are_interleaved(&self) -> bool {
         let near = |turn: &Turn| turn.by.at[1] == 1 && turn.by.pos == [0; MAX_BOUNDS];
         let many = matches!(&self.channels.turns[..], [turn] if near(turn) && turn.extent >= TURNED);
         many && self.dims[1].bound.is_some()
@@ -277,7 +277,7 @@ impl Planes {
 
     /// Planes for the M loops of a canonical step, if that does not waste lanes; `turns` if cells are elements, so that a copy
     /// may [turn](Planes::are_interleaved) them.
-    pub(super) fn of(step: &Contract, lanes: usize, turns: bool) -> Option<Planes> {
+    pub fn of(step: &Contract, lanes: usize, turns: bool) -> Option<Planes> {
         let planes = Planes::seen(step)?;
         let [slow, fast] = &planes.dims;
         // Where some loop of the sum is the way through memory, rows along it are packed instead.
@@ -300,7 +300,7 @@ impl Planes {
 
     /// The same for tiles of two by two outputs of a window of three by three taps, with patches of four by four positions
     /// as their taps, in the order of positions; `None` for other windows.
-    pub(super) fn in_pairs(&self) -> Option<Planes> {
+    pub fn in_pairs(&self) -> Option<Planes> {
         let pairs = |dim: &Dim| -> Option<Dim> {
             let d = dim.bound?;
             if dim.stride != 1 || dim.taps.extent != 3 || dim.step().abs() != 1 {
@@ -335,7 +335,7 @@ impl Planes {
     }
 
     /// What the taps of the dimensions move operand `b` in the order of positions, and where the first one is.
-    pub(super) fn taps_forward(&self) -> ([i64; 2], i64) {
+    pub fn taps_forward(&self) -> ([i64; 2], i64) {
         let mut first = 0;
         let taps = self.dims.each_ref().map(|dim| {
             let tap = dim.taps.by.at[2];
@@ -350,7 +350,7 @@ impl Planes {
 
     /// Joins the planes of another step on the same operand, whose offset is `apart` further: both become those that both see,
     /// output by output. `false` if these are no phases of one stride; then neither is of use.
-    pub(super) fn join(&mut self, other: &mut Planes, apart: i64) -> bool {
+    pub fn join(&mut self, other: &mut Planes, apart: i64) -> bool {
         let position = |dim: &Dim| if dim.bound.is_some() { dim.start * dim.unit } else { 0 };
         let from = |planes: &Planes| planes.dims.iter().map(position).sum::<i64>();
         // Where the other one begins, less what its bounds say.
@@ -380,13 +380,13 @@ impl Planes {
     }
 
     /// Whether the positions of both dimensions lie side by side, without gaps.
-    pub(super) fn are_dense(&self) -> bool {
+    pub fn are_dense(&self) -> bool {
         let [slow, fast] = &self.dims;
         slow.bound.is_some() && fast.bound.is_some() && fast.unit == 1 && slow.unit == fast.extent
     }
 
     /// Whether a place is inside the bounds that are not those of the planes' dimensions.
-    pub(super) fn is_inside(&self, source: Source<'_>, point: &Point) -> bool {
+    pub fn is_inside(&self, source: Source<'_>, point: &Point) -> bool {
         let [slow, fast] = &self.dims;
         source.bounds.iter().enumerate().all(|(d, bound)| {
             [slow.bound, fast.bound].contains(&Some(d))
@@ -395,13 +395,13 @@ impl Planes {
     }
 
     /// Taps per channel.
-    pub(super) fn taps(&self) -> usize {
+    pub fn taps(&self) -> usize {
         self.dims[0].taps.extent * self.dims[1].taps.extent
     }
 
     /// The points of the sum for the channels `begin..end` in the order of kernels, `per` channels to a cell, as an operand
     /// without bounds sees them. Where a cell has no channel left the last one stands: its plane is 0.
-    pub(super) fn evens(&self, begin: usize, end: usize, per: usize, slot: usize, list: &mut Vec<Even>) {
+    pub fn evens(&self, begin: usize, end: usize, per: usize, slot: usize, list: &mut Vec<Even>) {
         if per == 1 && self.taps() == 1 {
             return self.channels.evens(begin, end, slot, false, list);
         }
@@ -421,7 +421,7 @@ impl Planes {
     }
 
     /// The block of outputs of `rows` by `columns`, as cells: pitch of a row, of a plane, planes per channel.
-    pub(super) fn block(&self, rows: usize, columns: usize, line: usize) -> Block {
+    pub fn block(&self, rows: usize, columns: usize, line: usize) -> Block {
         let [slow, fast] = &self.dims;
         let pitch = fast.cells(columns);
         // An odd number of cache lines, so that the planes of many channels do not meet in the same sets.

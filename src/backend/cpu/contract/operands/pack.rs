@@ -7,12 +7,12 @@ mod turn;
 use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use self::quads::quads;
+pub use self::quads::quads;
 use self::turn::{FOUR, turn};
-pub(super) use self::turn::{MANY, turn_many};
-use super::kernel::simd::{MAX_NR, Simd};
+pub use self::turn::{MANY, turn_many};
 use super::points::{Even, Point};
-pub(super) use super::source::Source;
+pub use super::source::Source;
+use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::Scalar;
@@ -21,7 +21,7 @@ use crate::ops::Scaling;
 use crate::ops::contract::Bound;
 
 /// What packing writes, from any element.
-pub(super) trait Part: Copy + Default + 'static {
+pub trait Part: Copy + Default + 'static {
     const SCALAR: Option<Scalar>;
     fn of<E: Element>(element: E) -> Self;
 
@@ -91,7 +91,7 @@ impl Part for u8 {
 /// # Safety
 /// Every element inside the bounds is readable and aligned; `to` has room; at most [`MAX_NR`] lanes, not more than the
 /// width.
-pub(super) unsafe fn pack<S: Simd<Part: Part>>(
+pub unsafe fn pack<S: Simd<Part: Part>>(
     source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, to: *mut S::Part,
 ) {
     source.assert_holds_all(lanes, sum);
@@ -330,7 +330,7 @@ unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const 
 ///
 /// # Safety
 /// As for [`pack`], for every strip; the operand has no bounds, and cells are parts.
-pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
+pub unsafe fn pack_across<S: Simd<Part: Part>>(
     source: Source<'_>, start: i64, starts: Option<&[i64]>, strips: &[(usize, *mut S::Part)], sum: &[Even],
 ) {
     if cfg!(debug_assertions) {
@@ -371,13 +371,13 @@ pub(super) unsafe fn pack_across<S: Simd<Part: Part>>(
 
 impl Even {
     /// Terms of the sum if a cell holds `per` of them.
-    pub(super) fn terms(&self, per: usize) -> usize {
+    pub fn terms(&self, per: usize) -> usize {
         self.len * if self.mates.is_some() { per } else { 1 }
     }
 
     /// The turns for which a lane is inside the bounds: from the first up to the second.
     #[inline(always)]
-    pub(super) fn inside(&self, lane: &Point, bounds: &[Bound]) -> (usize, usize) {
+    pub fn inside(&self, lane: &Point, bounds: &[Bound]) -> (usize, usize) {
         let (mut low, mut high) = (0, self.len as i64);
         for (d, bound) in bounds.iter().enumerate() {
             let position = bound.start + lane.pos[d] + self.pos[d];
@@ -390,7 +390,7 @@ impl Even {
 
 /// The turns among `len` that leave `position + turn * by` in `0..extent`: from the first up to the second.
 #[inline(always)]
-pub(super) fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
+pub fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
     match by {
         0 if (0..extent).contains(&position) => (0, len),
         0 => (0, 0),
@@ -405,7 +405,7 @@ pub(super) fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64
 /// # Safety
 /// All elements are readable and aligned, all parts writable.
 #[inline(always)]
-pub(super) unsafe fn row<S: Simd<Part: Part>, E: Element>(
+pub unsafe fn row<S: Simd<Part: Part>, E: Element>(
     convert: Option<Row>, from: *const E, step: isize, len: usize, to: *mut S::Part,
 ) {
     // SAFETY: the caller's promise.
@@ -433,7 +433,7 @@ pub(super) unsafe fn row<S: Simd<Part: Part>, E: Element>(
 /// # Safety
 /// All elements are readable and aligned, all parts writable.
 #[inline(always)]
-pub(super) unsafe fn pairs<S: Simd<Part: Part>, E: Element>(
+pub unsafe fn pairs<S: Simd<Part: Part>, E: Element>(
     [first, second]: [*const E; 2], step: isize, len: usize, to: *mut S::Part,
 ) {
     let to = to.cast::<[S::Part; 2]>();
