@@ -31,7 +31,7 @@ mod depthwise_wgrad_interleaved;
 #[cfg(target_arch = "x86_64")]
 mod depthwise_wgrad_planar;
 mod engine;
-mod finish;
+mod epilogue;
 #[cfg(target_arch = "x86_64")]
 mod gemm_dot;
 #[cfg(target_arch = "x86_64")]
@@ -40,19 +40,13 @@ mod gemv;
 mod grouped_few_channels;
 mod kernel;
 mod levels;
-#[cfg(target_arch = "x86_64")]
-mod narrow;
 mod operands;
 mod phases;
 mod problem;
-mod run;
-mod simple;
 mod table;
 mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod wgrad_few_filters;
-#[cfg(target_arch = "x86_64")]
-mod whole;
 mod widen;
 #[cfg(target_arch = "x86_64")]
 mod winograd;

@@ -6,13 +6,13 @@
 
 use super::depthwise_planar::PAIRS;
 use super::engine::{KC, Operands, Shared};
-use super::finish::{Outputs, finish_apart};
+use super::epilogue::finish::{Outputs, finish_apart};
+use super::epilogue::run::{EIGHT, Run};
 use super::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::operands::pack::{Part, Source, pack};
 use super::operands::planes::Planes;
 use super::operands::points::{Even, Point, Turn, Walk};
-use super::run::{EIGHT, Run};
 use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;

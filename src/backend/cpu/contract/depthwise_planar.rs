@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 #[cfg(target_arch = "x86_64")]
 use self::in_place::InPlace;
 use super::engine::Operands;
-use super::finish::{Outputs, Run, finish};
+use super::epilogue::finish::{Outputs, Run, finish};
 use super::kernel::simd::{MAX_NR, MR, Simd};
 use super::kernel::{Kernels, Panel};
 use super::operands::pack::{Part, Source, pack};

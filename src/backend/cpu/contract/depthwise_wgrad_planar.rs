@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::depthwise_planar::PAIRS;
 use super::engine::Operands;
-use super::finish::{Outputs, Run, finish};
+use super::epilogue::finish::{Outputs, Run, finish};
 use super::kernel::simd::{MAX_NR, Simd};
 use super::operands::pack::{self, Source};
 use super::operands::planes::{Block, Planes, Span, turned};

@@ -11,7 +11,7 @@ mod rows;
 mod task;
 
 pub(super) use self::k_block::{CellShape, KBlock, KC, k_blocks};
-use super::finish::Outputs;
+use super::epilogue::finish::Outputs;
 use super::kernel::Kernels;
 use super::kernel::simd::{MR, Simd};
 use super::operands::pack::{Part, Source};

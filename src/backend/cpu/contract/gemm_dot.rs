@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::engine::Operands;
-use super::finish::{Outputs, Run, finish_apart};
+use super::epilogue::finish::{Outputs, Run, finish_apart};
 use super::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::threads;
 use crate::dtype::Scalar;

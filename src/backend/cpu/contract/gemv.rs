@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::engine::{CellShape, KBlock, Operands, k_blocks};
-use super::finish::{Outputs, Run, finish_apart};
+use super::epilogue::finish::{Outputs, Run, finish_apart};
 use super::kernel::simd::Avx2Single;
 use super::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::threads;

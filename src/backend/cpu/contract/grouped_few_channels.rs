@@ -7,12 +7,12 @@
 use core::arch::x86_64::*;
 
 use super::engine::{KC, Operands, Shared};
-use super::finish::{Outputs, finish_apart};
+use super::epilogue::finish::{Outputs, finish_apart};
+use super::epilogue::run::Run;
 use super::kernel::simd::{Avx2Single, Avx512Single, Simd};
 use super::operands::pack::{Source, pack};
 use super::operands::planes::{Dim, Planes};
 use super::operands::points::{Even, Point, Turn, Walk};
-use super::run::Run;
 use super::widen::FILTERS;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;

@@ -1,8 +1,8 @@
 //! The tiles of a block of lanes, and where the elements of their lanes are.
 
+use super::epilogue::run::Run;
 use super::operands::planes::Block;
 use super::operands::points::Point;
-use super::run::Run;
 
 /// One tile.
 #[derive(Clone, Copy, Debug)]

@@ -11,13 +11,13 @@
 use std::ops::Range;
 
 use super::engine::{Operands, Shared};
-use super::finish::{Outputs, finish_apart};
+use super::epilogue::finish::{Outputs, finish_apart};
+use super::epilogue::run::Run;
 use super::kernel::simd::{MR, Simd};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::operands::pack::{Source, pack};
 use super::operands::planes::{Block, Planes, turned};
 use super::operands::points::{Even, Point, Turn, Walk};
-use super::run::Run;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;

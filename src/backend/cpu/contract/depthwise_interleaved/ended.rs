@@ -7,12 +7,12 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::{DepthwiseInterleaved, OUTPUTS, TAPS, Tap};
-use crate::backend::cpu::contract::finish::Outputs;
+use crate::backend::cpu::contract::epilogue::finish::Outputs;
+use crate::backend::cpu::contract::epilogue::simple::Simple;
+use crate::backend::cpu::contract::epilogue::whole::{self, Ends, is_even};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::operands::pack::Part;
 use crate::backend::cpu::contract::operands::points::{Point, Turn};
-use crate::backend::cpu::contract::simple::Simple;
-use crate::backend::cpu::contract::whole::{self, Ends, is_even};
 use crate::dtype::convert::Element;
 
 /// Lanes of a vector.

@@ -5,10 +5,10 @@ use std::any::TypeId;
 use std::arch::x86_64::*;
 
 use super::{ALONE, DepthwisePlanar};
+use crate::backend::cpu::contract::epilogue::simple::Simple;
+use crate::backend::cpu::contract::epilogue::whole::{self, Ends};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::operands::pack::Part;
-use crate::backend::cpu::contract::simple::Simple;
-use crate::backend::cpu::contract::whole::{self, Ends};
 use crate::backend::cpu::threads;
 use crate::dtype::convert::Element;
 use crate::error::Result;

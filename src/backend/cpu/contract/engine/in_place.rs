@@ -15,7 +15,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// where some taps of it are.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::run); there is room for the copies of all segments.
+    /// As for [`contract::run`](crate::backend::cpu::contract::epilogue::run); there is room for the copies of all segments.
     #[inline(always)]
     pub(super) unsafe fn in_place(
         &self, points: &[Point], starts: &[Point], base: &[i64; 5], runs: &Runs<'_, S>,

@@ -5,12 +5,12 @@ use std::mem::MaybeUninit;
 
 use super::k_block::KBlock;
 use super::{Engine, Lanes, MC_PANELS, RowSource, TaskScratch, share};
-use crate::backend::cpu::contract::finish::{Run, finish_rows};
+use crate::backend::cpu::contract::epilogue::finish::{Run, finish_rows};
+use crate::backend::cpu::contract::epilogue::simple::Simple;
+use crate::backend::cpu::contract::epilogue::whole::{self, Ends, Tiles, finish_tile, is_even};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::Part;
-use crate::backend::cpu::contract::simple::Simple;
-use crate::backend::cpu::contract::whole::{self, Ends, Tiles, finish_tile, is_even};
 use crate::dtype::convert::Element;
 
 /// What a task knows of even rows.

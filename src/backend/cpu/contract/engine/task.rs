@@ -6,16 +6,16 @@ use std::ops::Range;
 use super::in_place::{Runs, reach_of};
 use super::k_block::{KBlock, KC};
 use super::{Engine, Lanes, MC_PANELS, RowSource, Shared, TaskScratch, share};
-use crate::backend::cpu::contract::finish::{Run, finish, finish_rows};
+use crate::backend::cpu::contract::epilogue::finish::{Run, finish, finish_rows};
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::epilogue::narrow::Line;
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::epilogue::whole::{self, Ends, finish_tile, is_even};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
-#[cfg(target_arch = "x86_64")]
-use crate::backend::cpu::contract::narrow::Line;
 use crate::backend::cpu::contract::operands::pack::{Part, Source, pack, pack_across};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn};
 use crate::backend::cpu::contract::tiles::Tiles;
-#[cfg(target_arch = "x86_64")]
-use crate::backend::cpu::contract::whole::{self, Ends, finish_tile, is_even};
 use crate::dtype::convert::Element;
 use crate::ops::contract::MAX_BOUNDS;
 
@@ -65,7 +65,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Packs strips of rows or panels of lanes, for the whole sum, where all tasks find them.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::run); the shared scratch has room.
+    /// As for [`contract::run`](crate::backend::cpu::contract::epilogue::run); the shared scratch has room.
     pub(super) unsafe fn pack_shared(&self, shared: &Shared<S::Cell>, pieces: Range<usize>) {
         let nr = Kernels::<S>::NR;
         let lanes = matches!(self.from_lanes, Lanes::Shared);
@@ -129,7 +129,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Computes one block of lanes for one part of the rows.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::run); the scratch is this task's alone, and what is shared has been packed.
+    /// As for [`contract::run`](crate::backend::cpu::contract::epilogue::run); the scratch is this task's alone, and what is shared has been packed.
     #[inline(always)]
     pub(in super::super) unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
         #[cfg(target_arch = "x86_64")]

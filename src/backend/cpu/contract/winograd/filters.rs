@@ -10,13 +10,13 @@ use super::{
     CHANNELS, EIGHT, ELEMENTS, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, result, store,
 };
 use crate::backend::cpu::contract::engine::{Operands, Shared};
-use crate::backend::cpu::contract::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::{Source, pack};
 use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
-use crate::backend::cpu::contract::run::Run;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, Role};

@@ -10,7 +10,7 @@ use super::{
     result, store,
 };
 use crate::backend::cpu::contract::engine::{Operands, Shared};
-use crate::backend::cpu::contract::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::{Source, pack};

@@ -14,23 +14,23 @@ const WIDE: usize = 16;
 
 /// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
 #[derive(Clone, Copy)]
-pub(super) struct Simple {
-    pub(super) dst: *mut f32,
-    pub(super) z: *const f32,
-    pub(super) bias: *const f32,
-    pub(super) alpha: f32,
-    pub(super) beta: f32,
-    pub(super) alpha2: f32,
-    pub(super) has_bias: bool,
+pub struct Simple {
+    pub dst: *mut f32,
+    pub z: *const f32,
+    pub bias: *const f32,
+    pub alpha: f32,
+    pub beta: f32,
+    pub alpha2: f32,
+    pub has_bias: bool,
     /// The rule of NaN, and the ceiling.
-    pub(super) clip: Clip,
+    pub clip: Clip,
     /// What finishes runs.
     run: unsafe fn(&Ends<'_>, &[[i64; 5]], *const *const f32),
 }
 
 impl Simple {
     /// For a destination, z and a bias at these addresses, if the epilogue of the step is that simple.
-    pub(super) fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Simple> {
+    pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Simple> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
         let single = step.dst == Scalar::F32
@@ -55,7 +55,7 @@ impl Simple {
     /// # Safety
     /// As for [`finish`](super::finish::finish), for every row.
     #[inline(always)]
-    pub(super) unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const f32) {
+    pub unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const f32) {
         // SAFETY: the caller's promise; the function is one for this processor.
         unsafe { (self.run)(&Ends { simple: self, run }, rows, sums) }
     }
@@ -276,7 +276,7 @@ fn plus<const N: usize>(x: &mut [f32; N], factor: f32, y: [f32; N]) {
 
 /// `min(max(x, 0), ceiling)`
 #[inline(always)]
-pub(super) fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
+pub fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
     let y = match rule {
         NanRule::Propagate if x <= R::ZERO => R::ZERO,
         NanRule::Ignore if x > R::ZERO => x,

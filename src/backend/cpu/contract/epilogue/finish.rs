@@ -1,11 +1,11 @@
 //! From sums to the destination: factors, further terms, activation, conversion.
 
-use super::kernel::simd::MR;
 #[cfg(target_arch = "x86_64")]
 use super::narrow::Narrow;
-pub(super) use super::run::Run;
+pub use super::run::Run;
 use super::run::rectifier;
 use super::simple::{Simple, clipped};
+use crate::backend::cpu::contract::kernel::simd::MR;
 use crate::backend::cpu::row::{Row, between};
 use crate::backend::cpu::stream::fetch;
 use crate::backend::cpu::{Isa, map};
@@ -18,20 +18,20 @@ use crate::ops::contract::Contract;
 
 /// What the epilogue reads and writes.
 #[derive(Clone, Copy)]
-pub(super) struct Outputs<'a> {
-    pub(super) step: &'a Contract,
-    pub(super) dst: *mut u8,
-    pub(super) z: *const u8,
-    pub(super) bias: *const u8,
+pub struct Outputs<'a> {
+    pub step: &'a Contract,
+    pub dst: *mut u8,
+    pub z: *const u8,
+    pub bias: *const u8,
     /// What is to do where it is simple.
-    pub(super) simple: Option<Simple>,
+    pub simple: Option<Simple>,
     #[cfg(target_arch = "x86_64")]
-    pub(super) narrow: Option<Narrow>,
+    pub narrow: Option<Narrow>,
     /// Converts neighbours of the type that is computed in to elements of the destination.
-    pub(super) store: Row,
+    pub store: Row,
     /// Converts neighbours of the destination and of z to the type that is computed in.
-    pub(super) load: [Row; 2],
-    pub(super) isa: Isa,
+    pub load: [Row; 2],
+    pub isa: Isa,
 }
 
 // SAFETY: addresses without meaning of their own; tasks write disjoint elements.
@@ -39,7 +39,7 @@ unsafe impl Sync for Outputs<'_> {}
 
 impl<'a> Outputs<'a> {
     /// Of a step on operands at these addresses.
-    pub(super) fn of(step: &'a Contract, at: &[*mut u8], isa: Isa) -> Outputs<'a> {
+    pub fn of(step: &'a Contract, at: &[*mut u8], isa: Isa) -> Outputs<'a> {
         let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
         let (z, bias) = (slot(step.z_slot()), slot(step.bias_slot()));
         Outputs {
@@ -58,13 +58,13 @@ impl<'a> Outputs<'a> {
     }
 
     /// Whether sums may be built in the destination itself.
-    pub(super) fn takes_sums(&self, sum: Scalar) -> bool {
+    pub fn takes_sums(&self, sum: Scalar) -> bool {
         self.step.dst == sum && self.step.epilogue.scaling.beta == 0.0 && self.step.epilogue.z.is_none()
     }
 
     /// Asks for what [`finish`] touches of one run of one row, while its sums are computed.
     #[inline(always)]
-    pub(super) fn prefetch(&self, row: &[i64; 5], run: &Run) {
+    pub fn prefetch(&self, row: &[i64; 5], run: &Run) {
         let at = |data: *const u8, slot: usize, scalar: Scalar| {
             fetch(data.wrapping_offset((row[slot] + run.at[slot]) as isize * scalar.size() as isize));
         };
@@ -75,7 +75,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Whether finished sums are the result.
-    pub(super) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         let epilogue = &self.step.epilogue;
         epilogue.scaling.is_move()
             && epilogue.z.is_none()
@@ -93,7 +93,7 @@ const ROOM: usize = 64;
 /// `sums` has the run's sums; every element of dst is writable, readable if `beta` is not 0; those of z and bias are
 /// readable; all aligned.
 #[inline(always)]
-pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
+pub unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
     // Known to the compiler: sums of other types never are.
     if A::SCALAR == Scalar::F32
         && let Some(simple) = &outputs.simple
@@ -117,9 +117,7 @@ pub(super) unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], r
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
-pub(super) unsafe fn finish_apart<A: Element>(
-    outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A,
-) {
+pub unsafe fn finish_apart<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
     // SAFETY: the caller's promise.
     unsafe { finish(outputs, row, run, sums) }
 }
@@ -129,7 +127,7 @@ pub(super) unsafe fn finish_apart<A: Element>(
 /// # Safety
 /// As for [`finish`].
 #[inline(always)]
-pub(super) unsafe fn finish_rows<A: Element>(
+pub unsafe fn finish_rows<A: Element>(
     outputs: &Outputs<'_>, rows: &[[i64; 5]], run: &Run, sums: &[*mut A; MR],
 ) {
     let sums = sums.map(|sums| sums.cast_const().wrapping_add(run.lane as usize));

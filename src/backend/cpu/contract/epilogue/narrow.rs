@@ -9,10 +9,10 @@ use std::arch::x86_64::*;
 use std::any::TypeId;
 use std::mem::MaybeUninit;
 
-use super::kernel::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
-use super::kernel::{Panel, sums};
 use super::run::{Clip, EIGHT, Run, clip};
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::contract::kernel::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
+use crate::backend::cpu::contract::kernel::{Panel, sums};
 use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;
 use crate::ops::contract::{Accumulate, Contract};
@@ -20,7 +20,7 @@ use crate::ops::{Compute, NanRule};
 
 /// `alpha * sum + bias`, clipped or not.
 #[derive(Clone, Copy)]
-pub(super) struct Narrow {
+pub struct Narrow {
     dst: *mut u8,
     bias: *const f32,
     /// Bytes of an element of the destination.
@@ -37,7 +37,7 @@ pub(super) struct Narrow {
 type Lines = unsafe fn(&Narrow, &[[i64; 5]], &Line<'_>, *const *const u8);
 
 /// What is finished of the sums of a row.
-pub(super) struct Line<'a> {
+pub struct Line<'a> {
     runs: &'a [Run],
     /// How far the terms of the bias are apart, from one lane to the next.
     bias_step: i64,
@@ -47,7 +47,7 @@ pub(super) struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// The runs of a tile, if the bias goes on evenly from one to the next.
-    pub(super) fn of(runs: &'a [Run]) -> Option<Line<'a>> {
+    pub fn of(runs: &'a [Run]) -> Option<Line<'a>> {
         let first = runs.first()?;
         let bias_step = match runs.get(1) {
             Some(next) if first.len == 1 => (next.at[4] - first.at[4]) / i64::from(next.lane - first.lane),
@@ -65,7 +65,7 @@ impl<'a> Line<'a> {
 type Tile = unsafe fn(&Narrow, *const (), &Ends);
 
 /// Where the rows of a tile end.
-pub(super) struct Ends {
+pub struct Ends {
     to: [*mut u8; MR],
     bias: [*const f32; MR],
     bias_step: isize,
@@ -75,7 +75,7 @@ pub(super) struct Ends {
 
 impl Narrow {
     /// For a destination and a bias at these addresses, if the epilogue of the step is that simple.
-    pub(super) fn of(step: &Contract, dst: *mut u8, bias: *const u8, isa: Isa) -> Option<Narrow> {
+    pub fn of(step: &Contract, dst: *mut u8, bias: *const u8, isa: Isa) -> Option<Narrow> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
         let plain = epilogue.scaling.beta == 0.0
@@ -119,13 +119,13 @@ impl Narrow {
 
     /// Whether there are kernels that finish whole tiles of these vectors.
     #[inline(always)]
-    pub(super) fn ends_tiles<S: Simd>(&self) -> bool {
+    pub fn ends_tiles<S: Simd>(&self) -> bool {
         self.tiles.as_ref().is_some_and(|(of, _)| *of == TypeId::of::<S>())
     }
 
     /// The ends of some rows, whose lanes are the run.
     #[inline(always)]
-    pub(super) fn ends(&self, rows: &[[i64; 5]], run: &Run, before: Option<(*const u8, usize)>) -> Ends {
+    pub fn ends(&self, rows: &[[i64; 5]], run: &Run, before: Option<(*const u8, usize)>) -> Ends {
         let (mut to, mut bias) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
         for (m, row) in rows.iter().enumerate().take(MR) {
             to[m] = self.dst.wrapping_offset((row[0] + run.at[0]) as isize * self.size);
@@ -140,7 +140,7 @@ impl Narrow {
     /// There are kernels for it; the panel is good for as many rows as `ends` has, whose elements are writable, the terms
     /// of the bias readable if there is one, and the sums that came before, each for a whole tile.
     #[inline(always)]
-    pub(super) unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::Cell>, rows: usize, ends: &Ends) {
+    pub unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::Cell>, rows: usize, ends: &Ends) {
         if let Some((_, tiles)) = &self.tiles {
             // SAFETY: the caller's promise; the kernel is one for panels of `S`.
             unsafe { tiles[rows - 1](self, (&raw const *panel).cast(), ends) };
@@ -153,7 +153,7 @@ impl Narrow {
     /// Every element of dst is writable; every term of the bias is readable, if there is one; all are aligned. The sums are as
     /// many as the run has, of the type of the step that this was made for.
     #[inline(always)]
-    pub(super) unsafe fn finish(&self, row: &[i64; 5], run: &Run, sums: *const u8) {
+    pub unsafe fn finish(&self, row: &[i64; 5], run: &Run, sums: *const u8) {
         let most = if run.by[0] == 1 { run.len } else { MAX_NR as u32 };
         let mut begin = 0;
         while begin < run.len {
@@ -173,14 +173,14 @@ impl Narrow {
     /// # Safety
     /// As for [`finish`](Narrow::finish); after the last run sums are readable up to a whole vector.
     #[inline(always)]
-    pub(super) unsafe fn finish_lines(&self, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8) {
+    pub unsafe fn finish_lines(&self, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8) {
         // SAFETY: the caller's promise; as above.
         unsafe { (self.lines)(self, rows, line, sums) }
     }
 }
 
 /// Vectors that sums are finished in.
-pub(super) trait Numbers: Register {
+pub trait Numbers: Register {
     /// # Safety
     /// As many numbers as it holds are readable there, and the processor has such registers; so for all functions.
     unsafe fn load(from: *const f32) -> Self;

@@ -6,20 +6,20 @@ use crate::ops::function::Function;
 
 /// Neighbouring lanes of a tile whose elements are evenly spaced in dst, z and bias.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) lane: u32,
-    pub(super) len: u32,
+pub struct Run {
+    pub lane: u32,
+    pub len: u32,
     /// Offsets of dst, a, b, z and bias of the first element, less those of the row.
-    pub(super) at: [i64; 5],
+    pub at: [i64; 5],
     /// How far neighbours are apart.
-    pub(super) by: [i64; 5],
+    pub by: [i64; 5],
 }
 
 /// The rule of NaN and the ceiling of what is clipped.
-pub(super) type Clip = Option<(NanRule, f32)>;
+pub type Clip = Option<(NanRule, f32)>;
 
 /// The rule of NaN and the ceiling of a ReLU; `None` for other activations.
-pub(super) fn rectifier(activation: Activation) -> Option<(NanRule, f64)> {
+pub fn rectifier(activation: Activation) -> Option<(NanRule, f64)> {
     let Activation { function, parameter } = activation;
     match function {
         Function::Relu => Some((NanRule::Ignore, f64::INFINITY)),
@@ -31,10 +31,10 @@ pub(super) fn rectifier(activation: Activation) -> Option<(NanRule, f64)> {
 }
 
 /// What an activation clips; `None` if it does something else.
-pub(super) fn clip(activation: Option<Activation>) -> Option<Clip> {
+pub fn clip(activation: Option<Activation>) -> Option<Clip> {
     let Some(activation) = activation else { return Some(None) };
     rectifier(activation).map(|(rule, ceiling)| Some((rule, ceiling as f32)))
 }
 
 /// Elements that are finished at once.
-pub(super) const EIGHT: usize = 8;
+pub const EIGHT: usize = 8;

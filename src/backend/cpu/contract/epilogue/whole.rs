@@ -4,47 +4,45 @@
 use std::any::TypeId;
 use std::arch::x86_64::*;
 
-use super::kernel::simd::{Avx2Single, MR, Simd};
-use super::kernel::{Panel, sums};
 use super::narrow::Numbers;
 use super::run::Run;
 use super::simple::Simple;
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::contract::kernel::simd::{Avx2Single, MR, Simd};
+use crate::backend::cpu::contract::kernel::{Panel, sums};
 
 /// A kernel whose sums leave as elements of the destination.
 type Tile = unsafe fn(&Simple, &Panel<f32>, &Ends<'_>);
 
 /// The kernels, by rows and by half or whole width.
-pub(super) type Tiles = [[Tile; 2]; MR];
+pub type Tiles = [[Tile; 2]; MR];
 
 /// Lanes of a vector, and vectors of a tile.
 const L: usize = Avx2Single::L;
 const WIDTH: usize = Avx2Single::NV;
 
 /// Where the rows of a tile end, and what they meet there.
-pub(super) struct Ends<'a> {
-    pub(super) to: [*mut f32; MR],
-    pub(super) z: [*const f32; MR],
-    pub(super) bias: [*const f32; MR],
+pub struct Ends<'a> {
+    pub to: [*mut f32; MR],
+    pub z: [*const f32; MR],
+    pub bias: [*const f32; MR],
     /// Whether there is a term of the bias for each lane, not one for each row.
-    pub(super) is_bias_along: bool,
+    pub is_bias_along: bool,
     /// The sums to which these are added.
-    pub(super) before: Option<&'a [*mut f32; MR]>,
+    pub before: Option<&'a [*mut f32; MR]>,
 }
 
 impl<'a> Ends<'a> {
     /// Nowhere yet.
     #[inline(always)]
-    pub(super) fn new(is_bias_along: bool, before: Option<&'a [*mut f32; MR]>) -> Ends<'a> {
+    pub fn new(is_bias_along: bool, before: Option<&'a [*mut f32; MR]>) -> Ends<'a> {
         let (to, none) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
         Ends { to, z: none, bias: none, is_bias_along, before }
     }
 
     /// Of some rows, whose lanes are a run that is [even](is_even).
     #[inline(always)]
-    pub(super) fn of(
-        simple: &Simple, rows: &[[i64; 5]], run: &Run, before: Option<&'a [*mut f32; MR]>,
-    ) -> Ends<'a> {
+    pub fn of(simple: &Simple, rows: &[[i64; 5]], run: &Run, before: Option<&'a [*mut f32; MR]>) -> Ends<'a> {
         let mut ends = Ends::new(run.by[4] == 1, before);
         let mut m = 0;
         while m < rows.len().min(MR) {
@@ -60,13 +58,13 @@ impl<'a> Ends<'a> {
 
 /// Whether lanes so far apart in the operands are neighbours wherever sums meet them, or meet one term of the bias.
 #[inline(always)]
-pub(super) fn is_even(simple: &Simple, by: &[i64; 5]) -> bool {
+pub fn is_even(simple: &Simple, by: &[i64; 5]) -> bool {
     let [to, .., z, bias] = *by;
     to == 1 && (simple.alpha2 == 0.0 || z == 1) && (!simple.has_bias || bias == 0 || bias == 1)
 }
 
 /// The kernels for vectors of `S`, if there are some. With AVX-512 sums go through memory.
-pub(super) fn tiles<S: Simd>(isa: Isa) -> Option<&'static Tiles> {
+pub fn tiles<S: Simd>(isa: Isa) -> Option<&'static Tiles> {
     static TILES: Tiles = [
         [tile::<1, 1>, tile::<1, WIDTH>],
         [tile::<2, 1>, tile::<2, WIDTH>],
@@ -83,7 +81,7 @@ pub(super) fn tiles<S: Simd>(isa: Isa) -> Option<&'static Tiles> {
 /// # Safety
 /// As for [`Simple::finish`], for every row; the panel is one of cells in binary32, good for as many rows, and so are the sums before.
 #[inline(always)]
-pub(super) unsafe fn finish_tile<C>(
+pub unsafe fn finish_tile<C>(
     tiles: &Tiles, simple: &Simple, panel: &Panel<C>, [rows, lanes]: [usize; 2], ends: &Ends<'_>,
 ) {
     let tile = tiles[rows - 1][usize::from(lanes > L)];
@@ -129,7 +127,7 @@ unsafe fn tile<const M: usize, const N: usize>(simple: &Simple, panel: &Panel<f3
 /// # Safety
 /// As for [`Simple::finish`], for every row; the processor has AVX2.
 #[inline(always)]
-pub(super) unsafe fn finish<const M: usize, const N: usize>(
+pub unsafe fn finish<const M: usize, const N: usize>(
     simple: &Simple, mut x: [[__m256; N]; M], ends: &Ends<'_>,
 ) {
     /// Does something with every vector. Loops of an iterator, and closures, would keep them in memory.
