@@ -30,12 +30,8 @@ mod depthwise_planar;
 mod depthwise_wgrad_interleaved;
 #[cfg(target_arch = "x86_64")]
 mod depthwise_wgrad_planar;
-mod engine;
 mod epilogue;
-#[cfg(target_arch = "x86_64")]
-mod gemm_dot;
-#[cfg(target_arch = "x86_64")]
-mod gemv;
+mod gemm;
 #[cfg(target_arch = "x86_64")]
 mod grouped_few_channels;
 mod kernel;
@@ -44,7 +40,6 @@ mod operands;
 mod phases;
 mod problem;
 mod table;
-mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod wgrad_few_filters;
 mod widen;

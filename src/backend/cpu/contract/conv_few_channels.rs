@@ -5,9 +5,9 @@
 //! last one of a run reaches into what follows it, and the filter has zeros there.
 
 use super::depthwise_planar::PAIRS;
-use super::engine::{KC, Operands, Shared};
 use super::epilogue::finish::{Outputs, finish_apart};
 use super::epilogue::run::{EIGHT, Run};
+use super::gemm::engine::{KC, Operands, Shared};
 use super::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::operands::pack::{Part, Source, pack};

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use self::ended::Ending;
-use super::engine::{Operands, Shared};
 use super::epilogue::finish::{Outputs, Run, finish};
+use super::gemm::engine::{Operands, Shared};
 use super::kernel::simd::{MAX_NR, Simd};
 use super::operands::pack::{Part, Source, pack};
 use super::operands::points::{Even, Point, Turn, Walk};

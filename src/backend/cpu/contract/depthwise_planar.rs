@@ -9,14 +9,14 @@ use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 use self::in_place::InPlace;
-use super::engine::Operands;
 use super::epilogue::finish::{Outputs, Run, finish};
+use super::gemm::engine::Operands;
+use super::gemm::tiles::Tiles;
 use super::kernel::simd::{MAX_NR, MR, Simd};
 use super::kernel::{Kernels, Panel};
 use super::operands::pack::{Part, Source, pack};
 use super::operands::planes::{Block, Planes};
 use super::operands::points::{Even, Point, Turn, Walk};
-use super::tiles::Tiles;
 use crate::backend::cpu::threads;
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;

@@ -11,8 +11,8 @@ use cudnn_shim_macros::vectorized;
 
 use std::ops::Range;
 
-use super::engine::{Operands, Shared};
 use super::epilogue::finish::{Outputs, Run, finish_apart};
+use super::gemm::engine::{Operands, Shared};
 use super::kernel::simd::Simd;
 use super::operands::pack::{Source, inside};
 use super::operands::points::{Point, Turn, Walk};

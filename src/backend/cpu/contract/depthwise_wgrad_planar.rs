@@ -9,8 +9,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::depthwise_planar::PAIRS;
-use super::engine::Operands;
 use super::epilogue::finish::{Outputs, Run, finish};
+use super::gemm::engine::Operands;
 use super::kernel::simd::{MAX_NR, Simd};
 use super::operands::pack::{self, Source};
 use super::operands::planes::{Block, Planes, Span, turned};

@@ -6,9 +6,9 @@
 
 use core::arch::x86_64::*;
 
-use super::engine::{KC, Operands, Shared};
 use super::epilogue::finish::{Outputs, finish_apart};
 use super::epilogue::run::Run;
+use super::gemm::engine::{KC, Operands, Shared};
 use super::kernel::simd::{Avx2Single, Avx512Single, Simd};
 use super::operands::pack::{Source, pack};
 use super::operands::planes::{Dim, Planes};

@@ -3,7 +3,7 @@
 use cudnn_shim_macros::vectorized;
 
 use super::depthwise_interleaved::{self, DepthwiseInterleaved};
-use super::engine::{Engine, TaskScratch};
+use super::gemm::engine::{Engine, TaskScratch};
 use super::kernel::simd::{self, Simd};
 use super::kernel::{self, Kernels};
 use super::operands::pack::Part;
@@ -61,7 +61,7 @@ pub(super) static AVX512_DOTS: [&Compiled<simd::Avx512Dots>; 3] = [
 /// Which kernels of such sums a step needs.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn dots_of(step: &Contract) -> usize {
-    match (super::engine::lanes_are_m(step), step.a) {
+    match (super::gemm::engine::lanes_are_m(step), step.a) {
         (true, _) => 2,
         (false, Scalar::I8) => 1,
         (false, _) => 0,

@@ -1,7 +1,7 @@
 //! A contraction as its kernels see it.
 
-use super::engine::Operands;
 use super::epilogue::finish::Outputs;
+use super::gemm::engine::Operands;
 use crate::backend::cpu::{Machine, Panels};
 use crate::ops::contract::{Contract, MAX_OPERANDS};
 

@@ -8,7 +8,7 @@ use cudnn_shim_macros::vectorized;
 
 use super::depthwise_interleaved::DepthwiseInterleaved;
 use super::depthwise_planar::DepthwisePlanar;
-use super::engine::Engine;
+use super::gemm::engine::Engine;
 #[cfg(target_arch = "x86_64")]
 use super::kernel::simd;
 use super::kernel::simd::Simd;

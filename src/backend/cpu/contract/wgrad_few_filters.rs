@@ -10,9 +10,9 @@
 
 use std::ops::Range;
 
-use super::engine::{Operands, Shared};
 use super::epilogue::finish::{Outputs, finish_apart};
 use super::epilogue::run::Run;
+use super::gemm::engine::{Operands, Shared};
 use super::kernel::simd::{MR, Simd};
 use super::kernel::{Kernels, Panel, RowCells};
 use super::operands::pack::{Source, pack};

@@ -4,7 +4,7 @@
 //! Results do not depend on it: a narrow number is the same number in binary32, and the order of a sum depends on the loops
 //! alone. Of bytes this holds as long as binary32 holds every sum.
 
-use super::engine::Shared;
+use super::gemm::engine::Shared;
 use crate::backend::cpu::row::between;
 use crate::backend::cpu::{Machine, arena, threads};
 use crate::dtype::Scalar;

@@ -2,7 +2,7 @@
 //! memory and reading them again. The patches of all tiles are transformed before.
 use super::filters::{FilterLanes, LINE, PASS};
 use super::{ELEMENTS, TAPS};
-use crate::backend::cpu::contract::engine::Shared;
+use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::Simd;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;

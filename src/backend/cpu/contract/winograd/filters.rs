@@ -9,9 +9,9 @@
 use super::{
     CHANNELS, EIGHT, ELEMENTS, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, result, store,
 };
-use crate::backend::cpu::contract::engine::{Operands, Shared};
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::Run;
+use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::{Source, pack};

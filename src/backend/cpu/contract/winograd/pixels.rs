@@ -9,14 +9,14 @@ use super::{
     CHANNELS, EIGHT, ELEMENTS, Eight, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, patch,
     result, store,
 };
-use crate::backend::cpu::contract::engine::{Operands, Shared};
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::gemm::tiles::Tiles;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::{Source, pack};
 use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Walk};
-use crate::backend::cpu::contract::tiles::Tiles;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;

@@ -1,28 +1,28 @@
 //! The tiles of a block of lanes, and where the elements of their lanes are.
 
-use super::epilogue::run::Run;
-use super::operands::planes::Block;
-use super::operands::points::Point;
+use crate::backend::cpu::contract::epilogue::run::Run;
+use crate::backend::cpu::contract::operands::planes::Block;
+use crate::backend::cpu::contract::operands::points::Point;
 
 /// One tile.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LaneTile {
+pub struct LaneTile {
     /// The first lane, counted in cells of the planes.
-    pub(super) at: usize,
+    pub at: usize,
     /// Its runs.
-    pub(super) first: usize,
-    pub(super) end: usize,
+    pub first: usize,
+    pub end: usize,
     /// Lanes up to the last one that is stored.
-    pub(super) lanes: usize,
+    pub lanes: usize,
     /// Whether all lanes of a kernel are one run of neighbours in the destination.
-    pub(super) whole: bool,
+    pub whole: bool,
 }
 
 /// The tiles of a block, and the runs of all of them.
 #[derive(Default)]
-pub(super) struct Tiles {
-    pub(super) list: Vec<LaneTile>,
-    pub(super) runs: Vec<Run>,
+pub struct Tiles {
+    pub list: Vec<LaneTile>,
+    pub runs: Vec<Run>,
 }
 
 impl Tiles {
@@ -55,7 +55,7 @@ impl Tiles {
     }
 
     /// Tiles of lanes that are packed one after the other.
-    pub(super) fn of_points(&mut self, points: &[Point], nr: usize) {
+    pub fn of_points(&mut self, points: &[Point], nr: usize) {
         for (number, points) in points.chunks(nr).enumerate() {
             let first = self.runs.len();
             for (lane, point) in points.iter().enumerate() {
@@ -67,7 +67,7 @@ impl Tiles {
     }
 
     /// Tiles of the outputs of a block of planes: each begins at the first output that no earlier one has.
-    pub(super) fn of_planes(&mut self, start: &Point, [slow, fast]: [&Point; 2], block: &Block, nr: usize) {
+    pub fn of_planes(&mut self, start: &Point, [slow, fast]: [&Point; 2], block: &Block, nr: usize) {
         let output = |at: [i64; 5]| [at[0], 0, 0, at[3], at[4]];
         let by = output(fast.at);
         let (mut begin, mut first, mut open) = (0, 0, false);

@@ -11,11 +11,11 @@ use crate::backend::cpu::contract::epilogue::finish::{Run, finish, finish_rows};
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, finish_tile, is_even};
+use crate::backend::cpu::contract::gemm::tiles::Tiles;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 use crate::backend::cpu::contract::operands::pack::{Part, Source, pack, pack_across};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn};
-use crate::backend::cpu::contract::tiles::Tiles;
 use crate::dtype::convert::Element;
 use crate::ops::contract::MAX_BOUNDS;
 
@@ -131,7 +131,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// # Safety
     /// As for [`contract::run`](crate::backend::cpu::contract::epilogue::run); the scratch is this task's alone, and what is shared has been packed.
     #[inline(always)]
-    pub(in super::super) unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
+    pub unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
         #[cfg(target_arch = "x86_64")]
         if let Some(even) = &self.even {
             // SAFETY: the caller's promise.

@@ -10,13 +10,13 @@ mod k_block;
 mod rows;
 mod task;
 
-pub(super) use self::k_block::{CellShape, KBlock, KC, k_blocks};
-use super::epilogue::finish::Outputs;
-use super::kernel::Kernels;
-use super::kernel::simd::{MR, Simd};
-use super::operands::pack::{Part, Source};
-use super::operands::planes::{Block, Planes};
-use super::operands::points::{Turn, Walk};
+pub use self::k_block::{CellShape, KBlock, KC, k_blocks};
+use crate::backend::cpu::contract::epilogue::finish::Outputs;
+use crate::backend::cpu::contract::kernel::Kernels;
+use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
+use crate::backend::cpu::contract::operands::pack::{Part, Source};
+use crate::backend::cpu::contract::operands::planes::{Block, Planes};
+use crate::backend::cpu::contract::operands::points::{Turn, Walk};
 use crate::backend::cpu::panels::Key;
 use crate::backend::cpu::{Isa, Panels, arena, threads};
 use crate::dtype::Scalar;
@@ -86,7 +86,7 @@ enum RowSource {
 }
 
 /// One contraction on one level.
-pub(super) struct Engine<'a, S: Simd> {
+pub struct Engine<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
@@ -115,15 +115,15 @@ pub(super) struct Engine<'a, S: Simd> {
 
 /// Addresses of the operands.
 #[derive(Clone, Copy)]
-pub(super) struct Operands {
-    pub(super) a: *const u8,
-    pub(super) b: *const u8,
-    pub(super) isa: Isa,
+pub struct Operands {
+    pub a: *const u8,
+    pub b: *const u8,
+    pub isa: Isa,
 }
 
 impl Operands {
     /// `a` and `b` as packing sees them.
-    pub(super) fn sources<S: Simd<Part: Part>>(self, step: &Contract) -> [Source<'_>; 2] {
+    pub fn sources<S: Simd<Part: Part>>(self, step: &Contract) -> [Source<'_>; 2] {
         let of = |slot, data| Source::of(step, slot, data, <S::Part as Part>::SCALAR, self.isa);
         [of(1, self.a), of(2, self.b)]
     }
@@ -135,18 +135,18 @@ fn share(total: usize, parts: usize, index: usize) -> (usize, usize) {
 }
 
 /// Memory that all tasks of a contraction see.
-pub(super) struct Shared<T>(pub(super) *mut T);
+pub struct Shared<T>(pub *mut T);
 // SAFETY: an address; who writes what is a matter of the tasks.
 unsafe impl<T> Sync for Shared<T> {}
 impl<T> Shared<T> {
-    pub(super) fn at(&self, offset: usize) -> *mut T {
+    pub fn at(&self, offset: usize) -> *mut T {
         self.0.wrapping_add(offset)
     }
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     /// The planes that lanes are read from, if a canonical step has some that are worth their copy; `keeps` as for [`Engine::new`].
-    pub(super) fn planes(step: &Contract, operands: Operands, keeps: bool) -> Option<Planes> {
+    pub fn planes(step: &Contract, operands: Operands, keeps: bool) -> Option<Planes> {
         if !are_m::<S>(step) {
             return None;
         }
@@ -164,7 +164,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     ///
     /// # Errors
     /// Host allocation.
-    pub(super) fn new(
+    pub fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, planes: Option<Planes>,
         threads: usize, keeps: bool,
     ) -> Result<Self> {
@@ -303,8 +303,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`].
-    pub(super) unsafe fn run(
+    /// As for [`super::super::run`].
+    pub unsafe fn run(
         &self, threads: usize, panels: Option<&Panels>, task: unsafe fn(&Self, &TaskScratch<'_, S>, usize),
     ) -> Result<()> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>() * self.parts;
@@ -401,7 +401,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
 }
 
 /// Scratch of one task, and what is packed once for all.
-pub(super) struct TaskScratch<'a, S: Simd> {
+pub struct TaskScratch<'a, S: Simd> {
     shared: &'a Shared<S::Cell>,
     v: *mut S::Cell,
     r: *mut S::Cell,
@@ -410,7 +410,7 @@ pub(super) struct TaskScratch<'a, S: Simd> {
 
 /// Whether the rows of `a` are lanes of the kernels: those along which the destination is contiguous, or all but for the phases of
 /// a stride.
-pub(super) fn lanes_are_m(step: &Contract) -> bool {
+pub fn lanes_are_m(step: &Contract) -> bool {
     let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
     fast(Role::M) || !fast(Role::N) || has_phases(step)
 }

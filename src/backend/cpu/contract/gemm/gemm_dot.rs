@@ -7,8 +7,8 @@
 use std::arch::x86_64::*;
 
 use super::engine::Operands;
-use super::epilogue::finish::{Outputs, Run, finish_apart};
-use super::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
+use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::threads;
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -37,7 +37,7 @@ const KEPT: usize = 32 << 10;
 const ALONE: usize = 1 << 17;
 
 /// A contraction along both operands.
-pub(super) struct GemmDot<'a> {
+pub struct GemmDot<'a> {
     outputs: Outputs<'a>,
     batch: Walk,
     /// The rows of the operand that has more of them, and those of the other.
@@ -59,7 +59,7 @@ type Tile = unsafe fn([*const f32; 2], [isize; 2], usize, *mut f32, bool);
 
 impl<'a> GemmDot<'a> {
     /// `None` for any other contraction.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<GemmDot<'a>> {
+    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<GemmDot<'a>> {
         let step: &Contract = outputs.step;
         let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];
         // With twice the lanes and registers, packing is worth it.
@@ -94,8 +94,8 @@ impl<'a> GemmDot<'a> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`]; the processor has AVX2 and fused multiply-add.
-    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+    /// As for [`super::super::run`]; the processor has AVX2 and fused multiply-add.
+    pub unsafe fn run(&self, threads: usize) -> Result<()> {
         let (products, columns) = (self.batch.len(), self.columns.extent.next_multiple_of(COLUMNS));
         let work = products * self.rows.extent * columns * self.terms * self.outer.len();
         let threads = if work < ALONE { 1 } else { threads };

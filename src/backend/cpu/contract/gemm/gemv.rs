@@ -5,9 +5,9 @@
 use std::arch::x86_64::*;
 
 use super::engine::{CellShape, KBlock, Operands, k_blocks};
-use super::epilogue::finish::{Outputs, Run, finish_apart};
-use super::kernel::simd::Avx2Single;
-use super::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
+use crate::backend::cpu::contract::kernel::simd::Avx2Single;
+use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::threads;
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -38,7 +38,7 @@ const NEAR: usize = 4 << 20;
 const PIECE: usize = 2048;
 
 /// A product of a matrix and a few vectors.
-pub(super) struct Gemv<'a> {
+pub struct Gemv<'a> {
     outputs: Outputs<'a>,
     batch: Walk,
     /// The rows of the matrix, which are results, and the vectors.
@@ -61,7 +61,7 @@ unsafe impl Sync for Gemv<'_> {}
 
 impl<'a> Gemv<'a> {
     /// `None` for any other contraction.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Gemv<'a>> {
+    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Gemv<'a>> {
         let step: &Contract = outputs.step;
         let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];
         if !single || !step.bounds().is_empty() {
@@ -98,8 +98,8 @@ impl<'a> Gemv<'a> {
     /// Runs the product.
     ///
     /// # Safety
-    /// As for [`super::run`]; the processor has AVX2 and fused multiply-add.
-    pub(super) unsafe fn run(mut self, threads: usize) -> Result<()> {
+    /// As for [`super::super::run`]; the processor has AVX2 and fused multiply-add.
+    pub unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (products, depth) = (self.batch.len(), self.terms);
         self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, depth, 1)?;
         let work = products * self.rows.extent * self.vectors.len() * depth;

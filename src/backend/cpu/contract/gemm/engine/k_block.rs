@@ -7,36 +7,36 @@ use crate::reserve::list;
 
 /// What a cell is: its parts, and the cells that packing adds to a line.
 #[derive(Clone, Copy)]
-pub(in super::super) struct CellShape {
+pub struct CellShape {
     per: usize,
     tails: usize,
 }
 
 impl CellShape {
-    pub(in super::super) const fn of<S: Simd>() -> CellShape {
+    pub const fn of<S: Simd>() -> CellShape {
         CellShape { per: S::PER, tails: S::TAILS }
     }
 }
 
 /// Cells of the sum per block (KC): with AVX2 a micro-panel of lanes fills most of the first-level cache. With AVX-512 it is twice as
 /// large; shorter ones gained nothing there.
-pub(in super::super) const KC: usize = 384;
+pub const KC: usize = 384;
 
 /// Part of the sum: points or channels, cells, and the segments that rows in place are read in.
 #[derive(Clone, Copy)]
-pub(in super::super) struct KBlock {
-    pub(in super::super) begin: usize,
-    pub(in super::super) end: usize,
+pub struct KBlock {
+    pub begin: usize,
+    pub end: usize,
     /// Cells that are packed before, for what is packed once for all tasks.
-    pub(in super::super) before: usize,
-    pub(in super::super) cells: usize,
+    pub before: usize,
+    pub cells: usize,
     /// Those and the tails of lines.
-    pub(in super::super) packed: usize,
+    pub packed: usize,
 }
 
 /// The sum in K blocks of about [`KC`] cells: of `turns` points or channels with `unit` cells each. Where the innermost
 /// loop turns `inner` times, whole loops or parts of one.
-pub(in super::super) fn k_blocks(
+pub fn k_blocks(
     CellShape { per, tails }: CellShape, turns: usize, inner: usize, unit: usize,
 ) -> Result<Vec<KBlock>> {
     let most = (KC / unit).max(1) * per;

@@ -1,0 +1,8 @@
+//! Matrix products: the packed GEMM, for all contractions, and those for few rows or columns.
+
+pub mod engine;
+#[cfg(target_arch = "x86_64")]
+pub mod gemm_dot;
+#[cfg(target_arch = "x86_64")]
+pub mod gemv;
+pub mod tiles;
