@@ -22,29 +22,16 @@
 //!  phases.rs                those of a stride together
 //! ```
 
-#[cfg(target_arch = "x86_64")]
-mod conv_few_channels;
-mod depthwise_interleaved;
-mod depthwise_planar;
-#[cfg(target_arch = "x86_64")]
-mod depthwise_wgrad_interleaved;
-#[cfg(target_arch = "x86_64")]
-mod depthwise_wgrad_planar;
+mod direct;
 mod epilogue;
 mod gemm;
-#[cfg(target_arch = "x86_64")]
-mod grouped_few_channels;
 mod kernel;
 mod levels;
 mod operands;
 mod phases;
 mod problem;
 mod table;
-#[cfg(target_arch = "x86_64")]
-mod wgrad_few_filters;
 mod widen;
-#[cfg(target_arch = "x86_64")]
-mod winograd;
 
 pub use self::phases::{kernel_of_phases, kernels_of_phases, run_phases};
 use self::problem::Problem;
@@ -140,8 +127,8 @@ fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
     let dots = takes_dots(step, isa);
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx2()
-        && (depthwise_wgrad_interleaved::channels(step).is_some()
-            || dots && conv_few_channels::apply(step, isa))
+        && (direct::depthwise_wgrad_interleaved::channels(step).is_some()
+            || dots && direct::conv_few_channels::apply(step, isa))
     {
         return None;
     }

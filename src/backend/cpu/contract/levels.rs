@@ -2,7 +2,7 @@
 
 use cudnn_shim_macros::vectorized;
 
-use super::depthwise_interleaved::{self, DepthwiseInterleaved};
+use super::direct::depthwise_interleaved::{self, DepthwiseInterleaved};
 use super::gemm::engine::{Engine, TaskScratch};
 use super::kernel::simd::{self, Simd};
 use super::kernel::{self, Kernels};

@@ -6,30 +6,36 @@ use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 use cudnn_shim_macros::vectorized;
 
-use super::depthwise_interleaved::DepthwiseInterleaved;
-use super::depthwise_planar::DepthwisePlanar;
+#[cfg(target_arch = "x86_64")]
+use super::direct::conv_few_channels::ConvFewChannels;
+use super::direct::depthwise_interleaved::DepthwiseInterleaved;
+use super::direct::depthwise_planar::DepthwisePlanar;
+#[cfg(target_arch = "x86_64")]
+use super::direct::depthwise_wgrad_interleaved::DepthwiseWgradInterleaved;
+#[cfg(target_arch = "x86_64")]
+use super::direct::depthwise_wgrad_planar::DepthwiseWgradPlanar;
+#[cfg(target_arch = "x86_64")]
+use super::direct::grouped_few_channels::GroupedFewChannels;
+#[cfg(target_arch = "x86_64")]
+use super::direct::wgrad_few_filters::WgradFewFilters;
+#[cfg(target_arch = "x86_64")]
+use super::direct::winograd::{FilterLanes, PixelLanes};
 use super::gemm::engine::Engine;
+#[cfg(target_arch = "x86_64")]
+use super::gemm::gemm_dot::GemmDot;
+#[cfg(target_arch = "x86_64")]
+use super::gemm::gemv::Gemv;
 #[cfg(target_arch = "x86_64")]
 use super::kernel::simd;
 use super::kernel::simd::Simd;
 use super::levels::{self, Compiled, any};
+#[cfg(target_arch = "x86_64")]
+use super::levels::{dots, single};
 use super::operands::pack::Part;
 use super::operands::planes::Planes;
 use super::problem::Problem;
 #[cfg(target_arch = "x86_64")]
 use super::takes_dots;
-#[cfg(target_arch = "x86_64")]
-use super::{
-    conv_few_channels::ConvFewChannels,
-    depthwise_wgrad_interleaved::DepthwiseWgradInterleaved,
-    depthwise_wgrad_planar::DepthwiseWgradPlanar,
-    gemm_dot::GemmDot,
-    gemv::Gemv,
-    grouped_few_channels::GroupedFewChannels,
-    levels::{dots, single},
-    wgrad_few_filters::WgradFewFilters,
-    winograd::{FilterLanes, PixelLanes},
-};
 use crate::backend::choice::{Kernel, Launch};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::Isa;

@@ -9,14 +9,14 @@ use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 use self::in_place::InPlace;
-use super::epilogue::finish::{Outputs, Run, finish};
-use super::gemm::engine::Operands;
-use super::gemm::tiles::Tiles;
-use super::kernel::simd::{MAX_NR, MR, Simd};
-use super::kernel::{Kernels, Panel};
-use super::operands::pack::{Part, Source, pack};
-use super::operands::planes::{Block, Planes};
-use super::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::gemm::engine::Operands;
+use crate::backend::cpu::contract::gemm::tiles::Tiles;
+use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel};
+use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::operands::planes::{Block, Planes};
+use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::threads;
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -42,7 +42,7 @@ const APART: i64 = 8;
 
 /// Limits on filters per channel and on channel-filter pairs; above them tiles of several rows read less memory.
 const FILTERS: i64 = 8;
-pub(super) const PAIRS: usize = 16;
+pub const PAIRS: usize = 16;
 
 /// Terms of a sum up to which tiles of several rows gain nothing.
 const SHORT: i64 = 16;
@@ -51,7 +51,7 @@ const SHORT: i64 = 16;
 const ALONE: usize = 1 << 14;
 
 /// A contraction whose sum is over the taps of planes, or several, which are the phases of a stride.
-pub(super) struct DepthwisePlanar<'a, S: Simd> {
+pub struct DepthwisePlanar<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
@@ -136,7 +136,7 @@ impl<'a> Phase<'a> {
 impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     /// Of one step, or of some that write whole rows together and differ in nothing but loops; `None` for any others. The outputs
     /// are those of one of them.
-    pub(super) fn new(
+    pub fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, steps: &'a [Contract],
     ) -> Option<DepthwisePlanar<'a, S>> {
         if steps.len() > PHASES || !steps.iter().all(has_rows) {
@@ -198,8 +198,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`].
-    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+    /// As for [`super::super::run`].
+    pub unsafe fn run(&self, threads: usize) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
         if let Some(planes) = InPlace::of(self) {
             // SAFETY: the caller's promise.
@@ -226,7 +226,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     /// Computes one part of the images `begin..end`.
     ///
     /// # Safety
-    /// As for [`super::run`]; `planes` has room for the planes of a part.
+    /// As for [`super::super::run`]; `planes` has room for the planes of a part.
     unsafe fn images(&self, part: usize, begin: usize, end: usize, memory: *mut S::Cell) {
         let Phase { planes, image: source, origin, .. } = &self.phases[self.main];
         let [slow, fast] = &planes.dims;
@@ -305,7 +305,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     /// The sums of all phases for one filter, to where they are finished, if they do not wait for each other from `kept` on.
     ///
     /// # Safety
-    /// As for [`super::run`]; the planes are those of `place`, and there is room for what is kept.
+    /// As for [`super::super::run`]; the planes are those of `place`, and there is room for what is kept.
     unsafe fn sums(&self, place: &Point, works: &[Work], planes: *const S::Cell, kept: *mut S::Sum) {
         let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];

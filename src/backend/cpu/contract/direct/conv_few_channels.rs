@@ -5,14 +5,14 @@
 //! last one of a run reaches into what follows it, and the filter has zeros there.
 
 use super::depthwise_planar::PAIRS;
-use super::epilogue::finish::{Outputs, finish_apart};
-use super::epilogue::run::{EIGHT, Run};
-use super::gemm::engine::{KC, Operands, Shared};
-use super::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
-use super::kernel::{Kernels, Panel, RowCells};
-use super::operands::pack::{Part, Source, pack};
-use super::operands::planes::Planes;
-use super::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::run::{EIGHT, Run};
+use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
+use crate::backend::cpu::contract::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
+use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::operands::planes::Planes;
+use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -34,7 +34,7 @@ const CELLS: usize = 32 << 10;
 const ALONE: usize = 1 << 17;
 
 /// A contraction over runs.
-pub(super) struct ConvFewChannels<'a, S: Simd> {
+pub struct ConvFewChannels<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
@@ -104,7 +104,7 @@ const fn least<S: Simd>() -> usize {
 }
 
 /// Whether a canonical step of bytes is one over runs, where they are multiplied four at a time.
-pub(super) fn apply(step: &Contract, isa: Isa) -> bool {
+pub fn apply(step: &Contract, isa: Isa) -> bool {
     find(step, if isa.has_avx512() { least::<Avx512Dots>() } else { least::<Avx2Dots>() }, false).is_some()
 }
 
@@ -112,7 +112,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay.
-    pub(super) fn new(
+    pub fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
     ) -> Option<ConvFewChannels<'a, S>> {
         let step: &Contract = outputs.step;
@@ -190,8 +190,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`]; the processor has AVX2 and what the kernels need.
-    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+    /// As for [`super::super::run`]; the processor has AVX2 and what the kernels need.
+    pub unsafe fn run(&self, threads: usize) -> Result<()> {
         let [slow, fast] = &self.planes.dims;
         let images = self.batch.len() * self.planes.outer.len();
         let outputs = images * slow.outputs.extent * fast.outputs.extent * self.filters.extent;

@@ -97,7 +97,7 @@ impl InPlace {
     /// Runs the contraction that this is of.
     ///
     /// # Safety
-    /// As for [`super::super::run`].
+    /// As for [`crate::backend::cpu::contract::run`].
     pub(super) unsafe fn run<S: Simd<Part: Part, Sum: Element>>(
         &self, depthwise: &DepthwisePlanar<'_, S>, threads: usize,
     ) -> Result<()> {

@@ -26,7 +26,7 @@ use crate::ops::contract::{Accumulate, Contract, Role};
 const PASS: usize = 14;
 
 /// A contraction by F(2x2, 3x3).
-pub(in super::super) struct PixelLanes<'a, S: Simd> {
+pub struct PixelLanes<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
@@ -57,11 +57,11 @@ fn slab(panels: usize, channels: usize, nr: usize) -> usize {
 }
 
 /// How a task is called, compiled for the level.
-pub(in super::super) type Task<S> = unsafe fn(&PixelLanes<'_, S>, *const f32, *mut f32, usize);
+pub type Task<S> = unsafe fn(&PixelLanes<'_, S>, *const f32, *mut f32, usize);
 
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
-    pub(in super::super) fn new(
+    pub fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
     ) -> Option<PixelLanes<'a, S>> {
         let step: &Contract = outputs.step;
@@ -139,10 +139,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`run`](super::super::run), and for the level of `task` and `transform`.
-    pub(in super::super) unsafe fn run(
-        mut self, threads: usize, task: Task<S>, transform: Task<S>,
-    ) -> Result<()> {
+    /// As for [`run`](crate::backend::cpu::contract::run), and for the level of `task` and `transform`.
+    pub unsafe fn run(mut self, threads: usize, task: Task<S>, transform: Task<S>) -> Result<()> {
         let (nr, channels) = (Kernels::<S>::NR, self.planes.channels.len());
         let images = self.batch.len() * self.planes.outer.len();
         if threads > 1 {
@@ -181,9 +179,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// Transforms the filters of one strip: `[element][strip][channel][row]`, as tasks walk them.
     ///
     /// # Safety
-    /// As for [`run`](super::super::run); `to` has room for all strips.
+    /// As for [`run`](crate::backend::cpu::contract::run); `to` has room for all strips.
     #[inline(always)]
-    pub(in super::super) unsafe fn filters(&self, to: *mut f32, number: usize) {
+    pub unsafe fn filters(&self, to: *mut f32, number: usize) {
         let (batch, strip) = (self.batch.point(number / self.strips), number % self.strips);
         let (begin, count) = self.strip(strip);
         let cells = self.strip_cells();
@@ -256,9 +254,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// Computes one block of tiles of one image for one share of the strips.
     ///
     /// # Safety
-    /// As for [`run`](super::super::run); the filters are transformed; the scratch is this task's alone.
+    /// As for [`run`](crate::backend::cpu::contract::run); the filters are transformed; the scratch is this task's alone.
     #[inline(always)]
-    pub(in super::super) unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
+    pub unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
         let nr = Kernels::<S>::NR;
         let (share, index) = (index % self.shares, index / self.shares);
         let (part, image) = (index % self.parts, index / self.parts);

@@ -35,7 +35,7 @@ pub(super) const PASS: usize = 16;
 const GROUP: usize = 32;
 
 /// A contraction by F(2x2, 3x3).
-pub(in super::super) struct FilterLanes<'a, S: Simd> {
+pub struct FilterLanes<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     pub(super) batch: Walk,
@@ -65,13 +65,13 @@ pub(in super::super) struct FilterLanes<'a, S: Simd> {
 unsafe impl<S: Simd> Sync for FilterLanes<'_, S> {}
 
 /// How a task is called, compiled for the level: filters, scratch, number.
-pub(in super::super) type Task<S> = unsafe fn(&FilterLanes<'_, S>, *mut f32, *mut f32, usize);
+pub type Task<S> = unsafe fn(&FilterLanes<'_, S>, *mut f32, *mut f32, usize);
 
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     pub(super) const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
-    pub(in super::super) fn new(
+    pub fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
     ) -> Option<FilterLanes<'a, S>> {
         let step: &Contract = outputs.step;
@@ -160,8 +160,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`run`](super::super::run), and for the level of `task`.
-    pub(in super::super) unsafe fn run(mut self, threads: usize, task: Task<S>) -> Result<()> {
+    /// As for [`run`](crate::backend::cpu::contract::run), and for the level of `task`.
+    pub unsafe fn run(mut self, threads: usize, task: Task<S>) -> Result<()> {
         let products = self.batch.len();
         if self.has_few_tiles(threads) {
             self.group = 1;
@@ -197,7 +197,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// Transforms the filters of one panel: `[element][channel][lane]`.
     ///
     /// # Safety
-    /// As for [`run`](super::super::run); `to` has room for the panel, `packed` for the taps of a pass.
+    /// As for [`run`](crate::backend::cpu::contract::run); `to` has room for the panel, `packed` for the taps of a pass.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize) {
         let (batch, panel) = (self.batch.point(number / self.panels()), number % self.panels());
@@ -268,9 +268,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// Computes one block of tiles for one share of the filters.
     ///
     /// # Safety
-    /// As for [`run`](super::super::run); the filters are transformed; the scratch is this task's alone.
+    /// As for [`run`](crate::backend::cpu::contract::run); the filters are transformed; the scratch is this task's alone.
     #[inline(always)]
-    pub(in super::super) unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
+    pub unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
         let (share, index) = (index % self.shares, index / self.shares);
         let (block, product) = (index % self.blocks, index / self.blocks);
         let all = self.tiles();

@@ -11,11 +11,11 @@ use cudnn_shim_macros::vectorized;
 
 use std::ops::Range;
 
-use super::epilogue::finish::{Outputs, Run, finish_apart};
-use super::gemm::engine::{Operands, Shared};
-use super::kernel::simd::Simd;
-use super::operands::pack::{Source, inside};
-use super::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
+use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::kernel::simd::Simd;
+use crate::backend::cpu::contract::operands::pack::{Source, inside};
+use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::{arena, row, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -44,7 +44,7 @@ const SUMS: usize = 4 << 20;
 const ALONE: usize = 1 << 17;
 
 /// A contraction with one sum over pixels per channel and tap, with the channels side by side.
-pub(super) struct DepthwiseWgradInterleaved<'a, S: Simd> {
+pub struct DepthwiseWgradInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
     image: Source<'a>,
     result: Source<'a>,
@@ -101,7 +101,7 @@ struct Converted {
 /// Of a canonical step whose sums are over the pixels of channels that lie side by side, the loop over these, and where it is among
 /// those of the batch, if there is one: a channel alone lies among others where its pixels are apart. Narrow operands of such a step
 /// need no copies in binary32.
-pub(super) fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
+pub fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
     let is_channel = |turn: &Turn| turn.by.at[1..3] == [1, 1] && turn.by.pos == [0; MAX_BOUNDS];
     let taps = step.extent(Role::M);
     let suits = step.accumulate == Accumulate::Single
@@ -123,7 +123,7 @@ pub(super) fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
 
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'a, S> {
     /// `None` where it does not apply or does not pay.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseWgradInterleaved<'a, S>> {
+    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseWgradInterleaved<'a, S>> {
         let step: &Contract = outputs.step;
         let (place, channels) = channels(step)?;
         let (mut batch, mut rows, mut far) =
@@ -221,8 +221,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`]; the processor has AVX2 and fused multiply-add, and what `S` needs.
-    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+    /// As for [`super::super::run`]; the processor has AVX2 and fused multiply-add, and what `S` needs.
+    pub unsafe fn run(&self, threads: usize) -> Result<()> {
         let [taps, pitch] = self.sizes();
         let products = self.batch.len();
         let all = (self.rows.len() * self.along.extent).saturating_mul(products * taps * pitch);

@@ -10,14 +10,14 @@
 
 use std::ops::Range;
 
-use super::epilogue::finish::{Outputs, finish_apart};
-use super::epilogue::run::Run;
-use super::gemm::engine::{Operands, Shared};
-use super::kernel::simd::{MR, Simd};
-use super::kernel::{Kernels, Panel, RowCells};
-use super::operands::pack::{Source, pack};
-use super::operands::planes::{Block, Planes, turned};
-use super::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::run::Run;
+use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
+use crate::backend::cpu::contract::operands::pack::{Source, pack};
+use crate::backend::cpu::contract::operands::planes::{Block, Planes, turned};
+use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -52,7 +52,7 @@ const ALONE: usize = 1 << 17;
 const FINISHED: usize = 32;
 
 /// A contraction with sums over pixels.
-pub(super) struct WgradFewFilters<'a, S: Simd> {
+pub struct WgradFewFilters<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     batch: Walk,
@@ -79,7 +79,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay.
-    pub(super) fn new(
+    pub fn new(
         outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
     ) -> Option<WgradFewFilters<'a, S>> {
         let step: &Contract = outputs.step;
@@ -156,8 +156,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`]; the processor has AVX2 and what the kernels need.
-    pub(super) unsafe fn run(mut self, threads: usize) -> Result<()> {
+    /// As for [`super::super::run`]; the processor has AVX2 and what the kernels need.
+    pub unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (products, channels, taps) = (self.batch.len(), self.planes.channels.len(), self.planes.taps());
         let pixels = self.blocks * self.block.rows * self.block.columns * self.planes.outer.len();
         let all = (products * channels * taps * self.filters.extent).saturating_mul(pixels);

@@ -11,8 +11,8 @@ mod filters;
 mod patches;
 mod pixels;
 
-pub(super) use self::filters::FilterLanes;
-pub(super) use self::pixels::PixelLanes;
+pub use self::filters::FilterLanes;
+pub use self::pixels::PixelLanes;
 
 /// Channels and filters from which on fewer products outweigh the transforms.
 const CHANNELS: usize = 32;

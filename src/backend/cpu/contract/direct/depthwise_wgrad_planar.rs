@@ -9,12 +9,12 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::depthwise_planar::PAIRS;
-use super::epilogue::finish::{Outputs, Run, finish};
-use super::gemm::engine::Operands;
-use super::kernel::simd::{MAX_NR, Simd};
-use super::operands::pack::{self, Source};
-use super::operands::planes::{Block, Planes, Span, turned};
-use super::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::gemm::engine::Operands;
+use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
+use crate::backend::cpu::contract::operands::pack::{self, Source};
+use crate::backend::cpu::contract::operands::planes::{Block, Planes, Span, turned};
+use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::threads;
 use crate::dtype::convert::with_element;
 use crate::error::Result;
@@ -39,7 +39,7 @@ const CHANNELS: usize = 1024;
 const ALONE: usize = 1 << 17;
 
 /// A contraction with one sum over pixels per channel and tap.
-pub(super) struct DepthwiseWgradPlanar<'a, S: Simd> {
+pub struct DepthwiseWgradPlanar<'a, S: Simd> {
     outputs: Outputs<'a>,
     batch: Walk,
     /// The step with pixels as outputs and taps as the sum, as the planes of a convolution are.
@@ -57,11 +57,11 @@ pub(super) struct DepthwiseWgradPlanar<'a, S: Simd> {
 unsafe impl<S: Simd> Sync for DepthwiseWgradPlanar<'_, S> {}
 
 /// How a task is called, compiled for the level.
-pub(super) type Task<S> = unsafe fn(&DepthwiseWgradPlanar<'_, S>, *mut f32, Range<usize>);
+pub type Task<S> = unsafe fn(&DepthwiseWgradPlanar<'_, S>, *mut f32, Range<usize>);
 
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S> {
     /// `None` for any other contraction.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseWgradPlanar<'a, S>> {
+    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseWgradPlanar<'a, S>> {
         let step: &Contract = outputs.step;
         if step.accumulate != Accumulate::Single || step.bounds().is_empty() {
             return None;
@@ -161,8 +161,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`], and for the level of `task`.
-    pub(super) unsafe fn run(mut self, threads: usize, task: Task<S>) -> Result<()> {
+    /// As for [`super::super::run`], and for the level of `task`.
+    pub unsafe fn run(mut self, threads: usize, task: Task<S>) -> Result<()> {
         self.blocks = self.blocks()?;
         let channels = self.batch.len();
         let [slow, fast] = &self.planes.dims;
@@ -185,9 +185,9 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
     /// Computes the taps of some channels.
     ///
     /// # Safety
-    /// As for [`super::run`]; `memory` has room for the planes and the result, each with vectors behind it, and for the totals.
+    /// As for [`super::super::run`]; `memory` has room for the planes and the result, each with vectors behind it, and for the totals.
     #[inline(always)]
-    pub(super) unsafe fn channels(&self, memory: *mut f32, channels: Range<usize>) {
+    pub unsafe fn channels(&self, memory: *mut f32, channels: Range<usize>) {
         let [slow, fast] = &self.planes.dims;
         let (taps, each, cells) = (self.taps(), self.planes.taps(), self.block.cells(1) + 2 * MAX_NR);
         let Block { rows, columns, pitch, .. } = self.block;

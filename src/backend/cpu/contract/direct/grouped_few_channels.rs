@@ -6,14 +6,14 @@
 
 use core::arch::x86_64::*;
 
-use super::epilogue::finish::{Outputs, finish_apart};
-use super::epilogue::run::Run;
-use super::gemm::engine::{KC, Operands, Shared};
-use super::kernel::simd::{Avx2Single, Avx512Single, Simd};
-use super::operands::pack::{Source, pack};
-use super::operands::planes::{Dim, Planes};
-use super::operands::points::{Even, Point, Turn, Walk};
-use super::widen::FILTERS;
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::run::Run;
+use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
+use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, Simd};
+use crate::backend::cpu::contract::operands::pack::{Source, pack};
+use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
+use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::widen::FILTERS;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -37,7 +37,7 @@ const CELLS: usize = 3 << 10;
 const ALONE: usize = 1 << 17;
 
 /// A contraction over groups of few channels.
-pub(super) struct GroupedFewChannels<'a> {
+pub struct GroupedFewChannels<'a> {
     outputs: Outputs<'a>,
     image: Source<'a>,
     filter: Source<'a>,
@@ -86,7 +86,7 @@ struct Terms<'a> {
 
 impl<'a> GroupedFewChannels<'a> {
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<GroupedFewChannels<'a>> {
+    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<GroupedFewChannels<'a>> {
         let step: &Contract = outputs.step;
         let filters = match &Walk::of(step, Role::N).turns[..] {
             [] => Turn { extent: 1, by: Point::default() },
@@ -221,8 +221,8 @@ impl<'a> GroupedFewChannels<'a> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`]; the processor has AVX2 and fused multiply-add.
-    pub(super) unsafe fn run(&self, threads: usize) -> Result<()> {
+    /// As for [`super::super::run`]; the processor has AVX2 and fused multiply-add.
+    pub unsafe fn run(&self, threads: usize) -> Result<()> {
         let [down, along] = self.planes.dims.each_ref().map(|dim| dim.outputs.extent);
         let images = self.batch.len() * self.planes.outer.len();
         let blocks = self.lanes().div_ceil(LANES);

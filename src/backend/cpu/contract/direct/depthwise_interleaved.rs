@@ -9,11 +9,11 @@ use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use self::ended::Ending;
-use super::epilogue::finish::{Outputs, Run, finish};
-use super::gemm::engine::{Operands, Shared};
-use super::kernel::simd::{MAX_NR, Simd};
-use super::operands::pack::{Part, Source, pack};
-use super::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
+use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::convert::Element;
 use crate::error::Result;
@@ -38,7 +38,7 @@ const OUTPUTS: usize = 4;
 const VECTORS: usize = 2;
 
 /// A contraction whose sum is over the taps of one channel, with the channels side by side.
-pub(super) struct DepthwiseInterleaved<'a, S: Simd> {
+pub struct DepthwiseInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
     image: Source<'a>,
     filter: Source<'a>,
@@ -59,7 +59,7 @@ pub(super) struct DepthwiseInterleaved<'a, S: Simd> {
 }
 
 /// How a task is called, compiled for the level.
-pub(super) type Task<S> =
+pub type Task<S> =
     unsafe fn(&DepthwiseInterleaved<'_, S>, *const <S as Simd>::Cell, *mut <S as Simd>::Sum, usize);
 
 /// A tap: where its elements are in the image, and its factors in the packed filter.
@@ -74,7 +74,7 @@ struct Tap {
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// `None` for any other contraction.
-    pub(super) fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseInterleaved<'a, S>> {
+    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseInterleaved<'a, S>> {
         let step: &Contract = outputs.step;
         let [image, filter] = operands.sources::<S>(step);
         // At most the loops of a step.
@@ -118,8 +118,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// Runs the contraction.
     ///
     /// # Safety
-    /// As for [`super::run`], and for the level of `task`.
-    pub(super) unsafe fn run(&self, threads: usize, task: Task<S>) -> Result<()> {
+    /// As for [`super::super::run`], and for the level of `task`.
+    pub unsafe fn run(&self, threads: usize, task: Task<S>) -> Result<()> {
         let (rows, taps, pitch) = (self.rows.len(), self.taps.len(), self.pitch());
         let outputs = self.batch.len() * rows * self.along.extent * self.channels.extent;
         let threads = if outputs < ALONE { 1 } else { threads };
@@ -154,9 +154,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// Computes one row of outputs.
     ///
     /// # Safety
-    /// As for [`super::run`]; the factors are those of the row's product, and there is room for the sums that are kept.
+    /// As for [`super::super::run`]; the factors are those of the row's product, and there is room for the sums that are kept.
     #[inline(always)]
-    pub(super) unsafe fn row(&self, factors: *const S::Cell, sums: *mut S::Sum, index: usize) {
+    pub unsafe fn row(&self, factors: *const S::Cell, sums: *mut S::Sum, index: usize) {
         if S::PER > 1 {
             // Never built for cells of pairs.
             return;

@@ -1,0 +1,16 @@
+//! Convolutions of particular shapes, whose sums are computed where the operands lie or are copied to, without packing a matrix.
+
+#[cfg(target_arch = "x86_64")]
+pub mod conv_few_channels;
+pub mod depthwise_interleaved;
+pub mod depthwise_planar;
+#[cfg(target_arch = "x86_64")]
+pub mod depthwise_wgrad_interleaved;
+#[cfg(target_arch = "x86_64")]
+pub mod depthwise_wgrad_planar;
+#[cfg(target_arch = "x86_64")]
+pub mod grouped_few_channels;
+#[cfg(target_arch = "x86_64")]
+pub mod wgrad_few_filters;
+#[cfg(target_arch = "x86_64")]
+pub mod winograd;
