@@ -16,9 +16,7 @@
 mod bands;
 mod by_rows;
 mod columns;
-mod end;
 mod fold;
-mod forward;
 mod gradient;
 mod kept;
 mod lanes;
@@ -29,7 +27,6 @@ mod plane;
 mod pool;
 mod problem;
 mod shape;
-mod shared;
 mod sink;
 mod table;
 mod tables;

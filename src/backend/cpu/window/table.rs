@@ -1,8 +1,10 @@
 //! The kernels of windows, in the order in which they are asked whether they accept one.
 
+use super::columns;
 use super::gradient::{bands, by_rows, whole};
+use super::normalise;
+use super::pool;
 use super::problem::Problem;
-use super::{columns, forward, normalise};
 use crate::backend::choice::{Kernel, Launch};
 use crate::backend::reference;
 
@@ -15,13 +17,9 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "shared columns",
         when: "maxima and averages with stride 1 along the last axis, results side by side: the columns of windows are folded once for \
                all outputs that they belong to",
-        accept: |problem| forward::accept(problem, true),
+        accept: |problem| pool::accept(problem, true),
     },
-    Kernel {
-        name: "folds",
-        when: "all maxima and averages",
-        accept: |problem| forward::accept(problem, false),
-    },
+    Kernel { name: "folds", when: "all maxima and averages", accept: |problem| pool::accept(problem, false) },
     Kernel {
         name: "whole windows",
         when: "gradients of a window that holds all cells of a plane, results side by side",

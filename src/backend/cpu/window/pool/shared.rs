@@ -5,11 +5,11 @@
 //! the other, and are folded as one; what that makes of columns of two rows is left out.
 
 use super::end::{Counts, End};
-use super::fold::Fold;
-use super::pool::{Block, Job, Shared, Waiting};
-use super::sink::Sink;
+use super::job::{Block, Job, Shared, Waiting};
 use crate::backend::cpu::scratch::Parts;
 use crate::backend::cpu::stream::Distance;
+use crate::backend::cpu::window::fold::Fold;
+use crate::backend::cpu::window::sink::Sink;
 use crate::dtype::convert::Element;
 
 /// Lanes of columns that are folded at a time: as many are asked for meanwhile.
@@ -38,7 +38,7 @@ where
     /// The outputs along the last axis, of every lane, from the rows that their windows reach; or else their row waits.
     ///
     /// # Safety
-    /// As for [`run`](super::run); the rows are in the block, which is that of this job.
+    /// As for [`run`](super::super::run); the rows are in the block, which is that of this job.
     pub unsafe fn share(
         &self, shared: Shared, to: *mut u8, rows: usize, count: i64, mine: &mut Block<'_, F>,
         sink: &mut Sink<'_>,

@@ -2,13 +2,13 @@
 
 use cudnn_shim_macros::vectorized;
 
-use super::fold::{Fold, Largest, Ordered};
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::window::fold::{Fold, Largest, Ordered};
 use crate::backend::function::Real;
 use crate::ops::window::Divisor;
 
 /// The factors of the divisors of a run of results.
-pub(super) enum Counts<'a> {
+pub enum Counts<'a> {
     /// All have this one.
     Same(i64),
     /// Each has the product of these two.
@@ -16,7 +16,7 @@ pub(super) enum Counts<'a> {
 }
 
 /// From lanes to results.
-pub(super) trait End<F: Fold>: Sync {
+pub trait End<F: Fold>: Sync {
     /// Whether two counts, neither 0, may make a difference.
     const COUNTS: bool;
 
@@ -29,7 +29,7 @@ pub(super) trait End<F: Fold>: Sync {
 }
 
 /// The cells of keys.
-pub(super) struct Select<S: Ordered, const NANS_ABOVE: bool> {
+pub struct Select<S: Ordered, const NANS_ABOVE: bool> {
     none: S,
     cells: unsafe fn(*mut S, *const S::Key, usize),
 }
@@ -64,7 +64,7 @@ impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<
 }
 
 /// Sums over their divisors.
-pub(super) struct Divide<T> {
+pub struct Divide<T> {
     by: Divisor,
     divide: unsafe fn(*mut T, *const T, *const T, usize),
     divide_all: unsafe fn(*mut T, *const T, T, usize),
