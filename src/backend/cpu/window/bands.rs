@@ -3,10 +3,10 @@
 //! A band needs nothing of others: the outputs that its cells share with the band before are brought, and choose, once more.
 //! Around cells and outputs there is room for windows that begin before the first or end behind the last, so that all are alike.
 
+use super::gradient::Gradient;
 use super::lanes::{DIRECT_TAPS, Kernels, Repeat, Tap};
 use super::phases::{GROUP, Phases};
 use super::plane::Gather;
-use super::problem::Gradient;
 use super::shape::Shape;
 use super::sink::{Sink, Way};
 use crate::backend::Address;

@@ -5,7 +5,9 @@
 use super::bands::Bands;
 use super::kept::{Job, Side, Sides, reach};
 use super::lanes::{Kernels, kernels};
-use super::problem::{Gradient, Problem};
+use super::phases::Phases;
+use super::plane::Gather;
+use super::problem::Problem;
 use super::shape::Shape;
 use super::sink::{Sink, Way};
 use super::whole::Whole;
@@ -36,10 +38,25 @@ pub(super) fn lanes_together(shape: &Shape<'_>, bytes: usize, threads: usize) ->
     (most / LEAST_LANES * LEAST_LANES).max(LEAST_LANES).min(shape.lanes)
 }
 
+/// How the cells of a gradient are brought together, and sorted by the stride.
+#[derive(Clone, Copy)]
+pub(super) struct Gradient {
+    pub phases: Phases,
+    pub source: Gather,
+    pub gradient: Gather,
+}
+
+impl Gradient {
+    fn of(problem: &Problem<'_>) -> Option<Self> {
+        let [source, gradient] = problem.gathers?;
+        Some(Gradient { phases: Phases::new(problem.shape.last())?, source, gradient })
+    }
+}
+
 /// By [`Whole`], if it accepts the window.
 pub(super) fn whole<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
-    let gradient = problem.gradient?;
+    let gradient = Gradient::of(problem)?;
     let bytes = bytes(shape);
     let threads = grid::threads_for(machine, bytes);
     let lanes = lanes_together(shape, 1, threads);
@@ -53,7 +70,7 @@ pub(super) fn whole<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 /// By [`Bands`], if it accepts the window.
 pub(super) fn bands<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
-    let gradient = problem.gradient?;
+    let gradient = Gradient::of(problem)?;
     let threads = grid::threads_for(machine, bytes(shape));
     with_real!(shape.window.compute, T => {
         let bands = Bands::<T>::new(shape, at, gradient, way::<T>(shape, at, machine), kernels_of::<T>(shape, machine))?;
@@ -65,7 +82,7 @@ pub(super) fn bands<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 /// By [rows](super::by_rows), whatever the window is.
 pub(super) fn by_rows<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
-    let gradient = problem.gradient?;
+    let gradient = Gradient::of(problem)?;
     with_real!(shape.window.compute, T => {
         // SAFETY: the promises of [`Launch::run`].
         Some(Launch::new(move || unsafe { planes::<T>(shape, at, gradient, machine) }))

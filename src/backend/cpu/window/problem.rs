@@ -1,6 +1,5 @@
 //! A window as its kernels see it.
 
-use super::phases::Phases;
 use super::plane::Gather;
 use super::shape::Shape;
 use crate::backend::Address;
@@ -12,38 +11,28 @@ pub(in crate::backend) struct Problem<'a> {
     pub(super) shape: &'a Shape<'a>,
     pub(super) at: &'a [Address],
     pub(super) machine: Machine,
-    /// What all kernels of a gradient need; `None` for another function, and where taps are too many for their numbers.
-    pub(super) gradient: Option<Gradient>,
-}
-
-/// How the cells of a gradient are brought together, and sorted by the stride.
-#[derive(Clone, Copy)]
-pub(super) struct Gradient {
-    pub phases: Phases,
-    pub source: Gather,
-    pub gradient: Gather,
-}
-
-impl Gradient {
-    fn new(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Option<Self> {
-        use WindowFunction::{AverageGradient, MaxGradient};
-        if !matches!(shape.window.function, MaxGradient(_) | AverageGradient(_)) {
-            return None;
-        }
-        // Taps have numbers.
-        let taps = |taps: i32, axis: &WindowAxis| taps.checked_mul(axis.window.try_into().ok()?);
-        shape.axes.iter().try_fold(1, taps)?;
-        let number = shape.window.compute.scalar();
-        Some(Gradient {
-            phases: Phases::new(shape.last())?,
-            source: Gather::new(shape, 1, false, number, machine.isa).within(shape.held(at[2], 1, false)),
-            gradient: Gather::new(shape, 2, true, number, machine.isa).within(shape.held(at[3], 2, true)),
-        })
-    }
+    /// Of a gradient, how cells and outputs are brought together; `None` for another function, and where taps are too many for their
+    /// numbers.
+    pub(super) gathers: Option<[Gather; 2]>,
 }
 
 impl<'a> Problem<'a> {
     pub(super) fn new(shape: &'a Shape<'a>, at: &'a [Address], machine: Machine) -> Self {
-        Problem { shape, at, machine, gradient: Gradient::new(shape, at, machine) }
+        Problem { shape, at, machine, gathers: gathers(shape, at, machine) }
     }
+}
+
+fn gathers(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Option<[Gather; 2]> {
+    use WindowFunction::{AverageGradient, MaxGradient};
+    if !matches!(shape.window.function, MaxGradient(_) | AverageGradient(_)) {
+        return None;
+    }
+    // Taps have numbers.
+    let taps = |taps: i32, axis: &WindowAxis| taps.checked_mul(axis.window.try_into().ok()?);
+    shape.axes.iter().try_fold(1, taps)?;
+    let number = shape.window.compute.scalar();
+    Some([(1, 2, false), (2, 3, true)].map(|(layout, operand, is_output)| {
+        let held = shape.held(at[operand], layout, is_output);
+        Gather::new(shape, layout, is_output, number, machine.isa).within(held)
+    }))
 }
