@@ -13,16 +13,9 @@
 //!  normalise.rs response normalisation   columns.rs   the columns of a convolution   end.rs  from folds to results
 //! ```
 
-mod bands;
-mod by_rows;
 mod columns;
 mod fold;
-mod gradient;
-mod kept;
-mod lanes;
-mod largest;
 mod normalise;
-mod phases;
 mod plane;
 mod pool;
 mod problem;
@@ -30,7 +23,7 @@ mod shape;
 mod sink;
 mod table;
 mod tables;
-mod whole;
+mod unpool;
 
 use self::problem::Problem;
 use self::shape::Shape;

@@ -3,11 +3,11 @@
 use cudnn_shim_macros::vectorized;
 
 use super::fold::{Fold, Folds, Squares, Sum, folds};
-use super::gradient::lanes_together;
 use super::plane::{Gather, write_plane};
 use super::problem::Problem;
 use super::shape::{Index, Shape, odometer};
 use super::sink::Way;
+use super::unpool::lanes_together;
 use crate::backend::Address;
 use crate::backend::choice::Launch;
 use crate::backend::cpu::scratch::{Parts, bytes_of};

@@ -1,10 +1,10 @@
 //! The kernels of windows, in the order in which they are asked whether they accept one.
 
 use super::columns;
-use super::gradient::{bands, by_rows, whole};
 use super::normalise;
 use super::pool;
 use super::problem::Problem;
+use super::unpool::{bands, by_rows, whole};
 use crate::backend::choice::{Kernel, Launch};
 use crate::backend::reference;
 

@@ -7,15 +7,15 @@
 use super::kept::{Block, Job, Side, ceil_div};
 use super::lanes::{Columns, DIRECT_TAPS, Repeat, Tap};
 use super::phases::GROUP;
-use super::shape::{Index, odometer};
-use super::sink::Sink;
-use super::tables::Tables;
+use crate::backend::cpu::window::shape::{Index, odometer};
+use crate::backend::cpu::window::sink::Sink;
+use crate::backend::cpu::window::tables::Tables;
 use crate::backend::real::Real;
 use crate::ops::window::{MAX_AXES, WindowAxis};
 
 impl<T: Real> Job<'_, T> {
     /// # Safety
-    /// As for [`super::run`]; the memory is that of [`block`](Self::block).
+    /// As for [`super::super::run`]; the memory is that of [`block`](Self::block).
     pub unsafe fn plane(
         &self, outer: usize, lane: usize, lanes: usize, mine: &mut Block<T>, sink: &mut Sink<'_>,
     ) {

@@ -2,24 +2,24 @@
 
 use cudnn_shim_macros::vectorized;
 
-use super::fold::in_groups;
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::stream::Distance;
+use crate::backend::cpu::window::fold::in_groups;
 use crate::backend::real::Real;
 
 /// A cell of an output, or an output of a cell: where it lies, and by which tap they meet.
 #[derive(Clone, Copy)]
-pub(super) struct Tap {
+pub struct Tap {
     pub offset: usize,
     pub number: i32,
 }
 
 /// Taps of a cell that are summed one by one, in place of columns first.
-pub(super) const DIRECT_TAPS: usize = 9;
+pub const DIRECT_TAPS: usize = 9;
 
 /// Taps that every one of some rows has.
 #[derive(Clone, Copy)]
-pub(super) struct Columns {
+pub struct Columns {
     pub count: usize,
     /// What is added to the number of a row for the first of them, and for each one after it.
     pub first: i32,
@@ -57,7 +57,7 @@ impl Columns {
 
 /// The same once more, for rows that lie as many places apart as this says, where results go and where they come from.
 #[derive(Clone, Copy)]
-pub(super) struct Repeat {
+pub struct Repeat {
     pub count: usize,
     pub to: usize,
     pub from: usize,
@@ -74,7 +74,7 @@ type Give<T> = unsafe fn(*mut T, *const <T as Real>::Key, *const T, &[Tap], usiz
 type Choose<T> = unsafe fn(*mut <T as Real>::Key, *const <T as Real>::Key, &[Tap], usize, Repeat);
 
 /// The loops of a type at some level.
-pub(super) struct Kernels<T: Real> {
+pub struct Kernels<T: Real> {
     /// Moves `n` numbers.
     pub place: unsafe fn(*mut T, *const T, usize, Repeat),
     /// Divides `n` numbers.
@@ -105,7 +105,7 @@ fn key<T: Real, const NANS_ABOVE: bool>(number: T) -> T::Key {
     if NANS_ABOVE { key + T::Key::from(1) } else { key }
 }
 
-pub(super) fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
+pub fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
     Kernels {
         place: place::of::<T>(isa),
         divide: divide::of::<T>(isa),

@@ -2,17 +2,17 @@
 
 use super::lanes::{Kernels, Tap};
 use super::phases::Phases;
-use super::plane::Gather;
-use super::shape::Shape;
-use super::sink::Way;
-use super::tables::{Ask, Tables};
 use crate::backend::Address;
 use crate::backend::cpu::scratch::{Parts, fill};
+use crate::backend::cpu::window::plane::Gather;
+use crate::backend::cpu::window::shape::Shape;
+use crate::backend::cpu::window::sink::Way;
+use crate::backend::cpu::window::tables::{Ask, Tables};
 use crate::backend::real::Real;
 use crate::ops::window::{Divisor, MAX_AXES, WindowAxis, WindowFunction};
 
 /// What threads share.
-pub(super) struct Job<'a, T: Real> {
+pub struct Job<'a, T: Real> {
     pub shape: &'a Shape<'a>,
     pub at: &'a [Address],
     /// Lanes of a plane; 1: the lanes are the outputs of a row of the last axis.
@@ -32,13 +32,13 @@ unsafe impl<T: Real> Sync for Job<'_, T> {}
 
 /// Something of the cells, and of the outputs.
 #[derive(Clone, Copy)]
-pub(super) struct Sides<N> {
+pub struct Sides<N> {
     pub cells: N,
     pub outputs: N,
 }
 
 /// The rows of a side.
-pub(super) struct Side {
+pub struct Side {
     /// Those of the first axis that are kept, a power of two, and rows of the last axis in each of them.
     pub kept: i64,
     pub lines: usize,
@@ -58,7 +58,7 @@ impl Side {
 }
 
 /// Coordinates of an axis that meet one of the other side: cells of an output, outputs of a cell.
-pub(super) fn reach(axis: &WindowAxis) -> Sides<i64> {
+pub fn reach(axis: &WindowAxis) -> Sides<i64> {
     Sides {
         cells: axis.window.min(axis.inputs),
         outputs: ceil_div(axis.window, axis.stride).min(axis.outputs),
@@ -66,12 +66,12 @@ pub(super) fn reach(axis: &WindowAxis) -> Sides<i64> {
 }
 
 /// Pre: neither is negative, the divisor is at least 1.
-pub(super) fn ceil_div(a: i64, b: i64) -> i64 {
+pub fn ceil_div(a: i64, b: i64) -> i64 {
     a / b + i64::from(a % b != 0)
 }
 
 /// The room of a thread.
-pub(super) struct Room<T: Real> {
+pub struct Room<T: Real> {
     /// The [keys](crate::backend::function::Real::key) of the rows of cells that are kept; in [phases](Phases) where outputs are the lanes.
     pub keys: *mut T::Key,
     /// The rows of outputs that are kept, and which taps they chose. Where outputs are the lanes, zeros and no taps are on
@@ -92,7 +92,7 @@ pub(super) struct Room<T: Real> {
 }
 
 /// The memory of a thread.
-pub(super) struct Block<T: Real> {
+pub struct Block<T: Real> {
     pub room: Room<T>,
     /// The cells of outputs, and the outputs of cells.
     pub cells: Tables,

@@ -4,13 +4,13 @@
 //! in memory, and what is given is converted once instead of cell by cell, unless results are blended.
 
 use super::largest::{Kernels, kernels};
-use super::plane::Gather;
-use super::shape::{Index, Shape, odometer};
-use super::sink::{Sink, Way};
 use crate::backend::Address;
 use crate::backend::cpu::row::{self, Row};
 use crate::backend::cpu::scratch::{Parts, fill};
 use crate::backend::cpu::stream::Distance;
+use crate::backend::cpu::window::plane::Gather;
+use crate::backend::cpu::window::shape::{Index, Shape, odometer};
+use crate::backend::cpu::window::sink::{Sink, Way};
 use crate::backend::cpu::{Machine, threads};
 use crate::backend::real::Real;
 use crate::error::Result;
@@ -18,7 +18,7 @@ use crate::ops::window::WindowFunction;
 use crate::ops::{NanRule, Scaling};
 
 /// What threads share.
-pub(super) struct Whole<'a, T: Real> {
+pub struct Whole<'a, T: Real> {
     shape: &'a Shape<'a>,
     at: &'a [Address],
     source: Gather,
@@ -105,7 +105,7 @@ impl<'a, T: Real> Whole<'a, T> {
     }
 
     /// # Safety
-    /// As for [`super::run`], with the gradient of a maximum or an average.
+    /// As for [`super::super::run`], with the gradient of a maximum or an average.
     pub unsafe fn run(&self, threads: usize) -> Result<()> {
         let mut parts = Parts::new(std::ptr::null_mut());
         self.room(&mut parts);

@@ -3,15 +3,15 @@
 //! A band needs nothing of others: the outputs that its cells share with the band before are brought, and choose, once more.
 //! Around cells and outputs there is room for windows that begin before the first or end behind the last, so that all are alike.
 
-use super::gradient::Gradient;
+use super::Gradient;
 use super::lanes::{DIRECT_TAPS, Kernels, Repeat, Tap};
 use super::phases::{GROUP, Phases};
-use super::plane::Gather;
-use super::shape::Shape;
-use super::sink::{Sink, Way};
 use crate::backend::Address;
 use crate::backend::cpu::scratch::{Parts, fill};
 use crate::backend::cpu::threads;
+use crate::backend::cpu::window::plane::Gather;
+use crate::backend::cpu::window::shape::Shape;
+use crate::backend::cpu::window::sink::{Sink, Way};
 use crate::backend::real::Real;
 use crate::error::Result;
 use crate::ops::window::{Divisor, WindowAxis, WindowFunction};
@@ -20,7 +20,7 @@ use crate::ops::window::{Divisor, WindowAxis, WindowFunction};
 const BAND_BYTES: usize = 40 << 10;
 
 /// What threads share.
-pub(super) struct Bands<'a, T: Real> {
+pub struct Bands<'a, T: Real> {
     pub shape: &'a Shape<'a>,
     pub at: &'a [Address],
     pub phases: Phases,
@@ -108,7 +108,7 @@ impl<'a, T: Real> Bands<'a, T> {
     }
 
     /// # Safety
-    /// As for [`super::run`], with the gradient of a maximum or an average.
+    /// As for [`super::super::run`], with the gradient of a maximum or an average.
     pub unsafe fn run(&self, threads: usize) -> Result<()> {
         let items = self.shape.outer * self.bands;
         let mut parts = Parts::new(std::ptr::null_mut());

@@ -2,15 +2,23 @@
 //!
 //! Contributions of outputs to a cell are added in the order of the outputs, on any thread: one thread makes the whole sum.
 
-use super::bands::Bands;
-use super::kept::{Job, Side, Sides, reach};
-use super::lanes::{Kernels, kernels};
-use super::phases::Phases;
+mod bands;
+mod by_rows;
+mod kept;
+mod lanes;
+mod largest;
+pub(super) mod phases;
+mod whole;
+
+use self::bands::Bands;
+use self::kept::{Job, Side, Sides, reach};
+use self::lanes::{Kernels, kernels};
+use self::phases::Phases;
+use self::whole::Whole;
 use super::plane::Gather;
 use super::problem::Problem;
 use super::shape::Shape;
 use super::sink::{Sink, Way};
-use super::whole::Whole;
 use crate::backend::Address;
 use crate::backend::choice::Launch;
 use crate::backend::cpu::scratch::Parts;
@@ -79,7 +87,7 @@ pub(super) fn bands<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     })
 }
 
-/// By [rows](super::by_rows), whatever the window is.
+/// By [rows](self::by_rows), whatever the window is.
 pub(super) fn by_rows<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
     let gradient = Gradient::of(problem)?;

@@ -2,8 +2,8 @@
 
 use cudnn_shim_macros::vectorized;
 
-use super::fold::in_groups;
 use crate::backend::cpu::Isa;
+use crate::backend::cpu::window::fold::in_groups;
 use crate::dtype::Scalar;
 
 /// Cells that are looked through together.
@@ -23,7 +23,7 @@ trait Key: Copy + Ord + Send + Sync + 'static {
 
 /// What the order of a type of cells depends on, as integers of any width.
 #[derive(Clone, Copy)]
-pub(super) struct Order {
+pub struct Order {
     infinity: i64,
     /// Whether NaNs lie above all numbers, or below.
     nans_above: bool,
@@ -55,7 +55,7 @@ keys!(i16, i32, i64);
 
 /// The loops of a type of cells at some level.
 #[derive(Clone, Copy)]
-pub(super) struct Kernels {
+pub struct Kernels {
     /// Bytes of a cell, which are those of its key.
     pub size: usize,
     /// Cells that keys can number.
@@ -80,7 +80,7 @@ pub(super) struct Kernels {
 }
 
 /// Those of a type of cells, if it has them.
-pub(super) fn kernels(cell: Scalar, nans_above: bool, isa: Isa) -> Option<Kernels> {
+pub fn kernels(cell: Scalar, nans_above: bool, isa: Isa) -> Option<Kernels> {
     let order = |infinity: i64| Order { infinity, nans_above };
     match cell {
         Scalar::F32 => Some(of::<i32>(order(0x7f80_0000), isa)),

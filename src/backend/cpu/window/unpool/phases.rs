@@ -5,12 +5,12 @@ use crate::backend::real::Real;
 use crate::ops::window::WindowAxis;
 
 /// Outputs that are treated together: rows have room for whole groups of them.
-pub(super) const GROUP: usize = 8;
+pub const GROUP: usize = 8;
 
 /// How a row of cells is sorted: those of one remainder modulo the stride are a phase, and lie side by side. In front of
 /// the cells and behind them is room for taps that lie outside.
 #[derive(Clone, Copy)]
-pub(super) struct Phases {
+pub struct Phases {
     stride: usize,
     /// Places of the unsorted row in front of cell 0.
     pad: usize,
