@@ -15,7 +15,7 @@
 
 mod columns;
 mod fold;
-mod normalise;
+mod lrn;
 mod plane;
 mod pool;
 mod problem;

@@ -1,7 +1,7 @@
 //! The kernels of windows, in the order in which they are asked whether they accept one.
 
 use super::columns;
-use super::normalise;
+use super::lrn;
 use super::pool;
 use super::problem::Problem;
 use super::unpool::{bands, by_rows, whole};
@@ -31,7 +31,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         accept: bands,
     },
     Kernel { name: "rows", when: "gradients of windows with fewer than 2^31 taps", accept: by_rows },
-    Kernel { name: "response", when: "response normalisation and its gradient", accept: normalise::accept },
+    Kernel { name: "response", when: "response normalisation and its gradient", accept: lrn::accept },
     Kernel {
         name: "columns",
         when: "the columns of convolutions in one or two dimensions, channels not in blocks along the last one",
