@@ -34,7 +34,7 @@ fn lists_of_kernels_say_how_long_they_get() {
         }
         violations
     };
-    let file = "src/backend/cpu/contract/engine/task.rs";
+    let file = "src/backend/cpu/contract/gemm/engine/task.rs";
     hold(
         check,
         &[

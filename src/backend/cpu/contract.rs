@@ -2,24 +2,24 @@
 //!
 //! ```text
 //! The choice
-//!  table.rs     the kernels, in the order in which they are asked     problem.rs  what they are asked about
-//!  levels.rs    what they are compiled for                            widen.rs    narrow operands in binary32, all at once
-//! GEMM, for all contractions
-//!  engine.rs    the loops around the micro-kernel     kernel.rs  the micro-kernel: a tile of accumulators
-//!  pack.rs      operands into micro-panels            planes.rs  a windowed operand copied once, with its padding
-//!  simd.rs      vector operations, per level and type
-//! Where operands are
-//!  points.rs    where the turns of loops are     source.rs  an operand, and what it holds     tiles.rs  where lanes are in dst
-//! The epilogue
-//!  finish.rs    from sums to the destination     simple.rs  the same in binary32 alone        run.rs    what all know
-//!  narrow.rs    for halves and bytes, by whole vectors      whole.rs   from the accumulators of a whole tile
-//! Kernels for particular shapes
+//!  table.rs   the kernels, in the order in which they are asked   problem.rs  what they are asked about
+//!  levels.rs  what they are compiled for                          widen.rs    narrow operands in binary32, all at once
+//!  phases.rs  those of a stride together
+//! kernel.rs   the micro-kernel: a tile of accumulators             kernel/simd.rs  vector operations, per level and type
+//! operands/   where they are
+//!  points.rs  where the turns of loops are                        source.rs  an operand, and what it holds
+//!  pack.rs    operands into micro-panels                          planes.rs  a windowed operand copied once, with its padding
+//! epilogue/   from accumulators to the destination
+//!  finish.rs  of any type     simple.rs  in binary32 alone        run.rs     what all know
+//!  narrow.rs  for halves and bytes, by whole vectors              whole.rs   from the accumulators of a whole tile
+//! gemm/       matrix products
+//!  engine.rs  the loops around the micro-kernel, for all contractions     tiles.rs  where lanes are in dst
+//!  gemv.rs    a matrix by a few vectors                           gemm_dot.rs  sums along both operands
+//! direct/     convolutions of particular shapes
 //!  depthwise_planar.rs, depthwise_interleaved.rs               sums over the taps of one channel; channels contiguous
 //!  depthwise_wgrad_planar.rs, depthwise_wgrad_interleaved.rs   sums over its pixels; channels contiguous
 //!  wgrad_few_filters.rs     sums over the pixels of a few channels     conv_few_channels.rs     windows over few channels
 //!  grouped_few_channels.rs  groups of few channels side by side        winograd.rs              F(2x2, 3x3)
-//!  gemv.rs                  a matrix by a few vectors                  gemm_dot.rs              sums along both operands
-//!  phases.rs                those of a stride together
 //! ```
 
 mod direct;

@@ -1,16 +1,17 @@
 //! Windows on the CPU: vector code over what lies side by side, the channels or a row of the last axis.
 //!
 //! ```text
-//!  table.rs     the kernels, in the order in which they are asked
+//!  table.rs     the kernels, in the order in which they are asked     problem.rs  what they are asked about
 //!  shape.rs     the loops in bytes, and which of them become lanes     fold.rs   the vector code
 //!  plane.rs     cells of a plane brought together and converted        sink.rs   results on their way out
-//!  forward.rs   maxima and averages      shared.rs  those with stride 1      pool.rs  the memory of both
-//!  gradient.rs  their gradients
-//!  whole.rs     gradients of a window that holds all cells                     largest.rs  where its largest one is
-//!  bands.rs     gradients of short rows, several at once     by_rows.rs  others, row by row    kept.rs   what is kept of these
-//!  lanes.rs     the loops of gradients      phases.rs    rows sorted by the stride
 //!  tables.rs    what is asked of axes for every output and cell
-//!  normalise.rs response normalisation   columns.rs   the columns of a convolution   end.rs  from folds to results
+//!  lrn.rs       response normalisation                                 columns.rs   the columns of a convolution
+//!  pool.rs      maxima and averages
+//!   shared.rs   those with stride 1      job.rs   the memory of both      end.rs  from folds to results
+//!  unpool.rs    their gradients
+//!   whole.rs    those of a window that holds all cells                     largest.rs  where its largest one is
+//!   bands.rs    those of short rows, several at once     by_rows.rs  others, row by row    kept.rs   what is kept of these
+//!   lanes.rs    the loops of gradients      phases.rs    rows sorted by the stride
 //! ```
 
 mod columns;

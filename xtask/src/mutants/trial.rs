@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(of("src/ops/pooling.rs"), (RECORDINGS, "--fail-fast pool".to_owned()));
         assert_eq!(of("src/ops/recurrent/frame.rs"), (RECORDINGS, "--fail-fast rnn".to_owned()));
         assert_eq!(of("src/layout/nest.rs").1, "--fail-fast tensor xform nest");
-        assert_eq!(of("src/backend/cpu/contract/gemv.rs").1, "--fail-fast conv");
+        assert_eq!(of("src/backend/cpu/contract/gemm/gemv.rs").1, "--fail-fast conv");
         assert_eq!(of("src/desc/graph/norm.rs"), (GRAPH, String::new()));
     }
 }

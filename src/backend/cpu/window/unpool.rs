@@ -87,7 +87,7 @@ pub(super) fn bands<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     })
 }
 
-/// By [rows](self::by_rows), whatever the window is.
+/// By [rows](mod@self::by_rows), whatever the window is.
 pub(super) fn by_rows<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
     let gradient = Gradient::of(problem)?;
