@@ -162,6 +162,17 @@ macro_rules! results {
 }
 pub(crate) use results;
 
+/// The operands of a plan with their names, for [`Call::run`](crate::exec::Call::run): each pointer has the name of its argument,
+/// or one that is given, `operands![y, x, reserveSpace = aligned]`.
+macro_rules! operands {
+    (@at $name:ident) => { $crate::exec::Address::from($name) };
+    (@at $name:ident = $pointer:expr) => { $crate::exec::Address::from($pointer) };
+    ($($name:ident $(= $pointer:expr)?),+ $(,)?) => {
+        [$((stringify!($name), operands!(@at $name $(= $pointer)?))),+]
+    };
+}
+pub(crate) use operands;
+
 /// Stores a result whose place may be NULL.
 ///
 /// # Safety

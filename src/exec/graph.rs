@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::context::Context;
+use super::call::Call;
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::ops::Plan;
@@ -67,7 +67,7 @@ impl Execution {
         &self.program.uids
     }
 
-    /// Runs the graph, its operations one after the other; `note` sees each plan before it runs.
+    /// Runs the graph, its operations one after the other.
     ///
     /// # Errors
     /// Bad parameter: a pointer that is missing, NULL or not aligned to its elements, a workspace that is NULL; those of
@@ -78,8 +78,7 @@ impl Execution {
     /// elements, for others memory of the core for every element. The workspace has as many bytes as are needed. Nobody
     /// else uses either until the work is done.
     pub unsafe fn run(
-        &self, context: &Context, pointer: &dyn Fn(i64) -> Option<Address>, workspace: Address,
-        note: &mut dyn FnMut(&dyn Plan, &[Address]),
+        &self, call: &mut Call<'_>, pointer: &dyn Fn(i64) -> Option<Address>, workspace: Address,
     ) -> Result<()> {
         let given = workspace;
         // The size has room for that.
@@ -119,9 +118,8 @@ impl Execution {
                 // SAFETY: as the caller promises.
                 unsafe { read(value, place(Base::Caller(value.uid))?, &mut plan) };
             }
-            note(&plan, &[workspace]);
             // SAFETY: the values lie inside the workspace.
-            unsafe { context.run(&plan, &[workspace]) }?;
+            unsafe { call.run_at(&plan, &[workspace]) }?;
         }
         for part in &self.program.parts {
             let mut at = Vec::with_capacity(part.places.len());
@@ -129,10 +127,9 @@ impl Execution {
                 let base = if operand.is_touched() { place(to.base)? } else { Address::NULL };
                 at.push(base.pointer().wrapping_byte_add(to.offset).into());
             }
-            note(&*part.plan, &at);
             // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in the workspace is
             // inside its size.
-            unsafe { context.run(&*part.plan, &at) }?;
+            unsafe { call.run_at(&*part.plan, &at) }?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The context behind `cudnnHandle_t`: which core runs the work, and on what stream.
 
+mod call;
 mod context;
 mod graph;
 mod host_runtime;
@@ -9,5 +10,6 @@ mod recording;
 mod staging;
 
 pub use crate::backend::Address;
+pub use call::{Bound, Call, Told};
 pub use context::Context;
 pub use graph::Execution;

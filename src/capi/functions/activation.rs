@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
-use super::arg::{self, results};
+use super::arg::{self, operands, results};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn cudnnActivationForward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnActivationForward", |call| {
         let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
         // SAFETY: as the caller promises.
@@ -193,10 +193,9 @@ pub unsafe extern "C" fn cudnnActivationForward(
         tensor::data(y, &to, "y")?;
         let in_place = x.addr() == y.addr();
         let plan = ActivationPlan::forward(&activation, [&from, &to], scaling, in_place, Mode::current())?;
-        note.set(format_args!("cudnnActivationForward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &[y.into(), x.into()]) }
+        unsafe { call.run(&plan, operands![y, x]) }
     })
 }
 
@@ -239,11 +238,11 @@ pub unsafe extern "C" fn cudnnActivationBackward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnActivationBackward", |call| {
         let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
         let (from, unused) = match saved(activation.mode) {
-            Saved::Argument => ((xDesc, "xDesc", x, "x"), (yDesc, y)),
-            Saved::Result => ((yDesc, "yDesc", y, "y"), (xDesc, x)),
+            Saved::Argument => ((xDesc, "xDesc", x, "x"), (yDesc, y, "y")),
+            Saved::Result => ((yDesc, "yDesc", y, "y"), (xDesc, x, "x")),
         };
         let other = tensor::get(unused.0, "the other descriptor").ok();
         let kept = tensor::get(from.0, from.1)?;
@@ -257,9 +256,9 @@ pub unsafe extern "C" fn cudnnActivationBackward(
         let tensors = [&kept, &gradient, &to];
         let mode = Mode::current();
         let plan = ActivationPlan::backward(&activation, tensors, other.as_ref(), scaling, in_place, mode)?;
-        note.set(format_args!("cudnnActivationBackward: {plan}"));
+        let [dx, dy] = operands![dx, dy];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's; the last one is not followed.
-        unsafe { context.run(&plan, &[dx.into(), dy.into(), from.2.into(), unused.1.into()]) }
+        unsafe { call.run(&plan, [dx, dy, (from.3, from.2.into()), (unused.2, unused.1.into())]) }
     })
 }

@@ -4,13 +4,12 @@ use std::ffi::{c_int, c_void};
 
 use super::arg;
 use super::attention::{check_weight_size, get};
-use super::log::Note;
 use super::types::{cudnnAttnDescriptor_t, cudnnSeqDataDescriptor_t};
 use super::{dropout, sequence};
 use crate::desc::dropout::STATES_ALIGNMENT;
 use crate::desc::{AttentionDescriptor, DropoutDescriptor, SeqDataDescriptor};
 use crate::error::{Error, Result};
-use crate::exec::{Address, Context};
+use crate::exec::{self, Address, Context};
 use crate::ops::attention::{AttentionPlan, Extents, Lengths, Place, Sequences, Weights, memory_scalar};
 use crate::ops::{Operand, Plan};
 
@@ -184,8 +183,8 @@ impl Pointers {
     /// # Safety
     /// As [`Context::run`].
     pub unsafe fn run(
-        &self, function: &str, (context, note): (&Context, &mut Note), attention: &AttentionDescriptor,
-        plan: &AttentionPlan, dropouts: &[Option<DropoutDescriptor>; 2],
+        &self, core: &mut exec::Call<'_>, attention: &AttentionDescriptor, plan: &AttentionPlan,
+        dropouts: &[Option<DropoutDescriptor>; 2],
     ) -> Result<()> {
         let mut addresses: Vec<Address> = Vec::new();
         for (operand, &place) in plan.operands().iter().zip(plan.places()) {
@@ -201,10 +200,9 @@ impl Pointers {
             }
             addresses.push(pointer.into());
         }
-        note.set_plan(function, plan, context, &addresses);
         // SAFETY: the pointers are aligned; the parts of workspace and reserve space lie inside of what was found to be large
         // enough; the caller vouches for the rest.
-        unsafe { context.run(plan, &addresses) }
+        unsafe { core.run_at(plan, &addresses) }
     }
 }
 

@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
     weights: *const c_void, workSpaceSizeInBytes: usize, workSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnMultiHeadAttnForward", |core| {
         let described = [(qDesc, "qDesc"), (kDesc, "kDesc"), (vDesc, "vDesc"), (oDesc, "oDesc")];
         let call = Call::new(attnDesc, described)?;
         let arrays: [(*const c_int, &str); 4] = [
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
         let (windows, lengths) = unsafe {
             (
                 call.windows([loWinIdx, hiWinIdx], current)?,
-                call.lengths(context, [devSeqLengthsQO, devSeqLengthsKV])?,
+                call.lengths(core.context, [devSeqLengthsQO, devSeqLengthsKV])?,
             )
         };
         let dropouts = if is_training { call.dropouts()? } else { [None; 2] };
@@ -117,9 +117,8 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
             has_residuals: !residuals.is_null(),
         };
         let plan = AttentionPlan::forward(&call.attention, call.sequences(), &forward)?;
-        let core = (context, note);
         // SAFETY: as the caller promises.
-        unsafe { at.run("cudnnMultiHeadAttnForward", core, &call.attention, &plan, &dropouts) }
+        unsafe { at.run(core, &call.attention, &plan, &dropouts) }
     })
 }
 
@@ -156,7 +155,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
     weights: *const c_void, workSpaceSizeInBytes: usize, workSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnMultiHeadAttnBackwardData", |core| {
         let described = [(dqDesc, "dqDesc"), (dkDesc, "dkDesc"), (dvDesc, "dvDesc"), (doDesc, "doDesc")];
         let call = Call::new(attnDesc, described)?;
         let arrays: [(*const c_int, &str); 4] = [
@@ -187,15 +186,14 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
         let (windows, lengths) = unsafe {
             (
                 call.windows([loWinIdx, hiWinIdx], None)?,
-                call.lengths(context, [devSeqLengthsDQDO, devSeqLengthsDKDV])?,
+                call.lengths(core.context, [devSeqLengthsDQDO, devSeqLengthsDKDV])?,
             )
         };
         let dropouts = call.dropouts()?;
 
         let plan = AttentionPlan::data(&call.attention, call.sequences(), lengths.get(), &windows, dropouts)?;
-        let core = (context, note);
         // SAFETY: as the caller promises.
-        unsafe { at.run("cudnnMultiHeadAttnBackwardData", core, &call.attention, &plan, &dropouts) }
+        unsafe { at.run(core, &call.attention, &plan, &dropouts) }
     })
 }
 
@@ -232,7 +230,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
     dweights: *mut c_void, workSpaceSizeInBytes: usize, workSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnMultiHeadAttnBackwardWeights", |core| {
         let described = [(qDesc, "qDesc"), (kDesc, "kDesc"), (vDesc, "vDesc"), (doDesc, "doDesc")];
         let call = Call::new(attnDesc, described)?;
         let at = Pointers {
@@ -263,8 +261,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
             }
         };
         let plan = AttentionPlan::weights(&call.attention, call.sequences(), is_added)?;
-        let core = (context, note);
         // SAFETY: as the caller promises.
-        unsafe { at.run("cudnnMultiHeadAttnBackwardWeights", core, &call.attention, &plan, &[None; 2]) }
+        unsafe { at.run(core, &call.attention, &plan, &[None; 2]) }
     })
 }

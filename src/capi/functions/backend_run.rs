@@ -114,12 +114,9 @@ pub unsafe extern "C" fn cudnnBackendExecute(
     let execution = call.execution()?;
     let workspace = fields.pointers(pack::VARIANT_PACK_WORKSPACE).first().copied().unwrap_or(0);
     let workspace = std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(workspace).into();
-    context::with_note(handle, |context, note| {
-        let mut tell = |plan: &dyn crate::ops::Plan, at: &[Address]| {
-            note.set_plan("cudnnBackendExecute", plan, context, at);
-        };
+    context::compute(handle, "cudnnBackendExecute", |core| {
         // SAFETY: the caller vouches for the pointers of the pack, and for the workspace.
-        unsafe { execution.run(context, &|uid| pointer(fields, uid), workspace, &mut tell) }
+        unsafe { execution.run(core, &|uid| pointer(fields, uid), workspace) }
     })
 }
 

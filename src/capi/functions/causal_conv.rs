@@ -5,11 +5,12 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::types::{cudaStream_t, cudnnCausalConv1dActivation_t, cudnnDataType_t, cudnnStatus_t, raw};
-use super::{arg, context, data_type};
+use super::{context, data_type};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::exec::Address;
+use crate::exec::Bound;
 use crate::mode::Mode;
 use crate::ops::causal_conv::{Call, CausalPlan, Form, Sizes};
 use crate::ops::{Operand, Plan};
@@ -53,8 +54,8 @@ pub(super) fn element(code: MaybeUninit<cudnnDataType_t>) -> Option<DataType> {
 ///
 /// # Errors
 /// Bad parameter.
-pub(super) fn aligned(operands: &[Operand], at: &[Address]) -> Result<()> {
-    for (operand, at) in operands.iter().zip(at) {
+pub(super) fn aligned(operands: &[Operand], at: &[Bound]) -> Result<()> {
+    for (operand, (_, at)) in operands.iter().zip(at) {
         arg::data(at.pointer().cast_const().cast(), operand.scalar.size(), operand.name)?;
     }
     Ok(())
@@ -64,16 +65,15 @@ pub(super) fn aligned(operands: &[Operand], at: &[Address]) -> Result<()> {
 ///
 /// # Safety
 /// The pointers are valid for the spans of the plan's operands.
-pub(super) unsafe fn run(
-    name: &'static str, stream: cudaStream_t, plan: &CausalPlan, at: &[Address],
+pub(super) unsafe fn run<const N: usize>(
+    name: &'static str, stream: cudaStream_t, plan: &CausalPlan, operands: [Bound; N],
 ) -> Result<()> {
-    context::with_note_of_stream(stream, |context, note| {
-        note.set(format_args!("{name}: {plan}"));
-        if context.is_cuda() {
-            aligned(plan.operands(), at)?;
+    context::compute_on_stream(stream, name, |call| {
+        if call.context.is_cuda() {
+            aligned(plan.operands(), &operands)?;
         }
         // SAFETY: the caller vouches for the spans; steps of this kind take any alignment on the CPU.
-        unsafe { context.run(plan, at) }
+        unsafe { call.run(plan, operands) }
     })
 }
 
@@ -136,9 +136,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dForward(
     };
     let plan = CausalPlan::forward(&call, Mode::current())?;
     // SAFETY: as the caller promises.
-    unsafe {
-        run("cudnnCausalConv1dForward", stream, &plan, &[y.into(), x.into(), weight.into(), bias.into()])
-    }
+    unsafe { run("cudnnCausalConv1dForward", stream, &plan, operands![y, x, weight, bias]) }
 }
 
 /// `dx[s] = sum over k of weight[k] g[s + (K - 1) - k]` with `g = dy act'(v)`, v what cudnnCausalConv1dForward activates.
@@ -180,9 +178,9 @@ pub unsafe extern "C" fn cudnnCausalConv1dBackward(
         gradient: Some(element(dwDataType)),
     };
     let plan = CausalPlan::backward(&call, Mode::current())?;
-    let at = [dx.into(), dweight.into(), dbias.into(), x.into(), weight.into(), bias.into(), dy.into()];
+    let at = operands![dx, dweight, dbias, x, weight, bias, dy];
     // SAFETY: as the caller promises.
-    unsafe { run("cudnnCausalConv1dBackward", stream, &plan, &at) }
+    unsafe { run("cudnnCausalConv1dBackward", stream, &plan, at) }
 }
 
 /// `y[t] = act(bias + sum over k of weight[k] x[t - (K - 1) + k])` for each channel: a sequence never looks ahead.
@@ -230,9 +228,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
     };
     let plan = CausalPlan::forward(&call, Mode::current())?;
     // SAFETY: as the caller promises.
-    unsafe {
-        run("cudnnCausalConv1dNwhForward", stream, &plan, &[y.into(), x.into(), weight.into(), bias.into()])
-    }
+    unsafe { run("cudnnCausalConv1dNwhForward", stream, &plan, operands![y, x, weight, bias]) }
 }
 
 /// `dx[s] = sum over k of weight[k] g[s + (K - 1) - k]` with `g = dy act'(v)`, v what cudnnCausalConv1dNwhForward activates.
@@ -274,7 +270,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhBackward(
         gradient: Some(element(dwDataType)),
     };
     let plan = CausalPlan::backward(&call, Mode::current())?;
-    let at = [dx.into(), dweight.into(), dbias.into(), x.into(), weight.into(), bias.into(), dy.into()];
+    let at = operands![dx, dweight, dbias, x, weight, bias, dy];
     // SAFETY: as the caller promises.
-    unsafe { run("cudnnCausalConv1dNwhBackward", stream, &plan, &at) }
+    unsafe { run("cudnnCausalConv1dNwhBackward", stream, &plan, at) }
 }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
-use super::arg::{self, results};
+use super::arg::{self, operands, results};
 use super::causal_conv::{CastConst, aligned, element, named, required, run};
 use super::types::{cudaStream_t, cudnnDataType_t, cudnnStatus_t};
 use crate::error::{Error, Result};
@@ -81,9 +81,9 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
     strictly_aligned(named!(x, weight, y))?;
     let call = call(Form::Fourier, [batch, dim, seqLen, kernelSize], dataType);
     let plan = CausalPlan::forward(&call, Mode::current())?;
-    let at = [y.into(), x.into(), weight.into()];
+    let at = operands![y, x, weight];
     // SAFETY: as the caller promises.
-    unsafe { run("cudnnFFTCausalConv1dForward", stream, &plan, &at) }
+    unsafe { run("cudnnFFTCausalConv1dForward", stream, &plan, at) }
 }
 
 /// `dx[s] = sum over j of weight[j] dy[s + j]`, and `dweight[j]` is the sum of `dy[t] x[t - j]` over all sequences.
@@ -117,9 +117,9 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
     strictly_aligned(named!(x, weight, dy, dx, dweight))?;
     let call = call(Form::Fourier, [batch, dim, seqLen, kernelSize], dataType);
     let plan = CausalPlan::backward(&call, Mode::current())?;
-    let at = [dx.into(), dweight.into(), x.into(), weight.into(), dy.into()];
+    let at = operands![dx, dweight, x, weight, dy];
     // SAFETY: as the caller promises.
-    unsafe { run("cudnnFFTCausalConv1dBackward", stream, &plan, &at) }
+    unsafe { run("cudnnFFTCausalConv1dBackward", stream, &plan, at) }
 }
 
 /// `workspaceSizeInBytes` and `reserveSpaceSizeInBytes` of the long causal convolution: what its forward and backward calls are given.
@@ -193,10 +193,10 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
     let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
     let plan = CausalPlan::forward(&call, Mode::current())?;
     let [kept, of_weight] = parts(&call, (reserveSpace, reserveSpaceSizeInBytes), workspaceSizeInBytes)?;
-    let at = [y.into(), kept, of_weight, x.into(), weight.into()];
+    let at = operands![y, reserveSpace = kept, reserveSpace = of_weight, x, weight];
     aligned(plan.operands(), &at)?;
     // SAFETY: as the caller promises.
-    unsafe { run("cudnnLongFFTCausalConv1dForward", stream, &plan, &at) }
+    unsafe { run("cudnnLongFFTCausalConv1dForward", stream, &plan, at) }
 }
 
 /// `dx[s] = sum over j of weight[j] dy[s + j]`, and `dweight[j]` is the sum of `dy[t] x[t - j]`, with x and weight as the forward call kept them.
@@ -231,8 +231,8 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dBackward(
     let call = call(Form::Long, [batch, dim, seqLen, kernelSize], dataType);
     let plan = CausalPlan::backward(&call, Mode::current())?;
     let [kept, of_weight] = parts(&call, (reserveSpace, reserveSpaceSizeInBytes), workspaceSizeInBytes)?;
-    let at = [dx.into(), dweight.into(), kept, of_weight, dy.into()];
+    let at = operands![dx, dweight, reserveSpace = kept, reserveSpace = of_weight, dy];
     aligned(plan.operands(), &at)?;
     // SAFETY: as the caller promises.
-    unsafe { run("cudnnLongFFTCausalConv1dBackward", stream, &plan, &at) }
+    unsafe { run("cudnnLongFFTCausalConv1dBackward", stream, &plan, at) }
 }

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::operands;
 use super::causal_conv::{CastConst, element, named, required, run};
 use super::types::{cudaStream_t, cudnnDataType_t, cudnnStatus_t};
 use crate::dtype::DataType;
@@ -57,9 +58,9 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
     required(named!(x, weightsProj, weightsMixer, skipBias, y, yGated))?;
     let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
     let plan = CausalPlan::forward(&call(sizes, element(dataType), None), Mode::current())?;
-    let at = [y.into(), yGated.into(), x.into(), weightsProj.into(), weightsMixer.into(), skipBias.into()];
+    let at = operands![y, yGated, x, weightsProj, weightsMixer, skipBias];
     // SAFETY: as the caller promises.
-    unsafe { run("cudnnB2BCausalConv1dForward", stream, &plan, &at) }
+    unsafe { run("cudnnB2BCausalConv1dForward", stream, &plan, at) }
 }
 
 /// `dx[q] = transposed(dp[q], weightsProj[q])`, where `dp` are the gradients of what cudnnB2BCausalConv1dForward projects.
@@ -101,18 +102,7 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dBackward(
     let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
     let call = call(sizes, element(dataType), Some(element(dwDataType)));
     let plan = CausalPlan::backward(&call, Mode::current())?;
-    let at = [
-        dx.into(),
-        dweightsProj.into(),
-        dweightsMixer.into(),
-        dskipBias.into(),
-        x.into(),
-        weightsProj.into(),
-        weightsMixer.into(),
-        skipBias.into(),
-        y.into(),
-        dy.into(),
-    ];
+    let at = operands![dx, dweightsProj, dweightsMixer, dskipBias, x, weightsProj, weightsMixer, skipBias, y, dy];
     // SAFETY: as the caller promises.
-    unsafe { run("cudnnB2BCausalConv1dBackward", stream, &plan, &at) }
+    unsafe { run("cudnnB2BCausalConv1dBackward", stream, &plan, at) }
 }

@@ -56,11 +56,10 @@ pub unsafe extern "C" fn cudnnIm2Col(
     arg::data(colBuffer, size, "colBuffer")?;
     // What the original refuses of the tensors comes before the handle.
     let plan = ColumnsPlan::new(&from, &kernel, &desc, Mode::current())?;
-    context::with_note(handle, |context, note| {
-        note.set(format_args!("cudnnIm2Col: {plan}"));
+    context::compute(handle, "cudnnIm2Col", |call| {
         let at = [colBuffer.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
         // SAFETY: the pointers are aligned, and the caller vouches for the span of the descriptor and for the
         // matrix, which are the plan's.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run_at(&plan, &at) }
     })
 }

@@ -13,11 +13,8 @@ use super::slab::{Kind, Table};
 use super::types::{
     cudaStream_t, cudnnCallback_t, cudnnErrQueryMode_t, cudnnHandle_t, cudnnRuntimeTag_t, cudnnStatus_t, raw,
 };
-use crate::backend::Machine;
-use crate::backend::cpu::float_mode::DefaultMode;
-use crate::backend::cpu::threads::with_room;
 use crate::error::{Error, Result};
-use crate::exec::Context;
+use crate::exec::{Call, Context};
 
 static CONTEXTS: Table<Context> = Table::new(Kind::Context);
 
@@ -37,48 +34,37 @@ pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Resu
     CONTEXTS.with(handle.addr(), "handle", body)
 }
 
-/// Runs `body` on a copy of the context behind `handle`, for calls that compute: as long as they may take, nothing waits
-/// for them, be it a thread that uses the handle or a child that was forked meanwhile. They compute in the default
-/// floating-point mode, on the CPU core on a stack that has room. Listeners hear what `body` has to tell when it has ended, in the caller's mode.
+/// Runs `body` as the call `name` that computes, on a copy of the context behind `handle`: as long as it may take, nothing
+/// waits for it, be it a thread that uses the handle or a child that was forked meanwhile. Listeners hear what there is to tell when
+/// it has ended, in the caller's floating-point mode.
 ///
 /// # Errors
-/// As [`check`], and those of `body`.
+/// As [`check`] and [`Context::call`].
 #[inline]
-pub(crate) fn with_note<R>(
-    handle: cudnnHandle_t, body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+pub(crate) fn compute<R>(
+    handle: cudnnHandle_t, name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
 ) -> Result<R> {
-    with_note_on(with(handle, |context| Ok(context.clone()))?, body)
+    compute_on(&with(handle, |context| Ok(context.clone()))?, name, body)
 }
 
 /// The same for a call that has no handle but a stream, on the core of that stream.
 ///
 /// # Errors
-/// Not initialized if there is no core, as of cudnnCreate; those of `body`.
+/// Not initialized if there is no core, as of cudnnCreate; as [`Context::call`].
 #[cfg(not(feature = "cudnn8"))]
-pub(crate) fn with_note_of_stream<R>(
-    stream: cudaStream_t, body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+pub(crate) fn compute_on_stream<R>(
+    stream: cudaStream_t, name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
 ) -> Result<R> {
-    with_note_on(Context::of_stream(stream.addr())?, body)
+    compute_on(&Context::of_stream(stream.addr())?, name, body)
 }
 
 #[inline]
-fn with_note_on<R>(context: Context, body: impl FnOnce(&Context, &mut Note) -> Result<R>) -> Result<R> {
-    // Declared first, dropped last: listeners are notified after `body` returned.
-    let mut note = Note::default();
-    // What a CUDA driver takes of the stack is not ours to say, and what is current there belongs to the thread.
-    if context.is_cuda() {
-        return compute(&context, &mut note, body);
-    }
-    with_room(|| compute(&context, &mut note, body))
-}
-
-/// In a frame of its own: the caller's stack need not have room for it.
-#[inline(never)]
-fn compute<R>(
-    context: &Context, note: &mut Note, body: impl FnOnce(&Context, &mut Note) -> Result<R>,
+fn compute_on<R>(
+    context: &Context, name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
 ) -> Result<R> {
-    let _mode = DefaultMode::new();
-    body(context, note)
+    // Declared first, dropped last: listeners are notified after `body` returned.
+    let mut note = Note::new();
+    context.call(name, &mut note.0, body)
 }
 
 /// Creates a handle.
@@ -102,7 +88,7 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
     let context = Context::create()?;
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Ordering::Relaxed) {
-        Machine::complaints().for_each(|text| log::warning(format_args!("cudnnCreate: {text}")));
+        Context::complaints().for_each(|text| log::warning(format_args!("cudnnCreate: {text}")));
         if let Some(reason) = context.unexpected_fallback() {
             log::warning(format_args!("cudnnCreate: the CPU core, for {reason}"));
         }

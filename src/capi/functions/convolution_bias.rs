@@ -6,7 +6,7 @@ use cudnn_shim_macros::entry;
 
 use super::types::{cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, tensor, transform};
-use crate::backend::Address;
+use crate::exec::Address;
 use crate::mode::Mode;
 use crate::ops::bias;
 
@@ -44,15 +44,14 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
     handle: cudnnHandle_t, alpha: *const c_void, dyDesc: cudnnTensorDescriptor_t, dy: *const c_void,
     beta: *const c_void, dbDesc: cudnnTensorDescriptor_t, db: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnConvolutionBackwardBias", |call| {
         let (source, dest) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dbDesc, "dbDesc")?);
         // SAFETY: as the caller promises.
         let scaling = unsafe { transform::scaling(alpha, beta, dest.data_type()) }?;
         tensor::data(dy, &source, "dy")?;
         tensor::data(db, &dest, "db")?;
         let plan = bias::gradient(&source, &dest, scaling, Mode::current())?;
-        note.set(format_args!("cudnnConvolutionBackwardBias: {plan}"));
         // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { context.run(&plan, &[db.into(), Address::NULL, dy.into(), Address::NULL]) }
+        unsafe { call.run_at(&plan, &[db.into(), Address::NULL, dy.into(), Address::NULL]) }
     })
 }

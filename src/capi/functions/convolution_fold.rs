@@ -5,11 +5,12 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnReorderType_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, cudnnTensorFormat_t, cudnnTensorTransformDescriptor_t, raw,
 };
-use super::{arg, context, convolution, filter, tensor, transform};
+use super::{context, convolution, filter, tensor, transform};
 use crate::desc::tensor::Format;
 use crate::desc::{FilterDescriptor, TensorDescriptor};
 use crate::dtype::DataType;
@@ -119,7 +120,7 @@ pub unsafe extern "C" fn cudnnReorderFilterAndBias(
     filterData: *const c_void, reorderedFilterData: *mut c_void, reorderBias: c_int, biasData: *const c_void,
     reorderedBiasData: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnReorderFilterAndBias", |call| {
         let desc = filter::get(filterDesc, "filterDesc")?;
         arg::required(filterData, "filterData")?;
         arg::required(reorderedFilterData, "reorderedFilterData")?;
@@ -131,9 +132,8 @@ pub unsafe extern "C" fn cudnnReorderFilterAndBias(
         let mode = Mode::Extended;
         let weights = desc.tensor(mode)?;
         let copy = TransformPlan::new(&weights, &weights, Scaling::MOVE, mode)?;
-        note.set(format_args!("cudnnReorderFilterAndBias: {copy}"));
         // SAFETY: the caller vouches for the size of the filter; its scalars are bytes, or the data is aligned.
-        unsafe { context.run(&copy, &[reorderedFilterData.into(), filterData.into()]) }?;
+        unsafe { call.run(&copy, operands![reorderedFilterData, filterData]) }?;
         if reorderBias == 0 {
             return Ok(());
         }
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn cudnnReorderFilterAndBias(
         let bias = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, mode)?;
         let copy = TransformPlan::new(&bias, &bias, Scaling::MOVE, mode)?;
         // SAFETY: the caller vouches for one float per filter.
-        unsafe { context.run(&copy, &[reorderedBiasData.into(), biasData.into()]) }
+        unsafe { call.run(&copy, operands![reorderedBiasData, biasData]) }
     })
 }
 

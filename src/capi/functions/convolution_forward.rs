@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::operands;
 use super::convolution_problem::{
     Call, Described, check_alignment, check_workspace, compute, take_workspace,
 };
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
         w: (wDesc, "wDesc"),
         y: (yDesc, "yDesc"),
     };
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnConvolutionBiasActivationForward", |call| {
         let alive = described.alive()?;
         let (z_tensor, bias_tensor) = (tensor::get(zDesc, "zDesc")?, tensor::get(biasDesc, "biasDesc")?);
         let function = activation::get(activationDesc, "activationDesc")?;
@@ -158,18 +159,14 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
             return Err(Error::unsupported("y = x, which strict mode does not compute"));
         }
         let given = (workSpace, workSpaceSizeInBytes);
-        check_workspace(context, &problem, algorithm, given)?;
+        check_workspace(call.context, &problem, algorithm, given)?;
         let data = [y, x.cast_mut(), w.cast_mut(), z.cast_mut(), bias.cast_mut()];
         for (operand, pointer) in plan.operands().iter().zip(data) {
             check_alignment(operand, pointer)?;
         }
-        let workspace = take_workspace(context, &mut plan, algorithm, given);
-        let [y, x, w, z, bias] = data.map(Into::into);
-        let at = [y, x, w, z, bias, workspace];
-        let at = &at[..plan.operands().len()];
-        note.set_plan("cudnnConvolutionBiasActivationForward", &plan, context, at);
+        let workspace = take_workspace(call.context, &mut plan, algorithm, given);
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, at) }
+        unsafe { call.run(&plan, operands![y, x, w, z, bias, workSpace = workspace]) }
     })
 }

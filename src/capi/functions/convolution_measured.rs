@@ -32,7 +32,7 @@ pub(super) struct Search<R> {
 pub(super) unsafe fn measured<R: CRecord>(
     name: &'static str, handle: cudnnHandle_t, described: &Described, search: Search<R>,
 ) -> Result<()> {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, name, |call| {
         let alive = described.alive()?;
         // SAFETY: as the caller promises.
         let returned = unsafe { Out::new(search.returned, "returnedAlgoCount") }?;
@@ -44,7 +44,7 @@ pub(super) unsafe fn measured<R: CRecord>(
             let rule = "at least 1";
             return Err(Error::argument("requestedAlgoCount", search.requested.into(), rule));
         }
-        let problem = alive.problem()?;
+        let (problem, context) = (alive.problem()?, call.context);
         let mut records = records(context, &problem);
         if !records.iter().any(is_ok) {
             // SAFETY: not NULL, and the caller vouches for as many records as are requested.
@@ -72,11 +72,8 @@ pub(super) unsafe fn measured<R: CRecord>(
             }
             at[3] = Some(search.workspace.0.into());
         }
-        let mut measure = |plan: &ConvolutionPlan| {
-            note.set(format_args!("{name}: {plan}"));
-            // SAFETY: the caller vouches for the operands that are read.
-            unsafe { context.measure(plan, &at) }
-        };
+        // SAFETY: the caller vouches for the operands that are read.
+        let mut measure = |plan: &ConvolutionPlan| unsafe { call.measure(plan, &at) };
         // One measurement for all numbers that do the same.
         let others = measure(&cut);
         let zero = if cut.uses_workspace()? { measure(&plain) } else { others.clone() };

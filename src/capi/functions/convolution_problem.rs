@@ -171,7 +171,7 @@ pub(super) struct Call {
 pub(super) unsafe fn compute(
     name: &'static str, handle: cudnnHandle_t, described: &Described, call: &Call,
 ) -> Result<()> {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, name, |core| {
         let alive = described.alive()?;
         // SAFETY: as the caller promises.
         let scaling = unsafe {
@@ -185,24 +185,23 @@ pub(super) unsafe fn compute(
         let algorithm = Algorithm::new(described.direction, call.algo)?;
         let mode = Mode::current();
         algorithm.check(&problem, mode)?;
-        let [(dst, dst_name), (a, a_name), (b, _)] = call.data;
+        let [(dst, dst_name), (a, a_name), _] = call.data;
         if mode.is_strict() && described.direction == Direction::Forward && dst == a {
             return Err(Error::unsupported(format!(
                 "{dst_name} = {a_name}, which strict mode does not compute"
             )));
         }
         let mut plan = ConvolutionPlan::new(&problem, scaling)?.by(algorithm);
-        check_workspace(context, &problem, algorithm, call.workspace)?;
+        check_workspace(core.context, &problem, algorithm, call.workspace)?;
         for (operand, (pointer, _)) in plan.operands().iter().zip(call.data) {
             check_alignment(operand, pointer)?;
         }
-        let workspace = take_workspace(context, &mut plan, algorithm, call.workspace);
-        let at = [dst.into(), a.into(), b.into(), workspace];
-        let at = &at[..plan.operands().len()];
-        note.set_plan(name, &plan, context, at);
+        let workspace = take_workspace(core.context, &mut plan, algorithm, call.workspace);
+        let bound = |(pointer, name): (*mut c_void, _)| (name, pointer.into());
+        let [dst, a, b] = call.data.map(bound);
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's, and for the workspace.
-        unsafe { context.run(&plan, at) }
+        unsafe { core.run(&plan, [dst, a, b, ("workSpace", workspace)]) }
     })
 }
 
@@ -225,7 +224,7 @@ pub(super) fn is_usable(workspace: *mut c_void) -> bool {
 
 /// Whether the core of a handle cuts long sums, for which it has a use for a workspace.
 pub(super) fn cuts_sums(context: &Context) -> bool {
-    !context.is_cpu()
+    !call.context.is_cpu()
 }
 
 /// The records of all algorithms, with the workspaces that queries report.

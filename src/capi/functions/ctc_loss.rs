@@ -5,14 +5,15 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::arg::results;
 use super::types::{
     cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };
-use super::{arg, context, ctc, tensor};
+use super::{context, ctc, tensor};
 use crate::desc::{CtcLossDescriptor, TensorDescriptor};
 use crate::error::{Error, Result};
-use crate::exec::Address;
+use crate::exec::Bound;
 use crate::mode::Mode;
 use crate::ops::ctc::{CtcPlan, Lengths, Tensors};
 
@@ -66,7 +67,7 @@ pub unsafe extern "C" fn cudnnCTCLoss(
     algo: MaybeUninit<cudnnCTCLossAlgo_t>, ctcLossDesc: cudnnCTCLossDescriptor_t, workspace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnCTCLoss", |call| {
         let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
         let data = Data { probs, costs, gradients, workspace };
         data.check()?;
@@ -85,10 +86,9 @@ pub unsafe extern "C" fn cudnnCTCLoss(
         let plan =
             CtcPlan::with_host_labels(tensors, &classes, lengths, workSpaceSizeInBytes, Mode::current())?;
         data.check_alignment(&descriptors)?;
-        note.set(format_args!("cudnnCTCLoss: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the costs and the
         // workspace, which is as large as the plan needs.
-        unsafe { context.run(&plan, &data.addresses()) }
+        unsafe { call.run(&plan, data.operands()) }
     })
 }
 
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn cudnnCTCLoss_v8(
     gradientsDesc: cudnnTensorDescriptor_t, gradients: *mut c_void, workSpaceSizeInBytes: usize,
     workspace: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnCTCLoss_v8", |call| {
         let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
         let data = Data { probs, costs, gradients, workspace };
         data.check()?;
@@ -144,13 +144,12 @@ pub unsafe extern "C" fn cudnnCTCLoss_v8(
         for (pointer, name) in integers.into_iter().filter(|(pointer, _)| !pointer.is_null()) {
             arg::data(pointer.cast(), size_of::<c_int>(), name)?;
         }
-        note.set(format_args!("cudnnCTCLoss_v8: {plan}"));
-        let [costs, gradients, workspace, probs] = data.addresses();
-        let at =
-            [costs, gradients, workspace, probs, labels.into(), labelLengths.into(), inputLengths.into()];
+        let [costs, gradients, workspace, probs] = data.operands();
+        let [labels, of_labels, of_inputs] = operands![labels, labelLengths, inputLengths];
+        let operands = [costs, gradients, workspace, probs, labels, of_labels, of_inputs];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the costs, the
         // integers and the workspace, which is as large as the plan needs.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run(&plan, operands) }
     })
 }
 
@@ -266,8 +265,9 @@ impl Data {
     }
 
     /// In the order of the plan's operands.
-    fn addresses(&self) -> [Address; 4] {
-        [self.costs.into(), self.gradients.into(), self.workspace.into(), self.probs.into()]
+    fn operands(&self) -> [Bound; 4] {
+        let Data { probs, costs, gradients, workspace } = *self;
+        operands![costs, gradients, workspace, probs]
     }
 }
 

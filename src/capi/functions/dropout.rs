@@ -4,7 +4,7 @@ use std::ffi::{c_ulonglong, c_void};
 
 use cudnn_shim_macros::entry;
 
-use super::arg::{self, results};
+use super::arg::{self, operands, results};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
@@ -118,15 +118,14 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, dropout: f32, states: *mut c_void,
     stateSizeInBytes: usize, seed: c_ulonglong,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnSetDropoutDescriptor", |call| {
         DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
             let mut set = *desc;
             set.set(dropout, states.addr(), stateSizeInBytes, seed)?;
             if !states.is_null() {
                 let plan = StatesPlan::new(seed);
-                note.set(format_args!("cudnnSetDropoutDescriptor: {plan}"));
                 // SAFETY: aligned and large enough, which the descriptor has checked; the rest is the caller's promise.
-                unsafe { context.run(&plan, &[states.into()]) }?;
+                unsafe { call.run(&plan, operands![states]) }?;
             }
             *desc = set;
             Ok(())
@@ -220,7 +219,7 @@ pub unsafe extern "C" fn cudnnDropoutForward(
     x: *const c_void, ydesc: cudnnTensorDescriptor_t, y: *mut c_void, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnDropoutForward", |call| {
         let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
         arg::required(x, "x")?;
         arg::required(y, "y")?;
@@ -238,12 +237,11 @@ pub unsafe extern "C" fn cudnnDropoutForward(
         };
         let plan = DropoutPlan::forward(&desc, pass, Mode::current())?;
         if reserveSpace == states {
-            plan.check_mask_over_states(&desc, !context.is_cpu())?;
+            plan.check_mask_over_states(&desc, !call.context.is_cpu())?;
         }
-        note.set(format_args!("cudnnDropoutForward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, the reserve space
         // and the states.
-        unsafe { context.run(&plan, &[y.into(), reserveSpace.into(), states.into(), x.into()]) }
+        unsafe { call.run(&plan, operands![y, reserveSpace, states, x]) }
     })
 }
 
@@ -271,7 +269,7 @@ pub unsafe extern "C" fn cudnnDropoutBackward(
     dy: *const c_void, dxdesc: cudnnTensorDescriptor_t, dx: *mut c_void, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnDropoutBackward", |call| {
         let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
         arg::required(dy, "dy")?;
         arg::required(dx, "dx")?;
@@ -286,9 +284,8 @@ pub unsafe extern "C" fn cudnnDropoutBackward(
             in_place: dy == dx.cast_const(),
         };
         let plan = DropoutPlan::backward(&desc, pass, Mode::current())?;
-        note.set(format_args!("cudnnDropoutBackward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors and the reserve
         // space.
-        unsafe { context.run(&plan, &[dx.into(), dy.into(), reserveSpace.into()]) }
+        unsafe { call.run(&plan, operands![dx, dy, reserveSpace]) }
     })
 }

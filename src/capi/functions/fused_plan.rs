@@ -140,7 +140,7 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
 pub unsafe extern "C" fn cudnnFusedOpsExecute(
     handle: cudnnHandle_t, plan: cudnnFusedOpsPlan_t, varPack: cudnnFusedOpsVariantParamPack_t,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnFusedOpsExecute", |call| {
         let plan = PLANS.with(plan.addr(), "plan", |plan| Ok(plan.clone()))?;
         let pack = variants(varPack)?;
         if plan.operation != pack.operation {
@@ -182,10 +182,9 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
         for part in parts {
             let address = |place: &Place| pointer(label(*place)).wrapping_byte_add(place.offset).into();
             let at: Vec<Address> = part.places.iter().map(address).collect();
-            note.set_plan("cudnnFusedOpsExecute", &*part.plan, context, &at);
             // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are
             // the plans'; what lies in the workspace is inside its size.
-            unsafe { context.run(&*part.plan, &at) }?;
+            unsafe { call.run_at(&*part.plan, &at) }?;
         }
         Ok(())
     })

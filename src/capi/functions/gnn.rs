@@ -5,11 +5,12 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::causal_conv::{aligned, element};
 use super::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t, raw};
-use super::{arg, context};
+use super::context;
 use crate::error::{Error, Result};
-use crate::exec::Address;
+use crate::exec::Bound;
 use crate::ops::Plan;
 use crate::ops::gnn::{AggregatePlan, Call};
 
@@ -66,18 +67,19 @@ fn call(
 /// # Safety
 /// The pointers are valid for the spans of the plan's operands.
 unsafe fn run(
-    name: &'static str, stream: cudaStream_t, plan: &AggregatePlan, data: [Address; 5],
+    name: &'static str, stream: cudaStream_t, plan: &AggregatePlan, data: [Bound; 5],
     graph: &cudnnGnnCscGraph_t,
 ) -> Result<()> {
     let [a, b, c, d, e] = data;
-    let at = [a, b, c, d, e, graph.cscOffsets.into(), graph.cscIndices.into(), graph.mapCscToCoo.into()];
-    for (operand, place) in plan.operands().iter().zip(at).filter(|(operand, _)| operand.is_touched()) {
+    let cudnnGnnCscGraph_t { cscOffsets, cscIndices, mapCscToCoo, .. } = *graph;
+    let [offsets, indices, map] = operands![cscOffsets, cscIndices, mapCscToCoo];
+    let operands = [a, b, c, d, e, offsets, indices, map];
+    for (operand, place) in plan.operands().iter().zip(operands).filter(|(operand, _)| operand.is_touched()) {
         aligned(&[*operand], &[place])?;
     }
-    context::with_note_of_stream(stream, |context, note| {
-        note.set(format_args!("{name}: {plan}"));
+    context::compute_on_stream(stream, name, |call| {
         // SAFETY: the caller's promise; they are aligned.
-        unsafe { context.run(plan, &at) }
+        unsafe { call.run(plan, operands) }
     })
 }
 
@@ -134,8 +136,7 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
     positions(outPositions, aggOp)?;
     let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
     let plan = AggregatePlan::forward(&call(&graph, columns, dataType, aggOp))?;
-    let data =
-        [output.into(), outPositions.into(), nodeFeatures.into(), edgeFeatures.into(), concatFeatures.into()];
+    let data = operands![output, outPositions, nodeFeatures, edgeFeatures, concatFeatures];
     // SAFETY: as the caller promises.
     unsafe { run("cudnnGnnAggSimpleForward", stream, &plan, data, &graph) }
 }
@@ -180,13 +181,7 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
     positions(outPositions, aggOp)?;
     let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
     let plan = AggregatePlan::backward(&call(&graph, columns, dataType, aggOp))?;
-    let data = [
-        gradNodeFeatures.into(),
-        gradEdgeFeatures.into(),
-        gradConcatFeatures.into(),
-        gradOutput.into(),
-        outPositions.into(),
-    ];
+    let data = operands![gradNodeFeatures, gradEdgeFeatures, gradConcatFeatures, gradOutput, outPositions];
     // SAFETY: as the caller promises.
     unsafe { run("cudnnGnnAggSimpleBackward", stream, &plan, data, &graph) }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,21 +21,17 @@ thread_local! {
     static LAST_PLAN: RefCell<ManuallyDrop<String>> = const { RefCell::new(ManuallyDrop::new(String::new())) };
 }
 
-/// Keeps the text of a plan for this thread, if plans are recorded.
+/// Whether the text of a plan is to be kept.
 #[inline]
-pub(crate) fn record(plan: fmt::Arguments<'_>) {
-    if RECORDING.load(Ordering::Relaxed) {
-        keep(plan);
-    }
+pub(crate) fn wants_plans() -> bool {
+    RECORDING.load(Ordering::Relaxed)
 }
 
-#[cold]
-fn keep(plan: fmt::Arguments<'_>) {
-    LAST_PLAN.with_borrow_mut(|last| {
-        last.clear();
-        // Writing to a string does not fail.
-        let _ = fmt::Write::write_fmt(&mut **last, plan);
-    });
+/// Keeps the text of a plan for this thread, if plans are recorded.
+pub(crate) fn record(plan: &str) {
+    if wants_plans() {
+        LAST_PLAN.with_borrow_mut(|last| plan.clone_into(last));
+    }
 }
 
 /// The name of the core that a handle is bound to: `cpu` or `cuda`.

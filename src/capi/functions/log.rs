@@ -16,8 +16,7 @@ use super::types::{CUDNN_SEV_ERROR_EN, CUDNN_SEV_INFO_EN, CUDNN_SEV_WARNING_EN};
 use super::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 use super::{inspect, version};
 use crate::error::Error;
-use crate::exec::{Address, Context};
-use crate::ops::Plan;
+use crate::exec::Told;
 use crate::sync::{Lock, Once, Vanished};
 
 /// Where the text log goes, and how much of it.
@@ -168,67 +167,33 @@ pub(crate) fn information(text: fmt::Arguments<'_>) {
 
 /// What is worth knowing of a call, to be told when this goes: listeners are the caller's code, so that it must outlive
 /// whatever belongs to the call alone.
-#[derive(Default)]
-pub(crate) struct Note {
-    text: Option<String>,
-    warning: Option<String>,
-}
+pub(crate) struct Note(pub(crate) Told);
 
 impl Note {
-    /// Keeps `text`, if anyone wants to hear of it.
     #[inline]
-    pub(crate) fn set(&mut self, text: fmt::Arguments<'_>) {
-        if wants_calls() {
-            self.keep(text);
-        }
-        inspect::record(text);
-    }
-
-    /// Keeps what a call is about to run, and with which kernels, if anyone wants to hear of it.
-    #[inline]
-    pub(crate) fn set_plan(&mut self, name: &str, plan: &dyn Plan, context: &Context, at: &[Address]) {
-        self.set(format_args!("{name}: {plan}"));
-        if let Some(text) = &mut self.text {
-            let mut kernels = context.kernels(plan, at);
-            kernels.dedup();
-            add_kernels(text, name, &kernels);
-        }
-    }
-
-    #[cold]
-    fn keep(&mut self, text: fmt::Arguments<'_>) {
-        self.text = Some(text.to_string());
-    }
-
-    /// Keeps what looks wrong about a call.
-    #[cold]
-    pub(crate) fn warn(&mut self, text: fmt::Arguments<'_>) {
-        self.warning = Some(text.to_string());
+    pub(crate) fn new() -> Self {
+        Note(Told { wanted: wants_calls() || inspect::wants_plans(), ..Told::default() })
     }
 
     #[cold]
     fn tell(&mut self) {
-        if let Some(text) = self.warning.take() {
+        let Told { plan, kernels, warning: text, .. } = std::mem::take(&mut self.0);
+        if let Some(text) = text {
             warning(format_args!("{text}"));
         }
-        if let Some(text) = self.text.take() {
-            text.lines().for_each(|line| information(format_args!("{line}")));
+        if let Some(plan) = &plan {
+            inspect::record(plan);
         }
-    }
-}
-
-#[cold]
-fn add_kernels(text: &mut String, name: &str, kernels: &[&str]) {
-    if !kernels.is_empty() {
-        // Lines of their own: that of a plan can be read back.
-        text.extend(["\n", name, ": by ", &kernels.join(", then ")]);
+        for line in plan.iter().chain(&kernels).flat_map(|text| text.lines()) {
+            information(format_args!("{line}"));
+        }
     }
 }
 
 impl Drop for Note {
     #[inline]
     fn drop(&mut self) {
-        if self.text.is_some() || self.warning.is_some() {
+        if self.0.plan.is_some() || self.0.warning.is_some() {
             self.tell();
         }
     }

@@ -125,13 +125,12 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
     let plan = |desc, scaling| response::cross_channel(&desc, &from, &to, scaling, Mode::current());
     // What the original refuses of the tensors comes before all else.
     plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnLRNCrossChannelForward", |call| {
         let plan = plan(desc?, scaling?)?;
-        note.set(format_args!("cudnnLRNCrossChannelForward: {plan}"));
         let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run_at(&plan, &at) }
     })
 }
 
@@ -184,13 +183,12 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
         |desc, scaling| response::cross_channel_gradient(&desc, &out, &from, &to, scaling, Mode::current());
     // What the original refuses of the tensors comes before all else.
     plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnLRNCrossChannelBackward", |call| {
         let plan = plan(desc?, scaling?)?;
-        note.set(format_args!("cudnnLRNCrossChannelBackward: {plan}"));
         let at = [dx.into(), Address::NULL, x.into(), dy.into(), Address::NULL];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run_at(&plan, &at) }
     })
 }
 
@@ -230,7 +228,7 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
     temp: *mut c_void, temp2: *mut c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnDivisiveNormalizationForward", |call| {
         let desc = LRNS.get(normDesc.addr(), "normDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
         // SAFETY: as the caller promises.
@@ -243,11 +241,10 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
         arg::required(temp2, "temp2")?;
         tensor::data(y, &to, "y")?;
         let plan = response::divisive(&desc, &from, &to, !means.is_null(), scaling, Mode::current())?;
-        note.set(format_args!("cudnnDivisiveNormalizationForward: {plan}"));
         let at = [y.into(), Address::NULL, x.into(), Address::NULL, means.into()];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run_at(&plan, &at) }
     })
 }
 
@@ -280,7 +277,7 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
     dy: *const c_void, temp: *mut c_void, temp2: *mut c_void, beta: *const c_void,
     dXdMeansDesc: cudnnTensorDescriptor_t, dx: *mut c_void, dMeans: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnDivisiveNormalizationBackward", |call| {
         let desc = LRNS.get(normDesc.addr(), "normDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dXdMeansDesc, "dXdMeansDesc")?);
         // SAFETY: as the caller promises.
@@ -298,10 +295,9 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
         }
         let (given, wanted) = (!means.is_null(), !dMeans.is_null());
         let plan = response::divisive_gradient(&desc, &from, &to, given, wanted, scaling, Mode::current())?;
-        note.set(format_args!("cudnnDivisiveNormalizationBackward: {plan}"));
         let at = [dx.into(), dMeans.into(), x.into(), dy.into(), means.into()];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run_at(&plan, &at) }
     })
 }

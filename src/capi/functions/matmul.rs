@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::operands;
 use super::types::{cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, tensor, transform};
 use crate::ops::MatmulPlan;
@@ -46,7 +47,7 @@ pub unsafe extern "C" fn cudnnShimMatmul(
     bDesc: cudnnTensorDescriptor_t, B: *const c_void, beta: *const c_void, cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnShimMatmul", |call| {
         let (a, b, c) =
             (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
         // SAFETY: as the caller promises.
@@ -55,9 +56,8 @@ pub unsafe extern "C" fn cudnnShimMatmul(
         tensor::data(B, &b, "B")?;
         tensor::data(C, &c, "C")?;
         let plan = MatmulPlan::new([&a, &b, &c], scaling)?;
-        note.set(format_args!("cudnnShimMatmul: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
+        unsafe { call.run(&plan, operands![C, A, B]) }
     })
 }

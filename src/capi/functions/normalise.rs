@@ -2,14 +2,13 @@
 
 use std::ffi::c_void;
 
-use super::log::Note;
+use super::arg::operands;
 use super::types::{cudnnActivationDescriptor_t, cudnnHandle_t, cudnnTensorDescriptor_t};
 use super::{activation, arg, context, tensor, transform};
-use crate::backend::Address;
 use crate::desc::TensorDescriptor;
 use crate::desc::normalization::{BatchNormMode, NormOps};
 use crate::error::{Error, Result};
-use crate::exec::Context;
+use crate::exec::{Bound, Call};
 use crate::mode::Mode;
 use crate::ops::Plan;
 use crate::ops::batch_norm::{
@@ -123,6 +122,11 @@ fn check_numbers(
     Ok(())
 }
 
+/// Parameters and statistics under their names.
+fn named(names: [&'static str; 6], numbers: [*mut c_void; 6]) -> [Bound; 6] {
+    std::array::from_fn(|k| (names[k], numbers[k].into()))
+}
+
 impl ForwardCall {
     /// # Errors
     /// As [`ForwardPlan::new`], after bad parameter for NULL and misaligned pointers and descriptors that are not alive.
@@ -130,15 +134,15 @@ impl ForwardCall {
     /// # Safety
     /// As the C call promises.
     pub unsafe fn run(self) -> Result<()> {
-        context::with_note(self.handle, |context, note| {
+        context::compute(self.handle, self.function, |call| {
             // SAFETY: the caller's promise.
-            unsafe { self.run_on(context, note) }
+            unsafe { self.run_on(call) }
         })
     }
 
     /// # Safety
     /// As [`ForwardCall::run`].
-    unsafe fn run_on(&self, context: &Context, note: &mut Note) -> Result<()> {
+    unsafe fn run_on(&self, call: &mut Call<'_>) -> Result<()> {
         let (x, y) = (tensor::get(self.x.0, "xDesc")?, tensor::get(self.y.0, "yDesc")?);
         let parameters = tensor::get(self.parameters.1, self.parameters.0)?;
         // SAFETY: as the caller promises.
@@ -181,23 +185,18 @@ impl ForwardCall {
             call.reserve_size = reserve_bytes(&x, fused.as_ref(), self.reserve, mode)?;
         }
         let plan = ForwardPlan::new(call, mode)?;
-        note.set(format_args!("{}: {plan}", self.function));
-        let [saved_mean, saved_inverse, mean, variance, scale, bias] = self.numbers.map(Address::from);
-        let at = [
-            self.y.1.into(),
-            saved_mean,
-            saved_inverse,
-            mean,
-            variance,
-            self.reserve.0.into(),
-            self.x.1.into(),
-            self.z.1.into(),
-            scale,
-            bias,
-            self.workspace.0.into(),
+        let [y, reserve, x, z, workspace] = operands![
+            y = self.y.1,
+            reserveSpace = self.reserve.0,
+            x = self.x.1,
+            z = self.z.1,
+            workSpace = self.workspace.0,
         ];
+        let [saved_mean, saved_inverse, mean, variance, scale, bias] = named(self.names, self.numbers);
+        let operands =
+            [y, saved_mean, saved_inverse, mean, variance, reserve, x, z, scale, bias, workspace];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { context.run(&plan, &at[..plan.operands().len()]) }
+        unsafe { call.run(&plan, operands) }
     }
 }
 
@@ -239,9 +238,9 @@ impl BackwardCall {
                 return Err(Error::unsupported("strict mode: handle is NULL"));
             }
         }
-        context::with_note(self.handle, |context, note| {
+        context::compute(self.handle, self.function, |call| {
             // SAFETY: the caller's promise.
-            unsafe { self.run_on(context, note) }
+            unsafe { self.run_on(call) }
         })
     }
 
@@ -264,27 +263,22 @@ impl BackwardCall {
 
     /// # Safety
     /// As [`BackwardCall::run`].
-    unsafe fn run_on(&self, context: &Context, note: &mut Note) -> Result<()> {
+    unsafe fn run_on(&self, call: &mut Call<'_>) -> Result<()> {
         // SAFETY: the caller's promise.
         let plan = unsafe { self.plan() }?;
-        note.set(format_args!("{}: {plan}", self.function));
-        let [d_scale, d_bias, scale, bias, mean, inverse] = self.numbers.map(Address::from);
-        let at = [
-            self.dx.1.into(),
-            d_scale,
-            d_bias,
-            self.dz.1.into(),
-            self.x.1.into(),
-            self.dy.1.into(),
-            scale,
-            bias,
-            mean,
-            inverse,
-            self.reserve.0.into(),
-            self.workspace.0.into(),
+        let [dx, dz, x, dy, reserve, workspace] = operands![
+            dx = self.dx.1,
+            dz = self.dz.1,
+            x = self.x.1,
+            dy = self.dy.1,
+            reserveSpace = self.reserve.0,
+            workSpace = self.workspace.0,
         ];
+        let [d_scale, d_bias, scale, bias, mean, inverse] = named(self.names, self.numbers);
+        let operands =
+            [dx, d_scale, d_bias, dz, x, dy, scale, bias, mean, inverse, reserve, workspace];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { context.run(&plan, &at[..plan.operands().len()]) }
+        unsafe { call.run(&plan, operands) }
     }
 
     /// The plan of the call, from descriptors and pointers that were looked at.

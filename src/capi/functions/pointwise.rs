@@ -4,8 +4,9 @@ use std::ffi::c_void;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::types::{cudnnHandle_t, cudnnOpTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
-use super::{arg, context, op_descriptor, tensor, transform};
+use super::{context, op_descriptor, tensor, transform};
 use crate::dtype::{DataType, Scalar};
 use crate::error::Result;
 use crate::mode::Mode;
@@ -49,7 +50,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
     handle: cudnnHandle_t, alpha: *const c_void, aDesc: cudnnTensorDescriptor_t, A: *const c_void,
     beta: *const c_void, cDesc: cudnnTensorDescriptor_t, C: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnAddTensor", |call| {
         let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
         // SAFETY: as the caller promises.
         let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
@@ -57,11 +58,9 @@ pub unsafe extern "C" fn cudnnAddTensor(
         tensor::data(C, &c, "C")?;
         let plan = add::plan(&a, &c, scaling, Mode::current())?;
         let plan = plan.as_plan();
-        note.set(format_args!("cudnnAddTensor: {plan}"));
-        let at = [C.into(), A.into()];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(plan, &at[..plan.operands().len()]) }
+        unsafe { call.run(plan, operands![C, A]) }
     })
 }
 
@@ -107,7 +106,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
     aDesc: cudnnTensorDescriptor_t, A: *const c_void, alpha2: *const c_void, bDesc: cudnnTensorDescriptor_t,
     B: *const c_void, beta: *const c_void, cDesc: cudnnTensorDescriptor_t, C: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnOpTensor", |call| {
         let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
         let (a, b, c) =
             (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
@@ -124,10 +123,9 @@ pub unsafe extern "C" fn cudnnOpTensor(
         tensor::data(C, &c, "C")?;
         let b_is_c = B.addr() == C.addr();
         let plan = OpPlan::new(&rule, [&a, &b, &c], factors, b_is_c, Mode::current())?;
-        note.set(format_args!("cudnnOpTensor: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &[C.into(), A.into(), B.into()]) }
+        unsafe { call.run(&plan, operands![C, A, B]) }
     })
 }
 
@@ -160,15 +158,14 @@ pub unsafe extern "C" fn cudnnOpTensor(
 pub unsafe extern "C" fn cudnnSetTensor(
     handle: cudnnHandle_t, yDesc: cudnnTensorDescriptor_t, y: *mut c_void, valuePtr: *const c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnSetTensor", |call| {
         let tensor = tensor::get(yDesc, "yDesc")?;
         tensor::data(y, &tensor, "y")?;
         // SAFETY: as the caller promises.
         let value = unsafe { number(valuePtr, "valuePtr", tensor.data_type()) }?;
         let plan = FillPlan::set(&tensor, value, Mode::current())?;
-        note.set(format_args!("cudnnSetTensor: {plan}"));
         // SAFETY: the pointer is aligned, and the caller vouches for the span of the descriptor, which is the plan's.
-        unsafe { context.run(&plan, &[y.into()]) }
+        unsafe { call.run(&plan, operands![y]) }
     })
 }
 
@@ -199,15 +196,14 @@ pub unsafe extern "C" fn cudnnSetTensor(
 pub unsafe extern "C" fn cudnnScaleTensor(
     handle: cudnnHandle_t, yDesc: cudnnTensorDescriptor_t, y: *mut c_void, alpha: *const c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnScaleTensor", |call| {
         let tensor = tensor::get(yDesc, "yDesc")?;
         tensor::data(y, &tensor, "y")?;
         // SAFETY: as the caller promises.
         let factor = unsafe { arg::factor(alpha, "alpha", tensor.data_type() == DataType::Double) }?;
         let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
-        note.set(format_args!("cudnnScaleTensor: {plan}"));
         // SAFETY: as in cudnnSetTensor.
-        unsafe { context.run(&plan, &[y.into()]) }
+        unsafe { call.run(&plan, operands![y]) }
     })
 }
 

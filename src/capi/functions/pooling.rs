@@ -288,7 +288,7 @@ pub unsafe extern "C" fn cudnnPoolingForward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnPoolingForward", |call| {
         let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
         // SAFETY: as the caller promises.
@@ -296,11 +296,10 @@ pub unsafe extern "C" fn cudnnPoolingForward(
         tensor::data(x, &from, "x")?;
         tensor::data(y, &to, "y")?;
         let plan = pooling::forward(&desc, &from, &to, scaling, Mode::current())?;
-        note.set(format_args!("cudnnPoolingForward: {plan}"));
         let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run_at(&plan, &at) }
     })
 }
 
@@ -345,7 +344,7 @@ pub unsafe extern "C" fn cudnnPoolingBackward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnPoolingBackward", |call| {
         let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
         let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
         // SAFETY: as the caller promises.
@@ -363,9 +362,8 @@ pub unsafe extern "C" fn cudnnPoolingBackward(
         }
         let forward = tensors.as_ref().map(|(x, y)| Forward { x, y });
         let plan = pooling::backward(&desc, forward, &out, &to, scaling, Mode::current())?;
-        note.set(format_args!("cudnnPoolingBackward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run_at(&plan, &at) }
     })
 }

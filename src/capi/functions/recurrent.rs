@@ -2,14 +2,11 @@
 
 use std::ffi::c_void;
 
-use super::arg;
-use super::log::Note;
-use crate::backend::Address;
+use super::arg::{self, operands};
 use crate::desc::DropoutDescriptor;
 use crate::desc::dropout::STATES_ALIGNMENT;
 use crate::error::{Error, Result};
-use crate::exec::Context;
-use crate::ops::plan::{Operand, Plan, Role};
+use crate::exec::{Address, Call};
 use crate::ops::recurrent::stamp::{self, Filled};
 use crate::ops::recurrent::{ALIGNMENT, DataPlan, ForwardPlan, Given, Problem, WeightPlan};
 
@@ -65,61 +62,19 @@ impl Space {
     }
 }
 
-/// Where a call runs, and its name for the log.
-pub(crate) struct Runner<'a> {
-    context: &'a Context,
-    note: &'a mut Note,
-    name: &'static str,
-    /// Where the milliseconds go, if the call is to be measured: nothing of the caller's is written then.
-    time: Option<&'a mut f32>,
-}
-
-impl<'a> Runner<'a> {
-    pub(crate) fn new(context: &'a Context, note: &'a mut Note, name: &'static str) -> Self {
-        Runner { context, note, name, time: None }
+/// Warns of a reserve space that the call that must come before has not filled, where that can be seen now.
+///
+/// # Safety
+/// The reserve space has the size that the problem needs. On the CPU core it is readable.
+unsafe fn look(core: &mut Call<'_>, problem: &Problem, reserve: Space, stamp: usize, wanted: Filled) {
+    if !core.context.runs_at_once() || core.is_measuring() {
+        return;
     }
-
-    pub(crate) fn measuring(
-        context: &'a Context, note: &'a mut Note, name: &'static str, time: &'a mut f32,
-    ) -> Self {
-        Runner { context, note, name, time: Some(time) }
+    // SAFETY: the stamp lies in the reserve space, on a multiple of its size.
+    let found = unsafe { reserve.at(stamp).pointer().cast::<u64>().read() };
+    if let Some(text) = stamp::complaint(problem, found, wanted) {
+        core.warn(&text);
     }
-
-    /// Warns of a reserve space that the call that must come before has not filled, where that can be seen now.
-    ///
-    /// # Safety
-    /// The reserve space has the size that the problem needs. On the CPU core it is readable.
-    unsafe fn look(&mut self, problem: &Problem, reserve: Space, stamp: usize, wanted: Filled) {
-        if !self.context.runs_at_once() || self.time.is_some() {
-            return;
-        }
-        // SAFETY: the stamp lies in the reserve space, on a multiple of its size.
-        let found = unsafe { reserve.at(stamp).pointer().cast::<u64>().read() };
-        if let Some(text) = stamp::complaint(problem, found, wanted) {
-            self.note.warn(format_args!("{}: {text}", self.name));
-        }
-    }
-
-    fn run(self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
-        let Runner { context, note, name, time } = self;
-        note.set_plan(name, plan, context, at);
-        // SAFETY: the pointers are aligned, and the callers of this file's functions vouch for what lies there.
-        unsafe {
-            match time {
-                None => context.run(plan, at),
-                Some(time) => {
-                    let given: Vec<_> = plan.operands().iter().zip(at).map(given).collect();
-                    *time = context.measure(plan, &given)?;
-                    Ok(())
-                }
-            }
-        }
-    }
-}
-
-/// The address of an operand that a measurement reads; for the others it has memory of its own.
-fn given((operand, at): (&Operand, &Address)) -> Option<Address> {
-    (operand.is_touched() && operand.role == Role::Read).then_some(*at)
 }
 
 /// Data pointers of a forward pass; all but the weights may be NULL.
@@ -151,7 +106,7 @@ fn check_alignment(problem: &Problem, pointers: &[(*const c_void, &'static str)]
 /// Every pointer that is not NULL is valid for what the problem says lies there, `workspace` and `reserve` for their sizes, which were
 /// checked; the states of `dropout` are valid. No other thread uses any of them meanwhile.
 pub(crate) unsafe fn forward(
-    on: Runner<'_>, problem: Problem, dropout: Option<&DropoutDescriptor>, training: bool, data: &ForwardData,
+    core: &mut Call<'_>, problem: Problem, dropout: Option<&DropoutDescriptor>, training: bool, data: &ForwardData,
 ) -> Result<()> {
     let pointers = [
         (data.x, "x"),
@@ -189,20 +144,21 @@ pub(crate) unsafe fn forward(
         true => (data.reserve.at(0), data.reserve.at(plan.masks())),
         false => (Address::NULL, Address::NULL),
     };
-    let at = [
-        data.y.into(),
-        data.hy.into(),
-        data.cy.into(),
-        reserve,
-        masks,
+    let operands = operands![
+        y = data.y,
+        hy = data.hy,
+        cy = data.cy,
+        reserveSpace = reserve,
+        reserveSpace = masks,
         states,
-        data.workspace.at(0),
-        data.x.into(),
-        data.hx.into(),
-        data.cx.into(),
-        data.weights.into(),
+        workSpace = data.workspace.at(0),
+        x = data.x,
+        hx = data.hx,
+        cx = data.cx,
+        weightSpace = data.weights,
     ];
-    on.run(&plan, &at)
+    // SAFETY: the pointers are aligned, and the caller vouches for what lies there.
+    unsafe { core.run(&plan, operands) }
 }
 
 /// Data pointers of a backward pass to inputs and first states; all but the weights may be NULL.
@@ -227,7 +183,7 @@ pub(crate) struct BackwardData {
 ///
 /// # Safety
 /// As [`forward`].
-pub(crate) unsafe fn data(mut on: Runner<'_>, problem: Problem, data: &BackwardData) -> Result<()> {
+pub(crate) unsafe fn data(core: &mut Call<'_>, problem: Problem, data: &BackwardData) -> Result<()> {
     let pointers = [
         (data.dx.cast_const(), "dx"),
         (data.dhx.cast_const(), "dhx"),
@@ -253,22 +209,23 @@ pub(crate) unsafe fn data(mut on: Runner<'_>, problem: Problem, data: &BackwardD
     };
     let plan = DataPlan::new(problem, given)?;
     // SAFETY: as the caller promises.
-    unsafe { on.look(plan.problem(), data.reserve, plan.stamp(), Filled::Forward) };
-    let at = [
-        data.dx.into(),
-        data.dhx.into(),
-        data.dcx.into(),
-        data.reserve.at(0),
-        data.reserve.at(plan.masks()),
-        data.workspace.at(0),
-        data.dy.into(),
-        data.hx.into(),
-        data.dhy.into(),
-        data.cx.into(),
-        data.dcy.into(),
-        data.weights.into(),
+    unsafe { look(core, plan.problem(), data.reserve, plan.stamp(), Filled::Forward) };
+    let operands = operands![
+        dx = data.dx,
+        dhx = data.dhx,
+        dcx = data.dcx,
+        reserveSpace = data.reserve.at(0),
+        reserveSpace = data.reserve.at(plan.masks()),
+        workSpace = data.workspace.at(0),
+        dy = data.dy,
+        hx = data.hx,
+        dhy = data.dhy,
+        cx = data.cx,
+        dcy = data.dcy,
+        weightSpace = data.weights,
     ];
-    on.run(&plan, &at)
+    // SAFETY: the pointers are aligned, and the caller vouches for what lies there.
+    unsafe { core.run(&plan, operands) }
 }
 
 /// Data pointers of a backward pass to the weights; all but their gradients may be NULL.
@@ -288,21 +245,22 @@ pub(crate) struct WeightData {
 /// # Safety
 /// As [`forward`].
 pub(crate) unsafe fn weights(
-    mut on: Runner<'_>, problem: Problem, adds: bool, data: &WeightData,
+    core: &mut Call<'_>, problem: Problem, adds: bool, data: &WeightData,
 ) -> Result<()> {
     let pointers = [(data.dw.cast_const(), "dweightSpace"), (data.x, "x"), (data.hx, "hx")];
     check_alignment(&problem, &pointers)?;
     let given = Given { x: !data.x.is_null(), hx: !data.hx.is_null(), ..Given::default() };
     let plan = WeightPlan::new(problem, given, adds)?;
     // SAFETY: as the caller promises.
-    unsafe { on.look(plan.problem(), data.reserve, plan.stamp(), Filled::Data) };
-    let at = [
-        data.dw.into(),
-        data.workspace.at(0),
-        data.reserve.at(0),
-        data.reserve.at(plan.masks()),
-        data.x.into(),
-        data.hx.into(),
+    unsafe { look(core, plan.problem(), data.reserve, plan.stamp(), Filled::Data) };
+    let operands = operands![
+        dweightSpace = data.dw,
+        workSpace = data.workspace.at(0),
+        reserveSpace = data.reserve.at(0),
+        reserveSpace = data.reserve.at(plan.masks()),
+        x = data.x,
+        hx = data.hx,
     ];
-    on.run(&plan, &at)
+    // SAFETY: the pointers are aligned, and the caller vouches for what lies there.
+    unsafe { core.run(&plan, operands) }
 }

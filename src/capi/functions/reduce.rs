@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_shim_macros::entry;
 
-use super::arg::{self, results};
+use super::arg::{self, operands, results};
 use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, reduce_descriptor, tensor, transform};
 use crate::desc::{ReduceDescriptor, TensorDescriptor};
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn cudnnReduceTensor(
     aDesc: cudnnTensorDescriptor_t, A: *const c_void, beta: *const c_void, cDesc: cudnnTensorDescriptor_t,
     C: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnReduceTensor", |call| {
         let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
         let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
         // SAFETY: as the caller promises.
@@ -140,11 +140,10 @@ pub unsafe extern "C" fn cudnnReduceTensor(
             check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
             arg::required(indices, "indices")?;
         }
-        note.set(format_args!("cudnnReduceTensor: {plan}"));
         let plan = plan.with_workspace(if workspace.is_null() { 0 } else { workspaceSizeInBytes });
         // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors, which are
         // the plan's; the indices are large enough.
-        unsafe { context.run(&plan, &[C.into(), indices.into(), A.into(), workspace.into()]) }
+        unsafe { call.run(&plan, operands![C, indices, A, workspace]) }
     })
 }
 

@@ -4,10 +4,11 @@
 use std::ffi::c_void;
 
 use super::filter;
-use super::recurrent::{self, BackwardData, ForwardData, Runner, Space, WeightData};
+use super::recurrent::{self, BackwardData, ForwardData, Space, WeightData};
 use super::removed_rnn_call::{Call, Pass, State, Vectors};
 use super::types::{cudnnFilterDescriptor_t, cudnnRNNDescriptor_t, cudnnTensorDescriptor_t};
 use crate::error::Result;
+use crate::exec;
 
 /// States that are read, with their descriptor.
 type StatesIn = (cudnnTensorDescriptor_t, *const c_void);
@@ -39,7 +40,7 @@ impl Forward {
     ///
     /// # Safety
     /// As for the calls.
-    pub(super) unsafe fn run(self, on: Runner<'_>) -> Result<usize> {
+    pub(super) unsafe fn run(self, core: &mut exec::Call<'_>) -> Result<usize> {
         filter::get(self.w.0, "wDesc")?;
         let pass = if self.training { Pass::Training } else { Pass::Inference };
         let (x, y) = self.vectors;
@@ -66,7 +67,7 @@ impl Forward {
         };
         let Call { problem, dropout, .. } = call;
         // SAFETY: the caller's promise; the sizes were checked.
-        unsafe { recurrent::forward(on, problem, dropout.as_ref(), self.training, &data) }?;
+        unsafe { recurrent::forward(core, problem, dropout.as_ref(), self.training, &data) }?;
         Ok(bytes)
     }
 }
@@ -97,7 +98,7 @@ impl DataGradient {
     ///
     /// # Safety
     /// As for the calls.
-    pub(super) unsafe fn run(self, on: Runner<'_>) -> Result<usize> {
+    pub(super) unsafe fn run(self, core: &mut exec::Call<'_>) -> Result<usize> {
         filter::get(self.w.0, "wDesc")?;
         let (dx, ys) = self.vectors;
         let call = Call::new(self.rnn, &dx, &ys, Pass::Backward)?;
@@ -122,7 +123,7 @@ impl DataGradient {
             reserve: self.reserve,
         };
         // SAFETY: the caller's promise; the sizes were checked.
-        unsafe { recurrent::data(on, call.problem, &data) }?;
+        unsafe { recurrent::data(core, call.problem, &data) }?;
         Ok(bytes)
     }
 }
@@ -147,7 +148,7 @@ impl WeightGradient {
     ///
     /// # Safety
     /// As for the calls.
-    pub(super) unsafe fn run(self, on: Runner<'_>) -> Result<usize> {
+    pub(super) unsafe fn run(self, core: &mut exec::Call<'_>) -> Result<usize> {
         filter::get(self.dw.0, "dwDesc")?;
         let (x, y) = self.vectors;
         let call = Call::new(self.rnn, &x, &[y], Pass::Backward)?;
@@ -163,7 +164,7 @@ impl WeightGradient {
             reserve: self.reserve,
         };
         // SAFETY: the caller's promise; the sizes were checked.
-        unsafe { recurrent::weights(on, call.problem, true, &data) }?;
+        unsafe { recurrent::weights(core, call.problem, true, &data) }?;
         Ok(bytes)
     }
 }

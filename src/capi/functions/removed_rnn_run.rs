@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use cudnn_shim_macros::entry;
 
-use super::recurrent::{Runner, Space};
+use super::recurrent::Space;
 use super::removed_rnn_call::Vectors;
 use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
 use super::types::{
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
     hy: *mut c_void, cyDesc: cudnnTensorDescriptor_t, cy: *mut c_void, workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNForwardInference", |call| {
         rnn::get(rnnDesc)?;
         // SAFETY: as the caller promises, for all of them.
         let (x_vectors, y_vectors) = unsafe {
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
         // SAFETY: as the caller promises.
-        unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardInference")) }.map(drop)
+        unsafe { pass.run(call) }.map(drop)
     })
 }
 
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
     hy: *mut c_void, cyDesc: cudnnTensorDescriptor_t, cy: *mut c_void, workSpace: *mut c_void,
     workSpaceSizeInBytes: usize, reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNForwardTraining", |call| {
         rnn::get(rnnDesc)?;
         // SAFETY: as the caller promises, for all of them.
         let (x_vectors, y_vectors) = unsafe {
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: as the caller promises.
-        unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardTraining")) }.map(drop)
+        unsafe { pass.run(call) }.map(drop)
     })
 }
 
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
     dhx: *mut c_void, dcxDesc: cudnnTensorDescriptor_t, dcx: *mut c_void, workSpace: *mut c_void,
     workSpaceSizeInBytes: usize, reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNBackwardData", |call| {
         rnn::get(rnnDesc)?;
         // SAFETY: as the caller promises, for all of them.
         let (y_vectors, dy_vectors, dx_vectors) = unsafe {
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: as the caller promises.
-        unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardData")) }.map(drop)
+        unsafe { pass.run(call) }.map(drop)
     })
 }
 
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
     workSpaceSizeInBytes: usize, dwDesc: cudnnFilterDescriptor_t, dw: *mut c_void,
     reserveSpace: *const c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNBackwardWeights", |call| {
         rnn::get(rnnDesc)?;
         // SAFETY: as the caller promises, for all of them.
         let (x_vectors, y_vectors) = unsafe {
@@ -267,6 +267,6 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
             reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
         };
         // SAFETY: as the caller promises.
-        unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardWeights")) }.map(drop)
+        unsafe { pass.run(call) }.map(drop)
     })
 }

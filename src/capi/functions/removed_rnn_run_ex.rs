@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudnn_shim_macros::entry;
 
-use super::recurrent::{Runner, Space};
+use super::recurrent::Space;
 use super::removed_rnn_call::Vectors;
 use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
 use super::types::{
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
     cAttn: *mut c_void, iDesc: cudnnRNNDataDescriptor_t, iAttn: *mut c_void, qDesc: cudnnRNNDataDescriptor_t,
     queries: *mut c_void, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNForwardInferenceEx", |call| {
         rnn::get(rnnDesc)?;
         let x_vectors = Vectors::of(xDesc, "xDesc")?;
         let y_vectors = Vectors::of(yDesc, "yDesc")?;
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
         // SAFETY: as the caller promises.
-        unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardInferenceEx")) }.map(drop)
+        unsafe { pass.run(call) }.map(drop)
     })
 }
 
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
     queries: *mut c_void, workSpace: *mut c_void, workSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNForwardTrainingEx", |call| {
         rnn::get(rnnDesc)?;
         let x_vectors = Vectors::of(xDesc, "xDesc")?;
         let y_vectors = Vectors::of(yDesc, "yDesc")?;
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: as the caller promises.
-        unsafe { pass.run(Runner::new(context, note, "cudnnRNNForwardTrainingEx")) }.map(drop)
+        unsafe { pass.run(call) }.map(drop)
     })
 }
 
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
     workSpace: *mut c_void, workSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNBackwardDataEx", |call| {
         rnn::get(rnnDesc)?;
         let y_vectors = Vectors::of(yDesc, "yDesc")?;
         let dy_vectors = Vectors::of(dyDesc, "dyDesc")?;
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: as the caller promises.
-        unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardDataEx")) }.map(drop)
+        unsafe { pass.run(call) }.map(drop)
     })
 }
 
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
     workSpace: *mut c_void, workSpaceSizeInBytes: usize, dwDesc: cudnnFilterDescriptor_t, dw: *mut c_void,
     reserveSpace: *mut c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNBackwardWeightsEx", |call| {
         rnn::get(rnnDesc)?;
         let x_vectors = Vectors::of(xDesc, "xDesc")?;
         let y_vectors = Vectors::of(yDesc, "yDesc")?;
@@ -266,6 +266,6 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: as the caller promises.
-        unsafe { pass.run(Runner::new(context, note, "cudnnRNNBackwardWeightsEx")) }.map(drop)
+        unsafe { pass.run(call) }.map(drop)
     })
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out};
-use super::recurrent::{Runner, Space};
+use super::recurrent::Space;
 use super::removed_rnn_call::Vectors;
 use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
 use super::types::{
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
     requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int, perfResults: *mut cudnnAlgorithmPerformance_t,
     workspace: *mut c_void, workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnFindRNNForwardInferenceAlgorithmEx", |call| {
         rnn::get(rnnDesc)?;
         // SAFETY: as the caller promises.
         let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
@@ -104,10 +104,8 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
-        let mut time = 0.0;
-        let on = Runner::measuring(context, note, "cudnnFindRNNForwardInferenceAlgorithmEx", &mut time);
         // SAFETY: as the caller promises.
-        let workspace = unsafe { pass.run(on) }?;
+        let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
         found.store(time, workspace)
     })
 }
@@ -144,7 +142,7 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
     workspace: *mut c_void, workSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnFindRNNForwardTrainingAlgorithmEx", |call| {
         rnn::get(rnnDesc)?;
         // SAFETY: as the caller promises.
         let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
@@ -166,10 +164,8 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        let mut time = 0.0;
-        let on = Runner::measuring(context, note, "cudnnFindRNNForwardTrainingAlgorithmEx", &mut time);
         // SAFETY: as the caller promises.
-        let workspace = unsafe { pass.run(on) }?;
+        let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
         found.store(time, workspace)
     })
 }
@@ -208,7 +204,7 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
     workspace: *mut c_void, workSpaceSizeInBytes: usize, reserveSpace: *mut c_void,
     reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnFindRNNBackwardDataAlgorithmEx", |call| {
         rnn::get(rnnDesc)?;
         // SAFETY: as the caller promises.
         let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
@@ -235,10 +231,8 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        let mut time = 0.0;
-        let on = Runner::measuring(context, note, "cudnnFindRNNBackwardDataAlgorithmEx", &mut time);
         // SAFETY: as the caller promises.
-        let workspace = unsafe { pass.run(on) }?;
+        let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
         found.store(time, workspace)
     })
 }
@@ -273,7 +267,7 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
     workspace: *const c_void, workSpaceSizeInBytes: usize, dwDesc: cudnnFilterDescriptor_t, dw: *mut c_void,
     reserveSpace: *const c_void, reserveSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnFindRNNBackwardWeightsAlgorithmEx", |call| {
         rnn::get(rnnDesc)?;
         // SAFETY: as the caller promises.
         let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
@@ -290,10 +284,8 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
             workspace: Space { pointer: workspace.cast_mut(), size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
         };
-        let mut time = 0.0;
-        let on = Runner::measuring(context, note, "cudnnFindRNNBackwardWeightsAlgorithmEx", &mut time);
         // SAFETY: as the caller promises.
-        let workspace = unsafe { pass.run(on) }?;
+        let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
         found.store(time, workspace)
     })
 }

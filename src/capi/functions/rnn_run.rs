@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
-use super::recurrent::{self, BackwardData, ForwardData, Runner, Space, WeightData};
+use super::recurrent::{self, BackwardData, ForwardData, Space, WeightData};
 use super::types::{
     cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, cudnnWgradMode_t, raw,
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn cudnnRNNForward(
     reserveSpaceSize: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
     let training = raw(fwdMode) == 1;
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNForward", |core| {
         let call = Call::new(rnnDesc, xDesc, yDesc)?;
         call.check_data()?;
         call.hidden(hDesc, !hx.is_null() || !hy.is_null()).check()?;
@@ -239,9 +239,8 @@ pub unsafe extern "C" fn cudnnRNNForward(
             data.reserve.check_reserve(&call.problem, false)?;
         }
         call.check_algorithm()?;
-        let call_of = Runner::new(context, note, "cudnnRNNForward");
         // SAFETY: the caller's promise; the sizes were checked.
-        unsafe { recurrent::forward(call_of, call.problem, call.dropout.as_ref(), training, &data) }
+        unsafe { recurrent::forward(core, call.problem, call.dropout.as_ref(), training, &data) }
     })
 }
 
@@ -282,7 +281,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
     weightSpaceSize: usize, weightSpace: *const c_void, workSpaceSize: usize, workSpace: *mut c_void,
     reserveSpaceSize: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNBackwardData_v8", |core| {
         let call = Call::new(rnnDesc, xDesc, yDesc)?;
         call.check_data()?;
         call.hidden(hDesc, [hx, dhy, dhx.cast_const()].iter().any(|state| !state.is_null())).check()?;
@@ -306,7 +305,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
         data.reserve.check_reserve(&call.problem, true)?;
         call.check_algorithm()?;
         // SAFETY: the caller's promise; the sizes were checked.
-        unsafe { recurrent::data(Runner::new(context, note, "cudnnRNNBackwardData_v8"), call.problem, &data) }
+        unsafe { recurrent::data(core, call.problem, &data) }
     })
 }
 
@@ -344,7 +343,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
     reserveSpaceSize: usize, reserveSpace: *mut c_void,
 ) -> cudnnStatus_t {
     let mode = raw(addGrad);
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnRNNBackwardWeights_v8", |core| {
         let call = Call::new(rnnDesc, xDesc, yDesc)?;
         let adds = match mode {
             0 => true,
@@ -369,13 +368,6 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
         data.reserve.check_reserve(&call.problem, true)?;
         call.check_algorithm()?;
         // SAFETY: the caller's promise; the sizes were checked.
-        unsafe {
-            recurrent::weights(
-                Runner::new(context, note, "cudnnRNNBackwardWeights_v8"),
-                call.problem,
-                adds,
-                &data,
-            )
-        }
+        unsafe { recurrent::weights(core, call.problem, adds, &data) }
     })
 }

@@ -5,10 +5,11 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::types::{
     cudnnHandle_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
-use super::{arg, context, tensor, transform};
+use super::{context, tensor, transform};
 use crate::mode::Mode;
 use crate::ops::{SoftmaxPlan, softmax::Choices};
 
@@ -54,17 +55,16 @@ pub unsafe extern "C" fn cudnnSoftmaxForward(
     alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void,
     yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnSoftmaxForward", |call| {
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
         // SAFETY: as the caller promises.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(x, &from, "x")?;
         tensor::data(y, &to, "y")?;
         let plan = SoftmaxPlan::forward(choices(algo, mode), [&from, &to], scaling, Mode::current())?;
-        note.set(format_args!("cudnnSoftmaxForward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &[y.into(), x.into()]) }
+        unsafe { call.run(&plan, operands![y, x]) }
     })
 }
 
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn cudnnSoftmaxBackward(
     alpha: *const c_void, yDesc: cudnnTensorDescriptor_t, y: *const c_void, dyDesc: cudnnTensorDescriptor_t,
     dy: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t, dx: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnSoftmaxBackward", |call| {
         let result = tensor::get(yDesc, "yDesc")?;
         let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
         // SAFETY: as the caller promises.
@@ -108,10 +108,9 @@ pub unsafe extern "C" fn cudnnSoftmaxBackward(
         tensor::data(dx, &to, "dx")?;
         let tensors = [&result, &gradient, &to];
         let plan = SoftmaxPlan::backward(choices(algo, mode), tensors, scaling, Mode::current())?;
-        note.set(format_args!("cudnnSoftmaxBackward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { context.run(&plan, &[dx.into(), y.into(), dy.into()]) }
+        unsafe { call.run(&plan, operands![dx, y, dy]) }
     })
 }
 

@@ -5,13 +5,14 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDataType_t, cudnnHandle_t, cudnnSamplerType_t, cudnnSpatialTransformerDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, raw,
 };
-use super::{arg, context, data_type, tensor, transform};
+use super::{context, data_type, tensor, transform};
 use crate::desc::SpatialTransformerDescriptor;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
@@ -122,14 +123,13 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
     handle: cudnnHandle_t, stDesc: cudnnSpatialTransformerDescriptor_t, theta: *const c_void,
     grid: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnSpatialTfGridGeneratorForward", |call| {
         let desc = get(stDesc)?;
         numbers(theta, &desc, "theta")?;
         numbers(grid, &desc, "grid")?;
         let plan = GridPlan::forward(&desc)?;
-        note.set(format_args!("cudnnSpatialTfGridGeneratorForward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans.
-        unsafe { context.run(&plan, &[grid.into(), theta.into()]) }
+        unsafe { call.run(&plan, operands![grid, theta]) }
     })
 }
 
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, grid: *const c_void, beta: *const c_void,
     yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnSpatialTfSamplerForward", |call| {
         let desc = get(stDesc)?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
         // SAFETY: as the caller promises.
@@ -184,9 +184,8 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
         let plan = |scaling| SamplerPlan::forward(&desc, &from, &to, scaling, Mode::current());
         plan(scaling.clone().unwrap_or(Scaling::MOVE))?;
         let plan = plan(scaling?)?;
-        note.set(format_args!("cudnnSpatialTfSamplerForward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { context.run(&plan, &[y.into(), x.into(), grid.into()]) }
+        unsafe { call.run(&plan, operands![y, x, grid]) }
     })
 }
 
@@ -215,14 +214,13 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
     handle: cudnnHandle_t, stDesc: cudnnSpatialTransformerDescriptor_t, dgrid: *const c_void,
     dtheta: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnSpatialTfGridGeneratorBackward", |call| {
         let desc = get(stDesc)?;
         numbers(dgrid, &desc, "dgrid")?;
         numbers(dtheta, &desc, "dtheta")?;
         let plan = GridPlan::backward(&desc)?;
-        note.set(format_args!("cudnnSpatialTfGridGeneratorBackward: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans.
-        unsafe { context.run(&plan, &[dtheta.into(), dgrid.into()]) }
+        unsafe { call.run(&plan, operands![dtheta, dgrid]) }
     })
 }
 
@@ -269,7 +267,7 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
     dx: *mut c_void, alphaDgrid: *const c_void, dyDesc: cudnnTensorDescriptor_t, dy: *const c_void,
     grid: *const c_void, betaDgrid: *const c_void, dgrid: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnSpatialTfSamplerBackward", |call| {
         let desc = get(stDesc)?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dxDesc, "dxDesc")?);
         let given = tensor::get(dyDesc, "dyDesc")?;
@@ -290,9 +288,7 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
         numbers(dgrid, &desc, "dgrid")?;
         let factors = [scaling, grid_scaling];
         let plan = SamplerPlan::backward(&desc, [&from, &to, &given], factors, Mode::current())?;
-        note.set(format_args!("cudnnSpatialTfSamplerBackward: {plan}"));
-        let at = [dx.into(), dgrid.into(), x.into(), dy.into(), grid.into()];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { context.run(&plan, &at) }
+        unsafe { call.run(&plan, operands![dx, dgrid, x, dy, grid]) }
     })
 }

@@ -5,9 +5,8 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
-use super::arg::{self, results};
+use super::arg::{self, operands, results};
 use super::lifecycle::{create, destroy};
-use super::log::Note;
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnFilterDescriptor_t, cudnnFoldingDirection_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t,
@@ -18,7 +17,7 @@ use crate::desc::transform::MAX_FOLDS;
 use crate::desc::{Folding, Format, TensorDescriptor, TransformDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::exec::Context;
+use crate::exec::Call;
 use crate::layout::MAX_RANK;
 use crate::mode::Mode;
 use crate::ops::{Scaling, TransformPlan};
@@ -215,17 +214,16 @@ pub unsafe extern "C" fn cudnnTransformTensor(
     handle: cudnnHandle_t, alpha: *const c_void, xDesc: cudnnTensorDescriptor_t, x: *const c_void,
     beta: *const c_void, yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnTransformTensor", |call| {
         let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
         // SAFETY: as the caller promises.
         let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
         tensor::data(x, &src, "x")?;
         tensor::data(y, &dst, "y")?;
         let plan = TransformPlan::new(&src, &dst, scaling, Mode::current())?;
-        note.set(format_args!("cudnnTransformTensor: {plan}"));
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
         // are the plan's.
-        unsafe { context.run(&plan, &[y.into(), x.into()]) }
+        unsafe { call.run(&plan, operands![y, x]) }
     })
 }
 
@@ -264,12 +262,12 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
     srcDesc: cudnnTensorDescriptor_t, srcData: *const c_void, beta: *const c_void,
     destDesc: cudnnTensorDescriptor_t, destData: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnTransformTensorEx", |call| {
         let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
         let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
         // SAFETY: as the caller promises.
         unsafe {
-            transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
+            transform_with_map(call, &transform, [&src, &dst], [alpha, beta], srcData, destData)
         }
     })
 }
@@ -302,14 +300,14 @@ pub unsafe extern "C" fn cudnnTransformFilter(
     srcDesc: cudnnFilterDescriptor_t, srcData: *const c_void, beta: *const c_void,
     destDesc: cudnnFilterDescriptor_t, destData: *mut c_void,
 ) -> cudnnStatus_t {
-    context::with_note(handle, |context, note| {
+    context::compute(handle, "cudnnTransformFilter", |call| {
         let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
         let mode = Mode::current();
         let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
         let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
         // SAFETY: as the caller promises.
         unsafe {
-            transform_with_map(context, note, &transform, [&src, &dst], [alpha, beta], srcData, destData)
+            transform_with_map(call, &transform, [&src, &dst], [alpha, beta], srcData, destData)
         }
     })
 }
@@ -319,7 +317,7 @@ pub unsafe extern "C" fn cudnnTransformFilter(
 /// # Safety
 /// As for cudnnTransformTensorEx.
 unsafe fn transform_with_map(
-    context: &Context, note: &mut Note, transform: &TransformDescriptor, [src, dst]: [&TensorDescriptor; 2],
+    call: &mut Call<'_>, transform: &TransformDescriptor, [src, dst]: [&TensorDescriptor; 2],
     [alpha, beta]: [*const c_void; 2], srcData: *const c_void, destData: *mut c_void,
 ) -> Result<()> {
     // SAFETY: as the caller promises.
@@ -327,9 +325,8 @@ unsafe fn transform_with_map(
     tensor::data(srcData, src, "srcData")?;
     tensor::data(destData, dst, "destData")?;
     let plan = TransformPlan::with_map(transform, src, dst, scaling, Mode::current())?;
-    note.set(format_args!("transform with padding and folding: {plan}"));
     // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the plan's.
-    unsafe { context.run(&plan, &[destData.into(), srcData.into()]) }
+    unsafe { call.run(&plan, operands![destData, srcData]) }
 }
 
 /// Reads alpha and beta: `double` if the destination is DOUBLE, else `float`.

@@ -375,6 +375,6 @@ impl Frame<'_> {
     /// The masks in the reserve space, and the stamp behind them.
     pub(super) fn masks(&self, role: Role) -> Operand {
         let span = if self.trains { (0, self.at.reserve - self.at.masks) } else { (0, 0) };
-        Operand { name: "masks of reserveSpace", role, scalar: Scalar::I32, span }
+        Operand { name: "reserveSpace", role, scalar: Scalar::I32, span }
     }
 }

@@ -1,0 +1,166 @@
+//! One call that computes: the frame that its plans run in, and what is told of it.
+
+use super::Context;
+use crate::backend::cpu::float_mode::DefaultMode;
+use crate::backend::cpu::threads::with_room;
+use crate::backend::{Address, Machine};
+use crate::error::Result;
+use crate::ops::{Operand, Plan, Role};
+
+/// The data pointer of an operand, and its name in the C function.
+pub type Bound = (&'static str, Address);
+
+/// What listeners hear of a call when it has ended.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Whether anyone listens; else no plan is kept.
+    pub wanted: bool,
+    /// The plan that ran last, behind the name of the call.
+    pub plan: Option<String>,
+    /// The kernels that ran it, where there are several for a step of its kind.
+    pub kernels: Option<String>,
+    /// What looks wrong about the call.
+    pub warning: Option<String>,
+}
+
+/// A call that computes. Plans run through it, so that they are told of, and in the frame of [`Context::call`].
+pub struct Call<'a> {
+    /// Where it runs.
+    pub context: &'a Context,
+    name: &'static str,
+    told: &'a mut Told,
+    /// The milliseconds of the plan that ran last, where the call measures instead of computing.
+    time: Option<f32>,
+}
+
+impl Context {
+    /// Runs `body` as the call `name`: in the default floating-point mode, on the CPU core on a stack that has room.
+    ///
+    /// # Errors
+    /// Those of `body`; host allocation if a stack is wanted and cannot be had.
+    #[inline]
+    pub fn call<R>(
+        &self, name: &'static str, told: &mut Told, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let call = Call { context: self, name, told, time: None };
+        // What a CUDA driver takes of the stack is not ours to say, and what is current there belongs to the thread.
+        if self.is_cuda() {
+            return framed(call, body);
+        }
+        with_room(|| framed(call, body))
+    }
+
+    /// What is wrong with the environment's limits of the CPU core, a line for each that makes no sense.
+    pub fn complaints() -> impl Iterator<Item = String> {
+        Machine::complaints()
+    }
+}
+
+/// In a frame of its own: the caller's stack need not have room for it.
+#[inline(never)]
+fn framed<R>(mut call: Call<'_>, body: impl FnOnce(&mut Call<'_>) -> Result<R>) -> Result<R> {
+    let _mode = DefaultMode::new();
+    body(&mut call)
+}
+
+impl Call<'_> {
+    /// Runs a plan on operands in its order. The last ones may be more than the plan has a use for.
+    ///
+    /// # Errors
+    /// As [`Context::run`].
+    ///
+    /// # Safety
+    /// As [`Context::run`].
+    #[inline]
+    pub unsafe fn run<const N: usize>(&mut self, plan: &dyn Plan, operands: [Bound; N]) -> Result<()> {
+        let wanted = plan.operands();
+        // Names cost nothing in a release: tests bind every plan.
+        debug_assert!(
+            wanted.len() <= N && wanted.iter().zip(&operands).all(|(operand, bound)| operand.name == bound.0),
+            "{}: the plan has {:?}, the call {:?}",
+            self.name,
+            wanted.iter().map(|operand| operand.name).collect::<Vec<_>>(),
+            operands.map(|bound| bound.0),
+        );
+        let at = operands.map(|bound| bound.1);
+        // SAFETY: the caller's promise.
+        unsafe { self.run_at(plan, &at[..wanted.len().min(N)]) }
+    }
+
+    /// [`run`](Call::run) for plans that say themselves where their operands lie: an address for each.
+    ///
+    /// # Errors
+    /// As [`Context::run`].
+    ///
+    /// # Safety
+    /// As [`Context::run`].
+    #[inline]
+    pub unsafe fn run_at(&mut self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
+        if self.time.is_some() {
+            // What is written goes to memory of the measurement's own.
+            let given = |(operand, at): (&Operand, &Address)| {
+                (operand.is_touched() && operand.role == Role::Read).then_some(*at)
+            };
+            let given: Vec<_> = plan.operands().iter().zip(at).map(given).collect();
+            // SAFETY: the caller's promise.
+            self.time = Some(unsafe { self.measure(plan, &given) }?);
+            return Ok(());
+        }
+        self.note(plan, at);
+        // SAFETY: the caller's promise.
+        unsafe { self.context.run(plan, at) }
+    }
+
+    /// Whether plans are measured, and nothing of the caller's is written.
+    pub fn is_measuring(&self) -> bool {
+        self.time.is_some()
+    }
+
+    /// Lets `body` measure the plan that it would run, and returns the milliseconds with what it returns.
+    ///
+    /// # Errors
+    /// Those of `body`; running a plan fails as [`Context::measure`] does.
+    pub fn measured<R>(&mut self, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<(R, f32)> {
+        self.time = Some(0.0);
+        let outcome = body(self);
+        let time = self.time.take().unwrap_or_default();
+        Ok((outcome?, time))
+    }
+
+    /// The milliseconds that a plan takes, as [`Context::measure`] finds them.
+    ///
+    /// # Errors
+    /// As [`Context::measure`].
+    ///
+    /// # Safety
+    /// As [`Context::measure`].
+    pub unsafe fn measure(&mut self, plan: &dyn Plan, at: &[Option<Address>]) -> Result<f32> {
+        let places: Vec<Address> = at.iter().map(|at| at.unwrap_or(Address::NULL)).collect();
+        self.note(plan, &places);
+        // SAFETY: the caller's promise.
+        unsafe { self.context.measure(plan, at) }
+    }
+
+    /// Keeps what looks wrong about the call.
+    #[cold]
+    pub fn warn(&mut self, text: &str) {
+        self.told.warning = Some(format!("{}: {text}", self.name));
+    }
+
+    #[inline]
+    fn note(&mut self, plan: &dyn Plan, at: &[Address]) {
+        if self.told.wanted {
+            self.keep(plan, at);
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, plan: &dyn Plan, at: &[Address]) {
+        let name = self.name;
+        self.told.plan = Some(format!("{name}: {plan}"));
+        let mut kernels = self.context.kernels(plan, at);
+        kernels.dedup();
+        // Lines of their own: that of a plan can be read back.
+        self.told.kernels = (!kernels.is_empty()).then(|| format!("{name}: by {}", kernels.join(", then ")));
+    }
+}
