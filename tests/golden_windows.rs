@@ -46,12 +46,11 @@ fn cells(tensor: &TensorDescriptor) -> usize {
     tensor.dims().iter().product::<i64>() as usize
 }
 
-/// Runs a plan whose operands are these, in the order of windows.
+/// Runs a plan whose operands are these, as many as it has.
 fn run(plan: &dyn Plan, dst: &mut [f32], source: &[f32], gradient: &[f32]) {
-    let none = Address::NULL;
-    let at = [dst.as_mut_ptr().into(), none, source.as_ptr().into(), gradient.as_ptr().into(), none];
+    let at = [dst.as_mut_ptr().into(), source.as_ptr().into(), gradient.as_ptr().into()];
     // SAFETY: the arrays are as long as the tensors.
-    unsafe { Context::cpu().run(plan, &at) }.expect("runs");
+    unsafe { Context::cpu().run(plan, &at[..plan.operands().len()]) }.expect("runs");
 }
 
 fn descriptor(mode: PoolingMode, window: &[i64], padding: &[i64], strides: &[i64]) -> PoolingDescriptor {

@@ -37,7 +37,8 @@ impl Memory {
 /// Runs a plan by `run`, step by step.
 fn solve(plan: &dyn Plan, memory: &Memory, run: impl Fn(cudnn::ops::Step<'_>, &[Address])) {
     let outcome = plan.steps(&mut |step, slots| {
-        let at: Vec<Address> = slots.iter().map(|&slot| memory.places[slot]).collect();
+        let at: Vec<Address> =
+            slots.iter().map(|&slot| *memory.places.get(slot).unwrap_or(&Address::NULL)).collect();
         run(step, &at);
         Ok(())
     });

@@ -152,7 +152,8 @@ impl Context {
             ));
         }
         let is_recorded = self.is_cpu() && host_runtime::captures(self.stream);
-        let mut places = [Address::NULL; MAX_OPERANDS];
+        // The last one is the place of those that are absent.
+        let mut places = [Address::NULL; MAX_OPERANDS + 1];
         places[..at.len()].copy_from_slice(at);
         // Copies are alive until the plan has run.
         let mut copies = Vec::new();

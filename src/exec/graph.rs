@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::call::Call;
 use crate::backend::Address;
 use crate::error::{Error, Result};
-use crate::ops::Plan;
 use crate::ops::graph::{Graph, Override, Program, Value, ValuesPlan};
 use crate::ops::part::Base;
 use crate::sync::{Lock, Vanished};

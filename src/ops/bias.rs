@@ -10,7 +10,7 @@ use crate::mode::Mode;
 /// Where the channels are.
 const CHANNEL: usize = 1;
 
-/// Plans `cudnnConvolutionBackwardBias`: `db = alpha * sum(dy) + beta * db`. Operands: db, none, dy, none.
+/// Plans `cudnnConvolutionBackwardBias`: `db = alpha * sum(dy) + beta * db`. Operands: db, dy.
 ///
 /// # Errors
 /// In this order. Bad parameter: ranks differ; in strict mode 2 dimensions. Not supported, in strict mode: types other

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::agree::{self, Named};
 use super::plan::{self, Operand, Plan, Role, Step, StepSink};
-use super::window::{ABSENT, Axes, OPERANDS, Window, WindowAxis, WindowFunction, compute_type};
+use super::window::{Axes, Listed, Window, WindowAxis, WindowFunction, compute_type};
 use super::{Scaling, strict};
 use crate::desc::convolution::ConvolutionMode;
 use crate::desc::{ConvolutionDescriptor, FilterDescriptor, TensorDescriptor};
@@ -20,7 +20,7 @@ pub struct ColumnsPlan {
     /// Where the first tap of all rows lies: behind the others where the filter is flipped.
     first: i64,
     axes: Axes,
-    operands: [Operand; OPERANDS],
+    operands: Listed,
 }
 
 impl ColumnsPlan {
@@ -114,18 +114,18 @@ impl ColumnsPlan {
             matrix: Layout { dims: one(&source.dims), strides: matrix, split: None },
             first,
             axes,
-            operands: [written, ABSENT, read, ABSENT, ABSENT],
+            operands: Listed::new([Some(written), None, Some(read), None, None]),
         })
     }
 }
 
 impl Plan for ColumnsPlan {
     fn operands(&self) -> &[Operand] {
-        &self.operands
+        self.operands.operands()
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        let scalar = self.operands[0].scalar;
+        let scalar = self.operands()[0].scalar;
         let mut outcome = Ok(());
         let mut still = self.matrix;
         still.strides.iter_mut().for_each(|stride| *stride = 0);
@@ -143,7 +143,7 @@ impl Plan for ColumnsPlan {
                 compute: compute_type(&[scalar]),
                 scaling: Scaling::MOVE,
             };
-            outcome = sink(Step::Window(&window), &[0, 1, 2, 3, 4]);
+            outcome = sink(Step::Window(&window), &self.operands.slots);
         });
         outcome
     }

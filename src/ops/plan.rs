@@ -43,6 +43,9 @@ impl Role {
 /// The most data pointers that a call has.
 pub const MAX_OPERANDS: usize = 24;
 
+/// The place of an operand of a step that the call does not have, or that it does not touch: cores take it for NULL.
+pub const ABSENT: usize = MAX_OPERANDS;
+
 /// One data pointer of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
@@ -69,7 +72,7 @@ impl Operand {
 }
 
 /// Receives the steps of a plan, in the order in which a core must run them. The second argument tells for each
-/// operand of the step, destination first, which operand of the plan it is.
+/// operand of the step, destination first, which operand of the plan it is, or [`ABSENT`].
 pub type StepSink<'a> = &'a mut dyn FnMut(Step<'_>, &[usize]) -> Result<()>;
 
 /// A call, checked and ready to run on any core. Displayed, it is the list of its steps, as the log shows it.

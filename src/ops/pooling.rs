@@ -2,7 +2,7 @@
 
 use super::agree::{self, Named};
 use super::plan::{Operand, Role};
-use super::window::{ABSENT, Divisor, Geometry, Parts, WindowFunction, WindowPlan};
+use super::window::{Divisor, Geometry, Parts, WindowFunction, WindowPlan};
 use super::{ReducePlan, Scaling, strict};
 use crate::desc::{PoolingDescriptor, PoolingMode, ReduceDescriptor, ReduceOp, TensorDescriptor};
 use crate::dtype::DataType;
@@ -101,11 +101,11 @@ pub fn forward(
         scalars: [scalar; 3],
         scaling,
         operands: [
-            operand(dst, Role::blended(scaling.beta))?,
-            ABSENT,
-            operand(src, Role::Read)?,
-            ABSENT,
-            ABSENT,
+            Some(operand(dst, Role::blended(scaling.beta))?),
+            None,
+            Some(operand(src, Role::Read)?),
+            None,
+            None,
         ],
         ordered: agree::repeats(y, layout),
         whole: whole(pooling, x, y, scaling),
@@ -190,7 +190,10 @@ pub fn backward(
         PoolingMode::AverageWithoutPadding => WindowFunction::AverageGradient(Divisor::Inside),
     };
     let [from, to] = [dy, dx].map(|tensor| tensor.data_type().scalar());
-    let x = Operand { name: "x", role: Role::Read, ..operand(dst, Role::Read)? };
+    let x = match forward {
+        Some(_) => Operand { name: "x", ..operand(dst, Role::Read)? },
+        None => Operand::untouched("x", to),
+    };
     Ok(WindowPlan::new(Parts {
         function,
         layouts: [layout, layout, gradient],
@@ -198,11 +201,11 @@ pub fn backward(
         scalars: [to, to, from],
         scaling,
         operands: [
-            operand(dst, Role::blended(scaling.beta))?,
-            ABSENT,
-            if forward.is_some() { x } else { ABSENT },
-            operand(out, Role::Read)?,
-            ABSENT,
+            Some(operand(dst, Role::blended(scaling.beta))?),
+            None,
+            Some(x),
+            Some(operand(out, Role::Read)?),
+            None,
         ],
         ordered: agree::repeats(dx, layout),
         whole: None,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::agree::{self, Named};
 pub use super::chunks::{Partition, Schedule};
-use super::plan::{self, Operand, Plan, Role, Step, StepSink};
+use super::plan::{self, ABSENT, Operand, Plan, Role, Step, StepSink};
 use super::reduction::Reduction;
 use super::{Compute, Scaling, Sequence};
 use crate::desc::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
@@ -145,8 +145,9 @@ pub struct ReducePlan {
     rule: Rule,
     scaling: Scaling,
     types: [Scalar; 2],
-    /// C, indices, A, workspace.
+    /// C, indices, A, workspace; of a plain sum C and A.
     operands: [Operand; 4],
+    is_sum: bool,
     ordered: bool,
 }
 
@@ -192,7 +193,10 @@ impl ReducePlan {
     ) -> Result<Self> {
         let computation = source.tensor.data_type();
         let rule = Rule { reduction: Reduction::Add, computation, indices: None };
-        ReducePlan::of(rule, dest, source, names, scaling)
+        let mut plan = ReducePlan::of(rule, dest, source, names, scaling)?;
+        plan.operands.swap(1, 2);
+        plan.is_sum = true;
+        Ok(plan)
     }
 
     fn of(
@@ -229,6 +233,7 @@ impl ReducePlan {
             scaling,
             types,
             operands,
+            is_sum: false,
             ordered: agree::repeats(c, c_layout),
         };
         let count: i64 = plan.reduced_dims().iter().product();
@@ -254,6 +259,11 @@ impl ReducePlan {
             *dim = if self.reduced[k] { *dim / self.c.dims[k] } else { 1 };
         }
         dims
+    }
+
+    /// Which operand is A.
+    fn source(&self) -> usize {
+        if self.is_sum { 1 } else { 2 }
     }
 
     /// Bytes that the indices of all outputs take; 0 if none are written.
@@ -343,12 +353,12 @@ impl ReducePlan {
 
 impl Plan for ReducePlan {
     fn operands(&self) -> &[Operand] {
-        &self.operands
+        &self.operands[..if self.is_sum { 2 } else { 4 }]
     }
 
     /// Where each output reduces the one element that lies where it lies itself.
     fn works_in_place(&self, read: usize, write: usize) -> bool {
-        (read, write) == (2, 0)
+        (read, write) == (self.source(), 0)
             && self.types[0].size() == self.types[1].size()
             && !self.reduced.contains(&true)
             && agree::same_place(&self.a, &self.c)
@@ -358,8 +368,7 @@ impl Plan for ReducePlan {
     fn layout(&self, operand: usize) -> Option<&Layout> {
         match operand {
             0 => Some(&self.c),
-            2 => Some(&self.a),
-            _ => None,
+            _ => (operand == self.source()).then_some(&self.a),
         }
     }
 
@@ -369,7 +378,8 @@ impl Plan for ReducePlan {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        self.for_each(&mut |problem| sink(Step::Reduce(problem), &[0, 1, 2, 3]))?;
+        let slots = if self.is_sum { [0, ABSENT, 1, ABSENT] } else { [0, 1, 2, 3] };
+        self.for_each(&mut |problem| sink(Step::Reduce(problem), &slots))?;
         let tail = super::fill::zero_tail(&self.c, self.types[0], self.ordered);
         tail.map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }

@@ -2,7 +2,7 @@
 
 use super::agree::{self, Named};
 use super::plan::{Operand, Role};
-use super::window::{ABSENT, Geometry, Parts, Power, WindowFunction, WindowPlan};
+use super::window::{Geometry, Parts, Power, WindowFunction, WindowPlan};
 use super::{Scaling, strict};
 use crate::desc::{LrnDescriptor, TensorDescriptor};
 use crate::error::{Error, Result};
@@ -90,28 +90,30 @@ pub fn cross_channel(
     forward(dst, src, None, power(desc, 1), geometry(desc.n(), |k| k == 1), scaling)
 }
 
+/// An operand of this name, if the C function has it: touched if it is given.
+fn optional(name: &'static str, given: Option<bool>, like: Operand) -> Option<Operand> {
+    Some(if given? { Operand { name, ..like } } else { Operand::untouched(name, like.scalar) })
+}
+
 fn forward(
-    dst: Named<'_>, src: Named<'_>, means: Option<&'static str>, power: Power,
+    dst: Named<'_>, src: Named<'_>, means: Option<bool>, power: Power,
     geometry: [Option<Geometry>; MAX_RANK], scaling: Scaling,
 ) -> Result<WindowPlan> {
     let (source, layout) = (src.tensor.layout()?, agree::destination(dst)?);
     let scalars = [dst, src, src].map(|tensor| tensor.tensor.data_type().scalar());
-    let mean = match means {
-        Some(name) => Operand { name, ..operand(src, Role::Read)? },
-        None => ABSENT,
-    };
+    let read = operand(src, Role::Read)?;
     Ok(WindowPlan::new(Parts {
-        function: WindowFunction::Normalise { power, centred: means.is_some() },
+        function: WindowFunction::Normalise { power, centred: means == Some(true) },
         layouts: [layout, source, source],
         geometry,
         scalars,
         scaling,
         operands: [
-            operand(dst, Role::blended(scaling.beta))?,
-            ABSENT,
-            operand(src, Role::Read)?,
-            ABSENT,
-            mean,
+            Some(operand(dst, Role::blended(scaling.beta))?),
+            None,
+            Some(read),
+            None,
+            optional("means", means, read),
         ],
         ordered: agree::repeats(dst.tensor, layout),
         whole: None,
@@ -153,32 +155,28 @@ pub fn cross_channel_gradient(
 }
 
 fn gradient(
-    [dst, src, out]: [Named<'_>; 3], means: Option<&'static str>, mean_gradient: Option<&'static str>,
-    power: Power, geometry: [Option<Geometry>; MAX_RANK], scaling: Scaling,
+    [dst, src, out]: [Named<'_>; 3], means: Option<bool>, mean_gradient: Option<bool>, power: Power,
+    geometry: [Option<Geometry>; MAX_RANK], scaling: Scaling,
 ) -> Result<WindowPlan> {
     let layouts = [agree::destination(dst)?, src.tensor.layout()?, out.tensor.layout()?];
     let written = operand(dst, Role::blended(scaling.beta))?;
     let read = operand(src, Role::Read)?;
-    let named = |name: Option<&'static str>, of: Operand| match name {
-        Some(name) => Operand { name, ..of },
-        None => ABSENT,
-    };
     Ok(WindowPlan::new(Parts {
         function: WindowFunction::NormaliseGradient {
             power,
-            centred: means.is_some(),
-            means: mean_gradient.is_some(),
+            centred: means == Some(true),
+            means: mean_gradient == Some(true),
         },
         layouts,
         geometry,
         scalars: [dst, src, out].map(|tensor| tensor.tensor.data_type().scalar()),
         scaling,
         operands: [
-            written,
-            named(mean_gradient, written),
-            read,
-            operand(out, Role::Read)?,
-            named(means, read),
+            Some(written),
+            optional("dMeans", mean_gradient, written),
+            Some(read),
+            Some(operand(out, Role::Read)?),
+            optional("means", means, read),
         ],
         ordered: agree::repeats(dst.tensor, layouts[0]),
         whole: None,
@@ -227,7 +225,7 @@ pub fn divisive(
     check_divisive(src, dst, mode)?;
     let (rank, spatial) = (x.rank(), x.rank() as u32 - 2);
     let space = geometry(desc.n(), |k| (2..rank).contains(&k));
-    forward(dst, src, has_means.then_some("means"), power(desc, spatial), space, scaling)
+    forward(dst, src, Some(has_means), power(desc, spatial), space, scaling)
 }
 
 /// Plans `cudnnDivisiveNormalizationBackward`: the gradient for x, and for the means if it is wanted.
@@ -243,6 +241,5 @@ pub fn divisive_gradient(
     let (rank, spatial) = (x.rank(), x.rank() as u32 - 2);
     let space = geometry(desc.n(), |k| (2..rank).contains(&k));
     let all = [dst, src, Named { name: "dy", tensor: x }];
-    let (means, wanted) = (has_means.then_some("means"), wants_means.then_some("dMeans"));
-    gradient(all, means, wanted, power(desc, spatial), space, scaling)
+    gradient(all, Some(has_means), Some(wants_means), power(desc, spatial), space, scaling)
 }

@@ -118,11 +118,11 @@ fn responses(x: &TensorDescriptor) -> Vec<Layer> {
     let plan = response::cross_channel(&desc, x, x, Scaling::MOVE, Mode::Extended).expect("a plan");
     let gradient = response::cross_channel_gradient(&desc, x, x, x, Scaling::MOVE, Mode::Extended);
     vec![
-        Layer { name: "response", plan: Box::new(plan), tensors: vec![Some(*x), None, Some(*x), None, None] },
+        Layer { name: "response", plan: Box::new(plan), tensors: vec![Some(*x), Some(*x)] },
         Layer {
             name: "gradient of response",
             plan: Box::new(gradient.expect("a plan")),
-            tensors: vec![Some(*x), None, Some(*x), Some(*x), None],
+            tensors: vec![Some(*x), Some(*x), Some(*x)],
         },
     ]
 }
@@ -161,7 +161,7 @@ fn columns(x: &TensorDescriptor) -> Layer {
     let plan = ColumnsPlan::new(x, &filter.expect("a filter"), &desc, Mode::Extended).expect("a plan");
     let outputs = (dims[2] / 2 + 1) * (dims[3] / 2 + 1);
     let matrix = packed(DataType::Half, &[4 * dims[1], dims[0] * outputs]);
-    Layer { name: "columns", plan: Box::new(plan), tensors: vec![Some(matrix), None, Some(*x), None, None] }
+    Layer { name: "columns", plan: Box::new(plan), tensors: vec![Some(matrix), Some(*x)] }
 }
 
 /// Memory that a core works on; what is not written takes no room.

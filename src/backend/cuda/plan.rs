@@ -13,6 +13,7 @@ use super::{
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::ops::function::Function;
+use crate::ops::plan::ABSENT;
 use crate::ops::{Plan, Step, TransformPlan};
 
 /// Hands the launches of a plan on operands at these addresses to `emit`. Memory may be shared only where the plan
@@ -24,8 +25,9 @@ use crate::ops::{Plan, Step, TransformPlan};
 pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>) -> Result<()> {
     let ordered = plan.is_ordered();
     plan.steps(&mut |step, slots| {
-        let place = |k: usize| at[slots[k]].device();
-        let places = || slots.iter().map(|&slot| at[slot].device()).collect::<Vec<_>>();
+        let of = |slot: usize| if slot == ABSENT { 0 } else { at[slot].device() };
+        let place = |k: usize| of(slots[k]);
+        let places = || slots.iter().copied().map(of).collect::<Vec<_>>();
         let pair = || Pointers { dst: place(0), src: place(1) };
         match step {
             Step::Transform(_) | Step::Padded(_) if ordered => general::ordered(step, pair(), emit),

@@ -102,7 +102,8 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dBackward(
     let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
     let call = call(sizes, element(dataType), Some(element(dwDataType)));
     let plan = CausalPlan::backward(&call, Mode::current())?;
-    let at = operands![dx, dweightsProj, dweightsMixer, dskipBias, x, weightsProj, weightsMixer, skipBias, y, dy];
+    let at =
+        operands![dx, dweightsProj, dweightsMixer, dskipBias, x, weightsProj, weightsMixer, skipBias, y, dy];
     // SAFETY: as the caller promises.
     unsafe { run("cudnnB2BCausalConv1dBackward", stream, &plan, at) }
 }

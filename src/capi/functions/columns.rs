@@ -4,12 +4,12 @@ use std::ffi::c_void;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::types::{
     cudnnConvolutionDescriptor_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{arg, context, convolution, filter, tensor};
-use crate::exec::Address;
+use super::{context, convolution, filter, tensor};
 use crate::mode::Mode;
 use crate::ops::columns::ColumnsPlan;
 
@@ -57,9 +57,8 @@ pub unsafe extern "C" fn cudnnIm2Col(
     // What the original refuses of the tensors comes before the handle.
     let plan = ColumnsPlan::new(&from, &kernel, &desc, Mode::current())?;
     context::compute(handle, "cudnnIm2Col", |call| {
-        let at = [colBuffer.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
         // SAFETY: the pointers are aligned, and the caller vouches for the span of the descriptor and for the
         // matrix, which are the plan's.
-        unsafe { call.run_at(&plan, &at) }
+        unsafe { call.run(&plan, operands![colBuffer, x]) }
     })
 }

@@ -4,9 +4,9 @@ use std::ffi::c_void;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::operands;
 use super::types::{cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, tensor, transform};
-use crate::exec::Address;
 use crate::mode::Mode;
 use crate::ops::bias;
 
@@ -52,6 +52,6 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
         tensor::data(db, &dest, "db")?;
         let plan = bias::gradient(&source, &dest, scaling, Mode::current())?;
         // SAFETY: the data pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { call.run_at(&plan, &[db.into(), Address::NULL, dy.into(), Address::NULL]) }
+        unsafe { call.run(&plan, operands![db, dy]) }
     })
 }

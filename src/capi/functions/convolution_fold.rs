@@ -133,7 +133,7 @@ pub unsafe extern "C" fn cudnnReorderFilterAndBias(
         let weights = desc.tensor(mode)?;
         let copy = TransformPlan::new(&weights, &weights, Scaling::MOVE, mode)?;
         // SAFETY: the caller vouches for the size of the filter; its scalars are bytes, or the data is aligned.
-        unsafe { call.run(&copy, operands![reorderedFilterData, filterData]) }?;
+        unsafe { call.run(&copy, operands![y = reorderedFilterData, x = filterData]) }?;
         if reorderBias == 0 {
             return Ok(());
         }
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn cudnnReorderFilterAndBias(
         let bias = TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, mode)?;
         let copy = TransformPlan::new(&bias, &bias, Scaling::MOVE, mode)?;
         // SAFETY: the caller vouches for one float per filter.
-        unsafe { call.run(&copy, operands![reorderedBiasData, biasData]) }
+        unsafe { call.run(&copy, operands![y = reorderedBiasData, x = biasData]) }
     })
 }
 

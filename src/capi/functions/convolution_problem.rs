@@ -224,7 +224,7 @@ pub(super) fn is_usable(workspace: *mut c_void) -> bool {
 
 /// Whether the core of a handle cuts long sums, for which it has a use for a workspace.
 pub(super) fn cuts_sums(context: &Context) -> bool {
-    !call.context.is_cpu()
+    !context.is_cpu()
 }
 
 /// The records of all algorithms, with the workspaces that queries report.

@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
-use super::arg::{self, operands};
 use super::arg::results;
+use super::arg::{self, operands};
 use super::types::{
     cudnnCTCLossAlgo_t, cudnnCTCLossDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
 };

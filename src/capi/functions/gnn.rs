@@ -7,8 +7,8 @@ use cudnn_shim_macros::entry;
 
 use super::arg::{self, operands};
 use super::causal_conv::{aligned, element};
-use super::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t, raw};
 use super::context;
+use super::types::{cudaStream_t, cudnnDataType_t, cudnnGnnAggOp_t, cudnnGnnCscGraph_t, cudnnStatus_t, raw};
 use crate::error::{Error, Result};
 use crate::exec::Bound;
 use crate::ops::Plan;

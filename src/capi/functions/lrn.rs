@@ -5,15 +5,15 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::arg::{self, operands};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
     cudnnDivNormMode_t, cudnnHandle_t, cudnnLRNDescriptor_t, cudnnLRNMode_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{arg, context, tensor, transform};
+use super::{context, tensor, transform};
 use crate::desc::LrnDescriptor;
-use crate::exec::Address;
 use crate::mode::Mode;
 use crate::ops::{Scaling, response};
 
@@ -127,10 +127,9 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
     plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
     context::compute(handle, "cudnnLRNCrossChannelForward", |call| {
         let plan = plan(desc?, scaling?)?;
-        let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { call.run_at(&plan, &at) }
+        unsafe { call.run(&plan, operands![y, x]) }
     })
 }
 
@@ -185,10 +184,9 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
     plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
     context::compute(handle, "cudnnLRNCrossChannelBackward", |call| {
         let plan = plan(desc?, scaling?)?;
-        let at = [dx.into(), Address::NULL, x.into(), dy.into(), Address::NULL];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { call.run_at(&plan, &at) }
+        unsafe { call.run(&plan, operands![dx, x, dy]) }
     })
 }
 
@@ -241,10 +239,9 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
         arg::required(temp2, "temp2")?;
         tensor::data(y, &to, "y")?;
         let plan = response::divisive(&desc, &from, &to, !means.is_null(), scaling, Mode::current())?;
-        let at = [y.into(), Address::NULL, x.into(), Address::NULL, means.into()];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { call.run_at(&plan, &at) }
+        unsafe { call.run(&plan, operands![y, x, means]) }
     })
 }
 
@@ -295,9 +292,8 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
         }
         let (given, wanted) = (!means.is_null(), !dMeans.is_null());
         let plan = response::divisive_gradient(&desc, &from, &to, given, wanted, scaling, Mode::current())?;
-        let at = [dx.into(), dMeans.into(), x.into(), dy.into(), means.into()];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { call.run_at(&plan, &at) }
+        unsafe { call.run(&plan, operands![dx, dMeans, x, dy, means]) }
     })
 }

@@ -10,7 +10,6 @@ use crate::desc::normalization::{BatchNormMode, NormOps};
 use crate::error::{Error, Result};
 use crate::exec::{Bound, Call};
 use crate::mode::Mode;
-use crate::ops::Plan;
 use crate::ops::batch_norm::{
     Backward, BackwardPlan, Forward, ForwardPlan, Fused, LEAST_BYTES, Parameters, Source, check_type,
     reserve_size,
@@ -134,15 +133,15 @@ impl ForwardCall {
     /// # Safety
     /// As the C call promises.
     pub unsafe fn run(self) -> Result<()> {
-        context::compute(self.handle, self.function, |call| {
+        context::compute(self.handle, self.function, |core| {
             // SAFETY: the caller's promise.
-            unsafe { self.run_on(call) }
+            unsafe { self.run_on(core) }
         })
     }
 
     /// # Safety
     /// As [`ForwardCall::run`].
-    unsafe fn run_on(&self, call: &mut Call<'_>) -> Result<()> {
+    unsafe fn run_on(&self, core: &mut Call<'_>) -> Result<()> {
         let (x, y) = (tensor::get(self.x.0, "xDesc")?, tensor::get(self.y.0, "yDesc")?);
         let parameters = tensor::get(self.parameters.1, self.parameters.0)?;
         // SAFETY: as the caller promises.
@@ -193,10 +192,9 @@ impl ForwardCall {
             workSpace = self.workspace.0,
         ];
         let [saved_mean, saved_inverse, mean, variance, scale, bias] = named(self.names, self.numbers);
-        let operands =
-            [y, saved_mean, saved_inverse, mean, variance, reserve, x, z, scale, bias, workspace];
+        let operands = [y, saved_mean, saved_inverse, mean, variance, reserve, x, z, scale, bias, workspace];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { call.run(&plan, operands) }
+        unsafe { core.run(&plan, operands) }
     }
 }
 
@@ -275,8 +273,7 @@ impl BackwardCall {
             workSpace = self.workspace.0,
         ];
         let [d_scale, d_bias, scale, bias, mean, inverse] = named(self.names, self.numbers);
-        let operands =
-            [dx, d_scale, d_bias, dz, x, dy, scale, bias, mean, inverse, reserve, workspace];
+        let operands = [dx, d_scale, d_bias, dz, x, dy, scale, bias, mean, inverse, reserve, workspace];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands) }
     }

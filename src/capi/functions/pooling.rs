@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
-use super::arg::{self, Out, results};
+use super::arg::{self, Out, operands, results};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -16,7 +16,6 @@ use super::{context, tensor, transform};
 use crate::desc::pooling::check_spatial;
 use crate::desc::{Choice, PoolingDescriptor};
 use crate::error::Error;
-use crate::exec::Address;
 use crate::layout::Dims;
 use crate::mode::Mode;
 use crate::ops::pooling::{self, Forward};
@@ -296,10 +295,9 @@ pub unsafe extern "C" fn cudnnPoolingForward(
         tensor::data(x, &from, "x")?;
         tensor::data(y, &to, "y")?;
         let plan = pooling::forward(&desc, &from, &to, scaling, Mode::current())?;
-        let at = [y.into(), Address::NULL, x.into(), Address::NULL, Address::NULL];
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { call.run_at(&plan, &at) }
+        unsafe { call.run(&plan, operands![y, x]) }
     })
 }
 
@@ -352,18 +350,16 @@ pub unsafe extern "C" fn cudnnPoolingBackward(
         tensor::data(dy, &out, "dy")?;
         tensor::data(dx, &to, "dx")?;
         let mut tensors = None;
-        let mut at = [dx.into(), Address::NULL, Address::NULL, dy.into(), Address::NULL];
         if pooling::needs_forward(&desc) {
             let (from, forward) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
             tensor::data(x, &from, "x")?;
             tensor::data(y, &forward, "y")?;
-            at[2] = x.into();
             tensors = Some((from, forward));
         }
         let forward = tensors.as_ref().map(|(x, y)| Forward { x, y });
         let plan = pooling::backward(&desc, forward, &out, &to, scaling, Mode::current())?;
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
         // plan's.
-        unsafe { call.run_at(&plan, &at) }
+        unsafe { call.run(&plan, operands![dx, x, dy]) }
     })
 }

@@ -106,7 +106,8 @@ fn check_alignment(problem: &Problem, pointers: &[(*const c_void, &'static str)]
 /// Every pointer that is not NULL is valid for what the problem says lies there, `workspace` and `reserve` for their sizes, which were
 /// checked; the states of `dropout` are valid. No other thread uses any of them meanwhile.
 pub(crate) unsafe fn forward(
-    core: &mut Call<'_>, problem: Problem, dropout: Option<&DropoutDescriptor>, training: bool, data: &ForwardData,
+    core: &mut Call<'_>, problem: Problem, dropout: Option<&DropoutDescriptor>, training: bool,
+    data: &ForwardData,
 ) -> Result<()> {
     let pointers = [
         (data.x, "x"),

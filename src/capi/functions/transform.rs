@@ -266,9 +266,7 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
         let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
         let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
         // SAFETY: as the caller promises.
-        unsafe {
-            transform_with_map(call, &transform, [&src, &dst], [alpha, beta], srcData, destData)
-        }
+        unsafe { transform_with_map(call, &transform, [&src, &dst], [alpha, beta], srcData, destData) }
     })
 }
 
@@ -306,9 +304,7 @@ pub unsafe extern "C" fn cudnnTransformFilter(
         let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
         let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
         // SAFETY: as the caller promises.
-        unsafe {
-            transform_with_map(call, &transform, [&src, &dst], [alpha, beta], srcData, destData)
-        }
+        unsafe { transform_with_map(call, &transform, [&src, &dst], [alpha, beta], srcData, destData) }
     })
 }
 

@@ -6,7 +6,7 @@ use super::{Axes, Divisor, OPERANDS, Window, WindowAxis, WindowFunction};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{self, Layout, MAX_RANK};
-use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
+use crate::ops::plan::{self, ABSENT, Operand, Plan, Step, StepSink};
 use crate::ops::{Compute, ReducePlan, Scaling, fill};
 
 /// How a dimension takes part in a window.
@@ -33,7 +33,7 @@ pub struct WindowPlan {
     scalars: [Scalar; 3],
     compute: Compute,
     scaling: Scaling,
-    operands: [Operand; OPERANDS],
+    operands: Listed,
     ordered: bool,
     /// The reduction that does the same where every output looks at all cells.
     whole: Option<ReducePlan>,
@@ -46,7 +46,8 @@ pub(in crate::ops) struct Parts<'a> {
     pub geometry: [Option<Geometry>; MAX_RANK],
     pub scalars: [Scalar; 3],
     pub scaling: Scaling,
-    pub operands: [Operand; OPERANDS],
+    /// By place of the step: an operand, or none that the C function does not have.
+    pub operands: [Option<Operand>; OPERANDS],
     pub ordered: bool,
     pub whole: Option<ReducePlan>,
 }
@@ -57,8 +58,34 @@ pub(in crate::ops) fn compute_type(scalars: &[Scalar]) -> Compute {
     if scalars.iter().any(is_wide) { Compute::Double } else { Compute::Single }
 }
 
-/// An operand of a window that the C call does not have.
-pub(in crate::ops) const ABSENT: Operand = Operand::untouched("", Scalar::U8);
+/// The operands that a C function has of those of a window, in the same order.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ops) struct Listed {
+    operands: [Operand; OPERANDS],
+    count: usize,
+    /// Where the operands of the step are among them.
+    pub slots: [usize; OPERANDS],
+}
+
+impl Listed {
+    pub fn new(of_step: [Option<Operand>; OPERANDS]) -> Self {
+        let none = Operand::untouched("", Scalar::U8);
+        let mut listed = Listed { operands: [none; OPERANDS], count: 0, slots: [ABSENT; OPERANDS] };
+        for (slot, operand) in listed.slots.iter_mut().zip(of_step) {
+            let Some(operand) = operand else { continue };
+            listed.operands[listed.count] = operand;
+            if operand.is_touched() {
+                *slot = listed.count;
+            }
+            listed.count += 1;
+        }
+        listed
+    }
+
+    pub fn operands(&self) -> &[Operand] {
+        &self.operands[..self.count]
+    }
+}
 
 impl WindowPlan {
     /// Pre: the layouts agree as the fields say; spans of the operands are those of their layouts.
@@ -79,7 +106,7 @@ impl WindowPlan {
             scalars,
             compute: compute_type(&scalars),
             scaling,
-            operands,
+            operands: Listed::new(operands),
             ordered,
             whole,
         }
@@ -116,11 +143,12 @@ impl WindowPlan {
 
 impl Plan for WindowPlan {
     fn operands(&self) -> &[Operand] {
-        &self.operands
+        self.operands.operands()
     }
 
     fn layout(&self, operand: usize) -> Option<&Layout> {
-        Some(&self.layouts[[0, 0, 1, 2, 1][operand]])
+        let place = self.operands.slots.iter().position(|&slot| slot == operand)?;
+        Some(&self.layouts[[0, 0, 1, 2, 1][place]])
     }
 
     /// Then cells are computed in the order of the loops, those of the window inside.
@@ -132,7 +160,7 @@ impl Plan for WindowPlan {
         if let Some(whole) = &self.whole {
             return whole.steps(&mut |step, operands| match operands.len() {
                 1 => sink(step, &[0]),
-                _ => sink(step, &[0, 1, 2, 1]),
+                _ => sink(step, &[0, ABSENT, 1, ABSENT]),
             });
         }
         let axes = self.axes();
@@ -153,13 +181,10 @@ impl Plan for WindowPlan {
                 compute: self.compute,
                 scaling: self.scaling,
             };
-            outcome = sink(Step::Window(&window), &[0, 1, 2, 3, 4]);
+            outcome = sink(Step::Window(&window), &self.operands.slots);
         });
         outcome?;
-        for operand in [0, 1] {
-            if self.operands[operand].role == Role::Read {
-                continue;
-            }
+        for operand in self.operands.slots.into_iter().take(2).filter(|&slot| slot != ABSENT) {
             if let Some(tail) = fill::zero_tail(&self.layouts[0], self.scalars[0], self.ordered) {
                 sink(Step::Scale(&tail), &[operand])?;
             }

@@ -77,7 +77,7 @@ pub fn forward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
     }
     let scaling = Scaling { alpha: of.alpha, beta: of.beta };
     let plan = pooling::forward(&descriptor(of)?, &tensor(&x)?, &tensor(&y)?, scaling, Mode::Extended)?;
-    steps.embed(&plan, &[Some(y), None, Some(x), None, None])
+    steps.embed(&plan, &[Some(y), Some(x)])
 }
 
 /// `dx = alpha * gradient + beta * dx`; that of a maximum goes to the first of the largest elements of x.
@@ -92,11 +92,11 @@ pub fn backward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
     let scaling = Scaling { alpha: of.alpha, beta: of.beta };
     if !pooling::needs_forward(&descriptor) {
         let plan = pooling::backward(&descriptor, None, &from, &to, scaling, Mode::Extended)?;
-        return steps.embed(&plan, &[Some(dx), None, None, Some(dy), None]);
+        return steps.embed(&plan, &[Some(dx), None, Some(dy)]);
     }
     let x = steps.read(Port::X)?;
     // The result itself is not read: the maxima are found in x.
     let forward = pooling::Forward { x: &tensor(&x)?, y: &from };
     let plan = pooling::backward(&descriptor, Some(forward), &from, &to, scaling, Mode::Extended)?;
-    steps.embed(&plan, &[Some(dx), None, Some(x), Some(dy), None])
+    steps.embed(&plan, &[Some(dx), Some(x), Some(dy)])
 }
