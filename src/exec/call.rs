@@ -1,4 +1,4 @@
-//! One call that computes: the frame that its plans run in, and what is told of it.
+//! One call that computes: the frame that its plans run in, and what listeners hear of it.
 
 use super::Context;
 use crate::backend::cpu::float_mode::DefaultMode;
@@ -23,7 +23,7 @@ pub struct Told {
     pub warning: Option<String>,
 }
 
-/// A call that computes. Plans run through it, so that they are told of, and in the frame of [`Context::call`].
+/// A call that computes. Plans run through it, so that listeners hear of them, and in the frame of [`Context::call`].
 pub struct Call<'a> {
     /// Where it runs.
     pub context: &'a Context,

@@ -70,7 +70,7 @@ impl Execution {
     ///
     /// # Errors
     /// Bad parameter: a pointer that is missing, NULL or not aligned to its elements, a workspace that is NULL; those of
-    /// [`Context::run`].
+    /// [`Context::run`](super::Context::run).
     ///
     /// # Safety
     /// `pointer` gives for a uid the pointer of its tensor: for one that is passed by value host memory that holds its

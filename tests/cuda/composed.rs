@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cudnn::exec::{Address, Execution};
+use cudnn::exec::{Address, Execution, Told};
 use cudnn::ops::graph::{Graph, Tensor};
 
 use crate::cores::Cores;
@@ -36,9 +36,11 @@ fn run(cores: &mut Cores, problem: &Problem) {
         let on_host = host.get(&uid).map(|words| words.as_ptr().cast_mut().into());
         on_host.or_else(|| device.get(&uid).map(|memory| memory.pointer().into()))
     };
-    // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
-    unsafe { execution.run(&cores.cuda, &pointer, workspace.pointer().into(), &mut |_, _| ()) }
-        .expect("the CUDA core");
+    let ran = cores.cuda.call("execute", &mut Told::default(), |call| {
+        // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
+        unsafe { execution.run(call, &pointer, workspace.pointer().into()) }
+    });
+    ran.expect("the CUDA core");
     problem.check(&|tensor: &Tensor| {
         let bytes = device[&tensor.uid].read();
         let words: Vec<u64> =

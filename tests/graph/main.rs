@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cudnn::backend::Address;
 use cudnn::dtype::DataType;
 use cudnn::error::ErrorKind;
-use cudnn::exec::{Context, Execution};
+use cudnn::exec::{Context, Execution, Told};
 use cudnn::layout::Dims;
 use cudnn::ops::graph::{
     Concat, Convolution, Direction, Graph, Kind, Matmul, Norm, Operation, Pointwise, Port, Reduction,
@@ -58,10 +58,10 @@ impl World {
         let scratch = workspace.as_mut_ptr();
         let begin = scratch.addr().next_multiple_of(16) - scratch.addr() + FRAME;
         let scratch = scratch.wrapping_byte_add(begin);
-        // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
-        let ran = unsafe {
-            execution.run(&Context::cpu(), &|uid| at.get(&uid).copied(), scratch.into(), &mut |_, _| ())
-        };
+        let ran = Context::cpu().call("execute", &mut Told::default(), |call| {
+            // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
+            unsafe { execution.run(call, &|uid| at.get(&uid).copied(), scratch.into()) }
+        });
         ran.expect("the graph runs");
         let (before, rest) = workspace.split_at(begin);
         let untouched = before.iter().chain(&rest[execution.workspace()..]).all(|&byte| byte == u8::MAX);
@@ -225,13 +225,16 @@ fn numbers_come_by_value_in_any_type_and_results_in_place() {
     let at: Address = world.memory.get_mut(&1).expect("it is there").1.as_mut_ptr().into();
     let mut workspace = [0_u128; 64];
     let scratch = workspace.as_mut_ptr().into();
-    // SAFETY: both tensors are the same memory, which an element-wise operation may have.
-    unsafe { execution.run(&Context::cpu(), &|_| Some(at), scratch, &mut |_, _| ()) }.expect("it runs");
+    let run = |at: Option<Address>| {
+        Context::cpu().call("execute", &mut Told::default(), |call| {
+            // SAFETY: both tensors are the same memory, which an element-wise operation may have; without a pointer nothing is read.
+            unsafe { execution.run(call, &|_| at, scratch) }
+        })
+    };
+    run(Some(at)).expect("it runs");
     let want: Vec<f64> = xs.iter().map(|x| 2.0 * x).collect();
     assert_near(&world.get(&x), &want, 0.0, "in place");
-    // SAFETY: nothing is read before the missing pointer is found.
-    let missing = unsafe { execution.run(&Context::cpu(), &|_| None, scratch, &mut |_, _| ()) };
-    assert_eq!(missing.expect_err("no pointers").kind(), ErrorKind::BadParam);
+    assert_eq!(run(None).expect_err("no pointers").kind(), ErrorKind::BadParam);
 }
 
 #[test]

@@ -193,8 +193,7 @@ pub unsafe extern "C" fn cudnnActivationForward(
         tensor::data(y, &to, "y")?;
         let in_place = x.addr() == y.addr();
         let plan = ActivationPlan::forward(&activation, [&from, &to], scaling, in_place, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![y, x]) }
     })
 }

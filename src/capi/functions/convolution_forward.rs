@@ -165,8 +165,7 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
             check_alignment(operand, pointer)?;
         }
         let workspace = take_workspace(call.context, &mut plan, algorithm, given);
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![y, x, w, z, bias, workSpace = workspace]) }
     })
 }

@@ -127,8 +127,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
     plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
     context::compute(handle, "cudnnLRNCrossChannelForward", |call| {
         let plan = plan(desc?, scaling?)?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![y, x]) }
     })
 }
@@ -184,8 +183,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
     plan(desc.clone().unwrap_or_default(), scaling.clone().unwrap_or(Scaling::MOVE))?;
     context::compute(handle, "cudnnLRNCrossChannelBackward", |call| {
         let plan = plan(desc?, scaling?)?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![dx, x, dy]) }
     })
 }
@@ -239,8 +237,7 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
         arg::required(temp2, "temp2")?;
         tensor::data(y, &to, "y")?;
         let plan = response::divisive(&desc, &from, &to, !means.is_null(), scaling, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![y, x, means]) }
     })
 }
@@ -292,8 +289,7 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
         }
         let (given, wanted) = (!means.is_null(), !dMeans.is_null());
         let plan = response::divisive_gradient(&desc, &from, &to, given, wanted, scaling, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![dx, dMeans, x, dy, means]) }
     })
 }

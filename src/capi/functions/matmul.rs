@@ -56,8 +56,7 @@ pub unsafe extern "C" fn cudnnShimMatmul(
         tensor::data(B, &b, "B")?;
         tensor::data(C, &c, "C")?;
         let plan = MatmulPlan::new([&a, &b, &c], scaling)?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![C, A, B]) }
     })
 }

@@ -58,8 +58,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
         tensor::data(C, &c, "C")?;
         let plan = add::plan(&a, &c, scaling, Mode::current())?;
         let plan = plan.as_plan();
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(plan, operands![C, A]) }
     })
 }
@@ -123,8 +122,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
         tensor::data(C, &c, "C")?;
         let b_is_c = B.addr() == C.addr();
         let plan = OpPlan::new(&rule, [&a, &b, &c], factors, b_is_c, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![C, A, B]) }
     })
 }

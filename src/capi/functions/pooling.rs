@@ -295,8 +295,7 @@ pub unsafe extern "C" fn cudnnPoolingForward(
         tensor::data(x, &from, "x")?;
         tensor::data(y, &to, "y")?;
         let plan = pooling::forward(&desc, &from, &to, scaling, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![y, x]) }
     })
 }
@@ -358,8 +357,7 @@ pub unsafe extern "C" fn cudnnPoolingBackward(
         }
         let forward = tensors.as_ref().map(|(x, y)| Forward { x, y });
         let plan = pooling::backward(&desc, forward, &out, &to, scaling, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![dx, x, dy]) }
     })
 }

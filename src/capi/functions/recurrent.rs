@@ -73,7 +73,7 @@ unsafe fn look(core: &mut Call<'_>, problem: &Problem, reserve: Space, stamp: us
     // SAFETY: the stamp lies in the reserve space, on a multiple of its size.
     let found = unsafe { reserve.at(stamp).pointer().cast::<u64>().read() };
     if let Some(text) = stamp::complaint(problem, found, wanted) {
-        core.warn(&text);
+        core.warn(text);
     }
 }
 

@@ -62,8 +62,7 @@ pub unsafe extern "C" fn cudnnSoftmaxForward(
         tensor::data(x, &from, "x")?;
         tensor::data(y, &to, "y")?;
         let plan = SoftmaxPlan::forward(choices(algo, mode), [&from, &to], scaling, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![y, x]) }
     })
 }
@@ -108,8 +107,7 @@ pub unsafe extern "C" fn cudnnSoftmaxBackward(
         tensor::data(dx, &to, "dx")?;
         let tensors = [&result, &gradient, &to];
         let plan = SoftmaxPlan::backward(choices(algo, mode), tensors, scaling, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![dx, y, dy]) }
     })
 }

@@ -221,8 +221,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
         tensor::data(x, &src, "x")?;
         tensor::data(y, &dst, "y")?;
         let plan = TransformPlan::new(&src, &dst, scaling, Mode::current())?;
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which
-        // are the plan's.
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
         unsafe { call.run(&plan, operands![y, x]) }
     })
 }
