@@ -45,6 +45,9 @@ use crate::error::Result;
 use crate::mode;
 use crate::ops::contract::{Accumulate, Contract};
 
+/// Products below which one thread does all.
+const ALONE: usize = 1 << 17;
+
 /// Runs `step` with the operands at `at`, in the order of [`Contract::slots`].
 ///
 /// # Errors

@@ -14,3 +14,6 @@ pub mod grouped_few_channels;
 pub mod wgrad_few_filters;
 #[cfg(target_arch = "x86_64")]
 pub mod winograd;
+
+/// Outputs of a depthwise convolution below which one thread does all.
+const ALONE: usize = 1 << 14;

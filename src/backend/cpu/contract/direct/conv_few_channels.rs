@@ -5,6 +5,7 @@
 //! last one of a run reaches into what follows it, and the filter has zeros there.
 
 use super::depthwise_planar::PAIRS;
+use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::{EIGHT, Run};
 use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
@@ -30,9 +31,6 @@ const CHANNELS: usize = 32;
 const OUTPUTS: usize = 8;
 const CELLS: usize = 32 << 10;
 
-/// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
-
 /// A contraction over runs.
 pub struct ConvFewChannels<'a, S: Simd> {
     outputs: Outputs<'a>,
@@ -50,9 +48,6 @@ pub struct ConvFewChannels<'a, S: Simd> {
     rows: usize,
     blocks: usize,
 }
-
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for ConvFewChannels<'_, S> {}
 
 /// A bound that the zeros behind a run of the filter are outside of.
 const FILTER: Bound = Bound { axes: [0; 2], steps: [0; 2], start: 0, extent: 1 };

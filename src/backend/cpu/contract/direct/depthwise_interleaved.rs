@@ -9,6 +9,7 @@ use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use self::ended::Ending;
+use super::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
@@ -18,9 +19,6 @@ use crate::backend::cpu::{arena, threads};
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::contract::{Contract, Role};
-
-/// Outputs below which one thread does all.
-const ALONE: usize = 1 << 14;
 
 /// Taps at most: those of an output are listed on the stack.
 const TAPS: usize = 128;

@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 use self::in_place::InPlace;
+use super::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::gemm::engine::Operands;
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
@@ -46,9 +47,6 @@ pub const PAIRS: usize = 16;
 
 /// Terms of a sum up to which tiles of several rows gain nothing.
 const SHORT: i64 = 16;
-
-/// Outputs below which one thread does all.
-const ALONE: usize = 1 << 14;
 
 /// A contraction whose sum is over the taps of planes, or several, which are the phases of a stride.
 pub struct DepthwisePlanar<'a, S: Simd> {

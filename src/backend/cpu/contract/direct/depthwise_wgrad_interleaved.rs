@@ -11,6 +11,7 @@ use cudnn_shim_macros::vectorized;
 
 use std::ops::Range;
 
+use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
 use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::Simd;
@@ -40,9 +41,6 @@ const WORTH: usize = 256;
 /// Sums that are kept at most.
 const SUMS: usize = 4 << 20;
 
-/// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
-
 /// A contraction with one sum over pixels per channel and tap, with the channels side by side.
 pub struct DepthwiseWgradInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
@@ -67,9 +65,6 @@ pub struct DepthwiseWgradInterleaved<'a, S: Simd> {
     blocks: usize,
     level: std::marker::PhantomData<fn() -> S>,
 }
-
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for DepthwiseWgradInterleaved<'_, S> {}
 
 /// A tap that a piece of a row meets: where its sums are, and what it reads of the image for pixel 0 of the piece; the pixels
 /// that it has elements for.

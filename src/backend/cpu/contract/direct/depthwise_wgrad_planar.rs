@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::depthwise_planar::PAIRS;
+use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::gemm::engine::Operands;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
@@ -35,9 +36,6 @@ const PIXELS: usize = 32;
 /// Channels of a task at most.
 const CHANNELS: usize = 1024;
 
-/// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
-
 /// A contraction with one sum over pixels per channel and tap.
 pub struct DepthwiseWgradPlanar<'a, S: Simd> {
     outputs: Outputs<'a>,
@@ -52,9 +50,6 @@ pub struct DepthwiseWgradPlanar<'a, S: Simd> {
     blocks: Vec<([usize; 2], Vec<Span>)>,
     level: std::marker::PhantomData<fn() -> S>,
 }
-
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for DepthwiseWgradPlanar<'_, S> {}
 
 /// How a task is called, compiled for the level.
 pub type Task<S> = unsafe fn(&DepthwiseWgradPlanar<'_, S>, *mut f32, Range<usize>);

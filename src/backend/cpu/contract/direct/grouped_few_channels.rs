@@ -6,6 +6,7 @@
 
 use core::arch::x86_64::*;
 
+use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
@@ -32,9 +33,6 @@ const OUTPUTS: usize = 8;
 
 /// Cells of the planes of a block, of as many lanes each, unless eight outputs have more.
 const CELLS: usize = 3 << 10;
-
-/// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
 
 /// A contraction over groups of few channels.
 pub struct GroupedFewChannels<'a> {

@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 
+use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
@@ -45,9 +46,6 @@ const WORTH: usize = 1 << 18;
 /// Bytes of sums that are kept at once.
 const ALL_SUMS: usize = 16 << 20;
 
-/// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
-
 /// Rows of sums that are finished by one task.
 const FINISHED: usize = 32;
 
@@ -71,9 +69,6 @@ pub struct WgradFewFilters<'a, S: Simd> {
     /// Whether filters are read where they lie.
     in_place: bool,
 }
-
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for WgradFewFilters<'_, S> {}
 
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     const NR: usize = Kernels::<S>::NR;

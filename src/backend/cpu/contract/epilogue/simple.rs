@@ -28,6 +28,9 @@ pub struct Simple {
     run: unsafe fn(&Ends<'_>, &[[i64; 5]], *const *const f32),
 }
 
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl Sync for Simple {}
+
 impl Simple {
     /// For a destination, z and a bias at these addresses, if the epilogue of the step is that simple.
     pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Simple> {

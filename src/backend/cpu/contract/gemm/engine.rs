@@ -11,6 +11,7 @@ mod rows;
 mod task;
 
 pub use self::k_block::{CellShape, KBlock, KC, k_blocks};
+use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::Outputs;
 use crate::backend::cpu::contract::kernel::Kernels;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
@@ -57,9 +58,6 @@ const WORTH: usize = 8;
 
 /// Products from which on a task is worth what it sets up.
 const WORTH_A_TASK: usize = 2 << 20;
-
-/// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
 
 /// Where lanes come from.
 enum Lanes {

@@ -7,6 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::engine::Operands;
+use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
 use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::threads;
@@ -32,9 +33,6 @@ const FEW: i64 = 64;
 
 /// Sums that a task keeps at most.
 const KEPT: usize = 32 << 10;
-
-/// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
 
 /// A contraction along both operands.
 pub struct GemmDot<'a> {

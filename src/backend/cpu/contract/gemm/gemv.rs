@@ -5,6 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::engine::{CellShape, KBlock, Operands, k_blocks};
+use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
 use crate::backend::cpu::contract::kernel::simd::Avx2Single;
 use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
@@ -20,9 +21,6 @@ const TALL: usize = 16;
 /// Terms of the sum at least; where neighbouring results are of several vectors, they leave one by one.
 const DEEP: usize = 8;
 const DEEPER: usize = 32;
-
-/// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
 
 /// Rows that are transposed together, and as many terms of each. The processor sees so few streams come by itself; with twice the rows, or
 /// with prefetches of ours, memory is a third slower.

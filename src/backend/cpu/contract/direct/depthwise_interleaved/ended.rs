@@ -23,9 +23,6 @@ pub(super) struct Ending {
     simple: Simple,
 }
 
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl Sync for Ending {}
-
 /// Some neighbouring outputs: where the channels of the first one are in every operand, and how far it is to the next.
 struct Place {
     from: *const f32,

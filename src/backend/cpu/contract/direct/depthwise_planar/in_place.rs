@@ -4,7 +4,8 @@
 use std::any::TypeId;
 use std::arch::x86_64::*;
 
-use super::{ALONE, DepthwisePlanar};
+use super::DepthwisePlanar;
+use crate::backend::cpu::contract::direct::ALONE;
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
@@ -31,9 +32,6 @@ pub(super) struct InPlace {
     shape: Shape,
     kernel: Kernel,
 }
-
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl Sync for InPlace {}
 
 /// What all planes have alike; of two numbers the first one is of rows.
 struct Shape {

@@ -61,9 +61,6 @@ pub struct FilterLanes<'a, S: Simd> {
     pub(super) group: usize,
 }
 
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for FilterLanes<'_, S> {}
-
 /// How a task is called, compiled for the level: filters, scratch, number.
 pub type Task<S> = unsafe fn(&FilterLanes<'_, S>, *mut f32, *mut f32, usize);
 

@@ -48,9 +48,6 @@ pub struct PixelLanes<'a, S: Simd> {
     shares: usize,
 }
 
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl<S: Simd> Sync for PixelLanes<'_, S> {}
-
 /// Cells of one element of transformed patches: a line more, so that the elements of a patch do not meet in the same sets.
 fn slab(panels: usize, channels: usize, nr: usize) -> usize {
     panels * channels * nr + 16

@@ -25,9 +25,6 @@ pub(super) struct EvenRows {
     step: usize,
 }
 
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl Sync for EvenRows {}
-
 /// Some rows of one product.
 struct Strip<'a, C> {
     first: usize,
