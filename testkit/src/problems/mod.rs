@@ -15,7 +15,7 @@ pub struct Row {
     pub name: String,
     pub src: Side,
     pub dst: Side,
-    /// Extents in the order of [`Row::letters`].
+    /// Extents in the order of the letters that name the dimensions.
     pub dims: Vec<i64>,
     pub scaling: Scaling,
     letters: Vec<char>,

@@ -4,12 +4,14 @@
 //! block of the sum, and the blocks depend on nothing but the loops of the sum: the same bits for every number of threads,
 //! every size of batch, and every way to pack.
 
+mod ahead;
 mod in_place;
 mod k_block;
 #[cfg(target_arch = "x86_64")]
 mod rows;
 mod task;
 
+use self::in_place::{lanes_in_place, planes_in_place, rows_in_place};
 pub use self::k_block::{CellShape, KBlock, KC, k_blocks};
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::Outputs;
@@ -23,7 +25,7 @@ use crate::backend::cpu::{Isa, Panels, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, MAX_BOUNDS, Role};
+use crate::ops::contract::{Accumulate, Contract, Role};
 
 /// Micro-panels of rows that are packed together, MC / MR of them: with [`KC`] cells about a third of a second-level cache of 512 KiB.
 const MC_PANELS: usize = 20;
@@ -40,21 +42,19 @@ const NC: usize = 192;
 /// Bytes that operands may take that are packed once for all tasks.
 const SHARED: usize = 64 << 20;
 
+/// Strips of rows, and rows, up to which a task packs a panel of lanes where it multiplies by it, so that the panel stays in a first-level
+/// cache: of as few, panels that are packed once for all tasks would be written to memory and read again for little work.
+const FEW_STRIPS: usize = 2 * MC_PANELS;
+const FEW_ROWS: usize = FEW_STRIPS * MR;
+
+/// Bytes of rows that every panel meets anew, of one turn of what is around the innermost loop of the sum: those of images of 7 x 7 pixels and 2048 channels stay in a second-level cache of 512 KiB.
+const KEPT_ROWS: usize = 400 << 10;
+
 /// Lanes from which on rows are packed: for fewer the copy costs more than it saves.
 const PACKED_FROM: usize = 256;
 
-/// Rows up to which lanes are read in place, if lines of the sum are no more elements apart.
-const SELDOM: usize = 96;
-const NEAR: usize = 1024;
-
-/// Elements between lines of the sum up to which lanes are read in place by any rows: there is little else in memory.
-const DENSE: usize = 64;
-
 /// Phases of a stride up to which they are no lanes.
 const PHASES: i64 = 8;
-
-/// Elements of a run from which on rows are read in place.
-const WORTH: usize = 8;
 
 /// Products from which on a task is worth what it sets up.
 const WORTH_A_TASK: usize = 2 << 20;
@@ -212,9 +212,19 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 _ => RowSource::Shared,
             },
         };
+        // As many panels as keep all threads busy, so that none is packed for several parts of the rows.
+        let panels = lane_count.div_ceil(Kernels::<S>::NR);
+        let row_bytes =
+            sum.turns.last().map_or(1, |turn| turn.extent).saturating_mul(row_source.scalar.size());
+        let few_rows = !lanes_are_m
+            && !keeps
+            && row_count <= FEW_ROWS
+            && row_bytes <= KEPT_ROWS / row_count.max(1)
+            && panels >= 3 * threads;
         let from_lanes = match planes {
             Some(planes) => Lanes::Planes(Box::new(planes)),
             None if still => Lanes::InPlace,
+            None if few_rows => Lanes::Local,
             // Of lanes that one strip of rows meets, a copy would be read once.
             None if !lanes_are_m && packed_lanes <= SHARED && (row_count > MR || keeps) => Lanes::Shared,
             None => Lanes::Local,
@@ -291,7 +301,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             // Sums that are kept between blocks of the sum must fit.
             _ => self.strips.div_ceil(128),
         };
-        if tasks * self.parts < 3 * threads {
+        if threads > 1 && tasks * self.parts < 3 * threads {
             let wanted = (3 * threads).div_ceil(tasks.max(1));
             self.parts = self.parts.max(wanted.min(self.strips.div_ceil(4)).max(1));
         }
@@ -375,6 +385,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             _ => {
                 let lanes = self.lanes.len().div_ceil(self.blocks[2]).div_ceil(nr) * nr;
                 let packed = match self.from_lanes {
+                    #[cfg(target_arch = "x86_64")]
+                    Lanes::Local if self.even.is_some() => nr,
                     Lanes::Local => lanes,
                     Lanes::InPlace => nr,
                     _ => 0,
@@ -432,74 +444,4 @@ fn has_phases(step: &Contract) -> bool {
     // Of bytes these are channels in blocks.
     let floats = step.accumulate != Accumulate::Int32;
     floats && step.loops(Role::N).count() > 1 && n.extent <= PHASES && n.extent <= m.strides[0]
-}
-
-/// Whether kernels read lanes where they lie: neighbours in memory, of which a copy would be used so seldom that it costs more
-/// than the caches lose by how far lines of the sum are apart. Of what is kept a copy serves many steps. Sums have the order of
-/// those that are packed.
-fn lanes_in_place<S: Simd<Part: Part>>(
-    source: &Source<'_>, lanes: &Walk, sum: &Walk, rows: usize, keeps: bool,
-) -> bool {
-    let ([lane], [turn]) = (&lanes.turns[..], &sum.turns[..]) else { return false };
-    let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar) && source.bounds.is_empty();
-    let apart = turn.by.at[source.slot].unsigned_abs() as usize;
-    let seldom = !keeps && (rows <= MR || rows <= SELDOM && apart <= NEAR);
-    let few = seldom || apart <= DENSE;
-    let reach = apart.saturating_mul(turn.extent);
-    native
-        && few
-        && lane.by.at[source.slot] == 1
-        && lane.extent >= Kernels::<S>::NR
-        && reach < i32::MAX as usize
-}
-
-/// How rows are read where they lie, if their sums run through memory evenly and they are of the type that kernels read.
-fn rows_in_place<S: Simd<Part: Part>>(
-    source: &Source<'_>, rows: &Walk, sum: &Walk, wanted: bool,
-) -> Option<RowSource> {
-    let turn = sum.turns.last()?;
-    let step = turn.by.at[source.slot];
-    // Cells are read where they lie if neighbours of the sum fill them.
-    let fits = wanted && (S::PER == 1 || S::PER == 4 && step == 1 && turn.extent.is_multiple_of(S::PER));
-    // Rows outside the bounds read zeros, which lie side by side.
-    let bounded = !source.bounds.is_empty();
-    let still = |turn: &Turn| turn.by.pos == [0; MAX_BOUNDS];
-    if !fits || rows.len() == 0 || step <= 0 || bounded && !(still(turn) && step == 1) {
-        return None;
-    }
-    if turn.extent >= WORTH {
-        return Some(RowSource::InPlace { inner: turn.extent / S::PER, step: step as usize, taps: None });
-    }
-    // Few channels: the taps beside them belong to the run, of which the part inside the window counts.
-    let taps = sum.turns[..sum.turns.len() - 1].last()?;
-    let run = turn.extent * taps.extent;
-    let one = step == 1 && taps.by.at[source.slot] == turn.extent as i64;
-    (one && (WORTH..=KC * S::PER).contains(&run)).then_some(RowSource::InPlace {
-        inner: run / S::PER,
-        step: 1,
-        taps: Some(taps.extent),
-    })
-}
-
-/// How many terms of the rows' sums run through memory in the order of the planes' channels and taps: 0 if all do, else the taps
-/// of a channel, if they are many enough.
-fn planes_in_place<S: Simd<Part: Part>>(
-    source: &Source<'_>, planes: &Option<Planes>, sum: &Walk,
-) -> Option<usize> {
-    let planes = planes.as_ref()?;
-    let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar);
-    if !native || planes.channels.turns.len() > 1 || sum.turns.is_empty() {
-        return None;
-    }
-    let [slow, fast] = planes.dims.each_ref().map(|dim| dim.taps());
-    let channel = planes.channels.turns.first();
-    let mut reach = 1;
-    for turn in [Some(fast), Some(slow), channel].into_iter().flatten().filter(|turn| turn.extent > 1) {
-        if turn.by.at[source.slot] != reach {
-            let all = reach == planes.taps() as i64 && planes.taps() >= WORTH;
-            return all.then_some(planes.taps());
-        }
-        reach *= turn.extent as i64;
-    }
-    Some(0)
 }

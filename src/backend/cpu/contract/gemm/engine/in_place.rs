@@ -1,21 +1,32 @@
-//! Rows that kernels read where they lie: where each of their segments begins, in the operand, in a copy of what the window leaves of
-//! it, or in zeros.
+//! What kernels read where it lies: which lanes and rows are read so, and where each segment of a row begins, in the operand, in a copy
+//! of what the window leaves of it, or in zeros.
 
-use super::{Engine, Lanes};
-use crate::backend::cpu::contract::kernel::RowCells;
+use super::{Engine, KC, Lanes, RowSource};
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
-use crate::backend::cpu::contract::operands::pack::Part;
-use crate::backend::cpu::contract::operands::points::Point;
+use crate::backend::cpu::contract::kernel::{Kernels, RowCells};
+use crate::backend::cpu::contract::operands::pack::{Part, Source};
+use crate::backend::cpu::contract::operands::planes::Planes;
+use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::Element;
 use crate::ops::contract::{Bound, MAX_BOUNDS};
+
+/// Rows up to which lanes are read in place, if lines of the sum are no more elements apart.
+const SELDOM: usize = 96;
+const NEAR: usize = 1024;
+
+/// Elements between lines of the sum up to which lanes are read in place by any rows: there is little else in memory.
+const DENSE: usize = 64;
+
+/// Elements of a run from which on rows are read in place.
+const WORTH: usize = 8;
 
 impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// The pointers to rows read in place, per segment; to zeros where a row's segment is outside the bounds, to a copy
     /// where some taps of it are.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::epilogue::run); there is room for the copies of all segments.
+    /// As for [`contract::run`](crate::backend::cpu::contract::run); there is room for the copies of all segments.
     #[inline(always)]
     pub(super) unsafe fn in_place(
         &self, points: &[Point], starts: &[Point], base: &[i64; 5], runs: &Runs<'_, S>,
@@ -110,4 +121,74 @@ pub(super) struct Runs<'a, S: Simd> {
     /// A segment of zeros, and where copies go.
     pub(super) zeros: *const S::Cell,
     pub(super) copies: *mut S::Cell,
+}
+
+/// Whether kernels read lanes where they lie: neighbours in memory, of which a copy would be used so seldom that it costs more
+/// than the caches lose by how far lines of the sum are apart. Of what is kept a copy serves many steps. Sums have the order of
+/// those that are packed.
+pub(super) fn lanes_in_place<S: Simd<Part: Part>>(
+    source: &Source<'_>, lanes: &Walk, sum: &Walk, rows: usize, keeps: bool,
+) -> bool {
+    let ([lane], [turn]) = (&lanes.turns[..], &sum.turns[..]) else { return false };
+    let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar) && source.bounds.is_empty();
+    let apart = turn.by.at[source.slot].unsigned_abs() as usize;
+    let seldom = !keeps && (rows <= MR || rows <= SELDOM && apart <= NEAR);
+    let few = seldom || apart <= DENSE;
+    let reach = apart.saturating_mul(turn.extent);
+    native
+        && few
+        && lane.by.at[source.slot] == 1
+        && lane.extent >= Kernels::<S>::NR
+        && reach < i32::MAX as usize
+}
+
+/// How rows are read where they lie, if their sums run through memory evenly and they are of the type that kernels read.
+pub(super) fn rows_in_place<S: Simd<Part: Part>>(
+    source: &Source<'_>, rows: &Walk, sum: &Walk, wanted: bool,
+) -> Option<RowSource> {
+    let turn = sum.turns.last()?;
+    let step = turn.by.at[source.slot];
+    // Cells are read where they lie if neighbours of the sum fill them.
+    let fits = wanted && (S::PER == 1 || S::PER == 4 && step == 1 && turn.extent.is_multiple_of(S::PER));
+    // Rows outside the bounds read zeros, which lie side by side.
+    let bounded = !source.bounds.is_empty();
+    let still = |turn: &Turn| turn.by.pos == [0; MAX_BOUNDS];
+    if !fits || rows.len() == 0 || step <= 0 || bounded && !(still(turn) && step == 1) {
+        return None;
+    }
+    if turn.extent >= WORTH {
+        return Some(RowSource::InPlace { inner: turn.extent / S::PER, step: step as usize, taps: None });
+    }
+    // Few channels: the taps beside them belong to the run, of which the part inside the window counts.
+    let taps = sum.turns[..sum.turns.len() - 1].last()?;
+    let run = turn.extent * taps.extent;
+    let one = step == 1 && taps.by.at[source.slot] == turn.extent as i64;
+    (one && (WORTH..=KC * S::PER).contains(&run)).then_some(RowSource::InPlace {
+        inner: run / S::PER,
+        step: 1,
+        taps: Some(taps.extent),
+    })
+}
+
+/// How many terms of the rows' sums run through memory in the order of the planes' channels and taps: 0 if all do, else the taps
+/// of a channel, if they are many enough.
+pub(super) fn planes_in_place<S: Simd<Part: Part>>(
+    source: &Source<'_>, planes: &Option<Planes>, sum: &Walk,
+) -> Option<usize> {
+    let planes = planes.as_ref()?;
+    let native = S::PER == 1 && <S::Part as Part>::SCALAR == Some(source.scalar);
+    if !native || planes.channels.turns.len() > 1 || sum.turns.is_empty() {
+        return None;
+    }
+    let [slow, fast] = planes.dims.each_ref().map(|dim| dim.taps());
+    let channel = planes.channels.turns.first();
+    let mut reach = 1;
+    for turn in [Some(fast), Some(slow), channel].into_iter().flatten().filter(|turn| turn.extent > 1) {
+        if turn.by.at[source.slot] != reach {
+            let all = reach == planes.taps() as i64 && planes.taps() >= WORTH;
+            return all.then_some(planes.taps());
+        }
+        reach *= turn.extent as i64;
+    }
+    Some(0)
 }

@@ -1,16 +1,19 @@
-//! One task where rows lie evenly in memory and lanes are packed once, as in matrix products and 1 x 1 layers with contiguous channels:
+//! One task where rows lie evenly in memory and lanes are packed, as in matrix products and 1 x 1 layers with contiguous channels:
 //! no list of rows is made, and whole tiles leave from the registers of the kernel. Sums have the order of every other task.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
+use super::ahead::{Ahead, panel};
 use super::k_block::KBlock;
-use super::{Engine, Lanes, MC_PANELS, RowSource, TaskScratch, share};
+use super::{Engine, FEW_ROWS, FEW_STRIPS, Lanes, MC_PANELS, RowSource, TaskScratch, share};
 use crate::backend::cpu::contract::epilogue::finish::{Run, finish_rows};
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, Tiles, finish_tile, is_even};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
-use crate::backend::cpu::contract::operands::pack::Part;
+use crate::backend::cpu::contract::operands::pack::{Part, pack};
+use crate::backend::cpu::contract::operands::points::Even;
 use crate::dtype::convert::Element;
 
 /// What a task knows of even rows.
@@ -23,6 +26,19 @@ pub(super) struct EvenRows {
     lane: [i64; 5],
     /// How far terms of the sum are apart in a row.
     step: usize,
+}
+
+/// One task of even rows.
+struct EvenTask<'a, Sum> {
+    even: &'a EvenRows,
+    base: &'a [i64; 5],
+    /// Where the cells of a panel are.
+    offsets: &'a [i32],
+    /// Sums between K blocks, of the rows from `row` on and of `width` lanes from `lane` on.
+    sums: *mut Sum,
+    row: usize,
+    lane: usize,
+    width: usize,
 }
 
 /// Some rows of one product.
@@ -43,9 +59,12 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         };
         let row = self.rows.turns.first().map_or([0; 5], |turn| turn.by.at);
         let (tiles, simple) = whole::tiles::<S>(self.outputs.isa).zip(self.outputs.simple)?;
-        let fits = matches!(self.from_lanes, Lanes::Shared)
-            && self.row_source.bounds.is_empty()
-            && is_even(&simple, &lane.by.at);
+        let packed = match self.from_lanes {
+            Lanes::Shared => true,
+            Lanes::Local => self.row_count <= FEW_ROWS,
+            _ => false,
+        };
+        let fits = packed && self.row_source.bounds.is_empty() && is_even(&simple, &lane.by.at);
         fits.then_some(EvenRows { tiles, simple, row, lane: lane.by.at, step })
     }
 
@@ -63,52 +82,113 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let panels = self.lanes.len().div_ceil(nr);
         let (p0, p1) = share(panels, self.blocks[2], column);
         let total = self.k_blocks.last().map_or(0, |s| s.before + s.packed);
-        let (part_row, width) = (self.strip(first).0, (p1 - p0) * nr);
-        let slot = self.row_source.slot;
         let mut offsets = Vec::new();
-        for (number, k_block) in self.k_blocks.iter().enumerate() {
-            offsets.clear();
-            // At most the cells of a K block.
-            offsets.extend((0..k_block.packed).map(|k| (k * nr) as i32));
-            let at = product * panels * nr * total + k_block.before * panels * nr + p0 * nr * k_block.packed;
-            let v = scratch.shared.at(at).cast_const();
-            let from = base[slot] + self.sum.offset(k_block.begin, slot);
-            let from = self.row_source.data.cast::<S::Cell>().wrapping_offset(from as isize);
-            let ends = (number == 0, number + 1 == self.k_blocks.len());
-            for group in (first..end).step_by(MC_PANELS) {
-                let mut strips = [(0, 0); MC_PANELS];
-                let strips = &mut strips[..MC_PANELS.min(end - group)];
-                for (s, strip) in strips.iter_mut().enumerate() {
-                    *strip = self.strip(group + s);
-                }
-                for panel in p0..p1 {
-                    let v = v.wrapping_add((panel - p0) * nr * k_block.packed);
-                    for &(first, count) in &*strips {
-                        let from = from.wrapping_offset(first as isize * even.row[slot] as isize);
-                        let mut rows = [from; MR];
-                        let mut m = 1;
-                        while m < MR {
-                            rows[m] = rows[m - 1].wrapping_offset(even.row[slot] as isize);
-                            m += 1;
-                        }
-                        let table = [rows];
-                        let KBlock { cells: len, .. } = *k_block;
-                        let panel_cells = Panel {
-                            rows: table.as_ptr(),
-                            segments: 1,
-                            len,
-                            step: even.step,
-                            offsets: offsets.as_ptr(),
-                            v,
-                        };
-                        let strip = Strip { first, count, panel: panel_cells, base: &base };
-                        let kept = (first - part_row) * width + (panel - p0) * nr;
-                        let kept = scratch.sums.wrapping_add(kept);
-                        // SAFETY: the caller's promise; the rows, the panel and the sums that are kept are the task's.
-                        unsafe { self.even_tile(even, &strip, panel * nr, (kept, width), ends) };
+        // At most the cells of a K block.
+        let most = self.k_blocks.iter().map(|s| s.packed).max().unwrap_or(0);
+        offsets.extend((0..most).map(|k| (k * nr) as i32));
+        let task = EvenTask {
+            even,
+            base: &base,
+            offsets: &offsets,
+            sums: scratch.sums,
+            row: self.strip(first).0,
+            lane: p0 * nr,
+            width: (p1 - p0) * nr,
+        };
+        if matches!(self.from_lanes, Lanes::Local) {
+            let (mut points, mut sum, mut next) = (Vec::new(), Vec::new(), Vec::new());
+            // At most the lanes of a block.
+            self.lanes.points(p0 * nr, self.lanes.len().min(p1 * nr), &mut points);
+            let slot = self.lane_source.slot;
+            points.iter_mut().for_each(|point| point.at[slot] += base[slot]);
+            let evens = |number: usize, sum: &mut Vec<Even>| {
+                let k_block = &self.k_blocks[number];
+                self.sum.evens(k_block.begin, k_block.end, slot, false, sum);
+            };
+            let (v, mut strips) = (scratch.v, [(0, 0); FEW_STRIPS]);
+            // All of few rows.
+            let strips = self.group(first..end, &mut strips);
+            for (number, lanes) in points.chunks(nr).enumerate() {
+                for k_block in 0..self.k_blocks.len() {
+                    evens(k_block, &mut sum);
+                    // Lines of a lane are read to their end, before those of the next lanes.
+                    let ahead = if k_block + 1 < self.k_blocks.len() {
+                        evens(k_block + 1, &mut next);
+                        Ahead::of(&self.lane_source, lanes, &next)
+                    } else {
+                        evens(0, &mut next);
+                        Ahead::of(&self.lane_source, panel::<S>(&points, number + 1), &next)
+                    };
+                    // SAFETY: the caller's promise; the scratch has room for a panel.
+                    unsafe {
+                        pack::<S>(self.lane_source, lanes, &sum, nr, v.cast());
+                        self.even_panel(&task, k_block, strips, p0 + number, v, Some(&ahead));
                     }
                 }
             }
+            return;
+        }
+        for (number, k_block) in self.k_blocks.iter().enumerate() {
+            let at = product * panels * nr * total + k_block.before * panels * nr + p0 * nr * k_block.packed;
+            let v = scratch.shared.at(at).cast_const();
+            for group in (first..end).step_by(MC_PANELS) {
+                let mut strips = [(0, 0); MC_PANELS];
+                let strips = self.group(group..end.min(group + MC_PANELS), &mut strips);
+                for panel in p0..p1 {
+                    let v = v.wrapping_add((panel - p0) * nr * k_block.packed);
+                    // SAFETY: the caller's promise; the panel has been packed.
+                    unsafe { self.even_panel(&task, number, strips, panel, v, None) };
+                }
+            }
+        }
+    }
+
+    /// The rows of some strips, in the space for them.
+    #[inline(always)]
+    fn group<'a>(&self, numbers: Range<usize>, strips: &'a mut [(usize, usize)]) -> &'a [(usize, usize)] {
+        let strips = &mut strips[..numbers.len()];
+        strips.iter_mut().zip(numbers).for_each(|(strip, number)| *strip = self.strip(number));
+        strips
+    }
+
+    /// The tiles of some strips with the lanes of a panel, whose cells of a K block are at `v`.
+    ///
+    /// # Safety
+    /// As for [`even_task`](Engine::even_task).
+    #[inline(always)]
+    unsafe fn even_panel(
+        &self, task: &EvenTask<'_, S::Sum>, number: usize, strips: &[(usize, usize)], panel: usize,
+        v: *const S::Cell, ahead: Option<&Ahead>,
+    ) {
+        let (EvenTask { even, base, .. }, slot) = (task, self.row_source.slot);
+        let (KBlock { begin, cells: len, .. }, nr) = (self.k_blocks[number], Kernels::<S>::NR);
+        let from = base[slot] + self.sum.offset(begin, slot);
+        let from = self.row_source.data.cast::<S::Cell>().wrapping_offset(from as isize);
+        let ends = (number == 0, number + 1 == self.k_blocks.len());
+        for (s, &(first, count)) in strips.iter().enumerate() {
+            if let Some(ahead) = ahead {
+                ahead.fetch(s, strips.len());
+            }
+            let from = from.wrapping_offset(first as isize * even.row[slot] as isize);
+            let mut rows = [from; MR];
+            let mut m = 1;
+            while m < MR {
+                rows[m] = rows[m - 1].wrapping_offset(even.row[slot] as isize);
+                m += 1;
+            }
+            let table = [rows];
+            let cells = Panel {
+                rows: table.as_ptr(),
+                segments: 1,
+                len,
+                step: even.step,
+                offsets: task.offsets.as_ptr(),
+                v,
+            };
+            let strip = Strip { first, count, panel: cells, base };
+            let kept = task.sums.wrapping_add((first - task.row) * task.width + panel * nr - task.lane);
+            // SAFETY: the caller's promise; the rows, the panel and the sums that are kept are the task's.
+            unsafe { self.even_tile(even, &strip, panel * nr, (kept, task.width), ends) };
         }
     }
 

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::ahead::Ahead;
 use super::in_place::{Runs, reach_of};
 use super::k_block::{KBlock, KC};
 use super::{Engine, Lanes, MC_PANELS, RowSource, Shared, TaskScratch, share};
@@ -65,7 +66,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Packs strips of rows or panels of lanes, for the whole sum, where all tasks find them.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::epilogue::run); the shared scratch has room.
+    /// As for [`contract::run`](crate::backend::cpu::contract::run); the shared scratch has room.
     pub(super) unsafe fn pack_shared(&self, shared: &Shared<S::Cell>, pieces: Range<usize>) {
         let nr = Kernels::<S>::NR;
         let lanes = matches!(self.from_lanes, Lanes::Shared);
@@ -117,7 +118,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         pack_across::<S::Plain>(source, starts[0], apart, &across, &sum);
                     } else {
                         for (from, count) in strips {
-                            pack::<S>(source, &points[from - begin..][..count], &sum, width(count), at(from));
+                            let (here, next) = points[from - begin..].split_at(count);
+                            Ahead::of(&source, &next[..next.len().min(count)], &sum).fetch(0, 1);
+                            pack::<S>(source, here, &sum, width(count), at(from));
                         }
                     }
                 }
@@ -129,7 +132,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Computes one block of lanes for one part of the rows.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::epilogue::run); the scratch is this task's alone, and what is shared has been packed.
+    /// As for [`contract::run`](crate::backend::cpu::contract::run); the scratch is this task's alone, and what is shared has been packed.
     #[inline(always)]
     pub unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -182,6 +185,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (mut sum, mut offsets, mut table) = (Vec::new(), Vec::new(), Vec::new());
         let (mut lane_sum, mut row_sum) = (Vec::new(), Vec::new());
         let (still, mut far) = (matches!(self.from_lanes, Lanes::InPlace), Vec::new());
+        let is_local = matches!(self.from_lanes, Lanes::Local);
         // Strips that are outside the window as a whole, of a K block that is one segment.
         let mut nothing = Vec::new();
         // Some rows and where they are: all of a task of several K blocks, which are not many, else those of a group.
@@ -245,13 +249,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         block.offsets(planes, (k_block.end - k_block.begin).div_ceil(S::PER), &mut offsets);
                         scratch.v
                     }
-                    (Lanes::Local, _) => {
-                        for (panel, lanes) in lane_points.chunks(nr).enumerate() {
-                            let to = scratch.v.wrapping_add(panel * nr * k_block.packed);
-                            pack::<S>(self.lane_source, lanes, &lane_sum, nr, to.cast());
-                        }
-                        scratch.v
-                    }
+                    (Lanes::Local, _) => scratch.v,
                     (Lanes::InPlace, _) => {
                         // Vectors of lanes that fill no tile would leave the operand.
                         let left = lane_points.len() % nr;
@@ -346,6 +344,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             None if still => (scratch.v.cast_const(), &offsets),
                             None => (v.wrapping_add(t * nr * k_block.packed), &offsets),
                         };
+                        // Panels are packed when the first rows meet them.
+                        let ahead = (is_local && group == first)
+                            .then(|| self.pack_panel(&lane_points, t, &lane_sum, from.cast_mut()));
                         let direct = self.direct && tile.whole;
                         #[cfg(target_arch = "x86_64")]
                         let line = match &self.outputs.narrow {
@@ -355,6 +356,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         let here = here.as_mut_ptr().cast::<S::Sum>();
                         for (s, &(row, count)) in strips.iter().enumerate() {
                             let places = &places[row - from_row..][..count];
+                            if let Some(ahead) = &ahead {
+                                ahead.fetch(s, strips.len());
+                            }
                             let panel = Panel {
                                 rows: table[s * segments..].as_ptr(),
                                 segments,

@@ -1,0 +1,67 @@
+//! Panels of lanes that a task packs where it multiplies by them, and what is asked for of memory before it is packed.
+
+use super::{Engine, share};
+use crate::backend::cpu::contract::kernel::Kernels;
+use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
+use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::operands::points::{Even, Point};
+use crate::backend::cpu::stream::{LINE, fetch_far};
+use crate::dtype::convert::Element;
+
+/// The cache lines that some lanes are packed from. Weights that no call has read for a while are in memory, and of the many short
+/// streams that packing reads a processor foresees few.
+pub(super) struct Ahead {
+    starts: [*const u8; MAX_NR],
+    lanes: usize,
+    /// Of a lane.
+    lines: usize,
+}
+
+impl Ahead {
+    /// Of lanes whose terms are neighbours; of others nothing is asked for.
+    #[inline(always)]
+    pub(super) fn of(source: &Source<'_>, lanes: &[Point], sum: &[Even]) -> Ahead {
+        let mut ahead = Ahead { starts: [std::ptr::null(); MAX_NR], lanes: 0, lines: 0 };
+        if let &[Even { at, by: 1, len, .. }] = sum {
+            let size = source.scalar.size();
+            (ahead.lanes, ahead.lines) = (lanes.len(), (len * size).div_ceil(LINE));
+            for (start, lane) in ahead.starts.iter_mut().zip(lanes) {
+                *start = source.data.wrapping_offset((lane.at[source.slot] + at) as isize * size as isize);
+            }
+        }
+        ahead
+    }
+
+    /// Asks for the share `index` of `parts`.
+    #[inline(always)]
+    pub(super) fn fetch(&self, index: usize, parts: usize) {
+        let (first, end) = share(self.lines, parts, index);
+        for start in &self.starts[..self.lanes] {
+            (first..end).for_each(|line| fetch_far(start.wrapping_add(line * LINE)));
+        }
+    }
+}
+
+/// The lanes of a panel; none behind the last one.
+#[inline(always)]
+pub(super) fn panel<S: Simd>(lanes: &[Point], number: usize) -> &[Point] {
+    lanes.chunks(Kernels::<S>::NR).nth(number).unwrap_or_default()
+}
+
+impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
+    /// Packs the panel `number` of some lanes. The lines that the next one is packed from.
+    ///
+    /// # Safety
+    /// As for [`pack`]; `to` has room for a panel.
+    pub(super) unsafe fn pack_panel(
+        &self, lanes: &[Point], number: usize, sum: &[Even], to: *mut S::Cell,
+    ) -> Ahead {
+        let (source, here) = (self.lane_source, panel::<S>(lanes, number));
+        if number == 0 {
+            Ahead::of(&source, here, sum).fetch(0, 1);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { pack::<S>(source, here, sum, Kernels::<S>::NR, to.cast()) };
+        Ahead::of(&source, panel::<S>(lanes, number + 1), sum)
+    }
+}
