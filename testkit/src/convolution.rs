@@ -27,6 +27,28 @@ pub struct Convolution {
 }
 
 impl Convolution {
+    /// Of `n` images, `c` channels and `k` filters in each of some groups; where the window does not fit, an extent of `y` is 0.
+    fn of(
+        [n, c, k, groups]: [i64; 4], extents: &[i64], taps: &[i64], [padding, strides, dilation]: [&[i64]; 3],
+    ) -> Self {
+        let out = |d: usize| {
+            let room = extents[d] + 2 * padding[d] - (taps[d] - 1) * dilation[d] - 1;
+            if room < 0 { 0 } else { room / strides[d] + 1 }
+        };
+        let [padding, strides, dilation] = [padding, strides, dilation].map(Dims::new);
+        Convolution {
+            y: [n, k * groups].into_iter().chain((0..extents.len()).map(out)).collect(),
+            geometry: Geometry { padding, strides, dilation, groups, flip: false },
+            x: [n, c * groups].into_iter().chain(extents.iter().copied()).collect(),
+            w: [k * groups, c].into_iter().chain(taps.iter().copied()).collect(),
+        }
+    }
+
+    /// The multiplications of all outputs.
+    fn multiplications(&self) -> i64 {
+        self.y.iter().product::<i64>() * self.w[1..].iter().product::<i64>()
+    }
+
     /// Of at most `cells` multiplications.
     pub fn random(cells: i64, rng: &mut Rng) -> Self {
         loop {
@@ -41,33 +63,20 @@ impl Convolution {
             let (strides, padding) = (dim(&[1, 1, 1, 2, 2, 3]), dim(&[0, 0, 1, 1, 2, 3, 5]));
             let (dilation, taps) = (dim(&[1, 1, 1, 2, 3]), dim(&[1, 1, 2, 3, 3, 3, 5]));
             let extents = (0..rank).map(|_| 1 + rng.below(24) as i64).collect::<Vec<_>>();
-            let out = |d: usize| {
-                let room = extents[d] + 2 * padding[d] - (taps[d] - 1) * dilation[d] - 1;
-                if room < 0 { 0 } else { room / strides[d] + 1 }
-            };
-            let mut y: Vec<i64> = [n, k * groups].into_iter().chain((0..rank).map(out)).collect();
+            let mut convolution =
+                Convolution::of([n, c, k, groups], &extents, &taps, [&padding, &strides, &dilation]);
+            let y = &mut convolution.y;
             if y.contains(&0) {
                 continue;
             }
             if rng.below(10) == 0 {
                 y[2] = (y[2] - 1).max(1);
             }
-            let products = y.iter().product::<i64>() * c * taps.iter().product::<i64>();
-            if products > cells {
+            if convolution.multiplications() > cells {
                 continue;
             }
-            return Convolution {
-                geometry: Geometry {
-                    padding: Dims::new(&padding),
-                    strides: Dims::new(&strides),
-                    dilation: Dims::new(&dilation),
-                    groups,
-                    flip: rng.below(3) == 0,
-                },
-                x: [n, c * groups].into_iter().chain(extents.iter().copied()).collect(),
-                w: [k * groups, c].into_iter().chain(taps.iter().copied()).collect(),
-                y,
-            };
+            convolution.geometry.flip = rng.below(3) == 0;
+            return convolution;
         }
     }
 
@@ -196,29 +205,15 @@ impl Convolution {
                 4 | 5 => dilation = vec![1; rank],
                 _ => {}
             }
-            let out = |d: usize| {
-                let room = extents[d] + 2 * padding[d] - (taps[d] - 1) * dilation[d] - 1;
-                if room < 0 { 0 } else { room / strides[d] + 1 }
-            };
             let n = 1 + rng.below(5) as i64;
-            let y: Vec<i64> = [n, k * groups].into_iter().chain((0..rank).map(out)).collect();
-            let products = y.iter().product::<i64>() * c * taps.iter().product::<i64>();
-            let elements = n * c * groups * extents.iter().product::<i64>();
-            if y.contains(&0) || products > cells || elements > cells {
+            let mut convolution =
+                Convolution::of([n, c, k, groups], &extents, &taps, [&padding, &strides, &dilation]);
+            let elements = convolution.x.iter().product::<i64>();
+            if convolution.y.contains(&0) || convolution.multiplications() > cells || elements > cells {
                 continue;
             }
-            return Convolution {
-                geometry: Geometry {
-                    padding: Dims::new(&padding),
-                    strides: Dims::new(&strides),
-                    dilation: Dims::new(&dilation),
-                    groups,
-                    flip: rng.below(4) == 0,
-                },
-                x: [n, c * groups].into_iter().chain(extents.iter().copied()).collect(),
-                w: [k * groups, c].into_iter().chain(taps.iter().copied()).collect(),
-                y,
-            };
+            convolution.geometry.flip = rng.below(4) == 0;
+            return convolution;
         }
     }
 }

@@ -212,12 +212,13 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 _ => RowSource::Shared,
             },
         };
-        // As many panels as keep all threads busy, so that none is packed for several parts of the rows.
+        // As many panels as keep all threads busy, so that none is packed for several parts of the rows, nor rows for several of them.
         let panels = lane_count.div_ceil(Kernels::<S>::NR);
         let row_bytes =
             sum.turns.last().map_or(1, |turn| turn.extent).saturating_mul(row_source.scalar.size());
         let few_rows = !lanes_are_m
             && !keeps
+            && from_rows != RowSource::Local
             && row_count <= FEW_ROWS
             && row_bytes <= KEPT_ROWS / row_count.max(1)
             && panels >= 3 * threads;
