@@ -45,6 +45,13 @@ impl EntryPoint {
         if self.tells != self.guarded {
             faults.push("#[entry] belongs to functions that return a status, and to no others".to_owned());
         }
+        let literals = self.body.split('"').skip(1).step_by(2);
+        let is_name = |text: &&str| {
+            text.starts_with("cudnn") && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        for other in literals.filter(is_name).filter(|name| *name != self.name) {
+            faults.push(format!("listeners hear of it as {other}"));
+        }
         if computes {
             if !self.doc.first().is_some_and(|line| line.contains('`')) {
                 faults.push("no formula in the first line".to_owned());
@@ -188,14 +195,15 @@ fn what_is_built_is_documented_in_one_shape() {
 fn docstrings_of_another_shape_are_found() {
     let good = "/// `y = x`.\n///\n/// Operands\n/// - `x`, `y`\n///\n/// Workspace: none.\n///\n/// Status, in this \
                 order: as cudnnB.\n///\n/// Aliasing: none.\n///\n/// Source: none.\n///\n/// # Safety\n/// None.\n";
-    let faults_of = |doc: &str, attribute: &str| {
+    let faults_of = |doc: &str, attribute: &str, body: &str| {
         let text = format!(
-            "{doc}{attribute}#[unsafe(no_mangle)]\npub extern \"C\" fn cudnnA() -> cudnnStatus_t {{\n    3\n}}\n"
+            "{doc}{attribute}#[unsafe(no_mangle)]\npub extern \"C\" fn cudnnA() -> cudnnStatus_t {{\n    {body}\n}}\n"
         );
         functions(&Source::new("src/capi/a.rs", &text))[0].faults(true)
     };
-    let faults = |doc: &str| faults_of(doc, "#[entry]\n");
-    assert_eq!(faults_of(good, "").len(), 1);
+    let faults = |doc: &str| faults_of(doc, "#[entry]\n", "compute(\"cudnnA\", \"cudnnB is a sentence\")");
+    assert_eq!(faults_of(good, "", "3").len(), 1);
+    assert_eq!(faults_of(good, "#[entry]\n", "compute(\"cudnnB\")"), ["listeners hear of it as cudnnB"]);
     assert_eq!(faults(good), Vec::<String>::new());
     for (part, other, fault) in [
         ("`y = x`.\n", "`y = x`,\n/// in two lines.\n", "its first paragraph is not one line"),
