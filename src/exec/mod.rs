@@ -2,6 +2,7 @@
 
 mod call;
 mod context;
+mod convolution;
 mod graph;
 mod host_runtime;
 mod inspect;
@@ -12,4 +13,5 @@ mod staging;
 pub use crate::backend::Address;
 pub use call::{Bound, Call, Told};
 pub use context::Context;
+pub use convolution::{NOT_MEASURED, Workspace};
 pub use graph::Execution;

@@ -4,13 +4,16 @@ use std::ffi::{c_int, c_void};
 
 use cudnn_shim_macros::entry;
 
-use super::convolution_measured::{Search, measured};
-use super::convolution_problem::Described;
+use super::arg::{self, Out};
+use super::context;
+use super::convolution_problem::{CRecord, Described, store};
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
+use crate::error::{Error, Result};
+use crate::exec::Workspace;
 use crate::ops::convolution::Direction;
 
 /// Forward algorithms for `y = conv(x, w)`, ranked by measuring them on memory of the library's own.
@@ -276,4 +279,44 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
     };
     // SAFETY: as the caller promises.
     unsafe { measured("cudnnFindConvolutionBackwardFilterAlgorithmEx", handle, &described, search) }
+}
+
+/// What is measured, and where the records go.
+struct Search<R> {
+    /// The caller's operands with their names, the destination first.
+    data: Option<[(*mut c_void, &'static str); 3]>,
+    workspace: (*mut c_void, usize),
+    requested: c_int,
+    returned: *mut c_int,
+    results: *mut R,
+}
+
+/// Measures what the numbers of an algorithm do, and stores the records, the shortest time first.
+///
+/// # Safety
+/// As for the calls above.
+unsafe fn measured<R: CRecord>(
+    name: &'static str, handle: cudnnHandle_t, described: &Described, search: Search<R>,
+) -> Result<()> {
+    context::compute(handle, name, |call| {
+        let alive = described.alive()?;
+        // SAFETY: as the caller promises.
+        let returned = unsafe { Out::new(search.returned, "returnedAlgoCount") }?;
+        arg::required(search.results, "perfResults")?;
+        for (pointer, name) in search.data.iter().flatten() {
+            arg::required(*pointer, name)?;
+        }
+        if search.requested < 1 {
+            let rule = "at least 1";
+            return Err(Error::argument("requestedAlgoCount", search.requested.into(), rule));
+        }
+        let problem = alive.problem()?;
+        let (at, bytes) = search.workspace;
+        let operands = search.data.map(|data| data.map(|(pointer, name)| (name, pointer.into())));
+        // SAFETY: the caller vouches for the operands and the workspace.
+        let records = unsafe { call.search(&problem, operands, Workspace { at: at.into(), bytes }) }?;
+        // SAFETY: not NULL, and the caller vouches for as many records as are requested.
+        returned.set(unsafe { store(search.results, search.requested, &records) });
+        Ok(())
+    })
 }

@@ -6,9 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::operands;
-use super::convolution_problem::{
-    Call, Described, check_alignment, check_workspace, compute, take_workspace,
-};
+use super::convolution_problem::{Call, Described, compute};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
@@ -17,7 +15,6 @@ use super::{activation, arg, context, tensor};
 use crate::desc::ActivationMode;
 use crate::error::Error;
 use crate::mode::Mode;
-use crate::ops::Plan;
 use crate::ops::convolution::{Algorithm, ConvolutionPlan, Direction, Fused};
 
 /// `y[n,k,o] = alpha * sum over c, r of x[n, c, o*stride + r*dilation - pad] * w[k,c,r] + beta * y[n,k,o]`.
@@ -153,19 +150,12 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
         let fused = Fused { alpha, z: (&z_tensor, alpha2), bias: &bias_tensor, activation: &function };
         let plan = ConvolutionPlan::fused(&problem, &fused, mode)?;
         let algorithm = Algorithm::new(Direction::Forward, raw(algo))?;
-        let mut plan = plan.by(algorithm);
         algorithm.check_fused(&problem, mode)?;
         if mode.is_strict() && y.cast_const() == x {
             return Err(Error::unsupported("y = x, which strict mode does not compute"));
         }
-        let given = (workSpace, workSpaceSizeInBytes);
-        check_workspace(call.context, &problem, algorithm, given)?;
-        let data = [y, x.cast_mut(), w.cast_mut(), z.cast_mut(), bias.cast_mut()];
-        for (operand, pointer) in plan.operands().iter().zip(data) {
-            check_alignment(operand, pointer)?;
-        }
-        let workspace = take_workspace(call.context, &mut plan, algorithm, given);
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors.
-        unsafe { call.run(&plan, operands![y, x, w, z, bias, workSpace = workspace]) }
+        let operands = operands![y, x, w, z, bias, workSpace];
+        // SAFETY: the caller vouches for the spans of the descriptors, and for the workspace.
+        unsafe { call.convolve(plan, &problem, algorithm, workSpaceSizeInBytes, operands) }
     })
 }

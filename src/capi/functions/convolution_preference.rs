@@ -7,7 +7,7 @@ use cudnn_shim_macros::entry;
 
 use super::arg::Out;
 use super::context;
-use super::convolution_problem::{Described, prefers_winograd, records};
+use super::convolution_problem::Described;
 use super::types::{
     CEnum, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataPreference_t,
     cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionBwdFilterPreference_t, cudnnConvolutionDescriptor_t,
@@ -141,25 +141,7 @@ unsafe fn preferred<A: CEnum>(handle: cudnnHandle_t, described: &Described, wish
         }
     };
     let problem = described.problem()?;
-    let (records, winograd) = context::with(handle, |context| {
-        Ok((records(context, &problem), prefers_winograd(context, &problem)))
-    })?;
-    let mut least = None;
-    for record in &records {
-        let Ok(told) = record.workspace else { continue };
-        // The core that prefers Winograd's algorithms computes them without a workspace.
-        let needs = record.algorithm.takes_workspace() && !(winograd && record.algorithm.is_winograd());
-        let needed = if needs { told } else { 0 };
-        if needed <= limit {
-            algo.set(record.algorithm.number());
-            return Ok(());
-        }
-        least = Some(least.map_or(needed, |least: usize| least.min(needed)));
-    }
-    Err(match least {
-        Some(needed) => {
-            Error::unsupported(format!("{needed} bytes of workspace are needed, {limit} are allowed"))
-        }
-        None => Error::unsupported("no algorithm computes this problem"),
-    })
+    let algorithm = context::with(handle, |context| context.algorithm_within(&problem, limit))?;
+    algo.set(algorithm.number());
+    Ok(())
 }

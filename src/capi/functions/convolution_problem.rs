@@ -1,4 +1,4 @@
-//! What the calls on convolutions share: from descriptors to a checked problem, the records of a query, workspaces.
+//! What the calls on convolutions share: from descriptors to a checked problem, and the records of a query.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,10 +12,9 @@ use super::{context, convolution, filter, status, tensor};
 use crate::desc::Choice;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::exec::{Address, Context};
 use crate::mode::Mode;
+use crate::ops::Scaling;
 use crate::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Record};
-use crate::ops::{Operand, Plan, Scaling};
 
 /// The descriptors of a call with their names there.
 pub(super) struct Described {
@@ -101,22 +100,22 @@ impl CRecord for cudnnConvolutionFwdAlgoPerf_t {}
 impl CRecord for cudnnConvolutionBwdDataAlgoPerf_t {}
 impl CRecord for cudnnConvolutionBwdFilterAlgoPerf_t {}
 
-/// Stores records, the first `requested` of them, and returns how many. `time` gives the milliseconds of one.
+/// Stores records with their milliseconds, the first `requested` of them, and returns how many.
 ///
 /// # Safety
 /// `results` is valid for `requested` writes, not NULL unless nothing is requested.
 pub(super) unsafe fn store<R: CRecord>(
-    results: *mut R, requested: c_int, records: &[Record], time: impl Fn(&Record) -> f32,
+    results: *mut R, requested: c_int, records: &[(Record, f32)],
 ) -> c_int {
     const { assert!(size_of::<R>() == size_of::<Performance>() && align_of::<R>() == align_of::<Performance>()) };
     let count = records.len().min(usize::try_from(requested).unwrap_or(0));
-    let performance = |record: &Record| Performance {
+    let performance = |(record, time): &(Record, f32)| Performance {
         algorithm: record.algorithm.number(),
         status: match &record.workspace {
             Ok(_) => cudnnStatus_t::CUDNN_STATUS_SUCCESS as c_int,
             Err(error) => status::of(error) as c_int,
         },
-        time: time(record),
+        time: *time,
         memory: record.workspace.as_ref().copied().unwrap_or(0),
         determinism: c_int::from(record.algorithm.is_deterministic()),
         math_type: record.math_type.code(),
@@ -132,21 +131,6 @@ impl Alive {
     pub fn takes_double(&self) -> bool {
         self.desc.geometry.compute_type() == DataType::Double
     }
-}
-
-/// Refuses data that is not aligned to its scalars, with the status that the original has for it here.
-///
-/// # Errors
-/// Misaligned.
-pub(super) fn check_alignment(operand: &Operand, pointer: *const c_void) -> Result<()> {
-    let size = operand.scalar.size();
-    if pointer.addr().is_multiple_of(size) {
-        return Ok(());
-    }
-    let name = operand.name;
-    Err(Error::Misaligned(
-        format!("{name} = {pointer:p}: data must be aligned to its scalars of {size} bytes").into(),
-    ))
 }
 
 /// What a call that computes gives besides its descriptors.
@@ -191,76 +175,12 @@ pub(super) unsafe fn compute(
                 "{dst_name} = {a_name}, which strict mode does not compute"
             )));
         }
-        let mut plan = ConvolutionPlan::new(&problem, scaling)?.by(algorithm);
-        check_workspace(core.context, &problem, algorithm, call.workspace)?;
-        for (operand, (pointer, _)) in plan.operands().iter().zip(call.data) {
-            check_alignment(operand, pointer)?;
-        }
-        let workspace = take_workspace(core.context, &mut plan, algorithm, call.workspace);
+        let plan = ConvolutionPlan::new(&problem, scaling)?;
+        let (workspace, bytes) = call.workspace;
         let bound = |(pointer, name): (*mut c_void, _)| (name, pointer.into());
         let [dst, a, b] = call.data.map(bound);
-        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are the
-        // plan's, and for the workspace.
-        unsafe { core.run(&plan, [dst, a, b, ("workSpace", workspace)]) }
+        let operands = [dst, a, b, ("workSpace", workspace.into())];
+        // SAFETY: the caller vouches for the spans of the descriptors, which are the plan's, and for the workspace.
+        unsafe { core.convolve(plan, &problem, algorithm, bytes, operands) }
     })
-}
-
-/// Lets a plan use the workspace that a program gives, where algorithm and core have a use for it. One off the alignment is
-/// as good as none.
-pub(super) fn take_workspace(
-    context: &Context, plan: &mut ConvolutionPlan, algorithm: Algorithm,
-    (workspace, bytes): (*mut c_void, usize),
-) -> Address {
-    if is_usable(workspace) && bytes > 0 && cuts_sums(context) && algorithm.takes_workspace() {
-        plan.take_workspace(bytes);
-    }
-    workspace.into()
-}
-
-/// Whether there can be partial sums at an address.
-pub(super) fn is_usable(workspace: *mut c_void) -> bool {
-    !workspace.is_null() && workspace.addr().is_multiple_of(16)
-}
-
-/// Whether the core of a handle cuts long sums, for which it has a use for a workspace.
-pub(super) fn cuts_sums(context: &Context) -> bool {
-    !context.is_cpu()
-}
-
-/// The records of all algorithms, with the workspaces that queries report.
-pub(super) fn records(context: &Context, problem: &Convolution) -> Vec<Record> {
-    problem.records(Mode::current(), cuts_sums(context), prefers_winograd(context, problem))
-}
-
-/// Whether queries rank Winograd's algorithms first.
-pub(super) fn prefers_winograd(context: &Context, problem: &Convolution) -> bool {
-    problem.may_prefer_winograd(Mode::current()) && takes_winograd(context, problem)
-}
-
-/// Whether the core of a handle has a kernel for Winograd's algorithms that is faster here than all others.
-pub(super) fn takes_winograd(context: &Context, problem: &Convolution) -> bool {
-    let plan = ConvolutionPlan::new(problem, Scaling::MOVE);
-    plan.is_ok_and(|plan| context.takes_winograd(&plan.by(Algorithm::winograd(problem.direction))))
-}
-
-/// Refuses, in strict mode, less workspace than the query tells of. Outside of it every sum is computed without as well.
-///
-/// # Errors
-/// Bad parameter, naming the bytes given and needed.
-pub(super) fn check_workspace(
-    context: &Context, problem: &Convolution, algorithm: Algorithm, (workspace, given): (*mut c_void, usize),
-) -> Result<()> {
-    if !Mode::current().is_strict() || !algorithm.takes_workspace() {
-        return Ok(());
-    }
-    let needed = problem.workspace(algorithm, cuts_sums(context))?;
-    if given >= needed && !workspace.is_null() {
-        return Ok(());
-    }
-    let place = if workspace.is_null() { "NULL" } else { "given" };
-    Err(Error::argument(
-        "workSpaceSizeInBytes",
-        i64::try_from(given).unwrap_or(i64::MAX),
-        format!("{algorithm} needs {needed} bytes of workspace; workSpace is {place}"),
-    ))
 }

@@ -7,7 +7,7 @@ use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
 use super::context;
-use super::convolution_problem::{CRecord, Described, cuts_sums, records, store};
+use super::convolution_problem::{CRecord, Described, store};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
     cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
@@ -15,6 +15,7 @@ use super::types::{
     cudnnTensorDescriptor_t, raw,
 };
 use crate::error::{Error, Result};
+use crate::exec::NOT_MEASURED;
 use crate::mode::Mode;
 use crate::ops::convolution::{Algorithm, Direction};
 
@@ -197,10 +198,11 @@ unsafe fn ranked<R: CRecord>(handle: cudnnHandle_t, described: &Described, list:
     if list.requested > 0 {
         arg::required(list.results, "perfResults")?;
     }
-    let records = context::with(handle, |context| Ok(records(context, &problem)))?;
+    let records = context::with(handle, |context| Ok(context.algorithms(&problem)))?;
+    let records: Vec<_> = records.into_iter().map(|record| (record, NOT_MEASURED)).collect();
     // SAFETY: not NULL if anything is written, and the caller vouches for the rest.
     unsafe {
-        let count = store(list.results, list.requested, &records, |_| -1.0);
+        let count = store(list.results, list.requested, &records);
         arg::set_optional(list.returned, count);
     }
     Ok(())
@@ -313,6 +315,6 @@ unsafe fn workspace(
     let problem = described.problem()?;
     let algorithm = Algorithm::new(described.direction, number)?;
     algorithm.check(&problem, Mode::current())?;
-    size.set(context::with(handle, |context| problem.workspace(algorithm, cuts_sums(context)))?);
+    size.set(context::with(handle, |context| context.convolution_workspace(&problem, algorithm))?);
     Ok(())
 }

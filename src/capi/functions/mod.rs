@@ -26,7 +26,6 @@ mod convolution_bias;
 mod convolution_find;
 mod convolution_fold;
 mod convolution_forward;
-mod convolution_measured;
 mod convolution_preference;
 mod convolution_problem;
 mod convolution_query;
