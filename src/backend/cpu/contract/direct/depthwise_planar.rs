@@ -18,6 +18,7 @@ use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
 use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::source::Held;
 use crate::backend::cpu::threads;
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -147,6 +148,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
         }
         let batch = Walk::of(outputs.step, Role::Batch);
         if phases.len() > 1 {
+            // What they copy serves all of them.
+            let held = phases.iter().map(|phase: &Phase<'_>| phase.image.held).reduce(Held::or);
+            phases.iter_mut().for_each(|phase| phase.image.held = held.unwrap_or(Held::UNKNOWN));
             let same = steps.iter().all(|step| Walk::of(step, Role::Batch) == batch);
             phases.sort_by_key(|phase| phase.origin[0]);
             if !same || !share_planes(&mut phases) {

@@ -112,6 +112,16 @@ impl Held {
         Held {}
     }
 
+    /// What two steps may read of one operand.
+    pub fn or(self, other: Held) -> Held {
+        #[cfg(not(debug_assertions))]
+        let _ = other;
+        Held {
+            #[cfg(debug_assertions)]
+            ends: self.ends.zip(other.ends).map(|(a, b)| [a[0].min(b[0]), a[1].max(b[1])]),
+        }
+    }
+
     /// With debug assertions, that these elements are among them.
     #[inline(always)]
     pub fn assert_holds(&self, at: i64, by: i64, len: usize) {
