@@ -32,7 +32,7 @@ fn run_together(phases: &Phases, dst: &Tensor, sources: &[*mut u8], machine: Mac
 #[test]
 fn phases_agree_with_the_reference() {
     let mut rng = Rng(41);
-    let wide: [&[Dim]; 8] = [
+    let wide: [&[Dim]; 9] = [
         &[[9000, 7, 3, 2, 1]],
         // Rows of more than one tile, and planes of more than one part, whose last rows are not those of all phases.
         &[[112, 3, 1, 2, 1], [113, 3, 1, 2, 1]],
@@ -43,6 +43,8 @@ fn phases_agree_with_the_reference() {
         &[[41, 4, 1, 2, 1], [40, 3, 1, 1, 1]],
         &[[31, 5, 2, 3, 1], [50, 9, 4, 4, 1]],
         &[[7, 3, 1, 1, 1], [30, 3, 1, 2, 1], [31, 3, 1, 2, 1]],
+        // One phase reads a column that the others do not.
+        &[[24, 1, 2, 1, 1], [7, 3, 3, 3, 1]],
     ];
     for case in 0..160 {
         let dims = match wide.get(case / 4) {
