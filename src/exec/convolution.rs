@@ -40,7 +40,12 @@ impl Context {
 
     /// The records of all algorithms, those that serve first, with the workspaces that queries report.
     pub fn algorithms(&self, problem: &Convolution) -> Vec<Record> {
-        problem.records(Mode::current(), self.cuts_sums(), self.prefers_winograd(problem))
+        self.ranked(problem, self.prefers_winograd(problem))
+    }
+
+    /// [`algorithms`](Context::algorithms) where it is known whether Winograd's come first.
+    fn ranked(&self, problem: &Convolution, winograd: bool) -> Vec<Record> {
+        problem.records(Mode::current(), self.cuts_sums(), winograd)
     }
 
     /// The first algorithm that needs no more than `limit` bytes of workspace.
@@ -50,7 +55,7 @@ impl Context {
     pub fn algorithm_within(&self, problem: &Convolution, limit: usize) -> Result<Algorithm> {
         let winograd = self.prefers_winograd(problem);
         let mut least = None;
-        for record in self.algorithms(problem) {
+        for record in self.ranked(problem, winograd) {
             let Ok(told) = record.workspace else { continue };
             // The core that prefers Winograd's algorithms computes them without a workspace.
             let needs = record.algorithm.takes_workspace() && !(winograd && record.algorithm.is_winograd());

@@ -83,20 +83,11 @@ impl Convolution {
     /// A convolution in the plane with 3 x 3 taps and stride 1, or with as many groups as channels.
     pub fn of_plane(channels: [i64; 2], extents: [i64; 2], stride: i64, groups: i64, rng: &mut Rng) -> Self {
         let padding = [rng.below(3) as i64, rng.below(3) as i64];
-        let out = |d: usize| (extents[d] + 2 * padding[d] - 3) / stride + 1;
         let [c, k] = channels;
-        Convolution {
-            geometry: Geometry {
-                padding: Dims::new(&padding),
-                strides: Dims::new(&[stride; 2]),
-                dilation: Dims::new(&[1, 1]),
-                groups,
-                flip: rng.below(2) == 0,
-            },
-            x: vec![1, c * groups, extents[0], extents[1]],
-            w: vec![k * groups, c, 3, 3],
-            y: vec![1, k * groups, out(0), out(1)],
-        }
+        let sizes = [&padding[..], &[stride; 2], &[1; 2]];
+        let mut convolution = Convolution::of([1, c, k, groups], &extents, &[3; 2], sizes);
+        convolution.geometry.flip = rng.below(2) == 0;
+        convolution
     }
 
     /// Dims of the destination, of `a` and of `b`.

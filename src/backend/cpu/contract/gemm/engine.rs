@@ -47,7 +47,8 @@ const SHARED: usize = 64 << 20;
 const FEW_STRIPS: usize = 2 * MC_PANELS;
 const FEW_ROWS: usize = FEW_STRIPS * MR;
 
-/// Bytes of rows that every panel meets anew, of one turn of what is around the innermost loop of the sum: those of images of 7 x 7 pixels and 2048 channels stay in a second-level cache of 512 KiB.
+/// Bytes of few rows, of the innermost loop of the sum, that stay in a second-level cache of 512 KiB, where every panel finds them
+/// again: as many as 7 x 7 pixels of 2048 channels have.
 const KEPT_ROWS: usize = 400 << 10;
 
 /// Lanes from which on rows are packed: for fewer the copy costs more than it saves.

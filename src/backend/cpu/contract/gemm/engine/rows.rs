@@ -13,7 +13,6 @@ use crate::backend::cpu::contract::epilogue::whole::{self, Ends, Tiles, finish_t
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::{Part, pack};
-use crate::backend::cpu::contract::operands::points::Even;
 use crate::dtype::convert::Element;
 
 /// What a task knows of even rows.
@@ -50,7 +49,7 @@ struct Strip<'a, C> {
 }
 
 impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
-    /// Whether rows are even, lanes packed once, and there are kernels that finish whole tiles.
+    /// Whether rows are even, lanes packed, once or panel by panel, and there are kernels that finish whole tiles.
     pub(super) fn even(&self) -> Option<EvenRows> {
         let RowSource::InPlace { step, taps: None, .. } = self.from_rows else { return None };
         let ([lane], [_], true) = (&self.lanes.turns[..], &self.sum.turns[..], self.rows.turns.len() <= 1)
@@ -96,37 +95,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             width: (p1 - p0) * nr,
         };
         if matches!(self.from_lanes, Lanes::Local) {
-            let (mut points, mut sum, mut next) = (Vec::new(), Vec::new(), Vec::new());
-            // At most the lanes of a block.
-            self.lanes.points(p0 * nr, self.lanes.len().min(p1 * nr), &mut points);
-            let slot = self.lane_source.slot;
-            points.iter_mut().for_each(|point| point.at[slot] += base[slot]);
-            let evens = |number: usize, sum: &mut Vec<Even>| {
-                let k_block = &self.k_blocks[number];
-                self.sum.evens(k_block.begin, k_block.end, slot, false, sum);
-            };
-            let (v, mut strips) = (scratch.v, [(0, 0); FEW_STRIPS]);
-            // All of few rows.
-            let strips = self.group(first..end, &mut strips);
-            for (number, lanes) in points.chunks(nr).enumerate() {
-                for k_block in 0..self.k_blocks.len() {
-                    evens(k_block, &mut sum);
-                    // Lines of a lane are read to their end, before those of the next lanes.
-                    let ahead = if k_block + 1 < self.k_blocks.len() {
-                        evens(k_block + 1, &mut next);
-                        Ahead::of(&self.lane_source, lanes, &next)
-                    } else {
-                        evens(0, &mut next);
-                        Ahead::of(&self.lane_source, panel::<S>(&points, number + 1), &next)
-                    };
-                    // SAFETY: the caller's promise; the scratch has room for a panel.
-                    unsafe {
-                        pack::<S>(self.lane_source, lanes, &sum, nr, v.cast());
-                        self.even_panel(&task, k_block, strips, p0 + number, v, Some(&ahead));
-                    }
-                }
-            }
-            return;
+            // SAFETY: the caller's promise.
+            return unsafe { self.even_panels(&task, first..end, p0..p1, scratch.v) };
         }
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             let at = product * panels * nr * total + k_block.before * panels * nr + p0 * nr * k_block.packed;
@@ -138,6 +108,40 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     let v = v.wrapping_add((panel - p0) * nr * k_block.packed);
                     // SAFETY: the caller's promise; the panel has been packed.
                     unsafe { self.even_panel(&task, number, strips, panel, v, None) };
+                }
+            }
+        }
+    }
+
+    /// The tiles of few rows, of panels that are packed one after the other at `v`.
+    ///
+    /// # Safety
+    /// As for [`even_task`](Engine::even_task); there is room for a panel.
+    #[inline(always)]
+    unsafe fn even_panels(
+        &self, task: &EvenTask<'_, S::Sum>, strips: Range<usize>, panels: Range<usize>, v: *mut S::Cell,
+    ) {
+        let (nr, source) = (Kernels::<S>::NR, self.lane_source);
+        let mut space = [(0, 0); FEW_STRIPS];
+        let strips = self.group(strips, &mut space);
+        let (mut points, mut sum, mut next) = (Vec::new(), Vec::new(), Vec::new());
+        // At most the lanes of a block.
+        self.lanes.points(task.lane, self.lanes.len().min(panels.end * nr), &mut points);
+        points.iter_mut().for_each(|point| point.at[source.slot] += task.base[source.slot]);
+        for (number, lanes) in points.chunks(nr).enumerate() {
+            for (k, k_block) in self.k_blocks.iter().enumerate() {
+                // Lines of a lane are read to their end, before those of the next lanes.
+                let (lanes_ahead, block_ahead) = match self.k_blocks.get(k + 1) {
+                    Some(next) => (lanes, next),
+                    None => (panel::<S>(&points, number + 1), &self.k_blocks[0]),
+                };
+                self.evens(block_ahead, source, &mut next);
+                let ahead = Ahead::of(&source, lanes_ahead, &next);
+                self.evens(k_block, source, &mut sum);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    pack::<S>(source, lanes, &sum, nr, v.cast());
+                    self.even_panel(task, k, strips, panels.start + number, v, Some(&ahead));
                 }
             }
         }

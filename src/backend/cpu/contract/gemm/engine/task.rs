@@ -51,7 +51,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     }
 
     /// A K block of the sum as evenly spaced points of one operand.
-    fn evens(&self, k_block: &KBlock, source: Source<'_>, list: &mut Vec<Even>) {
+    pub(super) fn evens(&self, k_block: &KBlock, source: Source<'_>, list: &mut Vec<Even>) {
         let KBlock { begin, end, .. } = *k_block;
         match &self.from_lanes {
             Lanes::Planes(planes) => planes.evens(begin, end, S::PER, source.slot, list),
