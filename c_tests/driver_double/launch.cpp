@@ -272,6 +272,19 @@ int not_while_capturing(const char *entry) {
     return CAPTURE_UNSUPPORTED;
 }
 
+// A function that this text calls and does not have, as an assembler finds out: what was cut out of a longer text may lack it.
+static std::string unknown_function(const std::string &text) {
+    static const char call[] = "call.uni";
+    for (size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + 1)) {
+        size_t name = text.find_first_not_of(" \t\n", at + sizeof call - 1);
+        // The place for what it returns.
+        if (text[name] == '(') name = text.find_first_not_of(" \t\n,", text.find(')', name) + 1);
+        const std::string function = text.substr(name, text.find_first_of(", \t\n", name) - name);
+        if (text.find(function + "(") == std::string::npos) return function;
+    }
+    return "";
+}
+
 }  // namespace driver_double
 
 using namespace driver_double;
@@ -295,6 +308,12 @@ ENTRY(cuModuleLoadDataEx, Module **module, const char *image, unsigned count, co
     const size_t target = text.find("\n.target sm_");
     const bool is_ptx = text.find(".version") != std::string::npos && target != std::string::npos;
     const bool is_later = is_ptx && atoi(text.c_str() + target + 12) > capability();
+    const std::string unknown = is_ptx ? unknown_function(text) : "";
+    if (!unknown.empty()) {
+        if (log != NULL) snprintf(log, size, "%s is called, and not there", unknown.c_str());
+        delete loaded;
+        return INVALID_PTX;
+    }
     std::string wrong = is_later ? "this text is for later devices" : "the double's assembler does not take this text";
     if (is_ptx && !is_later && (executes_ptx() ? decode_ptx(text, loaded, &wrong) : read_ptx(text, loaded))) {
         *module = loaded;

@@ -145,11 +145,18 @@ static int target(const char *text) {
     return number;
 }
 
-/* Each kernel behind what stands in front of the first, as the library loads them. */
+/* Where the kernel that begins here ends: behind its closing brace. */
+static char *end_of(char *kernel) {
+    char *end = strstr(kernel, "\n}\n");
+    return end == NULL ? kernel + strlen(kernel) : end + 3;
+}
+
+/* Each kernel in a module of its own, behind all that belongs to none (functions that several call stand between them), as the
+ * library loads them. */
 static void load_file(const char *path, int device) {
     static const char mark[] = ".visible .entry ";
-    char *text = contents(path), *at = text == NULL ? NULL : strstr(text, mark);
-    if (at == NULL) {
+    char *text = contents(path), *first = text == NULL ? NULL : strstr(text, mark);
+    if (first == NULL) {
         printf("FAILED: %s has no kernels\n", path);
         ++failures;
         return;
@@ -163,14 +170,21 @@ static void load_file(const char *path, int device) {
         free(text);
         return;
     }
-    const size_t preamble = (size_t)(at - text);
-    for (; at != NULL; at = strstr(at + 1, mark)) {
-        const char *end = strstr(at, "\n}\n");
-        const size_t size = end == NULL ? strlen(at) : (size_t)(end + 3 - at);
-        char *module = calloc(1, preamble + size + 1), name[128] = "";
+    char *module = calloc(1, strlen(text) + 1);
+    size_t preamble = 0;
+    for (char *from = text, *at = first; from != NULL;) {
+        const size_t size = at == NULL ? strlen(from) : (size_t)(at - from);
+        memcpy(module + preamble, from, size);
+        preamble += size;
+        from = at == NULL ? NULL : end_of(at);
+        at = from == NULL ? NULL : strstr(from, mark);
+    }
+    for (char *at = first; at != NULL; at = strstr(at + 1, mark)) {
+        const size_t size = (size_t)(end_of(at) - at);
+        char name[128] = "";
         void *handle = NULL, *function = NULL;
-        memcpy(module, text, preamble);
         memcpy(module + preamble, at, size);
+        module[preamble + size] = 0;
         sscanf(at + sizeof mark - 1, "%127[^(]", name);
         const double before = now();
         must(name, CALL("cuModuleLoadDataEx", &handle, module, 0, NULL, NULL));
@@ -179,8 +193,8 @@ static void load_file(const char *path, int device) {
             kernels[loaded].time = now() - before;
             strcpy(kernels[loaded++].name, name);
         }
-        free(module);
     }
+    free(module);
     free(text);
 }
 
