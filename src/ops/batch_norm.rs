@@ -8,7 +8,7 @@ mod sizes;
 pub use agree::{Fused, Parameters, check_type};
 pub use backward::{Backward, BackwardPlan};
 pub use forward::{Forward, ForwardPlan, Source};
-pub use sizes::{Query, training_reserve_size};
+pub use sizes::{Query, check_workspace, reserve_bytes, training_reserve_size, workspace_bytes};
 
 use super::normalise::Parts;
 use super::plan::{Operand, Role};

@@ -10,9 +10,10 @@ use crate::desc::normalization::{BatchNormMode, NormOps};
 use crate::error::{Error, Result};
 use crate::exec::{Bound, Call};
 use crate::mode::Mode;
+use crate::ops::Memory;
 use crate::ops::batch_norm::{
-    Backward, BackwardPlan, Forward, ForwardPlan, Fused, LEAST_BYTES, Parameters, Source, check_type,
-    reserve_size,
+    Backward, BackwardPlan, Forward, ForwardPlan, Fused, Parameters, Source, check_type, check_workspace,
+    reserve_bytes, workspace_bytes,
 };
 
 /// A tensor of a call: its descriptor and its data.
@@ -74,37 +75,19 @@ pub(super) fn fused(
     Ok((follows, added))
 }
 
-/// Refuses, in strict mode, fused passes without the workspace that the size query asks for.
-fn strict_workspace(fused: Option<&Fused>, (workspace, size): Buffer, mode: Mode) -> Result<()> {
-    if mode.is_strict() && fused.is_some() && (workspace.is_null() || size < LEAST_BYTES) {
-        let text = format!("strict mode: workSpaceSizeInBytes = {size}: {LEAST_BYTES} bytes are needed");
-        return Err(Error::unsupported(text));
-    }
-    Ok(())
+/// A buffer as the rules of the operation see it.
+fn memory((pointer, size): Buffer) -> Memory {
+    Memory { address: pointer.addr(), size }
 }
 
-/// The bytes of a workspace that can be used: one off the alignment is as good as none.
-fn workspace_bytes((workspace, size): Buffer) -> usize {
-    let serves = !workspace.is_null() && workspace.addr().is_multiple_of(LEAST_BYTES);
-    if serves { size } else { 0 }
-}
-
-/// The bytes of a reserve space that is there and aligned.
+/// The bytes of a reserve space.
 ///
 /// # Errors
-/// Bad parameter off the alignment of slopes. In strict mode not supported if it is too small.
-fn reserve_bytes(
-    x: &TensorDescriptor, fused: Option<&Fused>, (reserve, size): Buffer, mode: Mode,
-) -> Result<usize> {
-    let Some(scalar) = fused.and_then(|fused| fused.slopes(x.data_type())) else { return Ok(0) };
-    let size = if reserve.is_null() { 0 } else { size };
-    let needed = reserve_size(x, fused)?;
-    if mode.is_strict() && size < needed {
-        let text = format!("strict mode: reserveSpaceSizeInBytes = {size}: {needed} bytes are needed");
-        return Err(Error::unsupported(text));
-    }
-    if size >= needed {
-        arg::data(reserve, scalar.size(), "reserveSpace")?;
+/// As [`reserve_bytes`]; bad parameter off the alignment of slopes.
+fn reserve(x: &TensorDescriptor, fused: Option<&Fused>, reserve: Buffer, mode: Mode) -> Result<usize> {
+    let (size, slopes) = reserve_bytes(x, fused, memory(reserve), mode)?;
+    if let Some(scalar) = slopes {
+        arg::data(reserve.0, scalar.size(), "reserveSpace")?;
     }
     Ok(size)
 }
@@ -173,15 +156,15 @@ impl ForwardCall {
             scaling,
             fused,
             reserve_size: usize::MAX,
-            workspace_size: workspace_bytes(self.workspace),
+            workspace_size: workspace_bytes(memory(self.workspace)),
             names: self.names,
         };
         // Everything but the buffers is looked at first.
         ForwardPlan::new(call, mode)?;
-        strict_workspace(fused.as_ref(), self.workspace, mode)?;
+        check_workspace(fused.as_ref(), memory(self.workspace), mode)?;
         // Without statistics of the batch there is no gradient to keep slopes for.
         if self.factor.is_some() {
-            call.reserve_size = reserve_bytes(&x, fused.as_ref(), self.reserve, mode)?;
+            call.reserve_size = reserve(&x, fused.as_ref(), self.reserve, mode)?;
         }
         let plan = ForwardPlan::new(call, mode)?;
         let [y, reserve, x, z, workspace] = operands![
@@ -320,13 +303,13 @@ impl BackwardCall {
             parameter_scaling,
             fused,
             reserve_size: usize::MAX,
-            workspace_size: workspace_bytes(self.workspace),
+            workspace_size: workspace_bytes(memory(self.workspace)),
             names: self.names,
         };
         // Everything but the buffers is looked at first.
         BackwardPlan::new(call, mode)?;
-        strict_workspace(fused.as_ref(), self.workspace, mode)?;
-        call.reserve_size = reserve_bytes(&x, fused.as_ref(), self.reserve, mode)?;
+        check_workspace(fused.as_ref(), memory(self.workspace), mode)?;
+        call.reserve_size = reserve(&x, fused.as_ref(), self.reserve, mode)?;
         BackwardPlan::new(call, mode)
     }
 }

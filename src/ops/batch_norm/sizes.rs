@@ -1,11 +1,13 @@
-//! What the size queries answer, with the checks of the original.
+//! What the size queries answer, with the checks of the original, and what workspaces and reserve spaces have to hold.
 
 use super::agree::{self, Fused, Parameters};
 use super::{LEAST_BYTES, reserve_size, useful_workspace};
 use crate::desc::normalization::BatchNormMode;
 use crate::desc::{ActivationMode, TensorDescriptor};
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
+use crate::ops::Memory;
 use crate::ops::agree::Named;
 
 /// What a workspace query is about: the tensors that go with x, that which is added (or its gradient), and the parameters.
@@ -81,4 +83,40 @@ pub fn training_reserve_size(
         }
     }
     reserve_size(x, fused)
+}
+
+/// Refuses, in strict mode, fused passes without the workspace that the size query asks for.
+///
+/// # Errors
+/// Not supported.
+pub fn check_workspace(fused: Option<&Fused>, workspace: Memory, mode: Mode) -> Result<()> {
+    if mode.is_strict() && fused.is_some() && (workspace.is_none() || workspace.size < LEAST_BYTES) {
+        let size = workspace.size;
+        let text = format!("strict mode: workSpaceSizeInBytes = {size}: {LEAST_BYTES} bytes are needed");
+        return Err(Error::unsupported(text));
+    }
+    Ok(())
+}
+
+/// The bytes of a workspace that can be used: one off the alignment is as good as none.
+pub fn workspace_bytes(workspace: Memory) -> usize {
+    let serves = !workspace.is_none() && workspace.address.is_multiple_of(LEAST_BYTES);
+    if serves { workspace.size } else { 0 }
+}
+
+/// The bytes of a reserve space that is there and has a use, and the type of the slopes in it, if there is room for these.
+///
+/// # Errors
+/// Not supported, in strict mode, if there is not.
+pub fn reserve_bytes(
+    x: &TensorDescriptor, fused: Option<&Fused>, reserve: Memory, mode: Mode,
+) -> Result<(usize, Option<Scalar>)> {
+    let Some(scalar) = fused.and_then(|fused| fused.slopes(x.data_type())) else { return Ok((0, None)) };
+    let size = if reserve.is_none() { 0 } else { reserve.size };
+    let needed = reserve_size(x, fused)?;
+    if mode.is_strict() && size < needed {
+        let text = format!("strict mode: reserveSpaceSizeInBytes = {size}: {needed} bytes are needed");
+        return Err(Error::unsupported(text));
+    }
+    Ok((size, (size >= needed).then_some(scalar)))
 }
