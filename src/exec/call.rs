@@ -141,6 +141,22 @@ impl Call<'_> {
         unsafe { self.context.measure(plan, at) }
     }
 
+    /// Looks at the number that an earlier call should have left somewhere, where it can be seen now, and warns of what `complaint` finds
+    /// wrong about it.
+    ///
+    /// # Safety
+    /// `at` is a multiple of 8; on the CPU core 8 bytes are readable there.
+    pub unsafe fn look(&mut self, at: Address, complaint: impl FnOnce(u64) -> Option<&'static str>) {
+        if !self.context.runs_at_once() || self.is_measuring() {
+            return;
+        }
+        // SAFETY: the caller's promise; where calls run at once, the core is that of the CPU.
+        let found = unsafe { at.pointer().cast::<u64>().read() };
+        if let Some(text) = complaint(found) {
+            self.warn(text);
+        }
+    }
+
     /// Keeps what looks wrong about the call.
     #[cold]
     pub fn warn(&mut self, text: &str) {

@@ -5,8 +5,9 @@ use std::ffi::c_void;
 use super::arg::{self, operands};
 use crate::desc::DropoutDescriptor;
 use crate::desc::dropout::STATES_ALIGNMENT;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec::{Address, Call};
+use crate::ops::Memory;
 use crate::ops::recurrent::stamp::{self, Filled};
 use crate::ops::recurrent::{ALIGNMENT, DataPlan, ForwardPlan, Given, Problem, WeightPlan};
 
@@ -18,62 +19,15 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Refuses NULL and a size below `needed`.
-    pub(crate) fn check(
-        self, needed: usize, pointer: &'static str, size: &'static str, rule: &str,
-    ) -> Result<()> {
-        arg::required(self.pointer, pointer)?;
-        if self.size < needed {
-            return Err(Error::argument(size, self.size as i64, format!("{rule} takes {needed} bytes")));
-        }
-        Ok(())
-    }
-
-    /// Refuses a workspace that is NULL or too small for these calls.
-    pub(crate) fn check_workspace(self, problem: &Problem, training: bool) -> Result<()> {
-        self.check(problem.workspace_size(training)?, "workSpace", "workSpaceSize", "this batch")
-    }
-
-    /// Refuses a reserve space that is NULL or too small; a backward call says what should have filled it.
-    pub(crate) fn check_reserve(self, problem: &Problem, backward: bool) -> Result<()> {
-        self.check_reserve_of(problem, backward, "reserveSpaceSize")
-    }
-
-    /// The same for a call that has another name for the size.
-    pub(crate) fn check_reserve_of(
-        self, problem: &Problem, backward: bool, size: &'static str,
-    ) -> Result<()> {
-        let rule = if backward {
-            "a forward call in training (fwdMode = 1) on this batch, which must come before and fill the reserve space,"
-        } else {
-            "training on this batch"
-        };
-        let needed = problem.reserve_size()?;
-        if backward && self.pointer.is_null() {
-            return Err(Error::mismatch(format!("reserveSpace is NULL: {rule} takes {needed} bytes")));
-        }
-        self.check(needed, "reserveSpace", size, rule)
+    /// As the rules of operations see it.
+    pub(crate) fn memory(self) -> Memory {
+        Memory { address: self.pointer.addr(), size: self.size }
     }
 
     /// `bytes` bytes behind the first multiple of the alignment.
     fn at(self, bytes: usize) -> Address {
         let skipped = self.pointer.addr().wrapping_neg() % ALIGNMENT;
         self.pointer.cast::<u8>().wrapping_add(skipped + bytes).into()
-    }
-}
-
-/// Warns of a reserve space that the call that must come before has not filled, where that can be seen now.
-///
-/// # Safety
-/// The reserve space has the size that the problem needs. On the CPU core it is readable.
-unsafe fn look(core: &mut Call<'_>, problem: &Problem, reserve: Space, stamp: usize, wanted: Filled) {
-    if !core.context.runs_at_once() || core.is_measuring() {
-        return;
-    }
-    // SAFETY: the stamp lies in the reserve space, on a multiple of its size.
-    let found = unsafe { reserve.at(stamp).pointer().cast::<u64>().read() };
-    if let Some(text) = stamp::complaint(problem, found, wanted) {
-        core.warn(text);
     }
 }
 
@@ -209,8 +163,9 @@ pub(crate) unsafe fn data(core: &mut Call<'_>, problem: Problem, data: &Backward
         dcx: !data.dcx.is_null(),
     };
     let plan = DataPlan::new(problem, given)?;
-    // SAFETY: as the caller promises.
-    unsafe { look(core, plan.problem(), data.reserve, plan.stamp(), Filled::Forward) };
+    let complaint = |found| stamp::complaint(plan.problem(), found, Filled::Forward);
+    // SAFETY: the stamp lies in the reserve space, which has the size that the problem needs, on a multiple of its own.
+    unsafe { core.look(data.reserve.at(plan.stamp()), complaint) };
     let operands = operands![
         dx = data.dx,
         dhx = data.dhx,
@@ -252,8 +207,9 @@ pub(crate) unsafe fn weights(
     check_alignment(&problem, &pointers)?;
     let given = Given { x: !data.x.is_null(), hx: !data.hx.is_null(), ..Given::default() };
     let plan = WeightPlan::new(problem, given, adds)?;
-    // SAFETY: as the caller promises.
-    unsafe { look(core, plan.problem(), data.reserve, plan.stamp(), Filled::Data) };
+    let complaint = |found| stamp::complaint(plan.problem(), found, Filled::Data);
+    // SAFETY: as for the gradients by the inputs.
+    unsafe { core.look(data.reserve.at(plan.stamp()), complaint) };
     let operands = operands![
         dweightSpace = data.dw,
         workSpace = data.workspace.at(0),

@@ -240,15 +240,15 @@ impl Call {
     /// # Errors
     /// Bad parameter: a workspace that is NULL or too small.
     pub(super) fn check_workspace(&self, space: Space) -> Result<usize> {
-        let needed = self.problem.workspace_size(self.pass != Pass::Inference)?;
-        space.check(needed, "workSpace", "workSpaceSizeInBytes", "this batch")?;
-        Ok(needed)
+        let training = self.pass != Pass::Inference;
+        self.problem.check_workspace(space.memory(), training, "workSpaceSizeInBytes")
     }
 
     /// # Errors
     /// Bad parameter: a reserve space that is NULL or too small.
     pub(super) fn check_reserve(&self, space: Space) -> Result<()> {
-        space.check_reserve_of(&self.problem, self.pass == Pass::Backward, "reserveSpaceSizeInBytes")
+        let backward = self.pass == Pass::Backward;
+        self.problem.check_reserve(space.memory(), backward, "reserveSpaceSizeInBytes")
     }
 
     /// Compares the descriptor of states with the network, where a pointer to states goes with it; its type does not matter.

@@ -16,6 +16,7 @@ use crate::desc::sequence::RnnDataLayout;
 use crate::desc::{DropoutDescriptor, RnnDataDescriptor, RnnNetwork, TensorDescriptor};
 use crate::error::{Error, Result};
 use crate::mode::Mode;
+use crate::ops::Memory;
 use crate::ops::recurrent::{Network, Problem, Sequences};
 
 /// What every call of this file has to judge.
@@ -164,11 +165,6 @@ fn is_packed(tensor: &TensorDescriptor) -> bool {
     })
 }
 
-/// Refuses a weight space that is NULL or too small.
-fn check_weights(problem: &Problem, space: Space, name: &'static str) -> Result<()> {
-    space.check(problem.network.weight_bytes()?, name, "weightSpaceSize", "the network")
-}
-
 /// `y = network(x)` for a batch of sequences, with the last states hy and cy.
 ///
 /// `docs/sequences.md` has the formulas of the cells, and the order of weights and states. With `fwdMode` 1, training, the reserve space
@@ -229,14 +225,11 @@ pub unsafe extern "C" fn cudnnRNNForward(
             workspace: Space { pointer: workSpace, size: workSpaceSize },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
         };
-        check_weights(
-            &call.problem,
-            Space { pointer: weightSpace.cast_mut(), size: weightSpaceSize },
-            "weightSpace",
-        )?;
-        data.workspace.check_workspace(&call.problem, training)?;
+        let weights = Memory { address: weightSpace.addr(), size: weightSpaceSize };
+        call.problem.check_weights(weights, "weightSpace")?;
+        call.problem.check_workspace(data.workspace.memory(), training, "workSpaceSize")?;
         if training {
-            data.reserve.check_reserve(&call.problem, false)?;
+            call.problem.check_reserve(data.reserve.memory(), false, "reserveSpaceSize")?;
         }
         call.check_algorithm()?;
         // SAFETY: the caller's promise; the sizes were checked.
@@ -299,10 +292,10 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
             workspace: Space { pointer: workSpace, size: workSpaceSize },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
         };
-        let weights = Space { pointer: weightSpace.cast_mut(), size: weightSpaceSize };
-        check_weights(&call.problem, weights, "weightSpace")?;
-        data.workspace.check_workspace(&call.problem, true)?;
-        data.reserve.check_reserve(&call.problem, true)?;
+        let weights = Memory { address: weightSpace.addr(), size: weightSpaceSize };
+        call.problem.check_weights(weights, "weightSpace")?;
+        call.problem.check_workspace(data.workspace.memory(), true, "workSpaceSize")?;
+        call.problem.check_reserve(data.reserve.memory(), true, "reserveSpaceSize")?;
         call.check_algorithm()?;
         // SAFETY: the caller's promise; the sizes were checked.
         unsafe { recurrent::data(core, call.problem, &data) }
@@ -362,10 +355,10 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
             workspace: Space { pointer: workSpace, size: workSpaceSize },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSize },
         };
-        let weights = Space { pointer: dweightSpace, size: weightSpaceSize };
-        check_weights(&call.problem, weights, "dweightSpace")?;
-        data.workspace.check_workspace(&call.problem, true)?;
-        data.reserve.check_reserve(&call.problem, true)?;
+        let weights = Memory { address: dweightSpace.addr(), size: weightSpaceSize };
+        call.problem.check_weights(weights, "dweightSpace")?;
+        call.problem.check_workspace(data.workspace.memory(), true, "workSpaceSize")?;
+        call.problem.check_reserve(data.reserve.memory(), true, "reserveSpaceSize")?;
         call.check_algorithm()?;
         // SAFETY: the caller's promise; the sizes were checked.
         unsafe { recurrent::weights(core, call.problem, adds, &data) }

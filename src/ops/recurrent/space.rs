@@ -6,6 +6,7 @@
 use super::{Network, Problem, Sequences};
 use crate::desc::rnn::RnnCell;
 use crate::error::{Error, Result};
+use crate::ops::Memory;
 
 /// What the address of a workspace, and of a reserve space, is rounded up to; the sizes have room for it.
 pub const ALIGNMENT: usize = 64;
@@ -201,5 +202,40 @@ impl Problem {
     /// As that.
     pub fn reserve_size(&self) -> Result<usize> {
         reserve_size(&self.network, &self.sequences)
+    }
+
+    /// Refuses a workspace that is not there or too small; `size` is the name of its size. Returns the bytes that the call takes.
+    ///
+    /// # Errors
+    /// Bad parameter; as [`workspace_size`].
+    pub fn check_workspace(&self, given: Memory, training: bool, size: &'static str) -> Result<usize> {
+        let needed = self.workspace_size(training)?;
+        given.check(needed, ["workSpace", size], "this batch")?;
+        Ok(needed)
+    }
+
+    /// Refuses a reserve space that is not there or too small; a backward call says what should have filled it.
+    ///
+    /// # Errors
+    /// Bad parameter; as [`reserve_size`].
+    pub fn check_reserve(&self, given: Memory, backward: bool, size: &'static str) -> Result<()> {
+        let rule = if backward {
+            "a forward call in training (fwdMode = 1) on this batch, which must come before and fill the reserve space,"
+        } else {
+            "training on this batch"
+        };
+        let needed = self.reserve_size()?;
+        if backward && given.is_none() {
+            return Err(Error::mismatch(format!("reserveSpace is NULL: {rule} takes {needed} bytes")));
+        }
+        given.check(needed, ["reserveSpace", size], rule)
+    }
+
+    /// Refuses a weight space that is not there or too small.
+    ///
+    /// # Errors
+    /// Bad parameter; not supported for more bytes than 63 bits count.
+    pub fn check_weights(&self, given: Memory, name: &'static str) -> Result<()> {
+        given.check(self.network.weight_bytes()?, [name, "weightSpaceSize"], "the network")
     }
 }
