@@ -20,6 +20,7 @@
 //!  depthwise_wgrad_planar.rs, depthwise_wgrad_interleaved.rs   sums over its pixels; channels contiguous
 //!  wgrad_few_filters.rs     sums over the pixels of a few channels     conv_few_channels.rs     windows over few channels
 //!  grouped_few_channels.rs  groups of few channels side by side        winograd.rs              F(2x2, 3x3)
+//!  taps.rs                  the taps that the outputs of a row meet
 //! ```
 
 mod direct;

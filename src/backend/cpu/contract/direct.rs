@@ -10,6 +10,7 @@ pub mod depthwise_wgrad_interleaved;
 pub mod depthwise_wgrad_planar;
 #[cfg(target_arch = "x86_64")]
 pub mod grouped_few_channels;
+mod taps;
 #[cfg(target_arch = "x86_64")]
 pub mod wgrad_few_filters;
 #[cfg(target_arch = "x86_64")]

@@ -10,6 +10,7 @@ use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 use self::ended::Ending;
 use super::ALONE;
+use super::taps::{self, common};
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
@@ -60,15 +61,8 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
 pub type Task<S> =
     unsafe fn(&DepthwiseInterleaved<'_, S>, *const <S as Simd>::Cell, *mut <S as Simd>::Sum, usize);
 
-/// A tap: where its elements are in the image, and its factors in the packed filter.
-#[derive(Clone, Copy, Default)]
-struct Tap {
-    at: i64,
-    number: usize,
-    /// The outputs along the row that it has elements for.
-    first: usize,
-    end: usize,
-}
+/// A tap: where its elements are in the image.
+type Tap = taps::Tap<i64>;
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// `None` for any other contraction.
@@ -170,18 +164,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             let even = Even::new(&row, &self.along.by, self.along.extent, 1);
             let (first, end) = even.inside(&Point::default(), self.image.bounds);
             if first < end {
-                taps[count] = Tap { at: tap.at[1], number, first, end };
+                taps[count] = Tap { from: tap.at[1], number, first, end };
                 count += 1;
             }
         }
         let taps = &taps[..count];
-        // Between these all taps have elements.
-        let first = taps.iter().map(|tap| tap.first).max().unwrap_or(0);
-        let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0).max(first);
+        let whole = common(taps);
         #[cfg(target_arch = "x86_64")]
         if let Some(ending) = &self.ending {
             // SAFETY: the caller's promise; factors of vectors with an ending are binary32.
-            return unsafe { self.ended_row(ending, &place, taps, first..end, factors.cast()) };
+            return unsafe { self.ended_row(ending, &place, taps, whole, factors.cast()) };
         }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
         // Sums that are results go where those belong.
@@ -195,7 +187,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             } else {
                 (sums, extent as isize)
             };
-            let (first, end) = (first.clamp(q0, q1), end.clamp(q0, q1));
+            let (first, end) = (whole.start.clamp(q0, q1), whole.end.clamp(q0, q1));
             let tiles = if end - first >= OUTPUTS { first..end } else { 0..0 };
             // Along memory, as long as the factors stay in the first cache.
             for block in (0..extent).step_by(BLOCK) {
@@ -205,8 +197,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                     let tile = tiles.contains(&q).then(|| q.min(end - OUTPUTS));
                     let at = tile.unwrap_or(q);
                     let outputs = if tile.is_some() { OUTPUTS } else { 1 };
-                    let inside =
-                        |q: usize| taps.iter().filter(move |tap: &&Tap| (tap.first..tap.end).contains(&q));
+                    let inside = |q: usize| taps.iter().filter(move |tap: &&Tap| tap.meets(q));
                     let to = to.wrapping_offset((at - q0) as isize * apart);
                     for channel in (block..extent.min(block + BLOCK)).step_by(width) {
                         let (left, to) = (extent - channel, to.wrapping_add(channel));
@@ -279,7 +270,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         unsafe {
             let mut sums = [[S::zero(); VECTORS]; Q];
             for tap in taps {
-                let from = from.offset(tap.at as isize);
+                let from = from.offset(tap.from as isize);
                 let mut v = 0;
                 while v < VECTORS {
                     let factor = S::load(factors.add((channel + v * S::L) * all + tap.number * S::L));
@@ -319,7 +310,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                 let mut sum = S::zero();
                 for tap in taps.clone() {
                     let mut x = [S::ZERO; MAX_NR];
-                    from.offset(tap.at as isize).add(lane).copy_to(x.as_mut_ptr(), lanes);
+                    from.offset(tap.from as isize).add(lane).copy_to(x.as_mut_ptr(), lanes);
                     let factors = factors.add((channel + lane) * self.taps.len() + tap.number * S::L);
                     let factor = S::load(factors);
                     sum = S::fma(S::load(x.as_ptr()), factor, sum);

@@ -11,6 +11,7 @@ use cudnn_shim_macros::vectorized;
 
 use std::ops::Range;
 
+use super::taps::{self, common};
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
 use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
@@ -66,15 +67,8 @@ pub struct DepthwiseWgradInterleaved<'a, S: Simd> {
     level: std::marker::PhantomData<fn() -> S>,
 }
 
-/// A tap that a piece of a row meets: where its sums are, and what it reads of the image for pixel 0 of the piece; the pixels
-/// that it has elements for.
-#[derive(Clone, Copy)]
-struct Tap {
-    number: usize,
-    from: *const f32,
-    first: usize,
-    end: usize,
-}
+/// A tap that a piece of a row meets: what it reads of the image for pixel 0 of the piece.
+type Tap = taps::Tap<*const f32>;
 
 /// What all taps of a piece share: the result, how far one pixel is from the next in the image and in the result, and where the
 /// sums of a tap are.
@@ -378,22 +372,20 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// As for [`part`](DepthwiseWgradInterleaved::part); at most [`MANY`] taps.
     #[inline(always)]
     unsafe fn group(&self, piece: &Piece, taps: &[Tap], vectors: &Range<usize>) {
-        // Between these all taps have elements.
-        let first = taps.iter().map(|tap| tap.first).max().unwrap_or(0);
-        let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0).max(first);
+        let whole = common(taps);
         // SAFETY: the caller's promise; every tap has elements for the pixels that it is asked for.
         unsafe {
             macro_rules! of {
                 ($($T:literal)*) => {
                     match taps.len() {
-                        $($T => self.add::<$T>(piece, taps, first..end, vectors),)*
+                        $($T => self.add::<$T>(piece, taps, whole.clone(), vectors),)*
                         _ => {}
                     }
                 };
             }
             of!(1 2 3 4 5 6 7 8 9);
             for tap in taps {
-                for alone in [tap.first..first.min(tap.end), end.max(tap.first)..tap.end] {
+                for alone in [tap.first..whole.start.min(tap.end), whole.end.max(tap.first)..tap.end] {
                     if !alone.is_empty() {
                         self.add::<1>(piece, std::slice::from_ref(tap), alone, vectors);
                     }

@@ -66,7 +66,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
                     1 => self.neighbours::<1>(ending, place, taps, factors, q),
                     _ => {
                         let mut count = 0;
-                        for tap in taps.iter().filter(|tap| (tap.first..tap.end).contains(&q)) {
+                        for tap in taps.iter().filter(|tap| tap.meets(q)) {
                             some[count].write(*tap);
                             count += 1;
                         }
@@ -129,7 +129,7 @@ unsafe fn sums<const Q: usize, const V: usize>(
         let (from, factors) = (here.from.add(channel), factors.add(channel * all));
         let mut sums = [[_mm256_setzero_ps(); V]; Q];
         for tap in taps {
-            let from = from.offset(tap.at as isize);
+            let from = from.offset(tap.from as isize);
             let mut v = 0;
             while v < V {
                 let factor = _mm256_loadu_ps(factors.add((v * all + tap.number) * L));
@@ -183,7 +183,7 @@ unsafe fn few<const Q: usize>(
             let from = here.from.add(channel).offset(i * here.step);
             let mut sum = _mm256_setzero_ps();
             for tap in taps {
-                let x = vector(from.offset(tap.at as isize), count);
+                let x = vector(from.offset(tap.from as isize), count);
                 let factor = _mm256_loadu_ps(factors.add(channel * all + tap.number * L));
                 sum = _mm256_fmadd_ps(_mm256_loadu_ps(x.as_ptr()), factor, sum);
             }
