@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use super::taps::{self, common};
 use crate::backend::cpu::contract::ALONE;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart, join_parts};
 use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::Simd;
 use crate::backend::cpu::contract::operands::pack::{Source, inside};
@@ -440,13 +440,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     #[target_feature(enable = "avx2,fma")]
     unsafe fn finish(&self, product: usize, tap: usize, sums: *mut f32) {
         let ([taps, pitch], extent) = (self.sizes(), self.channels.extent);
-        for part in 1..self.parts {
-            let more = sums.wrapping_add(part * taps * pitch);
-            for i in 0..pitch {
-                // SAFETY: the sums of one tap, of two parts.
-                unsafe { *sums.add(i) += more.add(i).read() };
-            }
-        }
+        // SAFETY: every part has sums of all taps.
+        unsafe { join_parts(sums, taps * pitch, self.parts, pitch) };
         let mut place = self.batch.point(product).with_origin(&self.origin);
         place.add(&self.far.point(tap / self.near.extent), 1);
         place.add(&self.near.by, (tap % self.near.extent) as i64);

@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::backend::cpu::contract::ALONE;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart, join_parts};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
@@ -293,13 +293,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
         let [slow, fast] = self.planes.dims.each_ref().map(|dim| dim.taps());
         for row in rows.start..rows.end.min(channels.len() * taps) {
             let total = sums.wrapping_add(row * self.width());
-            for part in 1..self.parts {
-                let more = total.wrapping_add(part * apart);
-                for i in 0..self.filters.extent {
-                    // SAFETY: the sums of this row, of two parts.
-                    unsafe { *total.add(i) += more.add(i).read() };
-                }
-            }
+            // SAFETY: every part has sums of this row.
+            unsafe { join_parts(total, apart, self.parts, self.filters.extent) };
             let (mut place, tap) = (base, row % taps);
             place.add(&self.planes.channels.point(channels.start + row / taps), 1);
             place.add(&slow.by, (tap / fast.extent) as i64);

@@ -246,3 +246,19 @@ fn activate<R: Real>(activation: Option<Activation>, r: &mut [R], isa: Isa) {
     // SAFETY: the numbers are there, and the processor has what the kernels that call this need.
     unsafe { map::in_place(activation.function, activation.parameter, isa, r.as_mut_ptr(), r.len()) };
 }
+
+/// Adds to some sums in binary32 those of the other parts of one sum, which lie `apart` from each other, in the order of the parts.
+///
+/// # Safety
+/// `len` sums of every part are readable, those of the first one writable.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub unsafe fn join_parts(sums: *mut f32, apart: usize, parts: usize, len: usize) {
+    for part in 1..parts {
+        let more = sums.wrapping_add(part * apart);
+        for i in 0..len {
+            // SAFETY: i < len, of two parts.
+            unsafe { *sums.add(i) += more.add(i).read() };
+        }
+    }
+}
