@@ -11,7 +11,7 @@ use crate::backend::cpu::contract::epilogue::run::{EIGHT, Run};
 use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
-use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::operands::pack::{Lanes, Part, Source, pack_panels};
 use crate::backend::cpu::contract::operands::planes::Planes;
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::{Isa, arena, threads};
@@ -194,20 +194,13 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         let (panels, each) = (self.panels(), (self.cells() + S::TAILS) * Self::NR);
         arena::with(self.batch.len() * panels * each * size_of::<S::Cell>(), |memory| {
             let packed = Shared(memory.cast::<S::Cell>());
-            for number in 0..self.batch.len() * panels {
-                let base = self.base(number / panels).at[2];
-                let begin = number % panels * Self::NR;
-                let count = Self::NR.min(self.filters.extent - begin);
-                let mut lanes = [Point::default(); MAX_NR];
-                for (l, lane) in lanes[..count].iter_mut().enumerate() {
-                    lane.at[2] = base + self.filters.by.at[2] * (begin + l) as i64;
-                }
-                // SAFETY: the caller promises the elements; every panel has a place.
-                unsafe {
-                    let to = packed.at(number * each).cast();
-                    pack::<S>(self.filter, &lanes[..count], &self.taps, Self::NR, to);
-                }
-            }
+            let batch = (&self.batch, &self.origin);
+            let filter = |number| self.filters.by.at[2] * number as i64;
+            let filters: Lanes<'_> = (self.filters.extent, &filter);
+            // SAFETY: the caller promises the elements; every panel has a place.
+            unsafe {
+                pack_panels::<S>(self.filter, batch, filters, &self.taps, Self::NR, packed.at(0), each)
+            };
             let scratch = (slow.span(self.rows) * self.pitch() + S::PER) * size_of::<S::Part>();
             threads::run_with(threads, images * self.blocks, scratch, &|scratch, index| {
                 let (image, block) = (index / self.blocks, index % self.blocks);

@@ -14,7 +14,7 @@ use super::taps::{self, common};
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
-use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::operands::pack::{Lanes, Part, Source, pack_panels};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::convert::Element;
@@ -117,22 +117,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         let threads = if outputs < ALONE { 1 } else { threads };
         let cells = self.batch.len() * taps * pitch;
         arena::with(cells * size_of::<S::Cell>(), |memory| {
-            let factors = memory.cast::<S::Cell>();
-            let (mut evens, mut lanes) = (Vec::new(), Vec::new());
+            let factors = Shared(memory.cast::<S::Cell>());
+            let mut evens = Vec::new();
             self.taps.evens(0, taps, 2, false, &mut evens);
-            // At most one.
-            let channels = Walk { turns: vec![self.channels] };
-            for product in 0..self.batch.len() {
-                let base = self.origin[2] + self.batch.point(product).at[2];
-                for first in (0..pitch).step_by(S::L) {
-                    channels.points(first, self.channels.extent.min(first + S::L), &mut lanes);
-                    lanes.iter_mut().for_each(|lane| lane.at[2] += base);
-                    let to = factors.wrapping_add((product * pitch + first) * taps);
-                    // SAFETY: the caller's promise; there is room for whole vectors of factors.
-                    unsafe { pack::<S>(self.filter, &lanes, &evens, S::L, to.cast()) };
-                }
-            }
-            let factors = Shared(factors);
+            let batch = (&self.batch, &self.origin);
+            let channel = |number| self.channels.by.at[2] * number as i64;
+            let channels: Lanes<'_> = (self.channels.extent, &channel);
+            // SAFETY: the caller's promise; there is room for whole vectors of factors.
+            unsafe {
+                pack_panels::<S>(self.filter, batch, channels, &evens, S::L, factors.at(0), taps * S::L)
+            };
             let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
             let scratch = sums * size_of::<S::Sum>();
             threads::run_with(threads, self.batch.len() * rows, scratch, &|sums, index| {

@@ -11,7 +11,7 @@ use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, Simd};
-use crate::backend::cpu::contract::operands::pack::{Source, pack};
+use crate::backend::cpu::contract::operands::pack::{Lanes, Source, pack_panels};
 use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::contract::widen::FILTERS;
@@ -230,19 +230,11 @@ impl<'a> GroupedFewChannels<'a> {
         let (places, sum) = self.sum()?;
         arena::with(self.batch.len() * blocks * each * size_of::<f32>(), |memory| {
             let packed = Shared(memory.cast::<f32>());
-            for number in 0..self.batch.len() * blocks {
-                let base = self.origin[2] + self.batch.offset(number / blocks, 2);
-                let begin = number % blocks * LANES;
-                let count = LANES.min(self.lanes() - begin);
-                let mut lanes = [Point::default(); LANES];
-                for (l, lane) in lanes[..count].iter_mut().enumerate() {
-                    lane.at[2] = base + self.lane(begin + l, 2);
-                }
-                // SAFETY: the caller promises the elements; every block has a place.
-                unsafe {
-                    pack::<Avx2Single>(self.filter, &lanes[..count], &sum, LANES, packed.at(number * each));
-                }
-            }
+            let batch = (&self.batch, &self.origin);
+            let lane = |number| self.lane(number, 2);
+            let lanes: Lanes<'_> = (self.lanes(), &lane);
+            // SAFETY: the caller promises the elements; every block has a place.
+            unsafe { pack_panels::<Avx2Single>(self.filter, batch, lanes, &sum, LANES, packed.at(0), each) };
             let parts = [images, down.div_ceil(self.rows), along.div_ceil(self.columns), blocks];
             let scratch = self.cells() * LANES * size_of::<f32>();
             threads::run_with(threads, parts.iter().product(), scratch, &|scratch, index| {
