@@ -12,7 +12,7 @@ use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 use crate::backend::cpu::contract::operands::pack::{Lanes, Part, Source, pack_panels};
-use crate::backend::cpu::contract::operands::planes::Planes;
+use crate::backend::cpu::contract::operands::planes::{Padded, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::Scalar;
@@ -303,44 +303,29 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     #[inline(always)]
     unsafe fn copy(&self, place: &Point, first: usize, rows: usize, copy: *mut S::Part) {
         let [slow, fast] = &self.planes.dims;
-        let (channels, pitch) = (self.channels, self.pitch());
-        let is_inside = self.planes.is_inside(self.image, place);
-        let left = fast.lowest();
-        let (wide, cells) = (fast.span(fast.outputs.extent), fast.inside(left));
-        for row in 0..slow.span(rows) {
-            let y = slow.lowest() + (first * slow.stride() + row) as i64;
-            let to = copy.wrapping_add(row * pitch);
-            // SAFETY: a row of the copy; elements are read inside the bounds only.
+        let (channels, pitch, size) = (self.channels, self.pitch(), self.image.scalar.size());
+        let outputs = [rows, fast.outputs.extent];
+        let padded = Padded { begin: [first, 0], outputs, cell: channels, pitch };
+        let pixels = |at: i64, count: usize, to: *mut S::Part| {
+            let from = self.image.data.wrapping_offset(at as isize * size as isize);
+            let (cells, apart) = (count * channels, fast.apart() as usize);
+            // SAFETY: these pixels are inside the bounds, and have a place in the copy.
             unsafe {
-                if !is_inside || !slow.holds(y) || cells.is_empty() {
-                    to.write_bytes(0, pitch);
-                    continue;
-                }
-                let (begin, end) = (cells.start.min(wide), cells.end.min(wide));
-                to.write_bytes(0, begin * channels);
-                to.add(end * channels).write_bytes(0, (wide - end) * channels);
-                let at = place.at[1] + slow.offset(y) + fast.offset(left + begin as i64);
-                let to = to.add(begin * channels);
-                let from = self.image.data.wrapping_offset(at as isize * self.image.scalar.size() as isize);
-                let cells = (end - begin) * channels;
-                let apart = fast.apart() as usize;
-                if apart > channels {
-                    for pixel in 0..end - begin {
-                        let from = from.wrapping_add(pixel * apart * self.image.scalar.size());
-                        self.gather(from, to.add(pixel * channels));
-                    }
-                    continue;
-                }
                 match self.image.convert {
+                    _ if apart > channels => (0..count).for_each(|pixel| {
+                        self.gather(from.wrapping_add(pixel * apart * size), to.add(pixel * channels));
+                    }),
                     Some(convert) => convert(to.cast(), from, cells, Scaling::MOVE),
                     None => from.cast::<S::Part>().copy_to_nonoverlapping(to, cells),
                 }
             }
-        }
-        if S::PER > 1 {
-            // What the last cell of the last run reaches into.
-            // SAFETY: there is room for it behind the rows.
-            unsafe { copy.add(slow.span(rows) * pitch).write_bytes(0, S::PER) };
+        };
+        // SAFETY: the caller's promise; what the last cell of the last run reaches into has room behind the rows.
+        unsafe {
+            self.planes.copy_padded(self.image, place, &padded, copy, pixels);
+            if S::PER > 1 {
+                copy.add(slow.span(rows) * pitch).write_bytes(0, S::PER);
+            }
         }
     }
 

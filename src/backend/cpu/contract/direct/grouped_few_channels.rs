@@ -12,7 +12,7 @@ use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, Simd};
 use crate::backend::cpu::contract::operands::pack::{Lanes, Source, pack_panels};
-use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
+use crate::backend::cpu::contract::operands::planes::{Dim, Padded, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::contract::widen::FILTERS;
 use crate::backend::cpu::{arena, threads};
@@ -316,46 +316,28 @@ impl<'a> GroupedFewChannels<'a> {
     unsafe fn copy(
         &self, place: &Point, begin: [usize; 2], outputs: [usize; 2], lane: usize, copy: *mut f32,
     ) {
-        let [slow, fast] = &self.planes.dims;
-        let pitch = self.pitch();
+        let apart = self.planes.dims[1].apart();
         let halves = [0, 1].map(|half| self.half(lane + half * HALF));
-        let [top, left] = [0, 1].map(|d| {
-            let dim = &self.planes.dims[d];
-            dim.lowest() + (begin[d] * dim.stride()) as i64
-        });
-        let wide = fast.span(outputs[1]);
-        let inside = fast.inside(left);
-        let (first, end) = (inside.start.min(wide), inside.end.min(wide));
+        let padded = Padded { begin, outputs, cell: LANES, pitch: self.pitch() * LANES };
+        let positions = |at: i64, count: usize, to: *mut f32| {
+            for (half, number) in halves.iter().zip(0..) {
+                let at = at + half.first;
+                if cfg!(debug_assertions) {
+                    for element in [0, half.last()] {
+                        self.image.held.assert_holds(at + element, apart, count);
+                    }
+                }
+                let from = self.image.data.cast::<f32>().wrapping_offset(at as isize);
+                // SAFETY: these positions are inside the bounds, and have a place in the copy.
+                unsafe { spread(half, from, apart as isize, count, to.add(number * HALF)) };
+            }
+        };
         for channel in 0..self.planes.channels.len() {
             let mut point = self.planes.channels.point(channel);
             point.add(place, 1);
-            let is_inside = self.planes.is_inside(self.image, &point);
-            for row in 0..slow.span(outputs[0]) {
-                let y = top + row as i64;
-                let to = copy.wrapping_add((channel * self.plane() + row * pitch) * LANES);
-                // SAFETY: a row of the copy; elements are read inside the bounds only.
-                unsafe {
-                    if !is_inside || !slow.holds(y) || first >= end {
-                        to.write_bytes(0, pitch * LANES);
-                        continue;
-                    }
-                    to.write_bytes(0, first * LANES);
-                    to.add(end * LANES).write_bytes(0, (pitch - end) * LANES);
-                    let at = point.at[1] + slow.offset(y) + fast.offset(left + first as i64);
-                    let from = self.image.data.cast::<f32>().wrapping_offset(at as isize);
-                    for (half, number) in halves.iter().zip(0..) {
-                        let to = to.add(first * LANES + number * HALF);
-                        let from = from.wrapping_offset(half.first as isize);
-                        if cfg!(debug_assertions) {
-                            for element in [0, half.last()] {
-                                let at = at + half.first + element;
-                                self.image.held.assert_holds(at, fast.apart(), end - first);
-                            }
-                        }
-                        spread(half, from, fast.apart() as isize, end - first, to);
-                    }
-                }
-            }
+            let to = copy.wrapping_add(channel * self.plane() * LANES);
+            // SAFETY: the caller's promise, of each plane.
+            unsafe { self.planes.copy_padded(self.image, &point, &padded, to, positions) };
         }
     }
 }

@@ -7,12 +7,16 @@
 //! packed per tap.
 
 mod block;
+#[cfg(target_arch = "x86_64")]
+mod padded;
 
 use std::ops::Range;
 
 pub use self::block::Block;
 #[cfg(target_arch = "x86_64")]
 pub use self::block::Span;
+#[cfg(target_arch = "x86_64")]
+pub use self::padded::Padded;
 use super::pack::Source;
 use super::points::{Even, Point, Turn, Walk};
 use crate::dtype::Scalar;
