@@ -1,6 +1,10 @@
 //! Gradients of maxima and averages, plane by plane: all cells that share the coordinates of the loops around.
 //!
 //! Contributions of outputs to a cell are added in the order of the outputs, on any thread: one thread makes the whole sum.
+//!
+//! Two kernels share the loops of [`lanes`] and [`phases`], and not the walk around them: [`bands`] takes many rows of two axes in one
+//! call, and brings the outputs that bands share once more; [`by_rows`] takes a row of cells at a time, of any number of axes and with
+//! several planes side by side, and keeps in a ring the rows that the next ones need.
 
 mod bands;
 mod by_rows;
