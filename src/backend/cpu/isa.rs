@@ -75,6 +75,11 @@ impl Isa {
         self.0 >= Level::Avx512
     }
 
+    /// The same, but nothing beyond AVX2.
+    pub(super) fn at_most_avx2(self) -> Isa {
+        Isa(self.0.min(Level::Avx2))
+    }
+
     /// Products of bytes may be added four at a time: by AVX-512 VNNI where AVX-512 may be used, else by AVX-VNNI.
     pub(super) fn has_vnni(self) -> bool {
         matches!(self.0, Level::Avx2Vnni | Level::Avx512Vnni)

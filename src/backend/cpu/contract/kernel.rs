@@ -103,8 +103,7 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
         let mut m = 0;
         while m < M {
             // The sums are needed when the loop is done; most are in a cache further away.
-            S::prefetch(c[m]);
-            S::prefetch(c[m].wrapping_add(N * S::L - 1));
+            S::prefetch::<N>(c[m]);
             m += 1;
         }
         let sums = sums::<S, M, N>(panel);

@@ -1,9 +1,13 @@
 //! A contraction as its kernels see it.
 
 use super::epilogue::finish::Outputs;
-use super::gemm::engine::Operands;
+use super::gemm::engine::{Operands, lanes_are_m};
 use crate::backend::cpu::{Machine, Panels};
-use crate::ops::contract::{Contract, MAX_OPERANDS};
+use crate::dtype::Scalar;
+use crate::ops::contract::{Contract, MAX_OPERANDS, Role};
+
+/// Filters up to which tiles of AVX2 are the better ones: 24 are three of its vectors, and half a tile of AVX-512 has 32 lanes.
+const FEW_FILTERS: i64 = 24;
 
 /// A canonical contraction, and what it runs on.
 #[derive(Clone, Copy)]
@@ -33,5 +37,25 @@ impl<'a> Problem<'a> {
     pub(super) fn without_data(step: &'a Contract, transformed: bool, machine: Machine) -> Self {
         let nowhere = [std::ptr::null_mut(); MAX_OPERANDS];
         Problem::new(step, &nowhere, [std::ptr::null(); 2], transformed, machine, None)
+    }
+
+    /// The same for the kernels of single channels, which have few products for every element that they read and write: of binary32 they
+    /// take vectors of AVX2, whose paths keep sums in registers, and are no slower than a longer vector would be.
+    pub(super) fn of_single_channels(mut self) -> Self {
+        if self.outputs.simple.is_some() && self.outputs.step.a == Scalar::F32 {
+            self.operands.isa = self.operands.isa.at_most_avx2();
+        }
+        self
+    }
+
+    /// The same for the kernels of matrices: where a pixel has so few filters that vectors of AVX-512 would leave most of a tile without
+    /// use, those of AVX2.
+    pub(super) fn of_few_filters(mut self) -> Self {
+        let step = self.outputs.step;
+        let is_single = self.outputs.simple.is_some() && step.a == Scalar::F32;
+        if is_single && !lanes_are_m(step) && step.extent(Role::N) <= FEW_FILTERS {
+            self.operands.isa = self.operands.isa.at_most_avx2();
+        }
+        self
     }
 }

@@ -113,20 +113,24 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         when: "sums over the taps of one channel, or of few (up to 8 filters of the same channels, 16 \
                pairs), neighbours of the destination's rows at most 8 elements apart, as in gradients of \
                the data with a stride; in one to three dimensions",
-        accept: |problem| any!(problem, depthwise_planar),
+        accept: |problem| any!(&problem.of_single_channels(), depthwise_planar),
     },
     Kernel {
         name: "depthwise_interleaved",
         when: "the same with contiguous channels (NHWC)",
-        accept: |problem| any!(problem, depthwise_interleaved),
+        accept: |problem| any!(&problem.of_single_channels(), depthwise_interleaved),
     },
     Kernel {
         name: "gemm_planes",
         when: "rows of the destination contiguous (NCHW), or so few channels that they fill no vector \
                (NHWC)",
-        accept: |problem| any!(problem, gemm_planes),
+        accept: |problem| any!(&problem.of_few_filters(), gemm_planes),
     },
-    Kernel { name: "gemm", when: "all contractions", accept: |problem| any!(problem, gemm) },
+    Kernel {
+        name: "gemm",
+        when: "all contractions",
+        accept: |problem| any!(&problem.of_few_filters(), gemm),
+    },
 ];
 
 /// The kernels of the phases of a stride together; steps that none accepts run one by one.
@@ -250,6 +254,7 @@ fn depthwise_planar<'a, S: Simd<Part: Part, Sum: Element>>(
 }
 
 fn phases<'a>(problem: &Problem<'a>, steps: &'a [Contract]) -> Option<Launch<'a>> {
+    let problem = &problem.of_single_channels();
     match problem.operands.isa {
         #[cfg(target_arch = "x86_64")]
         isa if isa.has_avx512() => depthwise_of(problem, steps, &levels::AVX512_SINGLE),

@@ -405,7 +405,7 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pane
     // SAFETY: the caller's promise.
     unsafe {
         for to in &ends.to[..M] {
-            Avx2Single::prefetch(to.cast());
+            Avx2Single::prefetch::<1>(to.cast());
         }
         let sums = sums::<S, M, 2>(&*panel.cast::<Panel<S::Cell>>());
         let mut m = 0;

@@ -2,24 +2,26 @@
 //! in which [`Simple`] has them, and so with its bits.
 
 use std::any::TypeId;
-use std::arch::x86_64::*;
+
+use cudnn_shim_macros::vectorized;
 
 use super::narrow::Numbers;
 use super::run::Run;
 use super::simple::Simple;
-use crate::backend::cpu::Isa;
-use crate::backend::cpu::contract::kernel::simd::{Avx2Single, MR, Simd};
+use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Panel, sums};
+use crate::backend::cpu::wide::Cells;
 
 /// A kernel whose sums leave as elements of the destination.
 type Tile = unsafe fn(&Simple, &Panel<f32>, &Ends<'_>);
 
-/// The kernels, by rows and by half or whole width.
-pub type Tiles = [[Tile; 2]; MR];
-
-/// Lanes of a vector, and vectors of a tile.
-const L: usize = Avx2Single::L;
-const WIDTH: usize = Avx2Single::NV;
+/// The kernels of a level.
+pub struct Tiles {
+    /// By rows, and by half or whole width.
+    tiles: [[Tile; 2]; MR],
+    /// Lanes of half the width.
+    half: usize,
+}
 
 /// Where the rows of a tile end, and what they meet there.
 pub struct Ends<'a> {
@@ -63,56 +65,73 @@ pub fn is_even(simple: &Simple, by: &[i64; 5]) -> bool {
     to == 1 && (simple.alpha2 == 0.0 || z == 1) && (!simple.has_bias || bias == 0 || bias == 1)
 }
 
-/// The kernels for vectors of `S`, if there are some. With AVX-512 sums go through memory.
-pub fn tiles<S: Simd>(isa: Isa) -> Option<&'static Tiles> {
-    static TILES: Tiles = [
-        [tile::<1, 1>, tile::<1, WIDTH>],
-        [tile::<2, 1>, tile::<2, WIDTH>],
-        [tile::<3, 1>, tile::<3, WIDTH>],
-        [tile::<4, 1>, tile::<4, WIDTH>],
-        [tile::<5, 1>, tile::<5, WIDTH>],
-        [tile::<6, 1>, tile::<6, WIDTH>],
-    ];
-    (TypeId::of::<S>() == TypeId::of::<Avx2Single>() && isa.has_avx2()).then_some(&TILES)
+macro_rules! tiles {
+    ($S:ident, $level:ident, $half:literal, $whole:literal) => {
+        Tiles {
+            tiles: [
+                [tile::$level::<$S, 1, $half>, tile::$level::<$S, 1, $whole>],
+                [tile::$level::<$S, 2, $half>, tile::$level::<$S, 2, $whole>],
+                [tile::$level::<$S, 3, $half>, tile::$level::<$S, 3, $whole>],
+                [tile::$level::<$S, 4, $half>, tile::$level::<$S, 4, $whole>],
+                [tile::$level::<$S, 5, $half>, tile::$level::<$S, 5, $whole>],
+                [tile::$level::<$S, 6, $half>, tile::$level::<$S, 6, $whole>],
+            ],
+            half: $half * $S::L,
+        }
+    };
+}
+
+/// The kernels for vectors of `S`, if there are some.
+pub fn tiles<S: Simd>() -> Option<&'static Tiles> {
+    static AVX2: Tiles = tiles!(Avx2Single, avx2, 1, 2);
+    static AVX512: Tiles = tiles!(Avx512Single, avx512, 2, 4);
+    match TypeId::of::<S>() {
+        of if of == TypeId::of::<Avx2Single>() => Some(&AVX2),
+        of if of == TypeId::of::<Avx512Single>() => Some(&AVX512),
+        _ => None,
+    }
 }
 
 /// Computes a whole tile, whose lanes are half of the registers' or all, and stores its results.
 ///
 /// # Safety
 /// As for [`Simple::finish`], for every row; the panel is one of cells in binary32, good for as many rows, and so are the sums before.
+/// The processor has the vectors of the kernels.
 #[inline(always)]
 pub unsafe fn finish_tile<C>(
     tiles: &Tiles, simple: &Simple, panel: &Panel<C>, [rows, lanes]: [usize; 2], ends: &Ends<'_>,
 ) {
-    let tile = tiles[rows - 1][usize::from(lanes > L)];
+    let tile = tiles.tiles[rows - 1][usize::from(lanes > tiles.half)];
     // SAFETY: the caller's promise; the cells are binary32.
     unsafe { tile(simple, &*(&raw const *panel).cast::<Panel<f32>>(), ends) }
 }
 
 /// # Safety
 /// As for [`finish_tile`], with `M` rows of `N` vectors; the processor has what the kernels need.
-#[target_feature(enable = "avx2,fma")]
-unsafe fn tile<const M: usize, const N: usize>(simple: &Simple, panel: &Panel<f32>, ends: &Ends<'_>) {
+#[vectorized]
+unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Numbers>, const M: usize, const N: usize>(
+    simple: &Simple, panel: &Panel<f32>, ends: &Ends<'_>,
+) where
+    f32: Cells<S::V>,
+{
     // SAFETY: the caller's promise.
     unsafe {
         let mut m = 0;
         while m < M {
             // They are needed when the loop is done.
-            Avx2Single::prefetch(ends.to[m]);
-            Avx2Single::prefetch(ends.to[m].wrapping_add(N * L - 1));
+            S::prefetch::<N>(ends.to[m]);
             if simple.alpha2 != 0.0 {
-                Avx2Single::prefetch(ends.z[m]);
-                Avx2Single::prefetch(ends.z[m].wrapping_add(N * L - 1));
+                S::prefetch::<N>(ends.z[m]);
             }
             m += 1;
         }
-        let mut sums = sums::<Avx2Single, M, N>(panel);
+        let mut sums = sums::<S, M, N>(panel);
         if let Some(before) = ends.before {
             let mut m = 0;
             while m < M {
                 let mut n = 0;
                 while n < N {
-                    sums[m][n] = _mm256_add_ps(_mm256_loadu_ps((*before)[m].add(n * L)), sums[m][n]);
+                    sums[m][n] = S::add(S::load_sum((*before)[m].add(n * S::L)), sums[m][n]);
                     n += 1;
                 }
                 m += 1;
@@ -125,11 +144,13 @@ unsafe fn tile<const M: usize, const N: usize>(simple: &Simple, panel: &Panel<f3
 /// Puts what becomes of the sums of some rows where it belongs.
 ///
 /// # Safety
-/// As for [`Simple::finish`], for every row; the processor has AVX2.
+/// As for [`Simple::finish`], for every row; the processor has such registers.
 #[inline(always)]
-pub unsafe fn finish<const M: usize, const N: usize>(
-    simple: &Simple, mut x: [[__m256; N]; M], ends: &Ends<'_>,
-) {
+pub unsafe fn finish<R: Numbers, const M: usize, const N: usize>(
+    simple: &Simple, mut x: [[R; N]; M], ends: &Ends<'_>,
+) where
+    f32: Cells<R>,
+{
     /// Does something with every vector. Loops of an iterator, and closures, would keep them in memory.
     macro_rules! each {
         (|$m:ident, $n:ident| $do:expr) => {
@@ -147,31 +168,31 @@ pub unsafe fn finish<const M: usize, const N: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if simple.alpha != 1.0 {
-            let alpha = _mm256_set1_ps(simple.alpha);
-            each!(|m, n| x[m][n] = _mm256_mul_ps(x[m][n], alpha));
+            let alpha = R::splat(simple.alpha);
+            each!(|m, n| x[m][n] = x[m][n].mul(alpha));
         }
         if simple.beta != 0.0 {
-            let beta = _mm256_set1_ps(simple.beta);
+            let beta = R::splat(simple.beta);
             each!(|m, n| {
-                let old = _mm256_loadu_ps(ends.to[m].add(n * L));
-                x[m][n] = _mm256_add_ps(x[m][n], _mm256_mul_ps(beta, old));
+                let old = R::load(ends.to[m].add(n * R::LANES));
+                x[m][n] = x[m][n].add(beta.mul(old));
             });
         }
         if simple.alpha2 != 0.0 {
-            let alpha2 = _mm256_set1_ps(simple.alpha2);
+            let alpha2 = R::splat(simple.alpha2);
             each!(|m, n| {
-                let z = _mm256_loadu_ps(ends.z[m].add(n * L));
-                x[m][n] = _mm256_add_ps(x[m][n], _mm256_mul_ps(alpha2, z));
+                let z = R::load(ends.z[m].add(n * R::LANES));
+                x[m][n] = x[m][n].add(alpha2.mul(z));
             });
         }
         if simple.has_bias && ends.is_bias_along {
-            each!(|m, n| x[m][n] = _mm256_add_ps(x[m][n], _mm256_loadu_ps(ends.bias[m].add(n * L))));
+            each!(|m, n| x[m][n] = x[m][n].add(R::load(ends.bias[m].add(n * R::LANES))));
         } else if simple.has_bias {
-            each!(|m, n| x[m][n] = _mm256_add_ps(x[m][n], _mm256_set1_ps(ends.bias[m].read())));
+            each!(|m, n| x[m][n] = x[m][n].add(R::splat(ends.bias[m].read())));
         }
         if let Some((rule, ceiling)) = simple.clip {
             each!(|m, n| x[m][n] = x[m][n].clip(rule, ceiling));
         }
-        each!(|m, n| _mm256_storeu_ps(ends.to[m].add(n * L), x[m][n]));
+        each!(|m, n| f32::store(ends.to[m].add(n * R::LANES), x[m][n]));
     }
 }

@@ -42,17 +42,33 @@ pub trait Simd: Copy + 'static {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
 
-    /// Asks for a cache line that is about to be written.
+    /// Asks for the cache lines of `N` vectors that are about to be written, or read.
     #[inline(always)]
-    fn prefetch(at: *const Self::Sum) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: part of the base instruction set; an address that cannot be read is ignored.
-        unsafe {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    fn prefetch<const N: usize>(at: *const Self::Sum) {
+        let (lanes, line) = (N * Self::L, LINE / size_of::<Self::Sum>());
+        let mut lane = 0;
+        while lane < lanes {
+            prefetch(at.wrapping_add(lane));
+            lane += line;
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        // They need not begin with a line.
+        prefetch(at.wrapping_add(lanes - 1));
     }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Asks for a cache line.
+#[inline(always)]
+fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: part of the base instruction set; an address that cannot be read is ignored.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 /// Whose [tails](Simd::TAILS) are added to the sums.

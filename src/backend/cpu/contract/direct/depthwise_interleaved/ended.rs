@@ -82,7 +82,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     ///
     /// # Safety
     /// As for [`ended_row`](DepthwiseInterleaved::ended_row); the taps have elements for all of them.
-    #[target_feature(enable = "avx2,fma")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn neighbours<const Q: usize>(
         &self, ending: &Ending, place: &Point, taps: &[Tap], factors: *const f32, q: usize,
     ) -> usize {
@@ -165,7 +165,7 @@ fn ends(here: &Place, channel: usize, count: usize) -> Ends<'static> {
 /// # Safety
 /// As for [`sums`].
 #[inline(never)]
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn few<const Q: usize>(
     simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channels: Range<usize>,
 ) {

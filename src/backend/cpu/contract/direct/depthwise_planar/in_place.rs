@@ -129,7 +129,7 @@ impl InPlace {
 
 /// # Safety
 /// The processor has AVX2 and fused multiply-add; the plane is one of the shape.
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Plane) {
     let [rows, columns] = shape.outputs;
     for top in (0..rows).step_by(ROWS) {

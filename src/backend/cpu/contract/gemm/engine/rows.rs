@@ -57,7 +57,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             return None;
         };
         let row = self.rows.turns.first().map_or([0; 5], |turn| turn.by.at);
-        let (tiles, simple) = whole::tiles::<S>(self.outputs.isa).zip(self.outputs.simple)?;
+        let (tiles, simple) = whole::tiles::<S>().zip(self.outputs.simple)?;
         let packed = match self.from_lanes {
             Lanes::Shared => true,
             Lanes::Local => self.row_count <= FEW_ROWS,

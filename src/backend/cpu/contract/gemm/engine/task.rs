@@ -283,7 +283,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 let narrow =
                     self.outputs.narrow.as_ref().filter(|narrow| is_last && narrow.ends_tiles::<S>());
                 #[cfg(target_arch = "x86_64")]
-                let whole = whole::tiles::<S>(self.outputs.isa)
+                let whole = whole::tiles::<S>()
                     .zip(self.outputs.simple.as_ref())
                     .filter(|_| is_last && !(self.direct && plain));
                 for group in (first..end).step_by(MC_PANELS) {
