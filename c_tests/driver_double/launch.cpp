@@ -1,6 +1,7 @@
 // The entry points of libcuda.so.1 for modules, launches, streams and graphs.
 #include "driver.h"
 #include "ptx/programs.h"
+#include "texts.h"
 
 #include <unistd.h>
 #include <algorithm>
@@ -94,27 +95,6 @@ int check_stream(Stream *stream) {
     if (is_default(stream) || (stream->alive && stream->context == current_context())) return SUCCESS;
     complain("a stream is used that %s", stream->alive ? "belongs to another context" : "was destroyed");
     return INVALID_HANDLE;
-}
-
-// Bytes of a type like .u32 or .f64.
-size_t size_of_type(const std::string &type) {
-    const size_t digits = type.find_first_of("0123456789");
-    return digits == std::string::npos ? 0 : size_t(atoi(type.c_str() + digits) / 8);
-}
-
-// Sizes of the parameters that the text between the parentheses declares.
-std::vector<size_t> parameter_sizes(const std::string &text) {
-    std::vector<size_t> sizes;
-    for (size_t at = 0; (at = text.find(".param", at)) != std::string::npos;) {
-        at += 6;
-        const size_t end = std::min(text.find(',', at), text.size());
-        const std::string one = text.substr(at, end - at);
-        const size_t bracket = one.find('[');
-        const size_t type = one.rfind('.');
-        sizes.push_back(bracket != std::string::npos ? size_t(atol(one.c_str() + bracket + 1))
-                                                     : size_of_type(one.substr(type)));
-    }
-    return sizes;
 }
 
 const emu::Kernel *host_build(const std::string &name) {
@@ -270,19 +250,6 @@ int not_while_capturing(const char *entry) {
     complain("%s is forbidden while a stream is captured", entry);
     forbids->invalidated = true;
     return CAPTURE_UNSUPPORTED;
-}
-
-// A function that this text calls and does not have, as an assembler finds out: what was cut out of a longer text may lack it.
-static std::string unknown_function(const std::string &text) {
-    static const char call[] = "call.uni";
-    for (size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + 1)) {
-        size_t name = text.find_first_not_of(" \t\n", at + sizeof call - 1);
-        // The place for what it returns.
-        if (text[name] == '(') name = text.find_first_not_of(" \t\n,", text.find(')', name) + 1);
-        const std::string function = text.substr(name, text.find_first_of(", \t\n", name) - name);
-        if (text.find(function + "(") == std::string::npos) return function;
-    }
-    return "";
 }
 
 }  // namespace driver_double
