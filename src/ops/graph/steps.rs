@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::layout::{self, Axis, Dims, Layout, LoopNest};
 use crate::ops::aggregate::AggregateFunction;
 use crate::ops::agree;
-use crate::ops::contract::Contract;
+use crate::ops::contract::{Contract, Parts};
 use crate::ops::function::Function;
 use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{Operand, Plan, Role, Step};
@@ -375,13 +375,25 @@ impl<'a> Builder<'a> {
     }
 
     /// A contraction whose offsets count from these views; in canonical form then.
-    pub fn contract(&mut self, mut step: Contract, views: [&View; 3]) {
-        for (offset, view) in step.nest.offsets.iter_mut().zip(views) {
-            *offset += view.offset;
+    pub fn contract(&mut self, step: Contract, views: [&View; 3]) {
+        if let Some(step) = counted_from(step, views) {
+            self.push(Work::Contract(Box::new(step)), &views.map(|view| view.slot));
         }
-        if !step.is_empty() {
-            self.push(Work::Contract(Box::new(step.canonical())), &views.map(|view| view.slot));
+    }
+
+    /// The same for one whose sums a GPU may [cut into parts](Parts), with room for those where that is worth it.
+    ///
+    /// # Errors
+    /// As for [`piece`](Builder::piece).
+    pub fn contract_in_parts(&mut self, step: Contract, views: [&View; 3]) -> Result<()> {
+        let Some(mut step) = counted_from(step, views) else { return Ok(()) };
+        let mut slots = views.map(|view| view.slot).to_vec();
+        if let Some(bytes) = Parts::of(&step).and_then(|parts| parts.workspace(step.accumulate)) {
+            step.workspace = bytes;
+            slots.push(self.piece(Scalar::F64, bytes.div_ceil(Scalar::F64.size()) as i64)?.slot);
         }
+        self.push(Work::Contract(Box::new(step)), &slots);
+        Ok(())
     }
 
     /// A random step; operands destination, source, mask, states.
@@ -450,6 +462,14 @@ impl<'a> Builder<'a> {
         self.pieces.insert(0, self.scratch);
         (self.plan, self.homes, self.pieces)
     }
+}
+
+/// A contraction whose offsets count from these views, in canonical form; `None` if it has no elements.
+fn counted_from(mut step: Contract, views: [&View; 3]) -> Option<Contract> {
+    for (offset, view) in step.nest.offsets.iter_mut().zip(views) {
+        *offset += view.offset;
+    }
+    (!step.is_empty()).then(|| step.canonical())
 }
 
 /// A nest from where these views begin, in canonical form.

@@ -1,6 +1,7 @@
 //! Random numbers, bands, rotations, products of matrices of which a part counts.
 
-use cudnn::ops::graph::{BandMask, Experts, Matmul, Rng as Numbers, Rope};
+use cudnn::layout::Dims;
+use cudnn::ops::graph::{BandMask, Convolution, Direction, Experts, Matmul, Rng as Numbers, Rope, Spatial};
 
 use super::*;
 
@@ -11,6 +12,7 @@ pub fn problems(rng: &mut Rng) -> Vec<Problem> {
     all.extend(counted_products(rng));
     all.extend(pages(rng));
     all.extend(experts(rng));
+    all.extend(filters(rng));
     all
 }
 
@@ -327,4 +329,30 @@ fn experts(rng: &mut Rng) -> Vec<Problem> {
         all.push(problem);
     }
     all
+}
+
+/// Gradients of few filters over so many pixels that a GPU cuts their sums: of all channels by 1 x 1 taps, and one channel each.
+fn filters(rng: &mut Rng) -> Vec<Problem> {
+    let (n, channels, side) = (2, 8, 24);
+    let gradient = |own: i64| {
+        let mut problem = Problem::new(format!("the gradient of filters of {own} channels"));
+        let dims = [n, channels, side, side];
+        let (x, dy, dw) = (float(1, &dims), float(2, &dims), float(3, &[channels, own, 1, 1]));
+        let (xs, dys) = (problem.random(rng, &x), problem.random(rng, &dy));
+        let two = |value: i64| Dims::new(&[value, value]);
+        let spatial = Spatial { before: two(0), after: two(0), strides: two(1), dilation: two(1) };
+        let direction = Direction::BackwardFilter;
+        let math = DataType::Float.into();
+        let settings = Convolution { direction, math, mode: 1, spatial, alpha: 1.0, beta: 0.0 };
+        problem.push(Kind::Convolution(settings), &[(Port::X, &x), (Port::Dy, &dy)], &[(Port::Dw, &dw)]);
+        let mut want = vec![0.0; (channels * own) as usize];
+        for i in indices(&[n, channels, own, side, side]) {
+            let channel = if own == 1 { i[1] } else { i[2] };
+            let at = |channel: i64| (((i[0] * channels + channel) * side + i[3]) * side + i[4]) as usize;
+            want[(i[1] * own + i[2]) as usize] += xs[at(channel)] * dys[at(i[1])];
+        }
+        problem.wanted.push((dw, want));
+        problem
+    };
+    [channels, 1].map(gradient).into()
 }
