@@ -38,7 +38,7 @@ inline std::string unknown_function(const std::string &text) {
         // The place for what it returns.
         if (text[name] == '(') name = text.find_first_not_of(" \t\n,", text.find(')', name) + 1);
         const std::string function = text.substr(name, text.find_first_of(", \t\n", name) - name);
-        if (text.find(function + "(") == std::string::npos) return function;
+        if (text.find(" " + function + "(") == std::string::npos) return function;
     }
     return "";
 }

@@ -299,6 +299,24 @@ fn ptx_for_later_devices() {
     });
 }
 
+/// As an assembler refuses what was cut out of a longer text without the functions that it calls.
+#[test]
+fn ptx_that_lacks_a_function() {
+    child::run(&libraries(), &[], || {
+        double::use_device(0);
+        let memory = Memory::new(&ints(0..64));
+        let calls = |call: &str| ptx(KERNELS, 16).replacen("{\n}", &format!("{{\n\t{call}\n}}"), 1);
+        let behind = ".func  (.param .align 4 .b8 func_retval0[8]) there(\n)\n{\n}\n";
+        for call in
+            ["call.uni (retval0), \n\tthere, \n\t(\n\tparam0\n\t);", "call.uni \n\tthere, \n\t(\n\t);"]
+        {
+            let text = calls(call);
+            assert_eq!(Start::of("reverse").run(&text, memory.address), 218, "{call}");
+            assert_eq!(Start::of("reverse").run(&(text + behind), memory.address), 0, "{call}");
+        }
+    });
+}
+
 #[test]
 fn destroyed_streams() {
     let output = child::start(&libraries(), &[], || {
