@@ -275,7 +275,7 @@ ENTRY(cuModuleLoadDataEx, Module **module, const char *image, unsigned count, co
     const size_t target = text.find("\n.target sm_");
     const bool is_ptx = text.find(".version") != std::string::npos && target != std::string::npos;
     const bool is_later = is_ptx && atoi(text.c_str() + target + 12) > capability();
-    // Who decodes a text finds out by himself.
+    // Decoding a text finds unknown functions as well.
     const std::string unknown = is_ptx && !executes_ptx() ? unknown_function(text) : "";
     if (!unknown.empty()) {
         if (log != NULL) snprintf(log, size, "%s is called, and not there", unknown.c_str());

@@ -12,7 +12,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Whether there is any.
+    /// Whether there is none.
     pub fn is_none(self) -> bool {
         self.address == 0
     }

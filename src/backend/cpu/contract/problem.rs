@@ -42,7 +42,7 @@ impl<'a> Problem<'a> {
     /// The same for the kernels of single channels, which have few products for every element that they read and write: of binary32 they
     /// take vectors of AVX2, whose paths keep sums in registers, and are no slower than a longer vector would be.
     pub(super) fn of_single_channels(mut self) -> Self {
-        if self.outputs.simple.is_some() && self.outputs.step.a == Scalar::F32 {
+        if self.is_single() {
             self.operands.isa = self.operands.isa.at_most_avx2();
         }
         self
@@ -52,10 +52,14 @@ impl<'a> Problem<'a> {
     /// use, those of AVX2.
     pub(super) fn of_few_filters(mut self) -> Self {
         let step = self.outputs.step;
-        let is_single = self.outputs.simple.is_some() && step.a == Scalar::F32;
-        if is_single && !lanes_are_m(step) && step.extent(Role::N) <= FEW_FILTERS {
+        if self.is_single() && !lanes_are_m(step) && step.extent(Role::N) <= FEW_FILTERS {
             self.operands.isa = self.operands.isa.at_most_avx2();
         }
         self
+    }
+
+    /// Whether operands, sums and results are binary32, with a simple epilogue.
+    fn is_single(&self) -> bool {
+        self.outputs.simple.is_some() && self.outputs.step.a == Scalar::F32
     }
 }
