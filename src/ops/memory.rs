@@ -31,3 +31,14 @@ impl Memory {
         Ok(())
     }
 }
+
+/// Refuses fewer bytes than are `needed`, wherever they are; `name` is that of their number.
+///
+/// # Errors
+/// Bad parameter.
+pub fn check_size(given: usize, needed: usize, name: &'static str) -> Result<()> {
+    if given >= needed {
+        return Ok(());
+    }
+    Err(Error::argument(name, given as i64, format!("{needed} bytes are needed")))
+}

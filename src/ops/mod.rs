@@ -62,7 +62,7 @@ pub use ctc::{Ctc, CtcPlan};
 pub use fill::{FillPlan, Set};
 pub use map::Map;
 pub use matmul::MatmulPlan;
-pub use memory::Memory;
+pub use memory::{Memory, check_size};
 pub use normalise::{Normalise, NormaliseBackward};
 pub use op::OpPlan;
 pub use padded::Padded;

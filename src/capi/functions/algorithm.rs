@@ -16,6 +16,7 @@ use super::types::{
     cudnnStatus_t, raw,
 };
 use crate::error::{Error, Result};
+use crate::ops::check_size;
 use crate::sync::Lock;
 
 static ALGORITHMS: Table<cudnnAlgorithm_t> = Table::new(Kind::Algorithm);
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn cudnnSaveAlgorithm(
     context::check(handle)?;
     let stored = ALGORITHMS.get(algoDesc.addr(), "algoDesc")?;
     arg::required(algoSpace, "algoSpace")?;
-    check_space(algoSpaceSizeInBytes)?;
+    check_size(algoSpaceSizeInBytes, size_of::<cudnnAlgorithm_t>(), "algoSpaceSizeInBytes")?;
     // SAFETY: not NULL and large enough, as was just checked and the caller vouches for.
     unsafe { algoSpace.cast::<cudnnAlgorithm_t>().write_unaligned(stored) };
     Ok(())
@@ -219,22 +220,13 @@ pub unsafe extern "C" fn cudnnRestoreAlgorithm(
 ) -> cudnnStatus_t {
     context::check(handle)?;
     arg::required(algoSpace, "algoSpace")?;
-    check_space(algoSpaceSizeInBytes)?;
+    check_size(algoSpaceSizeInBytes, size_of::<cudnnAlgorithm_t>(), "algoSpaceSizeInBytes")?;
     // SAFETY: not NULL and large enough; every member of the union is an int of any value.
     let saved = unsafe { algoSpace.cast::<cudnnAlgorithm_t>().read_unaligned() };
     ALGORITHMS.with_mut(algoDesc.addr(), "algoDesc", |stored| {
         *stored = saved;
         Ok(())
     })
-}
-
-/// Refuses memory that does not hold an algorithm.
-fn check_space(size: usize) -> Result<()> {
-    let needed = size_of::<cudnnAlgorithm_t>();
-    if size >= needed {
-        return Ok(());
-    }
-    Err(Error::argument("algoSpaceSizeInBytes", size as i64, format!("{needed} bytes are needed")))
 }
 
 /// Creates `numberToCreate` performances; all of them or none.

@@ -11,7 +11,7 @@ use crate::desc::{AttentionDescriptor, DropoutDescriptor, SeqDataDescriptor};
 use crate::error::{Error, Result};
 use crate::exec::{self, Address, Context};
 use crate::ops::attention::{AttentionPlan, Extents, Lengths, Place, Sequences, Weights, memory_scalar};
-use crate::ops::{Operand, Plan};
+use crate::ops::{Operand, Plan, check_size};
 
 /// A pointer to data and what the call names it.
 pub(super) type Data = (*mut c_void, &'static str);
@@ -93,10 +93,7 @@ impl Call {
             }
             false => (given, "workSpaceSizeInBytes"),
         };
-        let needed = extents.bytes(is_training)?;
-        if given < needed {
-            return Err(Error::argument(name, given as i64, format!("{needed} bytes are needed")));
-        }
+        check_size(given, extents.bytes(is_training)?, name)?;
         Ok(is_training)
     }
 

@@ -17,6 +17,7 @@ use crate::desc::fused::FusedPlan;
 use crate::error::Error;
 use crate::exec::Address;
 use crate::mode::Mode;
+use crate::ops::Memory;
 use crate::ops::fused::{FusedProblem, Numbers};
 use crate::ops::part::{Base, Part, Place};
 
@@ -157,9 +158,9 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
         let pointer = |label: i32| {
             std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(pack.value(label) as usize)
         };
-        if needed > 0 && (given < needed || pointer(WORKSPACE).is_null()) {
-            let rule = format!("{needed} bytes of workspace are needed");
-            return Err(Error::argument("workspace size", given as i64, rule));
+        if needed > 0 {
+            let workspace = Memory { address: pointer(WORKSPACE).addr(), size: given };
+            workspace.check(needed, ["workspace", "workspace size"], "the plan")?;
         }
         let numbers = Numbers {
             count: pack.value(COUNT) as i64,

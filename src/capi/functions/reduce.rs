@@ -8,10 +8,10 @@ use super::arg::{self, operands, results};
 use super::types::{cudnnHandle_t, cudnnReduceTensorDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, reduce_descriptor, tensor, transform};
 use crate::desc::{ReduceDescriptor, TensorDescriptor};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mode::Mode;
-use crate::ops::ReducePlan;
 use crate::ops::reduce::{indices_size, workspace_size};
+use crate::ops::{ReducePlan, check_size};
 
 /// Bytes of the indices that cudnnReduceTensor writes: 0 unless the descriptor asks for indices.
 ///
@@ -131,13 +131,13 @@ pub unsafe extern "C" fn cudnnReduceTensor(
         // None is needed, but one that is given has the size that was asked for.
         if mode.is_strict() || !workspace.is_null() {
             let needed = workspace_size(&desc, &a, &c, mode);
-            check_size("workspaceSizeInBytes", workspaceSizeInBytes, needed)?;
+            check_size(workspaceSizeInBytes, needed, "workspaceSizeInBytes")?;
         }
         if mode.is_strict() {
-            check_size("indicesSizeInBytes", indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?)?;
+            check_size(indicesSizeInBytes, indices_size(&desc, &a, &c, mode)?, "indicesSizeInBytes")?;
         }
         if plan.indices_bytes() > 0 {
-            check_size("indicesSizeInBytes", indicesSizeInBytes, plan.indices_bytes())?;
+            check_size(indicesSizeInBytes, plan.indices_bytes(), "indicesSizeInBytes")?;
             arg::required(indices, "indices")?;
         }
         let plan = plan.with_workspace(if workspace.is_null() { 0 } else { workspaceSizeInBytes });
@@ -145,12 +145,4 @@ pub unsafe extern "C" fn cudnnReduceTensor(
         // the plan's; the indices are large enough.
         unsafe { call.run(&plan, operands![C, indices, A, workspace]) }
     })
-}
-
-/// Refuses a buffer below the size that is needed.
-fn check_size(argument: &'static str, size: usize, needed: usize) -> Result<()> {
-    if size >= needed {
-        return Ok(());
-    }
-    Err(Error::argument(argument, size as i64, format!("{needed} bytes are needed")))
 }
