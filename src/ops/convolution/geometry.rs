@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::mode::{self, Mode};
 use crate::ops::Scaling;
+use crate::ops::contract::{Contract, Parts};
 
 /// Which of the three operands a convolution computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,15 @@ impl Direction {
             Direction::BackwardData => ["dx", "w", "dy"],
             Direction::BackwardFilter => ["x", "dw", "dy"],
         }
+    }
+
+    /// Bytes of workspace with which a GPU [cuts](Parts) the sums of a step, if that is worth it. Those of a forward call are never cut:
+    /// whether that is worth it depends on how many images there are, and an image has the same bits in any batch.
+    pub(in crate::ops) fn workspace_of(self, step: &Contract) -> Option<usize> {
+        if self == Direction::Forward {
+            return None;
+        }
+        Parts::of(step)?.workspace(step.accumulate)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::mode::{Mode, allows_tf32};
 use crate::ops::activation::Activation;
-use crate::ops::contract::{Accumulate, Contract, Geometry, Parts, Phases, Side, Terms};
+use crate::ops::contract::{Accumulate, Contract, Geometry, Phases, Side, Terms};
 use crate::ops::fill::zero_tail;
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
 use crate::ops::{Scaling, agree};
@@ -167,7 +167,7 @@ impl ConvolutionPlan {
                 Step::Phases(phases) => &phases.0,
                 _ => &[],
             };
-            most = steps.iter().filter_map(|step| self.workspace_of(step)).fold(most, usize::max);
+            most = steps.iter().filter_map(|step| self.direction.workspace_of(step)).fold(most, usize::max);
             Ok(())
         })?;
         Ok(most)
@@ -194,18 +194,10 @@ impl ConvolutionPlan {
         Ok(uses)
     }
 
-    /// Bytes with which the sums of a step are cut. Those of a forward call never are: whether that is worth it depends on how
-    /// many images there are, and an image has the same bits in any batch.
-    fn workspace_of(&self, step: &Contract) -> Option<usize> {
-        Parts::of(step)
-            .filter(|_| self.direction != Direction::Forward)
-            .and_then(|parts| parts.workspace(step.accumulate))
-    }
-
     /// Gives a step the workspace, if it has use for it and there is enough.
     fn give_workspace(&self, step: &mut Contract) {
         if self.given > 0 {
-            let needed = self.workspace_of(step);
+            let needed = self.direction.workspace_of(step);
             step.workspace = needed.filter(|&needed| needed <= self.given).unwrap_or(0);
         }
     }

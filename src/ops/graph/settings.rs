@@ -7,6 +7,7 @@ use super::{Operation, Type};
 use crate::desc::NanPropagation;
 use crate::dtype::DataType;
 use crate::layout::Dims;
+pub use crate::ops::convolution::Direction;
 
 /// What an operation computes.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,17 +179,6 @@ pub struct Matmul {
     pub padding: f64,
     /// Whether A or B is given with its last two dimensions the other way about.
     pub transposed: [bool; 2],
-}
-
-/// Which gradient of a convolution, if any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// y of x and w.
-    Forward,
-    /// dx of dy and w.
-    BackwardData,
-    /// dw of x and dy.
-    BackwardFilter,
 }
 
 /// A window in each spatial dimension.

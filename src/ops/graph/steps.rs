@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::layout::{self, Axis, Dims, Layout, LoopNest};
 use crate::ops::aggregate::AggregateFunction;
 use crate::ops::agree;
-use crate::ops::contract::{Contract, Parts};
+use crate::ops::contract::Contract;
+use crate::ops::convolution::Direction;
 use crate::ops::function::Function;
 use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{Operand, Plan, Role, Step};
@@ -381,14 +382,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The same for one whose sums a GPU may [cut into parts](Parts), with room for those where that is worth it.
+    /// The same for one of a convolution, with room for parts of its sums where a GPU has a use for it: a plan runs on any core.
     ///
     /// # Errors
     /// As for [`piece`](Builder::piece).
-    pub fn contract_in_parts(&mut self, step: Contract, views: [&View; 3]) -> Result<()> {
+    pub fn convolve(&mut self, step: Contract, direction: Direction, views: [&View; 3]) -> Result<()> {
         let Some(mut step) = counted_from(step, views) else { return Ok(()) };
         let mut slots = views.map(|view| view.slot).to_vec();
-        if let Some(bytes) = Parts::of(&step).and_then(|parts| parts.workspace(step.accumulate)) {
+        if let Some(bytes) = direction.workspace_of(&step) {
             step.workspace = bytes;
             slots.push(self.piece(Scalar::F64, bytes.div_ceil(Scalar::F64.size()) as i64)?.slot);
         }

@@ -68,14 +68,7 @@ pub fn lower(of: &Convolution, steps: &mut Builder<'_>) -> Result<()> {
     let side = |at: usize| Side { layout: &views[at].layout, scalar: views[at].scalar };
     let (dst_side, a_side, b_side) = (side(0), side(1), side(2));
     let terms = Terms::scaled(Scaling { alpha: of.alpha, beta: of.beta });
-    // Those of a forward call are never cut: how many images there are would decide, and an image has the same bits in any batch.
-    let mut sink = |step: &Contract| match of.direction {
-        Direction::Forward => {
-            steps.contract(*step, views);
-            Ok(())
-        }
-        Direction::BackwardData | Direction::BackwardFilter => steps.contract_in_parts(*step, views),
-    };
+    let mut sink = |step: &Contract| steps.convolve(*step, of.direction, views);
     let build = match of.direction {
         Direction::Forward => Contract::forward,
         Direction::BackwardData => Contract::backward_data,
