@@ -70,11 +70,32 @@ fn recorded(name: &str) -> Vec<f32> {
 /// `share` is what a difference is a share of: the largest result, or each by itself.
 fn assert_close(what: &str, got: &[f32], want: &[f32], each: bool) {
     assert_eq!(got.len(), want.len(), "{what}");
-    let largest = want.iter().fold(0_f32, |largest, x| largest.max(x.abs()));
+    let largest = largest(want);
     for (k, (g, w)) in got.iter().zip(want).enumerate() {
         let scale = if each { w.abs().max(1e-6) } else { largest };
         assert!((g - w).abs() <= TOLERANCE * scale, "{what}: result {k} is {g}, PyTorch gives {w}");
     }
+}
+
+fn largest(of: &[f32]) -> f32 {
+    of.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()))
+}
+
+/// Where the largest result is.
+fn choice(of: &[f32]) -> Option<usize> {
+    (0..of.len()).max_by(|&a, &b| of[a].total_cmp(&of[b]))
+}
+
+/// Types of fewer bits, and what they may lose of the largest result: twice or more of what these networks showed.
+const TYPES: [(&str, f32); 3] = [("bf16", 0.015), ("f16", 0.002), ("int8", 0.08)];
+
+/// Largest difference, as a share of the largest result.
+fn assert_within(what: &str, got: &[f32], want: &[f32], tolerance: f32) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    let differences: Vec<f32> = got.iter().zip(want).map(|(g, w)| g - w).collect();
+    let share = largest(&differences) / largest(want);
+    // Numbers of another type that are the same to the last bit were not computed in it.
+    assert!(share > 0.0 && share <= tolerance, "{what}: {share} of the largest result");
 }
 
 const LAYOUTS: [&str; 3] = ["NCHW", "NHWC", "NCHW8C"];
@@ -104,6 +125,10 @@ fn a_step_of_training_has_the_loss_and_the_gradients_of_pytorch() {
 fn yolo_gives_the_same_in_every_layout() {
     let Some(setting) = setting() else { return };
     let want = setting.results("yolov3_tiny", &[], &[]);
+    for (name, tolerance) in TYPES {
+        let got = setting.results("yolov3_tiny", &["--type", name, "--layout", "NHWC"], &[]);
+        assert_within(name, &got, &want, tolerance);
+    }
     for layout in ["NHWC", "NCHW8C"] {
         assert_close(layout, &setting.results("yolov3_tiny", &["--layout", layout], &[]), &want, false);
     }
@@ -114,8 +139,36 @@ fn resnet_50_gives_what_pytorch_gives() {
     let Some(setting) = setting() else { return };
     let (got, want) = (setting.results("resnet50", &[], &[]), recorded("resnet50.txt"));
     assert_close("resnet50", &got, &want, false);
-    let largest = |of: &[f32]| (0..of.len()).max_by(|&a, &b| of[a].total_cmp(&of[b]));
-    assert_eq!(largest(&got), largest(&want));
+    assert_eq!(choice(&got), choice(&want));
+}
+
+#[test]
+fn types_of_fewer_bits_stay_near_pytorch_in_every_layout() {
+    let Some(setting) = setting() else { return };
+    let want = recorded("small.txt");
+    for (name, tolerance) in TYPES {
+        for layout in LAYOUTS {
+            let what = format!("{name} in {layout}");
+            let arguments = ["--batch", "2", "--type", name, "--layout", layout, "--runs", "2"];
+            let got = setting.results("small", &arguments, &[]);
+            assert_within(&what, &got, &want, tolerance);
+            for threads in ["1", "3"] {
+                let again = setting.results("small", &arguments, &[("CUDNN_SHIM_NUM_THREADS", threads)]);
+                assert_eq!(again, got, "{what} with {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
+fn resnet_50_in_fewer_bits_chooses_what_pytorch_chooses() {
+    let Some(setting) = setting() else { return };
+    let want = recorded("resnet50.txt");
+    for (name, tolerance) in TYPES {
+        let got = setting.results("resnet50", &["--type", name, "--layout", "NHWC"], &[]);
+        assert_within(name, &got, &want, tolerance);
+        assert_eq!(choice(&got), choice(&want), "{name}");
+    }
 }
 
 #[test]
@@ -232,6 +285,8 @@ fn bad_input_is_one_line_and_exit_code_2() {
         ("input 3 8 8\na = frobnicate input\n", vec![], "there is no operation `frobnicate`"),
         ("", vec![], "no layers"),
         ("input 3 8 8\na = conv input k=4\n", vec!["--batch", "none"], "`none` is no number"),
+        ("input 3 8 8\na = conv input k=4\n", vec!["--type", "f8"], "there is no type `f8`"),
+        ("input 3 8 8\na = conv input k=4\n", vec!["--type", "bf16", "--train"], "--train is of f32"),
         ("input 3 8 8\na = conv input k=4\n", vec!["--out", "/dev/null/x"], "cannot be written"),
     ] {
         fs::write(&table, text).expect("a table");

@@ -1,9 +1,11 @@
 // Runs a network from a table: forward, or one step of training; timed, and with its results in a file.
 //
-//   networks TABLE [--batch N] [--layout NCHW|NHWC|NCHW8C] [--choose get|find|limit] [--runs N] [--train]
-//            [--threads N] [--processes N] [--out FILE]
-//   networks TABLE --profile [--batch N] [--layout ...] [--runs N]
+//   networks TABLE [--batch N] [--layout NCHW|NHWC|NCHW8C] [--type f32|bf16|f16|int8] [--choose get|find|limit]
+//            [--runs N] [--train] [--threads N] [--processes N] [--out FILE]
+//   networks TABLE --profile [--batch N] [--layout ...] [--type ...] [--runs N]
 //
+// --type is that of tensors and weights; sums are of floats, and of integers for int8, whose layers are multiples of a number each
+// that a forward pass of floats over the same input measures first. Training is in f32.
 // FILE gets the results as floats: the last layer in NCHW order, or with --train the loss and the norm of every gradient.
 // --profile prints a line for each layer: its fastest time, its rate of multiplications and additions, and how many times as fast it is
 // as on one thread of this library. With --threads or --processes each has a handle and a network of its own, and all must agree to the last bit.
@@ -67,6 +69,13 @@ Arguments parse(int argc, char **argv) {
                                : name == "NHWC"   ? CUDNN_TENSOR_NHWC
                                : name == "NCHW8C" ? cudnnTensorFormat_t(0x43580008)
                                                   : (usage("there is no layout `" + name + "`"), CUDNN_TENSOR_NCHW);
+        } else if (word == "--type") {
+            const std::string name = value();
+            a.options.type = name == "f32"    ? CUDNN_DATA_FLOAT
+                             : name == "bf16" ? CUDNN_DATA_BFLOAT16
+                             : name == "f16"  ? CUDNN_DATA_HALF
+                             : name == "int8" ? CUDNN_DATA_INT8
+                                              : (usage("there is no type `" + name + "`"), CUDNN_DATA_FLOAT);
         } else if (word == "--choose") {
             const std::string name = value();
             a.options.choose = name == "get"     ? Choose::Get
@@ -82,6 +91,7 @@ Arguments parse(int argc, char **argv) {
     if (a.table.empty()) usage("no table");
     if (a.profile && (a.options.training || a.threads > 1 || a.processes > 1 || !a.out.empty()))
         usage("--profile is of forward passes, and prints");
+    if (a.options.training && a.options.type != CUDNN_DATA_FLOAT) usage("--train is of f32");
     return a;
 }
 
@@ -106,7 +116,7 @@ std::uint64_t fingerprint(const std::vector<float> &values) {
 // The results of the last run, and the seconds of each.
 std::vector<float> run(const Arguments &a, const Table &table, std::vector<double> &seconds) {
     Network network(table, 1, a.options);
-    network.draw_input(2);
+    network.draw_input();
     std::vector<int> labels(std::size_t(a.options.batch));
     for (std::size_t i = 0; i < labels.size(); i++) labels[i] = int(i * 37 % 10);
     std::vector<float> results;
@@ -191,7 +201,7 @@ void together(Arguments a, const Table &table) {
 
 // Seconds of each layer, of as many forward passes as are asked for.
 std::vector<double> layer_seconds(Network &network, int runs) {
-    network.draw_input(2);
+    network.draw_input();
     for (int r = 0; r < runs; r++) network.forward();
     std::vector<double> seconds;
     for (const Node &node : network.layers()) seconds.push_back(node.best);

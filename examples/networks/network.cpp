@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 namespace {
 const float ONE = 1, ZERO = 0;
@@ -16,6 +15,12 @@ cudnn::Pooling pooling(cudnnPoolingMode_t mode, const cudnn::Dims &window, int p
 
 // Whole cells that windows of r at stride s make of n, with padding p on both sides.
 int windows(int n, int r, int s, int p) { return (n + 2 * p - r) / s + 1; }
+
+float largest(const float *values, std::size_t count) {
+    float largest = 0;
+    for (std::size_t i = 0; i < count; i++) largest = std::max(largest, std::abs(values[i]));
+    return largest;
+}
 }  // namespace
 
 float drawn(std::uint64_t seed, std::uint64_t parameter, std::uint64_t index) {
@@ -26,18 +31,14 @@ float drawn(std::uint64_t seed, std::uint64_t parameter, std::uint64_t index) {
     return float(z >> 40) / float(1 << 23) - 1;
 }
 
-void Parameter::upload() {
-    data = Buffer(values.size() * sizeof(float));
-    std::memcpy(data.data(), values.data(), values.size() * sizeof(float));
-}
-
 Network::Network(const Table &table, std::uint64_t seed, Options options) : options_(options) {
     Node input;
     input.line.name = "input";
     input.shape = {options.batch, table.c, table.h, table.w};
-    input.desc = packed(input.shape, options.format);
+    input.desc = packed(input.shape, options.format, options.type);
     nodes_.push_back(std::move(input));
     for (const Line &line : table.lines) add_node(line);
+    if (options.type == CUDNN_DATA_INT8) measure(table, seed);
     std::uint64_t number = 0;
     for (Node &node : nodes_)
         if (node.line.op == "conv") {
@@ -72,7 +73,7 @@ void Network::add_node(const Line &line) {
         if (line.shifted) {
             // One row and column more on either side, of which the first is left out.
             node.pooling = pooling(CUDNN_POOLING_MAX, {2, 2}, 1, 1);
-            node.staged_desc = packed({x.n, x.c, x.h + 1, x.w + 1}, plain_format());
+            node.staged_desc = packed({x.n, x.c, x.h + 1, x.w + 1}, plain_format(), options_.type);
             node.staged = Buffer(node.staged_desc->bytes());
         } else {
             node.pooling = pooling(CUDNN_POOLING_MAX, {r, r}, p, s);
@@ -92,7 +93,7 @@ void Network::add_node(const Line &line) {
         }
         // Strides tell where a slice of plain channels begins, and nothing of blocks.
         if (plain_format() != options_.format) {
-            node.staged_desc = packed(node.shape, plain_format());
+            node.staged_desc = packed(node.shape, plain_format(), options_.type);
             node.staged = Buffer(node.staged_desc->bytes());
         }
     } else {
@@ -101,7 +102,7 @@ void Network::add_node(const Line &line) {
     if (node.shape.h < 1 || node.shape.w < 1)
         fail("nothing is left of images of " + std::to_string(x.h) + " x " + std::to_string(x.w));
     if (node.add && (node.add->shape.elements() != node.shape.elements())) fail("`add` has another shape");
-    node.desc = packed(node.shape, options_.format);
+    node.desc = packed(node.shape, options_.format, options_.type);
     nodes_.push_back(std::move(node));
 }
 
@@ -117,10 +118,12 @@ void Network::add_convolution(Node &node) {
     node.shape = {x.n, k, windows(x.h, r, s, p), windows(x.w, r, s, p)};
     if (node.shape.h < 1 || node.shape.w < 1) return;  // the caller refuses it
     node.filter_shape = {k, x.c / groups, r, r};
-    const bool nhwc = options_.format == CUDNN_TENSOR_NHWC;
-    node.filter.emplace(CUDNN_DATA_FLOAT, node.filter_shape.dims(), nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW);
-    node.bias_desc = packed({1, k, 1, 1}, nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW);
-    node.convolution.emplace(cudnn::Dims{p, p}, cudnn::Dims{s, s}, cudnn::Dims{1, 1}, CUDNN_DATA_FLOAT, groups);
+    // Bytes are summed as integers, and the bias is a float then.
+    const bool bytes = options_.type == CUDNN_DATA_INT8;
+    node.filter.emplace(options_.type, node.filter_shape.dims(), plain_format());
+    node.bias_desc = packed({1, k, 1, 1}, plain_format(), bytes ? CUDNN_DATA_FLOAT : options_.type);
+    node.convolution.emplace(cudnn::Dims{p, p}, cudnn::Dims{s, s}, cudnn::Dims{1, 1},
+                             bytes ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT, groups);
 }
 
 void Network::draw_parameters(Node &node, std::uint64_t seed, std::uint64_t &number) {
@@ -148,8 +151,11 @@ void Network::draw_parameters(Node &node, std::uint64_t seed, std::uint64_t &num
                         turned[at++] = node.weight.values[((std::size_t(k) * f.c + c) * f.h + h) * f.w + w];
         node.weight.values = std::move(turned);
     }
-    for (Parameter *p : {&node.weight, &node.bias, &node.scale, &node.mean, &node.variance})
-        if (!p->values.empty()) p->upload();
+    const bool bytes = options_.type == CUDNN_DATA_INT8;
+    upload(node.weight, options_.type, bytes ? largest(node.weight.values.data(), f.elements()) / 127 : 1);
+    upload(node.bias, bytes ? CUDNN_DATA_FLOAT : options_.type, node.quantum);
+    for (Parameter *p : {&node.scale, &node.mean, &node.variance}) upload(*p, CUDNN_DATA_FLOAT);
+    if (node.line.act == "relu6") node.relu6.emplace(CUDNN_ACTIVATION_CLIPPED_RELU, 6 / node.quantum);
     if (!options_.training) {
         for (Parameter *p : {&node.weight, &node.bias, &node.scale, &node.mean, &node.variance})
             p->values = std::vector<float>();
@@ -170,6 +176,55 @@ void Network::fold(Node &node) {
             w = float(w * factor);
         }
         node.bias.values[k] = float(node.bias.values[k] - node.mean.values[k] * factor);
+    }
+}
+
+// Converted by the library, which rounds to the nearest, as multiples of the quantum.
+void Network::upload(Parameter &parameter, cudnnDataType_t type, float quantum) {
+    if (parameter.values.empty()) return;
+    const Shape all{1, 1, 1, int(parameter.values.size())};
+    const cudnn::Tensor from = packed(all), to = packed(all, CUDNN_TENSOR_NCHW, type);
+    const float factor = 1 / quantum;
+    parameter.quantum = quantum;
+    parameter.data = Buffer(to.bytes());
+    CUDNN(cudnnTransformTensor, handle_, &factor, from, parameter.values.data(), &ZERO, to, parameter.data.data());
+}
+
+// The largest number of each layer in a forward pass of floats.
+std::vector<float> Network::ranges() {
+    std::vector<float> ranges;
+    for (Node &node : nodes_) {
+        run(node);
+        const float *data = static_cast<const float *>(node.data);
+        ranges.push_back(largest(data, node.shape.elements()));
+        // A leaky ReLU comes after the convolution, whose numbers below 0 are ten times as large.
+        if (node.line.act == "leaky")
+            for (std::size_t i = 0; i < node.shape.elements(); i++)
+                ranges.back() = std::max(ranges.back(), -10 * data[i]);
+    }
+    return ranges;
+}
+
+// Bytes: what 1 stands for in each layer, so that its largest number is 127.
+void Network::measure(const Table &table, std::uint64_t seed) {
+    Options floats = options_;
+    floats.type = CUDNN_DATA_FLOAT;
+    floats.format = CUDNN_TENSOR_NCHW;
+    Network measured(table, seed, floats);
+    measured.draw_input();
+    const std::vector<float> ranges = measured.ranges();
+    std::size_t i = 0;
+    for (Node &node : nodes_) {
+        const float range = ranges[i++];
+        // What only picks or repeats numbers needs no others.
+        const bool same = node.line.op == "maxpool" || node.line.op == "upsample";
+        node.quantum = same ? node.inputs[0]->quantum : range > 0 ? range / 127 : 1;
+    }
+    // A convolution of bytes can end in floats, and what a network says does.
+    Node &last = nodes_.back();
+    if (last.line.op == "conv" && !last.add) {
+        last.desc = packed(last.shape, options_.format);
+        last.quantum = 1;
     }
 }
 
@@ -245,37 +300,41 @@ void Network::choose(Node &node) {
     need();
 }
 
-void Network::draw_input(std::uint64_t seed) {
+void Network::draw_input() {
     Node &input = nodes_.front();
     const Shape s = input.shape;
     std::vector<float> values(s.elements());
-    for (std::size_t i = 0; i < values.size(); i++) values[i] = drawn(seed, ~std::uint64_t(0), i);
+    for (std::size_t i = 0; i < values.size(); i++) values[i] = drawn(INPUT_SEED, ~std::uint64_t(0), i);
     const cudnn::Tensor nchw = packed(s);
-    CUDNN(cudnnTransformTensor, handle_, &ONE, nchw, values.data(), &ZERO, *input.desc, input.data);
+    const float factor = 1 / input.quantum;
+    CUDNN(cudnnTransformTensor, handle_, &factor, nchw, values.data(), &ZERO, *input.desc, input.data);
 }
 
 // Leaky ReLU is the larger of x and 0.1 x.
-void Network::activate(const Node &node, float *data) {
+void Network::activate(const Node &node, void *data) {
     const cudnn::Tensor &desc = *node.desc;
     const float slope = 0.1f;
     if (node.line.act == "leaky")
         CUDNN(cudnnOpTensor, handle_, maximum_, &ONE, desc, data, &slope, desc, data, &ZERO, desc, node.data);
     else if (!node.line.act.empty())
-        CUDNN(cudnnActivationForward, handle_, node.line.act == "relu" ? relu_ : relu6_, &ONE, desc, data, &ZERO, desc,
-              node.data);
+        CUDNN(cudnnActivationForward, handle_, node.line.act == "relu" ? relu_ : *node.relu6, &ONE, desc, data, &ZERO,
+              desc, node.data);
 }
 
 void Network::run(Node &node) {
     const Node *x = node.inputs.empty() ? nullptr : node.inputs[0];
     const std::string &op = node.line.op;
+    // From the units of another layer to those of this one.
+    const auto units = [&](const Node &from) { return from.quantum / node.quantum; };
     if (op == "conv") {
+        const float factor = units(*x) * node.weight.quantum, share = node.add ? units(*node.add) : 0;
         // Bias, sum and ReLU while the result is in the cache; what else there is after it, in place.
         const auto convolve = [&](const cudnn::Activation &activation) {
-            return cudnnConvolutionBiasActivationForward(
-                handle_, &ONE, *x->desc, x->data, *node.filter, node.weight.data.data(), *node.convolution,
-                node.forward, workspace_.data(), workspace_.bytes(), node.add ? &ONE : &ZERO, *node.desc,
-                node.add ? node.add->data : node.data, *node.bias_desc, node.bias.data.data(), activation, *node.desc,
-                node.data);
+            return cudnnConvolutionBiasActivationForward(handle_, &factor, *x->desc, x->data, *node.filter,
+                                                         node.weight.data.data(), *node.convolution, node.forward,
+                                                         workspace_.data(), workspace_.bytes(), &share, *node.desc,
+                                                         node.add ? node.add->data : node.data, *node.bias_desc,
+                                                         node.bias.data.data(), activation, *node.desc, node.data);
         };
         const auto checked = [&](cudnnStatus_t status) {
             cudnn::check(status, "cudnnConvolutionBiasActivationForward");
@@ -283,38 +342,38 @@ void Network::run(Node &node) {
         const bool relu6 = node.line.act == "relu6";
         if (node.line.act == "relu") return checked(convolve(relu_));
         if (relu6 && fuses_relu6_) {
-            if (convolve(relu6_) == CUDNN_STATUS_SUCCESS) return;
+            if (convolve(*node.relu6) == CUDNN_STATUS_SUCCESS) return;
             // The original has only ReLU there, and so has this library in strict mode. What else may be wrong the next call says.
             fuses_relu6_ = false;
         }
         checked(convolve(identity_));
         activate(node, node.data);
     } else if (node.line.shifted) {
-        const auto steps = strides(*node.staged_desc);
-        const cudnn::Tensor inner = window(node.shape, *node.staged_desc);
+        const Window staged(*node.staged_desc);
         CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.staged_desc,
               node.staged.data());
-        CUDNN(cudnnTransformTensor, handle_, &ONE, inner, node.staged.data() + steps[2] + steps[3], &ZERO, *node.desc,
-              node.data);
+        CUDNN(cudnnTransformTensor, handle_, &ONE, staged.of(node.shape), staged.at(node.staged.data(), 0, 1, 1), &ZERO,
+              *node.desc, node.data);
     } else if (op == "upsample") {
         // The gradient of a mean over 2 x 2 gives each of the four a quarter. What it was a mean of is not read.
         const float four = 4;
         CUDNN(cudnnPoolingBackward, handle_, *node.pooling, &four, *x->desc, x->data, *x->desc, x->data, *node.desc,
               node.data, &ZERO, *node.desc, node.data);
     } else if (op == "concat") {
-        std::size_t channel = 0;
+        int channel = 0;
         const cudnn::Tensor &whole = node.staged_desc ? *node.staged_desc : *node.desc;
-        float *const data = node.staged_desc ? node.staged.data() : node.data;
-        const auto steps = strides(whole);
+        void *const data = node.staged_desc ? node.staged.data() : node.data;
+        const Window channels(whole);
         for (const Node *input : node.inputs) {
-            const cudnn::Tensor slice = window(input->shape, whole);
-            CUDNN(cudnnTransformTensor, handle_, &ONE, *input->desc, input->data, &ZERO, slice,
-                  data + channel * std::size_t(steps[1]));
-            channel += std::size_t(input->shape.c);
+            const float factor = units(*input);
+            CUDNN(cudnnTransformTensor, handle_, &factor, *input->desc, input->data, &ZERO, channels.of(input->shape),
+                  channels.at(data, channel, 0, 0));
+            channel += input->shape.c;
         }
         if (node.staged_desc) CUDNN(cudnnTransformTensor, handle_, &ONE, whole, data, &ZERO, *node.desc, node.data);
     } else if (node.pooling) {
-        CUDNN(cudnnPoolingForward, handle_, *node.pooling, &ONE, *x->desc, x->data, &ZERO, *node.desc, node.data);
+        const float factor = units(*x);
+        CUDNN(cudnnPoolingForward, handle_, *node.pooling, &factor, *x->desc, x->data, &ZERO, *node.desc, node.data);
     }
 }
 
@@ -331,6 +390,6 @@ std::vector<float> Network::output() const {
     const Node &last = nodes_.back();
     std::vector<float> values(last.shape.elements());
     const cudnn::Tensor nchw = packed(last.shape);
-    CUDNN(cudnnTransformTensor, handle_, &ONE, *last.desc, last.data, &ZERO, nchw, values.data());
+    CUDNN(cudnnTransformTensor, handle_, &last.quantum, *last.desc, last.data, &ZERO, nchw, values.data());
     return values;
 }

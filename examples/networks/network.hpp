@@ -18,9 +18,14 @@ enum class Choose { Get, Find, Limit };
 struct Options {
     int batch = 1;
     cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW;
+    // Of tensors and weights: FLOAT, BFLOAT16, HALF or INT8.
+    cudnnDataType_t type = CUDNN_DATA_FLOAT;
     Choose choose = Choose::Get;
     bool training = false;
 };
+
+// The seed of inputs. Networks of bytes measure the range of every layer with this one.
+const std::uint64_t INPUT_SEED = 2;
 
 // Numbers of [-1, 1) that depend on nothing but these three; `check.py` draws the same.
 float drawn(std::uint64_t seed, std::uint64_t parameter, std::uint64_t index);
@@ -28,7 +33,7 @@ float drawn(std::uint64_t seed, std::uint64_t parameter, std::uint64_t index);
 struct Parameter {
     std::vector<float> values;
     Buffer data, grad;
-    void upload();
+    float quantum = 1;
 };
 
 struct Node {
@@ -37,7 +42,10 @@ struct Node {
     std::optional<cudnn::Tensor> desc;
     std::vector<Node *> inputs;
     Node *add = nullptr;
-    float *data = nullptr, *grad = nullptr;
+    void *data = nullptr;
+    float *grad = nullptr;
+    // What 1 in memory stands for: bytes are multiples of it.
+    float quantum = 1;
     bool has_grad = false;
     int last_use = 0;
     // Seconds of the fastest forward pass.
@@ -48,6 +56,7 @@ struct Node {
     std::optional<cudnn::Filter> filter;
     std::optional<cudnn::Tensor> bias_desc;
     std::optional<cudnn::Convolution> convolution;
+    std::optional<cudnn::Activation> relu6;
     Parameter weight, bias, scale, mean, variance, saved_mean, saved_inverse;
     cudnnConvolutionFwdAlgo_t forward{};
     cudnnConvolutionBwdDataAlgo_t to_data{};
@@ -65,7 +74,7 @@ class Network {
    public:
     Network(const Table &table, std::uint64_t seed, Options options);
     // Fills the input with drawn numbers.
-    void draw_input(std::uint64_t seed);
+    void draw_input();
     void forward();
     // Every layer, in order, with the time of its fastest forward pass.
     const std::list<Node> &layers() const { return nodes_; }
@@ -82,12 +91,15 @@ class Network {
     void add_convolution(Node &node);
     void draw_parameters(Node &node, std::uint64_t seed, std::uint64_t &number);
     void fold(Node &node);
+    void upload(Parameter &parameter, cudnnDataType_t type, float quantum = 1);
+    std::vector<float> ranges();
+    void measure(const Table &table, std::uint64_t seed);
     void place();
     void choose(Node &node);
     void run(Node &node);
     void run_training(Node &node);
     void run_back(Node &node);
-    void activate(const Node &node, float *data);
+    void activate(const Node &node, void *data);
     float *gradient_of(Node &node, float &beta);
     Node &find(const std::string &name, int line);
     // A format whose strides say where every element lies.
@@ -103,8 +115,7 @@ class Network {
     std::vector<Buffer> memory_;
     cudnn::Activation identity_{CUDNN_ACTIVATION_IDENTITY};
     cudnn::Activation relu_{CUDNN_ACTIVATION_RELU};
-    cudnn::Activation relu6_{CUDNN_ACTIVATION_CLIPPED_RELU, 6};
-    // Whether convolutions may end with it.
+    // Whether convolutions may end with a clipped ReLU.
     bool fuses_relu6_ = true;
     cudnn::OpTensor maximum_{CUDNN_OP_TENSOR_MAX};
 };

@@ -1,4 +1,4 @@
-// Four-dimensional tensors of floats, and memory for them: what the networks need on top of cudnn.hpp.
+// Four-dimensional tensors, and memory for them: what the networks need on top of cudnn.hpp.
 #ifndef EXAMPLES_TENSORS_HPP
 #define EXAMPLES_TENSORS_HPP
 
@@ -19,24 +19,35 @@ struct Shape {
     cudnn::Dims dims() const { return {n, c, h, w}; }
 };
 
-inline cudnn::Tensor packed(Shape s, cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW) {
-    return {CUDNN_DATA_FLOAT, s.dims(), format};
+inline cudnn::Tensor packed(Shape s, cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW,
+                            cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+    return {type, s.dims(), format};
 }
 
-inline cudnn::Dims strides(const cudnn::Tensor &tensor) {
+inline std::size_t bytes_of(cudnnDataType_t type) {
+    return type == CUDNN_DATA_FLOAT ? 4 : type == CUDNN_DATA_INT8 ? 1 : 2;
+}
+
+// Memory that is packed like `whole`, as an image of all its channels or of a few.
+struct Window {
+    explicit Window(const cudnn::Tensor &whole) {
+        int rank = 0;
+        std::array<int, 4> dims{}, steps{};
+        CUDNN(cudnnGetTensorNdDescriptor, whole, 4, &type, &rank, dims.data(), steps.data());
+        strides.assign(steps.begin(), steps.end());
+    }
+    cudnn::Tensor of(Shape s) const { return {type, s.dims(), strides}; }
+    // What lies that many steps behind `data`.
+    void *at(void *data, int channels, int rows, int columns) const {
+        const int elements = channels * strides[1] + rows * strides[2] + columns * strides[3];
+        return static_cast<char *>(data) + std::size_t(elements) * bytes_of(type);
+    }
+
     cudnnDataType_t type;
-    int rank = 0;
-    std::array<int, 4> dims{}, strides{};
-    CUDNN(cudnnGetTensorNdDescriptor, tensor, 4, &type, &rank, dims.data(), strides.data());
-    return {strides.begin(), strides.end()};
-}
+    cudnn::Dims strides;
+};
 
-// A window of these extents into memory that is packed like `whole`.
-inline cudnn::Tensor window(Shape s, const cudnn::Tensor &whole) {
-    return {CUDNN_DATA_FLOAT, s.dims(), strides(whole)};
-}
-
-// Floats on a cache line. On the CPU core these are what the library's "device" pointers point to.
+// Memory that begins on a cache line. On the CPU core this is what the library's "device" pointers point to.
 class Buffer {
    public:
     Buffer() = default;

@@ -54,8 +54,8 @@ void Network::run_back(Node &node) {
     if (node.line.op != "conv" || node.line.act == "leaky") fail();
     if (!node.line.act.empty())
         // A ReLU lets pass where its result is above 0, so the result serves as x as well; in place on dy.
-        CUDNN(cudnnActivationBackward, handle_, node.line.act == "relu" ? relu_ : relu6_, &ONE, *node.desc, node.data,
-              *node.desc, node.grad, *node.desc, node.data, &ZERO, *node.desc, node.grad);
+        CUDNN(cudnnActivationBackward, handle_, node.line.act == "relu" ? relu_ : *node.relu6, &ONE, *node.desc,
+              node.data, *node.desc, node.grad, *node.desc, node.data, &ZERO, *node.desc, node.grad);
     if (node.add) {
         float *dadd = gradient_of(*node.add, beta);
         CUDNN(cudnnAddTensor, handle_, &ONE, *node.desc, node.grad, &beta, *node.add->desc, dadd);
