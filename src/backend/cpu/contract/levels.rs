@@ -3,10 +3,12 @@
 use cudnn_shim_macros::vectorized;
 
 use super::direct::depthwise_interleaved::{self, DepthwiseInterleaved};
-use super::gemm::engine::{Engine, TaskScratch};
+use super::gemm::engine::{self, Engine, TaskScratch};
 use super::kernel::simd::{self, Simd};
 use super::kernel::{self, Kernels};
 use super::operands::pack::Part;
+#[cfg(target_arch = "x86_64")]
+use super::problem::lanes_are_m;
 #[cfg(target_arch = "x86_64")]
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -16,7 +18,7 @@ use crate::ops::contract::Contract;
 /// What is compiled for one level and type.
 pub(super) struct Compiled<S: Simd<Part: Part, Sum: Element>> {
     pub(super) kernels: Kernels<S>,
-    pub(super) task: Task<S>,
+    pub(super) task: engine::Task<S>,
     pub(super) channels: depthwise_interleaved::Task<S>,
 }
 
@@ -61,72 +63,90 @@ pub(super) static AVX512_DOTS: [&Compiled<simd::Avx512Dots>; 3] = [
 /// Which kernels of such sums a step needs.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn dots_of(step: &Contract) -> usize {
-    match (super::gemm::engine::lanes_are_m(step), step.a) {
+    match (lanes_are_m(step), step.a) {
         (true, _) => 2,
         (false, Scalar::I8) => 1,
         (false, _) => 0,
     }
 }
 
-/// What `$accept` answers to a problem with the vectors of its level, of any type of sums.
+/// The launch of `$kernel`, compiled for the level of the problem and any type of sums; `$compiled` is what is compiled for them.
 macro_rules! any {
-    ($problem:expr, $accept:path) => {{
-        let problem: &Problem<'_> = $problem;
+    ($problem:ident, $compiled:ident => $kernel:expr) => {
+        dots!($problem, $compiled => $kernel).or_else(|| one_by_one!($problem, $compiled => $kernel))
+    };
+}
+pub(super) use any;
+
+/// The same but for products of bytes that are added four at a time; `None` for those.
+macro_rules! one_by_one {
+    ($problem:ident, $compiled:ident => $kernel:expr) => {{
         #[cfg(target_arch = "x86_64")]
-        let isa = problem.operands.isa;
-        match problem.outputs.step.accumulate {
+        let isa = $problem.isa;
+        let step = $problem.step();
+        match step.accumulate {
+            _ if takes_dots(step, $problem.isa) => None,
             #[cfg(target_arch = "x86_64")]
-            _ if takes_dots(problem.outputs.step, isa) => dots!(problem, $accept),
+            Accumulate::Single if isa.has_avx2() => single!($problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Single if isa.has_avx2() => single!(problem, $accept),
+            Accumulate::Double if isa.has_avx512() => launch!($problem, $compiled = levels::AVX512_DOUBLE => $kernel),
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Double if isa.has_avx512() => $accept(problem, &levels::AVX512_DOUBLE),
+            Accumulate::Int32 if isa.has_avx512() => launch!($problem, $compiled = levels::AVX512_INT => $kernel),
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Int32 if isa.has_avx512() => $accept(problem, &levels::AVX512_INT),
+            Accumulate::Double if isa.has_avx2() => launch!($problem, $compiled = levels::AVX2_DOUBLE => $kernel),
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Double if isa.has_avx2() => $accept(problem, &levels::AVX2_DOUBLE),
-            #[cfg(target_arch = "x86_64")]
-            Accumulate::Int32 if isa.has_avx2() => $accept(problem, &levels::AVX2_INT),
-            Accumulate::Single => $accept(problem, &levels::PORTABLE_SINGLE),
-            Accumulate::Double => $accept(problem, &levels::PORTABLE_DOUBLE),
-            Accumulate::Int32 => $accept(problem, &levels::PORTABLE_INT),
+            Accumulate::Int32 if isa.has_avx2() => launch!($problem, $compiled = levels::AVX2_INT => $kernel),
+            Accumulate::Single => launch!($problem, $compiled = levels::PORTABLE_SINGLE => $kernel),
+            Accumulate::Double => launch!($problem, $compiled = levels::PORTABLE_DOUBLE => $kernel),
+            Accumulate::Int32 => launch!($problem, $compiled = levels::PORTABLE_INT => $kernel),
         }
     }};
 }
-pub(super) use any;
+pub(super) use one_by_one;
 
 /// The same for sums in binary32 with AVX2 or AVX-512; `None` for others.
 #[cfg(target_arch = "x86_64")]
 macro_rules! single {
-    ($problem:expr, $accept:path) => {{
-        let (problem, isa): (&Problem<'_>, Isa) = ($problem, $problem.operands.isa);
-        match problem.outputs.step.accumulate {
-            Accumulate::Single if isa.has_avx512() => $accept(problem, &levels::AVX512_SINGLE),
-            Accumulate::Single if isa.has_avx2() => $accept(problem, &levels::AVX2_SINGLE),
+    ($problem:ident, $compiled:ident => $kernel:expr) => {
+        match $problem.step().accumulate {
+            Accumulate::Single if $problem.isa.has_avx512() => {
+                launch!($problem, $compiled = levels::AVX512_SINGLE => $kernel)
+            }
+            Accumulate::Single if $problem.isa.has_avx2() => {
+                launch!($problem, $compiled = levels::AVX2_SINGLE => $kernel)
+            }
             _ => None,
         }
-    }};
+    };
 }
 #[cfg(target_arch = "x86_64")]
 pub(super) use single;
 
 /// The same for products of bytes that are added four at a time; `None` for others.
-#[cfg(target_arch = "x86_64")]
 macro_rules! dots {
-    ($problem:expr, $accept:path) => {{
-        let (problem, isa): (&Problem<'_>, Isa) = ($problem, $problem.operands.isa);
-        let step = problem.outputs.step;
-        match takes_dots(step, isa) {
-            false => None,
-            true if isa.has_avx512() => $accept(problem, levels::AVX512_DOTS[levels::dots_of(step)]),
-            true => $accept(problem, levels::AVX2_DOTS[levels::dots_of(step)]),
+    ($problem:ident, $compiled:ident => $kernel:expr) => {{
+        let step = $problem.step();
+        match takes_dots(step, $problem.isa) {
+            #[cfg(target_arch = "x86_64")]
+            true if $problem.isa.has_avx512() => {
+                launch!($problem, $compiled = *levels::AVX512_DOTS[levels::dots_of(step)] => $kernel)
+            }
+            #[cfg(target_arch = "x86_64")]
+            true => launch!($problem, $compiled = *levels::AVX2_DOTS[levels::dots_of(step)] => $kernel),
+            _ => None,
         }
     }};
 }
-#[cfg(target_arch = "x86_64")]
 pub(super) use dots;
 
-type Task<S> = unsafe fn(&Engine<'_, S>, &TaskScratch<'_, S>, usize);
+/// The launch of a kernel of one level.
+macro_rules! launch {
+    ($problem:ident, $compiled:ident = $level:expr => $kernel:expr) => {{
+        let $compiled = &$level;
+        $problem.launch($kernel)
+    }};
+}
+pub(super) use launch;
 
 /// # Safety
 /// As for [`Engine::task`].

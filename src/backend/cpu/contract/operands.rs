@@ -5,3 +5,4 @@ pub mod pack;
 pub mod planes;
 pub mod points;
 pub mod source;
+pub mod view;

@@ -1,19 +1,46 @@
 //! A contraction as its kernels see it.
 
 use super::epilogue::finish::Outputs;
-use super::gemm::engine::{Operands, lanes_are_m};
-use crate::backend::cpu::{Machine, Panels};
+use super::kernel::simd::Simd;
+use super::operands::pack::{Part, Source};
+use super::operands::points::Walk;
+use super::operands::view::View;
+use crate::backend::choice::Launch;
+use crate::backend::cpu::{Isa, Machine, Panels};
 use crate::dtype::Scalar;
-use crate::ops::contract::{Contract, MAX_OPERANDS, Role};
+use crate::error::Result;
+use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS, Role};
 
 /// Filters up to which tiles of AVX2 are the better ones: 24 are three of its vectors, and half a tile of AVX-512 has 32 lanes.
 const FEW_FILTERS: i64 = 24;
+
+/// Phases of a stride up to which they are no lanes.
+const PHASES: i64 = 8;
+
+/// A kernel that has accepted a problem.
+pub(super) trait Ready {
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`super::run`]; the processor has the instructions that the problem names.
+    unsafe fn run(self, threads: usize) -> Result<()>;
+}
+
+/// A kernel that there may have been no memory for.
+impl<K: Ready> Ready for Result<K> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        // SAFETY: the operands are those of the contraction, as the trait asks for.
+        unsafe { self?.run(threads) }
+    }
+}
 
 /// A canonical contraction, and what it runs on.
 #[derive(Clone, Copy)]
 pub(in crate::backend) struct Problem<'a> {
     pub(super) outputs: Outputs<'a>,
-    pub(super) operands: Operands,
+    a: *const u8,
+    b: *const u8,
+    pub(super) isa: Isa,
     /// Whether F(2x2, 3x3) may be taken.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no other kernel asks"))]
     pub(super) transformed: bool,
@@ -29,8 +56,8 @@ impl<'a> Problem<'a> {
         panels: Option<&'a Panels>,
     ) -> Self {
         let isa = machine.isa;
-        let (outputs, operands) = (Outputs::of(step, at, isa), Operands { a, b, isa });
-        Problem { outputs, operands, transformed, threads: machine.threads, panels }
+        let outputs = Outputs::of(step, at, isa);
+        Problem { outputs, a, b, isa, transformed, threads: machine.threads, panels }
     }
 
     /// A step that is asked about, and not run: which kernels accept it depends on no address.
@@ -43,7 +70,7 @@ impl<'a> Problem<'a> {
     /// take vectors of AVX2, whose paths keep sums in registers, and are no slower than a longer vector would be.
     pub(super) fn of_single_channels(mut self) -> Self {
         if self.is_single() {
-            self.operands.isa = self.operands.isa.at_most_avx2();
+            self.isa = self.isa.at_most_avx2();
         }
         self
     }
@@ -51,15 +78,64 @@ impl<'a> Problem<'a> {
     /// The same for the kernels of matrices: where a pixel has so few filters that vectors of AVX-512 would leave most of a tile without
     /// use, those of AVX2.
     pub(super) fn of_few_filters(mut self) -> Self {
-        let step = self.outputs.step;
+        let step = self.step();
         if self.is_single() && !lanes_are_m(step) && step.extent(Role::N) <= FEW_FILTERS {
-            self.operands.isa = self.operands.isa.at_most_avx2();
+            self.isa = self.isa.at_most_avx2();
         }
         self
+    }
+
+    /// The contraction.
+    pub(super) fn step(&self) -> &'a Contract {
+        self.outputs.step
+    }
+
+    /// What kernels that read parts of `S` see of the operands.
+    pub(super) fn view<S: Simd<Part: Part>>(&self) -> View<'a> {
+        let step = self.step();
+        let [a, b] = self.sources::<S>(step);
+        View { a, b, batch: Walk::of(step, Role::Batch), origin: step.nest.offsets }
+    }
+
+    /// The factors of a step on the same operands as packing for `S` sees them.
+    pub(super) fn sources<S: Simd<Part: Part>>(&self, step: &'a Contract) -> [Source<'a>; 2] {
+        let of = |slot, data| Source::of(step, slot, data, <S::Part as Part>::SCALAR, self.isa);
+        [of(1, self.a), of(2, self.b)]
+    }
+
+    /// The factors if both are binary32 without bounds, and summed so.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn plain_singles(&self) -> Option<[*const f32; 2]> {
+        let step = self.step();
+        let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];
+        (single && step.bounds().is_empty()).then(|| [self.a, self.b].map(<*const u8>::cast))
+    }
+
+    /// A kernel that has accepted the problem, if it has, ready to run it.
+    pub(super) fn launch(&self, kernel: Option<impl Ready + 'a>) -> Option<Launch<'a>> {
+        let (kernel, threads) = (kernel?, self.threads);
+        // SAFETY: the promises of [`Launch::run`].
+        Some(Launch::new(move || unsafe { kernel.run(threads) }))
     }
 
     /// Whether operands, sums and results are binary32, with a simple epilogue.
     fn is_single(&self) -> bool {
         self.outputs.simple.is_some() && self.outputs.step.a == Scalar::F32
     }
+}
+
+/// Whether the rows of `a` are lanes of the kernels: those along which the destination is contiguous, or all but for the phases of
+/// a stride.
+pub(super) fn lanes_are_m(step: &Contract) -> bool {
+    let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
+    fast(Role::M) || !fast(Role::N) || has_phases(step)
+}
+
+/// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes on.
+fn has_phases(step: &Contract) -> bool {
+    let [m, n] = [Role::M, Role::N].map(|role| step.loops(role).last());
+    let (Some((_, m)), Some((_, n))) = (m, n) else { return false };
+    // Of bytes these are channels in blocks.
+    let floats = step.accumulate != Accumulate::Int32;
+    floats && step.loops(Role::N).count() > 1 && n.extent <= PHASES && n.extent <= m.strides[0]
 }

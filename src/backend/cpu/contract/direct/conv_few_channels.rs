@@ -8,12 +8,14 @@ use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::{EIGHT, Run};
-use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
+use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
-use crate::backend::cpu::contract::operands::pack::{Lanes, Part, Source, pack_panels};
+use crate::backend::cpu::contract::operands::pack::{Lanes, Part, pack_panels};
 use crate::backend::cpu::contract::operands::planes::{Padded, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{Isa, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -35,13 +37,10 @@ const CELLS: usize = 32 << 10;
 pub struct ConvFewChannels<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
-    batch: Walk,
+    view: View<'a>,
     planes: Planes,
     channels: usize,
     filters: Turn,
-    image: Source<'a>,
-    filter: Source<'a>,
-    origin: [i64; 5],
     /// The filter in the order of positions, but for its origin.
     taps: Vec<Even>,
     /// Rows of outputs of a block; the last of the `blocks` of an image may have fewer.
@@ -107,21 +106,19 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay.
-    pub fn new(
-        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
-    ) -> Option<ConvFewChannels<'a, S>> {
-        let step: &Contract = outputs.step;
+    pub fn new(problem: &Problem<'a>, kernels: &'a Kernels<S>) -> Option<ConvFewChannels<'a, S>> {
+        let step = problem.step();
         let Found { planes, filters, channels, apart } = find(step, least::<S>(), S::PER == 1)?;
-        let [image, mut filter] = operands.sources::<S>(step);
+        let mut view = problem.view::<S>();
         if step.a == Scalar::I8 {
             // As in the engine.
-            filter.weight = -128;
+            view.b.weight = -128;
         }
         let [slow, fast] = &planes.dims;
         let run = fast.taps().extent * channels;
         let more = run.next_multiple_of(S::PER) - run;
         if more > 0 {
-            filter.bounds = &[FILTER];
+            view.b.bounds = &[FILTER];
         }
         let (moves, first) = planes.taps_forward();
         // At most [`KC`] taps.
@@ -145,14 +142,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         Some(ConvFewChannels {
             rows: down.div_ceil(blocks),
             blocks,
-            batch: Walk::of(step, Role::Batch),
+            view,
             channels,
             filters,
-            image,
-            filter,
             taps,
-            origin: step.nest.offsets,
-            outputs,
+            outputs: problem.outputs,
             kernels,
             planes,
         })
@@ -178,40 +172,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         fast.span(fast.outputs.extent) * self.channels
     }
 
-    fn base(&self, product: usize) -> Point {
-        self.batch.point(product).with_origin(&self.origin)
-    }
-
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`]; the processor has AVX2 and what the kernels need.
-    pub unsafe fn run(&self, threads: usize) -> Result<()> {
-        let [slow, fast] = &self.planes.dims;
-        let images = self.batch.len() * self.planes.outer.len();
-        let outputs = images * slow.outputs.extent * fast.outputs.extent * self.filters.extent;
-        let threads = if outputs.saturating_mul(self.cells() * S::PER) < ALONE { 1 } else { threads };
-        let (panels, each) = (self.panels(), (self.cells() + S::TAILS) * Self::NR);
-        arena::with(self.batch.len() * panels * each * size_of::<S::Cell>(), |memory| {
-            let packed = Shared(memory.cast::<S::Cell>());
-            let batch = (&self.batch, &self.origin);
-            let filter = |number| self.filters.by.at[2] * number as i64;
-            let filters: Lanes<'_> = (self.filters.extent, &filter);
-            // SAFETY: the caller promises the elements; every panel has a place.
-            unsafe {
-                pack_panels::<S>(self.filter, batch, filters, &self.taps, Self::NR, packed.at(0), each)
-            };
-            let scratch = (slow.span(self.rows) * self.pitch() + S::PER) * size_of::<S::Part>();
-            threads::run_with(threads, images * self.blocks, scratch, &|scratch, index| {
-                let (image, block) = (index / self.blocks, index % self.blocks);
-                let product = image / self.planes.outer.len();
-                let filters = packed.at(product * panels * each);
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { self.block(filters, scratch.cast(), image, block) };
-            })
-        })
-    }
-
     /// Computes a block of outputs of an image.
     ///
     /// # Safety
@@ -220,7 +180,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     unsafe fn block(&self, filters: *const S::Cell, copy: *mut S::Part, image: usize, block: usize) {
         let [slow, fast] = &self.planes.dims;
         let (outer, pitch) = (self.planes.outer.len(), self.pitch());
-        let mut place = self.base(image / outer);
+        let mut place = self.view.product(image / outer);
         place.add(&self.planes.outer.point(image % outer), 1);
         let first = block * self.rows;
         let rows = self.rows.min(slow.outputs.extent - first);
@@ -303,15 +263,15 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     #[inline(always)]
     unsafe fn copy(&self, place: &Point, first: usize, rows: usize, copy: *mut S::Part) {
         let [slow, fast] = &self.planes.dims;
-        let (channels, pitch, size) = (self.channels, self.pitch(), self.image.scalar.size());
+        let (channels, pitch, size) = (self.channels, self.pitch(), self.view.a.scalar.size());
         let outputs = [rows, fast.outputs.extent];
         let padded = Padded { begin: [first, 0], outputs, cell: channels, pitch };
         let pixels = |at: i64, count: usize, to: *mut S::Part| {
-            let from = self.image.data.wrapping_offset(at as isize * size as isize);
+            let from = self.view.a.data.wrapping_offset(at as isize * size as isize);
             let (cells, apart) = (count * channels, fast.apart() as usize);
             // SAFETY: these pixels are inside the bounds, and have a place in the copy.
             unsafe {
-                match self.image.convert {
+                match self.view.a.convert {
                     _ if apart > channels => (0..count).for_each(|pixel| {
                         self.gather(from.wrapping_add(pixel * apart * size), to.add(pixel * channels));
                     }),
@@ -322,7 +282,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         };
         // SAFETY: the caller's promise; what the last cell of the last run reaches into has room behind the rows.
         unsafe {
-            self.planes.copy_padded(self.image, place, &padded, copy, pixels);
+            self.planes.copy_padded(self.view.a, place, &padded, copy, pixels);
             if S::PER > 1 {
                 copy.add(slow.span(rows) * pitch).write_bytes(0, S::PER);
             }
@@ -337,7 +297,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     unsafe fn gather(&self, from: *const u8, to: *mut S::Part) {
         // SAFETY: the caller's promise.
         unsafe {
-            if let Some(convert) = self.image.convert {
+            if let Some(convert) = self.view.a.convert {
                 return convert(to.cast(), from, self.channels, Scaling::MOVE);
             }
             for channel in (0..self.channels).step_by(EIGHT) {
@@ -345,5 +305,30 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                 to.add(channel).cast::<[S::Part; EIGHT]>().write(eight.read());
             }
         }
+    }
+}
+
+impl<S: Simd<Part: Part, Sum: Element>> Ready for ConvFewChannels<'_, S> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        let [slow, fast] = &self.planes.dims;
+        let images = self.view.batch.len() * self.planes.outer.len();
+        let outputs = images * slow.outputs.extent * fast.outputs.extent * self.filters.extent;
+        let threads = if outputs.saturating_mul(self.cells() * S::PER) < ALONE { 1 } else { threads };
+        let (panels, each) = (self.panels(), (self.cells() + S::TAILS) * Self::NR);
+        arena::with(self.view.batch.len() * panels * each * size_of::<S::Cell>(), |memory| {
+            let packed = Shared(memory.cast::<S::Cell>());
+            let filter = |number| self.filters.by.at[2] * number as i64;
+            let filters: Lanes<'_> = (self.filters.extent, &filter);
+            // SAFETY: the caller promises the elements; every panel has a place.
+            unsafe { pack_panels::<S>(&self.view, filters, &self.taps, Self::NR, packed.at(0), each) };
+            let scratch = (slow.span(self.rows) * self.pitch() + S::PER) * size_of::<S::Part>();
+            threads::run_with(threads, images * self.blocks, scratch, &|scratch, index| {
+                let (image, block) = (index / self.blocks, index % self.blocks);
+                let product = image / self.planes.outer.len();
+                let filters = packed.at(product * panels * each);
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { self.block(filters, scratch.cast(), image, block) };
+            })
+        })
     }
 }

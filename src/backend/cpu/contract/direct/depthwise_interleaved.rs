@@ -12,14 +12,16 @@ use self::ended::Ending;
 use super::ALONE;
 use super::taps::{self, common};
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
-use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
-use crate::backend::cpu::contract::operands::pack::{Lanes, Part, Source, pack_panels};
+use crate::backend::cpu::contract::operands::pack::{Lanes, Part, pack_panels};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::convert::Element;
 use crate::error::Result;
-use crate::ops::contract::{Contract, Role};
+use crate::ops::contract::Role;
 
 /// Taps at most: those of an output are listed on the stack.
 const TAPS: usize = 128;
@@ -39,12 +41,9 @@ const VECTORS: usize = 2;
 /// A contraction whose sum is over the taps of one channel, with the channels side by side.
 pub struct DepthwiseInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
-    image: Source<'a>,
-    filter: Source<'a>,
-    origin: [i64; 5],
-    /// The loop over channels, and the others of the batch.
+    /// Its batch is without the loop over channels.
+    view: View<'a>,
     channels: Turn,
-    batch: Walk,
     /// The innermost loop over outputs, and the others.
     along: Turn,
     rows: Walk,
@@ -54,7 +53,8 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
     /// How sums leave from registers, if they do.
     #[cfg(target_arch = "x86_64")]
     ending: Option<Ending>,
-    level: std::marker::PhantomData<fn() -> S>,
+    /// [`DepthwiseInterleaved::row`], for the level of `S`.
+    task: Task<S>,
 }
 
 /// How a task is called, compiled for the level.
@@ -66,9 +66,9 @@ type Tap = taps::Tap<i64>;
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// `None` for any other contraction.
-    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseInterleaved<'a, S>> {
-        let step: &Contract = outputs.step;
-        let [image, filter] = operands.sources::<S>(step);
+    pub fn new(problem: &Problem<'a>, task: Task<S>) -> Option<DepthwiseInterleaved<'a, S>> {
+        let outputs = problem.outputs;
+        let step = problem.step();
         // At most the loops of a step.
         let mut others: Vec<(usize, Turn)> =
             step.loops(Role::Batch).map(|(index, _)| (index, Turn::of(step, index))).collect();
@@ -89,52 +89,22 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             #[cfg(target_arch = "x86_64")]
             ending: Ending::of::<S>(&outputs, [&channels, &along]),
             outputs,
-            image,
-            filter,
-            origin: step.nest.offsets,
-            channels,
             // At most the loops of a step.
-            batch: Walk { turns: others.into_iter().map(|(_, turn)| turn).collect() },
+            view: View {
+                batch: Walk { turns: others.into_iter().map(|(_, turn)| turn).collect() },
+                ..problem.view::<S>()
+            },
+            channels,
             along,
             rows,
             taps,
-            level: std::marker::PhantomData,
+            task,
         })
     }
 
     /// Channels as the factors have them: in whole vectors, of each all taps.
     fn pitch(&self) -> usize {
         self.channels.extent.next_multiple_of(S::L)
-    }
-
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`], and for the level of `task`.
-    pub unsafe fn run(&self, threads: usize, task: Task<S>) -> Result<()> {
-        let (rows, taps, pitch) = (self.rows.len(), self.taps.len(), self.pitch());
-        let outputs = self.batch.len() * rows * self.along.extent * self.channels.extent;
-        let threads = if outputs < ALONE { 1 } else { threads };
-        let cells = self.batch.len() * taps * pitch;
-        arena::with(cells * size_of::<S::Cell>(), |memory| {
-            let factors = Shared(memory.cast::<S::Cell>());
-            let mut evens = Vec::new();
-            self.taps.evens(0, taps, 2, false, &mut evens);
-            let batch = (&self.batch, &self.origin);
-            let channel = |number| self.channels.by.at[2] * number as i64;
-            let channels: Lanes<'_> = (self.channels.extent, &channel);
-            // SAFETY: the caller's promise; there is room for whole vectors of factors.
-            unsafe {
-                pack_panels::<S>(self.filter, batch, channels, &evens, S::L, factors.at(0), taps * S::L)
-            };
-            let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
-            let scratch = sums * size_of::<S::Sum>();
-            threads::run_with(threads, self.batch.len() * rows, scratch, &|sums, index| {
-                let factors = factors.at((index / rows) * taps * pitch);
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { task(self, factors, sums.cast(), index) };
-            })
-        })
     }
 
     /// Computes one row of outputs.
@@ -148,15 +118,15 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             return;
         }
         let rows = self.rows.len();
-        let mut place = self.rows.point(index % rows).with_origin(&self.origin);
-        place.add(&self.batch.point(index / rows), 1);
+        let mut place = self.view.product(index / rows);
+        place.add(&self.rows.point(index % rows), 1);
         let mut taps = [Tap::default(); TAPS];
         let mut count = 0;
         for number in 0..self.taps.len() {
             let tap = self.taps.point(number);
             let row = Point { pos: std::array::from_fn(|d| place.pos[d] + tap.pos[d]), ..tap };
             let even = Even::new(&row, &self.along.by, self.along.extent, 1);
-            let (first, end) = even.inside(&Point::default(), self.image.bounds);
+            let (first, end) = even.inside(&Point::default(), self.view.a.bounds);
             if first < end {
                 taps[count] = Tap { from: tap.at[1], number, first, end };
                 count += 1;
@@ -245,7 +215,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// Where the image of output `q` and a channel begins.
     fn from(&self, place: &Point, channel: usize, q: usize) -> *const S::Cell {
         let offset = place.at[1] + channel as i64 + q as i64 * self.along.by.at[1];
-        self.image.data.cast::<S::Cell>().wrapping_offset(offset as isize)
+        self.view.a.data.cast::<S::Cell>().wrapping_offset(offset as isize)
     }
 
     /// The sums of `Q` neighbouring outputs, some vectors each.
@@ -314,5 +284,30 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                 to.add(lane).copy_from_nonoverlapping(some.as_ptr().cast(), lanes);
             }
         }
+    }
+}
+
+impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwiseInterleaved<'_, S> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        let (rows, taps, pitch) = (self.rows.len(), self.taps.len(), self.pitch());
+        let outputs = self.view.batch.len() * rows * self.along.extent * self.channels.extent;
+        let threads = if outputs < ALONE { 1 } else { threads };
+        let cells = self.view.batch.len() * taps * pitch;
+        arena::with(cells * size_of::<S::Cell>(), |memory| {
+            let factors = Shared(memory.cast::<S::Cell>());
+            let mut evens = Vec::new();
+            self.taps.evens(0, taps, 2, false, &mut evens);
+            let channel = |number| self.channels.by.at[2] * number as i64;
+            let channels: Lanes<'_> = (self.channels.extent, &channel);
+            // SAFETY: the caller's promise; there is room for whole vectors of factors.
+            unsafe { pack_panels::<S>(&self.view, channels, &evens, S::L, factors.at(0), taps * S::L) };
+            let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
+            let scratch = sums * size_of::<S::Sum>();
+            threads::run_with(threads, self.view.batch.len() * rows, scratch, &|sums, index| {
+                let factors = factors.at((index / rows) * taps * pitch);
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { (self.task)(&self, factors, sums.cast(), index) };
+            })
+        })
     }
 }

@@ -11,7 +11,6 @@ use std::mem::MaybeUninit;
 use self::in_place::InPlace;
 use super::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
-use crate::backend::cpu::contract::gemm::engine::Operands;
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
@@ -19,6 +18,7 @@ use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
 use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::contract::operands::source::Held;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::threads;
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
@@ -136,14 +136,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     /// Of one step, or of some that write whole rows together and differ in nothing but loops; `None` for any others. The outputs
     /// are those of one of them.
     pub fn new(
-        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, steps: &'a [Contract],
+        problem: &Problem<'a>, kernels: &'a Kernels<S>, steps: &'a [Contract],
     ) -> Option<DepthwisePlanar<'a, S>> {
-        if steps.len() > PHASES || !steps.iter().all(has_rows) {
+        let outputs = problem.outputs;
+        // Cells of several terms are of several channels.
+        if S::PER > 1 || steps.len() > PHASES || !steps.iter().all(has_rows) {
             return None;
         }
         let mut phases = list(steps.len()).ok()?;
         for step in steps {
-            let sources = operands.sources::<S>(step);
+            let sources = problem.sources::<S>(step);
             phases.push(Phase::new(step, sources, S::L * S::NV, S::Part::SCALAR)?);
         }
         let batch = Walk::of(outputs.step, Role::Batch);
@@ -194,34 +196,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
             main,
             across,
             by,
-        })
-    }
-
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`].
-    pub unsafe fn run(&self, threads: usize) -> Result<()> {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(planes) = InPlace::of(self) {
-            // SAFETY: the caller's promise.
-            return unsafe { planes.run(self, threads) };
-        }
-        let images = self.batch.len() * self.phases[self.main].planes.outer.len();
-        let outputs: usize = self.phases.iter().map(|phase| phase.rows * phase.columns).sum();
-        let threads = if images * outputs < ALONE { 1 } else { threads };
-        let tasks = (4 * threads).min(images);
-        // A tile at the end reads beyond its planes.
-        let kept = match (self.joined, self.phases.len()) {
-            (true, 2..) => 2,
-            (joined, _) => usize::from(joined || self.far),
-        };
-        let scratch = (CELLS + 2 * MAX_NR) * size_of::<S::Cell>() + kept * CELLS * size_of::<S::Sum>();
-        threads::run_with(threads, tasks * self.parts, scratch, &|scratch, task| {
-            let (part, task) = (task % self.parts, task / self.parts);
-            let (begin, end) = (images * task / tasks, images * (task + 1) / tasks);
-            // SAFETY: the caller's promise; tasks write disjoint elements.
-            unsafe { self.images(part, begin, end, scratch.cast()) };
         })
     }
 
@@ -351,6 +325,32 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
                 }
             }
         }
+    }
+}
+
+impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwisePlanar<'_, S> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(planes) = InPlace::of(&self) {
+            // SAFETY: the caller's promise.
+            return unsafe { planes.run(&self, threads) };
+        }
+        let images = self.batch.len() * self.phases[self.main].planes.outer.len();
+        let outputs: usize = self.phases.iter().map(|phase| phase.rows * phase.columns).sum();
+        let threads = if images * outputs < ALONE { 1 } else { threads };
+        let tasks = (4 * threads).min(images);
+        // A tile at the end reads beyond its planes.
+        let kept = match (self.joined, self.phases.len()) {
+            (true, 2..) => 2,
+            (joined, _) => usize::from(joined || self.far),
+        };
+        let scratch = (CELLS + 2 * MAX_NR) * size_of::<S::Cell>() + kept * CELLS * size_of::<S::Sum>();
+        threads::run_with(threads, tasks * self.parts, scratch, &|scratch, task| {
+            let (part, task) = (task % self.parts, task / self.parts);
+            let (begin, end) = (images * task / tasks, images * (task + 1) / tasks);
+            // SAFETY: the caller's promise; tasks write disjoint elements.
+            unsafe { self.images(part, begin, end, scratch.cast()) };
+        })
     }
 }
 

@@ -14,10 +14,13 @@ use std::ops::Range;
 use super::taps::{self, common};
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart, join_parts};
-use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::gemm::engine::Shared;
+use crate::backend::cpu::contract::kernel::Kernels;
 use crate::backend::cpu::contract::kernel::simd::Simd;
 use crate::backend::cpu::contract::operands::pack::{Source, inside};
 use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{arena, row, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -45,12 +48,9 @@ const SUMS: usize = 4 << 20;
 /// A contraction with one sum over pixels per channel and tap, with the channels side by side.
 pub struct DepthwiseWgradInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
-    image: Source<'a>,
-    result: Source<'a>,
-    origin: [i64; 5],
-    /// The loop over channels, and the others of the batch.
+    /// Its batch is without the loop over channels.
+    view: View<'a>,
     channels: Turn,
-    batch: Walk,
     /// The innermost loop over pixels, and the others.
     along: Turn,
     rows: Walk,
@@ -112,13 +112,13 @@ pub fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
 
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'a, S> {
     /// `None` where it does not apply or does not pay.
-    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseWgradInterleaved<'a, S>> {
-        let step: &Contract = outputs.step;
+    pub fn new(problem: &Problem<'a>, _: &Kernels<S>) -> Option<DepthwiseWgradInterleaved<'a, S>> {
+        let step = problem.step();
         let (place, channels) = channels(step)?;
-        let (mut batch, mut rows, mut far) =
-            (Walk::of(step, Role::Batch), Walk::of(step, Role::K), Walk::of(step, Role::M));
+        let mut view = problem.view::<S>();
+        let (mut rows, mut far) = (Walk::of(step, Role::K), Walk::of(step, Role::M));
         if let Some(place) = place {
-            batch.turns.remove(place);
+            view.batch.turns.remove(place);
         }
         let along = rows.turns.pop()?;
         let bound = along.by.pos.iter().position(|&by| by != 0);
@@ -129,13 +129,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
                 far.turns.remove(near)
             }
         };
-        let mut sources = operands.sources::<S>(step);
         if channels.extent < S::L {
             // They are brought to vectors, with nothing behind them.
-            let copy = row::between(Scalar::F32, Scalar::F32, Scaling::MOVE, operands.isa);
-            sources.iter_mut().for_each(|source| source.convert = source.convert.or(Some(copy)));
+            let copy = row::between(Scalar::F32, Scalar::F32, Scaling::MOVE, problem.isa);
+            for source in [&mut view.a, &mut view.b] {
+                source.convert = source.convert.or(Some(copy));
+            }
         }
-        let [image, result] = sources;
         let blocks = channels.extent.div_ceil(BLOCK);
         // Some of the channels of an image have the sums that they have among all of them. Neighbours may be one pixel.
         let all = along.by.at[2].unsigned_abs() as usize;
@@ -148,12 +148,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
             columns,
             parts: (along.extent * rows.len() / WORTH).clamp(1, PARTS).min(pieces),
             blocks,
-            outputs,
-            image,
-            result,
-            origin: step.nest.offsets,
+            outputs: problem.outputs,
+            view,
             channels,
-            batch,
             along,
             rows,
             near,
@@ -174,7 +171,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// All sums of all parts.
     fn sums(&self) -> usize {
         let [taps, pitch] = self.sizes();
-        self.batch.len().saturating_mul(self.parts * taps * pitch)
+        self.view.batch.len().saturating_mul(self.parts * taps * pitch)
     }
 
     /// Along a row of the image: the position where pixel 0 meets tap 0, positions between neighbouring pixels and between taps, and
@@ -183,7 +180,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         match self.bound {
             None => [0, 1, 0, self.along.extent as i64],
             Some(d) => {
-                let bound: &Bound = &self.image.bounds[d];
+                let bound: &Bound = &self.view.a.bounds[d];
                 [bound.start, self.along.by.pos[d], self.near.by.pos[d], bound.extent]
             }
         }
@@ -203,40 +200,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// Cells of scratch for the converted rows of the image, and for that of the result.
     fn kept(&self) -> [usize; 2] {
         let image =
-            self.image.convert.map_or(0, |_| self.far.len().saturating_mul(self.reach() * self.width()));
-        [image, self.result.convert.map_or(0, |_| self.piece * self.width())]
-    }
-
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`]; the processor has AVX2 and fused multiply-add, and what `S` needs.
-    pub unsafe fn run(&self, threads: usize) -> Result<()> {
-        let [taps, pitch] = self.sizes();
-        let products = self.batch.len();
-        let all = (self.rows.len() * self.along.extent).saturating_mul(products * taps * pitch);
-        let threads = if all < ALONE { 1 } else { threads };
-        let each = taps * pitch;
-        let scratch = self.kept().iter().sum::<usize>() * size_of::<f32>();
-        arena::with(self.sums() * size_of::<f32>(), |memory| {
-            let sums = Shared(memory.cast::<f32>());
-            threads::run_with(threads, products * self.parts * self.blocks, scratch, &|scratch, index| {
-                let (number, block) = (index / self.blocks, index % self.blocks);
-                let (sums, scratch) = (sums.at(number * each), scratch.cast());
-                // SAFETY: the caller's promises; a block of a part has sums of its own, and the scratch is this task's.
-                unsafe {
-                    match S::L {
-                        16 => part::avx512(self, number, block, sums, scratch),
-                        _ => part::avx2(self, number, block, sums, scratch),
-                    }
-                }
-            })?;
-            threads::run(threads, products * taps, &|index| {
-                let (product, tap) = (index / taps, index % taps);
-                // SAFETY: the caller's promises; all sums are there, and every tap has its own.
-                unsafe { self.finish(product, tap, sums.at(product * self.parts * each + tap * pitch)) };
-            })
-        })
+            self.view.a.convert.map_or(0, |_| self.far.len().saturating_mul(self.reach() * self.width()));
+        [image, self.view.b.convert.map_or(0, |_| self.piece * self.width())]
     }
 
     /// Computes the sums of one part of one product for a block of channels.
@@ -252,7 +217,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         // The last vector has channels of the one before as well.
         let begin = self.lane(vectors.start);
         let width = self.lane(vectors.end - 1) + S::L - begin;
-        let mut base = self.batch.point(product).with_origin(&self.origin);
+        let mut base = self.view.product(product);
         base.add(&self.channels.by, begin as i64);
         let clear = |tap: usize| {
             let own = sums.wrapping_add(tap * pitch + vectors.start * S::L);
@@ -301,11 +266,11 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
             }
             let result_by = self.along.by.at[2] as isize;
             let at = place.at[2] as isize + first as isize * result_by;
-            let (mut result, mut apart) = (self.result.data.cast::<f32>().wrapping_offset(at), result_by);
-            if self.result.convert.is_some() {
+            let (mut result, mut apart) = (self.view.b.data.cast::<f32>().wrapping_offset(at), result_by);
+            if self.view.b.convert.is_some() {
                 let to = scratch.wrapping_add(self.kept()[0]);
                 // SAFETY: the caller's promises; there is room for a piece.
-                unsafe { self.widen(self.result, at, result_by, len, width, to) };
+                unsafe { self.widen(self.view.b, at, result_by, len, width, to) };
                 (result, apart) = (to, width as isize);
             }
             let own = sums.wrapping_add(vectors.start * S::L);
@@ -336,14 +301,14 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         let inside = |(d, bound): (usize, &Bound)| {
             self.bound == Some(d) || ((bound.start + row.pos[d]) as u64) < bound.extent as u64
         };
-        if !self.image.bounds.iter().enumerate().all(inside) {
+        if !self.view.a.bounds.iter().enumerate().all(inside) {
             return None;
         }
         let [start, stride, dilation, extent] = self.positions();
         let unit = self.along.by.at[1] / stride;
         let at = row.at[1] - start * unit;
-        if self.image.convert.is_none() {
-            let line = self.image.data.cast::<f32>().wrapping_offset(at as isize);
+        if self.view.a.convert.is_none() {
+            let line = self.view.a.data.cast::<f32>().wrapping_offset(at as isize);
             return Some((line, unit as isize));
         }
         let taps = (self.near.extent as i64 - 1) * dilation;
@@ -360,7 +325,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         let to = scratch.wrapping_add(slot * self.reach() * self.width());
         if known.is_none() {
             // SAFETY: the caller's promises; there is room for as many rows.
-            unsafe { self.widen(self.image, from as isize, unit as isize, len, width, to) };
+            unsafe { self.widen(self.view.a, from as isize, unit as isize, len, width, to) };
         }
         converted[slot] = Converted { from, len, met };
         Some((to.wrapping_offset(-low as isize * width as isize), width as isize))
@@ -442,7 +407,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         let ([taps, pitch], extent) = (self.sizes(), self.channels.extent);
         // SAFETY: every part has sums of all taps.
         unsafe { join_parts(sums, taps * pitch, self.parts, pitch) };
-        let mut place = self.batch.point(product).with_origin(&self.origin);
+        let mut place = self.view.product(product);
         place.add(&self.far.point(tap / self.near.extent), 1);
         place.add(&self.near.by, (tap % self.near.extent) as i64);
         let whole = extent / S::L * S::L;
@@ -475,6 +440,36 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
                 to.wrapping_add(each).write_bytes(0, width.saturating_sub(each));
             }
         }
+    }
+}
+
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradInterleaved<'_, S> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        let [taps, pitch] = self.sizes();
+        let products = self.view.batch.len();
+        let all = (self.rows.len() * self.along.extent).saturating_mul(products * taps * pitch);
+        let threads = if all < ALONE { 1 } else { threads };
+        let each = taps * pitch;
+        let scratch = self.kept().iter().sum::<usize>() * size_of::<f32>();
+        arena::with(self.sums() * size_of::<f32>(), |memory| {
+            let sums = Shared(memory.cast::<f32>());
+            threads::run_with(threads, products * self.parts * self.blocks, scratch, &|scratch, index| {
+                let (number, block) = (index / self.blocks, index % self.blocks);
+                let (sums, scratch) = (sums.at(number * each), scratch.cast());
+                // SAFETY: the caller's promises; a block of a part has sums of its own, and the scratch is this task's.
+                unsafe {
+                    match S::L {
+                        16 => part::avx512(&self, number, block, sums, scratch),
+                        _ => part::avx2(&self, number, block, sums, scratch),
+                    }
+                }
+            })?;
+            threads::run(threads, products * taps, &|index| {
+                let (product, tap) = (index / taps, index % taps);
+                // SAFETY: the caller's promises; all sums are there, and every tap has its own.
+                unsafe { self.finish(product, tap, sums.at(product * self.parts * each + tap * pitch)) };
+            })
+        })
     }
 }
 

@@ -8,18 +8,21 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use cudnn_shim_macros::vectorized;
+
 use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
-use crate::backend::cpu::contract::gemm::engine::Operands;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
 use crate::backend::cpu::contract::operands::pack::{self, Source};
 use crate::backend::cpu::contract::operands::planes::{Block, Planes, Span, turned};
 use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::threads;
 use crate::dtype::convert::with_element;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::{Accumulate, Role};
 use crate::reserve::list;
 
 /// Cells of the planes of both operands at most, and where these are parts of a plane.
@@ -39,31 +42,25 @@ const CHANNELS: usize = 1024;
 /// A contraction with one sum over pixels per channel and tap.
 pub struct DepthwiseWgradPlanar<'a, S: Simd> {
     outputs: Outputs<'a>,
-    batch: Walk,
+    view: View<'a>,
     /// The step with pixels as outputs and taps as the sum, as the planes of a convolution are.
     planes: Planes,
-    image: Source<'a>,
-    result: Source<'a>,
-    origin: [i64; 5],
     block: Block,
     /// Where blocks begin, and what each copies, from when it runs on.
     blocks: Vec<([usize; 2], Vec<Span>)>,
     level: std::marker::PhantomData<fn() -> S>,
 }
 
-/// How a task is called, compiled for the level.
-pub type Task<S> = unsafe fn(&DepthwiseWgradPlanar<'_, S>, *mut f32, Range<usize>);
-
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S> {
     /// `None` for any other contraction.
-    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<DepthwiseWgradPlanar<'a, S>> {
-        let step: &Contract = outputs.step;
+    pub fn new(problem: &Problem<'a>) -> Option<DepthwiseWgradPlanar<'a, S>> {
+        let step = problem.step();
         if step.accumulate != Accumulate::Single || step.bounds().is_empty() {
             return None;
         }
         let mut planes = Planes::of(&turned(step)?, S::L, false)?;
         // What no bound ties to pixels is a product of its own, so that an image has the same bits in any batch; each filter is.
-        let mut batch = Walk::of(step, Role::Batch);
+        let mut view = problem.view::<S>();
         let filters = Walk::of(step, Role::N);
         let channels = std::mem::take(&mut planes.channels.turns);
         let (taps, products) = channels.into_iter().partition::<Vec<_>, _>(is_bound);
@@ -74,7 +71,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
             return None;
         }
         // At most the loops of a step.
-        batch.turns.extend(products.turns.into_iter().chain(filters.turns));
+        view.batch.turns.extend(products.turns.into_iter().chain(filters.turns));
         planes.channels.turns = taps;
         let [slow, fast] = &planes.dims;
         let [down, along] = [slow, fast].map(|dim| dim.outputs.extent);
@@ -117,13 +114,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
         if cells(rows, columns) > CELLS || !near || !more || taps > TAPS || pixels < PIXELS {
             return None;
         }
-        let [image, result] = operands.sources::<S>(step);
         Some(DepthwiseWgradPlanar {
-            batch,
-            image,
-            result,
-            origin: step.nest.offsets,
-            outputs,
+            view,
+            outputs: problem.outputs,
             planes,
             block,
             blocks: Vec::new(),
@@ -152,14 +145,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
         }
         Ok(blocks)
     }
+}
 
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`], and for the level of `task`.
-    pub unsafe fn run(mut self, threads: usize, task: Task<S>) -> Result<()> {
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradPlanar<'_, S> {
+    unsafe fn run(mut self, threads: usize) -> Result<()> {
         self.blocks = self.blocks()?;
-        let channels = self.batch.len();
+        let channels = self.view.batch.len();
         let [slow, fast] = &self.planes.dims;
         let products =
             channels * self.planes.outer.len() * slow.outputs.extent * fast.outputs.extent * self.taps();
@@ -171,7 +162,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
         threads::run_with(threads, tasks, scratch, &|scratch, index| {
             let part = channels * index / tasks..channels * (index + 1) / tasks;
             // SAFETY: the caller's promise; channels are apart, and the scratch is this task's.
-            unsafe { task(&self, scratch.cast(), part) };
+            unsafe { channels_of::avx2(&self, scratch.cast(), part) };
         })
     }
 }
@@ -193,8 +184,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
         // At most [`TAPS`].
         let groups: Vec<_> = (0..parts).map(|part| each * part / parts..each * (part + 1) / parts).collect();
         let mut bases = Vec::new();
-        self.batch.points(channels.start, channels.end, &mut bases);
-        bases.iter_mut().for_each(|base| *base = base.with_origin(&self.origin));
+        self.view.batch.points(channels.start, channels.end, &mut bases);
+        bases.iter_mut().for_each(|base| *base = base.with_origin(&self.view.origin));
         // SAFETY: there is room; what lies between rows and behind the last one stays 0.
         let totals = unsafe {
             memory.write_bytes(0, cells + rows * pitch + MAX_NR + bases.len() * taps);
@@ -220,7 +211,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
                     // SAFETY: the caller's promises.
                     unsafe {
                         let size = [rows, columns];
-                        copy_rows::<S>(self.result, at as isize, [down, along], size, result, pitch);
+                        copy_rows::<S>(self.view.b, at as isize, [down, along], size, result, pitch);
                         // What a larger block has left.
                         for row in 0..if columns < self.block.columns { rows } else { 0 } {
                             result.add(row * pitch + columns).write_bytes(0, self.block.columns - columns);
@@ -231,13 +222,13 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
                     }
                     for far in 0..self.planes.channels.len() {
                         let seen = seen(&place, far);
-                        if !self.planes.is_inside(self.image, &seen) {
+                        if !self.planes.is_inside(self.view.a, &seen) {
                             continue;
                         }
                         let kept = blocks.len() == 1;
                         // SAFETY: the caller's promises; as many offsets and totals as taps; behind either line there is a vector.
                         unsafe {
-                            self.block.copy::<S>(&self.planes, self.image, &seen, spans, 0..1, memory, kept);
+                            self.block.copy::<S>(&self.planes, self.view.a, &seen, spans, 0..1, memory, kept);
                             let totals = &mut totals[number * taps + far * each..][..each];
                             for group in &groups {
                                 let (offsets, totals) = (&offsets[group.clone()], &mut totals[group.clone()]);
@@ -365,4 +356,14 @@ unsafe fn dots_of<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
             t += 1;
         }
     }
+}
+
+/// # Safety
+/// As for [`DepthwiseWgradPlanar::channels`].
+#[vectorized]
+unsafe fn channels_of<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    planes: &DepthwiseWgradPlanar<'_, S>, memory: *mut f32, channels: Range<usize>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { planes.channels(memory, channels) }
 }

@@ -9,16 +9,18 @@ use core::arch::x86_64::*;
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::Run;
-use crate::backend::cpu::contract::gemm::engine::{KC, Operands, Shared};
+use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, Simd};
-use crate::backend::cpu::contract::operands::pack::{Lanes, Source, pack_panels};
+use crate::backend::cpu::contract::operands::pack::{Lanes, pack_panels};
 use crate::backend::cpu::contract::operands::planes::{Dim, Padded, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::contract::widen::FILTERS;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, MAX_BOUNDS, Role};
+use crate::ops::contract::{Accumulate, MAX_BOUNDS, Role};
 use crate::reserve::list;
 
 /// Lanes of a block: a cache line.
@@ -37,13 +39,11 @@ const CELLS: usize = 3 << 10;
 /// A contraction over groups of few channels.
 pub struct GroupedFewChannels<'a> {
     outputs: Outputs<'a>,
-    image: Source<'a>,
-    filter: Source<'a>,
-    origin: [i64; 5],
-    /// The loop over groups, that over the filters of each, and the others of the batch.
+    /// Its batch is without the loop over groups.
+    view: View<'a>,
+    /// The loop over groups, and that over the filters of each.
     groups: Turn,
     filters: Turn,
-    batch: Walk,
     planes: Planes,
     /// What neighbouring lanes are apart.
     by: [i64; 5],
@@ -84,16 +84,16 @@ struct Terms<'a> {
 
 impl<'a> GroupedFewChannels<'a> {
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
-    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<GroupedFewChannels<'a>> {
-        let step: &Contract = outputs.step;
+    pub fn new(problem: &Problem<'a>) -> Option<GroupedFewChannels<'a>> {
+        let step = problem.step();
         let filters = match &Walk::of(step, Role::N).turns[..] {
             [] => Turn { extent: 1, by: Point::default() },
             &[turn] if turn.by.at[0] == 1 && turn.extent as i64 <= FILTERS => turn,
             _ => return None,
         };
-        let mut batch = Walk::of(step, Role::Batch);
+        let mut view = problem.view::<Avx2Single>();
         let along = |turn: &Turn| turn.by.at[0] == filters.extent as i64 && turn.by.pos == [0; MAX_BOUNDS];
-        let groups = batch.turns.remove(batch.turns.iter().position(along)?);
+        let groups = view.batch.turns.remove(view.batch.turns.iter().position(along)?);
         let by = if filters.extent == 1 { groups.by.at } else { filters.by.at };
         let even = [0, 3, 4].iter().all(|&k| groups.by.at[k] == by[k] * filters.extent as i64);
         let apart = groups.by.at[1];
@@ -117,16 +117,12 @@ impl<'a> GroupedFewChannels<'a> {
         if !fits || planes.are_interleaved() {
             return None;
         }
-        let [image, filter] = operands.sources::<Avx2Single>(step);
         let [down, along] = planes.dims.each_ref().map(|dim| dim.outputs.extent);
         let mut result = GroupedFewChannels {
-            outputs,
-            image,
-            filter,
-            origin: step.nest.offsets,
+            outputs: problem.outputs,
+            view,
             groups,
             filters,
-            batch,
             planes,
             by,
             rows: 1,
@@ -216,40 +212,6 @@ impl<'a> GroupedFewChannels<'a> {
         half
     }
 
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`]; the processor has AVX2 and fused multiply-add.
-    pub unsafe fn run(&self, threads: usize) -> Result<()> {
-        let [down, along] = self.planes.dims.each_ref().map(|dim| dim.outputs.extent);
-        let images = self.batch.len() * self.planes.outer.len();
-        let blocks = self.lanes().div_ceil(LANES);
-        let products = images * down * along * self.lanes() * self.terms();
-        let threads = if products < ALONE { 1 } else { threads };
-        let each = self.terms() * LANES;
-        let (places, sum) = self.sum()?;
-        arena::with(self.batch.len() * blocks * each * size_of::<f32>(), |memory| {
-            let packed = Shared(memory.cast::<f32>());
-            let batch = (&self.batch, &self.origin);
-            let lane = |number| self.lane(number, 2);
-            let lanes: Lanes<'_> = (self.lanes(), &lane);
-            // SAFETY: the caller promises the elements; every block has a place.
-            unsafe { pack_panels::<Avx2Single>(self.filter, batch, lanes, &sum, LANES, packed.at(0), each) };
-            let parts = [images, down.div_ceil(self.rows), along.div_ceil(self.columns), blocks];
-            let scratch = self.cells() * LANES * size_of::<f32>();
-            threads::run_with(threads, parts.iter().product(), scratch, &|scratch, index| {
-                let (lanes, index) = (index % blocks, index / blocks);
-                let (column, index) = (index % parts[2], index / parts[2]);
-                let (row, image) = (index % parts[1], index / parts[1]);
-                let product = image / self.planes.outer.len();
-                let factors = packed.at((product * blocks + lanes) * each);
-                let begin = [row * self.rows, column * self.columns];
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { self.block(&places, factors, scratch.cast(), image, begin, lanes * LANES) };
-            })
-        })
-    }
-
     /// Computes some lanes of a block of outputs of an image.
     ///
     /// # Safety
@@ -261,7 +223,7 @@ impl<'a> GroupedFewChannels<'a> {
     ) {
         let [slow, fast] = &self.planes.dims;
         let (outer, pitch) = (self.planes.outer.len(), self.pitch());
-        let mut place = self.batch.point(image / outer).with_origin(&self.origin);
+        let mut place = self.view.product(image / outer);
         place.add(&self.planes.outer.point(image % outer), 1);
         let rows = self.rows.min(slow.outputs.extent - begin[0]);
         let columns = self.columns.min(fast.outputs.extent - begin[1]);
@@ -273,7 +235,7 @@ impl<'a> GroupedFewChannels<'a> {
         [0, 3, 4].iter().for_each(|&k| place.at[k] += self.by[k] * lane as i64);
         let run = Run { lane: 0, len: lanes as u32, at: [0; 5], by: self.by };
         let (direct, plain) = (self.outputs.takes_sums(Scalar::F32), self.outputs.is_plain());
-        let tile = if self.image.isa.has_avx512() { tile_avx512 } else { tile_avx2 };
+        let tile = if self.view.a.isa.has_avx512() { tile_avx512 } else { tile_avx2 };
         let mut here = [0.0_f32; OUTPUTS * LANES];
         for row in 0..rows {
             for column in (0..columns).step_by(OUTPUTS) {
@@ -324,10 +286,10 @@ impl<'a> GroupedFewChannels<'a> {
                 let at = at + half.first;
                 if cfg!(debug_assertions) {
                     for element in [0, half.last()] {
-                        self.image.held.assert_holds(at + element, apart, count);
+                        self.view.a.held.assert_holds(at + element, apart, count);
                     }
                 }
-                let from = self.image.data.cast::<f32>().wrapping_offset(at as isize);
+                let from = self.view.a.data.cast::<f32>().wrapping_offset(at as isize);
                 // SAFETY: these positions are inside the bounds, and have a place in the copy.
                 unsafe { spread(half, from, apart as isize, count, to.add(number * HALF)) };
             }
@@ -337,8 +299,39 @@ impl<'a> GroupedFewChannels<'a> {
             point.add(place, 1);
             let to = copy.wrapping_add(channel * self.plane() * LANES);
             // SAFETY: the caller's promise, of each plane.
-            unsafe { self.planes.copy_padded(self.image, &point, &padded, to, positions) };
+            unsafe { self.planes.copy_padded(self.view.a, &point, &padded, to, positions) };
         }
+    }
+}
+
+impl Ready for GroupedFewChannels<'_> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        let [down, along] = self.planes.dims.each_ref().map(|dim| dim.outputs.extent);
+        let images = self.view.batch.len() * self.planes.outer.len();
+        let blocks = self.lanes().div_ceil(LANES);
+        let products = images * down * along * self.lanes() * self.terms();
+        let threads = if products < ALONE { 1 } else { threads };
+        let each = self.terms() * LANES;
+        let (places, sum) = self.sum()?;
+        arena::with(self.view.batch.len() * blocks * each * size_of::<f32>(), |memory| {
+            let packed = Shared(memory.cast::<f32>());
+            let lane = |number| self.lane(number, 2);
+            let lanes: Lanes<'_> = (self.lanes(), &lane);
+            // SAFETY: the caller promises the elements; every block has a place.
+            unsafe { pack_panels::<Avx2Single>(&self.view, lanes, &sum, LANES, packed.at(0), each) };
+            let parts = [images, down.div_ceil(self.rows), along.div_ceil(self.columns), blocks];
+            let scratch = self.cells() * LANES * size_of::<f32>();
+            threads::run_with(threads, parts.iter().product(), scratch, &|scratch, index| {
+                let (lanes, index) = (index % blocks, index / blocks);
+                let (column, index) = (index % parts[2], index / parts[2]);
+                let (row, image) = (index % parts[1], index / parts[1]);
+                let product = image / self.planes.outer.len();
+                let factors = packed.at((product * blocks + lanes) * each);
+                let begin = [row * self.rows, column * self.columns];
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { self.block(&places, factors, scratch.cast(), image, begin, lanes * LANES) };
+            })
+        })
     }
 }
 

@@ -13,16 +13,18 @@ use std::ops::Range;
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart, join_parts};
 use crate::backend::cpu::contract::epilogue::run::Run;
-use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
-use crate::backend::cpu::contract::operands::pack::{Source, pack};
+use crate::backend::cpu::contract::operands::pack::pack;
 use crate::backend::cpu::contract::operands::planes::{Block, Planes, turned};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::{Accumulate, Role};
 
 /// How many times more pixels there are than taps, at least.
 const MORE: usize = 4;
@@ -53,13 +55,10 @@ const FINISHED: usize = 32;
 pub struct WgradFewFilters<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
-    batch: Walk,
+    view: View<'a>,
     filters: Turn,
     /// The step with pixels as outputs and taps as the sum, as the planes of a convolution are.
     planes: Planes,
-    image: Source<'a>,
-    result: Source<'a>,
-    origin: [i64; 5],
     /// The largest block; the last of the `blocks` of an image may have fewer rows of pixels.
     block: Block,
     blocks: usize,
@@ -74,10 +73,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay.
-    pub fn new(
-        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
-    ) -> Option<WgradFewFilters<'a, S>> {
-        let step: &Contract = outputs.step;
+    pub fn new(problem: &Problem<'a>, kernels: &'a Kernels<S>) -> Option<WgradFewFilters<'a, S>> {
+        let step = problem.step();
         let suits = (S::L as i64..=FILTERS).contains(&step.extent(Role::N));
         if step.accumulate != Accumulate::Single || step.bounds().is_empty() || !suits {
             return None;
@@ -97,8 +94,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
         let block = planes.block(rows, along, 16);
         let images = planes.outer.len();
         let products = (planes.taps() * filters.extent).saturating_mul(pixels * images);
-        let [image, result] = operands.sources::<S>(step);
-        let near = result.scalar == Scalar::F32 && filters.by.at[2] == 1;
+        let view = problem.view::<S>();
+        let near = view.b.scalar == Scalar::F32 && filters.by.at[2] == 1;
         let reach = [slow, fast].map(|dim| dim.outputs.by.at[2].unsigned_abs() as usize);
         let reach = rows.saturating_mul(reach[0]).saturating_add(along.saturating_mul(reach[1]));
         Some(WgradFewFilters {
@@ -107,12 +104,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
             parts: (products / WORTH).min(PARTS).min(blocks * images).max(1),
             block,
             blocks,
-            batch: Walk::of(step, Role::Batch),
+            view,
             filters,
-            image,
-            result,
-            origin: step.nest.offsets,
-            outputs,
+            outputs: problem.outputs,
             kernels,
             planes,
         })
@@ -131,7 +125,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     /// The channels of a group, and where its product of the batch begins; `unit` counts groups through all products.
     fn unit(&self, unit: usize) -> (Range<usize>, Point) {
         let (product, first) = (unit / self.groups(), unit % self.groups() * self.group);
-        let base = self.batch.point(product).with_origin(&self.origin);
+        let base = self.view.product(product);
         (first..self.planes.channels.len().min(first + self.group), base)
     }
 
@@ -146,44 +140,6 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
             rows * columns,
         ]
         .map(|cells| cells.next_multiple_of(16))
-    }
-
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`]; the processor has AVX2 and what the kernels need.
-    pub unsafe fn run(mut self, threads: usize) -> Result<()> {
-        let (products, channels, taps) = (self.batch.len(), self.planes.channels.len(), self.planes.taps());
-        let pixels = self.blocks * self.block.rows * self.block.columns * self.planes.outer.len();
-        let all = (products * channels * taps * self.filters.extent).saturating_mul(pixels);
-        let threads = if all < ALONE { 1 } else { threads };
-        // Even groups; as many as threads need, if results are packed seldom enough.
-        let wanted = if threads > 1 { (3 * threads).div_ceil(products * self.parts) } else { 1 };
-        let groups = self.groups().max(wanted.min(channels.div_ceil(MR)));
-        self.group = channels.div_ceil(groups);
-        let units = products * self.groups();
-        let scratch = self.sizes().iter().sum::<usize>() * size_of::<f32>();
-        let each = self.group * taps * self.width();
-        let most = (ALL_SUMS / size_of::<f32>() / (self.parts * each)).clamp(1, units);
-        arena::with(most * self.parts * each * size_of::<f32>(), |memory| {
-            let sums = Shared(memory.cast::<f32>());
-            for first in (0..units).step_by(most) {
-                let units = most.min(units - first);
-                threads::run_with(threads, units * self.parts, scratch, &|scratch, index| {
-                    let (unit, part) = (first + index / self.parts, index % self.parts);
-                    // SAFETY: the caller's promises; every part has sums of its own, and the scratch is this task's.
-                    unsafe { self.part(sums.at(index * each), scratch.cast(), unit, part) };
-                })?;
-                let pieces = (self.group * taps).div_ceil(FINISHED);
-                threads::run(threads, units * pieces, &|index| {
-                    let (unit, begin) = (index / pieces, index % pieces * FINISHED);
-                    let own = sums.at(unit * self.parts * each);
-                    // SAFETY: the caller's promises; all sums are there, and tasks have rows of their own.
-                    unsafe { self.finish((own, each), first + unit, begin..begin + FINISHED) };
-                })?;
-            }
-            Ok(())
-        })
     }
 
     /// Computes the sums of one part for one group of channels.
@@ -237,7 +193,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
             let spans = seen.spans(&self.planes, [first, 0]);
             let own = channels.clone();
             // SAFETY: the caller's promises; the planes fit.
-            unsafe { seen.copy::<S>(&self.planes, self.image, &place, &spans, own, scratch, false) };
+            unsafe { seen.copy::<S>(&self.planes, self.view.a, &place, &spans, own, scratch, false) };
             evens.clear();
             for row in first..first + rows {
                 Even::plain(pixel(row, 0), fast.outputs.by.at[2], block.columns, None)
@@ -247,7 +203,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
                 let count = Self::NR.min(self.filters.extent - begin);
                 let v = if self.in_place {
                     let at = place.at[2] + begin as i64 + pixel(first, 0);
-                    self.result.data.cast::<f32>().wrapping_offset(at as isize)
+                    self.view.b.data.cast::<f32>().wrapping_offset(at as isize)
                 } else {
                     lanes.clear();
                     // At most one a lane.
@@ -257,7 +213,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
                         lane
                     }));
                     // SAFETY: the caller's promises; the lanes of a block fit.
-                    unsafe { pack::<S>(self.result, &lanes, &evens, Self::NR, packed_at) };
+                    unsafe { pack::<S>(self.view.b, &lanes, &evens, Self::NR, packed_at) };
                     packed_at
                 };
                 for strip in 0..taps.len().div_ceil(MR) {
@@ -304,5 +260,42 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
             // SAFETY: the caller's promise.
             unsafe { finish_apart(&self.outputs, &place.at, &run, total) };
         }
+    }
+}
+
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for WgradFewFilters<'_, S> {
+    unsafe fn run(mut self, threads: usize) -> Result<()> {
+        let (products, channels, taps) =
+            (self.view.batch.len(), self.planes.channels.len(), self.planes.taps());
+        let pixels = self.blocks * self.block.rows * self.block.columns * self.planes.outer.len();
+        let all = (products * channels * taps * self.filters.extent).saturating_mul(pixels);
+        let threads = if all < ALONE { 1 } else { threads };
+        // Even groups; as many as threads need, if results are packed seldom enough.
+        let wanted = if threads > 1 { (3 * threads).div_ceil(products * self.parts) } else { 1 };
+        let groups = self.groups().max(wanted.min(channels.div_ceil(MR)));
+        self.group = channels.div_ceil(groups);
+        let units = products * self.groups();
+        let scratch = self.sizes().iter().sum::<usize>() * size_of::<f32>();
+        let each = self.group * taps * self.width();
+        let most = (ALL_SUMS / size_of::<f32>() / (self.parts * each)).clamp(1, units);
+        arena::with(most * self.parts * each * size_of::<f32>(), |memory| {
+            let sums = Shared(memory.cast::<f32>());
+            for first in (0..units).step_by(most) {
+                let units = most.min(units - first);
+                threads::run_with(threads, units * self.parts, scratch, &|scratch, index| {
+                    let (unit, part) = (first + index / self.parts, index % self.parts);
+                    // SAFETY: the caller's promises; every part has sums of its own, and the scratch is this task's.
+                    unsafe { self.part(sums.at(index * each), scratch.cast(), unit, part) };
+                })?;
+                let pieces = (self.group * taps).div_ceil(FINISHED);
+                threads::run(threads, units * pieces, &|index| {
+                    let (unit, begin) = (index / pieces, index % pieces * FINISHED);
+                    let own = sums.at(unit * self.parts * each);
+                    // SAFETY: the caller's promises; all sums are there, and tasks have rows of their own.
+                    unsafe { self.finish((own, each), first + unit, begin..begin + FINISHED) };
+                })?;
+            }
+            Ok(())
+        })
     }
 }

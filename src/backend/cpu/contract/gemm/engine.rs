@@ -20,12 +20,14 @@ use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::operands::pack::{Part, Source};
 use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready, lanes_are_m};
 use crate::backend::cpu::panels::Key;
-use crate::backend::cpu::{Isa, Panels, arena, threads};
+use crate::backend::cpu::{Panels, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::{Contract, Role};
 
 /// Micro-panels of rows that are packed together, MC / MR of them: with [`KC`] cells about a third of a second-level cache of 512 KiB.
 const MC_PANELS: usize = 20;
@@ -54,9 +56,6 @@ const KEPT_ROWS: usize = 400 << 10;
 /// Lanes from which on rows are packed: for fewer the copy costs more than it saves.
 const PACKED_FROM: usize = 256;
 
-/// Phases of a stride up to which they are no lanes.
-const PHASES: i64 = 8;
-
 /// Products from which on a task is worth what it sets up.
 const WORTH_A_TASK: usize = 2 << 20;
 
@@ -84,10 +83,15 @@ enum RowSource {
     InPlace { inner: usize, step: usize, taps: Option<usize> },
 }
 
+/// Computes one task of an engine.
+pub type Task<S> = unsafe fn(&Engine<'_, S>, &TaskScratch<'_, S>, usize);
+
 /// One contraction on one level.
 pub struct Engine<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
+    /// [`Engine::task`], for the level of the kernels.
+    task: Task<S>,
     batch: Walk,
     rows: Walk,
     lanes: Walk,
@@ -112,22 +116,6 @@ pub struct Engine<'a, S: Simd> {
     keeps: bool,
 }
 
-/// Addresses of the operands.
-#[derive(Clone, Copy)]
-pub struct Operands {
-    pub a: *const u8,
-    pub b: *const u8,
-    pub isa: Isa,
-}
-
-impl Operands {
-    /// `a` and `b` as packing sees them.
-    pub fn sources<S: Simd<Part: Part>>(self, step: &Contract) -> [Source<'_>; 2] {
-        let of = |slot, data| Source::of(step, slot, data, <S::Part as Part>::SCALAR, self.isa);
-        [of(1, self.a), of(2, self.b)]
-    }
-}
-
 /// The part `index` of `total` in `parts` as even as possible.
 fn share(total: usize, parts: usize, index: usize) -> (usize, usize) {
     (total * index / parts, total * (index + 1) / parts)
@@ -144,32 +132,35 @@ impl<T> Shared<T> {
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
-    /// The planes that lanes are read from, if a canonical step has some that are worth their copy; `keeps` as for [`Engine::new`].
-    pub fn planes(step: &Contract, operands: Operands, keeps: bool) -> Option<Planes> {
+    /// With lanes from planes, if a problem has some that are worth their copy.
+    pub fn with_planes(
+        problem: &Problem<'a>, kernels: &'a Kernels<S>, task: Task<S>,
+    ) -> Option<Result<Keeper<'a, S>>> {
+        let step = problem.step();
         if !are_m::<S>(step) {
             return None;
         }
         let [lanes, sum] = [Role::M, Role::K].map(|role| Walk::of(step, role));
-        let ([source, _], rows) = (operands.sources::<S>(step), step.extent(Role::N) as usize);
+        let ([source, _], rows) = (problem.sources::<S>(step), step.extent(Role::N) as usize);
         // A single lane needs none; sums over several loops keep the blocks that planes have.
         let single = lanes.turns.is_empty() && sum.turns.len() <= 1;
-        if single || lanes_in_place::<S>(&source, &lanes, &sum, rows, keeps) {
+        if single || lanes_in_place::<S>(&source, &lanes, &sum, rows, problem.panels.is_some()) {
             return None;
         }
-        planes::<S>(step)
+        Some(Engine::of(problem, kernels, task, Some(planes::<S>(step)?)))
     }
 
-    /// With lanes from `planes`, if there are some; `keeps` if there are panels for operands that are kept.
+    /// With lanes from `planes`, if there are some.
     ///
     /// # Errors
     /// Host allocation.
-    pub fn new(
-        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>, planes: Option<Planes>,
-        threads: usize, keeps: bool,
-    ) -> Result<Self> {
-        let step: &'a Contract = outputs.step;
+    pub fn of(
+        problem: &Problem<'a>, kernels: &'a Kernels<S>, task: Task<S>, planes: Option<Planes>,
+    ) -> Result<Keeper<'a, S>> {
+        let Problem { outputs, threads, .. } = *problem;
+        let (step, keeps) = (problem.step(), problem.panels.is_some());
         let lanes_are_m = are_m::<S>(step);
-        let [a, b] = operands.sources::<S>(step);
+        let View { a, b, batch, origin } = problem.view::<S>();
         let [m, n] = [Role::M, Role::N].map(|role| Walk::of(step, role));
         let (rows, lanes) = if lanes_are_m { (n, m) } else { (m, n) };
         let (mut row_source, mut lane_source) = if lanes_are_m { (b, a) } else { (a, b) };
@@ -180,7 +171,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             weighed.weight = -128;
         }
         let sum = Walk::of(step, Role::K);
-        let batch = Walk::of(step, Role::Batch);
         let (row_count, lane_count) = (rows.len(), lanes.len());
         let still = lanes_in_place::<S>(&lane_source, &lanes, &sum, row_count, keeps);
         // A block of the sum is whole channels of planes, or whole turns of the innermost loop, or a part of one.
@@ -236,13 +226,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             keeps: keeps && batch.turns.is_empty() && lanes.turns.len() == 1 && sum.turns.len() == 1,
             outputs,
             kernels,
+            task,
             batch,
             rows,
             lanes,
             sum,
             row_source,
             lane_source,
-            origin: step.nest.offsets,
+            origin,
             k_blocks,
             from_rows,
             from_lanes,
@@ -258,7 +249,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             engine.even = engine.even();
         }
         engine.divide(threads);
-        Ok(engine)
+        Ok(Keeper { engine, panels: problem.panels })
     }
 
     /// Chooses the blocks of lanes and the parts of rows. Results do not depend on them.
@@ -310,13 +301,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         self.parts = self.parts.min(self.strips).max(1);
     }
 
-    /// Runs the contraction.
+    /// Runs the contraction, with `panels` kept for later steps, if they may be.
     ///
     /// # Safety
-    /// As for [`super::super::run`].
-    pub unsafe fn run(
-        &self, threads: usize, panels: Option<&Panels>, task: unsafe fn(&Self, &TaskScratch<'_, S>, usize),
-    ) -> Result<()> {
+    /// As for [`Ready::run`].
+    unsafe fn run(&self, threads: usize, panels: Option<&Panels>) -> Result<()> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>() * self.parts;
         let products = self.row_count * self.lanes.len() * self.sum.len().max(1) * self.batch.len();
         let threads = if products < ALONE { 1 } else { threads.min(tasks).max(1) };
@@ -358,7 +347,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             }
             threads::run_with(threads, tasks, per_task, &|scratch, index| {
                 // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { task(self, &carve(scratch), index) };
+                unsafe { (self.task)(self, &carve(scratch), index) };
             })
         })
     }
@@ -412,19 +401,25 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
     }
 }
 
+/// An engine, and where its panels are kept for later steps, if they may be.
+pub struct Keeper<'a, S: Simd> {
+    engine: Engine<'a, S>,
+    panels: Option<&'a Panels>,
+}
+
+impl<S: Simd<Part: Part, Sum: Element>> Ready for Keeper<'_, S> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        // SAFETY: the operands are those of the contraction that the engine was made for.
+        unsafe { self.engine.run(threads, self.panels) }
+    }
+}
+
 /// Scratch of one task, and what is packed once for all.
 pub struct TaskScratch<'a, S: Simd> {
     shared: &'a Shared<S::Cell>,
     v: *mut S::Cell,
     r: *mut S::Cell,
     sums: *mut S::Sum,
-}
-
-/// Whether the rows of `a` are lanes of the kernels: those along which the destination is contiguous, or all but for the phases of
-/// a stride.
-pub fn lanes_are_m(step: &Contract) -> bool {
-    let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
-    fast(Role::M) || !fast(Role::N) || has_phases(step)
 }
 
 /// The windowed operand of a canonical step as planes.
@@ -437,13 +432,4 @@ fn are_m<S: Simd>(step: &Contract) -> bool {
     // Neighbours that fill no vector would leave most of it without use.
     let few = S::PER == 1 && step.extent(Role::N) <= S::L as i64;
     lanes_are_m(step) || few && planes::<S>(step).as_ref().is_some_and(Planes::are_interleaved)
-}
-
-/// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes on.
-fn has_phases(step: &Contract) -> bool {
-    let [m, n] = [Role::M, Role::N].map(|role| step.loops(role).last());
-    let (Some((_, m)), Some((_, n))) = (m, n) else { return false };
-    // Of bytes these are channels in blocks.
-    let floats = step.accumulate != Accumulate::Int32;
-    floats && step.loops(Role::N).count() > 1 && n.extent <= PHASES && n.extent <= m.strides[0]
 }

@@ -6,14 +6,15 @@
 
 use std::arch::x86_64::*;
 
-use super::engine::Operands;
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
+use crate::backend::cpu::contract::kernel::simd::Avx2Single;
 use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::threads;
-use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::Role;
 
 /// Terms of a vector.
 const EIGHT: usize = 8;
@@ -37,7 +38,7 @@ const KEPT: usize = 32 << 10;
 /// A contraction along both operands.
 pub struct GemmDot<'a> {
     outputs: Outputs<'a>,
-    batch: Walk,
+    view: View<'a>,
     /// The rows of the operand that has more of them, and those of the other.
     rows: Turn,
     columns: Turn,
@@ -46,7 +47,6 @@ pub struct GemmDot<'a> {
     outer: Walk,
     terms: usize,
     data: [*const f32; 2],
-    origin: [i64; 5],
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
@@ -57,11 +57,11 @@ type Tile = unsafe fn([*const f32; 2], [isize; 2], usize, *mut f32, bool);
 
 impl<'a> GemmDot<'a> {
     /// `None` for any other contraction.
-    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<GemmDot<'a>> {
-        let step: &Contract = outputs.step;
-        let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];
+    pub fn new(problem: &Problem<'a>) -> Option<GemmDot<'a>> {
+        let step = problem.step();
+        let data = problem.plain_singles()?;
         // With twice the lanes and registers, packing is worth it.
-        if !single || !step.is_over_images || !step.bounds().is_empty() || operands.isa.has_avx512() {
+        if !step.is_over_images || problem.isa.has_avx512() {
             return None;
         }
         let only = |role| match &Walk::of(step, role).turns[..] {
@@ -74,43 +74,16 @@ impl<'a> GemmDot<'a> {
         let inner = outer.turns.pop()?;
         let along = inner.by.at[1] == 1 && inner.by.at[2] == 1 && inner.extent >= LONG;
         let (m, n) = (rows.extent as i64, columns.extent as i64);
-        let data = [operands.a, operands.b].map(<*const u8>::cast::<f32>);
         let (rows, columns, slots) = if m < n { (columns, rows, [2, 1]) } else { (rows, columns, [1, 2]) };
         (along && m * n <= FEW * (m + n)).then(|| GemmDot {
-            batch: Walk::of(step, Role::Batch),
+            view: problem.view::<Avx2Single>(),
             rows,
             columns,
             slots,
             data: slots.map(|slot| data[slot - 1]),
             outer,
             terms: inner.extent,
-            origin: step.nest.offsets,
-            outputs,
-        })
-    }
-
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`]; the processor has AVX2 and fused multiply-add.
-    pub unsafe fn run(&self, threads: usize) -> Result<()> {
-        let (products, columns) = (self.batch.len(), self.columns.extent.next_multiple_of(COLUMNS));
-        let work = products * self.rows.extent * columns * self.terms * self.outer.len();
-        let threads = if work < ALONE { 1 } else { threads };
-        let tiles = self.rows.extent.div_ceil(ROWS);
-        let most = (KEPT / (ROWS * columns)).max(1);
-        let parts = tiles.div_ceil(most).max(threads.div_ceil(products)).min(tiles);
-        let (kept, line) = (tiles.div_ceil(parts) * ROWS * columns, self.rows.extent.max(columns));
-        let scratch = (kept + line) * size_of::<f32>();
-        threads::run_with(threads, products * parts, scratch, &|memory, task| {
-            let (product, part) = (task / parts, task % parts);
-            let first = tiles * part / parts * ROWS;
-            let end = self.rows.extent.min(tiles * (part + 1) / parts * ROWS);
-            // SAFETY: the caller's promise; parts write disjoint elements, and the scratch is this task's.
-            unsafe {
-                let memory = memory.cast::<f32>();
-                self.part(product, [first, end], memory, memory.add(kept));
-            }
+            outputs: problem.outputs,
         })
     }
 
@@ -120,7 +93,7 @@ impl<'a> GemmDot<'a> {
     /// As for [`run`](GemmDot::run); there is room for the sums, in whole tiles, and for a line of results.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn part(&self, product: usize, [first, end]: [usize; 2], kept: *mut f32, line: *mut f32) {
-        let base = self.batch.point(product).with_origin(&self.origin);
+        let base = self.view.product(product);
         let [slot, other] = self.slots;
         let steps = [self.rows.by.at[slot] as isize, self.columns.by.at[other] as isize];
         let pieces = self.terms.div_ceil(PIECE);
@@ -171,6 +144,29 @@ impl<'a> GemmDot<'a> {
             // SAFETY: the caller's promise.
             unsafe { finish_apart(&self.outputs, &at.at, &run, line) };
         }
+    }
+}
+
+impl Ready for GemmDot<'_> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        let (products, columns) = (self.view.batch.len(), self.columns.extent.next_multiple_of(COLUMNS));
+        let work = products * self.rows.extent * columns * self.terms * self.outer.len();
+        let threads = if work < ALONE { 1 } else { threads };
+        let tiles = self.rows.extent.div_ceil(ROWS);
+        let most = (KEPT / (ROWS * columns)).max(1);
+        let parts = tiles.div_ceil(most).max(threads.div_ceil(products)).min(tiles);
+        let (kept, line) = (tiles.div_ceil(parts) * ROWS * columns, self.rows.extent.max(columns));
+        let scratch = (kept + line) * size_of::<f32>();
+        threads::run_with(threads, products * parts, scratch, &|memory, task| {
+            let (product, part) = (task / parts, task % parts);
+            let first = tiles * part / parts * ROWS;
+            let end = self.rows.extent.min(tiles * (part + 1) / parts * ROWS);
+            // SAFETY: the caller's promise; parts write disjoint elements, and the scratch is this task's.
+            unsafe {
+                let memory = memory.cast::<f32>();
+                self.part(product, [first, end], memory, memory.add(kept));
+            }
+        })
     }
 }
 

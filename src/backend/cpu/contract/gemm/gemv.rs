@@ -4,15 +4,16 @@
 
 use std::arch::x86_64::*;
 
-use super::engine::{CellShape, KBlock, Operands, k_blocks};
+use super::engine::{CellShape, KBlock, k_blocks};
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
 use crate::backend::cpu::contract::kernel::simd::Avx2Single;
 use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::threads;
-use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::Role;
 
 /// Vectors at most, and rows of the matrix at least.
 const FEW: i64 = 4;
@@ -38,7 +39,7 @@ const PIECE: usize = 2048;
 /// A product of a matrix and a few vectors.
 pub struct Gemv<'a> {
     outputs: Outputs<'a>,
-    batch: Walk,
+    view: View<'a>,
     /// The rows of the matrix, which are results, and the vectors.
     rows: Turn,
     vectors: Walk,
@@ -51,7 +52,6 @@ pub struct Gemv<'a> {
     /// Terms of a sum, and its K blocks from when it runs on.
     terms: usize,
     k_blocks: Vec<KBlock>,
-    origin: [i64; 5],
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
@@ -59,14 +59,10 @@ unsafe impl Sync for Gemv<'_> {}
 
 impl<'a> Gemv<'a> {
     /// `None` for any other contraction.
-    pub fn new(outputs: Outputs<'a>, operands: Operands) -> Option<Gemv<'a>> {
-        let step: &Contract = outputs.step;
-        let single = step.accumulate == Accumulate::Single && [step.a, step.b] == [Scalar::F32; 2];
-        if !single || !step.bounds().is_empty() {
-            return None;
-        }
+    pub fn new(problem: &Problem<'a>) -> Option<Gemv<'a>> {
+        let step = problem.step();
+        let [a, b] = problem.plain_singles()?;
         let (m, n) = (step.extent(Role::M), step.extent(Role::N));
-        let [a, b] = [operands.a, operands.b].map(<*const u8>::cast::<f32>);
         let (tall, small, slots, matrix, vector) =
             if n > m { (Role::N, Role::M, [2, 1], b, a) } else { (Role::M, Role::N, [1, 2], a, b) };
         let only = |role| {
@@ -79,7 +75,7 @@ impl<'a> Gemv<'a> {
         let fits = m.min(n) <= FEW && rows.extent >= TALL && sum.extent >= deep;
         let steps = slots.map(|slot| sum.by.at[slot] as isize);
         (fits && (steps[0] == 1 || rows.by.at[slots[0]] == 1)).then(|| Gemv {
-            batch: Walk::of(step, Role::Batch),
+            view: problem.view::<Avx2Single>(),
             vectors: Walk::of(step, small),
             rows,
             slots,
@@ -88,49 +84,7 @@ impl<'a> Gemv<'a> {
             steps,
             terms: sum.extent,
             k_blocks: Vec::new(),
-            origin: step.nest.offsets,
-            outputs,
-        })
-    }
-
-    /// Runs the product.
-    ///
-    /// # Safety
-    /// As for [`super::super::run`]; the processor has AVX2 and fused multiply-add.
-    pub unsafe fn run(mut self, threads: usize) -> Result<()> {
-        let (products, depth) = (self.batch.len(), self.terms);
-        self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, depth, 1)?;
-        let work = products * self.rows.extent * self.vectors.len() * depth;
-        let threads = if work < ALONE { 1 } else { threads };
-        if self.steps[0] != 1 {
-            let piece = self.piece().min(self.rows.extent.div_ceil(threads).next_multiple_of(LINE));
-            let pieces = self.rows.extent.div_ceil(piece);
-            let scratch = 2 * PIECE * size_of::<f32>();
-            return threads::run_with(threads, products * pieces, scratch, &|sums, task| {
-                let first = task % pieces * piece;
-                // SAFETY: the caller's promise; pieces write disjoint elements, and the scratch is this task's.
-                unsafe {
-                    self.across(task / pieces, first, piece.min(self.rows.extent - first), sums.cast())
-                };
-            });
-        }
-        // One chain of sums after the other waits for its own results.
-        let near = self.rows.extent * depth * size_of::<f32>() <= NEAR;
-        let (rows, groups): (_, unsafe fn(&Self, usize, usize)) = match self.vectors.len() {
-            1 if near => (2 * EIGHT, Self::groups::<2, 1>),
-            1 => (EIGHT, Self::groups::<1, 1>),
-            2 => (EIGHT, Self::groups::<1, 2>),
-            3 => (EIGHT, Self::groups::<1, 3>),
-            _ => (EIGHT, Self::groups::<1, 4>),
-        };
-        let count = self.rows.extent.div_ceil(rows);
-        let parts = count.min(8 * threads);
-        threads::run(threads, products * parts, &|task| {
-            let (product, part) = (task / parts, task % parts);
-            for group in count * part / parts..count * (part + 1) / parts {
-                // SAFETY: the caller's promise; groups write disjoint elements.
-                unsafe { groups(&self, product, group * rows) };
-            }
+            outputs: problem.outputs,
         })
     }
 
@@ -153,7 +107,7 @@ impl<'a> Gemv<'a> {
     /// As for [`run`](Gemv::run); at `sums` is room for twice [`PIECE`].
     #[target_feature(enable = "avx2,fma")]
     unsafe fn across(&self, product: usize, first: usize, count: usize, sums: *mut f32) {
-        let base = self.batch.point(product).offsets(&self.origin);
+        let base = self.view.product(product).at;
         let totals = sums.wrapping_add(PIECE);
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             // Those of the first K block are totals as they are.
@@ -206,7 +160,7 @@ impl<'a> Gemv<'a> {
     #[target_feature(enable = "avx2,fma")]
     unsafe fn groups<const G: usize, const V: usize>(&self, product: usize, first: usize) {
         let count = (G * EIGHT).min(self.rows.extent - first);
-        let base = self.batch.point(product).offsets(&self.origin);
+        let base = self.view.product(product).at;
         let mut rows = [[std::ptr::null(); EIGHT]; G];
         for (number, row) in rows.as_flattened_mut().iter_mut().enumerate() {
             // Rows that are not there are the last one once more, and not stored.
@@ -234,6 +188,45 @@ impl<'a> Gemv<'a> {
             // SAFETY: the caller's promise.
             unsafe { self.finish(&base, first, count, index, totals.as_flattened().as_ptr()) };
         }
+    }
+}
+
+impl Ready for Gemv<'_> {
+    unsafe fn run(mut self, threads: usize) -> Result<()> {
+        let (products, depth) = (self.view.batch.len(), self.terms);
+        self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, depth, 1)?;
+        let work = products * self.rows.extent * self.vectors.len() * depth;
+        let threads = if work < ALONE { 1 } else { threads };
+        if self.steps[0] != 1 {
+            let piece = self.piece().min(self.rows.extent.div_ceil(threads).next_multiple_of(LINE));
+            let pieces = self.rows.extent.div_ceil(piece);
+            let scratch = 2 * PIECE * size_of::<f32>();
+            return threads::run_with(threads, products * pieces, scratch, &|sums, task| {
+                let first = task % pieces * piece;
+                // SAFETY: the caller's promise; pieces write disjoint elements, and the scratch is this task's.
+                unsafe {
+                    self.across(task / pieces, first, piece.min(self.rows.extent - first), sums.cast())
+                };
+            });
+        }
+        // One chain of sums after the other waits for its own results.
+        let near = self.rows.extent * depth * size_of::<f32>() <= NEAR;
+        let (rows, groups): (_, unsafe fn(&Self, usize, usize)) = match self.vectors.len() {
+            1 if near => (2 * EIGHT, Self::groups::<2, 1>),
+            1 => (EIGHT, Self::groups::<1, 1>),
+            2 => (EIGHT, Self::groups::<1, 2>),
+            3 => (EIGHT, Self::groups::<1, 3>),
+            _ => (EIGHT, Self::groups::<1, 4>),
+        };
+        let count = self.rows.extent.div_ceil(rows);
+        let parts = count.min(8 * threads);
+        threads::run(threads, products * parts, &|task| {
+            let (product, part) = (task / parts, task % parts);
+            for group in count * part / parts..count * (part + 1) / parts {
+                // SAFETY: the caller's promise; groups write disjoint elements.
+                unsafe { groups(&self, product, group * rows) };
+            }
+        })
     }
 }
 

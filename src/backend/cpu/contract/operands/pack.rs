@@ -10,8 +10,9 @@ use std::mem::MaybeUninit;
 pub use self::quads::quads;
 use self::turn::{FOUR, turn};
 pub use self::turn::{MANY, turn_many};
-use super::points::{Even, Point, Walk};
+use super::points::{Even, Point};
 pub use super::source::Source;
+use super::view::View;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::stream::fetch;
@@ -110,14 +111,14 @@ pub unsafe fn pack<S: Simd<Part: Part>>(
 /// Some lanes of an operand: how many, and how far each one is from the first element of its product.
 pub type Lanes<'a> = (usize, &'a dyn Fn(usize) -> i64);
 
-/// Packs what all tasks read of an operand: the lanes of every product of the batch in panels of `nr`, which lie `cells` apart.
+/// Packs what all tasks read of `b`: the lanes of every product of the batch in panels of `nr`, which lie `cells` apart.
 ///
 /// # Safety
 /// As for [`pack`], of all panels.
 pub unsafe fn pack_panels<S: Simd<Part: Part>>(
-    source: Source<'_>, (batch, origin): (&Walk, &[i64; 5]), (count, lane): Lanes<'_>, sum: &[Even],
-    nr: usize, to: *mut S::Cell, cells: usize,
+    view: &View<'_>, (count, lane): Lanes<'_>, sum: &[Even], nr: usize, to: *mut S::Cell, cells: usize,
 ) {
+    let View { b: source, batch, origin, .. } = view;
     let (slot, panels) = (source.slot, count.div_ceil(nr));
     let mut lanes = [Point::default(); MAX_NR];
     for number in 0..batch.len() * panels {
@@ -126,7 +127,7 @@ pub unsafe fn pack_panels<S: Simd<Part: Part>>(
         let own = &mut lanes[..nr.min(count - begin)];
         own.iter_mut().enumerate().for_each(|(l, point)| point.at[slot] = first + lane(begin + l));
         // SAFETY: the caller's promise; the panel has its place.
-        unsafe { pack::<S>(source, own, sum, nr, to.wrapping_add(number * cells).cast()) };
+        unsafe { pack::<S>(*source, own, sum, nr, to.wrapping_add(number * cells).cast()) };
     }
 }
 

@@ -89,7 +89,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
         let (Ending { simple }, along, all) = (ending, &self.along.by.at, self.taps.len());
         let at = |slot: usize| (place.at[slot] + q as i64 * along[slot]) as isize;
         let here = Place {
-            from: self.image.data.cast::<f32>().wrapping_offset(at(1)),
+            from: self.view.a.data.cast::<f32>().wrapping_offset(at(1)),
             step: along[1] as isize,
             to: simple.dst.wrapping_offset(at(0)),
             apart: along[0] as isize,

@@ -21,10 +21,10 @@ const CHANNELS: usize = 64;
 impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// Whether tasks with filters of their own pay, for as many threads. Results do not depend on it.
     pub(super) fn has_few_tiles(&self, threads: usize) -> bool {
-        let panels = self.batch.len() * self.panels();
+        let panels = self.view.batch.len() * self.panels();
         let bytes = size_of::<f32>() * ELEMENTS;
         let filters = panels * self.panel_cells() * bytes;
-        let patches = self.batch.len() * self.slab(self.tiles()) * bytes;
+        let patches = self.view.batch.len() * self.slab(self.tiles()) * bytes;
         filters >= FILTERS && patches <= filters.min(PATCHES) && (threads == 1 || panels >= 2 * threads)
     }
 
@@ -33,7 +33,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// # Safety
     /// As for [`run`](FilterLanes::run), with sums of one panel at once.
     pub(super) unsafe fn run_few(&self, threads: usize) -> Result<()> {
-        let (products, tiles) = (self.batch.len(), self.tiles());
+        let (products, tiles) = (self.view.batch.len(), self.tiles());
         let slab = self.slab(tiles);
         let cells = [
             ELEMENTS * self.panel_cells(),

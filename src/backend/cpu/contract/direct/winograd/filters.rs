@@ -6,20 +6,24 @@
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
+use cudnn_shim_macros::vectorized;
+
 use super::{
     CHANNELS, EIGHT, ELEMENTS, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, result, store,
 };
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::Run;
-use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
-use crate::backend::cpu::contract::operands::pack::{Source, pack};
+use crate::backend::cpu::contract::operands::pack::pack;
 use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::{Accumulate, Role};
 
 /// Cells between slabs of memory beside their contents: a line, so that the elements of a patch do not meet in the same
 /// sets.
@@ -38,12 +42,9 @@ const GROUP: usize = 32;
 pub struct FilterLanes<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
-    pub(super) batch: Walk,
+    pub(super) view: View<'a>,
     pub(super) images: Walk,
     pub(super) dims: [Dim; 2],
-    pub(super) image: Source<'a>,
-    filter: Source<'a>,
-    origin: [i64; 5],
     /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of the patch's order is.
     taps: [i64; 2],
     first: i64,
@@ -61,19 +62,14 @@ pub struct FilterLanes<'a, S: Simd> {
     pub(super) group: usize,
 }
 
-/// How a task is called, compiled for the level: filters, scratch, number.
-pub type Task<S> = unsafe fn(&FilterLanes<'_, S>, *mut f32, *mut f32, usize);
-
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     pub(super) const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
-    pub fn new(
-        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
-    ) -> Option<FilterLanes<'a, S>> {
-        let step: &Contract = outputs.step;
+    pub fn new(problem: &Problem<'a>, kernels: &'a Kernels<S>) -> Option<FilterLanes<'a, S>> {
+        let step = problem.step();
         let few = step.extent(Role::N) < CHANNELS as i64;
-        if step.accumulate != Accumulate::Single || step.bounds().len() != 2 || few {
+        if !problem.transformed || step.accumulate != Accumulate::Single || step.bounds().len() != 2 || few {
             return None;
         }
         let direct = Planes::seen(step)?;
@@ -86,8 +82,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let worth = channels.extent >= CHANNELS
             && extents[0] * extents[1] >= OUTPUTS
             && channels.extent.is_multiple_of(EIGHT);
-        let batch = Walk::of(step, Role::Batch);
-        let bytes = ELEMENTS * channels.extent * filters.extent * size_of::<f32>() * batch.len();
+        let view = problem.view::<S>();
+        let bytes = ELEMENTS * channels.extent * filters.extent * size_of::<f32>() * view.batch.len();
         if !(side_by_side || planar) || !worth || bytes > FILTER {
             return None;
         }
@@ -96,19 +92,15 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let pairs = direct.in_pairs()?;
         let tiles = pairs.dims.iter().map(|dim| dim.outputs.extent).product::<usize>() * pairs.outer.len();
         let most = (PATCHES / (channels.extent * size_of::<f32>())).clamp(4 * MR, TILES);
-        let [image, filter] = operands.sources::<S>(step);
         Some(FilterLanes {
             blocks: tiles.div_ceil(most),
             shares: 1,
             group: 1,
             planar,
-            batch,
+            view,
             images: pairs.outer,
             dims: pairs.dims,
-            image,
-            filter,
-            origin: step.nest.offsets,
-            outputs,
+            outputs: problem.outputs,
             kernels,
             taps,
             first,
@@ -154,57 +146,20 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         panels.div_ceil(panels.div_ceil(most))
     }
 
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`run`](crate::backend::cpu::contract::run), and for the level of `task`.
-    pub unsafe fn run(mut self, threads: usize, task: Task<S>) -> Result<()> {
-        let products = self.batch.len();
-        if self.has_few_tiles(threads) {
-            self.group = 1;
-            // SAFETY: the caller's promise.
-            return unsafe { self.run_few(threads) };
-        }
-        if threads > 1 {
-            // Each share transforms the patches again, so that it must have filters enough.
-            let wanted = (4 * threads).div_ceil(products * self.blocks);
-            self.shares = wanted.min(self.panels()).min(self.filters.extent.div_ceil(128));
-        }
-        let tiles = self.tiles().div_ceil(self.blocks);
-        self.group = self.group_of(tiles);
-        let lines = 4 * self.group * Self::NR;
-        let scratch = ELEMENTS * (self.slab(tiles) + self.sums(tiles)) + lines + self.pixels();
-        let panels = products * self.panels();
-        let filters = ELEMENTS * self.panel_cells();
-        arena::with(panels * filters * size_of::<f32>(), |memory| {
-            let shared = Shared(memory.cast::<f32>());
-            let packed = TAPS * PASS * Self::NR * size_of::<f32>();
-            threads::run_with(threads, panels, packed, &|scratch, panel| {
-                // SAFETY: the caller's promises; every panel has a place of its own.
-                unsafe { self.filters(shared.at(panel * filters), scratch.cast(), panel) };
-            })?;
-            let tasks = products * self.blocks * self.shares;
-            threads::run_with(threads, tasks, scratch * size_of::<f32>(), &|scratch, index| {
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { task(&self, shared.at(0), scratch.cast(), index) };
-            })
-        })
-    }
-
     /// Transforms the filters of one panel: `[element][channel][lane]`.
     ///
     /// # Safety
     /// As for [`run`](crate::backend::cpu::contract::run); `to` has room for the panel, `packed` for the taps of a pass.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize) {
-        let (batch, panel) = (self.batch.point(number / self.panels()), number % self.panels());
+        let (batch, panel) = (self.view.batch.point(number / self.panels()), number % self.panels());
         let begin = panel * Self::NR;
         let count = Self::NR.min(self.filters.extent - begin);
         let cells = self.panel_cells();
         let mut lanes = [Point::default(); crate::backend::cpu::contract::kernel::simd::MAX_NR];
         for (l, lane) in lanes[..count].iter_mut().enumerate() {
             let along = self.filters.by.at[2] * (begin + l) as i64;
-            lane.at[2] = self.origin[2] + batch.at[2] + along + self.first;
+            lane.at[2] = self.view.origin[2] + batch.at[2] + along + self.first;
         }
         // At most three a channel of a pass.
         let mut evens = Vec::with_capacity(3 * PASS);
@@ -226,7 +181,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             }
             // SAFETY: the caller promises the elements, and the room; the panel has its place.
             unsafe {
-                pack::<S>(self.filter, &lanes[..count], &evens, Self::NR, packed);
+                pack::<S>(self.view.b, &lanes[..count], &evens, Self::NR, packed);
                 // Loops, as for patches.
                 for eight in 0..len * (Self::NR / EIGHT) {
                     let (channel, lane) = (eight / (Self::NR / EIGHT), eight % (Self::NR / EIGHT) * EIGHT);
@@ -259,7 +214,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
 
     /// Where a product of the batch begins.
     pub(super) fn place(&self, product: usize) -> Point {
-        self.batch.point(product).with_origin(&self.origin)
+        self.view.product(product)
     }
 
     /// Computes one block of tiles for one share of the filters.
@@ -391,4 +346,49 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             }
         }
     }
+}
+
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
+    unsafe fn run(mut self, threads: usize) -> Result<()> {
+        let products = self.view.batch.len();
+        if self.has_few_tiles(threads) {
+            self.group = 1;
+            // SAFETY: the caller's promise.
+            return unsafe { self.run_few(threads) };
+        }
+        if threads > 1 {
+            // Each share transforms the patches again, so that it must have filters enough.
+            let wanted = (4 * threads).div_ceil(products * self.blocks);
+            self.shares = wanted.min(self.panels()).min(self.filters.extent.div_ceil(128));
+        }
+        let tiles = self.tiles().div_ceil(self.blocks);
+        self.group = self.group_of(tiles);
+        let lines = 4 * self.group * Self::NR;
+        let scratch = ELEMENTS * (self.slab(tiles) + self.sums(tiles)) + lines + self.pixels();
+        let panels = products * self.panels();
+        let filters = ELEMENTS * self.panel_cells();
+        arena::with(panels * filters * size_of::<f32>(), |memory| {
+            let shared = Shared(memory.cast::<f32>());
+            let packed = TAPS * PASS * Self::NR * size_of::<f32>();
+            threads::run_with(threads, panels, packed, &|scratch, panel| {
+                // SAFETY: the caller's promises; every panel has a place of its own.
+                unsafe { self.filters(shared.at(panel * filters), scratch.cast(), panel) };
+            })?;
+            let tasks = products * self.blocks * self.shares;
+            threads::run_with(threads, tasks, scratch * size_of::<f32>(), &|scratch, index| {
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { task::avx2(&self, shared.at(0), scratch.cast(), index) };
+            })
+        })
+    }
+}
+
+/// # Safety
+/// As for [`FilterLanes::task`].
+#[vectorized]
+unsafe fn task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &FilterLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { winograd.task(filters, scratch, index) }
 }

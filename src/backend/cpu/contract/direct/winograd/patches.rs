@@ -13,7 +13,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// before that converted.
     pub(super) fn pixels(&self) -> usize {
         let positions = self.positions();
-        match (self.planar, self.image.convert) {
+        match (self.planar, self.view.a.convert) {
             (false, None) => self.channels.extent,
             (false, Some(_)) => (1 + ELEMENTS) * self.channels.extent,
             (true, _) => MANY * (1 + positions[0] * positions[1] + positions[1]),
@@ -50,7 +50,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
             }
             return;
         }
-        let (channels, size) = (self.channels.extent, self.image.scalar.size() as i64);
+        let (channels, size) = (self.channels.extent, self.view.a.scalar.size() as i64);
         // SAFETY: the caller's promise.
         unsafe { pixels.write_bytes(0, channels) };
         for (row, tile) in tiles.enumerate() {
@@ -60,8 +60,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let Some([y, x]) = self.position(at, i) else { continue };
                 let along = self.dims[0].offset(y) + self.dims[1].offset(x);
                 let at = (place + image.at[1] + along) * size;
-                *from = self.image.data.wrapping_offset(at as isize).cast();
-                if let Some(convert) = self.image.convert {
+                *from = self.view.a.data.wrapping_offset(at as isize).cast();
+                if let Some(convert) = self.view.a.convert {
                     let near = pixels.wrapping_add((1 + i) * channels);
                     // SAFETY: the caller's promises: the channels of a pixel lie side by side.
                     unsafe { convert(near.cast(), from.cast(), channels, Scaling::MOVE) };
@@ -93,7 +93,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         to: *mut f32,
     ) {
         let [high, wide] = self.positions();
-        let (size, image) = (self.image.scalar.size() as i64, pixels.wrapping_add(MANY));
+        let (size, image) = (self.view.a.scalar.size() as i64, pixels.wrapping_add(MANY));
         let converted = image.wrapping_add(high * wide * MANY);
         let mut lines = [std::ptr::null(); MANY];
         // SAFETY: the caller's promises: there is room for as many channels of an image, and for a row of them.
@@ -103,8 +103,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 for (number, channel) in channels.clone().enumerate() {
                     let along = self.channels.by.at[1] * channel as i64;
                     let at = place + along + self.dims[0].offset(y as i64) + self.dims[1].offset(0);
-                    let from = self.image.data.wrapping_offset((at * size) as isize);
-                    lines[number] = match self.image.convert {
+                    let from = self.view.a.data.wrapping_offset((at * size) as isize);
+                    lines[number] = match self.view.a.convert {
                         Some(convert) => {
                             let near = converted.wrapping_add(number * wide);
                             convert(near.cast(), from, wide, Scaling::MOVE);
@@ -114,7 +114,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                     };
                 }
                 let to = image.wrapping_add(y * wide * MANY);
-                turn_many(&lines[..channels.len()], wide, to, MANY as isize, self.image.isa);
+                turn_many(&lines[..channels.len()], wide, to, MANY as isize, self.view.a.isa);
             }
             for (row, tile) in tiles.enumerate() {
                 let (_, at) = self.tile(tile);

@@ -5,22 +5,26 @@
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
+use cudnn_shim_macros::vectorized;
+
 use super::{
     CHANNELS, EIGHT, ELEMENTS, Eight, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, patch,
     result, store,
 };
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
-use crate::backend::cpu::contract::gemm::engine::{Operands, Shared};
+use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
-use crate::backend::cpu::contract::operands::pack::{Source, pack};
+use crate::backend::cpu::contract::operands::pack::pack;
 use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Walk};
+use crate::backend::cpu::contract::operands::view::View;
+use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::{Accumulate, Role};
 
 /// Channels of a filter whose taps are packed at once.
 const PASS: usize = 14;
@@ -29,12 +33,9 @@ const PASS: usize = 14;
 pub struct PixelLanes<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
-    batch: Walk,
+    view: View<'a>,
     rows: Walk,
     planes: Planes,
-    image: Source<'a>,
-    filter: Source<'a>,
-    origin: [i64; 5],
     /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of the patch's order is.
     taps: [i64; 2],
     first: i64,
@@ -53,18 +54,14 @@ fn slab(panels: usize, channels: usize, nr: usize) -> usize {
     panels * channels * nr + 16
 }
 
-/// How a task is called, compiled for the level.
-pub type Task<S> = unsafe fn(&PixelLanes<'_, S>, *const f32, *mut f32, usize);
-
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
-    pub fn new(
-        outputs: Outputs<'a>, operands: Operands, kernels: &'a Kernels<S>,
-    ) -> Option<PixelLanes<'a, S>> {
-        let step: &Contract = outputs.step;
+    pub fn new(problem: &Problem<'a>, kernels: &'a Kernels<S>) -> Option<PixelLanes<'a, S>> {
+        let step = problem.step();
         let contiguous = step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1);
         let many = step.extent(Role::N) >= CHANNELS as i64;
-        if step.accumulate != Accumulate::Single
+        if !problem.transformed
+            || step.accumulate != Accumulate::Single
             || !contiguous
             || !many
             || !Kernels::<S>::NR.is_multiple_of(EIGHT)
@@ -77,7 +74,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let by = direct.dims.each_ref().map(|dim| dim.outputs.by);
         let (channels, rows) = (direct.channels.len(), Walk::of(step, Role::N));
         let count = rows.len();
-        let bytes = ELEMENTS * channels * count * size_of::<f32>() * Walk::of(step, Role::Batch).len();
+        let view = problem.view::<S>();
+        let bytes = ELEMENTS * channels * count * size_of::<f32>() * view.batch.len();
         let worth = channels >= CHANNELS && extents[0] * extents[1] >= OUTPUTS;
         if !worth || bytes > FILTER {
             return None;
@@ -89,17 +87,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let [slow, fast] = &planes.dims;
         let fits = |rows: usize| planes.block(rows, fast.outputs.extent, 16).pitch * rows <= most;
         let high = (1..=slow.outputs.extent).rev().find(|&rows| fits(rows)).unwrap_or(1);
-        let [image, filter] = operands.sources::<S>(step);
         Some(PixelLanes {
             parts: slow.outputs.extent.div_ceil(high),
             shares: 1,
             strips: count.div_ceil(MR),
-            batch: Walk::of(step, Role::Batch),
+            view,
             rows,
-            image,
-            filter,
-            origin: step.nest.offsets,
-            outputs,
+            outputs: problem.outputs,
             kernels,
             planes,
             taps,
@@ -133,72 +127,32 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         (r0, block, tiles)
     }
 
-    /// Runs the contraction.
-    ///
-    /// # Safety
-    /// As for [`run`](crate::backend::cpu::contract::run), and for the level of `task` and `transform`.
-    pub unsafe fn run(mut self, threads: usize, task: Task<S>, transform: Task<S>) -> Result<()> {
-        let (nr, channels) = (Kernels::<S>::NR, self.planes.channels.len());
-        let images = self.batch.len() * self.planes.outer.len();
-        if threads > 1 {
-            // Each share transforms the patches again, so that it must have filters enough.
-            let wanted = (4 * threads).div_ceil(images * self.parts);
-            self.shares = wanted.min(self.strips.div_ceil(16)).max(1);
-        }
-        let filters = self.batch.len() * self.strips;
-        let blocks = (0..self.parts).map(|part| self.block(part));
-        let scratch = blocks
-            .map(|(_, block, tiles)| {
-                let panels = tiles.list.len();
-                let sums = self.group(panels) * panels * MR * nr * ELEMENTS;
-                block.cells(1) + MAX_NR + slab(panels, channels, nr) * ELEMENTS + sums
-            })
-            .max()
-            .unwrap_or(0);
-        let scratch = (scratch + 64) * size_of::<f32>();
-        arena::with(filters * ELEMENTS * self.strip_cells() * size_of::<f32>(), |memory| {
-            let shared = Shared(memory.cast::<f32>());
-            let chunk = filters.div_ceil(4 * threads).max(1);
-            threads::run(threads, filters.div_ceil(chunk), &|index| {
-                for number in index * chunk..filters.min((index + 1) * chunk) {
-                    // SAFETY: the caller's promises; every strip has a place of its own.
-                    unsafe { transform(&self, std::ptr::null(), shared.at(0), number) };
-                }
-            })?;
-            let tasks = images * self.parts * self.shares;
-            threads::run_with(threads, tasks, scratch, &|scratch, index| {
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
-                unsafe { task(&self, shared.at(0), scratch.cast(), index) };
-            })
-        })
-    }
-
     /// Transforms the filters of one strip: `[element][strip][channel][row]`, as tasks walk them.
     ///
     /// # Safety
     /// As for [`run`](crate::backend::cpu::contract::run); `to` has room for all strips.
     #[inline(always)]
     pub unsafe fn filters(&self, to: *mut f32, number: usize) {
-        let (batch, strip) = (self.batch.point(number / self.strips), number % self.strips);
+        let (batch, strip) = (self.view.batch.point(number / self.strips), number % self.strips);
         let (begin, count) = self.strip(strip);
         let cells = self.strip_cells();
         let apart = self.strips * cells;
         let to = to.wrapping_add(number / self.strips * ELEMENTS * apart + strip * cells);
         let mut rows = [Point::default(); MR];
         for (m, row) in rows[..count].iter_mut().enumerate() {
-            row.at[2] = self.origin[2] + batch.at[2] + self.rows.offset(begin + m, 2) + self.first;
+            row.at[2] = self.view.origin[2] + batch.at[2] + self.rows.offset(begin + m, 2) + self.first;
         }
         let channels = self.planes.channels.len();
         let mut packed = [0.0_f32; PASS * TAPS * MR + EIGHT];
         let mut evens = Vec::new();
         // Taps that run backwards come from one cache line each: turning them costs more than reading one by one.
-        let in_place = self.filter.scalar == Scalar::F32 && self.taps[1] != 1;
+        let in_place = self.view.b.scalar == Scalar::F32 && self.taps[1] != 1;
         for channel in 0..channels {
             let mut g = [[[0.0_f32; EIGHT]; 3]; 3];
             let along = self.planes.channels.offset(channel, 2);
             if in_place {
                 for (m, row) in rows[..count].iter().enumerate() {
-                    let from = self.filter.data.cast::<f32>().wrapping_offset((row.at[2] + along) as isize);
+                    let from = self.view.b.data.cast::<f32>().wrapping_offset((row.at[2] + along) as isize);
                     for r in 0..3 {
                         for s in 0..3 {
                             let offset = r as i64 * self.taps[0] + s as i64 * self.taps[1];
@@ -219,7 +173,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                         }
                     }
                     // SAFETY: the caller promises the elements; there is room for the taps of a pass.
-                    unsafe { pack::<S>(self.filter, &rows[..count], &evens, count, packed.as_mut_ptr()) };
+                    unsafe { pack::<S>(self.view.b, &rows[..count], &evens, count, packed.as_mut_ptr()) };
                 }
                 for r in 0..3 {
                     for s in 0..3 {
@@ -261,7 +215,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let (product, image) = (image / outer, image % outer);
         let (r0, block, tiles) = self.block(part);
         let channels = self.planes.channels.len();
-        let mut place = self.batch.point(product).with_origin(&self.origin);
+        let mut place = self.view.product(product);
         place.add(&self.planes.outer.point(image), 1);
         let mut offsets = Vec::new();
         block.offsets(&self.planes, 1, &mut offsets);
@@ -279,7 +233,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                 let kept = channel > 0;
                 block.copy::<S>(
                     &self.planes,
-                    self.image,
+                    self.view.a,
                     &place,
                     &spans,
                     channel..channel + 1,
@@ -394,4 +348,62 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
             }
         }
     }
+}
+
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for PixelLanes<'_, S> {
+    unsafe fn run(mut self, threads: usize) -> Result<()> {
+        let (nr, channels) = (Kernels::<S>::NR, self.planes.channels.len());
+        let images = self.view.batch.len() * self.planes.outer.len();
+        if threads > 1 {
+            // Each share transforms the patches again, so that it must have filters enough.
+            let wanted = (4 * threads).div_ceil(images * self.parts);
+            self.shares = wanted.min(self.strips.div_ceil(16)).max(1);
+        }
+        let filters = self.view.batch.len() * self.strips;
+        let blocks = (0..self.parts).map(|part| self.block(part));
+        let scratch = blocks
+            .map(|(_, block, tiles)| {
+                let panels = tiles.list.len();
+                let sums = self.group(panels) * panels * MR * nr * ELEMENTS;
+                block.cells(1) + MAX_NR + slab(panels, channels, nr) * ELEMENTS + sums
+            })
+            .max()
+            .unwrap_or(0);
+        let scratch = (scratch + 64) * size_of::<f32>();
+        arena::with(filters * ELEMENTS * self.strip_cells() * size_of::<f32>(), |memory| {
+            let shared = Shared(memory.cast::<f32>());
+            let chunk = filters.div_ceil(4 * threads).max(1);
+            threads::run(threads, filters.div_ceil(chunk), &|index| {
+                for number in index * chunk..filters.min((index + 1) * chunk) {
+                    // SAFETY: the caller's promises; every strip has a place of its own.
+                    unsafe { filters_of::avx2(&self, shared.at(0), number) };
+                }
+            })?;
+            let tasks = images * self.parts * self.shares;
+            threads::run_with(threads, tasks, scratch, &|scratch, index| {
+                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                unsafe { task::avx2(&self, shared.at(0), scratch.cast(), index) };
+            })
+        })
+    }
+}
+
+/// # Safety
+/// As for [`PixelLanes::task`].
+#[vectorized]
+unsafe fn task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &PixelLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { winograd.task(filters, scratch, index) }
+}
+
+/// # Safety
+/// As for [`PixelLanes::filters`].
+#[vectorized]
+unsafe fn filters_of<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+    winograd: &PixelLanes<'_, S>, to: *mut f32, number: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { winograd.filters(to, number) }
 }
