@@ -3,7 +3,7 @@
 
 use super::row::{self, Row};
 use super::scratch::{Parts, bytes_of};
-use super::{Machine, grid, threads};
+use super::{Machine, threads};
 use crate::backend::Address;
 use crate::backend::edges::Graph;
 use crate::backend::function::Real;
@@ -67,7 +67,7 @@ fn reserved<T: Clone>(len: usize, value: T) -> Result<Vec<T>> {
 impl Job<'_> {
     fn threads(&self, rows: i64, columns: i64) -> usize {
         let elements = (rows as usize).saturating_mul(columns as usize);
-        grid::threads_for(self.machine, elements.saturating_mul(size_of::<f32>()))
+        self.machine.threads_for(elements.saturating_mul(size_of::<f32>()))
     }
 
     /// Reads columns of a row that has `width`, from column `first` on.

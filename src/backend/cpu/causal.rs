@@ -10,7 +10,7 @@ mod transformed;
 use self::kernels::Kernels;
 use super::row::{self, Row};
 use super::scratch::Parts;
-use super::{Machine, grid, threads};
+use super::{Machine, threads};
 use crate::backend::Address;
 use crate::backend::choice::{self, Choice, Kernel};
 use crate::backend::function::{Real, with_real};
@@ -184,10 +184,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// How many threads share sums over `taps` taps at every position.
     fn threads(&self, taps: usize) -> usize {
         let elements = (self.step.batch * self.step.channels) as usize * self.length;
-        grid::threads_for(
-            self.machine,
-            elements.saturating_mul(size_of::<f32>()).saturating_mul(taps.min(64)),
-        )
+        self.machine.threads_for(elements.saturating_mul(size_of::<f32>()).saturating_mul(taps.min(64)))
     }
 
     /// Channels that one task computes.

@@ -8,7 +8,7 @@ mod kernels;
 use self::kernels::{Kernels, fit, join};
 use super::scratch::Parts;
 use super::strided::copy_strided;
-use super::{Machine, grid, row, threads};
+use super::{Machine, row, threads};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::math::log;
@@ -29,7 +29,7 @@ pub(in crate::backend) unsafe fn run(step: &Ctc, at: &[Address], machine: Machin
         let space = step.space().ok_or_else(|| Error::unsupported("the workspace leaves 64 bits"))?;
         let job = Job { step, at, space, kernels: Kernels::<T>::of(machine.isa), machine };
         let numbers = step.rows * step.samples * (step.classes + 8 * step.states());
-        let threads = grid::threads_for(machine, (numbers as usize).saturating_mul(size_of::<T>()));
+        let threads = machine.threads_for((numbers as usize).saturating_mul(size_of::<T>()));
         threads::in_ranges(threads, step.samples as usize, job.scratch(), &|scratch, range| {
             // SAFETY: scratch of this size; operands as the caller promises, of which each sample has its own part.
             unsafe {

@@ -3,12 +3,9 @@
 use std::ops::Range;
 
 use super::{Machine, shape::Loop, stream, threads};
-use crate::backend::Operands;
+use crate::backend::{Address, Operands};
 use crate::error::Result;
 use crate::layout::MAX_AXES;
-
-/// Bytes written below which waking threads costs more than it saves.
-const THREADING_BYTES: usize = 256 << 10;
 
 /// The tiles of a nest over `N` operands: `K` kernel loops cut into blocks, all other loops taken one turn at a time.
 pub(super) struct Grid<const K: usize, const N: usize = 2> {
@@ -59,17 +56,6 @@ struct TileRange {
     before: usize,
     turns: usize,
     after: usize,
-}
-
-/// Where the operands of a nest start.
-struct Bases<const N: usize>([*mut u8; N]);
-
-// SAFETY: addresses without meaning of their own, as [`Operands`].
-unsafe impl<const N: usize> Sync for Bases<N> {}
-
-/// How many threads share work that writes `bytes` bytes.
-pub(super) fn threads_for(machine: Machine, bytes: usize) -> usize {
-    if bytes < THREADING_BYTES { 1 } else { machine.threads }
 }
 
 impl<const K: usize> Grid<K> {
@@ -178,15 +164,15 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         &self, machine: Machine, bytes: usize, scratch: usize, bases: [*mut u8; N],
         kernel: impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [TileRange; K]) + Sync,
     ) -> Result<()> {
-        let threads = threads_for(machine, bytes);
-        let bases = Bases(bases);
+        let threads = machine.threads_for(bytes);
+        let bases = bases.map(Address::from);
         threads::in_ranges(threads, self.tiles, scratch, &|scratch, tiles| {
             self.walk(tiles, &bases, scratch, &kernel);
         })
     }
 
     fn walk(
-        &self, tiles: Range<usize>, bases: &Bases<N>, scratch: *mut u8,
+        &self, tiles: Range<usize>, bases: &[Address; N], scratch: *mut u8,
         kernel: &impl Fn(*mut u8, [*mut u8; N], [*mut u8; N], [TileRange; K]),
     ) {
         if tiles.is_empty() {
@@ -205,7 +191,7 @@ impl<const K: usize, const N: usize> Grid<K, N> {
             (0..N).for_each(|k| at[k] += l.steps[k] * index[i] as isize);
         }
         // Only kernels dereference; that the nest's cells may be is promised to them.
-        let places = |at: &[isize; N]| std::array::from_fn(|k| bases.0[k].wrapping_offset(at[k]));
+        let places = |at: &[isize; N]| std::array::from_fn(|k| bases[k].pointer().wrapping_offset(at[k]));
         let inner = self.rank - K;
         let end = tiles.end;
         for tile in tiles {

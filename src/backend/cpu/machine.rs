@@ -3,6 +3,12 @@
 use super::{Isa, threads};
 use crate::mode;
 
+/// Bytes below which waking threads costs more than it saves.
+const THREADING_BYTES: usize = 256 << 10;
+
+/// Tasks per thread, so that a thread that was held up leaves work to the others: one that sleeps starts late.
+pub(super) const TASKS_PER_THREAD: usize = 8;
+
 /// The part of the computer that a run may use. Results never depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -28,6 +34,11 @@ impl Machine {
             let text = complaint(value.to_str().unwrap_or("not text"))?;
             Some(format!("{name}={}: {text}", value.to_string_lossy()))
         })
+    }
+
+    /// How many threads share work on `bytes` bytes.
+    pub(super) fn threads_for(self, bytes: usize) -> usize {
+        if bytes < THREADING_BYTES { 1 } else { self.threads }
     }
 
     /// All there is, within the limits that the environment sets.

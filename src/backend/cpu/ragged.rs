@@ -1,7 +1,7 @@
 //! Ragged batches on the CPU: a row of the innermost loop at a time.
 
 use super::shape::with_cell;
-use super::{Machine, grid, threads};
+use super::{Machine, threads};
 use crate::backend::Address;
 use crate::backend::batches::Batches;
 use crate::error::Result;
@@ -28,7 +28,7 @@ pub(in crate::backend) unsafe fn run(step: &Ragged, at: &[Address], machine: Mac
     let size = step.scalar.size();
     let rows = outer.iter().map(|axis| axis.extent).product::<i64>();
     let items = (step.batches * rows) as usize;
-    let threads = grid::threads_for(machine, items.saturating_mul(inner.extent as usize * size));
+    let threads = machine.threads_for(items.saturating_mul(inner.extent as usize * size));
     threads::in_ranges(threads, items, 0, &|_, range| {
         for item in range {
             let (batch, mut rest) = (item as i64 / rows, item as i64 % rows);

@@ -15,7 +15,7 @@ use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, Distance, STREAMING_BYTES};
 use super::strided::copy_strided;
-use super::{Machine, grid, grid::Grid, threads};
+use super::{Machine, grid::Grid, threads};
 use crate::backend::Address;
 use crate::backend::choice::{self, Choice, Kernel};
 use crate::backend::function::{Real, with_real};
@@ -188,7 +188,7 @@ impl<'a, T: Real> Task<'a, T> {
     unsafe fn draw(&self, draw: Draw, numbers: Numbers) -> Result<()> {
         let words = draw.words() as usize;
         let pieces = words.div_ceil(DRAWN_WORDS);
-        let threads = grid::threads_for(self.machine, 4 * draw.elements as usize);
+        let threads = self.machine.threads_for(4 * draw.elements as usize);
         threads::in_ranges(threads, pieces, 0, &|_, range| {
             for first in range.map(|piece| piece * DRAWN_WORDS) {
                 let count = DRAWN_WORDS.min(words - first);
@@ -210,7 +210,7 @@ impl<'a, T: Real> Task<'a, T> {
         let dst = self.places.dst.wrapping_offset(to as isize * cell);
         let src = self.places.src.wrapping_offset(from as isize * cell);
         let places = Places { dst, src, ..self.places };
-        let threads = grid::threads_for(self.machine, n * cell as usize);
+        let threads = self.machine.threads_for(n * cell as usize);
         threads::in_ranges(threads, n.div_ceil(CHUNK), 0, &|_, range| {
             let places = &places;
             for first in range.map(|chunk| chunk * CHUNK) {

@@ -16,20 +16,16 @@ use self::table::Elements;
 pub(in crate::backend) use self::table::{KERNELS, kernels};
 use self::tree::{GROUP, Kernels, MOST_BLOCKS};
 use self::workspace::{Slots, Workspace};
+use super::machine::TASKS_PER_THREAD;
 use super::strided::copy_strided;
 use super::{Machine, arena, row, threads};
+use crate::backend::Address;
 use crate::backend::choice::Choice;
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
 use crate::backend::reference::store_index;
 use crate::error::Result;
 use crate::layout::MAX_AXES;
 use crate::ops::{NanRule, Reduce, Reduction, Scaling};
-
-/// Bytes read below which waking threads costs more than it saves.
-const THREADING_BYTES: usize = 256 << 10;
-
-/// Tasks per thread, so that a thread that was held up leaves work to the others: one that sleeps starts late.
-const TASKS_PER_THREAD: usize = 8;
 
 /// Numbers per chunk at least, in blocks.
 const CHUNK_BLOCKS: usize = 16;
@@ -48,7 +44,7 @@ pub(in crate::backend) unsafe fn run(
     let (_, elements) = choice.of(KERNELS, |accept| accept(problem, &steps))?;
     with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
         let (kernels, joined) = (Kernels::of::<F>(machine.isa), Joined::of::<F>());
-        let places = Places { dst, src, indices };
+        let places = Places { dst: dst.into(), src: src.into(), indices: indices.into() };
         let task = Task::<T, <F as Fold>::Lane<T>>::new(problem, places, (steps, elements), kernels, joined, machine);
         // SAFETY: the caller's promise.
         unsafe { task.run(machine) }
@@ -58,13 +54,10 @@ pub(in crate::backend) unsafe fn run(
 /// Where the data lies.
 #[derive(Clone, Copy)]
 struct Places {
-    dst: *mut u8,
-    src: *const u8,
-    indices: *mut u8,
+    dst: Address,
+    src: Address,
+    indices: Address,
 }
-
-// SAFETY: addresses without meaning of their own, as [`crate::backend::Operands`].
-unsafe impl Sync for Places {}
 
 /// Neighbouring outputs along one loop: where each operand is for the first, and how many there are.
 #[derive(Clone, Copy)]
@@ -166,7 +159,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         let tiles = self.outer().iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
         let outputs = self.problem.outputs.len() as usize;
         let bytes = outputs.saturating_mul(self.steps.len).saturating_mul(self.loader.cell);
-        let threads = if bytes < THREADING_BYTES { 1 } else { machine.threads };
+        let threads = machine.threads_for(bytes);
         let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
         let blocks = self.steps.len.div_ceil(Reduce::BLOCK);
         let least = if self.by_rows { CHUNK_BLOCKS.div_ceil(self.width) } else { CHUNK_BLOCKS };
@@ -322,7 +315,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
     unsafe fn join(&self, tile: OutputTile, range: Range<usize>, work: &mut Workspace<'_, T, L>) {
         let Workspace { blocks, offsets, lanes, subtrees, joined, values, room, .. } = work;
         let (blocks, room) = (*blocks, *room);
-        let start = self.places.src.wrapping_offset(tile.src);
+        let start = self.places.src.pointer().wrapping_offset(tile.src);
         let block_ranges =
             range.clone().step_by(Reduce::BLOCK).map(|p| p..(p + Reduce::BLOCK).min(range.end));
         if self.by_rows {
@@ -433,7 +426,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
     unsafe fn find(&self, tile: OutputTile, range: Range<usize>, work: &mut Workspace<'_, T, L>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let blocks = *blocks;
-        let start = self.places.src.wrapping_offset(tile.src);
+        let start = self.places.src.pointer().wrapping_offset(tile.src);
         // Of the reductions that select, one goes by magnitudes.
         let by_magnitude = matches!(self.problem.reduction, Reduction::Amax(_));
         let selected = |x: T, value: T| is_selected(if by_magnitude { x.magnitude() } else { x }, value);
@@ -488,12 +481,17 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
             for (j, &first) in firsts.iter().enumerate().take(tile.width) {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    store_index(self.places.indices, width, tile.place + j as i64 * self.along.1[2], first)
+                    store_index(
+                        self.places.indices.pointer(),
+                        width,
+                        tile.place + j as i64 * self.along.1[2],
+                        first,
+                    )
                 };
             }
         }
         let (cell, step) = (dst.size(), self.along.1[0] as isize * dst.size() as isize);
-        let to = self.places.dst.wrapping_offset(tile.dst);
+        let to = self.places.dst.pointer().wrapping_offset(tile.dst);
         let results = values.as_ptr().cast::<u8>();
         // SAFETY: the caller's promise; a buffer holds more cells than a tile has.
         unsafe {

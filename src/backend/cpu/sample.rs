@@ -9,7 +9,7 @@ mod gradient;
 
 use self::cells::{Cells, with_cells};
 use self::chunk::{CHUNK, Chunk, Numbers, Sink};
-use super::{Machine, grid, row, threads};
+use super::{Machine, row, threads};
 use crate::backend::Address;
 use crate::backend::choice::{self, Choice, Kernel};
 use crate::backend::function::{Real, with_real};
@@ -98,7 +98,7 @@ fn coordinate<T: Real>(i: i64, n: i64) -> T {
 impl Job<'_> {
     /// How many threads share work on `elements` elements.
     fn threads(&self, elements: i64) -> usize {
-        grid::threads_for(self.machine, (elements as usize).saturating_mul(size_of::<f32>()))
+        self.machine.threads_for((elements as usize).saturating_mul(size_of::<f32>()))
     }
 
     /// From numbers to elements of the destination.

@@ -9,7 +9,7 @@ mod tiling;
 
 use std::ops::Range;
 
-use super::grid::{Grid, Tile, threads_for};
+use super::grid::{Grid, Tile};
 use super::held::Held;
 use super::shape::{Loop, Shape};
 use super::stream::{LINE, to_line};
@@ -101,7 +101,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         cuts: machine.isa.has_avx512(),
         writes_lines: tile::writes_lines(narrower(shape), machine.isa),
     };
-    let tiling = &Tiling::new(shape, [d, s], &operands, kernels, threads_for(machine, shape.bytes()));
+    let tiling = &Tiling::new(shape, [d, s], &operands, kernels, machine.threads_for(shape.bytes()));
     let (loops, held) = (shape.loops(), shape.held(operands));
     // SAFETY: the caller's promise; each operand's rows are where the loops of the other's run put them.
     unsafe {

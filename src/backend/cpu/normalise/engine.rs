@@ -9,17 +9,12 @@ use super::table::{Elements, Groups, KERNELS};
 use super::turn::Turn;
 use super::walk::{Cells, Loops, Run, Shared, WIDTH, numbers};
 use crate::backend::choice::Choice;
+use crate::backend::cpu::machine::TASKS_PER_THREAD;
 use crate::backend::cpu::{Machine, stream, threads};
 use crate::backend::function::Real;
 use crate::error::Result;
 use crate::layout::LoopNest;
 use crate::ops::normalise::Tree;
-
-/// Bytes of all operands below which waking threads costs more than it saves.
-const THREADING_BYTES: usize = 256 << 10;
-
-/// Tasks per thread, so that a thread that was held up leaves work to the others.
-const TASKS_PER_THREAD: usize = 8;
 
 /// Blocks per chunk at least.
 const CHUNK_BLOCKS: usize = 8;
@@ -87,7 +82,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let tiles = self.outer.turns() * cuts;
         let groups = tiles * self.width;
         let total = self.bytes.saturating_mul(self.members.len).saturating_mul(groups);
-        let threads = if total < THREADING_BYTES { 1 } else { machine.threads };
+        let threads = machine.threads_for(total);
         let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
         let blocks = self.members.len.div_ceil(self.tree.block);
         let near = self.bytes * self.members.len * self.width <= NEAR_BYTES;

@@ -18,6 +18,7 @@ use self::turn::Turn;
 use self::workspace::{PeakLane, SumLane, Workspace};
 use super::sequence::{Blocks, Loader, MOST_ROW_BYTES, ROW_BYTES, Steps};
 use super::tree::{GROUP, Kernels};
+use crate::backend::Address;
 use crate::backend::choice::Choice;
 use crate::backend::cpu::stream::{self, LINE, STREAMING_BYTES, Stream, fetch_run};
 use crate::backend::cpu::strided::copy_strided;
@@ -27,9 +28,6 @@ use crate::backend::row_function::{RowFormula, with_row_function};
 use crate::error::Result;
 use crate::layout::LoopNest;
 use crate::ops::{Reduce, Rows, Scaling};
-
-/// Bytes written below which waking threads costs more than it saves.
-const THREADING_BYTES: usize = 128 << 10;
 
 /// Bytes of terms that are kept until the results are computed from them: even from the third-level cache they come sooner
 /// than they are computed again.
@@ -65,17 +63,11 @@ pub(in crate::backend) unsafe fn run(
     let steps = table::steps(rows);
     let (_, elements) = choice.of(KERNELS, |accept| accept(rows, &steps))?;
     with_real!(rows.compute, T => with_row_function!(rows.function, F => {
-        let task = Task::<T, F>::new(rows, Places(at), (steps, elements), machine);
+        let task = Task::<T, F>::new(rows, at.map(Address::from), (steps, elements), machine);
         // SAFETY: the caller's promise.
         unsafe { task.run(machine) }
     }))
 }
-
-/// Where the operands lie.
-struct Places([*mut u8; 3]);
-
-// SAFETY: addresses without meaning of their own, as [`crate::backend::Operands`].
-unsafe impl Sync for Places {}
 
 /// Groups of a tile of rows at most, of groups of `len` elements: as many as sums stay near of.
 fn most_groups<T: Real>(len: usize) -> usize {
@@ -93,7 +85,8 @@ fn row_width<T: Real, F: RowFormula>(len: usize, groups: usize, cell: usize) -> 
 }
 
 struct Task<T: Real, F: RowFormula> {
-    places: Places,
+    /// Where the operands lie.
+    at: [Address; 3],
     /// The elements of a group, of each operand.
     steps: [Steps; 3],
     loaders: [Loader; 3],
@@ -120,13 +113,15 @@ struct Task<T: Real, F: RowFormula> {
 }
 
 impl<T: Real, F: RowFormula> Task<T, F> {
-    fn new(rows: &Rows, places: Places, (steps, elements): ([Steps; 3], Elements), machine: Machine) -> Self {
+    fn new(
+        rows: &Rows, at: [Address; 3], (steps, elements): ([Steps; 3], Elements), machine: Machine,
+    ) -> Self {
         let sizes = rows.scalars.map(|scalar| scalar.size());
         let in_bytes = |strides: [i64; 3]| std::array::from_fn(|k| strides[k] as isize * sizes[k] as isize);
         let mut outer: Vec<(usize, [isize; 3])> =
             rows.groups.axes().iter().map(|axis| (axis.extent as usize, in_bytes(axis.strides))).collect();
         let bytes = (rows.groups.len() * rows.elements.len()) as usize * sizes[0];
-        let apart = !places.0[1..].contains(&places.0[0]);
+        let apart = !at[1..].contains(&at[0]);
         let far = stream::streams(machine.isa).filter(|_| bytes >= STREAMING_BYTES && apart);
         let stream = far.map(|streams| streams.copy);
         let len = steps[0].len;
@@ -143,7 +138,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             None => 1,
         };
         Task {
-            places,
+            at,
             loaders: rows.scalars.map(|scalar| Loader {
                 cell: scalar.size(),
                 is_real: scalar == T::SCALAR,
@@ -172,7 +167,8 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// As for [`run`](fn@run).
     unsafe fn run(&self, machine: Machine) -> Result<()> {
         let tiles = self.outer.iter().map(|l| l.0).product::<usize>() * self.along.0.div_ceil(self.width);
-        let threads = if self.bytes < THREADING_BYTES { 1 } else { machine.threads };
+        // As many bytes are read as are written, or more.
+        let threads = machine.threads_for(self.bytes.saturating_mul(2));
         threads::in_ranges(threads, tiles, self.scratch(), &|scratch, range| {
             // SAFETY: as many bytes, of this thread.
             let mut work = unsafe { self.workspace(scratch) };
@@ -216,7 +212,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             add(steps, rest % extent);
             rest /= extent;
         }
-        let places = std::array::from_fn(|k| self.places.0[k].wrapping_offset(at[k]));
+        let places = std::array::from_fn(|k| self.at[k].pointer().wrapping_offset(at[k]));
         (places, self.width.min(self.along.0 - first))
     }
 

@@ -6,7 +6,7 @@ use crate::backend::Address;
 use crate::backend::choice::Launch;
 use crate::backend::cpu::held::Held;
 use crate::backend::cpu::strided::copy_strided;
-use crate::backend::cpu::{Machine, grid, threads};
+use crate::backend::cpu::{Machine, threads};
 use crate::error::Result;
 use crate::ops::window::{WindowAxis, WindowFunction};
 
@@ -30,7 +30,7 @@ unsafe fn run(shape: &Shape<'_>, last: &WindowAxis, at: &[Address], machine: Mac
     let axes = &window.axes;
     let size = window.scalars[0].size();
     let bytes = window.len() as usize * size;
-    let threads = grid::threads_for(machine, bytes);
+    let threads = machine.threads_for(bytes);
     // Rows of the matrix: a place of the loops around and a tap; of each, all outputs.
     let outer = window.outer.len() as usize;
     let taps: usize = axes.iter().map(|axis| axis.window as usize).product();

@@ -12,7 +12,7 @@ use crate::backend::Address;
 use crate::backend::choice::Launch;
 use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::stream::LINE;
-use crate::backend::cpu::{Isa, Machine, grid, threads};
+use crate::backend::cpu::{Isa, Machine, threads};
 use crate::backend::function::{Real, with_real};
 use crate::backend::inverse_power::{InversePower, with_inverse_power};
 use crate::error::Result;
@@ -94,7 +94,7 @@ impl<'a, T: Real> Call<'a, T> {
     unsafe fn run(&self, machine: Machine) -> Result<()> {
         let shape = self.shape;
         let bytes = shape.window.len() as usize * shape.size(0);
-        let threads = grid::threads_for(machine, bytes);
+        let threads = machine.threads_for(bytes);
         let lanes = lanes_together(shape, self.planes() * self.cells * size_of::<T>(), threads);
         let chunks = shape.lanes.div_ceil(lanes);
         let items = shape.outer * chunks;

@@ -21,7 +21,7 @@ use crate::backend::Address;
 use crate::backend::choice::Launch;
 use crate::backend::cpu::scratch::{Parts, fill};
 use crate::backend::cpu::stream::Distance;
-use crate::backend::cpu::{Machine, grid, threads};
+use crate::backend::cpu::{Machine, threads};
 use crate::backend::function::with_real;
 use crate::backend::reference::lowest;
 use crate::dtype::Scalar;
@@ -146,7 +146,7 @@ where
         columns: shared.map_or(last.inputs as usize + 1, |shared| shared.all_columns() * lanes),
         row_cells,
     };
-    let threads = grid::threads_for(machine, bytes.max(bytes_read(shape)));
+    let threads = machine.threads_for(bytes.max(bytes_read(shape)));
     let items = shape.outer * shape.axes[0].outputs as usize;
     threads::in_ranges(threads, items, job.scratch_bytes(), &|block, range| {
         // SAFETY: the block is as large as it says, and items are apart.

@@ -26,7 +26,7 @@ use super::sink::{Sink, Way};
 use crate::backend::Address;
 use crate::backend::choice::Launch;
 use crate::backend::cpu::scratch::Parts;
-use crate::backend::cpu::{Machine, grid, threads};
+use crate::backend::cpu::{Machine, threads};
 use crate::backend::real::{Real, with_real};
 use crate::error::Result;
 use crate::ops::NanRule;
@@ -70,7 +70,7 @@ pub(super) fn whole<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
     let gradient = Gradient::of(problem)?;
     let bytes = bytes(shape);
-    let threads = grid::threads_for(machine, bytes);
+    let threads = machine.threads_for(bytes);
     let lanes = lanes_together(shape, 1, threads);
     with_real!(shape.window.compute, T => {
         let whole = Whole::<T>::new(shape, at, [gradient.source, gradient.gradient], bytes, lanes, machine)?;
@@ -83,7 +83,7 @@ pub(super) fn whole<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 pub(super) fn bands<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
     let gradient = Gradient::of(problem)?;
-    let threads = grid::threads_for(machine, bytes(shape));
+    let threads = machine.threads_for(bytes(shape));
     with_real!(shape.window.compute, T => {
         let bands = Bands::<T>::new(shape, at, gradient, way::<T>(shape, at, machine), kernels_of::<T>(shape, machine))?;
         // SAFETY: the promises of [`Launch::run`].
@@ -121,7 +121,7 @@ fn kernels_of<T: Real>(shape: &Shape<'_>, machine: Machine) -> Kernels<T> {
 unsafe fn planes<T: Real>(
     shape: &Shape<'_>, at: &[Address], gradient: Gradient, machine: Machine,
 ) -> Result<()> {
-    let threads = grid::threads_for(machine, bytes(shape));
+    let threads = machine.threads_for(bytes(shape));
     let inner = &shape.axes[..shape.axes.len() - 1];
     let kept = reach(&shape.axes[0]);
     let sides = Sides {
