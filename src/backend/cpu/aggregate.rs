@@ -21,7 +21,7 @@ use crate::ops::aggregate::{Aggregate, AggregateFunction, Join};
 /// As for [`crate::backend::reference::aggregate`]; the destinations do not overlap what is read.
 pub(in crate::backend) unsafe fn run(step: &Aggregate, at: &[Address], machine: Machine) -> Result<()> {
     let graph = Graph::of(step, at);
-    // SAFETY: the caller's promise.
+    // SAFETY: offsets and numbers of the graph are readable, as its operands are.
     unsafe { graph.check()? };
     let job = Job {
         step,
@@ -77,7 +77,7 @@ impl Job<'_> {
     unsafe fn read(&self, operand: usize, row: i64, width: i64, first: i64, to: &mut [f32]) {
         let from = (row * width + first) as isize * self.step.scalar.size() as isize;
         let from = self.at[operand].pointer().wrapping_offset(from);
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` has as many elements as `to`.
         unsafe { (self.widen)(to.as_mut_ptr().cast(), from, to.len(), Scaling::MOVE) };
     }
 
@@ -89,7 +89,7 @@ impl Job<'_> {
         numbers.iter_mut().for_each(|number| *number = number.canonical());
         let to = (row * width + first) as isize * self.step.scalar.size() as isize;
         let to = self.at[operand].pointer().wrapping_offset(to);
-        // SAFETY: the caller's promise.
+        // SAFETY: the destination has room for as many elements as there are numbers.
         unsafe { (self.narrow)(to, numbers.as_ptr().cast(), numbers.len(), Scaling::MOVE) };
     }
 
@@ -178,7 +178,7 @@ impl Job<'_> {
         let to = self.at[1].pointer();
         for (k, &place) in places.iter().enumerate() {
             let offset = first as isize + k as isize;
-            // SAFETY: the caller's promise.
+            // SAFETY: the index has a place for every element of the row.
             unsafe {
                 match self.step.index {
                     Scalar::I32 => to.cast::<i32>().offset(offset).write(place as i32),
@@ -255,7 +255,7 @@ impl Job<'_> {
         let step = self.step;
         let [node, edge, concat] = step.columns;
         if node > 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the graph is in order, and its arrays are readable.
             let list = unsafe { self.by_source() }?;
             let n = node as usize;
             let threads = self.threads(step.edges + step.sources, node);

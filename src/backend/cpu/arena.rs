@@ -141,7 +141,7 @@ fn take(size: usize) -> Result<Loan> {
         }
     }
     let Some(arena) = arena else { return Err(Error::Internal("scratch is lent, but there is none".into())) };
-    // SAFETY: as above.
+    // SAFETY: this thread's arena, which nobody else refers to.
     let this = unsafe { &mut *arena.as_ptr() };
     let end = used.saturating_add(size);
     if end > this.size || used == 0 && size > KEPT_BYTES {

@@ -234,7 +234,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run); scratch of three rows.
     unsafe fn forward_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands are those of the step, and the scratch holds three rows.
         unsafe {
             let mut rows = Rows::<T>::new(scratch, self.row_room());
             let taps = rows.take(self.taps);
@@ -257,7 +257,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     unsafe fn gradient<'r>(
         &self, rows: &mut Rows<T>, from: usize, place: [i64; 2], taps: &[T], span: Span,
     ) -> (&'r [T], &'r [T]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the tile lies inside the operands, and its rows in this task's scratch.
         unsafe {
             if self.step.is_linear() {
                 return (self.numbers(rows, from + 3, place, span), &[]);
@@ -286,7 +286,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run); scratch of six rows.
     unsafe fn data_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands are those of the step, and the scratch holds six rows.
         unsafe {
             let mut rows = Rows::<T>::new(scratch, self.row_room());
             let taps = rows.take(self.taps);
@@ -326,7 +326,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     unsafe fn weights_of(&self, scratch: *mut u8, block: usize, channels: std::ops::Range<usize>) {
         let width = (self.taps - block).min(TAPS);
         let mut parts = Parts::new(scratch);
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands are those of the step, and the scratch holds what is summed.
         unsafe {
             let lanes = parts.filled(channels.len() * (width + 1), [T::ZERO; LANES]);
             let scratch = scratch.add(parts.bytes);
@@ -363,7 +363,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
         &self, scratch: *mut u8, place: [i64; 2], span: Span, (block, lanes): (usize, &mut [[T; LANES]]),
     ) {
         let width = lanes.len() - 1;
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands are those of the step, and the scratch holds four rows.
         unsafe {
             let mut rows = Rows::<T>::new(scratch, self.row_room());
             let taps = rows.take(self.taps);

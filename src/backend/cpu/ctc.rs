@@ -80,7 +80,7 @@ impl<'a, T: Real> Rows<'a, T> {
     /// # Safety
     /// `scratch` has as many bytes as [`Job::scratch`] says, which nobody else uses.
     unsafe fn new(step: &Ctc, scratch: *mut u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the scratch is as large as `Job::scratch` says.
         unsafe { Rows::cut(step, &mut Parts::new(scratch)) }
     }
 
@@ -134,7 +134,7 @@ impl<T: Real> Job<'_, T> {
     /// The operand has this integer.
     unsafe fn integer(&self, operand: usize, which: usize, number: i64) -> i32 {
         let base = self.at[operand].pointer().wrapping_offset(self.space.integers[which] as isize);
-        // SAFETY: the caller's promise.
+        // SAFETY: the operand has this integer.
         unsafe { base.cast::<i32>().offset(number as isize).read() }
     }
 

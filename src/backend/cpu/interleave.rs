@@ -259,7 +259,7 @@ unsafe fn split_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
     let wider = step * size_of::<X>();
     for first in (0..n).step_by(step) {
         let count = step.min(n - first);
-        // SAFETY: as above.
+        // SAFETY: the planes have `count` cells from `first` on, and the stage has room for them.
         unsafe {
             split::<X, C>(stage, src.add(first * C * size_of::<X>()), wider as isize, count);
             let dst = dst.add(first * size_of::<W>());

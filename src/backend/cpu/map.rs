@@ -242,7 +242,7 @@ unsafe fn fetch<T: Real>(
 ) -> *const T {
     let numbers = buffer.cast::<T>();
     let Access { step, cell, is_real, widen } = access;
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` cells are readable, and either buffer holds as many.
     unsafe {
         if access.is_direct() {
             return from.cast();
@@ -290,7 +290,7 @@ unsafe fn in_step<T: Real, F: Formula, const N: usize>(
     let part = out.len() / N;
     let out = out.as_mut_ptr();
     for i in 0..part {
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` cells, a multiple of `N`, are readable at each operand, and writable at `out`.
         unsafe {
             let mut operands = [Together([T::ZERO; N]); MOST_OPERANDS];
             for k in 0..F::ARITY {

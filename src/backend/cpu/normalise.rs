@@ -39,7 +39,7 @@ use crate::ops::normalise::{Normalise, NormaliseBackward};
 pub(in crate::backend) unsafe fn forward(
     step: &Normalise, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: operands and destinations are those of the step.
     with_real!(step.compute, T => unsafe { forward::run::<T>(step, at, machine, choice) })
 }
 
@@ -53,7 +53,7 @@ pub(in crate::backend) unsafe fn forward(
 pub(in crate::backend) unsafe fn backward(
     step: &NormaliseBackward, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: operands and destinations are those of the step.
     with_real!(step.compute, T => unsafe { backward::run::<T>(step, at, machine, choice) })
 }
 
@@ -122,7 +122,7 @@ impl Store {
     /// The cells are writable, and do not overlap the numbers; `raw` has room for as many cells.
     #[inline(always)]
     unsafe fn write<T: Real>(&self, to: *mut u8, step: isize, numbers: *const T, n: usize, raw: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` cells are writable, and `raw` has room for as many.
         unsafe { self.write_meanwhile(to, step, numbers, n, raw, [None; 2]) }
     }
 
@@ -134,7 +134,7 @@ impl Store {
     unsafe fn write_meanwhile<T: Real>(
         &self, to: *mut u8, step: isize, numbers: *const T, n: usize, raw: *mut u8, next: [Option<Lines>; 2],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` cells are writable, and `raw` has room for as many.
         unsafe {
             let cells = match self.is_real {
                 true => numbers.cast::<u8>(),

@@ -74,7 +74,7 @@ impl Output {
     /// # Safety
     /// As for [`row::Row`].
     pub unsafe fn write(&self, dst: *mut u8, src: *const u8, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` cells are readable and writable.
         unsafe { self.write_by(dst, src, n, |copy, dst, src, bytes| copy(dst, src, bytes)) }
     }
 
@@ -83,7 +83,7 @@ impl Output {
     /// # Safety
     /// As for [`row::Row`].
     pub unsafe fn write_in_parts(&self, dst: *mut u8, src: *const u8, n: usize, mut between: impl FnMut()) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` cells are readable and writable.
         unsafe {
             self.write_by(dst, src, n, |copy, dst, src, bytes| {
                 stream::in_parts(copy, dst, src, bytes, &mut between);
@@ -101,7 +101,7 @@ impl Output {
         mut stream: impl FnMut(Stream, *mut u8, *const u8, usize),
     ) {
         let Some(Streams { copy, .. }) = self.streams else {
-            // SAFETY: the caller's promise.
+            // SAFETY: `n` merged cells are readable and writable.
             return unsafe { (self.row)(dst, src, n * self.merged, self.scaling) };
         };
         if self.is_move {

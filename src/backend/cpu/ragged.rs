@@ -17,7 +17,7 @@ use crate::ops::ragged::{Ragged, RaggedFunction};
 /// As for [`crate::backend::reference::ragged`]; the destination does not overlap what is read.
 pub(in crate::backend) unsafe fn run(step: &Ragged, at: &[Address], machine: Machine) -> Result<()> {
     let batches = Batches::of(step, at);
-    // SAFETY: the caller's promise.
+    // SAFETY: the offsets of all batches are readable.
     unsafe { batches.check() }?;
     let is_load = step.function == RaggedFunction::Load;
     let [dense, lists] = if is_load { [at[0], at[1]] } else { [at[1], at[0]] };
@@ -68,7 +68,7 @@ pub(in crate::backend) unsafe fn run(step: &Ragged, at: &[Address], machine: Mac
 /// # Safety
 /// `n` cells at these steps are readable from the second pointer on, and writable from the first one on.
 unsafe fn moved(size: usize, [to, from]: [*mut u8; 2], steps: [isize; 2], n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` cells are readable and writable at these steps.
     unsafe {
         if steps == [1, 1] {
             to.copy_from_nonoverlapping(from, n * size);
@@ -83,7 +83,7 @@ unsafe fn moved(size: usize, [to, from]: [*mut u8; 2], steps: [isize; 2], n: usi
 /// # Safety
 /// `n` cells at this step are writable.
 unsafe fn zeros(size: usize, to: *mut u8, step: isize, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` cells are writable at this step.
     unsafe {
         if step == 1 {
             to.write_bytes(0, n * size);

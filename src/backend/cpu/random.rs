@@ -129,14 +129,14 @@ pub(in crate::backend) unsafe fn run(
     with_real!(compute, T => {
         let task = Task::<T>::new(step, places, machine);
         let Some(draw) = step.draw else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands and the mask are those of the step.
             return unsafe { task.apply_mask(bits) };
         };
         let states = at[3].pointer().cast::<u64>();
-        // SAFETY: the caller's promise.
+        // SAFETY: the states are readable: a seed and the number of the call.
         let (seed, call) = unsafe { (states.read_unaligned(), states.add(1).read_unaligned()) };
         let numbers = Numbers { seed, call, threshold: draw.threshold };
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands, the mask and the states are those of the step.
         unsafe {
             if let Bits::Drawn = bits {
                 task.draw_and_apply(draw, numbers)?;

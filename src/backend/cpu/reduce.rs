@@ -46,7 +46,7 @@ pub(in crate::backend) unsafe fn run(
         let (kernels, joined) = (Kernels::of::<F>(machine.isa), Joined::of::<F>());
         let places = Places { dst: dst.into(), src: src.into(), indices: indices.into() };
         let task = Task::<T, <F as Fold>::Lane<T>>::new(problem, places, (steps, elements), kernels, joined, machine);
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands are those of the problem.
         unsafe { task.run(machine) }
     }))
 }
@@ -165,7 +165,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         let least = if self.by_rows { CHUNK_BLOCKS.div_ceil(self.width) } else { CHUNK_BLOCKS };
         if tiles < wanted && blocks >= 2 * least {
             let chunk = blocks.div_ceil(wanted.div_ceil(tiles)).max(least).next_power_of_two();
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands are those of the problem.
             return unsafe { self.in_chunks(threads, tiles, chunk * Reduce::BLOCK) };
         }
         threads::in_ranges(threads, tiles, self.scratch(), &|scratch, range| {
@@ -278,7 +278,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
     /// # Safety
     /// There are [`scratch`](Self::scratch) bytes, and nobody else uses them meanwhile.
     unsafe fn workspace<'s>(&self, scratch: *mut u8) -> Workspace<'s, T, L> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the scratch is as large as `scratch` says, and this thread's alone.
         unsafe { Workspace::new(scratch, self.width, self.by_rows, self.joined.identity) }
     }
 
@@ -479,7 +479,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         }
         if let Some(width) = self.problem.indices {
             for (j, &first) in firsts.iter().enumerate().take(tile.width) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the indices have a place for every output of the tile.
                 unsafe {
                     store_index(
                         self.places.indices.pointer(),

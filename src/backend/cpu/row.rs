@@ -160,7 +160,7 @@ unsafe fn move_cells<D: Element>(dst: *mut u8, src: *const u8, n: usize, _: Scal
 #[vectorized]
 unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *const u8, n: usize, s: Scaling) {
     let (dst, src) = (dst.cast::<D>(), src.cast::<S>());
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` cells are readable and writable.
     unsafe {
         let in_place = size_of::<S>() == size_of::<D>() && dst.addr() == src.addr();
         for first in (0..n).step_by(STRIP) {

@@ -68,7 +68,7 @@ pub(in crate::backend) unsafe fn run(
 /// As for [`run`].
 unsafe fn zeros(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
     let set = Set { nest: scale.nest, dst: scale.dst, cell: 0 };
-    // SAFETY: the caller's promise.
+    // SAFETY: every cell of the destination is writable.
     unsafe { set::run(&set, dst, machine, Choice::First) }
 }
 

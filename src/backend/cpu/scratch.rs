@@ -27,7 +27,7 @@ impl Parts {
     /// There are as many bytes, and nobody else uses them meanwhile.
     pub unsafe fn filled<'a, T: Copy>(&mut self, count: usize, value: T) -> &'a mut [T] {
         let part = self.take::<T>(count);
-        // SAFETY: the caller's promise.
+        // SAFETY: the part has room for `count` values, and is nobody else's.
         unsafe {
             fill(part, value, count);
             std::slice::from_raw_parts_mut(part, count)
@@ -40,7 +40,7 @@ impl Parts {
 /// # Safety
 /// There is room for them.
 pub(super) unsafe fn fill<T: Copy>(to: *mut T, value: T, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the part has room for `n` values.
     (0..n).for_each(|i| unsafe { to.add(i).write(value) });
 }
 

@@ -111,7 +111,7 @@ fn pattern(set: &Set) -> [u8; 64] {
 /// # Safety
 /// As for [`Run`].
 unsafe fn bytes(cells: &Cells, dst: *mut u8, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` cells are writable.
     unsafe { dst.write_bytes(cells.pattern[0], n * cells.cell) }
 }
 

@@ -50,7 +50,7 @@ impl Stretch {
         let lag = LINE - to_line(self.dst);
         let low = begin.saturating_sub(lag).max(self.from);
         let high = if last { self.end } else { (begin + n).saturating_sub(lag).min(self.end) };
-        // SAFETY: the caller's promise.
+        // SAFETY: `low` to `high` are bytes of the piece or of the line before it, with places in the destination.
         unsafe {
             if low < high {
                 copy(self.dst.add(low), piece.wrapping_add(low).wrapping_sub(begin), high - low);
@@ -69,7 +69,7 @@ impl Stretch {
 /// The piece is readable, and the line before it readable and writable.
 #[inline(always)]
 unsafe fn keep(piece: *mut u8, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the piece and the line before it end with a whole line; the one before it is writable.
     unsafe {
         let last = piece.wrapping_add(n).wrapping_sub(LINE).cast::<[u8; LINE]>().read();
         piece.sub(LINE).cast::<[u8; LINE]>().write(last);

@@ -78,13 +78,13 @@ impl RowStarts for &[isize] {
 
     #[inline(always)]
     unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the column has these rows.
         std::array::from_fn(|lane| unsafe { column.offset(self.at(i + lane * step)) })
     }
 
     #[inline(always)]
     unsafe fn skip(self, i: usize) -> (isize, Self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: there are as many rows.
         (0, unsafe { self.get_unchecked(i..) })
     }
 
@@ -219,7 +219,7 @@ impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
     pub unsafe fn part(
         self, rows: Range<usize>, columns: Range<usize>, [dst_cell, src_cell]: [usize; 2],
     ) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the matrix has these rows and columns.
         let ((down, src_rows), (across, dst_rows)) =
             unsafe { (self.src_rows.skip(rows.start), self.dst_rows.skip(columns.start)) };
         let left = (columns.start * src_cell) as isize;

@@ -89,7 +89,7 @@ fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize)
 pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine: Machine) -> Result<()> {
     let Some((d, s)) = shape.crossed_units() else { return Ok(()) };
     if is_plain(shape, [d, s]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands are those of the problem.
         unsafe { run_plain(shape, [d, s], operands, machine) };
         return Ok(());
     }
@@ -179,7 +179,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// # Safety
     /// As for [`run`](fn@run).
     unsafe fn run(&self) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the cells of all tiles are readable and writable.
         unsafe {
             match self.tiling.path {
                 WriteBack::Direct(Store::Cached) => self.cached(),

@@ -134,7 +134,7 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
 unsafe fn numbers<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bool, const BLENDS: bool>(
     to: *const D, from: *const S, alpha: R, beta: R,
 ) -> R {
-    // SAFETY: the caller's promise.
+    // SAFETY: a register of cells is readable.
     unsafe {
         let x = S::load(from);
         let x = if SCALES { alpha.mul(x) } else { x };
@@ -152,7 +152,7 @@ unsafe fn store<R: Register, D: Cells<R>>(to: *mut D, x: [R; TOGETHER]) {
     for k in (0..TOGETHER).step_by(numbers) {
         let mut first = x;
         first[..numbers].copy_from_slice(&x[k..k + numbers]);
-        // SAFETY: the caller's promise.
+        // SAFETY: a register of cells is writable.
         unsafe { to.add(k * R::LANES).cast::<R::Bits>().write_unaligned(D::cells(first)) }
     }
 }

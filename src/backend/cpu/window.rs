@@ -53,7 +53,7 @@ pub(in crate::backend) unsafe fn run(
     let shape = Shape::new(window);
     let problem = Problem::new(&shape, at, machine);
     let (_, launch) = choice.of(KERNELS, |accept| accept(&problem))?;
-    // SAFETY: the caller's promises.
+    // SAFETY: the operands are those of the window.
     unsafe { launch.run() }
 }
 

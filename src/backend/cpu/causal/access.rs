@@ -23,7 +23,7 @@ impl<T: Real + Math> Job<'_, T> {
             return unsafe { (self.widen)(to.as_mut_ptr().cast(), from, span.len(), Scaling::MOVE) };
         }
         with_element!(self.step.scalar, S => for (i, to) in to.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: `from` has as many elements as `to`, a stride apart.
             *to = convert(unsafe { from.cast::<S>().offset(i as isize * stride as isize).read_unaligned() });
         });
     }
@@ -47,7 +47,7 @@ impl<T: Real + Math> Job<'_, T> {
             return unsafe { std::slice::from_raw_parts(at, span.len()) };
         }
         let row = rows.take(span.len());
-        // SAFETY: the caller's promise.
+        // SAFETY: the span lies inside the line of the operand.
         unsafe { self.line(operand, place, span, row) };
         row
     }
@@ -64,7 +64,7 @@ impl<T: Real + Math> Job<'_, T> {
             let row = rows.take(span.len());
             make(row);
             let (first, stride) = (self.step.line(place[0], place[1]), self.step.stride());
-            // SAFETY: the caller's promise.
+            // SAFETY: the span lies inside the destination, which is this task's alone there.
             return unsafe { self.write(0, first, stride, span, row) };
         };
         // SAFETY: positions of the destination, which are this task's alone, and hold numbers whatever their bits; the machine has the
@@ -93,7 +93,7 @@ impl<T: Real + Math> Job<'_, T> {
             return unsafe { (self.narrow)(to, numbers.as_ptr().cast(), span.len(), Scaling::MOVE) };
         }
         with_element!(self.step.scalar, D => for (i, &number) in numbers.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the destination has a place for every number, a stride apart.
             unsafe { to.cast::<D>().offset(i as isize * stride as isize).write_unaligned(convert(number)) };
         });
     }
@@ -108,7 +108,7 @@ impl<T: Real + Math> Job<'_, T> {
             (0..half).for_each(|j| lanes[j] = lanes[j] + lanes[j + half]);
             half /= 2;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the element is this task's, and readable if sums are added to it.
         unsafe { self.put_sum(operand, offset, lanes[0]) }
     }
 
@@ -118,7 +118,7 @@ impl<T: Real + Math> Job<'_, T> {
     /// As for [`put`](Job::put).
     pub(super) unsafe fn put_sum(&self, operand: usize, offset: i64, sum: T) {
         with_element!(self.step.gradient, D => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the element is this task's, and readable if sums are added to it.
             unsafe {
                 let to = self.at[operand].pointer().cast::<D>().offset(offset as isize);
                 let sum = if self.step.adds { convert::<D, T>(to.read_unaligned()) + sum } else { sum };
@@ -133,7 +133,7 @@ impl<T: Real + Math> Job<'_, T> {
     /// It is readable.
     pub(super) unsafe fn number(&self, operand: usize, offset: i64) -> T {
         let mut number = [T::ZERO];
-        // SAFETY: the caller's promise.
+        // SAFETY: the operand has this element.
         unsafe { self.read(operand, offset, 1, Span { begin: 0, end: 1 }, &mut number) };
         number[0]
     }

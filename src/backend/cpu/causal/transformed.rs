@@ -33,7 +33,7 @@ const ALONE: usize = 256 << 20;
 /// # Safety
 /// There is scratch for them that nobody else uses.
 unsafe fn numbers<'a>(parts: &mut Parts, points: usize) -> Complex<'a> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the scratch has room for two numbers a point.
     Complex::of(unsafe { parts.filled(2 * points, 0.0) })
 }
 
@@ -114,7 +114,7 @@ impl<T: Real + Math> Job<'_, T> {
         for begin in (span.begin..span.end).step_by(tile.len()) {
             let part = Span { begin, end: span.end.min(begin + tile.len()) };
             let tile = &mut tile[..part.len()];
-            // SAFETY: the caller's promise.
+            // SAFETY: the part lies inside the line of the operand.
             unsafe { self.line(operand, place, part, tile) };
             for (to, &number) in to[begin - span.begin..].iter_mut().zip(&*tile) {
                 *to = convert(number);
@@ -130,7 +130,7 @@ impl<T: Real + Math> Job<'_, T> {
     /// As for [`super::run`].
     unsafe fn size(&self, operand: usize, place: [i64; 2], room: &mut [f64]) -> f64 {
         let spans = (0..self.length).step_by(room.len());
-        // SAFETY: the caller's promise.
+        // SAFETY: the spans lie inside the line of the operand.
         spans
             .map(|begin| unsafe {
                 self.widened(operand, place, Span { begin, end: self.length.min(begin + room.len()) }, room)
@@ -220,7 +220,7 @@ impl<T: Real + Math> Job<'_, T> {
             let part = Span { begin, end: span.end.min(begin + tile.len()) };
             let tile = &mut tile[..part.len()];
             tile.iter_mut().zip(&sums[begin - span.begin..]).for_each(|(to, &sum)| *to = convert(sum));
-            // SAFETY: the caller's promise.
+            // SAFETY: the part lies inside the line of the destination, which is this task's alone.
             unsafe { self.write(0, self.step.line(sequence, channel), self.step.stride(), part, tile) };
         }
     }
@@ -231,7 +231,7 @@ impl<T: Real + Math> Job<'_, T> {
     /// As for [`super::run`]; scratch of six rows.
     unsafe fn plain_sums(&self, scratch: *mut u8, [sequence, channel]: [i64; 2]) {
         for (_, span) in self.spans().take(self.length.div_ceil(TILE)) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands are those of the step, and the scratch holds six rows.
             unsafe {
                 match self.step.function {
                     CausalFunction::Forward => self.forward_tile(scratch, sequence, channel, span),
@@ -293,7 +293,7 @@ impl<T: Real + Math> Job<'_, T> {
     /// As for [`super::run`]; scratch for lanes and rows.
     unsafe fn plain_weights(&self, scratch: *mut u8, channel: usize) {
         for block in (0..self.taps).step_by(TAPS) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands are those of the step, and the scratch holds lanes and rows.
             unsafe { self.weights_of(scratch, block, channel..channel + 1) };
         }
     }

@@ -32,7 +32,7 @@ pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::Cell>, &[*mut <S as Si
 /// offset; at least one cell.
 #[inline(always)]
 pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel<S::Cell>) -> [[S::V; N]; M] {
-    // SAFETY: the caller's promise.
+    // SAFETY: the panel has rows for `M` and vectors for `N`, at every offset.
     unsafe {
         let mut sums = [[S::zero(); N]; M];
         let (mut rows, mut offsets) = (panel.rows, panel.offsets);
@@ -98,7 +98,7 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel
 unsafe fn tile<S: Simd, const M: usize, const N: usize>(
     panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the panel has rows for `M` and vectors for `N`, and the rows of `c` room for them.
     unsafe {
         let mut m = 0;
         while m < M {
@@ -127,7 +127,7 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
 unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
     panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: panel and rows of `c` are those of the tile, and the processor has AVX-VNNI.
     unsafe { tile::<S, M, N>(panel, c, add) }
 }
 
@@ -137,7 +137,7 @@ unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
 unsafe fn avx512_vnni<S: Simd, const M: usize, const N: usize>(
     panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: panel and rows of `c` are those of the tile, and the processor has AVX-512 VNNI.
     unsafe { tile::<S, M, N>(panel, c, add) }
 }
 

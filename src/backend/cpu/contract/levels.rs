@@ -154,7 +154,7 @@ pub(super) use launch;
 unsafe fn task<S: Simd<Part: Part, Sum: Element>>(
     engine: &Engine<'_, S>, scratch: &TaskScratch<'_, S>, index: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the scratch is this task's, and what is shared has been packed.
     unsafe { engine.task(scratch, index) }
 }
 
@@ -164,6 +164,6 @@ unsafe fn task<S: Simd<Part: Part, Sum: Element>>(
 unsafe fn channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the factors are those of the row's product, and there is room for its sums.
     unsafe { channels.row(factors, sums, index) }
 }

@@ -22,11 +22,11 @@ pub unsafe fn run_phases(
         let problem =
             Problem::new(first, at, [at[1], at[2]].map(<*mut u8>::cast_const), false, machine, None);
         if let Ok((_, launch)) = choice.of(OF_PHASES, |accept| accept(&problem, steps)) {
-            // SAFETY: the caller's promises.
+            // SAFETY: the operands are those of all phases, whose elements are distinct.
             return unsafe { launch.run() };
         }
     }
-    // SAFETY: the caller's promises.
+    // SAFETY: the operands are those of each phase.
     steps.iter().try_for_each(|step| unsafe { run(step, at, machine, None, choice) })
 }
 

@@ -77,7 +77,7 @@ impl Table {
 /// As for [`LookUp`].
 unsafe fn portable(out: *mut u8, from: *const u8, n: usize, results: &Results) {
     for i in 0..n {
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` bytes are readable, and as many writable.
         unsafe { out.add(i).write(results[usize::from(from.add(i).read())]) };
     }
 }
@@ -105,7 +105,7 @@ unsafe fn avx2(out: *mut u8, from: *const u8, n: usize, results: &Results) {
             _mm256_storeu_si256(out.add(at).cast(), found);
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: as many bytes are left behind the whole vectors.
     unsafe { portable(out.add(whole), from.add(whole), n - whole, results) };
 }
 

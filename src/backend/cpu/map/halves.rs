@@ -68,7 +68,7 @@ unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
     out: *mut u8, from: [*const u8; MOST_OPERANDS], n: usize, with: Constants<f32>, stream: Option<Stream>,
 ) {
     let [a, b, ..] = from.map(|from| from.cast::<E>());
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` cells are readable at each operand, and writable at `out`.
     unsafe {
         match F::ARITY {
             1 => cells::<R, E, F, 1>(out.cast(), [a], n, with, stream),

@@ -80,7 +80,7 @@ pub(super) unsafe fn run<T: Real + Math>(
     let cells = [cell, cell, cell, cell, kept.size(), number];
     let loops = (&step.groups, &step.members, step.tree());
     let engine = Engine::new(&job, loops, cells, machine, choice)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: operands and destinations are those of the job.
     unsafe { engine.run(machine) }
 }
 
@@ -104,7 +104,7 @@ impl<T: Real + Math> Backward<'_, T> {
     ) -> [*const T; 2] {
         let at = |operand: usize, k: usize| self.at[operand].pointer().wrapping_offset(offsets[k]);
         let slopes = stages[0].as_mut_ptr();
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` cells of x and dy are readable, and each place has room for as many numbers.
         unsafe {
             let x = self.access.row(at(X, 1), steps[1], n, to[1], raw);
             let dy = self.access.row(at(DY, 2), steps[2], n, to[0], raw);
@@ -169,7 +169,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
     ) {
         if !self.is_gradient(sum) {
             let (offset, step) = (tile.offsets[1], tile.steps[1]);
-            // SAFETY: the caller's promise.
+            // SAFETY: the groups of the tile have a first element.
             return unsafe {
                 super::first_elements::<T>(&self.access, self.at[X], offset, step, tile.width, shifts)
             };
@@ -191,7 +191,7 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         raw: &mut [u64],
     ) -> [*const T; 2] {
         let raw = raw.as_mut_ptr().cast::<u8>();
-        // SAFETY: the caller's promise.
+        // SAFETY: the cells are some of a group, and each place has room for as many numbers.
         unsafe {
             if self.is_gradient(sum) {
                 return self.pair(cells, known, to, stages, raw);

@@ -93,7 +93,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 for number in range {
                     let tile = self.tile(number, cuts);
                     let mut lists = known.each_mut().map(|list| &mut list[..tile.width]);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the tile is one of the groups, and no other task has it.
                     unsafe {
                         self.job.prepare(tile, &mut lists);
                         for sum in 0..self.job.sums() {
@@ -121,7 +121,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let range = |number: usize| chunk * number..(chunk * (number + 1)).min(self.members.len);
         for number in 0..tiles {
             let tile = self.tile(number, cuts);
-            // SAFETY: the caller's promise.
+            // SAFETY: the tile is one of the groups, and no other task has its lists.
             unsafe { self.job.prepare(tile, &mut lists(&tile)) };
         }
         for sum in 0..self.job.sums() {
@@ -147,7 +147,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                     tree.push(&partial[task * 2 * self.width..][..2 * tile.width]);
                 }
                 room.sums = tree.root();
-                // SAFETY: the caller's promise.
+                // SAFETY: all chunks of the tile were summed, and no other task has its lists.
                 unsafe {
                     self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
                     self.job.take(sum, tile, &mut room.sums, &room.shifts, &mut lists);
@@ -157,7 +157,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         threads::run(threads, tiles * chunks, &|task| {
             let mut room = self.room();
             let tile = self.tile(task / chunks, cuts);
-            // SAFETY: the caller's promise.
+            // SAFETY: the chunk is one of the tile, whose lists are known.
             unsafe { self.map(tile, range(task % chunks), &lists(&tile), &mut room) };
             stream::fence();
         })
@@ -193,7 +193,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     ) {
         room.block.clear();
         room.block.resize(2 * tile.width, 0.0);
-        // SAFETY: the caller's promise.
+        // SAFETY: the tile is one of the groups, and the range inside its members.
         unsafe {
             match self.elements {
                 Elements::Rows => self.sum_rows(sum, tile, range, lists, room),
@@ -349,7 +349,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let mut stages = Stages { g, x, stages, raw };
         if matches!(self.elements, Elements::Turned | Elements::Lines) {
             let line = self.line(tile, lists, known, J::LISTS);
-            // SAFETY: the caller's promise.
+            // SAFETY: the line lies inside the tile.
             return unsafe { self.job.map(line, None, Known::Each(known), &mut stages) };
         }
         let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
@@ -360,7 +360,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             let here = waiting[0];
             waiting = [waiting[1], next];
             if let Some(cells) = here {
-                // SAFETY: the caller's promise.
+                // SAFETY: the cells lie inside the tile.
                 unsafe { self.job.map(cells, next.filter(|_| !line), known, &mut stages) };
             }
         };

@@ -71,7 +71,7 @@ pub(super) unsafe fn run<T: Real + Math>(
     let cells = [cell, cell, cell, step.slopes.map_or(number, |scalar| scalar.size()), number];
     let loops = (&step.groups, &step.members, step.tree());
     let engine = Engine::new(&job, loops, cells, machine, choice)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: operands and destinations are those of the job.
     unsafe { engine.run(machine) }
 }
 
@@ -110,7 +110,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
     }
 
     unsafe fn shifts(&self, _: usize, tile: GroupTile<5>, _: &[&mut [T]; LISTS], shifts: &mut Vec<f64>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the groups of the tile have a first element.
         unsafe {
             super::first_elements::<T>(
                 &self.access,
@@ -132,7 +132,7 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         raw: &mut [u64],
     ) -> [*const T; 2] {
         let from = self.at[X].pointer().wrapping_offset(cells.offsets[1]);
-        // SAFETY: the caller's promise.
+        // SAFETY: the cells are some of a group, and each place has room for as many numbers.
         [unsafe { self.access.row(from, cells.steps[1], cells.n, to[0], raw.as_mut_ptr().cast()) }; 2]
     }
 

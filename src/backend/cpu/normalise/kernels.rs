@@ -305,7 +305,7 @@ unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: u
 #[vectorized]
 unsafe fn spread<T: Real>(to: *mut T, from: *const T, n: usize, width: usize) {
     for j in 0..width {
-        // SAFETY: the caller's promise.
+        // SAFETY: there is a number for each group, and room for `n` copies of it.
         unsafe {
             let number = from.add(j).read();
             let to = to.add(j * n);

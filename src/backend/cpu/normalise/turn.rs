@@ -47,7 +47,7 @@ impl Turn {
     pub unsafe fn turn<T: Real>(&self, to: *mut T, from: *const T, width: usize) {
         let (dst, src) = (to.cast(), from.cast());
         let [dst_rows, src_rows] = [self.pitch, self.len].map(|numbers| (numbers * size_of::<T>()) as isize);
-        // SAFETY: the caller's promise.
+        // SAFETY: `width` groups of `len` numbers are readable, and there is room for as many rows.
         unsafe {
             match self.few {
                 Some(split) => split(dst, src, dst_rows, width),

@@ -124,7 +124,7 @@ impl Access {
         &self, from: *const u8, step: isize, n: usize, numbers: *mut T, raw: *mut u8,
     ) -> *const T {
         let contiguous = step == self.cell as isize || n == 1;
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` cells are readable, and either room holds as many.
         unsafe {
             match (self.is_real, contiguous) {
                 (true, true) => return from.cast(),
@@ -190,7 +190,7 @@ pub(super) struct Shared<T>(*mut T);
 
 // SAFETY: an address; that no two threads use one place is a matter of the unsafe functions that use it.
 unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: an address, as for `Send`.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -202,7 +202,7 @@ impl<T> Shared<T> {
     /// The places are inside what this was made of, and no other thread uses them meanwhile.
     #[allow(clippy::mut_from_ref, reason = "the caller vouches for the places being its own")]
     pub unsafe fn places(&self, first: usize, count: usize) -> &mut [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the places are inside the list, and this task's alone.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(first), count) }
     }
 }

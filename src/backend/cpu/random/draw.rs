@@ -110,7 +110,7 @@ mod avx2 {
     pub(super) unsafe fn draw_words(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
         let Numbers { seed, call, threshold } = numbers;
         let Ok(threshold) = u32::try_from(threshold) else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the mask has `count` words.
             return unsafe { words.write_bytes(0, count) };
         };
         let all = |number: u64| _mm256_set1_epi64x(number as i64);
@@ -167,7 +167,7 @@ mod avx512 {
     pub(super) unsafe fn draw_words(words: *mut u32, first: u64, count: usize, numbers: Numbers) {
         let Numbers { seed, call, threshold } = numbers;
         if u32::try_from(threshold).is_err() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the mask has `count` words.
             return unsafe { words.write_bytes(0, count) };
         }
         let all = |number: u64| _mm512_set1_epi64(number as i64);

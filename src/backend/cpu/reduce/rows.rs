@@ -64,7 +64,7 @@ pub(in crate::backend) unsafe fn run(
     let (_, elements) = choice.of(KERNELS, |accept| accept(rows, &steps))?;
     with_real!(rows.compute, T => with_row_function!(rows.function, F => {
         let task = Task::<T, F>::new(rows, at.map(Address::from), (steps, elements), machine);
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands are those of the step.
         unsafe { task.run(machine) }
     }))
 }
@@ -268,7 +268,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             } else {
                 operands = load(range.clone());
                 if F::FROM_TERM {
-                    // SAFETY: as above.
+                    // SAFETY: the operands have `count` elements, and the terms room for them.
                     unsafe { (self.functions.terms)(terms, operands, &raw const peak, count) };
                 }
             }
@@ -371,7 +371,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             } else {
                 operands = load(row);
                 if F::FROM_TERM {
-                    // SAFETY: as above.
+                    // SAFETY: each operand has `width` elements in this row, and the terms room for them.
                     unsafe { (self.functions.terms)(terms, operands, peak.as_ptr(), width) };
                 }
             }

@@ -89,7 +89,7 @@ macro_rules! compiled_for {
             $(#[target_feature(enable = $features)])?
             unsafe fn block<T: Real, F: Fold>(elements: *const T, count: usize) -> F::Lane<T> {
                 let mut lanes = [[F::lane(F::identity::<T>()); LANES]];
-                // SAFETY: the caller's promise.
+                // SAFETY: `count` elements are readable.
                 unsafe {
                     block_lanes::<T, F>(&mut lanes[0], elements, count);
                     join_lanes::<T, F, 1>(&mut lanes);
@@ -128,7 +128,7 @@ macro_rules! compiled_for {
             $(#[target_feature(enable = $features)])?
             #[inline(never)]
             unsafe fn block_lanes<T: Real, F: Fold>(lanes: &mut Block<T, F>, elements: *const T, count: usize) {
-                // SAFETY: the caller's promise.
+                // SAFETY: `count` elements are readable.
                 unsafe { super::block_lanes::<T, F>(lanes, elements, count) }
             }
 
@@ -142,7 +142,7 @@ macro_rules! compiled_for {
                 count: usize,
                 next: *const T,
             ) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the elements of `count` blocks are readable, and their lanes writable.
                 unsafe { super::blocks_lanes::<T, F>(lanes, elements, count, next) }
             }
 
@@ -181,7 +181,7 @@ macro_rules! compiled_for {
                 soon: &[*const T; GROUP],
                 width: usize,
             ) {
-                // SAFETY: the caller's promise.
+                // SAFETY: every row has `width` numbers, and there are as many lanes.
                 unsafe { super::add_rows::<T, F>(lanes, rows, soon, width) }
             }
 
@@ -189,7 +189,7 @@ macro_rules! compiled_for {
             /// As for [`Kernels::join_rows`].
             $(#[target_feature(enable = $features)])?
             unsafe fn join_rows<T: Real, F: Fold>(into: *mut F::Lane<T>, from: *const F::Lane<T>, width: usize) {
-                // SAFETY: the caller's promise.
+                // SAFETY: `width` lanes are at either place, which do not overlap.
                 unsafe { super::join_rows::<T, F>(into, from, width) }
             }
         }

@@ -99,7 +99,7 @@ impl<T: Copy> Slots<T> {
     /// # Safety
     /// There is such a slot, and nobody else uses it meanwhile.
     pub unsafe fn put(&self, slot: usize, values: &[T], firsts: &[i64]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: there is such a slot, of `width` values and firsts, and nobody else uses it.
         unsafe {
             self.values.add(slot * self.width).copy_from_nonoverlapping(values.as_ptr(), self.width);
             self.firsts.add(slot * self.width).copy_from_nonoverlapping(firsts.as_ptr(), self.width);
@@ -109,7 +109,7 @@ impl<T: Copy> Slots<T> {
     /// # Safety
     /// The slot has been put, and is not put again meanwhile.
     pub unsafe fn get(&self, slot: usize) -> (&[T], &[i64]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the slot was put, and holds `width` values and firsts.
         unsafe {
             (
                 std::slice::from_raw_parts(self.values.add(slot * self.width), self.width),

@@ -87,7 +87,7 @@ const fn via(src: Class, dst: Class, mode: u8) -> Via {
 unsafe fn load<V: Number, S: Element>(numbers: &mut [V], from: *const u8) {
     let from = from.cast::<S>();
     for (i, number) in numbers.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: there is a cell for every number.
         *number = V::load(unsafe { from.add(i).read() });
     }
 }
@@ -98,7 +98,7 @@ unsafe fn load<V: Number, S: Element>(numbers: &mut [V], from: *const u8) {
 unsafe fn store<V: Number, D: Element>(to: *mut u8, numbers: &[V]) {
     let to = to.cast::<D>();
     for (i, number) in numbers.iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: there is a place for every number.
         unsafe { to.add(i).write(number.store()) }
     }
 }
@@ -147,7 +147,7 @@ macro_rules! level {
             /// As for [`load`](super::load), and the processor has the instructions.
             $(#[$feature])?
             unsafe fn load<V: Number, S: Element>(numbers: &mut [V], from: *const u8) {
-                // SAFETY: the caller's promise.
+                // SAFETY: there is a cell for every number.
                 unsafe { super::load::<V, S>(numbers, from) }
             }
 
@@ -155,7 +155,7 @@ macro_rules! level {
             /// As for [`store`](super::store), and the processor has the instructions.
             $(#[$feature])?
             unsafe fn store<V: Number, D: Element>(to: *mut u8, numbers: &[V]) {
-                // SAFETY: the caller's promise.
+                // SAFETY: there is a place for every number.
                 unsafe { super::store::<V, D>(to, numbers) }
             }
 
@@ -170,7 +170,7 @@ macro_rules! level {
                 scaling: Scaling,
                 loops: &Loops<V>,
             ) {
-                // SAFETY: the caller's promise.
+                // SAFETY: `n` cells are readable and writable.
                 unsafe { super::run::<V, MODE>(dst, src, n, scaling, loops) }
             }
 
@@ -188,7 +188,7 @@ macro_rules! level {
                     store: store::<V, D>,
                     sizes: [size_of::<S>(), size_of::<D>()],
                 };
-                // SAFETY: the caller's promise.
+                // SAFETY: `n` cells are readable and writable.
                 unsafe { run::<V, MODE>(dst, src, n, scaling, &loops) }
             }
 

@@ -29,7 +29,7 @@ impl<S> Of<S> {
 impl<S: Element + Sync, T: Element> Cells<T> for Of<S> {
     #[inline(always)]
     unsafe fn get(self, base: *const u8, offset: i64) -> T {
-        // SAFETY: the caller's promise.
+        // SAFETY: the map has a cell at this offset.
         convert(unsafe { base.cast::<S>().offset(offset as isize).read() })
     }
 }
@@ -43,7 +43,7 @@ impl<T: Real> Any<T> {
         /// # Safety
         /// As for [`Cells::get`].
         unsafe fn get<S: Element + Sync, T: Element>(base: *const u8, offset: i64) -> T {
-            // SAFETY: the caller's promise.
+            // SAFETY: the map has a cell at this offset.
             unsafe { Of::<S>::new().get(base, offset) }
         }
         Any(with_element!(scalar, S => get::<S, T>))
@@ -53,7 +53,7 @@ impl<T: Real> Any<T> {
 impl<T: Copy> Cells<T> for Any<T> {
     #[inline(always)]
     unsafe fn get(self, base: *const u8, offset: i64) -> T {
-        // SAFETY: the caller's promise.
+        // SAFETY: the map has a cell at this offset.
         unsafe { (self.0)(base, offset) }
     }
 }

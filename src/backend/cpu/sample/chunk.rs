@@ -29,7 +29,7 @@ impl Numbers {
     /// They are readable, and there is room for them at `to`.
     pub unsafe fn read<T>(&self, first: i64, n: usize, to: *mut T) {
         let from = self.base.pointer().wrapping_offset(first as isize * self.cell as isize);
-        // SAFETY: the caller's promise.
+        // SAFETY: `n` cells are readable, and `to` has room for as many numbers.
         unsafe { (self.widen)(to.cast(), from, n, Scaling::MOVE) };
     }
 }
@@ -161,7 +161,7 @@ impl<T: Real> Sink<T> {
     /// The elements are writable (and readable if `beta != 0`), aligned, and do not overlap the numbers.
     pub unsafe fn put(&self, to: *mut u8, step: isize, numbers: *const T, n: usize) {
         if step == self.cell() || n == 1 {
-            // SAFETY: the caller's promise.
+            // SAFETY: `n` cells are writable, and lie apart from the numbers.
             return unsafe { (self.narrow)(to, numbers.cast(), n, self.scaling) };
         }
         let mut cells = [0_u64; CHUNK];

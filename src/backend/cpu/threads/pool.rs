@@ -43,7 +43,7 @@ struct Queue {
 /// Takes the pool, which is never freed.
 impl Body for Pool {
     unsafe fn run(pool: *mut c_void) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a thread gets the address of its pool, which outlives it.
         unsafe { &*pool.cast::<Pool>() }.serve();
     }
 }

@@ -68,7 +68,7 @@ struct Lent<'a> {
 /// Takes itself, from somebody who does nothing with it meanwhile.
 impl Body for Lent<'_> {
     unsafe fn run(lent: *mut c_void) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the work was lent by a caller that waits for its end.
         let lent = unsafe { &mut *lent.cast::<Lent<'_>>() };
         lent.outcome = catch_unwind(AssertUnwindSafe(&mut lent.work));
     }

@@ -129,7 +129,7 @@ macro_rules! network {
                     for l in 0..$lanes {
                         lanes[l] = from[k + l * K];
                     }
-                    // SAFETY: as above.
+                    // SAFETY: the column has these rows.
                     r[k] = unsafe { $load(lanes) };
                 }
                 passes!($W r $lo $hi);
@@ -317,7 +317,7 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     #[inline]
     unsafe fn load(p: [*const u8; 2]) -> __m256i {
-        // SAFETY: the caller's promise.
+        // SAFETY: 16 bytes are readable at both addresses.
         unsafe { _mm256_loadu2_m128i(p[1].cast(), p[0].cast()) }
     }
 
@@ -383,7 +383,7 @@ mod avx512 {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
     pub(super) unsafe fn load(p: [*const u8; 4]) -> __m512i {
-        // SAFETY: the caller's promise.
+        // SAFETY: 16 bytes are readable at all four addresses.
         unsafe {
             let low = _mm256_loadu2_m128i(p[1].cast(), p[0].cast());
             let high = _mm256_loadu2_m128i(p[3].cast(), p[2].cast());

@@ -75,7 +75,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
         let pitch = (rows * cell).next_multiple_of(LINE) + LINE;
         let room = LINE + pitch * columns;
         grid.run_with(machine, bytes, room, self.operands, |at, tile| {
-            // SAFETY: the caller's promise.
+            // SAFETY: the tile belongs to the nest, and the buffer has room for it.
             unsafe { buffered.tile(&tile, Buffer { at, bytes: room }) }
         })
     }
@@ -94,7 +94,7 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         let src_line = |i: usize| self.to_src_line(tile, i);
         let [Range { end: rows, .. }, columns] = self.tiles.sides(tile, [&most, &src_line]);
         let cells = Cells { tile, rows, columns, shifts };
-        // SAFETY: the caller's promise.
+        // SAFETY: the tile belongs to the nest, and the buffer has room for it.
         unsafe {
             match (self.output.only_streams(), self.carry) {
                 _ if joined => self.together(&cells, buffer),
@@ -130,7 +130,7 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
     ) {
         let whole = self.tiles.matrix(cells.tile, rows.end, columns.end).to(dst, Even(pitch as isize));
         let bytes = [self.cell, self.tiles.shape.src_cell];
-        // SAFETY: the caller's promise.
+        // SAFETY: the cells have these rows and columns, and the buffer room for them.
         unsafe {
             let part = whole.part(rows, columns, bytes);
             part.assert_reads_from(&self.tiles.held[1], self.tiles.shape.src_cell);

@@ -51,7 +51,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
     unsafe fn gather(&self, m: Matrix<R, R>, buffer: *mut u8, pitch: usize) {
         let &Tiles { shape, machine, .. } = self;
         let bytes = m.columns * shape.src_cell;
-        // SAFETY: the caller's promise.
+        // SAFETY: the tile has these rows, and the buffer room for them.
         unsafe {
             if let Some(src_pitch) = m.src_rows.distance().filter(|_| shape.is_move()) {
                 block::copy(bytes, machine.isa)(Block {
@@ -81,7 +81,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// # Safety
     /// The cells may be read and written.
     unsafe fn write<S: RowStarts>(&self, m: Matrix<R, S>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the cells of the tile are readable and writable.
         unsafe {
             match self.tiling.path {
                 WriteBack::Converted => {
@@ -97,7 +97,7 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// The cells may be read and written.
     unsafe fn in_strips<S: RowStarts>(&self, m: Matrix<R, S>) {
         let (cell, isa) = (self.shape.dst_cell, self.machine.isa);
-        // SAFETY: the caller's promise.
+        // SAFETY: the cells of the tile are readable and writable.
         unsafe {
             let has_strips = m.rows * cell >= LINE && m.columns >= tile::STRIP;
             if let Some(strips) = tile::strips(cell, isa).filter(|_| has_strips) {

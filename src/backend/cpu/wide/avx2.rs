@@ -37,14 +37,14 @@ macro_rules! cells {
             #[target_feature(enable = "avx2,f16c")]
             #[inline]
             unsafe fn load($from: *const Self) -> __m256 {
-                // SAFETY: the caller's promise.
+                // SAFETY: a register of cells is readable.
                 unsafe { $load }
             }
 
             #[target_feature(enable = "avx2,f16c")]
             #[inline]
             unsafe fn store($to: *mut Self, $x: __m256) {
-                // SAFETY: the caller's promise.
+                // SAFETY: a register of cells is writable.
                 unsafe { $store }
             }
 
@@ -192,6 +192,6 @@ pub(in super::super) unsafe fn row<
 >(
     dst: *mut u8, src: *const u8, n: usize, scaling: Scaling,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` cells are readable and writable, and the processor has AVX2 and F16C.
     unsafe { super::row::<__m256, S, D, SCALES, BLENDS>(dst, src, n, scaling) }
 }

@@ -45,14 +45,14 @@ macro_rules! cells {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn load($from: *const Self) -> __m512 {
-                // SAFETY: the caller's promise.
+                // SAFETY: a register of cells is readable.
                 unsafe { $load }
             }
 
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn store($to: *mut Self, $x: __m512) {
-                // SAFETY: the caller's promise.
+                // SAFETY: a register of cells is writable.
                 unsafe { $store }
             }
 
@@ -227,6 +227,6 @@ pub(in super::super) unsafe fn row<
 >(
     dst: *mut u8, src: *const u8, n: usize, scaling: Scaling,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` cells are readable and writable, and the processor has AVX-512.
     unsafe { super::row::<__m512, S, D, SCALES, BLENDS>(dst, src, n, scaling) }
 }

@@ -272,7 +272,7 @@ unsafe fn group<F: Fold, const N: usize>(
         }
         total = joined::<F, N>(total, lanes);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `N` lanes from `at` on.
     unsafe { out.add(at).cast::<[F::Lane; N]>().write_unaligned(total) };
 }
 
@@ -295,7 +295,7 @@ const PORTABLE_BY_STRIDE: bool = cfg!(not(target_arch = "x86_64"));
 unsafe fn slide<F: Fold, const BY_STRIDE: bool>(
     out: *mut F::Lane, lanes: *const F::Lane, window: usize, stride: usize, n: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `n` outputs are writable, and the lanes of their windows readable.
     unsafe {
         match stride {
             1 if BY_STRIDE => slide_over::<F>(out, lanes, window, 1, n),

@@ -211,7 +211,7 @@ impl<T: Real> Plane<'_, T> {
     unsafe fn write(&self, operand: usize, results: *mut T) {
         let call = self.call;
         let way = call.way.within(call.shape.held(call.at[operand], 0, false));
-        // SAFETY: the caller's promise.
+        // SAFETY: there is a result for every cell of the plane.
         unsafe { write_plane(call.shape, &way, self.base(operand, 0), false, self.lanes, results) }
     }
 
@@ -223,7 +223,7 @@ impl<T: Real> Plane<'_, T> {
         let Call { shape, gather, .. } = self.call;
         let from = self.base(operand, layout);
         let gather = gather[layout - 1].within(shape.held(self.call.at[operand], layout, false));
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer has room for the plane.
         unsafe { gather.plane(shape, from, self.lanes, to.cast(), self.gather) };
     }
 
@@ -237,7 +237,7 @@ impl<T: Real> Plane<'_, T> {
         if !means && gather[layout - 1].is_packed(shape, 0, self.lanes) {
             return self.base(operand, layout).cast_const().cast();
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer has room for the plane.
         unsafe { self.fetch(operand, layout, buffer) };
         buffer
     }
@@ -337,7 +337,7 @@ impl<T: Real> Plane<'_, T> {
     /// # Safety
     /// The planes have all cells.
     unsafe fn centred(&self, x: *const T, means: *const T, to: *mut T, of: impl Fn(T, T) -> T) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the planes have a number for every cell.
         unsafe {
             self.each(to, false, |output, cell| of(x.add(cell).read(), means.add(output).read()));
         }
@@ -348,7 +348,7 @@ impl<T: Real> Plane<'_, T> {
     /// # Safety
     /// The planes have all cells.
     unsafe fn spread(&self, terms: *const T, x: *const T, means: *const T, to: *mut T) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the planes have a number for every cell.
         unsafe {
             self.each(to, true, |cell, output| {
                 terms.add(output).read() * (x.add(cell).read() - means.add(output).read())
@@ -415,7 +415,7 @@ fn kernels<T: Real, P: InversePower>(isa: Isa) -> Kernels<T> {
 /// `n` numbers are there.
 #[vectorized]
 unsafe fn base<T: Real, P: InversePower>(sums: *mut T, n: usize, numbers: [T; 4]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `n` numbers.
     unsafe {
         let [k, scale, _, _] = numbers;
         for i in 0..n {
@@ -431,7 +431,7 @@ unsafe fn base<T: Real, P: InversePower>(sums: *mut T, n: usize, numbers: [T; 4]
 unsafe fn normalise<T: Real, P: InversePower>(
     y: *mut T, x: *const T, sums: *const T, n: usize, numbers: [T; 4],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `n` numbers at each place.
     unsafe {
         let [k, scale, beta, _] = numbers;
         for i in 0..n {
@@ -447,7 +447,7 @@ unsafe fn normalise<T: Real, P: InversePower>(
 unsafe fn terms<T: Real, P: InversePower>(
     terms: *mut T, dy: *mut T, x: *const T, base: *const T, n: usize, numbers: [T; 4],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `n` numbers at each place.
     unsafe {
         for i in 0..n {
             let (base, gradient) = (base.add(i).read(), dy.add(i).read());
@@ -464,7 +464,7 @@ unsafe fn terms<T: Real, P: InversePower>(
 unsafe fn gradient<T: Real, P: InversePower>(
     dx: *mut T, direct: *const T, sums: *const T, n: usize, numbers: [T; 4],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `n` numbers at each place.
     unsafe {
         for i in 0..n {
             dx.add(i).write((direct.add(i).read() - numbers[3] * sums.add(i).read()).canonical());
@@ -476,7 +476,7 @@ unsafe fn gradient<T: Real, P: InversePower>(
 /// `n` numbers are there at each place, apart from one another.
 #[vectorized]
 unsafe fn product<T: Real, P: InversePower>(sums: *mut T, x: *const T, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `n` numbers at each place.
     unsafe {
         for i in 0..n {
             let sum = sums.add(i);

@@ -66,7 +66,7 @@ impl Gather {
         &self, shape: &Shape<'_>, plane: *const u8, lanes: usize, to: *mut u8, scratch: *mut u8,
     ) {
         let rows = 0..self.extent(&shape.axes[0]);
-        // SAFETY: the caller's promise.
+        // SAFETY: the plane has these rows, and there is room for them.
         unsafe { self.rows(shape, plane, rows, lanes, to, scratch) };
     }
 
@@ -90,7 +90,7 @@ impl Gather {
         }
         for (i, coordinate) in rows.enumerate() {
             let to = to.wrapping_add(i * row * self.to);
-            // SAFETY: the caller's promise.
+            // SAFETY: the plane has this row, and `to` room for it.
             unsafe { self.row(shape, plane, coordinate, lanes, to, scratch) };
         }
     }
@@ -108,7 +108,7 @@ impl Gather {
         &self, shape: &Shape<'_>, plane: *const u8, to: *mut T, scratch: *mut u8,
     ) -> *const T {
         if !shape.is_packed(self.layout, 0, 1, |axis| self.extent(axis)) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `to` has room for the plane.
             unsafe { self.plane(shape, plane, 1, to.cast(), scratch) };
             return to;
         }
@@ -133,7 +133,7 @@ impl Gather {
         scratch: *mut u8,
     ) -> *const T {
         if !self.is_packed(shape, 1, lanes) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `to` has room for the row.
             unsafe { self.row(shape, plane, coordinate, lanes, to.cast(), scratch) };
             return to;
         }
@@ -159,7 +159,7 @@ impl Gather {
         let mut to = to;
         let size = self.size as isize;
         let mut line = |at: *const u8| {
-            // SAFETY: the caller's promise.
+            // SAFETY: the cells of the row are readable, and `to` has room for them.
             unsafe {
                 match self.step {
                     Some(step) if step == size * lanes as isize => {
@@ -213,7 +213,7 @@ pub(super) unsafe fn write_plane<T>(
     // Lines that follow one another are written together.
     let (mut dst, mut first, mut filled) = (plane, from, 0);
     let mut next = from;
-    // SAFETY: the caller's promise.
+    // SAFETY: the cells of the plane are writable, and `from` has all of them.
     odometer(&bounds, 0, end - 1, &mut Index::default(), &mut |index| unsafe {
         let mut line = plane;
         (0..end - 1).for_each(|k| line = line.wrapping_offset(shape.along(k, 0, index[k])));

@@ -211,7 +211,7 @@ where
             let some = (rows - first).min(range.end - item);
             let place = shape.place(outer);
             for first in first..first + some {
-                // SAFETY: the caller's promise.
+                // SAFETY: the item is one of the plane, and its rooms are this thread's.
                 unsafe { self.item(outer, &place, first as i64, &mut mine, &mut sink) };
             }
             item += some;
@@ -305,7 +305,7 @@ where
     unsafe fn outputs(
         &self, to: *mut u8, rows: usize, count: i64, mine: &mut Block<'_, F>, sink: &mut Sink<'_>,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the outputs are those of a row, and there is room for them.
         unsafe {
             if let Some(shared) = self.shared {
                 self.share(shared, to, rows, count, mine, sink);

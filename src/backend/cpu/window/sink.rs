@@ -57,7 +57,7 @@ impl Way {
     /// The results are readable, and the cells writable, apart from them, and readable if they are blended.
     pub unsafe fn write(&self, dst: *mut u8, from: *const u8, n: usize) {
         self.held.assert_holds(dst, n * self.to);
-        // SAFETY: the caller's promise.
+        // SAFETY: there are `n` results, and as many cells writable.
         unsafe {
             match self.stream {
                 _ if n == 0 => {}
@@ -99,7 +99,7 @@ impl<'a> Sink<'a> {
     pub unsafe fn run<T>(&mut self, dst: *mut u8, n: usize) -> *mut T {
         let next = self.dst.wrapping_add(self.filled * self.way.to);
         if self.filled > 0 && (dst != next || self.filled + n > self.room) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the runs before this one are in place.
             unsafe { self.flush() };
         }
         if self.filled == 0 {

@@ -63,7 +63,7 @@ impl Tables {
     /// # Safety
     /// There is such a coordinate.
     pub unsafe fn range(&self, axis: usize, coordinate: i64) -> (i64, i64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the table has a range for every coordinate.
         unsafe { self.ranges[axis].add(coordinate as usize).read() }
     }
 
@@ -72,7 +72,7 @@ impl Tables {
     /// # Safety
     /// There is such an output.
     pub unsafe fn count(&self, axis: usize, output: i64) -> i64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the table has a count for every output.
         unsafe { self.counts[axis].add(output as usize).read() }
     }
 
@@ -81,7 +81,7 @@ impl Tables {
     /// # Safety
     /// The axis has that many outputs, and the scratch outlives what is given.
     pub unsafe fn counts<'a>(&self, axis: usize, outputs: usize) -> &'a [i64] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the table has a count for every output, and lives as long as the scratch.
         unsafe { std::slice::from_raw_parts(self.counts[axis], outputs) }
     }
 }

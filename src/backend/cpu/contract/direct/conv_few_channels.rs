@@ -184,7 +184,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         place.add(&self.planes.outer.point(image % outer), 1);
         let first = block * self.rows;
         let rows = self.rows.min(slow.outputs.extent - first);
-        // SAFETY: the caller's promise.
+        // SAFETY: the rows lie inside the padded image, and the copy has room for them.
         unsafe { self.copy(&place, first, rows, copy) };
         let offsets: [i32; KC + 1] = std::array::from_fn(|k| (k * Self::NR) as i32);
         let (taps, len, each) = (slow.taps().extent, self.run_cells(), (self.cells() + S::TAILS) * Self::NR);
@@ -295,7 +295,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     /// They are readable, and as many parts writable.
     #[inline(always)]
     unsafe fn gather(&self, from: *const u8, to: *mut S::Part) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as many elements are readable as channels, and as many parts writable.
         unsafe {
             if let Some(convert) = self.view.a.convert {
                 return convert(to.cast(), from, self.channels, Scaling::MOVE);

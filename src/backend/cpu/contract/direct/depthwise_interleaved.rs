@@ -207,7 +207,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             let mut at = Point::default();
             at.add(&self.along.by, (outputs.start + turn) as i64);
             let run = Run { lane: 0, len: len as u32, at: at.at, by };
-            // SAFETY: the caller's promise.
+            // SAFETY: there are sums for every channel of this output.
             unsafe { finish(&self.outputs, &place.at, &run, sums.add(turn * extent)) };
         }
     }
@@ -230,7 +230,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     ) {
         let from = self.from(place, channel, q);
         let (step, all) = (self.along.by.at[1] as isize, self.taps.len());
-        // SAFETY: the caller's promise.
+        // SAFETY: every tap has elements for all outputs of the tile, and the sums have room for it.
         unsafe {
             let mut sums = [[S::zero(); VECTORS]; Q];
             for tap in taps {

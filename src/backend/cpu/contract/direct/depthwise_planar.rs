@@ -308,7 +308,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
                     v: planes.wrapping_add(tile.at),
                 };
                 let to = here.as_mut_ptr().cast::<S::Sum>();
-                // SAFETY: the caller's promises.
+                // SAFETY: the panel names rows and factors of `place`, and `to` has room for a row of sums.
                 unsafe {
                     (self.kernels.wide)(&panel, &[to; MR], false);
                     for run in runs {
@@ -332,7 +332,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwisePlanar<'_, S> {
     unsafe fn run(self, threads: usize) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
         if let Some(planes) = InPlace::of(&self) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the planes are those of this contraction.
             return unsafe { planes.run(&self, threads) };
         }
         let images = self.batch.len() * self.phases[self.main].planes.outer.len();
@@ -443,7 +443,7 @@ fn output(by: &Point) -> [i64; 5] {
 #[inline(always)]
 unsafe fn store<T: Copy>(to: *mut T, run: &Run, sums: *const T) {
     let (len, apart) = (run.len as usize, run.by[0] as isize);
-    // SAFETY: the caller's promise.
+    // SAFETY: the sums are as many as the run has elements, and lie apart from it.
     unsafe {
         if apart == 1 || len == 1 {
             sums.copy_to_nonoverlapping(to, len);

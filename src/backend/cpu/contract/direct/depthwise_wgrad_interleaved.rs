@@ -243,7 +243,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
                 let mut row = place;
                 row.add(tap, 1);
                 let own = first..first + len;
-                // SAFETY: the caller's promise.
+                // SAFETY: the row lies inside the image or its padding, and the scratch holds converted rows.
                 let line = unsafe { self.line(&row, own, width, scratch, &mut converted, piece + 1) };
                 if let Some((line, apart)) = line {
                     by = apart;
@@ -416,7 +416,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
             let mut at = Point::default();
             at.add(&self.channels.by, first as i64);
             let run = Run { lane: 0, len: len as u32, at: at.at, by: self.channels.by.at };
-            // SAFETY: the caller's promise.
+            // SAFETY: all parts of the sums were joined, and the destination has these taps.
             unsafe { finish_apart(&self.outputs, &place.at, &run, sums.add(lane)) };
         }
     }
@@ -434,7 +434,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         let (pieces, each) = if by == own as isize && own == width { (1, len * width) } else { (len, own) };
         for i in 0..pieces {
             let to = to.wrapping_add(i * width);
-            // SAFETY: the caller's promise.
+            // SAFETY: each position has as many readable channels, and `to` has room for the width.
             unsafe {
                 convert(to.cast(), from(i), each, Scaling::MOVE);
                 to.wrapping_add(each).write_bytes(0, width.saturating_sub(each));
@@ -479,6 +479,6 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradInterle
 unsafe fn part<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     of: &DepthwiseWgradInterleaved<'_, S>, number: usize, block: usize, sums: *mut f32, scratch: *mut f32,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the sums and the scratch are those of this part.
     unsafe { of.part(number, block, sums, scratch) }
 }

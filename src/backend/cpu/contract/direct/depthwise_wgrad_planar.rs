@@ -208,7 +208,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
                     let columns = columns.min(fast.outputs.extent - first_column);
                     let [down, along] = [slow, fast].map(|dim| dim.outputs.by.at[2]);
                     let at = place.at[2] + *first_row as i64 * down + *first_column as i64 * along;
-                    // SAFETY: the caller's promises.
+                    // SAFETY: the block lies inside the planes, for which there is room in `memory`.
                     unsafe {
                         let size = [rows, columns];
                         copy_rows::<S>(self.view.b, at as isize, [down, along], size, result, pitch);
@@ -250,7 +250,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
                 let mut at = self.planes.channels.point(far);
                 at.add(&slow.taps().by, down as i64);
                 let run = Run { lane: 0, len: row as u32, at: at.at, by: fast_by };
-                // SAFETY: the caller's promise.
+                // SAFETY: there is a total for every tap of the channel.
                 unsafe { finish(&self.outputs, &base.at, &run, totals.as_ptr()) };
             }
         }
@@ -278,7 +278,7 @@ unsafe fn copy_rows<S: Simd<Part = f32>>(
     with_element!(source.scalar, E => {
         for row in 0..rows {
             let from = source.data.cast::<E>().wrapping_offset(at + row as isize * down);
-            // SAFETY: the caller's promise.
+            // SAFETY: the rows and columns are readable, and `to` has a row of `pitch` for each.
             unsafe {
                 pack::row::<S::Plain, E>(source.convert, from, along, columns, to.add(row * pitch));
             }
@@ -297,7 +297,7 @@ unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     macro_rules! of {
         ($($T:literal)*) => {
             match offsets.len() {
-                // SAFETY: the caller's promise.
+                // SAFETY: whole vectors are readable at every offset and of the result.
                 $($T => unsafe { dots_of::<S, $T>(planes, result, length, offsets, totals) },)*
                 _ => {}
             }
@@ -314,7 +314,7 @@ unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 unsafe fn dots_of<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
     planes: *const f32, result: *const f32, length: usize, offsets: &[i32], totals: &mut [f32],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: whole vectors are readable at every offset and of the result.
     unsafe {
         let mut from = [planes; T];
         let mut sums = [S::zero(); T];
@@ -364,6 +364,6 @@ unsafe fn dots_of<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
 unsafe fn channels_of<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     planes: &DepthwiseWgradPlanar<'_, S>, memory: *mut f32, channels: Range<usize>,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the memory is large enough for these channels.
     unsafe { planes.channels(memory, channels) }
 }

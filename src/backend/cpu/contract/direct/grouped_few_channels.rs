@@ -228,7 +228,7 @@ impl<'a> GroupedFewChannels<'a> {
         let rows = self.rows.min(slow.outputs.extent - begin[0]);
         let columns = self.columns.min(fast.outputs.extent - begin[1]);
         let lanes = LANES.min(self.lanes() - lane);
-        // SAFETY: the caller's promise.
+        // SAFETY: the block lies inside the image or its padding, and the copy has room for it.
         unsafe { self.copy(&place, begin, [rows, columns], lane, copy) };
         place.add(&slow.outputs.by, begin[0] as i64);
         place.add(&fast.outputs.by, begin[1] as i64);
@@ -367,7 +367,7 @@ unsafe fn spread(half: &Half, from: *const f32, apart: isize, count: usize, to: 
 unsafe fn tile<S: Simd<Cell = f32, Sum = f32>, const Q: usize, const V: usize>(
     terms: &Terms<'_>, to: *mut f32, apart: isize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every term names readable cells, and the sums have room for a tile.
     unsafe {
         let mut sums = [[S::zero(); V]; Q];
         for (number, &place) in terms.places.iter().enumerate() {
@@ -401,7 +401,7 @@ unsafe fn tile<S: Simd<Cell = f32, Sum = f32>, const Q: usize, const V: usize>(
 unsafe fn tile_avx2(terms: &Terms<'_>, to: *mut f32, apart: isize) {
     const HALF: usize = OUTPUTS / 2;
     let behind = Terms { from: terms.from.wrapping_add(HALF * terms.step), ..*terms };
-    // SAFETY: the caller's promise.
+    // SAFETY: every term names readable cells, and the processor has AVX2 and fused multiply-add.
     unsafe {
         tile::<Avx2Single, HALF, 2>(terms, to, apart);
         tile::<Avx2Single, HALF, 2>(&behind, to.offset(HALF as isize * apart), apart);
@@ -412,6 +412,6 @@ unsafe fn tile_avx2(terms: &Terms<'_>, to: *mut f32, apart: isize) {
 /// As for [`tile`]; the processor has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn tile_avx512(terms: &Terms<'_>, to: *mut f32, apart: isize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every term names readable cells, and the processor has AVX-512.
     unsafe { tile::<Avx512Single, OUTPUTS, 1>(terms, to, apart) }
 }

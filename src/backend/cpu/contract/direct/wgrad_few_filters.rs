@@ -257,7 +257,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
             place.add(&fast.by, (tap % fast.extent) as i64);
             let len = self.filters.extent as u32;
             let run = Run { lane: 0, len, at: [0; 5], by: self.filters.by.at };
-            // SAFETY: the caller's promise.
+            // SAFETY: there are sums for every filter of this tap.
             unsafe { finish_apart(&self.outputs, &place.at, &run, total) };
         }
     }

@@ -101,7 +101,7 @@ fn result(m: [Eight; 4]) -> [Eight; 2] {
 /// Eight numbers are readable.
 #[inline(always)]
 unsafe fn load(at: *const f32) -> Eight {
-    // SAFETY: the caller's promise.
+    // SAFETY: eight numbers are readable.
     unsafe { at.cast::<Eight>().read_unaligned() }
 }
 
@@ -109,6 +109,6 @@ unsafe fn load(at: *const f32) -> Eight {
 /// Eight numbers are writable.
 #[inline(always)]
 unsafe fn store(at: *mut f32, v: Eight) {
-    // SAFETY: the caller's promise.
+    // SAFETY: eight numbers are writable.
     unsafe { at.cast::<Eight>().write_unaligned(v) }
 }

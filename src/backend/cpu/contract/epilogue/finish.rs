@@ -106,7 +106,7 @@ pub unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Ru
         // SAFETY: the caller's promise; it was made for the step, of which these are the sums.
         return unsafe { narrow.finish(row, run, sums.cast()) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the sums and the operands are those of the run.
     with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
 }
 
@@ -118,7 +118,7 @@ pub unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Ru
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
 pub unsafe fn finish_apart<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the sums and the operands are those of the run.
     unsafe { finish(outputs, row, run, sums) }
 }
 
@@ -138,7 +138,7 @@ pub unsafe fn finish_rows<A: Element>(
         return unsafe { simple.finish(rows, run, sums.as_ptr().cast()) };
     }
     for (row, from) in rows.iter().zip(sums) {
-        // SAFETY: the caller's promise.
+        // SAFETY: each row has the sums and the operands of the run.
         unsafe { finish(outputs, row, run, from) };
     }
 }
@@ -201,11 +201,11 @@ unsafe fn add<R: Real>(
         with_element!(scalar, E => {
             let from = data.cast::<E>().wrapping_offset(at as isize);
             if by == 0 {
-                // SAFETY: the caller's promise.
+                // SAFETY: the element is readable and aligned.
                 wide.fill(convert(unsafe { from.read() }));
             } else {
                 for (i, x) in wide.iter_mut().enumerate() {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the elements of the run are readable and aligned.
                     *x = convert(unsafe { from.offset(i as isize * by as isize).read() });
                 }
             }
@@ -230,7 +230,7 @@ unsafe fn store<R: Real>(r: &[R], outputs: &Outputs<'_>, at: i64, by: i64) {
     with_element!(scalar, E => {
         let to = to.cast::<E>();
         for (i, &r) in r.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the elements of the run are writable and aligned.
             unsafe { to.offset(i as isize * by as isize).write(convert(r)) };
         }
     })

@@ -294,7 +294,7 @@ unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>>(
     let len = (last.lane + last.len - first.lane) as usize;
     let bias_step = line.bias_step as isize;
     let in_place = line.runs.len() == 1 && first.by[0] == 1;
-    // SAFETY: the caller's promise.
+    // SAFETY: every run of every row has its sums and operands.
     unsafe {
         for (m, row) in rows.iter().enumerate() {
             let sums = sums.add(m).read().cast::<A>();
@@ -402,7 +402,7 @@ impl Tiled for Avx2Int {
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, panel: *const (), ends: &Ends) {
     const { assert!(S::NV == 2 && S::L == EIGHT) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the ends have a row for each of the tile, and the processor has what its kernels need.
     unsafe {
         for to in &ends.to[..M] {
             Avx2Single::prefetch::<1>(to.cast());
@@ -436,7 +436,7 @@ impl Narrow {
         &self, line: &Line<'_>, (mut sums, bias): (*const A, *const f32), count: usize,
     ) -> R {
         let mut few = [A::ZERO; LANES];
-        // SAFETY: the caller's promise.
+        // SAFETY: `count` sums are readable, and terms of the bias.
         unsafe {
             if count < R::LANES && !line.is_padded {
                 few.as_mut_ptr().copy_from_nonoverlapping(sums, count);
@@ -452,7 +452,7 @@ impl Narrow {
     /// As many terms of the bias are readable, and the processor has such registers.
     #[inline(always)]
     unsafe fn finished<R: Numbers>(&self, sums: R, bias: *const f32, bias_step: isize, count: usize) -> R {
-        // SAFETY: the caller's promise.
+        // SAFETY: the bias has as many terms as there are lanes.
         unsafe {
             let mut x = R::splat(self.alpha).mul(sums);
             if self.has_bias {

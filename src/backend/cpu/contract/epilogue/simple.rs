@@ -97,7 +97,7 @@ impl Ends<'_> {
             _ => None,
         };
         let bias = bias.filter(|_| to == 1 && (alpha2 == 0.0 || z == 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: every row has the sums and the operands of the run.
         unsafe {
             match (bias, beta != 0.0 || alpha2 != 0.0) {
                 (Some(NONE), false) => self.lines::<NONE, false>(rows, sums),
@@ -175,7 +175,7 @@ impl Ends<'_> {
     unsafe fn chunk<const N: usize, const BIAS: u8, const MORE: bool>(
         &self, line: &Line, one: f32, i: usize,
     ) -> [f32; N] {
-        // SAFETY: the caller's promise.
+        // SAFETY: every row has the sums and the operands of these lanes.
         unsafe {
             let bias = match BIAS {
                 NONE => None,
@@ -265,7 +265,7 @@ fn turn_by_turn() {
 /// They are readable and aligned.
 #[inline(always)]
 unsafe fn some<const N: usize>(from: *const f32, i: usize) -> [f32; N] {
-    // SAFETY: the caller's promise.
+    // SAFETY: `N` numbers are readable from `i` on.
     unsafe { from.add(i).cast::<[f32; N]>().read_unaligned() }
 }
 
@@ -295,6 +295,6 @@ pub fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
 /// As for [`Ends::run`].
 #[vectorized]
 unsafe fn run(ends: &Ends<'_>, rows: &[[i64; 5]], sums: *const *const f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every row has the sums and the operands of the run.
     unsafe { ends.run(rows, sums) }
 }

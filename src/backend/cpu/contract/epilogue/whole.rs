@@ -114,7 +114,7 @@ unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Numbers>, const M: usize, const
 ) where
     f32: Cells<S::V>,
 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the rows of the tile have whole vectors of operands, and the processor has what the kernels need.
     unsafe {
         let mut m = 0;
         while m < M {
@@ -165,7 +165,7 @@ pub unsafe fn finish<R: Numbers, const M: usize, const N: usize>(
             }
         };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: every row has whole vectors of operands.
     unsafe {
         if simple.alpha != 1.0 {
             let alpha = R::splat(simple.alpha);

@@ -114,7 +114,7 @@ impl<'a> GemmDot<'a> {
                         let columns = COLUMNS.min(self.columns.extent - column);
                         let a = a.wrapping_offset(row as isize * steps[0]);
                         let b = b.wrapping_offset(column as isize * steps[1]);
-                        // SAFETY: the caller's promises.
+                        // SAFETY: rows and columns of the tile have `len` readable terms, and the sums have room for a tile.
                         unsafe { TILES[rows - 1][columns - 1]([a, b], steps, len, to, add) };
                         to = to.wrapping_add(ROWS * COLUMNS);
                     }
@@ -141,7 +141,7 @@ impl<'a> GemmDot<'a> {
             at.add(&self.rows.by, row as i64);
             at.add(&self.columns.by, column as i64);
             let run = Run { lane: 0, len: len as u32, at: [0; 5], by };
-            // SAFETY: the caller's promise.
+            // SAFETY: the line holds the sums of the run.
             unsafe { finish_apart(&self.outputs, &at.at, &run, line) };
         }
     }

@@ -112,7 +112,7 @@ impl<'a> Gemv<'a> {
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             // Those of the first K block are totals as they are.
             let sums = if number == 0 { totals } else { sums };
-            // SAFETY: the caller's promise.
+            // SAFETY: `sums` has room for a piece of every vector.
             unsafe {
                 sums.write_bytes(0, self.piece() * self.vectors.len());
                 let mut k = k_block.begin;
@@ -136,7 +136,7 @@ impl<'a> Gemv<'a> {
             }
         }
         for index in 0..self.vectors.len() {
-            // SAFETY: the caller's promise.
+            // SAFETY: there are totals for `count` rows of this vector.
             unsafe { self.finish(&base, first, count, index, totals.add(index * self.piece())) };
         }
     }
@@ -149,7 +149,7 @@ impl<'a> Gemv<'a> {
         let mut at = self.vectors.point(index);
         at.add(&Point { at: self.rows.by.at, ..Point::default() }, first as i64);
         let run = Run { lane: 0, len: count as u32, at: at.at, by: self.rows.by.at };
-        // SAFETY: the caller's promise.
+        // SAFETY: there are totals for every row of the run.
         unsafe { finish_apart(&self.outputs, base, &run, totals) }
     }
 
@@ -172,7 +172,7 @@ impl<'a> Gemv<'a> {
         }
         let mut totals = [[[0.0_f32; EIGHT]; G]; V];
         for (number, k_block) in self.k_blocks.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: all rows and vectors have the terms of the K block.
             unsafe {
                 let sums = dots(&rows, &x, self.steps[1], k_block);
                 for (index, totals) in totals.iter_mut().enumerate() {
@@ -185,7 +185,7 @@ impl<'a> Gemv<'a> {
             }
         }
         for (index, totals) in totals.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: there are totals for `count` rows of this vector.
             unsafe { self.finish(&base, first, count, index, totals.as_flattened().as_ptr()) };
         }
     }
@@ -239,7 +239,7 @@ impl Ready for Gemv<'_> {
 unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isize; 2], count: usize) {
     let [rows, x] = from;
     let rows: [_; T] = std::array::from_fn(|term| rows.wrapping_offset(term as isize * steps[0]));
-    // SAFETY: the caller's promise.
+    // SAFETY: the matrix and the vector have these terms, and every row has its sum.
     unsafe {
         let x: [f32; T] = std::array::from_fn(|term| x.wrapping_offset(term as isize * steps[1]).read());
         let mut i = 0;
@@ -269,7 +269,7 @@ unsafe fn dots<const G: usize, const V: usize>(
 ) -> [[__m256; V]; G] {
     let mut sums = [[_mm256_setzero_ps(); V]; G];
     let mut k = k_block.begin;
-    // SAFETY: the caller's promise.
+    // SAFETY: all rows and vectors have the terms of the K block.
     unsafe {
         while k + EIGHT <= k_block.end {
             let mut g = 0;
@@ -324,7 +324,7 @@ unsafe fn columns(rows: &[*const f32; EIGHT], k: usize) -> [__m256; EIGHT] {
     let four = |k: usize| {
         // Rows `row` and `row + 4`.
         let joined = |row: usize| {
-            // SAFETY: the caller's promise.
+            // SAFETY: four terms are readable from `k` on in either row.
             unsafe {
                 let low = _mm256_castps128_ps256(_mm_loadu_ps(rows[row].add(k)));
                 _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(rows[row + 4].add(k)))

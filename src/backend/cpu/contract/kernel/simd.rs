@@ -109,22 +109,22 @@ macro_rules! portable {
             }
             #[inline(always)]
             unsafe fn splat(at: *const $T) -> Self::V {
-                // SAFETY: the caller's promise.
+                // SAFETY: a cell is readable.
                 [unsafe { at.read() }; $L]
             }
             #[inline(always)]
             unsafe fn load(at: *const $T) -> Self::V {
-                // SAFETY: the caller's promise.
+                // SAFETY: as many cells as a vector has are readable.
                 unsafe { at.cast::<Self::V>().read_unaligned() }
             }
             #[inline(always)]
             unsafe fn load_sum(at: *const $T) -> Self::V {
-                // SAFETY: the caller's promise.
+                // SAFETY: as many sums as a vector has are readable.
                 unsafe { at.cast::<Self::V>().read_unaligned() }
             }
             #[inline(always)]
             unsafe fn store(at: *mut $T, v: Self::V) {
-                // SAFETY: the caller's promise.
+                // SAFETY: as many sums as a vector has are writable.
                 unsafe { at.cast::<Self::V>().write_unaligned(v) }
             }
             #[inline(always)]
@@ -173,22 +173,22 @@ impl Simd for PortableInt {
     }
     #[inline(always)]
     unsafe fn splat(at: *const i32) -> Self::V {
-        // SAFETY: the caller's promise.
+        // SAFETY: a cell is readable.
         [unsafe { at.read_unaligned() }; 4]
     }
     #[inline(always)]
     unsafe fn load(at: *const i32) -> Self::V {
-        // SAFETY: the caller's promise.
+        // SAFETY: as many cells as a vector has are readable.
         unsafe { at.cast::<Self::V>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn load_sum(at: *const i32) -> Self::V {
-        // SAFETY: the caller's promise.
+        // SAFETY: as many sums as a vector has are readable.
         unsafe { at.cast::<Self::V>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(at: *mut i32, v: Self::V) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as many sums as a vector has are writable.
         unsafe { at.cast::<Self::V>().write_unaligned(v) }
     }
     #[inline(always)]
@@ -236,7 +236,7 @@ mod x86 {
                 const ZERO: $T = 0.0;
                 #[inline(always)]
                 unsafe fn zero() -> $V {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the processor has the instructions of this type, or it would not be used.
                     unsafe { $zero() }
                 }
                 #[inline(always)]
@@ -246,27 +246,27 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn load(at: *const $T) -> $V {
-                    // SAFETY: as above.
+                    // SAFETY: as many cells as a vector has are readable.
                     unsafe { $load(at) }
                 }
                 #[inline(always)]
                 unsafe fn load_sum(at: *const $T) -> $V {
-                    // SAFETY: as above.
+                    // SAFETY: as many sums as a vector has are readable.
                     unsafe { $load(at) }
                 }
                 #[inline(always)]
                 unsafe fn store(at: *mut $T, v: $V) {
-                    // SAFETY: as above.
+                    // SAFETY: as many sums as a vector has are writable.
                     unsafe { $store(at, v) }
                 }
                 #[inline(always)]
                 unsafe fn fma(a: $V, b: $V, c: $V) -> $V {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the processor has the instructions of this type, or it would not be used.
                     unsafe { $fma(a, b, c) }
                 }
                 #[inline(always)]
                 unsafe fn add(a: $V, b: $V) -> $V {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the processor has the instructions of this type, or it would not be used.
                     unsafe { $add(a, b) }
                 }
             }
@@ -352,7 +352,7 @@ mod x86 {
                 const ZERO: i32 = 0;
                 #[inline(always)]
                 unsafe fn zero() -> $V {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the processor has the instructions of this type, or it would not be used.
                     unsafe { $zero() }
                 }
                 #[inline(always)]
@@ -365,27 +365,27 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn load(at: *const i32) -> $V {
-                    // SAFETY: as above.
+                    // SAFETY: as many cells as a vector has are readable.
                     unsafe { $load(at.cast()) }
                 }
                 #[inline(always)]
                 unsafe fn load_sum(at: *const i32) -> $V {
-                    // SAFETY: as above.
+                    // SAFETY: as many sums as a vector has are readable.
                     unsafe { $load(at.cast()) }
                 }
                 #[inline(always)]
                 unsafe fn store(at: *mut i32, v: $V) {
-                    // SAFETY: as above.
+                    // SAFETY: as many sums as a vector has are writable.
                     unsafe { $store(at.cast(), v) }
                 }
                 #[inline(always)]
                 unsafe fn fma($a: $V, $b: $V, $c: $V) -> $V {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the processor has the instructions of this type, or it would not be used.
                     unsafe { $dot }
                 }
                 #[inline(always)]
                 unsafe fn add(a: $V, b: $V) -> $V {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the processor has the instructions of this type, or it would not be used.
                     unsafe { $add(a, b) }
                 }
             }

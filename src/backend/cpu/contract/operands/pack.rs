@@ -101,7 +101,7 @@ pub unsafe fn pack<S: Simd<Part: Part>>(
         // SAFETY: the caller's promise; parts are bytes.
         return unsafe { quads::pack(source, lanes, sum, width, to.cast()) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: elements inside the bounds are readable, and `to` has room for the panel.
     with_element!(source.scalar, E => unsafe {
         assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
         pack_of::<S::Plain, E>(source, lanes, sum, width, to);
@@ -255,7 +255,7 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
                 let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
                 if let Some([far, ..]) = even.mates {
                     let (step, to) = (even.by as isize, line.wrapping_add(begin));
-                    // SAFETY: the caller's promise.
+                    // SAFETY: both parts of every cell are readable, and `to` has room for `2 * len`.
                     unsafe {
                         if (step, far) == (2, 1) {
                             (0..2 * even.len).for_each(|k| to.add(k).write(S::Part::of(from.add(k).read())));
@@ -268,7 +268,7 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
                 }
                 let (low, high) = even.inside(lane, source.bounds);
                 let (by, to) = (even.by as isize, line.wrapping_add(begin));
-                // SAFETY: the caller's promise.
+                // SAFETY: elements from `low` to `high` are readable, and there is room for `len` parts.
                 unsafe { stage::<S, E>(source.convert, from, by, [low, high], even.len, to) };
                 begin += even.len;
             }
@@ -290,7 +290,7 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
 unsafe fn stage<S: Simd<Part: Part>, E: Element>(
     convert: Option<Row>, from: *const E, by: isize, [low, high]: [usize; 2], len: usize, to: *mut S::Part,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: elements from `low` to `high` are readable, and `to` has room for `len` parts.
     unsafe {
         if low >= high {
             to.write_bytes(0, len);
@@ -319,7 +319,7 @@ unsafe fn stage<S: Simd<Part: Part>, E: Element>(
 /// All elements are readable and aligned, all parts writable.
 #[inline(always)]
 unsafe fn line<S: Simd<Part: Part>, E: Element>(from: *const E, count: usize, to: *mut S::Part) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `count` elements are readable, and as many parts writable.
     unsafe {
         match count {
             6 => exactly::<S, E, 6>(from, to),
@@ -342,7 +342,7 @@ unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const 
     }
     let mut l = 0;
     while l < L {
-        // SAFETY: the caller's promise.
+        // SAFETY: `N` elements are readable, and as many parts writable.
         unsafe { to.add(l).write(S::Part::of(from.add(l).read())) };
         l += 1;
     }
@@ -372,7 +372,7 @@ pub unsafe fn pack_across<S: Simd<Part: Part>>(
                 let mut from = data.wrapping_offset((start + at) as isize);
                 let mut starts = starts;
                 for &(count, to) in strips {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: every strip has `count` lanes, and its place in `to`.
                     unsafe {
                         let to = to.add((begin + k) * count);
                         if let Some((these, others)) = starts.map(|starts| starts.split_at(count)) {
@@ -432,7 +432,7 @@ pub fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
 pub unsafe fn row<S: Simd<Part: Part>, E: Element>(
     convert: Option<Row>, from: *const E, step: isize, len: usize, to: *mut S::Part,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `len` elements are readable, `step` apart, and as many parts writable.
     unsafe {
         if step == 1 && S::PER == 1 {
             if S::Part::SCALAR == Some(E::SCALAR) {
@@ -461,7 +461,7 @@ pub unsafe fn pairs<S: Simd<Part: Part>, E: Element>(
     [first, second]: [*const E; 2], step: isize, len: usize, to: *mut S::Part,
 ) {
     let to = to.cast::<[S::Part; 2]>();
-    // SAFETY: the caller's promise.
+    // SAFETY: `len` pairs of elements are readable, and as many pairs of parts writable.
     unsafe {
         if step == 1 {
             (0..len).for_each(|i| {

@@ -85,7 +85,7 @@ unsafe fn terms_in_step<T: Real, F: RowFormula, const EACH: bool, const N: usize
     out: *mut T, [x, dy]: [*const T; 2], peak: *const T, n: usize,
 ) {
     for i in 0..n {
-        // SAFETY: the caller's promise.
+        // SAFETY: `N * n` elements are readable at each operand, and as many terms writable.
         unsafe {
             let mut operands = [Together([T::ZERO; N]); 3];
             for j in 0..N {
@@ -112,7 +112,7 @@ unsafe fn results<T: Real, F: RowFormula, const EACH: bool>(
     out: *mut T, [x, dy]: [*const T; 2], term: *const T, [peak, statistic]: [*const T; 2], count: usize,
 ) {
     for i in 0..count {
-        // SAFETY: the caller's promise.
+        // SAFETY: there are `n` terms and operands, and a sum for each group or for all.
         unsafe {
             let k = if EACH { i } else { 0 };
             let read = |from: *const T, reads: bool| if reads { from.add(i).read() } else { T::ZERO };

@@ -78,7 +78,7 @@ impl Turn {
             false => Next::none(src_rows),
         };
         let scaling = Scaling::MOVE;
-        // SAFETY: the caller's promise.
+        // SAFETY: the matrix has these rows and columns, and `dst` room for them.
         unsafe {
             (self.transpose)(Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling });
         }

@@ -24,7 +24,7 @@ fn lanes(r: __m512i) -> [__m128i; 4] {
 #[inline]
 unsafe fn load<const N: usize, S: RowStarts>(column: *const u8, rows: S, i: usize) -> [__m512i; N] {
     let mut r = [_mm512_setzero_si512(); N];
-    // SAFETY: the caller's promise.
+    // SAFETY: the column has `N` rows from `i` on.
     unsafe {
         let from: [_; N] = rows.cells(column, i, 1);
         for k in 0..N {
@@ -51,7 +51,7 @@ macro_rules! beside {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 if m.rows < HALF || m.columns < LINE {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the matrix has its rows and columns on either side.
                     return unsafe { avx2::$W::transpose::<D, S, STREAM>(m) };
                 }
                 for_each_block!(m, |top, bottom, left, right, ahead| {
@@ -81,7 +81,7 @@ macro_rules! beside {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn lane<D: RowStarts, S: RowStarts>(m: &Matrix<D, S>, i: usize, j: usize) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the matrix has `K` rows from `i` on, and a line of columns from `j` on.
                 let mut r: [_; K] = unsafe { load(m.src.add(j * CELL), m.src_rows, i) };
                 passes!($W r $lo $hi);
                 for k in 0..K {
@@ -102,7 +102,7 @@ macro_rules! beside {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn half<D: RowStarts, S: RowStarts>(m: &Matrix<D, S>, i: usize, j: usize) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the matrix has `HALF` rows from `i` on, and a line of columns from `j` on.
                 let mut r: [_; HALF] = unsafe { load(m.src.add(j * CELL), m.src_rows, i) };
                 pass!($half r $lo $hi);
                 pass!($half r $lo $hi);

@@ -67,7 +67,7 @@ impl<F> Carried<F> {
             let column = strip.dst.wrapping_offset(strip.dst_rows[j]);
             let Range { start, end } = part(j, to_line(column));
             if start < end {
-                // SAFETY: the caller's promise.
+                // SAFETY: room and column have the bytes from `start` to `end`.
                 unsafe { copy(column.add(start), self.of(j).add(start - begin), end - start) };
             }
         }

@@ -74,7 +74,7 @@ macro_rules! few {
             const CELL: usize = size_of::<$W>();
             const K: usize = 16 / CELL;
             if few.blocks < K {
-                // SAFETY: the caller's promise.
+                // SAFETY: the planes and the pixels are those of the call.
                 return unsafe { one_by_one::<$W>(few) };
             }
             let zero = $zero();
@@ -134,7 +134,7 @@ mod short {
                 /// Blocks in all registers.
                 const BLOCKS: usize = 16 / size_of::<$W>();
                 if few.blocks < BLOCKS {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the planes and the pixels are those of the call.
                     return unsafe { one_by_one::<$W>(few) };
                 }
                 let mut j = 0;

@@ -29,7 +29,7 @@ impl<F: Narrow> Through<__m512i> for FirstColumns<F> {
     #[inline]
     unsafe fn put(&mut self, cells: __m512i, place: Place, scaling: Scaling) {
         if place.column < self.columns {
-            // SAFETY: the caller's promise.
+            // SAFETY: the place is writable, as those of `through` are.
             unsafe { self.through.put(cells, place, scaling) }
         }
     }

@@ -34,7 +34,7 @@ macro_rules! half_lines {
             /// As for [`Transpose`](super::super::Transpose).
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the matrix has its rows and columns on either side.
                 unsafe {
                     $(if m.rows >= LINE
                         && (MOST_BY_LANES + 1..LINE).contains(&m.columns)

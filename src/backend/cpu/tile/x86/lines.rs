@@ -18,7 +18,7 @@ macro_rules! lines {
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
             if m.rows < LINE || m.columns < LINE {
-                // SAFETY: the caller's promise.
+                // SAFETY: the matrix has its rows and columns on either side.
                 return unsafe { F::narrow(m) };
             }
             // Half a line of rows or columns too many, or less, is better done apart than by last blocks that overlap the ones
@@ -34,7 +34,7 @@ macro_rules! lines {
                 unsafe { F::narrow(part(rows..m.rows, 0..m.columns)) };
             }
             if columns < m.columns {
-                // SAFETY: as above.
+                // SAFETY: the part is one of the matrix.
                 unsafe { F::narrow(part(0..rows, columns..m.columns)) };
             }
             let m = Matrix { next: m.next, ..part(0..rows, 0..columns) };

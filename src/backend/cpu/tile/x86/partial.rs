@@ -13,7 +13,7 @@ macro_rules! partial {
             const CELL: usize = size_of::<$W>();
             const SIDE: usize = 8 / CELL;
             if m.rows < SIDE || m.columns < SIDE {
-                // SAFETY: the caller's promise.
+                // SAFETY: the matrix has its rows and columns on either side.
                 return unsafe { one_by_one::<$W, D, S>(m) };
             }
             // The last blocks overlap the ones before them.

@@ -132,7 +132,7 @@ macro_rules! staged {
                 let m = *m;
                 let ([i, j], [down, across]) = (at, lines);
                 let room = room.cast::<Block>();
-                // SAFETY: the caller's promise.
+                // SAFETY: the rows and columns are some of the matrix, and the room holds their blocks.
                 unsafe {
                     join(through, &m, at, lines, room);
                     for c in 0..across {

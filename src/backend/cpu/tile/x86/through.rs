@@ -78,7 +78,7 @@ macro_rules! through {
         #[target_feature(enable = $feature)]
         #[inline]
         unsafe fn load<S: Cells<$N>, const SCALES: bool>(from: *const S, scaling: Scaling) -> $N {
-            // SAFETY: the caller's promise.
+            // SAFETY: a register of cells is readable.
             let x: $N = unsafe { Cells::load(from) };
             if SCALES { $mul($set(scaling.alpha as f32), x) } else { x }
         }
@@ -90,7 +90,7 @@ macro_rules! through {
         #[target_feature(enable = $feature)]
         #[inline]
         unsafe fn store<const STREAM: bool>(to: *mut u8, cells: $V, starts_line: bool) {
-            // SAFETY: the caller's promise.
+            // SAFETY: a register of cells is writable.
             unsafe {
                 if STREAM && starts_line {
                     $stream(to.cast(), cells);
@@ -107,14 +107,14 @@ macro_rules! through {
             #[target_feature(enable = $feature)]
             #[inline]
             unsafe fn get(&self, from: *const u8, _: Scaling) -> $V {
-                // SAFETY: the caller's promise.
+                // SAFETY: a register of cells is readable.
                 unsafe { $load(from.cast()) }
             }
 
             #[target_feature(enable = $feature)]
             #[inline]
             unsafe fn put(&mut self, cells: $V, Place { to, starts_line, .. }: Place, _: Scaling) {
-                // SAFETY: the caller's promise.
+                // SAFETY: a register of cells is writable.
                 unsafe { store::<STREAM>(to, cells, starts_line) }
             }
         })*
@@ -126,7 +126,7 @@ macro_rules! through {
             #[target_feature(enable = $feature)]
             #[inline]
             unsafe fn get(&self, from: *const u8, _: Scaling) -> $V {
-                // SAFETY: the caller's promise.
+                // SAFETY: a register of cells is readable.
                 unsafe { $load(from.cast()) }
             }
 
@@ -170,7 +170,7 @@ macro_rules! through {
             #[target_feature(enable = $feature)]
             #[inline]
             unsafe fn put(&mut self, cells: $V, Place { to, starts_line, .. }: Place, _: Scaling) {
-                // SAFETY: the caller's promise.
+                // SAFETY: a register of cells is writable.
                 unsafe { store::<STREAM>(to, cells, starts_line) }
             }
         }
@@ -211,7 +211,7 @@ mod avx512 {
 #[inline]
 unsafe fn load_some(from: *const u8, n: usize) -> __m512i {
     let mask = if n >= 64 { u64::MAX } else { (1 << n) - 1 };
-    // SAFETY: the caller's promise.
+    // SAFETY: the cells of the mask are readable.
     unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) }
 }
 
@@ -222,7 +222,7 @@ macro_rules! narrow {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn get_some(from: *const u8, n: usize, _: Scaling) -> __m512i {
-                // SAFETY: the caller's promise.
+                // SAFETY: `n` cells are readable.
                 unsafe { load_some(from, n * size_of::<$W>()) }
             }
         })*

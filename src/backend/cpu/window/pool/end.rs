@@ -48,7 +48,7 @@ impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<
     }
 
     unsafe fn run(&self, out: *mut S, lanes: *mut S::Key, n: usize, counts: Counts<'_>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `out` has room for `n` numbers.
         unsafe {
             match counts {
                 Counts::Same(0) | Counts::Each(0, _) => (0..n).for_each(|i| out.add(i).write(self.none)),
@@ -94,14 +94,14 @@ impl<T: Real, F: Fold<Lane = T, Result = T>> End<F> for Divide<T> {
 
     unsafe fn run(&self, out: *mut T, lanes: *mut T, n: usize, counts: Counts<'_>) {
         if let Counts::Same(0) | Counts::Each(0, _) = counts {
-            // SAFETY: the caller's promise.
+            // SAFETY: `out` has room for `n` numbers.
             return (0..n).for_each(|i| unsafe { out.add(i).write(T::ZERO) });
         }
         if let Counts::Same(count) = counts {
             // A product with an exact reciprocal is the same number as the quotient, and divisions are slow.
             let is_exact = count.count_ones() == 1;
             let by = if is_exact { T::ONE / T::from_i64(count) } else { T::from_i64(count) };
-            // SAFETY: the caller's promise.
+            // SAFETY: there are `n` lanes, and `out` has room for as many numbers.
             return unsafe { (if is_exact { self.multiply } else { self.divide_all })(out, lanes, by, n) };
         }
         let mut divisors = [T::ONE; DIVISORS];
@@ -124,7 +124,7 @@ impl<T: Real, F: Fold<Lane = T, Result = T>> End<F> for Divide<T> {
 #[vectorized]
 unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(out: *mut S, keys: *const S::Key, n: usize) {
     for i in 0..n {
-        // SAFETY: the caller's promise.
+        // SAFETY: there are `n` keys, and `out` has room for as many cells.
         unsafe { out.add(i).write(S::of_key::<NANS_ABOVE>(keys.add(i).read())) };
     }
 }
@@ -134,7 +134,7 @@ unsafe fn cells<S: Ordered, const NANS_ABOVE: bool>(out: *mut S, keys: *const S:
 #[vectorized]
 unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
     for i in 0..n {
-        // SAFETY: the caller's promise.
+        // SAFETY: there are `n` sums and divisors, and `out` has room for as many numbers.
         unsafe { out.add(i).write((sums.add(i).read() / by.add(i).read()).canonical()) };
     }
 }
@@ -144,7 +144,7 @@ unsafe fn divide<T: Real>(out: *mut T, sums: *const T, by: *const T, n: usize) {
 #[vectorized]
 unsafe fn divide_all<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
     for i in 0..n {
-        // SAFETY: the caller's promise.
+        // SAFETY: there are `n` sums, and `out` has room for as many numbers.
         unsafe { out.add(i).write((sums.add(i).read() / by).canonical()) };
     }
 }
@@ -154,7 +154,7 @@ unsafe fn divide_all<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
 #[vectorized]
 unsafe fn multiply<T: Real>(out: *mut T, sums: *const T, by: T, n: usize) {
     for i in 0..n {
-        // SAFETY: the caller's promise.
+        // SAFETY: there are `n` sums, and `out` has room for as many numbers.
         unsafe { out.add(i).write((sums.add(i).read() * by).canonical()) };
     }
 }

@@ -25,7 +25,7 @@ where
     /// # Safety
     /// There is room for one of each output, which nobody else uses meanwhile.
     pub unsafe fn alike<'a>(&self, along: &[i64], parts: &mut Parts) -> &'a [usize] {
-        // SAFETY: the caller's promise.
+        // SAFETY: there is room for an end of every output.
         let ends = unsafe { parts.filled(along.len(), 0) };
         let mut at = 0;
         for alike in along.chunk_by(|a, b| a == b || !E::COUNTS && *a != 0 && *b != 0) {

@@ -253,7 +253,7 @@ impl<'a, T: Real> Bands<'a, T> {
         let [first, last] = self.axes();
         let n = last.outputs as usize;
         let spread = self.phases.spread_len();
-        // SAFETY: the caller's promise.
+        // SAFETY: the plane has these rows of outputs, and there is room for them.
         unsafe {
             let (from, step) = self.rows(&self.gradient, plane, &outputs, n, self.shape.step(0, 2), mine);
             let Some(by) = self.by else {
@@ -296,7 +296,7 @@ impl<'a, T: Real> Bands<'a, T> {
         let begin = outputs.start * first.stride - first.pad;
         let end = (outputs.end - 1) * first.stride - first.pad + first.window;
         let inside = begin.clamp(0, first.inputs)..end.clamp(0, first.inputs);
-        // SAFETY: the caller's promise.
+        // SAFETY: the plane has these rows of cells, and there is room for their keys.
         unsafe {
             for cell in (begin..inside.start.min(end)).chain(inside.end.max(begin)..end) {
                 fill(mine.keys.add((cell - begin) as usize * row), T::LEAST, row);

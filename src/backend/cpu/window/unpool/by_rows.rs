@@ -90,7 +90,7 @@ impl<T: Real> Job<'_, T> {
     ) -> &[Tap] {
         let axes = &self.shape.axes;
         let last = axes.len() - 1;
-        // SAFETY: the caller's promise.
+        // SAFETY: the index is one of the plane that the tables are of.
         let range = |k: usize| unsafe { tables.range(k, index[k]) };
         let mut count = 0;
         let mut push = |line: usize, number: i64| {
@@ -287,7 +287,7 @@ impl<T: Real> Job<'_, T> {
         &self, to: *mut T, from: usize, rows: &[Tap], columns: Columns, n: usize, repeat: Repeat,
         mine: &Block<T>,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the rows of outputs are in place, and there is room for the sums.
         unsafe {
             let numbers = mine.numbers.wrapping_add(from);
             let taps = columns.of_rows(rows, self.is_average(), mine.taps);
@@ -324,7 +324,7 @@ impl<T: Real> Job<'_, T> {
                     pitch: lanes,
                 };
                 let repeat = Repeat { count: alike, to: stride.wrapping_mul(lanes), from: lanes };
-                // SAFETY: the caller's promise.
+                // SAFETY: the rows of outputs are in place, and there is room for the sums.
                 unsafe {
                     let from = (mine.outputs.range(last, cell).0 as usize).wrapping_mul(lanes);
                     self.sum(to.add(cell as usize * lanes), from, rows, columns, lanes, repeat, mine);
@@ -371,7 +371,7 @@ impl<T: Real> Job<'_, T> {
     unsafe fn line_is_made(&self, n: usize, sink: &mut Sink<'_>) {
         let step = self.shape.last_step(0).unwrap_or(0);
         if step != self.shape.size(0) as isize {
-            // SAFETY: the caller's promise.
+            // SAFETY: the last run of the sink has `n` results, in place.
             unsafe { sink.strided(step, n) };
         }
     }

@@ -39,7 +39,7 @@ impl Columns {
             number: row.number + self.first + column as i32 * self.step,
         };
         let mut taken = 0;
-        // SAFETY: the caller's promise.
+        // SAFETY: there is room for every tap.
         unsafe {
             let mut take = |tap| {
                 room.add(taken).write(tap);
@@ -123,7 +123,7 @@ pub fn kernels<T: Real>(nans_above: bool, isa: Isa) -> Kernels<T> {
 /// `n` numbers are readable in every row, and writable, apart from them.
 #[vectorized]
 unsafe fn place<T: Real>(to: *mut T, from: *const T, n: usize, repeat: Repeat) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every repetition has `n` numbers to read, and room for as many.
     unsafe {
         for row in 0..repeat.count {
             let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
@@ -139,7 +139,7 @@ unsafe fn place<T: Real>(to: *mut T, from: *const T, n: usize, repeat: Repeat) {
 /// `n` numbers are readable, and writable at `to`, apart from them.
 #[vectorized]
 unsafe fn divide<T: Real>(to: *mut T, from: *const T, by: T, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `n` numbers, and room for as many.
     unsafe {
         for i in 0..n {
             to.add(i).write(from.add(i).read() / by);
@@ -151,7 +151,7 @@ unsafe fn divide<T: Real>(to: *mut T, from: *const T, by: T, n: usize) {
 /// As for [`place`]; there are `n` divisors.
 #[vectorized]
 unsafe fn divide_each<T: Real>(to: *mut T, from: *const T, by: *const T, n: usize, repeat: Repeat) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every repetition has `n` numbers and divisors to read, and room for as many results.
     unsafe {
         for row in 0..repeat.count {
             let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
@@ -172,7 +172,7 @@ unsafe fn divide_each<T: Real>(to: *mut T, from: *const T, by: *const T, n: usiz
 /// As for [`place`].
 #[vectorized]
 unsafe fn keys<T: Real, const NANS_ABOVE: bool>(to: *mut T::Key, from: *const T, n: usize, repeat: Repeat) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every repetition has `n` numbers to read, and room for as many keys.
     unsafe {
         for row in 0..repeat.count {
             let (to, from) = (to.add(row * repeat.to), from.wrapping_add(row * repeat.from));
@@ -195,7 +195,7 @@ unsafe fn keys<T: Real, const NANS_ABOVE: bool>(to: *mut T::Key, from: *const T,
 unsafe fn unzip<T: Real, const NANS_ABOVE: bool>(
     even: *mut T::Key, odd: *mut T::Key, from: *const T, n: usize, repeat: Repeat,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every repetition has `n` keys to read, and room for half as many at either destination.
     unsafe {
         for row in 0..repeat.count {
             let (even, odd) = (even.add(row * repeat.to), odd.add(row * repeat.to));
@@ -222,7 +222,7 @@ unsafe fn unzip<T: Real, const NANS_ABOVE: bool>(
 /// `n` keys are readable from every tap on, and as many winners writable, apart from them; and so in every repetition.
 #[vectorized]
 unsafe fn choose<T: Real>(winners: *mut T::Key, keys: *const T::Key, taps: &[Tap], n: usize, repeat: Repeat) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every repetition has `n` keys from each tap on, and as many winners.
     unsafe {
         for row in 0..repeat.count {
             let (winners, keys) = (winners.add(row * repeat.to), keys.add(row * repeat.from));
@@ -243,7 +243,7 @@ unsafe fn choose<T: Real>(winners: *mut T::Key, keys: *const T::Key, taps: &[Tap
 unsafe fn give<T: Real>(
     sums: *mut T, winners: *const T::Key, numbers: *const T, taps: &[Tap], n: usize, repeat: Repeat,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every repetition has `n` numbers and winners from each tap on, and as many sums.
     unsafe {
         for row in 0..repeat.count {
             let from = row * repeat.from;
@@ -273,7 +273,7 @@ unsafe fn give<T: Real>(
 unsafe fn total<T: Real>(
     sums: *mut T, numbers: *const T, taps: &[Tap], per_column: usize, n: usize, repeat: Repeat,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every repetition has `n` numbers from each tap on, and as many sums.
     unsafe {
         for row in 0..repeat.count {
             let (sums, numbers) = (sums.add(row * repeat.to), numbers.add(row * repeat.from));
@@ -302,7 +302,7 @@ unsafe fn total<T: Real>(
 /// As for [`place`], with half as many numbers at either source.
 #[vectorized]
 unsafe fn zip<T: Real>(to: *mut T, even: *const T, odd: *const T, n: usize, repeat: Repeat) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every repetition has `n` numbers in both sources together, and room for them.
     unsafe {
         for row in 0..repeat.count {
             let (to, from) = (to.add(row * repeat.to), row * repeat.from);
@@ -332,7 +332,7 @@ unsafe fn first_largest<T: Real, const N: usize>(keys: *const T::Key, taps: &[Ta
     let (mut best, mut winner) = ([T::LEAST; N], [T::Key::from(-1); N]);
     for &Tap { offset, number } in taps {
         // Whole groups are read at once, so that the compiler keeps them in registers.
-        // SAFETY: the caller's promise.
+        // SAFETY: `N` keys are readable from the tap on.
         let keys = unsafe { keys.add(offset).cast::<[T::Key; N]>().read_unaligned() };
         let (number, before) = (T::Key::from(number), (best, winner));
         for i in 0..N {

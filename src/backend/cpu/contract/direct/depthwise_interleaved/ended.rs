@@ -58,7 +58,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
         let mut q = 0;
         while q < self.along.extent {
             let left = if whole.contains(&q) { whole.end - q } else { 0 };
-            // SAFETY: the caller's promise.
+            // SAFETY: the taps have elements for all outputs from `q` on, and the processor has AVX2 and fused multiply-add.
             unsafe {
                 q += match left {
                     OUTPUTS.. => self.neighbours::<OUTPUTS>(ending, place, taps, factors, q),
@@ -99,17 +99,17 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
         };
         let (mut channel, extent) = (0, self.channels.extent);
         while channel + 2 * L <= extent {
-            // SAFETY: the caller's promise.
+            // SAFETY: two vectors of channels are left, and all taps have elements.
             unsafe { sums::<Q, 2>(simple, &here, taps, factors, all, channel) };
             channel += 2 * L;
         }
         if channel + L <= extent {
-            // SAFETY: the caller's promise.
+            // SAFETY: a vector of channels is left, and all taps have elements.
             unsafe { sums::<Q, 1>(simple, &here, taps, factors, all, channel) };
             channel += L;
         }
         if channel < extent {
-            // SAFETY: the caller's promise.
+            // SAFETY: the rest of the channels, of which all taps have elements.
             unsafe { few::<Q>(simple, &here, taps, factors, all, channel..extent) };
         }
         Q
@@ -124,7 +124,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
 unsafe fn sums<const Q: usize, const V: usize>(
     simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channel: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the channels are readable in every output and tap.
     unsafe {
         let (from, factors) = (here.from.add(channel), factors.add(channel * all));
         let mut sums = [[_mm256_setzero_ps(); V]; Q];
@@ -173,11 +173,11 @@ unsafe fn few<const Q: usize>(
     /// As many as are there, the others 0.
     unsafe fn vector(from: *const f32, count: usize) -> [f32; L] {
         let mut some = [0.0; L];
-        // SAFETY: the caller's promise.
+        // SAFETY: `count` channels are readable, and fewer than a vector has lanes.
         unsafe { some.as_mut_ptr().copy_from_nonoverlapping(from, count) };
         some
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: whole vectors of channels are readable in every output.
     unsafe {
         for i in 0..Q as isize {
             let from = here.from.add(channel).offset(i * here.step);

@@ -141,7 +141,7 @@ unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Pla
             let x = shape.first[1] + (column * STRIDE) as i64;
             // What all loads together reach.
             let is_inside = x >= 0 && x + (STRIDE * L + TAPS - 1) as i64 <= shape.extents[1];
-            // SAFETY: the caller's promise.
+            // SAFETY: the plane is one of the shape, and the processor has AVX2.
             unsafe {
                 if is_inside {
                     vectors::<STRIDE, false>(shape, simple, plane, [top, bottom], column);
@@ -286,7 +286,7 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
 /// The processor has AVX2.
 #[inline(always)]
 unsafe fn inside(x: i64, extent: i64) -> __m256i {
-    // SAFETY: the caller's promise.
+    // SAFETY: lanes outside the image are masked.
     unsafe {
         // Further outside all lanes are masked in either case.
         let left = (extent - x).clamp(0, L as i64) as i32;

@@ -83,7 +83,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         let packed = scratch.wrapping_add(cells[0]);
         let sums = packed.wrapping_add(cells[1]);
         let lines = sums.wrapping_add(cells[2]);
-        // SAFETY: the caller's promises.
+        // SAFETY: the scratch has room for a panel of transformed filters, and for those of a pass.
         unsafe { self.filters(scratch, packed, number) };
         let offsets = self.steps();
         let all = self.tiles();

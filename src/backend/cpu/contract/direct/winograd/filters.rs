@@ -285,7 +285,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                     offsets: offsets.as_ptr(),
                     v: filters.wrapping_add(begin * Self::NR),
                 };
-                // SAFETY: the caller's promise.
+                // SAFETY: rows and panel have as many cells as the pass, and the rows of `c` lanes for all sums.
                 unsafe { self.kernels.of(next - row, lanes)(&panel, &c, begin > 0) };
             }
         }
@@ -353,7 +353,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
         let products = self.view.batch.len();
         if self.has_few_tiles(threads) {
             self.group = 1;
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands are those of this contraction.
             return unsafe { self.run_few(threads) };
         }
         if threads > 1 {
@@ -389,6 +389,6 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
 unsafe fn task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &FilterLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the filters are transformed, and the scratch is this task's.
     unsafe { winograd.task(filters, scratch, index) }
 }

@@ -44,14 +44,14 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let to = to.wrapping_add((own.start - tiles.start) * self.tile_cells());
                 for first in channels.clone().step_by(MANY) {
                     let turned = first..channels.end.min(first + MANY);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the tiles are those of the block, and the slab has room for them.
                     unsafe { self.turned(at, turned, own.clone(), slab, pixels, to) };
                 }
             }
             return;
         }
         let (channels, size) = (self.channels.extent, self.view.a.scalar.size() as i64);
-        // SAFETY: the caller's promise.
+        // SAFETY: there is room for a pixel of zeros.
         unsafe { pixels.write_bytes(0, channels) };
         for (row, tile) in tiles.enumerate() {
             let (image, at) = self.tile(tile);
@@ -136,7 +136,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn transform(from: &[*const f32; ELEMENTS], channels: usize, slab: usize, to: *mut f32) {
     for channel in (0..channels).step_by(EIGHT) {
-        // SAFETY: the caller's promise.
+        // SAFETY: each of the positions has as many readable numbers, and each slab as many places.
         unsafe {
             // Loops: what `map` calls is not inlined, as it has other instructions than this.
             let mut d = [[[0.0; EIGHT]; 4]; 4];

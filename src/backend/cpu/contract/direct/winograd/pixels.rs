@@ -394,7 +394,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for PixelLanes<'_, S> {
 unsafe fn task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &PixelLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the filters are transformed, and the scratch is this task's.
     unsafe { winograd.task(filters, scratch, index) }
 }
 
@@ -404,6 +404,6 @@ unsafe fn task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 unsafe fn filters_of<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
     winograd: &PixelLanes<'_, S>, to: *mut f32, number: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: there is room for all strips.
     unsafe { winograd.filters(to, number) }
 }

@@ -60,7 +60,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         if number == 0 {
             Ahead::of(&source, here, sum).fetch(0, 1);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the lanes are those of the panel, for which `to` has room.
         unsafe { pack::<S>(source, here, sum, Kernels::<S>::NR, to.cast()) };
         Ahead::of(&source, panel::<S>(lanes, number + 1), sum)
     }

@@ -59,7 +59,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             }
             for (number, (rows, taps)) in table.iter_mut().zip(starts.chunks(per)).enumerate() {
                 let copy = runs.copies.wrapping_add((m + number * points.len()) * runs.inner);
-                // SAFETY: the caller's promise.
+                // SAFETY: the copies have room for a segment of this row.
                 rows[m] = unsafe { self.segment(point, from, taps, runs, copy) };
             }
         }
@@ -88,7 +88,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 let cells = runs.inner / taps.len();
                 for (number, tap) in taps.iter().enumerate() {
                     let to = copy.wrapping_add(number * cells);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the run lies inside the operand, or a copy of it in the segment's place.
                     unsafe {
                         let from = if inside(tap) { at(tap) } else { runs.zeros };
                         // Part by part: cells of several lie anywhere.

@@ -95,7 +95,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             width: (p1 - p0) * nr,
         };
         if matches!(self.from_lanes, Lanes::Local) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `even` is of this contraction, and the scratch has room for a panel.
             return unsafe { self.even_panels(&task, first..end, p0..p1, scratch.v) };
         }
         for (number, k_block) in self.k_blocks.iter().enumerate() {
@@ -138,7 +138,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 self.evens(block_ahead, source, &mut next);
                 let ahead = Ahead::of(&source, lanes_ahead, &next);
                 self.evens(k_block, source, &mut sum);
-                // SAFETY: the caller's promise.
+                // SAFETY: the lanes are those of the panel, and `v` has room for it.
                 unsafe {
                     pack::<S>(source, lanes, &sum, nr, v.cast());
                     self.even_panel(task, k, strips, panels.start + number, v, Some(&ahead));

@@ -137,7 +137,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     pub unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
         #[cfg(target_arch = "x86_64")]
         if let Some(even) = &self.even {
-            // SAFETY: the caller's promise.
+            // SAFETY: the rows are even, and the scratch is this task's.
             return unsafe { self.even_task(even, scratch, index) };
         }
         let nr = Kernels::<S>::NR;

@@ -116,7 +116,7 @@ unsafe fn copy(source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, 
             }
         }
     }
-    // SAFETY: as above.
+    // SAFETY: behind the cells of the sum there is room for a byte of each lane.
     unsafe { to.add(sum.len() * width).write_bytes(0, lanes.len()) };
 }
 
@@ -127,7 +127,7 @@ unsafe fn copy(source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, 
 #[inline(never)]
 unsafe fn stage(source: Source<'_>, lane: &Point, even: &Even, from: *const u8, to: *mut u8) {
     let (by, len) = (even.by as isize, even.len);
-    // SAFETY: the caller's promise.
+    // SAFETY: the bytes of all cells are readable, and there is room for them.
     unsafe {
         match even.mates {
             Some([1, 2, 3]) if by == 4 => to.copy_from_nonoverlapping(from, len * PER),

@@ -78,6 +78,6 @@ pub unsafe fn turn_many<C: Copy>(lines: &[*const C], len: usize, to: *mut C, wid
         order: Order::AlongDst,
         scaling: Scaling::MOVE,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the matrix has its rows and columns on either side.
     unsafe { transpose(size_of::<C>(), Store::Cached, isa)(matrix) }
 }

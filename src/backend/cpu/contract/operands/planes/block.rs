@@ -105,7 +105,7 @@ impl Block {
             self.assert_holds(planes, source, outer, spans, start..end);
         }
         if S::PER == 1 && planes.are_interleaved() {
-            // SAFETY: the caller's promise.
+            // SAFETY: elements inside the bounds are readable, and `to` has room for the block.
             return unsafe { self.copy_turned(planes, source, outer, spans, start..end, to, kept) };
         }
         #[cfg(target_arch = "x86_64")]
@@ -113,7 +113,7 @@ impl Block {
             // SAFETY: the caller's promise; parts are bytes.
             return unsafe { self.copy_quads(planes, source, outer, spans, start..end, to.cast()) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: elements inside the bounds are readable, and `to` has room for the block.
         with_element!(source.scalar, E => unsafe {
             assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
             self.copy_of::<S::Plain, E>(planes, source, outer, spans, start..end, to, kept);
