@@ -43,6 +43,7 @@ pub mod softmax;
 pub mod spatial_transformer;
 mod strict;
 pub mod transform;
+mod tree;
 pub mod window;
 mod words;
 

@@ -6,39 +6,10 @@
 use std::fmt;
 
 use super::activation::Activation;
+pub use super::tree::Tree;
 use super::{Compute, Scaling};
 use crate::dtype::Scalar;
 use crate::layout::LoopNest;
-
-/// How the elements of a group are joined. Both cores keep to it, so that sums are the same bits.
-///
-/// Sums are in binary64. Elements of a group come in the order of its loops, in blocks. Lane `j` of a block joins its
-/// elements `j`, `j + lanes`, ... in this order, starting from +0; lanes are joined in halves (`j` with `j + lanes / 2`, and
-/// so on); blocks are joined pairwise, the first with the second, the third with the fourth, then the results of those, a
-/// block without partner waiting for the next level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tree {
-    /// Elements per block.
-    pub block: usize,
-    /// Lanes per block.
-    pub lanes: usize,
-}
-
-impl Tree {
-    /// Where neighbours in memory belong to one group.
-    pub const RUNS: Tree = Tree { block: 1024, lanes: 32 };
-    /// Where they belong to neighbouring groups.
-    pub const ROWS: Tree = Tree { block: 64, lanes: 1 };
-
-    /// The tree for groups whose elements, and whose neighbours, lie so far apart in x.
-    fn of(groups: impl Iterator<Item = i64>, members: impl Iterator<Item = i64>) -> Tree {
-        let nearest = |strides: &mut dyn Iterator<Item = i64>| {
-            strides.map(i64::unsigned_abs).filter(|&stride| stride != 0).min().unwrap_or(u64::MAX)
-        };
-        let (mut groups, mut members) = (groups, members);
-        if nearest(&mut groups) < nearest(&mut members) { Tree::ROWS } else { Tree::RUNS }
-    }
-}
 
 /// How a group is cut into parts for several blocks of a GPU's threads. Each is a whole subtree of the sum, so that their
 /// sums are leaves of the same [`Tree`].

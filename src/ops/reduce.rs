@@ -6,6 +6,7 @@ use super::agree::{self, Named};
 pub use super::chunks::{Partition, Schedule};
 use super::plan::{self, ABSENT, Operand, Plan, Role, Step, StepSink};
 use super::reduction::Reduction;
+use super::tree::Tree;
 use super::{Compute, Scaling, Sequence};
 use crate::desc::{IndexType, ReduceDescriptor, ReduceIndices, ReduceOp, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
@@ -79,13 +80,8 @@ impl From<&ReduceDescriptor> for Rule {
 
 /// `dst = convert(alpha * r + beta * dst)` with `r` the reduction of the sequence, for every output.
 ///
-/// # The tree
-/// Elements are converted to the computation type and mapped (absolute value, square), then joined in one shape
-/// that depends on nothing but their number: blocks of [`BLOCK`](Reduce::BLOCK) consecutive elements; in a block
-/// [`LANES`](Reduce::LANES) lanes, of which lane `j` joins elements `j`, `j + LANES`, ... in this order; lanes are
-/// joined in halves (`j` with `j + LANES / 2`, and so on); blocks are joined pairwise, the first with the second, the
-/// third with the fourth, then the results of those, a block without partner waiting for the next level. Missing
-/// elements are the identity. So a sum of n numbers of one sign is off by at most `26 + log2(n)` roundings.
+/// Elements are converted to the computation type and mapped (absolute value, square), then joined in [the tree of runs](Tree::RUNS),
+/// starting from the identity. So a sum of n numbers of one sign is off by at most `26 + log2(n)` roundings.
 #[derive(Clone, Copy)]
 pub struct Reduce {
     /// One element per output: operand 0 dst, 1 the source's start of the sequence, 2 the output's place among the
@@ -111,9 +107,9 @@ pub struct Reduce {
 
 impl Reduce {
     /// Elements per block.
-    pub const BLOCK: usize = 1024;
+    pub const BLOCK: usize = Tree::RUNS.block;
     /// Lanes per block.
-    pub const LANES: usize = 32;
+    pub const LANES: usize = Tree::RUNS.lanes;
 }
 
 /// Types, factors and loops in one line, for the log.

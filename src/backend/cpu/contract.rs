@@ -8,6 +8,7 @@
 //! kernel.rs   the micro-kernel: a tile of accumulators             kernel/simd.rs  vector operations, per level and type
 //! operands/   where they are
 //!  points.rs  where the turns of loops are                        source.rs  an operand, and what it holds
+//!  view.rs    both factors, and where products begin
 //!  pack.rs    operands into micro-panels                          planes.rs  a windowed operand copied once, with its padding
 //! epilogue/   from accumulators to the destination
 //!  finish.rs  of any type     simple.rs  in binary32 alone        run.rs     what all know
