@@ -315,6 +315,8 @@ fn workspaces_stay_small_and_grow_smoothly() {
                 let problem = case.problem(direction, Mode::Extended);
                 let algorithm = Algorithm::new(direction, 1).expect("an algorithm");
                 let told = problem.workspace(algorithm, true).expect("serves");
+                let without = Algorithm::new(direction, 0).expect("an algorithm");
+                assert_eq!(problem.workspace(without, true), Ok(16));
                 let filter = w.iter().product::<i64>() as usize * 4;
                 assert!(told <= (64 << 20) + 2 * filter, "{direction:?} {layer:?} {extent}: {told} bytes");
                 if let Some(before) = before.replace(told) {
@@ -426,6 +428,34 @@ fn only_the_numbers_of_winograd_compute_by_fewer_products() {
             assert!(!problem.may_prefer_winograd(Mode::Extended));
         }
     }
+}
+
+/// Strict mode computes groups of integers of one kind: single channels, in fours, whose filters come in eights, summed into INT32.
+#[test]
+fn integers_come_in_groups_of_single_channels() {
+    let computes = |x: i64, w: [i64; 2], y: DataType| {
+        let of = |data_type, dims: &[i64]| {
+            TensorDescriptor::with_format(data_type, Format::Nhwc, 4, dims, Mode::Strict).expect("valid")
+        };
+        let filter =
+            FilterDescriptor::new(DataType::Int8, Format::Nhwc, 4, &[w[0], w[1], 3, 3], Mode::Strict);
+        let [one, zero] = [1, 0].map(|value| Dims::filled(2, value));
+        let mode = ConvolutionMode::CrossCorrelation;
+        let geometry = ConvolutionGeometry::new(mode, DataType::Int32, zero, one, one).expect("valid");
+        let groups = (x / w[1]) as i32;
+        let desc = ConvolutionDescriptor { geometry, groups, ..ConvolutionDescriptor::default() };
+        let (x, y) = (of(DataType::Int8, &[1, x, 8, 8]), of(y, &[1, w[0], 6, 6]));
+        let problem =
+            Convolution::new(Direction::Forward, &desc, &x, &filter.expect("valid"), &y, Mode::Strict);
+        let algorithm = Algorithm::new(Direction::Forward, 1).expect("an algorithm");
+        problem.and_then(|problem| algorithm.check(&problem, Mode::Strict)).is_ok()
+    };
+    assert!(computes(8, [64, 1], DataType::Int32) && computes(4, [64, 1], DataType::Int32));
+    assert!(computes(8, [16, 8], DataType::Int8), "no groups");
+    assert!(!computes(8, [64, 2], DataType::Int32), "two channels");
+    assert!(!computes(6, [48, 1], DataType::Int32), "no fours");
+    assert!(!computes(8, [32, 1], DataType::Int32), "no eights");
+    assert!(!computes(8, [64, 1], DataType::Int8), "no sums");
 }
 
 #[test]

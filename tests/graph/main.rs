@@ -14,8 +14,8 @@ use cudnn::error::ErrorKind;
 use cudnn::exec::{Context, Execution, Told};
 use cudnn::layout::Dims;
 use cudnn::ops::graph::{
-    Concat, Convolution, Direction, Graph, Kind, Matmul, Norm, Operation, Pointwise, Port, Reduction,
-    Resample, Reshape, Slice, Softmax, Spatial, Tensor, Transpose,
+    Concat, Convolution, Direction, Experts, Graph, Kind, Matmul, Norm, Operation, Pointwise, Port,
+    Reduction, Resample, Reshape, Slice, Softmax, Spatial, Tensor, Transpose,
 };
 use half::f16;
 use testkit::operations;
@@ -332,4 +332,25 @@ fn graphs_that_cannot_be_are_refused() {
         let error = Execution::new(&Graph { operations }).err().expect("refused");
         assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
     }
+}
+
+/// Each expert is some steps, so that there is a limit: the same for products and for gradients.
+#[test]
+fn a_thousand_experts_are_served_and_no_more() {
+    let engines = |count: i64| {
+        let (x, y, dy) = (float(1, &[1, 4, 2]), float(2, &[1, 4, 2]), float(3, &[1, 4, 2]));
+        let (w, dw) = (float(4, &[count, 2, 2]), float(5, &[count, 2, 2]));
+        let first = packed(6, DataType::Int32, &[count, 1, 1]);
+        let forward = Kind::Experts(Experts { mode: 0, top_k: 1 });
+        let reads = [(Port::X, &x), (Port::W, &w), (Port::GroupOffset, &first)];
+        let forward = Operation::new(forward, &reads, &[(Port::Y, &y)]);
+        let reads = [(Port::X, &x), (Port::Dy, &dy), (Port::GroupOffset, &first)];
+        let backward = Operation::new(Kind::ExpertsBackward, &reads, &[(Port::Dw, &dw)]);
+        [forward, backward].map(|operation| {
+            let graph = Graph { operations: vec![operation] };
+            Execution::new(&graph).err().map(|error| error.kind())
+        })
+    };
+    assert_eq!(engines(1024), [None; 2]);
+    assert_eq!(engines(1025), [Some(ErrorKind::NotSupported); 2]);
 }
