@@ -50,10 +50,15 @@ fn new_page(published: &AtomicPtr<AtomicU32>) -> *mut AtomicU32 {
     }
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let size = size_of::<AtomicU32>();
+    /// No advice. Emulators take advice that they do not know for followed.
+    const UNKNOWN: std::ffi::c_int = -1;
     // SAFETY: new memory of this process alone. Zero bytes are a number.
     let page = unsafe {
         let page = libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0);
-        if page != libc::MAP_FAILED && libc::madvise(page, size, libc::MADV_WIPEONFORK) == 0 {
+        if page != libc::MAP_FAILED
+            && libc::madvise(page, size, UNKNOWN) != 0
+            && libc::madvise(page, size, libc::MADV_WIPEONFORK) == 0
+        {
             page.cast()
         } else {
             if page != libc::MAP_FAILED {

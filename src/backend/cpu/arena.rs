@@ -275,9 +275,9 @@ mod tests {
         for _ in 0..2000 {
             std::thread::spawn(|| place(KEPT_BYTES)).join().expect("the thread ends");
         }
-        // 16 GB would not be there; what is used is no more than two of them.
+        // 16 GB would not be there; what is used is no more than two of them. An emulator keeps 600 MB itself.
         let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
         let pages: usize = pages.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number of pages");
-        assert!(pages < 128 << 10, "{pages} pages are in use");
+        assert!(pages < 256 << 10, "{pages} pages are in use");
     }
 }
