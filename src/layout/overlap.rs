@@ -121,7 +121,9 @@ mod tests {
             (random >> 33) as i64 % below
         };
         let (mut apart, mut meeting) = (0, 0);
-        for _ in 0..4000 {
+        // An interpreter takes long for each.
+        let turns = if cfg!(miri) { 24 } else { 4000 };
+        for _ in 0..turns {
             let mut one = || {
                 let dims = [1 + next(4), 1 + next(4), 1 + next(5)];
                 let strides = [next(60) - 20, next(24) - 6, next(6)];
@@ -137,7 +139,7 @@ mod tests {
             );
             if want { apart += 1 } else { meeting += 1 }
         }
-        assert!(apart > 500 && meeting > 500, "{apart} {meeting}");
+        assert!(apart > turns / 8 && meeting > turns / 8, "{apart} {meeting}");
     }
 
     #[test]

@@ -76,7 +76,9 @@ mod tests {
 
     #[test]
     fn any_integer_decodes_to_its_enumerator_or_to_nothing() {
-        for code in -70_000..70_000 {
+        // An interpreter takes hours for all of them.
+        let most = if cfg!(miri) { 300 } else { 70_000 };
+        for code in -most..most {
             let value = MaybeUninit::new(code);
             // SAFETY: MaybeUninit of an enum holds any 32 bits.
             let value =
