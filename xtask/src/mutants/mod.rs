@@ -26,7 +26,6 @@ use trial::Trial;
 pub const ARGUMENTS: &str = "--seed N       which sample is drawn; another one each time if not given
 --count N      how many changes, 400 if not given
 --list         only prints the sample, with those that turn out not to compile
---quick        leaves out the recordings whose sums take long: recurrent layers, attention, causal convolutions
 --only N,...   runs only these of the sample";
 
 /// What is changed: folders or files, and which functions of them. The kernels of contractions decide in `new`, and in the functions of
@@ -47,14 +46,13 @@ struct Asked {
     seed: u64,
     count: usize,
     list: bool,
-    quick: bool,
     only: Option<BTreeSet<usize>>,
 }
 
 impl Asked {
     fn parse(arguments: &[String]) -> Result<Asked> {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-        let mut asked = Asked { seed, count: 400, list: false, quick: false, only: None };
+        let mut asked = Asked { seed, count: 400, list: false, only: None };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} needs a value"));
@@ -66,10 +64,7 @@ impl Asked {
                     asked.only = Some(numbers.context("--only takes numbers and commas")?);
                 }
                 "--list" => asked.list = true,
-                "--quick" => asked.quick = true,
-                _ => bail!(
-                    "usage: cargo xtask mutants [--seed N] [--count N] [--list] [--quick] [--only N,...]"
-                ),
+                _ => bail!("usage: cargo xtask mutants [--seed N] [--count N] [--list] [--only N,...]"),
             }
         }
         Ok(asked)
@@ -91,7 +86,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         return Ok(());
     }
     let (tree, compiling) = Tree::of(&sample)?;
-    let trial = Trial::built(&tree, asked.quick)?;
+    let trial = Trial::built(&tree)?;
     for suite in &trial.suites {
         println!("{}: {:.1} s without a mutant", suite.name, suite.takes.as_secs_f64());
     }
@@ -140,9 +135,8 @@ fn verdicts(
             let noticed = trial.noticed(mutant, &sample[mutant - 1].file, lane)?;
             let mut verdicts = verdicts.lock().expect("no lane panics");
             verdicts.insert(mutant, noticed);
-            if noticed.is_none() {
-                println!("survives: {}", shown(mutant, &sample[mutant - 1])?);
-            }
+            let by = noticed.unwrap_or("nothing: it survives");
+            println!("noticed by {by}: {}", shown(mutant, &sample[mutant - 1])?);
             if verdicts.len() % 20 == 0 {
                 println!("{} of {} after {} s", verdicts.len(), mutants.len(), start.elapsed().as_secs());
             }

@@ -1,6 +1,5 @@
 //! The quick tests of the changed copy, built once and run for each mutant.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,20 +12,43 @@ use super::rewrite::VARIABLE;
 use super::tree::Tree;
 use crate::shell;
 
-/// The programs, and what each is asked for: tests whose names contain one of these words; all, where there is none.
-const TESTS: &[(&str, &[&str])] = &[
-    ("cudnn", &["layout::", "ops::", "desc::", "contract::"]),
-    ("layout", &[]),
-    ("golden", &[]),
-    ("types", &[]),
-    (GRAPH, &[]),
+/// The programs; what each is asked for: tests whose names contain one of these words, all where there is none; and what the names of
+/// files contain whose changes it is run for. Recordings whose sums take long are only replayed for the sources near them.
+const TESTS: &[(&str, &[&str], &[&str])] = &[
+    (UNITS, &["layout::", "ops::", "desc::", "contract::"], EVERY),
+    ("layout", &[], EVERY),
+    ("golden", &[], EVERY),
+    ("types", &[], EVERY),
+    (GRAPH, &[], EVERY),
     (
         RECORDINGS,
         &["--fail-fast", "--skip=causal", "--skip=rnn", "--skip=seq", "--skip=attn", "--skip=divnorm"],
+        EVERY,
     ),
-    // Sums that take long without optimisation.
-    (RECORDINGS, &["--fail-fast", "causal", "rnn", "seq", "attn", "divnorm"]),
+    // What compares numbers: with definitions, with what the original has left, and kernels with the loops that define a step.
+    ("causal", &["sums_are", "gradients_are", "results_do"], EVERY),
+    ("contract", &["steps::", "cpu::convolutions", "kernels::"], &["contract", "convolution", "matmul"]),
+    ("convolution", &[], EVERY),
+    ("ctc", &[], &["ctc"]),
+    ("dropout", &[], &["dropout", "random"]),
+    ("golden_windows", &[], EVERY),
+    ("graph", &[], EVERY),
+    ("graphs", &[], EVERY),
+    ("names", &[], EVERY),
+    ("normalise", &["of_binary64", "without_saved"], &["norm"]),
+    ("padded", &[], &["layout", "padded", "transform"]),
+    ("recurrent", &[], EVERY),
+    ("rows", &["plain_formulas"], EVERY),
+    ("sample", &["of_binary64", "the_identity", "refused"], &["sample", "transformer"]),
+    ("steps", &[], &["agree", "chunks", "map", "part", "reduc", "response", "rows", "transform", "window"]),
+    ("unfold", &[], EVERY),
 ];
+
+/// All names.
+const EVERY: &[&str] = &[""];
+
+/// The unit tests of the library.
+const UNITS: &str = "cudnn";
 
 /// The replay of what was recorded of graphs, and of everything else.
 const GRAPH: &str = "graph_objects";
@@ -40,7 +62,8 @@ const RECORDED: &[(&str, &[&str])] = &[
     ("layout", &["tensor", "xform"]),
     ("normalise", &["norm"]),
     ("recurrent", &["rnn"]),
-    ("response", &["lrn"]),
+    ("response", &["lrn", "divnorm"]),
+    ("sequence", &["seq"]),
     ("transform", &["xform", "transform"]),
     ("window", &["pool", "lrn"]),
 ];
@@ -50,14 +73,16 @@ const MEMORY: u64 = 8 << 20;
 
 /// A mutant that takes so many times as long as the tests take without one hangs.
 const PATIENCE: u32 = 10;
-/// And so much longer, as other programs run as well.
-const GRACE: Duration = Duration::from_secs(20);
+/// And so much longer, as other programs run as well, and recordings near a source may take longer than those that are always replayed.
+const GRACE: Duration = Duration::from_secs(100);
 
 /// One test program.
 pub struct Suite {
     pub name: &'static str,
     program: PathBuf,
     arguments: &'static [&'static str],
+    /// What the names of files contain whose changes it is for.
+    of: &'static [&'static str],
     /// How long it takes without a mutant.
     pub takes: Duration,
 }
@@ -69,8 +94,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Builds them, and runs them without a mutant: all must pass. The last one takes most of the time, and is not `quick`.
-    pub fn built(tree: &Tree, quick: bool) -> Result<Trial> {
+    /// Builds them, and runs them without a mutant: all must pass.
+    pub fn built(tree: &Tree) -> Result<Trial> {
         let mut command = tree.cargo();
         command.args([
             "test",
@@ -81,8 +106,11 @@ impl Trial {
             "--lib",
             "--message-format=json",
         ]);
-        let programs: BTreeSet<&str> = TESTS.iter().skip(1).map(|(name, _)| *name).collect();
-        programs.iter().for_each(|name| _ = command.args(["--test", name]));
+        TESTS
+            .iter()
+            .map(|(name, ..)| name)
+            .filter(|name| **name != UNITS)
+            .for_each(|name| _ = command.args(["--test", name]));
         let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
         if !output.status.success() {
             bail!("the tests of the copy do not compile");
@@ -90,13 +118,12 @@ impl Trial {
         let text = String::from_utf8_lossy(&output.stdout);
         let messages: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let mut trial = Trial { suites: Vec::new(), root: tree.root().to_owned() };
-        let tests = if quick { &TESTS[..TESTS.len() - 1] } else { TESTS };
-        for &(name, arguments) in tests {
-            let of =
+        for &(name, arguments, of) in TESTS {
+            let built =
                 |message: &&Value| message["target"]["name"] == name && message["executable"].is_string();
-            let program = messages.iter().find(of).and_then(|message| message["executable"].as_str());
+            let program = messages.iter().find(built).and_then(|message| message["executable"].as_str());
             let program = program.with_context(|| format!("cargo has not built the test {name}"))?.into();
-            trial.suites.push(Suite { name, program, arguments, takes: Duration::from_secs(600) });
+            trial.suites.push(Suite { name, program, arguments, of, takes: Duration::from_secs(600) });
         }
         for at in 0..trial.suites.len() {
             let start = Instant::now();
@@ -118,7 +145,7 @@ impl Trial {
         if !self.passes(first, &near.arguments, mutant, lane)? {
             return Ok(Some(first.name));
         }
-        for suite in &self.suites {
+        for suite in self.suites.iter().filter(|suite| suite.of.iter().any(|word| file.contains(word))) {
             if !self.passes(suite, suite.arguments, mutant, lane)? {
                 return Ok(Some(suite.name));
             }
