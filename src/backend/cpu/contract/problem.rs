@@ -1,5 +1,7 @@
 //! A contraction as its kernels see it.
 
+use std::ops::RangeInclusive;
+
 use super::epilogue::finish::Outputs;
 use super::kernel::simd::Simd;
 use super::operands::pack::{Part, Source};
@@ -11,8 +13,9 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS, Role};
 
-/// Filters up to which tiles of AVX2 are the better ones: 24 are three of its vectors, and half a tile of AVX-512 has 32 lanes.
-const FEW_FILTERS: i64 = 24;
+/// Filters for which tiles of AVX2 are the better ones: 24 are three of its vectors, and half a tile of AVX-512 has 32 lanes. Fewer than a
+/// vector of AVX2 has lanes leave either without use.
+const FEW_FILTERS: RangeInclusive<i64> = 8..=24;
 
 /// Phases of a stride up to which they are no lanes.
 const PHASES: i64 = 8;
@@ -79,7 +82,7 @@ impl<'a> Problem<'a> {
     /// use, those of AVX2.
     pub(super) fn of_few_filters(mut self) -> Self {
         let step = self.step();
-        if self.is_single() && !lanes_are_m(step) && step.extent(Role::N) <= FEW_FILTERS {
+        if self.is_single() && !lanes_are_m(step) && FEW_FILTERS.contains(&step.extent(Role::N)) {
             self.isa = self.isa.at_most_avx2();
         }
         self
