@@ -100,7 +100,8 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
                first layers, f32 and bytes with VNNI; of f32 also 8 or 16 channels in each of some \
                groups",
         accept: |problem| {
-            single!(problem, compiled => ConvFewChannels::new(problem, &compiled.kernels))
+            let single = problem.of_few_filters();
+            single!(single, compiled => ConvFewChannels::new(&single, &compiled.kernels))
                 .or_else(|| dots!(problem, compiled => ConvFewChannels::new(problem, &compiled.kernels)))
         },
     },

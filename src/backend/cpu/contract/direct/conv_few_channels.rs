@@ -8,6 +8,7 @@ use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::{EIGHT, Run};
+use crate::backend::cpu::contract::epilogue::whole::{self, Ends, finish_tile, is_even};
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
@@ -194,6 +195,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         let direct = self.outputs.takes_sums(<S::Sum as Element>::SCALAR);
         let plain = self.outputs.is_plain();
         let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
+        // Of sums in binary32, and half a tile as well.
+        let whole = whole::tiles::<S>()
+            .zip(self.outputs.simple.as_ref())
+            .filter(|(_, simple)| !(direct && plain) && is_even(simple, &self.filters.by.at));
         let mut here = [S::Sum::default(); MR * MAX_NR];
         // At most [`KC`] rows of taps.
         let mut table: Vec<RowCells<S::Cell>> = vec![[std::ptr::null(); MR]; taps];
@@ -204,14 +209,20 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                 let (begin, end) = (columns * strip / strips, columns * (strip + 1) / strips);
                 let count = end - begin;
                 let from = copy.cast_const().wrapping_add(row * slow.stride() * pitch + begin * along);
+                // Loops: what functions of the standard library call is not inlined here.
                 for (tap, cells) in table.iter_mut().enumerate() {
-                    let from = from.wrapping_add(tap * down * pitch);
-                    *cells = std::array::from_fn(|m| from.wrapping_add(m * along).cast());
+                    let mut from = from.wrapping_add(tap * down * pitch);
+                    for cells in cells {
+                        *cells = from.cast();
+                        from = from.wrapping_add(along);
+                    }
                 }
                 let mut places = [[0; 5]; MR];
-                for (m, place) in places[..count].iter_mut().enumerate() {
-                    let along = (begin + m) as i64;
-                    *place = std::array::from_fn(|k| line.at[k] + fast.outputs.by.at[k] * along);
+                let mut place = line;
+                place.add(&fast.outputs.by, begin as i64);
+                for at in &mut places[..count] {
+                    *at = place.at;
+                    place.add(&fast.outputs.by, 1);
                 }
                 for panel in 0..self.panels() {
                     let lane = panel * Self::NR;
@@ -231,6 +242,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                     if let Some(narrow) = narrow.filter(|_| lanes == Self::NR) {
                         // SAFETY: the copy and the filters are there, and all lanes have a place in the destination.
                         unsafe { narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &run, None)) };
+                        continue;
+                    }
+                    if let Some((tiles, simple)) = whole
+                        && (lanes == Self::NR || 2 * lanes == Self::NR)
+                    {
+                        let ends = Ends::of(simple, places, &run, None);
+                        // SAFETY: as above.
+                        unsafe { finish_tile(tiles, simple, &cells, [count, lanes], &ends) };
                         continue;
                     }
                     let c: [*mut S::Sum; MR] = std::array::from_fn(|m| {
