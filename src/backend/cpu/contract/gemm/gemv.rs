@@ -11,6 +11,7 @@ use crate::backend::cpu::contract::kernel::simd::Avx2Single;
 use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
+use crate::backend::cpu::stream::fetch_far;
 use crate::backend::cpu::threads;
 use crate::error::Result;
 use crate::ops::contract::Role;
@@ -23,15 +24,15 @@ const TALL: usize = 16;
 const DEEP: usize = 8;
 const DEEPER: usize = 32;
 
-/// Rows that are transposed together, and as many terms of each. The processor sees so few streams come by itself; with twice the rows, or
-/// with prefetches of ours, memory is a third slower.
+/// Rows that are transposed together, and as many terms of each.
 const EIGHT: usize = 8;
 
 /// Numbers of a cache line, of which pieces of rows are made.
 const LINE: usize = 16;
 
-/// Bytes of a matrix up to which twice the rows are read at once: it is in a cache.
-const NEAR: usize = 4 << 20;
+/// Bytes of a whole number of which rows are apart where twice eight of them find no room in a first-level cache: it has eight lines
+/// for those that are 4 KiB apart.
+const CONFLICT: usize = 2 << 10;
 
 /// Sums of a piece of rows, of all vectors.
 const PIECE: usize = 2048;
@@ -170,11 +171,14 @@ impl<'a> Gemv<'a> {
         for (index, x) in x.iter_mut().enumerate() {
             *x = self.first(&base, first, index)[1];
         }
+        // The lines of the rows that follow: weights that no call has read for a while are in memory, and rows end before the processor
+        // has seen that all of them are streams.
+        let ahead = self.rows.by.at[self.slots[0]] as isize * (G * EIGHT) as isize;
         let mut totals = [[[0.0_f32; EIGHT]; G]; V];
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             // SAFETY: all rows and vectors have the terms of the K block.
             unsafe {
-                let sums = dots(&rows, &x, self.steps[1], k_block);
+                let sums = dots(&rows, &x, self.steps[1], k_block, ahead);
                 for (index, totals) in totals.iter_mut().enumerate() {
                     for (group, total) in totals.iter_mut().enumerate() {
                         let (to, sum) = (total.as_mut_ptr(), sums[group][index]);
@@ -210,9 +214,9 @@ impl Ready for Gemv<'_> {
             });
         }
         // One chain of sums after the other waits for its own results.
-        let near = self.rows.extent * depth * size_of::<f32>() <= NEAR;
+        let apart = self.rows.by.at[self.slots[0]].unsigned_abs() as usize * size_of::<f32>();
         let (rows, groups): (_, unsafe fn(&Self, usize, usize)) = match self.vectors.len() {
-            1 if near => (2 * EIGHT, Self::groups::<2, 1>),
+            1 if !apart.is_multiple_of(CONFLICT) => (2 * EIGHT, Self::groups::<2, 1>),
             1 => (EIGHT, Self::groups::<1, 1>),
             2 => (EIGHT, Self::groups::<1, 2>),
             3 => (EIGHT, Self::groups::<1, 3>),
@@ -258,14 +262,14 @@ unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isi
     }
 }
 
-/// The sums of one K block of all rows with every vector, each one chain.
+/// The sums of one K block of all rows with every vector, each one chain. Asks for what is so far `ahead` of the terms.
 ///
 /// # Safety
 /// The terms of the K block are readable in every row and in the vectors.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 unsafe fn dots<const G: usize, const V: usize>(
-    rows: &[[*const f32; EIGHT]; G], x: &[*const f32; V], step: isize, k_block: &KBlock,
+    rows: &[[*const f32; EIGHT]; G], x: &[*const f32; V], step: isize, k_block: &KBlock, ahead: isize,
 ) -> [[__m256; V]; G] {
     let mut sums = [[_mm256_setzero_ps(); V]; G];
     let mut k = k_block.begin;
@@ -274,6 +278,11 @@ unsafe fn dots<const G: usize, const V: usize>(
         while k + EIGHT <= k_block.end {
             let mut g = 0;
             while g < G {
+                if (k - k_block.begin).is_multiple_of(LINE) {
+                    for row in &rows[g] {
+                        fetch_far(row.wrapping_offset(ahead + k as isize).cast());
+                    }
+                }
                 let lines = columns(&rows[g], k);
                 let mut i = 0;
                 while i < EIGHT {
