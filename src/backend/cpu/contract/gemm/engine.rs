@@ -56,6 +56,10 @@ const KEPT_ROWS: usize = 400 << 10;
 /// Lanes from which on rows are packed: for fewer the copy costs more than it saves.
 const PACKED_FROM: usize = 256;
 
+/// Rows that a task may have multiplied by a panel while it packs it.
+#[cfg(target_arch = "x86_64")]
+const PACKING: usize = 20;
+
 /// Products from which on a task is worth what it sets up.
 const WORTH_A_TASK: usize = 2 << 20;
 
@@ -203,7 +207,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 _ => RowSource::Shared,
             },
         };
-        // As many panels as keep all threads busy, so that none is packed for several parts of the rows, nor rows for several of them.
         let panels = lane_count.div_ceil(Kernels::<S>::NR);
         let row_bytes =
             sum.turns.last().map_or(1, |turn| turn.extent).saturating_mul(row_source.scalar.size());
@@ -211,12 +214,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             && !keeps
             && from_rows != RowSource::Local
             && row_count <= FEW_ROWS
-            && row_bytes <= KEPT_ROWS / row_count.max(1)
-            && panels >= 3 * threads;
+            && row_bytes <= KEPT_ROWS / row_count.max(1);
         let from_lanes = match planes {
             Some(planes) => Lanes::Planes(Box::new(planes)),
             None if still => Lanes::InPlace,
-            None if few_rows => Lanes::Local,
+            // As many panels as keep all threads busy, so that none is packed for several parts of the rows, nor rows for several of them.
+            None if few_rows && panels >= 3 * threads => Lanes::Local,
             // Of lanes that one strip of rows meets, a copy would be read once.
             None if !lanes_are_m && packed_lanes <= SHARED && (row_count > MR || keeps) => Lanes::Shared,
             None => Lanes::Local,
@@ -247,9 +250,32 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         #[cfg(target_arch = "x86_64")]
         {
             engine.even = engine.even();
+            if engine.even.is_some() && few_rows {
+                engine.from_lanes = Lanes::Local;
+                engine.divide_few(threads);
+                return Ok(Keeper { engine, panels: problem.panels });
+            }
         }
         engine.divide(threads);
         Ok(Keeper { engine, panels: problem.panels })
+    }
+
+    /// The same of few even rows, of which every task packs the panels for itself: each thread has a share of the panels, or of the rows,
+    /// or of both, so that all of them end together.
+    #[cfg(target_arch = "x86_64")]
+    fn divide_few(&mut self, threads: usize) {
+        let halves = self.lanes.len().div_ceil(Kernels::<S>::NR / 2);
+        let threads = threads.div_ceil(self.batch.len().max(1));
+        let split = |parts: usize| (threads.div_ceil(parts).min(halves).max(1), parts);
+        let cost = |&(blocks, parts): &(usize, usize)| {
+            halves.div_ceil(blocks) * (PACKING + self.strips.div_ceil(parts) * MR)
+        };
+        let most = threads.min(self.strips).max(1);
+        let (blocks, parts) = (1..=most).map(split).min_by_key(cost).unwrap_or((1, 1));
+        // More shares than threads for one that is held up, as long as they are whole panels.
+        let more = if threads > 1 && parts == 1 { (halves / (2 * blocks)).clamp(1, 3) } else { 1 };
+        self.blocks = [1, 1, more * blocks];
+        self.parts = parts;
     }
 
     /// Chooses the blocks of lanes and the parts of rows. Results do not depend on them.

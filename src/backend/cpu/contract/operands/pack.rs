@@ -192,7 +192,9 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
                     }
                 }
             } else {
-                let line = STAGED / together;
+                // Lines that are read where they lie have any length.
+                let is_there = by == 1 && !bounded && S::Part::SCALAR == Some(E::SCALAR);
+                let line = if is_there { len.max(1) } else { STAGED / together };
                 for (group, starts) in starts.chunks(together).enumerate() {
                     let lanes = &lanes[group * together..];
                     for first in (0..len).step_by(line) {

@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::ahead::{Ahead, panel};
+use super::ahead::Ahead;
 use super::k_block::KBlock;
 use super::{Engine, FEW_ROWS, FEW_STRIPS, Lanes, MC_PANELS, RowSource, TaskScratch, share};
 use crate::backend::cpu::contract::epilogue::finish::{Run, finish_rows};
@@ -13,6 +13,7 @@ use crate::backend::cpu::contract::epilogue::whole::{self, Ends, Tiles, finish_t
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::{Part, pack};
+use crate::backend::cpu::contract::operands::points::Point;
 use crate::dtype::convert::Element;
 
 /// What a task knows of even rows.
@@ -31,13 +32,23 @@ pub(super) struct EvenRows {
 struct EvenTask<'a, Sum> {
     even: &'a EvenRows,
     base: &'a [i64; 5],
-    /// Where the cells of a panel are.
-    offsets: &'a [i32],
-    /// Sums between K blocks, of the rows from `row` on and of `width` lanes from `lane` on.
+    /// Where the cells of a panel are, of a whole one and of one of half the width.
+    offsets: [&'a [i32]; 2],
+    /// Sums between K blocks, of the rows from `row` on and of the lanes from `lane` to `end`, with room for `width`.
     sums: *mut Sum,
     row: usize,
     lane: usize,
+    end: usize,
     width: usize,
+}
+
+/// Cells of a K block of some lanes, side by side in lines as wide as that.
+struct Packed<'a, C> {
+    lane: usize,
+    wide: usize,
+    v: *const C,
+    /// What is asked for meanwhile.
+    ahead: Option<&'a Ahead>,
 }
 
 /// Some rows of one product.
@@ -79,25 +90,32 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let base = self.base(&self.batch.point(product));
         let (first, end) = share(self.strips, self.parts, part);
         let panels = self.lanes.len().div_ceil(nr);
-        let (p0, p1) = share(panels, self.blocks[2], column);
+        let is_local = matches!(self.from_lanes, Lanes::Local);
+        // Panels that a task packs for itself begin anywhere.
+        let unit = if is_local { nr / 2 } else { nr };
+        let (begin, behind) = share(self.lanes.len().div_ceil(unit), self.blocks[2], column);
         let total = self.k_blocks.last().map_or(0, |s| s.before + s.packed);
-        let mut offsets = Vec::new();
-        // At most the cells of a K block.
         let most = self.k_blocks.iter().map(|s| s.packed).max().unwrap_or(0);
-        offsets.extend((0..most).map(|k| (k * nr) as i32));
+        let [mut whole, mut half] = [Vec::new(), Vec::new()];
+        // At most the cells of a K block.
+        whole.extend((0..most).map(|k| (k * nr) as i32));
+        // At most as many.
+        half.extend((0..if is_local { most } else { 0 }).map(|k| (k * nr / 2) as i32));
         let task = EvenTask {
             even,
             base: &base,
-            offsets: &offsets,
+            offsets: [&whole, &half],
             sums: scratch.sums,
             row: self.strip(first).0,
-            lane: p0 * nr,
-            width: (p1 - p0) * nr,
+            lane: begin * unit,
+            end: self.lanes.len().min(behind * unit),
+            width: ((behind - begin) * unit).next_multiple_of(nr),
         };
-        if matches!(self.from_lanes, Lanes::Local) {
+        if is_local {
             // SAFETY: `even` is of this contraction, and the scratch has room for a panel.
-            return unsafe { self.even_panels(&task, first..end, p0..p1, scratch.v) };
+            return unsafe { self.even_panels(&task, first..end, scratch.v) };
         }
+        let (p0, p1) = (begin, behind);
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             let at = product * panels * nr * total + k_block.before * panels * nr + p0 * nr * k_block.packed;
             let v = scratch.shared.at(at).cast_const();
@@ -106,8 +124,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 let strips = self.group(group..end.min(group + MC_PANELS), &mut strips);
                 for panel in p0..p1 {
                     let v = v.wrapping_add((panel - p0) * nr * k_block.packed);
+                    let packed = Packed { lane: panel * nr, wide: nr, v, ahead: None };
                     // SAFETY: the caller's promise; the panel has been packed.
-                    unsafe { self.even_panel(&task, number, strips, panel, v, None) };
+                    unsafe { self.even_panel(&task, number, strips, &packed) };
                 }
             }
         }
@@ -118,30 +137,50 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// # Safety
     /// As for [`even_task`](Engine::even_task); there is room for a panel.
     #[inline(always)]
-    unsafe fn even_panels(
-        &self, task: &EvenTask<'_, S::Sum>, strips: Range<usize>, panels: Range<usize>, v: *mut S::Cell,
-    ) {
+    unsafe fn even_panels(&self, task: &EvenTask<'_, S::Sum>, strips: Range<usize>, v: *mut S::Cell) {
         let (nr, source) = (Kernels::<S>::NR, self.lane_source);
         let mut space = [(0, 0); FEW_STRIPS];
         let strips = self.group(strips, &mut space);
-        let (mut points, mut sum, mut next) = (Vec::new(), Vec::new(), Vec::new());
-        // At most the lanes of a block.
-        self.lanes.points(task.lane, self.lanes.len().min(panels.end * nr), &mut points);
-        points.iter_mut().for_each(|point| point.at[source.slot] += task.base[source.slot]);
-        for (number, lanes) in points.chunks(nr).enumerate() {
+        let (mut sum, mut next) = (Vec::new(), Vec::new());
+        let [turn] = &self.lanes.turns[..] else { return };
+        // Of lanes without bounds no more is asked than where they are.
+        let is_bounded = !source.bounds.is_empty();
+        let points = |space: &mut [Point; MAX_NR], first: usize| {
+            let count = nr.min(task.end.saturating_sub(first));
+            let mut here = Point::default();
+            here.add(&turn.by, first as i64);
+            here.at[source.slot] += task.base[source.slot];
+            for point in &mut space[..count] {
+                if is_bounded {
+                    *point = here;
+                    here.add(&turn.by, 1);
+                } else {
+                    point.at[source.slot] = here.at[source.slot];
+                    here.at[source.slot] += turn.by.at[source.slot];
+                }
+            }
+            count
+        };
+        let mut spaces = [[Point::default(); MAX_NR]; 2];
+        for lane in (task.lane..task.end).step_by(nr) {
+            let [here, then] = &mut spaces;
+            let (count, following) = (points(here, lane), points(then, lane + nr));
+            let (lanes, lanes_then) = (&here[..count], &then[..following]);
+            let wide = if 2 * count <= nr { nr / 2 } else { nr };
             for (k, k_block) in self.k_blocks.iter().enumerate() {
                 // Lines of a lane are read to their end, before those of the next lanes.
                 let (lanes_ahead, block_ahead) = match self.k_blocks.get(k + 1) {
                     Some(next) => (lanes, next),
-                    None => (panel::<S>(&points, number + 1), &self.k_blocks[0]),
+                    None => (lanes_then, &self.k_blocks[0]),
                 };
                 self.evens(block_ahead, source, &mut next);
                 let ahead = Ahead::of(&source, lanes_ahead, &next);
                 self.evens(k_block, source, &mut sum);
+                let packed = Packed { lane, wide, v: v.cast_const(), ahead: Some(&ahead) };
                 // SAFETY: the lanes are those of the panel, and `v` has room for it.
                 unsafe {
-                    pack::<S>(source, lanes, &sum, nr, v.cast());
-                    self.even_panel(task, k, strips, panels.start + number, v, Some(&ahead));
+                    pack::<S>(source, lanes, &sum, wide, v.cast());
+                    self.even_panel(task, k, strips, &packed);
                 }
             }
         }
@@ -155,17 +194,19 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         strips
     }
 
-    /// The tiles of some strips with the lanes of a panel, whose cells of a K block are at `v`.
+    /// The tiles of some strips with the lanes of a panel.
     ///
     /// # Safety
     /// As for [`even_task`](Engine::even_task).
     #[inline(always)]
     unsafe fn even_panel(
-        &self, task: &EvenTask<'_, S::Sum>, number: usize, strips: &[(usize, usize)], panel: usize,
-        v: *const S::Cell, ahead: Option<&Ahead>,
+        &self, task: &EvenTask<'_, S::Sum>, number: usize, strips: &[(usize, usize)],
+        packed: &Packed<'_, S::Cell>,
     ) {
         let (EvenTask { even, base, .. }, slot) = (task, self.row_source.slot);
-        let (KBlock { begin, cells: len, .. }, nr) = (self.k_blocks[number], Kernels::<S>::NR);
+        let &Packed { lane, wide, v, ahead } = packed;
+        let KBlock { begin, cells: len, .. } = self.k_blocks[number];
+        let offsets = task.offsets[usize::from(wide < Kernels::<S>::NR)].as_ptr();
         let from = base[slot] + self.sum.offset(begin, slot);
         let from = self.row_source.data.cast::<S::Cell>().wrapping_offset(from as isize);
         let ends = (number == 0, number + 1 == self.k_blocks.len());
@@ -181,33 +222,26 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 m += 1;
             }
             let table = [rows];
-            let cells = Panel {
-                rows: table.as_ptr(),
-                segments: 1,
-                len,
-                step: even.step,
-                offsets: task.offsets.as_ptr(),
-                v,
-            };
+            let cells = Panel { rows: table.as_ptr(), segments: 1, len, step: even.step, offsets, v };
             let strip = Strip { first, count, panel: cells, base };
-            let kept = task.sums.wrapping_add((first - task.row) * task.width + panel * nr - task.lane);
+            let kept = task.sums.wrapping_add((first - task.row) * task.width + lane - task.lane);
             // SAFETY: the caller's promise; the rows, the panel and the sums that are kept are the task's.
-            unsafe { self.even_tile(even, &strip, panel * nr, (kept, task.width), ends) };
+            unsafe { self.even_tile(even, &strip, lane..task.end, (kept, task.width), ends) };
         }
     }
 
-    /// One tile, of the lanes from `lane` on; sums that wait are `kept`, row by row so far apart.
+    /// One tile, of as many of the lanes as it holds; sums that wait are `kept`, row by row so far apart.
     ///
     /// # Safety
     /// As for [`even_task`](Engine::even_task).
     #[inline(always)]
     unsafe fn even_tile(
-        &self, even: &EvenRows, strip: &Strip<'_, S::Cell>, lane: usize, (kept, apart): (*mut S::Sum, usize),
-        (is_first, is_last): (bool, bool),
+        &self, even: &EvenRows, strip: &Strip<'_, S::Cell>, lanes: Range<usize>,
+        (kept, apart): (*mut S::Sum, usize), (is_first, is_last): (bool, bool),
     ) {
         let (EvenRows { simple, row, lane: by, .. }, nr) = (even, Kernels::<S>::NR);
         let Strip { first, count, ref panel, base } = *strip;
-        let lanes = nr.min(self.lanes.len() - lane);
+        let (lane, lanes) = (lanes.start, nr.min(lanes.len()));
         let is_whole = lanes == nr || 2 * lanes == nr;
         let place = |slot: usize| (base[slot] + first as i64 * row[slot] + lane as i64 * by[slot]) as isize;
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
