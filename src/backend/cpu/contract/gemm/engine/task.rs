@@ -375,7 +375,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 }
                             };
                             #[cfg(target_arch = "x86_64")]
-                            if let Some(narrow) = narrow.filter(|_| tile.whole && tile.lanes == nr) {
+                            if let Some(narrow) = narrow.filter(|narrow| {
+                                tile.whole && tile.lanes == nr && narrow.is_even(&runs[0].by)
+                            }) {
                                 let before = sums(0).cast::<u8>();
                                 let apart = width * size_of::<S::Sum>();
                                 let before = (!is_first).then_some((before.cast_const(), apart));
