@@ -287,3 +287,22 @@ fn an_image_has_the_same_bits_in_any_batch_of_any_layer() {
     }
     assert!(compared > 600, "{compared} layers");
 }
+
+/// Of an image with one output nothing says how far it is from the next one: sums over loops that the filter has in another order.
+#[test]
+fn an_image_of_one_output_has_the_same_bits_in_any_batch() {
+    let mut rng = Rng(36);
+    for case in 0..16 {
+        let (channels, filters, groups) = ([27, 40][case % 2], [1, 4][case / 2 % 2], [1, 6][case / 4 % 2]);
+        let conv = layer(&[3, channels * groups, 5, 7], &[filters * groups, channels, 5, 3], 5, groups);
+        let [direction, forward] = [DIRECTIONS[case / 8], Direction::Forward];
+        let dims = conv.dims(direction);
+        let mut operands = [0, 1, 2].map(|at| {
+            let is_filter = dims[at] == conv.dims(forward)[2];
+            let order = format(4, is_filter);
+            Tensor::packed(dims[at], &order, Scalar::F32).fill(|| rng.real())
+        });
+        let what = format!("case {case}, {direction:?}");
+        assert_images_are_alone(&conv, direction, &mut operands, Accumulate::Single, &what);
+    }
+}

@@ -284,8 +284,10 @@ impl Planes {
     pub fn of(step: &Contract, lanes: usize, turns: bool) -> Option<Planes> {
         let planes = Planes::seen(step)?;
         let [slow, fast] = &planes.dims;
-        // Where some loop of the sum is the way through memory, rows along it are packed instead.
-        let reach = fast.unit.abs() * fast.stride;
+        // Where some loop of the sum is the way through memory, rows along it are packed instead. An image of one output has no lanes, and
+        // is far from the others of its batch.
+        let is_alone = step.loops(Role::M).next().is_none();
+        let reach = if is_alone { i64::MAX } else { fast.unit.abs() * fast.stride };
         let shorter = |turn: &Turn| turn.extent > 1 && turn.by.at[1].abs() < reach;
         let turned = turns && planes.are_interleaved();
         if reach > FAR && !turned && planes.channels.turns.iter().any(shorter) {
