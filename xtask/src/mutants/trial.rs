@@ -1,16 +1,16 @@
 //! The quick tests of the changed copy, built once and run for each mutant.
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use super::rewrite::VARIABLE;
 use super::tree::Tree;
-use crate::shell;
+use crate::{shell, tools};
 
 /// The programs; what each is asked for: tests whose names contain one of these words, all where there is none; and what the names of
 /// files contain whose changes it is run for. Recordings whose sums take long are only replayed for the sources near them.
@@ -42,6 +42,22 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
     ("sample", &["of_binary64", "the_identity", "refused"], &["sample", "transformer"]),
     ("steps", &[], &["agree", "chunks", "map", "part", "reduc", "response", "rows", "transform", "window"]),
     ("unfold", &[], EVERY),
+];
+
+/// The comparisons with NumPy, what they are asked for, and what the names of files contain whose changes they are run for.
+const NUMPY: &[(&str, &[&str], &[&str])] = &[
+    ("arithmetic.py", &["--part", "reductions"], &["layout", "map", "reduc"]),
+    ("attention.py", &["--cases", "400"], &["attention", "sequence"]),
+    ("convolution.py", &["--cases", "2000"], &["contract", "convolution"]),
+    ("ctc.py", &["--cases", "300"], &["ctc"]),
+    ("differential.py", &["--cases", "1000"], &["agree", "layout", "map", "transform"]),
+    ("graphs.py", &["--cases", "400"], &["graph"]),
+    ("layers.py", &[], &["activation", "dropout", "map", "norm", "response", "rows", "softmax"]),
+    ("matmul.py", &["--cases", "500"], &["contract", "matmul"]),
+    ("normalisation.py", &["--cases", "300"], &["norm"]),
+    ("recurrent.py", &["--cases", "300"], &["recurrent", "rnn"]),
+    ("sampler.py", &[], &["sample", "transformer"]),
+    ("windows.py", &["--cases", "200"], &["pool", "response", "window"]),
 ];
 
 /// All names.
@@ -79,7 +95,8 @@ const GRACE: Duration = Duration::from_secs(100);
 /// One test program.
 pub struct Suite {
     pub name: &'static str,
-    program: PathBuf,
+    /// What starts it.
+    program: Vec<OsString>,
     arguments: &'static [&'static str],
     /// What the names of files contain whose changes it is for.
     of: &'static [&'static str],
@@ -122,8 +139,20 @@ impl Trial {
             let built =
                 |message: &&Value| message["target"]["name"] == name && message["executable"].is_string();
             let program = messages.iter().find(built).and_then(|message| message["executable"].as_str());
-            let program = program.with_context(|| format!("cargo has not built the test {name}"))?.into();
-            trial.suites.push(Suite { name, program, arguments, of, takes: Duration::from_secs(600) });
+            let program = program.with_context(|| format!("cargo has not built the test {name}"))?;
+            trial.add(name, vec![program.into()], arguments, of);
+        }
+        let library = messages.iter().flat_map(|message| message["filenames"].as_array()).flatten();
+        let library = library.filter_map(Value::as_str).map(Path::new);
+        let mut shared = library.filter(|path| path.file_name() == Some(OsStr::new("libcudnn.so")));
+        let library = shared.next().context("cargo has not built the shared library")?;
+        let python =
+            tools::python().map_err(|lines| anyhow!("Python with NumPy is missing; install it: {lines}"))?;
+        for &(name, arguments, of) in NUMPY {
+            let script = trial.root.join("tests/numpy").join(name);
+            let mut program: Vec<OsString> = [&python, &script].map(OsString::from).into();
+            program.extend(["--core".into(), "cpu".into(), "--library".into(), library.into()]);
+            trial.add(name, program, arguments, of);
         }
         for at in 0..trial.suites.len() {
             let start = Instant::now();
@@ -134,6 +163,13 @@ impl Trial {
         }
         trial.suites.sort_by_key(|suite| suite.takes);
         Ok(trial)
+    }
+
+    fn add(
+        &mut self, name: &'static str, program: Vec<OsString>, arguments: &'static [&'static str],
+        of: &'static [&'static str],
+    ) {
+        self.suites.push(Suite { name, program, arguments, of, takes: Duration::from_secs(600) });
     }
 
     /// The first suite that fails, hangs or ends the process with this mutant, which is one of `file`. Runs of another `lane` may go on
@@ -160,10 +196,10 @@ impl Trial {
         let mut command = Command::new("sh");
         // It ends the processes that the program has started, too.
         command.args(["-c", "ulimit -v \"$1\"; shift; exec timeout -s KILL \"$@\"", "sh"]);
-        command.args([MEMORY.to_string(), seconds.to_string()]).arg(&suite.program).args(arguments);
+        command.args([MEMORY.to_string(), seconds.to_string()]).args(&suite.program).args(arguments);
         command.current_dir(&self.root).env(VARIABLE, mutant.to_string()).env("RUST_BACKTRACE", "0");
         // Some mutants run at a time, and each of them needs a processor.
-        command.env("CUDNN_SHIM_NUM_THREADS", "1");
+        command.env("CUDNN_SHIM_NUM_THREADS", "1").env("OPENBLAS_NUM_THREADS", "1");
         command.env("CUDNN_SHIM_TEST_SCRATCH", shell::target().join(format!("mutants/scratch-{lane}")));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command.status().context("cannot start a test")?.success())
