@@ -185,14 +185,30 @@ macro_rules! in_groups {
 }
 pub(super) use in_groups;
 
-/// `out[i] =` the fold over columns of the folds over their rows, `rows[k][i]`, for `i < n`. Of the rows, each
-/// `per_column` make up a column; the fold of a column starts anew.
+/// How many folds of the same shape follow one another, and how many cells their rows are apart.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub count: usize,
+    pub apart: isize,
+}
+
+impl Times {
+    pub const ONCE: Times = Times { count: 1, apart: 0 };
+}
+
+/// `out[t * n + i] =` the fold over columns of the folds over their rows, `rows[k][t * apart + i]`, for `i < n` and as many `t` as
+/// `times` says. Of the rows, each `per_column` make up a column; the fold of a column starts anew.
 ///
 /// # Safety
-/// `n` cells are readable at every row, and `n` lanes writable at `out`, apart from the rows. The processor has the
-/// instructions that the function was chosen for.
-pub(super) type FoldRows<F> =
-    unsafe fn(out: *mut <F as Fold>::Lane, rows: &[*const <F as Fold>::Cell], per_column: usize, n: usize);
+/// These cells are readable at every row, and the lanes writable at `out`, apart from the rows. The processor has the instructions that the
+/// function was chosen for.
+pub(super) type FoldRows<F> = unsafe fn(
+    out: *mut <F as Fold>::Lane,
+    rows: &[*const <F as Fold>::Cell],
+    per_column: usize,
+    n: usize,
+    times: Times,
+);
 
 /// `out[i] =` the fold of `lanes[i * stride + k]` for `k < window`, for `i < n`.
 ///
@@ -244,16 +260,21 @@ pub(super) fn folds<F: Fold>(isa: Isa) -> Folds<F> {
 /// # Safety
 /// As for [`FoldRows`].
 #[vectorized]
-unsafe fn rows<F: Fold>(out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize) {
-    // SAFETY: lanes below n.
-    in_groups!(n, 32 16 8 1, |at, N| unsafe { group::<F, N>(out, rows, per_column, at) });
+unsafe fn rows<F: Fold>(
+    out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, n: usize, times: Times,
+) {
+    for time in 0..times.count {
+        let (out, skipped) = (out.wrapping_add(time * n), time as isize * times.apart);
+        // SAFETY: lanes below n.
+        in_groups!(n, 32 16 8 1, |at, N| unsafe { group::<F, N>(out, rows, per_column, skipped, at) });
+    }
 }
 
 /// # Safety
-/// As for [`FoldRows`], for `N` lanes from `at` on.
+/// As for [`FoldRows`], for `N` lanes from `at` on, so many cells behind the rows.
 #[inline(always)]
 unsafe fn group<F: Fold, const N: usize>(
-    out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, at: usize,
+    out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, skipped: isize, at: usize,
 ) {
     let mut total = [F::start(); N];
     for column in rows.chunks(per_column) {
@@ -263,7 +284,7 @@ unsafe fn group<F: Fold, const N: usize>(
             // from many rows, in place of that over lanes.
             let cells = unsafe {
                 let row = std::ptr::from_ref(row).read_volatile();
-                row.add(at).cast::<[F::Cell; N]>().read_unaligned()
+                row.offset(skipped).add(at).cast::<[F::Cell; N]>().read_unaligned()
             };
             let before = lanes;
             for i in 0..N {

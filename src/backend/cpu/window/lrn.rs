@@ -2,7 +2,7 @@
 
 use cudnn_shim_macros::vectorized;
 
-use super::fold::{Fold, Folds, Squares, Sum, folds};
+use super::fold::{Fold, Folds, Squares, Sum, Times, folds};
 use super::plane::{Gather, write_plane};
 use super::problem::Problem;
 use super::shape::{Index, Shape, odometer};
@@ -288,10 +288,10 @@ impl<T: Real> Plane<'_, T> {
                 let n = if is_line { axes[last].inputs as usize } else { self.lanes };
                 let to = to.add(done);
                 if is_line {
-                    (folds.rows)(self.columns, rows, count.max(1), n);
+                    (folds.rows)(self.columns, rows, count.max(1), n, Times::ONCE);
                     self.along(folds, to, mirrored);
                 } else {
-                    (folds.rows)(to, rows, count / (outer.1 - outer.0).max(1) as usize, n);
+                    (folds.rows)(to, rows, count / (outer.1 - outer.0).max(1) as usize, n, Times::ONCE);
                 }
                 then(done, n);
                 done += n;
@@ -322,7 +322,7 @@ impl<T: Real> Plane<'_, T> {
                     self.taps.add(k).write(self.columns.wrapping_offset((low - pad) as isize + k as isize));
                 }
                 let rows = std::slice::from_raw_parts(self.taps, window);
-                (folds.again)(to.add(low as usize), rows, window, (high - low) as usize);
+                (folds.again)(to.add(low as usize), rows, window, (high - low) as usize, Times::ONCE);
             }
             for i in (0..low).chain(high..axis.inputs) {
                 let (begin, end) = self.bounds(axis, i, mirrored);

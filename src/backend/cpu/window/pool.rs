@@ -10,8 +10,8 @@ mod job;
 mod shared;
 
 use self::end::{Counts, Divide, End, Select};
-use self::job::{Block, Job, Shared};
-use super::fold::{Fold, Largest, Ordered, Sum, SumOfBytes, folds};
+use self::job::{Block, Job, Shared, strip};
+use super::fold::{Fold, Largest, Ordered, Sum, SumOfBytes, Times, folds};
 use super::plane::Gather;
 use super::problem::Problem;
 use super::shape::{Index, Shape, odometer};
@@ -120,6 +120,7 @@ where
     // Bringing short rows one by one takes longer than what is done with them.
     let plane = row_cells.saturating_mul(shape.axes[0].inputs as usize * cell.size());
     let is_small = lanes == 1 && plane <= PLANE_BYTES;
+    let strip = strip(shape, gather.is_some());
     let job = Job {
         shape,
         source: at[2].pointer(),
@@ -138,9 +139,10 @@ where
             None => 0,
         },
         rows,
+        strip,
         longest: match shared {
             Some(shared) => shared.strip * lanes,
-            None if lanes > 1 => lanes,
+            None if lanes > 1 => strip * lanes,
             None => last.outputs as usize,
         },
         columns: shared.map_or(last.inputs as usize + 1, |shared| shared.all_columns() * lanes),
@@ -338,40 +340,59 @@ where
     ) {
         let shape = self.shape;
         let (last, lanes) = (shape.axes.len() - 1, shape.lanes);
-        let mut seen = 0;
-        for output in 0..shape.last().outputs {
+        let (cell, outputs) = (size_of::<F::Cell>(), shape.last().outputs);
+        let (low, high) = mine.interior;
+        // Bytes from a pixel to the next one; where those are not even, outputs are made one by one.
+        let pixel = match self.gather {
+            None => shape.last_step(1).unwrap_or(0),
+            Some(_) => (lanes * cell) as isize,
+        };
+        // Of a single output it may be anything.
+        let apart = (shape.last().stride as isize).wrapping_mul(pixel) / cell as isize;
+        let (mut output, mut seen) = (0, 0);
+        while output < outputs {
+            // Windows that lie inside have the same taps, each so far from those of the last one.
+            let is_inside = low <= output && output < high;
+            let some = if is_inside { (high - output).min(self.strip as i64) } else { 1 };
+            let times = Times { count: some as usize, apart };
             // SAFETY: there is room for all taps, whose cells exist, and for the lanes.
             unsafe {
                 let to = line.wrapping_offset(shape.along(last, 0, output));
-                let results = sink.run::<F::Result>(to, lanes);
+                let results = sink.run::<F::Result>(to, times.count * lanes);
                 let ((begin, end), count) =
                     (mine.tables.range(last, output), count * mine.tables.count(last, output));
                 if count == 0 {
-                    self.end.run(results, mine.out, lanes, Counts::Same(0));
+                    self.end.run(results, mine.out, times.count * lanes, Counts::Same(0));
+                    output += some;
                     continue;
                 }
+                let behind = mine.tables.range(last, output + some - 1).1;
                 let mut taps = 0;
-                for column in begin..end {
+                for column in begin..behind {
                     let skipped = match self.gather {
                         None => shape.along(last, 1, column),
-                        Some(_) => (column as usize * lanes * size_of::<F::Cell>()) as isize,
+                        Some(_) => column as isize * pixel,
                     };
                     for row in 0..rows {
                         let tap = mine.rows.add(row).read().wrapping_byte_offset(skipped);
-                        mine.taps.add(taps).write(tap);
-                        if self.gather.is_none() {
-                            self.held.assert_holds(tap.cast(), lanes * size_of::<F::Cell>());
+                        if column < end {
+                            mine.taps.add(taps).write(tap);
+                            taps += 1;
                         }
-                        taps += 1;
-                        if column >= seen && self.gather.is_none() {
-                            Distance::Read.fetch(tap.cast(), lanes * size_of::<F::Cell>());
+                        if self.gather.is_none() {
+                            self.held.assert_holds(tap.cast(), lanes * cell);
+                            if column >= seen {
+                                Distance::Read.fetch(tap.cast(), lanes * cell);
+                            }
                         }
                     }
                 }
-                seen = seen.max(end);
-                (self.folds.rows)(mine.out, std::slice::from_raw_parts(mine.taps, taps), rows, lanes);
-                self.end.run(results, mine.out, lanes, Counts::Same(count));
+                seen = seen.max(behind);
+                let taps = std::slice::from_raw_parts(mine.taps, taps);
+                (self.folds.rows)(mine.out, taps, rows, lanes, times);
+                self.end.run(results, mine.out, times.count * lanes, Counts::Same(count));
             }
+            output += some;
         }
     }
 
@@ -399,7 +420,7 @@ where
                     taps.iter().for_each(|row| self.held.assert_holds(row.cast(), bytes));
                     taps.iter().rev().take(fresh).for_each(|row| Distance::Read.fetch(row.cast(), bytes));
                 }
-                (self.folds.rows)(mine.columns, taps, rows, last.inputs as usize);
+                (self.folds.rows)(mine.columns, taps, rows, last.inputs as usize, Times::ONCE);
                 let (low, high) = mine.interior;
                 if low < high {
                     let from = mine.columns.offset((low * last.stride - last.pad) as isize);

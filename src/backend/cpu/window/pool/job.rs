@@ -29,6 +29,8 @@ pub struct Job<'a, F: Fold, E> {
     /// Pointers to the taps of a pixel at most, and to the rows that windows reach.
     pub taps: usize,
     pub rows: usize,
+    /// Outputs along a row that are made at a time, where a pixel has lanes.
+    pub strip: usize,
     /// Results of a run at most.
     pub longest: usize,
     /// Lanes of the columns of a row.
@@ -39,6 +41,20 @@ pub struct Job<'a, F: Fold, E> {
 
 // SAFETY: addresses without meaning of their own; what is written through them is apart for every item.
 unsafe impl<F: Fold, E: Sync> Sync for Job<'_, F, E> {}
+
+/// Cells of a row that the outputs made at a time go through: as many are asked for meanwhile.
+const STRIP_CELLS: usize = 512;
+
+/// Outputs along a row that are made at a time, where a pixel has lanes: more than one if pixels follow one another in the destination, and
+/// evenly in the source.
+pub fn strip(shape: &Shape<'_>, is_gathered: bool) -> usize {
+    let (last, lanes) = (shape.last(), shape.lanes);
+    let is_packed = shape.last_step(0) == Some((shape.size(0) * lanes) as isize);
+    if !is_packed || !is_gathered && shape.last_step(1).is_none() {
+        return 1;
+    }
+    (STRIP_CELLS / lanes.saturating_mul(last.stride as usize)).clamp(1, last.outputs.max(1) as usize)
+}
 
 /// Lanes of outputs that are made at a time: with their columns they stay in the first-level cache.
 const STRIP_LANES: usize = 2048;

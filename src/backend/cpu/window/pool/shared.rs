@@ -8,7 +8,7 @@ use super::end::{Counts, End};
 use super::job::{Block, Job, Shared, Waiting};
 use crate::backend::cpu::scratch::Parts;
 use crate::backend::cpu::stream::Distance;
-use crate::backend::cpu::window::fold::Fold;
+use crate::backend::cpu::window::fold::{Fold, Times};
 use crate::backend::cpu::window::sink::Sink;
 use crate::dtype::convert::Element;
 
@@ -67,7 +67,7 @@ where
                     for row in taps.iter().rev().take(fresh) {
                         Distance::Read.fetch(row.cast(), cells * size_of::<F::Cell>());
                     }
-                    (self.folds.rows)(columns.add(folded * lanes), taps, rows, cells);
+                    (self.folds.rows)(columns.add(folded * lanes), taps, rows, cells, Times::ONCE);
                     taps.iter_mut().for_each(|row| *row = row.wrapping_add(cells));
                     folded += some;
                 }
@@ -94,7 +94,8 @@ where
             for (tap, at) in taps.iter_mut().zip(begin..) {
                 *tap = mine.columns.add(at * lanes);
             }
-            (self.folds.again)(mine.out, taps, window, ((mine.waits - 1) * shared.columns + n) * lanes);
+            let cells = ((mine.waits - 1) * shared.columns + n) * lanes;
+            (self.folds.again)(mine.out, taps, window, cells, Times::ONCE);
             for row in 0..mine.waits {
                 let Waiting { to, count } = mine.waiting.add(row).read();
                 let results = sink.run::<F::Result>(to.wrapping_add(begin * lanes * size), n * lanes);
