@@ -3,10 +3,6 @@
 use std::ops::RangeInclusive;
 
 use super::epilogue::finish::Outputs;
-#[cfg(target_arch = "x86_64")]
-use super::epilogue::narrow::Narrow;
-#[cfg(target_arch = "x86_64")]
-use super::kernel::simd::Avx2Single;
 use super::kernel::simd::Simd;
 use super::operands::pack::{Part, Source};
 use super::operands::points::Walk;
@@ -80,18 +76,6 @@ impl<'a> Problem<'a> {
             self.isa = self.isa.at_most_avx2();
         }
         self
-    }
-
-    /// The same where channels are side by side, also of results of fewer bits.
-    pub(super) fn of_interleaved_channels(self) -> Self {
-        let mut problem = self.of_single_channels();
-        #[cfg(target_arch = "x86_64")]
-        if problem.outputs.step.a == Scalar::F32
-            && problem.outputs.narrow.as_ref().is_some_and(Narrow::ends_tiles::<Avx2Single>)
-        {
-            problem.isa = problem.isa.at_most_avx2();
-        }
-        problem
     }
 
     /// The same for the kernels of matrices: where a pixel has so few filters that vectors of AVX-512 would leave most of a tile without

@@ -116,7 +116,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "depthwise_interleaved",
         when: "the same with contiguous channels (NHWC)",
         accept: |problem| {
-            let problem = problem.of_interleaved_channels();
+            let problem = problem.of_single_channels();
             one_by_one!(problem, compiled => DepthwiseInterleaved::new(&problem, compiled.channels))
         },
     },

@@ -194,8 +194,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         let strips = columns.div_ceil(MR);
         let direct = self.outputs.takes_sums(<S::Sum as Element>::SCALAR);
         let plain = self.outputs.is_plain();
-        let narrow = self.outputs.narrow.as_ref();
-        let narrow = narrow.filter(|narrow| narrow.ends_tiles::<S>() && narrow.is_even(&self.filters.by.at));
+        let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
         // Of sums in binary32, and half a tile as well.
         let whole = whole::tiles::<S>()
             .zip(self.outputs.simple.as_ref())

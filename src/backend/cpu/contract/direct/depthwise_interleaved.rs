@@ -3,16 +3,12 @@
 
 #[cfg(target_arch = "x86_64")]
 mod ended;
-#[cfg(target_arch = "x86_64")]
-mod narrowed;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use self::ended::Ending;
-#[cfg(target_arch = "x86_64")]
-use self::narrowed::Narrowed;
 use super::ALONE;
 use super::taps::{self, common};
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
@@ -57,9 +53,6 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
     /// How sums leave from registers, if they do.
     #[cfg(target_arch = "x86_64")]
     ending: Option<Ending>,
-    /// The same for results of fewer bits.
-    #[cfg(target_arch = "x86_64")]
-    narrowed: Option<Narrowed>,
     /// [`DepthwiseInterleaved::row`], for the level of `S`.
     task: Task<S>,
 }
@@ -95,8 +88,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             direct: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
             #[cfg(target_arch = "x86_64")]
             ending: Ending::of::<S>(&outputs, [&channels, &along]),
-            #[cfg(target_arch = "x86_64")]
-            narrowed: Narrowed::of::<S>(&outputs, &channels),
             outputs,
             // At most the loops of a step.
             view: View {
@@ -147,14 +138,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         if let Some(ending) = &self.ending {
             // SAFETY: the caller's promise; factors of vectors with an ending are binary32.
             return unsafe { self.ended_row(ending, &place, taps, whole, factors.cast()) };
-        }
-        #[cfg(target_arch = "x86_64")]
-        if let Some(narrowed) = &self.narrowed {
-            let (along, image) = (&self.along, self.view.a.data.cast());
-            let row =
-                narrowed::Row { place: &place, along, image, factors: factors.cast(), all: self.taps.len() };
-            // SAFETY: the caller's promise; as above.
-            return unsafe { narrowed.row(&row, taps, whole) };
         }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
         // Sums that are results go where those belong.

@@ -2,8 +2,6 @@
 //! that what a call costs matters, and all of one is compiled for AVX2 or AVX-512. With AVX2 whole tiles are finished in the
 //! registers of the kernel; else the lines of a tile are, with all their runs.
 
-mod tiles;
-
 use cudnn_shim_macros::vectorized;
 
 use std::arch::x86_64::*;
@@ -11,32 +9,24 @@ use std::arch::x86_64::*;
 use std::any::TypeId;
 use std::mem::MaybeUninit;
 
-pub use self::tiles::Ends;
-use self::tiles::{Tile, tiles};
-use super::run::{Clip, Run, clip};
+use super::run::{Clip, EIGHT, Run, clip};
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::contract::kernel::Panel;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
+use crate::backend::cpu::contract::kernel::{Panel, sums};
 use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;
-use crate::dtype::convert::{Element, convert};
 use crate::ops::contract::{Accumulate, Contract};
 use crate::ops::{Compute, NanRule};
 
-/// `alpha * sum + alpha2 * z + bias`, clipped or not.
+/// `alpha * sum + bias`, clipped or not.
 #[derive(Clone, Copy)]
 pub struct Narrow {
     dst: *mut u8,
-    /// Of the type of the destination, if `alpha2` is not 0.
-    z: *const u8,
-    bias: *const u8,
+    bias: *const f32,
     /// Bytes of an element of the destination.
     size: isize,
-    /// Bytes of a term of the bias, in binary32 or in the type of the destination; 0 if there is none.
-    bias_size: isize,
     alpha: f32,
-    alpha2: f32,
-    is_plain: bool,
+    has_bias: bool,
     clip: Clip,
     lines: Lines,
     /// The kernels that finish whole tiles, by the number of rows, and the type of their vectors.
@@ -71,29 +61,35 @@ impl<'a> Line<'a> {
     }
 }
 
-// SAFETY: addresses; tasks write disjoint elements.
-unsafe impl Sync for Narrow {}
+/// A kernel whose sums leave as elements of the destination; the panel is one of the type that it was made for.
+type Tile = unsafe fn(&Narrow, *const (), &Ends);
+
+/// Where the rows of a tile end.
+pub struct Ends {
+    to: [*mut u8; MR],
+    bias: [*const f32; MR],
+    bias_step: isize,
+    /// The sums of the first row to which these are added, and bytes to the next one's.
+    before: Option<(*const u8, usize)>,
+}
 
 impl Narrow {
-    /// For a destination, z and a bias at these addresses, if the epilogue of the step is that simple.
-    pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Narrow> {
+    /// For a destination and a bias at these addresses, if the epilogue of the step is that simple.
+    pub fn of(step: &Contract, dst: *mut u8, bias: *const u8, isa: Isa) -> Option<Narrow> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
         let plain = epilogue.scaling.beta == 0.0
-            && epilogue.z.is_none_or(|(z, alpha2)| z == step.dst || alpha2 == 0.0)
-            && epilogue.bias.is_none_or(|bias| bias == Scalar::F32 || bias == step.dst);
+            && epilogue.z.is_none_or(|(_, alpha2)| alpha2 == 0.0)
+            && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
         if !plain || !isa.has_avx2() || step.real() != Compute::Single {
             return None;
         }
-        let alpha2 = epilogue.z.map_or(0.0, |(_, alpha2)| alpha2 as f32);
-        let is_plain = alpha2 == 0.0 && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
         macro_rules! of {
             ($A:ty, $E:ty) => {
-                match (isa.has_avx512(), is_plain) {
-                    (true, true) => lines::avx512::<__m512, $A, $E, true> as Lines,
-                    (true, false) => lines::avx512::<__m512, $A, $E, false> as Lines,
-                    (false, true) => lines::avx2::<__m256, $A, $E, true> as Lines,
-                    (false, false) => lines::avx2::<__m256, $A, $E, false> as Lines,
+                if isa.has_avx512() {
+                    lines::avx512::<__m512, $A, $E> as Lines
+                } else {
+                    lines::avx2::<__m256, $A, $E> as Lines
                 }
             };
         }
@@ -110,25 +106,15 @@ impl Narrow {
         };
         let (single, int) = (TypeId::of::<Avx2Single>(), TypeId::of::<Avx2Int>());
         let tiles = match (step.accumulate, step.dst) {
-            (Accumulate::Single, Scalar::F16) => Some((single, tiles::<Avx2Single, half::f16>(is_plain))),
-            (Accumulate::Single, Scalar::Bf16) => Some((single, tiles::<Avx2Single, half::bf16>(is_plain))),
-            (Accumulate::Single, Scalar::I8) => Some((single, tiles::<Avx2Single, i8>(is_plain))),
-            (Accumulate::Int32, Scalar::I8) => Some((int, tiles::<Avx2Int, i8>(is_plain))),
+            (Accumulate::Single, Scalar::F16) => Some((single, tiles::<Avx2Single, half::f16>())),
+            (Accumulate::Single, Scalar::Bf16) => Some((single, tiles::<Avx2Single, half::bf16>())),
+            (Accumulate::Single, Scalar::I8) => Some((single, tiles::<Avx2Single, i8>())),
+            (Accumulate::Int32, Scalar::I8) => Some((int, tiles::<Avx2Int, i8>())),
             _ => None,
         };
-        Some(Narrow {
-            dst,
-            z,
-            bias,
-            size: step.dst.size() as isize,
-            bias_size: epilogue.bias.map_or(0, |bias| bias.size() as isize),
-            alpha: epilogue.scaling.alpha as f32,
-            alpha2,
-            is_plain,
-            clip,
-            lines,
-            tiles,
-        })
+        let (alpha, has_bias) = (epilogue.scaling.alpha as f32, epilogue.bias.is_some());
+        let (bias, size) = (bias.cast(), step.dst.size() as isize);
+        Some(Narrow { dst, bias, size, alpha, has_bias, clip, lines, tiles })
     }
 
     /// Whether there are kernels that finish whole tiles of these vectors.
@@ -137,38 +123,22 @@ impl Narrow {
         self.tiles.as_ref().is_some_and(|(of, _)| *of == TypeId::of::<S>())
     }
 
-    /// Whether there is no z, and no bias of another type than binary32: what kernels of this end are told as `PLAIN`.
-    pub fn is_plain(&self) -> bool {
-        self.is_plain
-    }
-
-    /// Whether lanes so far apart in the operands are neighbours in what is added to them.
-    #[inline(always)]
-    pub fn is_even(&self, by: &[i64; 5]) -> bool {
-        self.alpha2 == 0.0 || by[3] == 1
-    }
-
-    /// The ends of some rows, whose lanes are the run, which is [even](Narrow::is_even).
+    /// The ends of some rows, whose lanes are the run.
     #[inline(always)]
     pub fn ends(&self, rows: &[[i64; 5]], run: &Run, before: Option<(*const u8, usize)>) -> Ends {
-        let (to, none) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
-        let mut ends = Ends { to, z: none, bias: none, bias_step: run.by[4] as isize, before };
+        let (mut to, mut bias) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
         for (m, row) in rows.iter().enumerate().take(MR) {
-            let at = |slot: usize| (row[slot] + run.at[slot]) as isize;
-            ends.to[m] = self.dst.wrapping_offset(at(0) * self.size);
-            if self.alpha2 != 0.0 {
-                ends.z[m] = self.z.wrapping_offset(at(3) * self.size);
-            }
-            ends.bias[m] = self.bias.wrapping_offset(at(4) * self.bias_size);
+            to[m] = self.dst.wrapping_offset((row[0] + run.at[0]) as isize * self.size);
+            bias[m] = self.bias.wrapping_offset((row[4] + run.at[4]) as isize);
         }
-        ends
+        Ends { to, bias, bias_step: run.by[4] as isize, before }
     }
 
     /// Computes a whole tile with as many rows as `ends`, and stores its results.
     ///
     /// # Safety
-    /// There are kernels for it; the panel is good for as many rows as `ends` has, whose elements are writable, those
-    /// of z and the terms of the bias readable if there are some, and the sums that came before, each for a whole tile.
+    /// There are kernels for it; the panel is good for as many rows as `ends` has, whose elements are writable, the terms
+    /// of the bias readable if there is one, and the sums that came before, each for a whole tile.
     #[inline(always)]
     pub unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::Cell>, rows: usize, ends: &Ends) {
         if let Some((_, tiles)) = &self.tiles {
@@ -180,11 +150,11 @@ impl Narrow {
     /// Finishes the sums of one run.
     ///
     /// # Safety
-    /// Every element of dst is writable; every one of z and of the bias is readable, if there is one; all are aligned. The sums are as
+    /// Every element of dst is writable; every term of the bias is readable, if there is one; all are aligned. The sums are as
     /// many as the run has, of the type of the step that this was made for.
     #[inline(always)]
     pub unsafe fn finish(&self, row: &[i64; 5], run: &Run, sums: *const u8) {
-        let most = if run.by[0] == 1 && self.is_even(&run.by) { run.len } else { MAX_NR as u32 };
+        let most = if run.by[0] == 1 { run.len } else { MAX_NR as u32 };
         let mut begin = 0;
         while begin < run.len {
             let at = std::array::from_fn(|k| run.at[k] + i64::from(begin) * run.by[k]);
@@ -317,58 +287,41 @@ impl Sums for i32 {
 /// # Safety
 /// As for [`Narrow::finish`], of all runs.
 #[vectorized]
-unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>, const PLAIN: bool>(
+unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>>(
     narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
 ) {
     let (first, last) = (&line.runs[0], &line.runs[line.runs.len() - 1]);
     let len = (last.lane + last.len - first.lane) as usize;
-    let bias_size = narrow.bias_size_of::<PLAIN>();
-    let bias_step = line.bias_step as isize * bias_size;
-    let in_place = line.runs.len() == 1 && first.by[0] == 1 && (PLAIN || narrow.is_even(&first.by));
+    let bias_step = line.bias_step as isize;
+    let in_place = line.runs.len() == 1 && first.by[0] == 1;
     // SAFETY: every run of every row has its sums and operands.
     unsafe {
         for (m, row) in rows.iter().enumerate() {
             let sums = sums.add(m).read().cast::<A>();
             let at = |run: &Run| narrow.dst.cast::<E>().wrapping_offset((row[0] + run.at[0]) as isize);
-            let z_of = |run: &Run| narrow.z.cast::<E>().wrapping_offset((row[3] + run.at[3]) as isize);
-            let bias = narrow.bias.wrapping_offset((row[4] + first.at[4]) as isize * bias_size);
-            // No closure: one that is called twice has no vectors.
-            macro_rules! some {
-                ($z:expr, $i:expr, $count:expr) => {{
-                    let (z, bias) = ($z.wrapping_add($i), bias.wrapping_offset($i as isize * bias_step));
-                    narrow.some::<R, A, E, PLAIN>(line, (sums.add($i), z, bias), $count)
-                }};
-            }
-            if in_place && len >= R::LANES {
-                let (to, z) = (at(first), z_of(first));
-                // Some of those before as well: computed before those are written, where z may lie.
-                let (end, overlaps) = (len - R::LANES, !len.is_multiple_of(R::LANES));
-                let last = if overlaps && !PLAIN { some!(z, end, R::LANES) } else { R::splat(0.0) };
-                let mut i = 0;
-                while i <= end {
-                    E::store(to.add(i), some!(z, i, R::LANES));
+            let bias = narrow.bias.wrapping_offset((row[4] + first.at[4]) as isize);
+            let place = |i: usize| (sums.add(i), bias.wrapping_offset(i as isize * bias_step));
+            let mut i = 0;
+            if in_place {
+                let to = at(first);
+                while i + R::LANES <= len {
+                    E::store(to.add(i), narrow.some::<R, A>(line, place(i), R::LANES));
                     i += R::LANES;
                 }
-                if overlaps {
-                    E::store(to.add(end), if PLAIN { some!(z, end, R::LANES) } else { last });
+                if i < len && len >= R::LANES {
+                    // Some of those before as well.
+                    i = len - R::LANES;
+                    E::store(to.add(i), narrow.some::<R, A>(line, place(i), R::LANES));
+                    i = len;
                 }
-                continue;
             }
-            let mut added = [const { MaybeUninit::<E>::uninit() }; MAX_NR + LANES];
-            let added = added.as_mut_ptr().cast::<E>();
-            if !PLAIN && narrow.alpha2 != 0.0 {
-                added.write_bytes(0, MAX_NR + LANES);
-                for run in line.runs {
-                    let (from, to) = (z_of(run), added.add((run.lane - first.lane) as usize));
-                    for k in 0..run.len as usize {
-                        to.add(k).write(from.wrapping_offset(k as isize * run.by[3] as isize).read());
-                    }
-                }
+            if i == len {
+                continue;
             }
             let mut cells = [const { MaybeUninit::<E>::uninit() }; MAX_NR + LANES];
             let cells = cells.as_mut_ptr().cast::<E>();
             for i in (0..len).step_by(R::LANES) {
-                E::store(cells.add(i), some!(added, i, R::LANES.min(len - i)));
+                E::store(cells.add(i), narrow.some::<R, A>(line, place(i), R::LANES.min(len - i)));
             }
             for run in line.runs {
                 let (from, to) = (cells.add((run.lane - first.lane) as usize), at(run));
@@ -417,14 +370,70 @@ unsafe fn put<E: Copy>(from: *const E, to: *mut E, len: usize, apart: isize) {
     }
 }
 
+/// The kernels of one type of sums and one of elements.
+const fn tiles<S: Tiled, E: Cells<__m256>>() -> [Tile; MR] {
+    [tile::<S, E, 1>, tile::<S, E, 2>, tile::<S, E, 3>, tile::<S, E, 4>, tile::<S, E, 5>, tile::<S, E, 6>]
+}
+
+/// Vectors of sums as numbers of binary32.
+trait Tiled: Simd {
+    /// # Safety
+    /// The processor has AVX2.
+    unsafe fn numbers(sums: Self::V) -> __m256;
+}
+
+impl Tiled for Avx2Single {
+    #[inline(always)]
+    unsafe fn numbers(sums: __m256) -> __m256 {
+        sums
+    }
+}
+
+impl Tiled for Avx2Int {
+    #[inline(always)]
+    unsafe fn numbers(sums: __m256i) -> __m256 {
+        // SAFETY: the caller has the instructions.
+        unsafe { _mm256_cvtepi32_ps(sums) }
+    }
+}
+
+/// # Safety
+/// As for [`Narrow::finish_tile`], with a [`Panel`] of `S`; the processor has what its kernels need.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, panel: *const (), ends: &Ends) {
+    const { assert!(S::NV == 2 && S::L == EIGHT) };
+    // SAFETY: the ends have a row for each of the tile, and the processor has what its kernels need.
+    unsafe {
+        for to in &ends.to[..M] {
+            Avx2Single::prefetch::<1>(to.cast());
+        }
+        let sums = sums::<S, M, 2>(&*panel.cast::<Panel<S::Cell>>());
+        let mut m = 0;
+        while m < M {
+            let mut n = 0;
+            while n < 2 {
+                let mut sum = sums[m][n];
+                if let Some((before, apart)) = ends.before {
+                    sum = S::add(S::load_sum(before.add(m * apart).cast::<S::Sum>().add(n * EIGHT)), sum);
+                }
+                let bias = ends.bias[m].wrapping_offset((n * EIGHT) as isize * ends.bias_step);
+                let x = narrow.finished::<__m256>(S::numbers(sum), bias, ends.bias_step, EIGHT);
+                E::store(ends.to[m].cast::<E>().add(n * EIGHT), x);
+                n += 1;
+            }
+            m += 1;
+        }
+    }
+}
+
 impl Narrow {
-    /// What becomes of `count` sums of a line, with z and the bias from a place on.
+    /// What becomes of `count` sums of a line, with the bias from a place on.
     ///
     /// # Safety
-    /// They are readable, and as many terms of the bias, and a vector of z; the processor has such registers.
+    /// They are readable, and as many terms of the bias; the processor has such registers.
     #[inline(always)]
-    unsafe fn some<R: Numbers, A: Sums, E: Cells<R>, const PLAIN: bool>(
-        &self, line: &Line<'_>, (mut sums, z, bias): (*const A, *const E, *const u8), count: usize,
+    unsafe fn some<R: Numbers, A: Sums>(
+        &self, line: &Line<'_>, (mut sums, bias): (*const A, *const f32), count: usize,
     ) -> R {
         let mut few = [A::ZERO; LANES];
         // SAFETY: `count` sums are readable, and terms of the bias.
@@ -433,55 +442,32 @@ impl Narrow {
                 few.as_mut_ptr().copy_from_nonoverlapping(sums, count);
                 sums = few.as_ptr();
             }
-            self.finished::<R, E, PLAIN>(A::load(sums), z, (bias, line.bias_step as isize), count)
+            self.finished::<R>(A::load(sums), bias, line.bias_step as isize, count)
         }
-    }
-
-    /// Bytes of a term of the bias, if there is one: where the end is plain, a constant, with which offsets are no products.
-    #[inline(always)]
-    fn bias_size_of<const PLAIN: bool>(&self) -> isize {
-        if PLAIN { size_of::<f32>() as isize } else { self.bias_size }
-    }
-
-    /// A term of the bias, in binary32 or in the type of the destination.
-    ///
-    /// # Safety
-    /// It is readable, and `E` is the type of the destination.
-    #[inline(always)]
-    unsafe fn term<E: Element>(at: *const u8, single: bool) -> f32 {
-        // SAFETY: the caller's promise.
-        unsafe { if single { at.cast::<f32>().read() } else { convert(at.cast::<E>().read()) } }
     }
 
     /// What becomes of a vector of sums, of which `count` are there.
     ///
     /// # Safety
-    /// As many terms of the bias are readable, and a vector of z; the processor has such registers.
+    /// As many terms of the bias are readable, and the processor has such registers.
     #[inline(always)]
-    unsafe fn finished<R: Numbers, E: Cells<R>, const PLAIN: bool>(
-        &self, sums: R, z: *const E, (bias, bias_step): (*const u8, isize), count: usize,
-    ) -> R {
-        // SAFETY: the bias has as many terms as there are lanes, and z a vector.
+    unsafe fn finished<R: Numbers>(&self, sums: R, bias: *const f32, bias_step: isize, count: usize) -> R {
+        // SAFETY: the bias has as many terms as there are lanes.
         unsafe {
             let mut x = R::splat(self.alpha).mul(sums);
-            if !PLAIN && self.alpha2 != 0.0 {
-                x = x.add(R::splat(self.alpha2).mul(E::load(z)));
-            }
-            if self.bias_size != 0 {
-                let single = PLAIN || self.bias_size == size_of::<f32>() as isize;
-                let terms = if bias_step == 0 {
-                    R::splat(Narrow::term::<E>(bias, single))
+            if self.has_bias {
+                let term = if bias_step == 0 {
+                    R::splat(bias.read())
                 } else if bias_step == 1 && count == R::LANES {
-                    if single { R::load(bias.cast()) } else { E::load(bias.cast()) }
+                    R::load(bias)
                 } else {
                     let mut some = [0.0; LANES];
-                    for (k, to) in some[..count].iter_mut().enumerate() {
-                        let at = bias.wrapping_offset(k as isize * bias_step * self.bias_size_of::<PLAIN>());
-                        *to = Narrow::term::<E>(at, single);
+                    for (k, term) in some[..count].iter_mut().enumerate() {
+                        *term = bias.wrapping_offset(k as isize * bias_step).read();
                     }
                     R::load(some.as_ptr())
                 };
-                x = x.add(terms);
+                x = x.add(term);
             }
             match self.clip {
                 Some((rule, ceiling)) => x.clip(rule, ceiling),

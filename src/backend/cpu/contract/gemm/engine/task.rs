@@ -375,9 +375,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 }
                             };
                             #[cfg(target_arch = "x86_64")]
-                            if let Some(narrow) = narrow.filter(|narrow| {
-                                tile.whole && tile.lanes == nr && narrow.is_even(&runs[0].by)
-                            }) {
+                            if let Some(narrow) = narrow.filter(|_| tile.whole && tile.lanes == nr) {
                                 let before = sums(0).cast::<u8>();
                                 let apart = width * size_of::<S::Sum>();
                                 let before = (!is_first).then_some((before.cast_const(), apart));
