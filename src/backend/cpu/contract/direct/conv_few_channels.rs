@@ -11,7 +11,7 @@ use crate::backend::cpu::contract::epilogue::run::{EIGHT, Run};
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, finish_tile, is_even};
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
-use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells, fills};
 use crate::backend::cpu::contract::operands::pack::{Lanes, Part, pack_panels};
 use crate::backend::cpu::contract::operands::planes::{Padded, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
@@ -227,7 +227,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                 for panel in 0..self.panels() {
                     let lane = panel * Self::NR;
                     let lanes = Self::NR.min(self.filters.extent - lane);
-                    let direct = direct && (lanes == Self::NR || 2 * lanes == Self::NR);
+                    let is_filled = fills(lanes, Self::NR);
+                    let direct = direct && is_filled;
                     let cells = Panel {
                         rows: table.as_ptr(),
                         segments: taps,
@@ -244,9 +245,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                         unsafe { narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &run, None)) };
                         continue;
                     }
-                    if let Some((tiles, simple)) = whole
-                        && (lanes == Self::NR || 2 * lanes == Self::NR)
-                    {
+                    if let Some((tiles, simple)) = whole.filter(|_| is_filled) {
                         let ends = Ends::of(simple, places, &run, None);
                         // SAFETY: as above.
                         unsafe { finish_tile(tiles, simple, &cells, [count, lanes], &ends) };

@@ -1,6 +1,7 @@
 //! The tiles of a block of lanes, and where the elements of their lanes are.
 
 use crate::backend::cpu::contract::epilogue::run::Run;
+use crate::backend::cpu::contract::kernel::fills;
 use crate::backend::cpu::contract::operands::planes::Block;
 use crate::backend::cpu::contract::operands::points::Point;
 
@@ -29,7 +30,7 @@ impl Tiles {
     fn push(&mut self, at: usize, first: usize, nr: usize) {
         let runs = &self.runs[first..];
         let lanes = runs.last().map_or(0, |run| (run.lane + run.len) as usize);
-        let whole = runs.len() == 1 && runs[0].by[0] == 1 && (lanes == nr || 2 * lanes == nr);
+        let whole = runs.len() == 1 && runs[0].by[0] == 1 && fills(lanes, nr);
         self.list.push(LaneTile { at, first, end: self.runs.len(), lanes, whole });
     }
 

@@ -11,7 +11,7 @@ use crate::backend::cpu::contract::epilogue::finish::{Run, finish_rows};
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, Tiles, finish_tile, is_even};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
-use crate::backend::cpu::contract::kernel::{Kernels, Panel};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel, fills};
 use crate::backend::cpu::contract::operands::pack::{Part, pack};
 use crate::backend::cpu::contract::operands::points::Point;
 use crate::dtype::convert::Element;
@@ -242,7 +242,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (EvenRows { simple, row, lane: by, .. }, nr) = (even, Kernels::<S>::NR);
         let Strip { first, count, ref panel, base } = *strip;
         let (lane, lanes) = (lanes.start, nr.min(lanes.len()));
-        let is_whole = lanes == nr || 2 * lanes == nr;
+        let is_whole = fills(lanes, nr);
         let place = |slot: usize| (base[slot] + first as i64 * row[slot] + lane as i64 * by[slot]) as isize;
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
         // Where sums are between K blocks.
