@@ -247,7 +247,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                     }
                     if let Some((tiles, simple)) = whole.filter(|_| is_filled) {
                         let ends = Ends::of(simple, places, &run, None);
-                        // SAFETY: as above.
+                        // SAFETY: the panel is the one above; kernels with such tiles have sums in binary32.
                         unsafe { finish_tile(tiles, simple, &cells, [count, lanes], &ends) };
                         continue;
                     }
