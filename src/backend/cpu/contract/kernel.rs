@@ -175,7 +175,7 @@ kernels!(avx512_kernels, [tile::avx512], 2, 4, 4);
 #[cfg(target_arch = "x86_64")]
 kernels!(avx512_vnni_kernels, [avx512_vnni], 2, 4, 4);
 
-/// Whether so many lanes leave none of a tile of `nr` without use, or of its half: kernels have both.
+/// Whether `lanes` lanes fill a tile of `nr`, or half of one: kernels have both.
 #[inline(always)]
 pub(super) const fn fills(lanes: usize, nr: usize) -> bool {
     lanes == nr || 2 * lanes == nr

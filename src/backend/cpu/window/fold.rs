@@ -271,7 +271,7 @@ unsafe fn rows<F: Fold>(
 }
 
 /// # Safety
-/// As for [`FoldRows`], for `N` lanes from `at` on, so many cells behind the rows.
+/// As for [`FoldRows`], for `N` lanes from `at` on, `skipped` cells behind the rows.
 #[inline(always)]
 unsafe fn group<F: Fold, const N: usize>(
     out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, skipped: isize, at: usize,
