@@ -95,13 +95,13 @@ fn take(layout: Layout) -> *mut u8 {
 // here panics.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: no allocation asks for a layout of 0 bytes.
         let at = unsafe { System.alloc(layout) };
         if at.is_null() { take(layout) } else { at }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: no allocation asks for a layout of 0 bytes.
         let at = unsafe { System.alloc_zeroed(layout) };
         if !at.is_null() {
             return at;
@@ -138,7 +138,7 @@ unsafe impl GlobalAlloc for WithReserve {
         }
         // SAFETY: the caller vouches that the size is one that a layout can have.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        // SAFETY: not empty, as the caller vouches.
+        // SAFETY: not empty: no allocation grows or shrinks to 0 bytes.
         let to = unsafe { self.alloc(wanted) };
         if !to.is_null() {
             // SAFETY: both have as many bytes, and they are distinct; what was there is not used any more.

@@ -10,7 +10,7 @@ pub struct Address(*mut u8);
 // SAFETY: who reads or writes through an address, and that no two threads do so at one place, is a matter of the unsafe
 // functions that take it.
 unsafe impl Send for Address {}
-// SAFETY: as above.
+// SAFETY: sharing an address gives access to nothing; the functions that follow it are unsafe.
 unsafe impl Sync for Address {}
 
 impl Address {

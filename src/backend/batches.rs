@@ -22,7 +22,7 @@ impl<'a> Batches<'a> {
     /// The offset is readable.
     unsafe fn offset(&self, at: i64) -> i64 {
         let pointer = self.offsets.pointer();
-        // SAFETY: the caller's promise.
+        // SAFETY: the offset is readable, of the type that the step names.
         unsafe {
             match self.step.index {
                 Scalar::I32 => pointer.cast::<i32>().offset(at as isize).read().into(),
@@ -36,7 +36,7 @@ impl<'a> Batches<'a> {
     /// # Safety
     /// The offsets are readable.
     pub unsafe fn range(&self, batch: i64) -> (i64, i64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the offsets of all batches and of their end are readable.
         let [begin, end] = unsafe { [self.offset(batch), self.offset(batch + 1)] };
         (begin * self.step.multiplier, (end - begin) * self.step.multiplier)
     }
@@ -51,7 +51,7 @@ impl<'a> Batches<'a> {
     pub unsafe fn check(&self) -> Result<()> {
         let mut last = 0;
         for batch in 0..=self.step.batches {
-            // SAFETY: the caller's promise.
+            // SAFETY: the offsets of all batches and of their end are readable.
             let offset = unsafe { self.offset(batch) };
             let bytes = offset.checked_mul(self.step.multiplier).and_then(|offset| offset.checked_mul(16));
             if offset < last || bytes.is_none() {

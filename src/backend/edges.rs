@@ -23,7 +23,7 @@ impl<'a> Graph<'a> {
     /// # Safety
     /// The index is readable.
     unsafe fn index(&self, base: Address, at: i64) -> i64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the index is readable, of the type that the step names.
         unsafe {
             match self.step.index {
                 Scalar::I32 => base.pointer().cast::<i32>().offset(at as isize).read().into(),
@@ -37,7 +37,7 @@ impl<'a> Graph<'a> {
     /// # Safety
     /// The offsets are readable.
     pub unsafe fn edges(&self, target: i64) -> std::ops::Range<i64> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the offsets of every target and of their end are readable.
         unsafe { self.index(self.offsets, target)..self.index(self.offsets, target + 1) }
     }
 
@@ -46,7 +46,7 @@ impl<'a> Graph<'a> {
     /// # Safety
     /// Its index is readable.
     pub unsafe fn source(&self, edge: i64) -> i64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the index of the edge is readable.
         unsafe { self.index(self.indices, edge) }
     }
 
@@ -55,7 +55,7 @@ impl<'a> Graph<'a> {
     /// # Safety
     /// The position is readable.
     pub unsafe fn chosen(&self, positions: Address, at: i64) -> i64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the position is readable.
         unsafe { self.index(positions, at) }
     }
 
@@ -64,7 +64,7 @@ impl<'a> Graph<'a> {
     /// # Safety
     /// Its entry of the map is readable, if there is a map.
     pub unsafe fn row(&self, edge: i64) -> i64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the edge's entry of the map is readable, if there is a map.
         if self.step.mapped { unsafe { self.index(self.map, edge) } } else { edge }
     }
 
@@ -80,7 +80,7 @@ impl<'a> Graph<'a> {
         let Aggregate { sources, targets, edges, mapped, .. } = *self.step;
         let mut last = 0;
         for target in 0..=targets {
-            // SAFETY: the caller's promise, here and below.
+            // SAFETY: the offsets of every target and of their end are readable.
             let offset = unsafe { self.index(self.offsets, target) };
             if offset < last || offset > edges {
                 let rule =
@@ -90,7 +90,7 @@ impl<'a> Graph<'a> {
             last = offset;
         }
         for edge in 0..edges {
-            // SAFETY: as above.
+            // SAFETY: the index of every edge is readable.
             let source = unsafe { self.source(edge) };
             if !(0..sources).contains(&source) {
                 let rule = format!("a source is 0 or more and less than nSrcNodes = {sources}");
@@ -108,7 +108,7 @@ impl<'a> Graph<'a> {
             taken.resize(bytes, 0_u8);
         }
         for edge in 0..edges {
-            // SAFETY: as above.
+            // SAFETY: the entry of every edge in the map is readable, if there is a map.
             let row = unsafe { self.row(edge) };
             if !(0..edges).contains(&row) {
                 let rule = format!("a row is 0 or more and less than nIndices = {edges}");

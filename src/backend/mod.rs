@@ -48,7 +48,7 @@ impl Operands {
 // SAFETY: two addresses without meaning of their own. Who reads or writes through them, and that no two threads
 // do so at one place, is a matter of the unsafe functions that take them.
 unsafe impl Send for Operands {}
-// SAFETY: as above.
+// SAFETY: sharing two addresses gives access to nothing; the functions that follow them are unsafe.
 unsafe impl Sync for Operands {}
 
 /// Runs one step to completion on the CPU, on operands at these addresses, destination first. Results do not depend on
@@ -63,7 +63,7 @@ unsafe impl Sync for Operands {}
 /// destination offsets are distinct, unless `ordered`. What is read does not overlap what is written, unless each cell
 /// of the destination is computed from that in its own place: same address, same strides, same scalar size.
 pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: elements are readable or writable as the step uses them; destination offsets are distinct unless `ordered`.
     unsafe { run_keeping(step, at, ordered, machine, None) }
 }
 
@@ -75,7 +75,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machin
 /// # Safety
 /// As for [`run`](fn@run).
 pub unsafe fn run_by(kernel: &str, step: Step<'_>, at: &[Address], machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promises.
+    // SAFETY: elements are readable or writable as the step uses them; destination offsets are distinct.
     unsafe { run_chosen(step, at, machine, None, Choice::Named(kernel)) }
 }
 
@@ -90,10 +90,10 @@ pub unsafe fn run_keeping(
     step: Step<'_>, at: &[Address], ordered: bool, machine: Machine, panels: Option<&Panels>,
 ) -> Result<()> {
     if ordered {
-        // SAFETY: the caller's promise; the reference loops keep the order.
+        // SAFETY: elements are readable or writable as the step uses them, and the reference loops keep the order.
         return unsafe { reference::run(step, at) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: destination offsets are distinct where there is no order, and nothing writes a `b` that is kept.
     unsafe { run_chosen(step, at, machine, panels, Choice::First) }
 }
 
@@ -104,7 +104,7 @@ unsafe fn run_chosen(
 ) -> Result<()> {
     let pointer = |k: usize| at[k].pointer();
     let operands = || Operands { dst: pointer(0), src: pointer(1) };
-    // SAFETY: the caller's promise, in every arm.
+    // SAFETY: in every arm the addresses are as many as the step has operands, with elements as it uses them.
     unsafe {
         match step {
             Step::Transform(step) => transform::run(step, operands(), machine, choice),
@@ -224,7 +224,7 @@ pub fn takes_winograd(step: Step<'_>, machine: Machine) -> bool {
 /// that the step reads readable; all pointers are aligned to their scalar. The destination offsets are distinct. What is
 /// read does not overlap the destination, but for z, if each of its elements is the one that it is added to.
 pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: elements that the step reads or writes are there and aligned; destination offsets are distinct.
     unsafe { cpu::contract::run(step, at, machine, None, Choice::First) }
 }
 
@@ -239,7 +239,7 @@ pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) ->
 /// distinct. An operand that is read does not overlap the destination, unless each cell of the destination is its own
 /// operand: same pointer, same strides, same scalar size.
 pub unsafe fn run_rows(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: every element of every group is there and aligned; those of the destination are distinct.
     unsafe { cpu::reduce::rows::run(rows, at, machine, Choice::First) }
 }
 
@@ -254,7 +254,7 @@ pub unsafe fn run_rows(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Resul
 /// aligned to their scalar. The destination offsets are distinct. An operand that is read does not overlap the
 /// destination, unless each cell of the destination is its own operand: same pointer, same strides, same scalar size.
 pub unsafe fn run_map<const N: usize>(map: &Map<N>, at: [*mut u8; N], machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: every cell of the nest is there and aligned in each operand; destination offsets are distinct.
     unsafe { cpu::map::run(map, at, machine, Choice::First) }
 }
 
@@ -274,6 +274,6 @@ pub unsafe fn run_reduce(
     if problem.outputs.is_empty() {
         return Ok(());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: every output is writable, its sequence readable, and there is room for the indices that are written.
     unsafe { cpu::reduce::run(problem, dst, src, indices, machine, Choice::First) }
 }

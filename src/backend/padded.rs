@@ -29,7 +29,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
 /// # Safety
 /// As for [`run`].
 unsafe fn in_parts(padded: &Padded, operands: Operands, machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promise, for both parts.
+    // SAFETY: the cells of either part are writable at the destination, those that are moved readable at the source.
     unsafe {
         run_transform(&padded.transform(), operands, machine)?;
         cpu::scale::run(&padded.fill(), operands.dst, machine, Choice::First)
@@ -55,6 +55,6 @@ pub(super) unsafe fn run(
         return Ok(());
     }
     let (_, run) = choice.of(KERNELS, |accept| accept(padded))?;
-    // SAFETY: the caller's promise; the kernel accepts the problem.
+    // SAFETY: the cells are there as the problem uses them, and the kernel accepts the problem.
     unsafe { run(padded, operands, machine) }
 }

@@ -44,7 +44,7 @@ use crate::ops::{Scale, Scaling, Set, Step, Transform};
 pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
     let pointer = |k: usize| at[k].pointer();
     let operands = || Operands { dst: pointer(0), src: pointer(1) };
-    // SAFETY: the caller's promise, in every arm.
+    // SAFETY: in every arm the addresses are as many as the step has operands, with elements as it uses them.
     unsafe {
         match step {
             Step::Transform(transform) => self::transform(transform, operands()),
@@ -87,7 +87,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
 pub(super) unsafe fn transform(transform: &Transform, operands: Operands) {
     with_element!(transform.dst, D => with_element!(transform.src, S => {
         transform.nest.for_each(|[dst, src]| {
-            // SAFETY: the caller promises these two cells for every offset pair of the nest.
+            // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at `dst`.
             unsafe {
                 let y = operands.dst.cast::<D>().offset(dst as isize);
                 element::<S, D>(y, operands.src.cast::<S>().offset(src as isize), transform.scaling);
@@ -101,7 +101,7 @@ pub(super) unsafe fn transform(transform: &Transform, operands: Operands) {
 /// # Safety
 /// `x` is readable; `y` is writable, and readable if `beta != 0`.
 unsafe fn element<S: Element, D: Element>(y: *mut D, x: *const S, scaling: Scaling) {
-    // SAFETY: the caller's promise; y is read under the condition it names.
+    // SAFETY: `x` is readable, and `y` is writable; it is read only if `beta != 0`, when it is readable, too.
     unsafe {
         let x = x.read();
         y.write(if scaling.is_move() {
@@ -123,7 +123,7 @@ unsafe fn scale_all(step: &Scale, dst: *mut u8) {
         return;
     }
     with_element!(step.dst, D => step.nest.for_each(|[offset]| {
-        // SAFETY: the caller promises this cell for every offset of the nest, readable if beta is not zero.
+        // SAFETY: every offset of the nest is a writable cell, readable if beta is not zero.
         unsafe {
             let y = dst.cast::<D>().offset(offset as isize);
             y.write(if step.beta == 0.0 { D::ZERO } else { scale(step.beta, y.read()) });
@@ -136,7 +136,7 @@ unsafe fn scale_all(step: &Scale, dst: *mut u8) {
 /// # Safety
 /// It is readable and aligned.
 unsafe fn load<T: Element>(scalar: Scalar, base: *const u8, offset: i64) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: the element at this offset is readable and aligned.
     with_element!(scalar, S => convert(unsafe { base.cast::<S>().offset(offset as isize).read() }))
 }
 
@@ -145,7 +145,7 @@ unsafe fn load<T: Element>(scalar: Scalar, base: *const u8, offset: i64) -> T {
 /// # Safety
 /// The place is writable and aligned, and readable if `beta != 0`.
 unsafe fn store<T: Element>(scalar: Scalar, base: *mut u8, offset: i64, x: T, scaling: Scaling) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the element at this offset is writable and aligned, and readable if `beta != 0`.
     with_element!(scalar, D => unsafe { element(base.cast::<D>().offset(offset as isize), &raw const x, scaling) })
 }
 
@@ -155,7 +155,7 @@ unsafe fn store<T: Element>(scalar: Scalar, base: *mut u8, offset: i64, x: T, sc
 /// Every cell of the nest is writable and aligned; offsets may repeat.
 pub unsafe fn set(set: &Set, dst: *mut u8) {
     with_element!(set.dst, D => set.nest.for_each(|[offset]| {
-        // SAFETY: the caller promises this cell for every offset of the nest.
+        // SAFETY: every offset of the nest is a writable cell.
         unsafe { dst.cast::<D>().offset(offset as isize).write(<D as Element>::from_bits(set.cell)) }
     }));
 }

@@ -58,7 +58,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
 /// # Safety
 /// As for [`run`].
 unsafe fn by_reference(shape: &Shape, operands: Operands, _: Machine) -> Result<()> {
-    // SAFETY: the caller's promises.
+    // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at `dst`.
     unsafe { reference::transform(shape.transform, operands) };
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(super) fn kernels(transform: &Transform) -> Vec<&'static str> {
 /// # Safety
 /// As for [`super::run`].
 pub unsafe fn run_transform(transform: &Transform, operands: Operands, machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promises.
+    // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at `dst`.
     unsafe { run(transform, operands, machine, Choice::First) }
 }
 
@@ -95,7 +95,7 @@ pub(super) unsafe fn run(
     }
     Shape::with(transform, |shape| {
         let (_, run) = choice.of(KERNELS, |accept| accept(shape))?;
-        // SAFETY: the caller's promises; the kernel accepts the transform.
+        // SAFETY: the nest's cells are there on either side, and the kernel accepts the transform.
         unsafe { run(shape, operands, machine) }
     })
 }

@@ -86,7 +86,7 @@ impl Out<c_int> {
     /// As [`Out::new`].
     pub(crate) unsafe fn code<E: CEnum>(pointer: *mut E, argument: &'static str) -> Result<Self> {
         const { assert!(size_of::<E>() == size_of::<c_int>()) };
-        // SAFETY: the caller's promise; enums have the size of an int.
+        // SAFETY: the place is NULL or valid for one write of an enumerator, which has the size of an int.
         unsafe { Out::new(pointer.cast::<c_int>(), argument) }
     }
 }
@@ -100,7 +100,7 @@ impl<T> Out<T> {
     /// # Safety
     /// As [`Out::new`].
     pub(crate) unsafe fn cast(pointer: *mut c_void, argument: &'static str) -> Result<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the place is NULL or valid for one write of a `T`.
         unsafe { Out::new(pointer.cast::<T>(), argument) }
     }
 }
@@ -146,11 +146,11 @@ macro_rules! results {
         Ok(())
     }};
     (@place each [$($place:ident),+]) => {
-        // SAFETY: as the caller of the entry point promises, for all of them.
+        // SAFETY: an entry point's places are NULL or valid for one write until it returns.
         unsafe { [$($crate::capi::arg::Out::new($place, stringify!($place))?),+] }
     };
     (@place $kind:ident $place:ident) => {
-        // SAFETY: as the caller of the entry point promises.
+        // SAFETY: an entry point's places are NULL or valid for one write until it returns.
         unsafe { $crate::capi::arg::Out::$kind($place, stringify!($place)) }?
     };
     (@list $place:tt = $value:expr $(, $next:tt = $then:expr)*) => {
@@ -179,7 +179,7 @@ pub(crate) use operands;
 /// `pointer` is NULL or valid for one write of `T`.
 pub(crate) unsafe fn set_optional<T>(pointer: *mut T, value: T) {
     if !pointer.is_null() {
-        // SAFETY: not NULL, and the caller vouches for the rest.
+        // SAFETY: `pointer` is not NULL, and so valid for one write.
         unsafe { pointer.write_unaligned(value) }
     }
 }
@@ -190,7 +190,7 @@ pub(crate) unsafe fn set_optional<T>(pointer: *mut T, value: T) {
 /// `pointer` is NULL or valid for one write.
 pub(crate) unsafe fn set_optional_code<E: CEnum>(pointer: *mut E, code: c_int) {
     const { assert!(size_of::<E>() == size_of::<c_int>()) };
-    // SAFETY: the caller's promise; enums have the size of an int.
+    // SAFETY: the place is NULL or valid for one write of an enumerator, which has the size of an int.
     unsafe { set_optional(pointer.cast::<c_int>(), code) }
 }
 

@@ -83,7 +83,7 @@ impl Call<'_> {
             operands.map(|bound| bound.0),
         );
         let at = operands.map(|bound| bound.1);
-        // SAFETY: the caller's promise.
+        // SAFETY: the core's device may read or write each operand's span until the work is done.
         unsafe { self.run_at(plan, &at[..wanted.len().min(N)]) }
     }
 
@@ -102,12 +102,12 @@ impl Call<'_> {
                 (operand.is_touched() && operand.role == Role::Read).then_some(*at)
             };
             let given: Vec<_> = plan.operands().iter().zip(at).map(given).collect();
-            // SAFETY: the caller's promise.
+            // SAFETY: measuring reads the operands that are given, whose spans are readable.
             self.time = Some(unsafe { self.measure(plan, &given) }?);
             return Ok(());
         }
         self.note(plan, at);
-        // SAFETY: the caller's promise.
+        // SAFETY: the core's device may read or write each operand's span until the work is done.
         unsafe { self.context.run(plan, at) }
     }
 
@@ -137,7 +137,7 @@ impl Call<'_> {
     pub unsafe fn measure(&mut self, plan: &dyn Plan, at: &[Option<Address>]) -> Result<f32> {
         let places: Vec<Address> = at.iter().map(|at| at.unwrap_or(Address::NULL)).collect();
         self.note(plan, &places);
-        // SAFETY: the caller's promise.
+        // SAFETY: every span that is given is readable, and nothing of the caller's is written.
         unsafe { self.context.measure(plan, at) }
     }
 
@@ -150,7 +150,7 @@ impl Call<'_> {
         if !self.context.runs_at_once() || self.is_measuring() {
             return;
         }
-        // SAFETY: the caller's promise; where calls run at once, the core is that of the CPU.
+        // SAFETY: `at` is a multiple of 8; calls run at once on the CPU core only, where 8 bytes are readable there.
         let found = unsafe { at.pointer().cast::<u64>().read() };
         if let Some(text) = complaint(found) {
             self.warn(text);

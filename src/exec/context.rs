@@ -179,7 +179,7 @@ impl Context {
                 }
                 // What is recorded is copied at each launch.
                 if !is_recorded && places[other] == at[other] {
-                    // SAFETY: the span is readable by the caller's promise.
+                    // SAFETY: every byte of the operand's span is readable.
                     let copy = unsafe { Staged::copy(at[other], operand.span) }?;
                     places[other] = copy.base();
                     copies.push(copy);
@@ -187,7 +187,7 @@ impl Context {
             }
         }
         if is_recorded {
-            // SAFETY: as this function's caller promises.
+            // SAFETY: every byte of the spans is readable or writable until the recorded work is done.
             return unsafe { self.record(plan, at) };
         }
         match &self.core {
@@ -207,7 +207,7 @@ impl Context {
                 // SAFETY: as on the CPU core.
                 unsafe { backend::reference::run(step, &operands) }
             }),
-            // SAFETY: the caller's promise; overlaps were judged just above.
+            // SAFETY: the device may use the spans, the stream is alive, and overlaps were judged just above.
             Core::Cuda(cuda) => unsafe { cuda.run(plan, at, self.stream) },
         }
     }

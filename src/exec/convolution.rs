@@ -134,7 +134,7 @@ impl Call<'_> {
         if self.context.cuts_sums() && algorithm.takes_workspace() && workspace.usable() > 0 {
             plan.take_workspace(bytes);
         }
-        // SAFETY: the pointers are aligned, and the caller vouches for the rest.
+        // SAFETY: the pointers are aligned and valid for the spans of the plan's operands, the workspace for its size.
         unsafe { self.run(&plan, operands) }
     }
 

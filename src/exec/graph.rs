@@ -114,7 +114,7 @@ impl Execution {
         if !self.program.values.is_empty() {
             let mut plan = ValuesPlan::new(self.program.workspace);
             for value in &self.program.values {
-                // SAFETY: as the caller promises.
+                // SAFETY: a tensor that is passed by value lies in host memory, with all its elements.
                 unsafe { read(value, place(Base::Caller(value.uid))?, &mut plan) };
             }
             // SAFETY: the values lie inside the workspace.
@@ -147,7 +147,7 @@ unsafe fn read(value: &Value, from: Address, plan: &mut ValuesPlan) {
     for index in 0..value.count {
         let mut cell = [0_u8; 8];
         let source = from.pointer().wrapping_byte_add(index * value.stride * size);
-        // SAFETY: as the caller promises; a cell has at most 8 bytes.
+        // SAFETY: host memory holds the value's elements; a cell has at most 8 bytes.
         unsafe { std::ptr::copy_nonoverlapping(source, cell.as_mut_ptr(), size) };
         plan.set(value, index, u64::from_le_bytes(cell));
     }

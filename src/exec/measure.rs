@@ -55,7 +55,7 @@ impl Context {
     /// As for [`Context::run`], but nothing is written.
     pub unsafe fn measure(&self, plan: &dyn Plan, at: &[Option<Address>]) -> Result<f32> {
         if let Some(cuda) = self.cuda() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the spans that are given are readable by the device, and the handle's stream is alive.
             return unsafe { cuda.measure(plan, at, self.stream()) };
         }
         if host_runtime::captures(self.stream()) {
@@ -76,7 +76,7 @@ impl Context {
         let mut best = f32::INFINITY;
         for _ in 0..RUNS {
             let start = Instant::now();
-            // SAFETY: what is written is our own, and the caller vouches for the rest.
+            // SAFETY: what is written is our own, and the spans of what is read are readable.
             unsafe { self.run(plan, &places) }?;
             best = best.min(start.elapsed().as_secs_f32() * 1e3);
             if best > SHORT {

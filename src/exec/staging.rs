@@ -25,7 +25,7 @@ impl Staged {
         let len = (high - low) as usize;
         let mut words: Vec<u64> = Vec::new();
         words.try_reserve_exact(len.div_ceil(8)).map_err(|_| Error::HostAllocation { bytes: len })?;
-        // SAFETY: the span is readable by the caller's promise, and `words` has room for it.
+        // SAFETY: every byte of the span around `from` is readable, and `words` has room for them.
         unsafe {
             let first = from.pointer().wrapping_offset(low as isize);
             words.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(first, len);

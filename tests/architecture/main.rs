@@ -193,7 +193,51 @@ fn comments_name_what_they_speak_of() {
     hold(
         check,
         &[("src/a.rs", "// SAFETY: handed on."), ("src/a.rs", "/// Whoever waits yields.")],
-        &[("src/a.rs", "// SAFETY: the caller's promise."), ("cli/src/a.rs", "// Whoever.")],
+        &[("src/a.rs", "// The pool waits."), ("cli/src/a.rs", "// Whoever.")],
+    );
+}
+
+/// Words of references to a promise or to another comment.
+const REFERENCES: &str = "the this a caller caller's callers function function's entry point promise promises promised vouches as is \
+    above below here there in every arm for of all both each them it three four time rest and";
+
+#[test]
+fn unsafe_code_says_why_it_is_sound() {
+    let refers = |clause: &str| {
+        let mut words = clause.split(|c: char| !c.is_alphanumeric() && !"'_`".contains(c));
+        let all =
+            words.all(|word| word.is_empty() || REFERENCES.split_whitespace().any(|known| known == word));
+        all && clause.contains(char::is_alphanumeric)
+    };
+    let check = |source: &Source| {
+        if !source.is_rust() || !source.path.starts_with("src/") {
+            return Vec::new();
+        }
+        let lines: Vec<&str> = source.text.lines().collect();
+        let mut violations = Vec::new();
+        for (at, line) in lines.iter().enumerate() {
+            let Some((_, begin)) = line.split_once("// SAFETY:") else { continue };
+            let more = lines[at + 1..].iter().map_while(|line| line.trim_start().strip_prefix("// "));
+            let text = std::iter::once(begin).chain(more).collect::<Vec<_>>().join(" ").to_lowercase();
+            if let Some(clause) = text.split([';', ':', '.', ',']).find(|clause| refers(clause)) {
+                violations.push(format!("{}:{}: no fact: `{}`", source.path, at + 1, clause.trim()));
+            }
+        }
+        violations
+    };
+    hold(
+        check,
+        &[
+            ("src/a.rs", "// SAFETY: the caller's promise."),
+            ("src/a.rs", "// SAFETY: as the caller promises, for all three."),
+            ("src/a.rs", "// SAFETY: as above; there is room."),
+            ("src/a.rs", "// SAFETY: the caller's promise, here\n// and below."),
+        ],
+        &[
+            ("src/a.rs", "// SAFETY: `x` is readable, as the caller of `f` sees to."),
+            ("src/a.rs", "/// As the caller promises."),
+            ("xtask/src/a.rs", "// SAFETY: as above."),
+        ],
     );
 }
 

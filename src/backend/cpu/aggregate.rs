@@ -31,7 +31,7 @@ pub(in crate::backend) unsafe fn run(step: &Aggregate, at: &[Address], machine: 
         narrow: row::between(Scalar::F32, step.scalar, Scaling::MOVE, machine.isa),
         machine,
     };
-    // SAFETY: the caller's promise; the graph is in order.
+    // SAFETY: the graph, which was checked, leads to elements of the operands only.
     unsafe {
         match step.function {
             AggregateFunction::Forward => job.forward(),

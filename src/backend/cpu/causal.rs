@@ -73,7 +73,7 @@ pub(in crate::backend) unsafe fn run(
     let (_, sums) = choice.of(KERNELS, |accept| accept(step))?;
     with_real!(step.compute(), T => {
         let job = Job::<T>::new(step, at, machine);
-        // SAFETY: the caller's promise, in every arm.
+        // SAFETY: in every arm destinations have an element for every line and tap, and are apart from what is read.
         unsafe {
             match (sums, step.function) {
                 (Sums::Transformed, _) => job.transformed(),
@@ -153,7 +153,7 @@ impl<T: Real> Rows<T> {
     fn take<'a>(&mut self, len: usize) -> &'a mut [T] {
         assert!(len <= self.room, "a row has room for what its step needs");
         let row = self.parts.take::<T>(self.room);
-        // SAFETY: `new` was promised scratch for it.
+        // SAFETY: `new` was given scratch for as many rows as are taken.
         unsafe {
             super::scratch::fill(row, T::ZERO, len);
             std::slice::from_raw_parts_mut(row, len)

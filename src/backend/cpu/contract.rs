@@ -75,7 +75,7 @@ pub unsafe fn run(
         let panels = panels.filter(|_| step.keeps_b && operands[1] == at[2].cast_const());
         let problem = Problem::new(step, at, operands, transformed, machine, panels);
         let (_, launch) = choice.of(KERNELS, |accept| accept(&problem))?;
-        // SAFETY: the caller's promises about the operands; those in binary32 are copies of them.
+        // SAFETY: every element that the step reads or writes is there; operands in binary32 are copies with as many.
         unsafe { launch.run() }
     };
     let dots = takes_dots(step, machine.isa);

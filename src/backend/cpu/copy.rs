@@ -19,14 +19,14 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let cell = shape.dst_cell;
     if shape.bytes() <= TILE_BYTES {
         let [dst, src] = shape.start;
-        // SAFETY: the run that the caller promises on either side; `copy` allows both to be the same bytes.
+        // SAFETY: the step is one run on either side; `copy` allows both to be the same bytes.
         unsafe { operands.dst.offset(dst).copy_from(operands.src.offset(src), shape.bytes()) };
         return Ok(());
     }
     let grid = Grid::new(shape.loops(), shape.start, [(0, TILE_BYTES / cell)]);
     let output = Output::new(shape, machine);
     grid.run(machine, shape.bytes(), operands, |tile| {
-        // SAFETY: the tile lies inside the run that the caller promises on either side; both may be the same bytes.
+        // SAFETY: the tile lies inside the step's run on either side; both may be the same bytes.
         unsafe { output.write(tile.dst, tile.src, tile.extents[0]) }
     })
 }
@@ -36,6 +36,6 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
 /// # Safety
 /// As for [`crate::backend::run`].
 pub(in crate::backend) unsafe fn words(step: &Words, dst: *mut u8) {
-    // SAFETY: the caller promises room for them, which is not theirs.
+    // SAFETY: `dst` has room for the words, and is not where they are.
     unsafe { dst.cast::<u32>().copy_from_nonoverlapping(step.0.as_ptr(), step.0.len()) };
 }

@@ -31,7 +31,7 @@ pub(in crate::backend) unsafe fn run(step: &Ctc, at: &[Address], machine: Machin
         let numbers = step.rows * step.samples * (step.classes + 8 * step.states());
         let threads = machine.threads_for((numbers as usize).saturating_mul(size_of::<T>()));
         threads::in_ranges(threads, step.samples as usize, job.scratch(), &|scratch, range| {
-            // SAFETY: scratch of this size; operands as the caller promises, of which each sample has its own part.
+            // SAFETY: the scratch has this size, and each sample has its own part of the operands.
             unsafe {
                 let mut rows = Rows::<T>::new(step, scratch);
                 let length = |n: usize| job.length(n as i64);
@@ -89,7 +89,7 @@ impl<'a, T: Real> Rows<'a, T> {
     unsafe fn cut(step: &Ctc, parts: &mut Parts) -> Self {
         let [alphabet, cells, length] = Self::extents(step);
         let nothing = T::INFINITY.negative();
-        // SAFETY: the caller's promise; `extents` counts the same parts.
+        // SAFETY: the scratch has room for these parts, which `extents` counts.
         unsafe {
             Rows {
                 x: parts.filled(alphabet, T::ZERO),

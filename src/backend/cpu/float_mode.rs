@@ -65,7 +65,7 @@ fn read() -> u32 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn write(mode: u32) {
-    // SAFETY: as above; this module gives back what it read before anything that was compiled for it computes.
+    // SAFETY: writes a register; this module gives back what it read before anything that was compiled for it computes.
     unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mode, options(nostack, preserves_flags)) };
 }
 

@@ -119,7 +119,7 @@ pub(in crate::backend) unsafe fn run<const N: usize>(
     let (_, cells) = choice.of(KERNELS, |accept| accept(&shape))?;
     with_real!(map.compute, T => {
         let kernel = with_function(map.function, KernelFor::<T>(machine.isa, PhantomData));
-        // SAFETY: the caller's promise; the kernel is of the step's function and type.
+        // SAFETY: every cell of the nest is there, and the kernel is of the step's function and type.
         unsafe { run_with::<T, N>(map, at, machine, kernel, (axes, tiled), cells) }
     })
 }
@@ -132,7 +132,7 @@ pub(super) unsafe fn in_place<T: Real>(function: Function, parameter: f64, isa: 
     let kernel = with_function(function, KernelFor::<T>(isa, PhantomData));
     let mut from = [std::ptr::null(); MOST_OPERANDS];
     from[0] = at.cast_const();
-    // SAFETY: the caller's promise; kernels read each number before they write it.
+    // SAFETY: `n` numbers are readable and writable; kernels read each before they write it.
     unsafe { kernel(at, from, std::ptr::null(), n, Constants::new(Factors::NONE, parameter), None) }
 }
 
@@ -184,7 +184,7 @@ unsafe fn run_with<T: Real, const N: usize>(
     let scratch = if in_buffers { ROOM * size_of::<u64>() } else { 0 };
     grid.for_each_with(machine, bytes, scratch, at, |room, place, _, [n]| {
         if let Some(table) = &table {
-            // SAFETY: as below.
+            // SAFETY: the tile's cells belong to the nest, and are bytes.
             return unsafe { table.run(place[0], place[1], n, stream) };
         }
         let mut from = [std::ptr::null(); MOST_OPERANDS];
@@ -192,7 +192,7 @@ unsafe fn run_with<T: Real, const N: usize>(
         if let Cells::Halves(kernel) = cells {
             let mut from = [std::ptr::null(); MOST_OPERANDS];
             from.iter_mut().zip(&place[1..=arity]).for_each(|(from, place)| *from = place.cast_const());
-            // SAFETY: as below.
+            // SAFETY: the tile's cells belong to the nest, and the kernel is one for them.
             return unsafe { kernel(place[0], from, n, with_halves, stream) };
         }
         if matches!(cells, Cells::Direct) {

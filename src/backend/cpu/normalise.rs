@@ -79,7 +79,7 @@ unsafe fn first_elements<T: Real>(
     for first in (0..width).step_by(walk::WIDTH) {
         let n = walk::WIDTH.min(width - first);
         let from = base.pointer().wrapping_offset(offset + step * first as isize);
-        // SAFETY: the caller's promise; there is room for `n` numbers and cells.
+        // SAFETY: `n` elements are readable from here on; there is room for as many numbers and cells.
         let row = unsafe {
             let row = access.row(from, step, n, numbers.as_mut_ptr(), raw.as_mut_ptr().cast());
             std::slice::from_raw_parts(row, n)

@@ -198,7 +198,7 @@ impl Kernel {
             }
             return;
         }
-        // SAFETY: the caller's promise; cells of the blocks.
+        // SAFETY: the cells are ones of the blocks, for which the buffer has room.
         unsafe {
             let (src, pitch) = self.rows(scratch, src, n);
             if let Some([spread, _]) = self.spread {

@@ -258,7 +258,7 @@ impl<'a, T: Real> Task<'a, T> {
             let grid = Grid::<1, 3>::over(loops.iter().copied(), |_| false, start, [(inner, CHUNK)]);
             return grid.for_each(self.machine, size, at, |[dst, src, bit], _, [n]| {
                 let mut words = [0_u32; CHUNK_WORDS];
-                // SAFETY: the mask has a bit for every cell of the tile, and the cells are the caller's promise.
+                // SAFETY: the mask has a bit for every cell of the tile, and the operands have its cells.
                 unsafe {
                     gather(&mut words, mask.mask, bit.addr(), bit_step, n);
                     self.run_cells([dst, src], steps, words.as_ptr(), n);
@@ -270,7 +270,7 @@ impl<'a, T: Real> Task<'a, T> {
         let grid = Grid::<2, 3>::over(loops.iter().copied(), |_| false, start, kernel);
         grid.for_each(self.machine, size, at, |[dst, src, bit], _, [n, turns]| {
             let mut words = [[0_u32; GATHERED]; 32];
-            // SAFETY: as above, for each of the turns.
+            // SAFETY: the mask has a bit for every cell of each turn, and the operands have the cells.
             unsafe {
                 gather_across(&mut words, mask.mask, bit.addr(), bit_step, n, turns);
                 for (k, words) in words[..turns].iter().enumerate() {
@@ -285,7 +285,7 @@ impl<'a, T: Real> Task<'a, T> {
     /// Applies bits to `n` cells, at most [`CHUNK`], `steps` bytes apart.
     ///
     /// # Safety
-    /// The cells and words of `n` bits are the caller's promise.
+    /// The operands have these cells, and `words` has `n` bits.
     unsafe fn run_cells(&self, [dst, src]: [*mut u8; 2], steps: [isize; 2], words: *const u32, n: usize) {
         let mut stages = [const { None }; 3].map(|_: Option<()>| Stage::<STAGE_BYTES>::new());
         let [raw, numbers, out] = stages.each_mut().map(Stage::ptr);

@@ -173,7 +173,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
             let mut work = unsafe { self.workspace(scratch) };
             for tile in range {
                 let tile = self.tile(tile);
-                // SAFETY: the tile's outputs and their elements are the caller's promise.
+                // SAFETY: the operands have the tile's outputs and their elements.
                 unsafe {
                     self.join(tile, 0..self.steps.len, &mut work);
                     if self.problem.indices.is_some() {
@@ -211,7 +211,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                 })
             };
             each_chunk(&|task, work| {
-                // SAFETY: the tile's elements are the caller's promise.
+                // SAFETY: the source has the tile's elements.
                 unsafe { self.join(self.tile(task / chunks), range(task), work) };
             })?;
             arena::with(self.scratch(), |scratch| {
@@ -236,7 +236,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
             })?;
             if self.problem.indices.is_some() {
                 each_chunk(&|task, work| {
-                    // SAFETY: the results are there; the tile's elements are the caller's promise.
+                    // SAFETY: the results are there, and the source has the tile's elements.
                     unsafe {
                         work.values.copy_from_slice(slots.get(count + task / chunks).0);
                         self.find(self.tile(task / chunks), range(task), work);
@@ -245,7 +245,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
             }
             arena::with(self.scratch(), |scratch| {
                 for tile in 0..tiles {
-                    // SAFETY: as above; the tile's outputs are the caller's promise.
+                    // SAFETY: all tasks have put their slots; the destination has the tile's outputs.
                     unsafe {
                         let mut work = self.workspace(scratch);
                         work.values.copy_from_slice(slots.get(count + tile).0);
@@ -357,7 +357,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                         let mut count = 0;
                         for i in (first..group.len()).step_by(Reduce::LANES) {
                             let from = start.wrapping_offset(group[i]);
-                            // SAFETY: a row of elements that the caller promises.
+                            // SAFETY: the elements of a row are readable, and there is room for all rows of a group.
                             rows[count] =
                                 unsafe { self.loader.row(from, self.src_step(), width, blocks, count) };
                             count += 1;
@@ -400,7 +400,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                     let end = (from + Reduce::BLOCK).min(range.end);
                     self.loader.fetch(&self.steps, starts(j), from..end);
                 }
-                // SAFETY: elements that the caller promises: a power of two of blocks, or one of any length; there is room.
+                // SAFETY: these elements are of the sequence: a power of two of blocks, or one of any length; there is room.
                 *joined = unsafe {
                     if let Some((elements, _)) = here {
                         let soon = next.map_or(elements, |(elements, _)| elements);
@@ -433,7 +433,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         firsts.fill(i64::MAX);
         if self.by_rows {
             self.steps.each(range, |offset, index| {
-                // SAFETY: a row of elements that the caller promises.
+                // SAFETY: the elements of the row are readable, and as many are compared as it is wide.
                 unsafe {
                     let from = start.wrapping_offset(offset);
                     let row = self.loader.row::<T>(from, self.src_step(), tile.width, blocks, 0);
@@ -453,7 +453,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                     break;
                 }
                 let block = first..(first + Reduce::BLOCK).min(range.end);
-                // SAFETY: a block of elements that the caller promises.
+                // SAFETY: the elements of the block are readable.
                 let elements = unsafe { self.loader.block::<T>(&self.steps, start, block.clone(), blocks) };
                 for position in block {
                     // SAFETY: inside the block.
@@ -493,7 +493,7 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         let (cell, step) = (dst.size(), self.along.1[0] as isize * dst.size() as isize);
         let to = self.places.dst.pointer().wrapping_offset(tile.dst);
         let results = values.as_ptr().cast::<u8>();
-        // SAFETY: the caller's promise; a buffer holds more cells than a tile has.
+        // SAFETY: the destination has the tile's outputs; a buffer holds more cells than a tile has.
         unsafe {
             if step == cell as isize {
                 return (self.store)(to, results, tile.width, scaling);

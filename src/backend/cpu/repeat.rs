@@ -89,7 +89,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
 /// It is readable at `src`, and `n` of them are writable at `dst`.
 unsafe fn repeat_cell(cell: usize, dst: *mut u8, src: *const u8, n: usize) {
     with_cell!(cell, W => {
-        // SAFETY: the cells that the caller promises. Merged ones are aligned to their parts only.
+        // SAFETY: one cell is readable, and `n` writable. Merged ones are aligned to their parts only.
         unsafe {
             let value = src.cast::<W>().read_unaligned();
             (0..n).for_each(|i| dst.cast::<W>().add(i).write_unaligned(value));

@@ -69,7 +69,7 @@ pub(in crate::backend) unsafe fn run(
     let (_, taps) = choice.of(KERNELS, |accept| accept(step))?;
     with_real!(step.compute, T => {
         let job = Job { step, at, machine };
-        // SAFETY: the caller's promise, in every arm.
+        // SAFETY: in every arm the destination has distinct elements, which are apart from those that are read.
         unsafe {
             match step.function {
                 SampleFunction::AffineGrid => job.affine_grid::<T>(),

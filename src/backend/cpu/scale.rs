@@ -60,7 +60,7 @@ pub(in crate::backend) unsafe fn run(
         return Ok(());
     }
     let (_, run) = choice.of(KERNELS, |accept| accept(scale))?;
-    // SAFETY: the caller's promise; the kernel accepts the step.
+    // SAFETY: the nest's cells are readable and writable, and the kernel accepts the step.
     unsafe { run(scale, dst, machine) }
 }
 
@@ -86,7 +86,7 @@ fn in_place(scale: &Scale) -> Transform {
 /// # Safety
 /// As for [`run`].
 unsafe fn strided(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
-    // SAFETY: the caller's promise; each cell is its own source.
+    // SAFETY: the nest's cells are readable and writable, and each is its own source.
     Shape::with(&in_place(scale), |shape| unsafe { strided::run(shape, Operands { dst, src: dst }, machine) })
 }
 

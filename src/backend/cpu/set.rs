@@ -119,7 +119,7 @@ unsafe fn bytes(cells: &Cells, dst: *mut u8, n: usize) {
 /// As for [`Run`].
 unsafe fn strided(cells: &Cells, dst: *mut u8, n: usize) {
     with_cell!(cells.cell, W => {
-        // SAFETY: the pattern is longer than any cell; the cells are the caller's promise.
+        // SAFETY: `n` cells are writable that step apart; the pattern is longer than any cell.
         unsafe {
             let value = cells.pattern.as_ptr().cast::<W>().read_unaligned();
             for i in 0..n as isize {
@@ -150,7 +150,7 @@ unsafe fn run_of(cells: &Cells, dst: *mut u8, n: usize) {
 /// thread must first call [`stream::fence`](super::stream::fence), as the grid does.
 unsafe fn fill_lines(cells: &Cells, dst: *mut u8, lines: usize) {
     let pattern = &cells.pattern;
-    // SAFETY: the caller's promise; the processor has AVX2 where that is used.
+    // SAFETY: `lines` aligned lines are writable; the processor has AVX2 where that is used.
     unsafe {
         match (cells.isa.has_avx2(), cells.is_large) {
             #[cfg(target_arch = "x86_64")]
@@ -168,7 +168,7 @@ unsafe fn fill_lines(cells: &Cells, dst: *mut u8, lines: usize) {
 #[target_feature(enable = "avx2")]
 unsafe fn lines_avx2<const STREAMS: bool>(dst: *mut u8, lines: usize, pattern: &[u8; 64]) {
     use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_store_si256, _mm256_stream_si256};
-    // SAFETY: the pattern is 64 bytes long; the lines are the caller's promise.
+    // SAFETY: `lines` aligned lines of 64 bytes are writable; the pattern is as long as one.
     unsafe {
         let halves = [0, 32].map(|at| _mm256_loadu_si256(pattern.as_ptr().add(at).cast()));
         for i in 0..lines {

@@ -79,12 +79,12 @@ pub(super) unsafe fn copy_strided(
     cell: usize, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize, n: usize,
 ) {
     if dst_step == cell as isize && src_step == cell as isize {
-        // SAFETY: two contiguous runs, as the caller promises.
+        // SAFETY: `n` cells lie side by side on either side; `copy_from` allows both to overlap.
         return unsafe { dst.copy_from(src, n * cell) };
     }
     with_cell!(cell, W => {
         for i in 0..n as isize {
-            // SAFETY: the cells that the caller promises. Merged cells are aligned to their parts only.
+            // SAFETY: `n` cells are there on either side, these steps apart. Merged cells are aligned to their parts only.
             unsafe {
                 let value = src.offset(i * src_step).cast::<W>().read_unaligned();
                 dst.offset(i * dst_step).cast::<W>().write_unaligned(value);

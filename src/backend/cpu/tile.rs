@@ -72,7 +72,7 @@ impl RowStarts for Even {
 impl RowStarts for &[isize] {
     #[inline(always)]
     unsafe fn at(self, i: usize) -> isize {
-        // SAFETY: the caller's promise; the tables are as long as there are rows.
+        // SAFETY: `i` is a row of the matrix, and the tables are as long as there are rows.
         unsafe { *self.get_unchecked(i) }
     }
 

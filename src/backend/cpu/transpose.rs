@@ -103,7 +103,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     };
     let tiling = &Tiling::new(shape, [d, s], &operands, kernels, machine.threads_for(shape.bytes()));
     let (loops, held) = (shape.loops(), shape.held(operands));
-    // SAFETY: the caller's promise; each operand's rows are where the loops of the other's run put them.
+    // SAFETY: the nest's cells are there, and each operand's rows are where the loops of the other's run put them.
     unsafe {
         if tiling.is_even() {
             let (dst_rows, src_rows) = (Even(loops[s].dst), Even(loops[d].src));
@@ -112,7 +112,7 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     }
     arena::with(2 * Offsets::BYTES, |room| {
         let (first, second) = (room.cast(), room.wrapping_add(Offsets::BYTES).cast());
-        // SAFETY: as above; two parts of the room.
+        // SAFETY: rows are where the loops put them, and their offsets in two parts of the room.
         unsafe {
             let dst_rows = Offsets::of(first, &tiling.src, shape, |l| l.dst);
             let src_rows = Offsets::of(second, &tiling.dst, shape, |l| l.src);
@@ -285,8 +285,8 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
             let next = self.next(&tile, rows.clone(), &columns);
             let order = if columns.len() <= NEAR_PAGES { Order::AlongSrc } else { self.tiling.order };
             let first_line = (rows.start + dst_line(rows.start)).min(rows.end);
-            // SAFETY: as above; a tile is shifted by as much as the next one starts later, and its lines start at
-            // `first_line`.
+            // SAFETY: every cell of the tile belongs to the nest; it is shifted by as much as the next one starts later, and
+            // its lines start at `first_line`.
             unsafe {
                 if first_line > rows.start {
                     write(self.held(whole.part(rows.start..first_line, columns.clone(), cells)));

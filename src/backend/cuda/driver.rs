@@ -78,7 +78,7 @@ macro_rules! driver_handle {
 
         // SAFETY: the driver's handles may be used from every thread, and are never dereferenced here.
         unsafe impl Send for $name {}
-        // SAFETY: as above.
+        // SAFETY: a handle that threads share is never dereferenced here, either.
         unsafe impl Sync for $name {}
     };
 }
@@ -158,7 +158,7 @@ impl Driver {
         if version < MIN_VERSION {
             return Err(Unavailable::TooOld(version));
         }
-        // SAFETY: as above.
+        // SAFETY: the library was opened above; nothing closes it.
         let table = unsafe { Table::load(library) }.map_err(Unavailable::MissingSymbol)?;
         let mut devices = 0;
         // SAFETY: writes one int.
@@ -464,7 +464,7 @@ impl Driver {
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
         let stream = std::ptr::without_provenance_mut(stream);
         let mut params = [params.cast_mut()];
-        // SAFETY: as the caller promises; the driver only reads the parameters, before it returns.
+        // SAFETY: the function is of the current context, the stream alive, and the driver reads the parameter before it returns.
         let code = unsafe {
             (self.table.launch_kernel)(
                 function.0,

@@ -200,7 +200,7 @@ impl Cuda {
             if is_young {
                 self.calls.fetch_add(1, Ordering::Relaxed);
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the stream is alive, and the spans of the operands are memory that the device may read or write.
             unsafe { self.queue(plan, at, stream, binding) }
         })
     }
@@ -274,7 +274,7 @@ impl Cuda {
             }
             // Once for all runs, in every search: it takes longer than to ask.
             self.check(plan, &places, binding, true)?;
-            // SAFETY: what is written is our own, and the caller vouches for the rest.
+            // SAFETY: what is written is our own, and the device may read the spans of the rest.
             clock.best(&mut || unsafe { self.queue(plan, &places, stream, binding) })
         })
     }

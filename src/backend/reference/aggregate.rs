@@ -25,7 +25,7 @@ fn is_better(join: Join, new: f32, old: f32) -> bool {
 /// Every operand has the elements that the step says, aligned.
 pub unsafe fn aggregate(step: &Aggregate, at: &[Address]) -> Result<()> {
     let graph = Graph::of(step, at);
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: every operand has the elements that the step says; the graph is checked first.
     unsafe {
         graph.check()?;
         match step.function {
@@ -39,14 +39,14 @@ pub unsafe fn aggregate(step: &Aggregate, at: &[Address]) -> Result<()> {
 /// # Safety
 /// As for [`aggregate`]; the graph is in order.
 unsafe fn number(step: &Aggregate, at: Address, row: i64, columns: i64, column: i64) -> f32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the row and the column are ones of the operand.
     unsafe { load(step.scalar, at.pointer(), row * columns + column) }
 }
 
 /// # Safety
 /// As for [`aggregate`]; the graph is in order.
 unsafe fn put(step: &Aggregate, at: Address, row: i64, columns: i64, column: i64, number: f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the row and the column are ones of the operand, which is a destination.
     unsafe { store(step.scalar, at.pointer(), row * columns + column, number.canonical(), Scaling::MOVE) }
 }
 

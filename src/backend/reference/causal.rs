@@ -20,7 +20,7 @@ struct Loops<'a> {
 pub unsafe fn causal(step: &Causal, at: &[Address]) {
     let loops = Loops { step, at };
     with_real!(step.compute(), T => {
-        // SAFETY: the caller's promise, in every arm.
+        // SAFETY: in every arm the elements of destinations are writable, those of other operands readable.
         unsafe {
             match step.function {
                 CausalFunction::Forward => loops.forward::<T>(),
@@ -110,7 +110,7 @@ impl Loops<'_> {
         (0..n)
             .map(|i| {
                 with_element!(self.step.scalar, S => {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the operand has `n` readable elements from the first one on, a stride apart.
                     convert(unsafe { base.cast::<S>().offset((first + i * stride) as isize).read_unaligned() })
                 })
             })
@@ -125,7 +125,7 @@ impl Loops<'_> {
         let base = self.at[operand].pointer();
         for (i, &number) in (0..).zip(numbers) {
             with_element!(self.step.scalar, D => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the operand has a place for every number from the first one on, a stride apart.
                 unsafe {
                     let to = base.cast::<D>().offset((first + i * stride) as isize);
                     to.write_unaligned(convert(number.canonical()));
@@ -140,7 +140,7 @@ impl Loops<'_> {
     /// Its place is writable, and readable if it is added to.
     unsafe fn put<T: Real>(&self, operand: usize, offset: i64, number: T) {
         with_element!(self.step.gradient, D => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operand has this place, which is readable if gradients are added.
             unsafe {
                 let to = self.at[operand].pointer().cast::<D>().offset(offset as isize);
                 let old: T = if self.step.adds { convert(to.read_unaligned()) } else { T::ZERO };
@@ -190,12 +190,12 @@ impl Loops<'_> {
     /// # Safety
     /// As for [`causal`].
     unsafe fn gradient<T: Real + Math>(&self, x: usize, sequence: i64, channel: i64) -> Vec<T> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the gradient has this line of elements.
         let dy: Vec<T> = unsafe { self.line(x + 3, sequence, channel) };
         if self.step.is_linear() {
             return dy;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: x has this line of elements; weight and bias have this channel.
         let sums: Vec<T> = unsafe { self.sums(x, sequence, channel) };
         sums.iter().zip(&dy).map(|(&v, &dy)| dy * silu_slope(v)).collect()
     }
@@ -205,7 +205,7 @@ impl Loops<'_> {
     unsafe fn forward<T: Real + Math>(&self) {
         let step = self.step;
         for (sequence, channel) in self.lines() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands have a line for every sequence and channel, y's is writable.
             unsafe {
                 let mut sums: Vec<T> = self.sums(1, sequence, channel);
                 if step.silu {
@@ -221,7 +221,7 @@ impl Loops<'_> {
     unsafe fn data<T: Real + Math>(&self) {
         let step = self.step;
         for (sequence, channel) in self.lines() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands have a line for every sequence and channel, that of dx is writable.
             unsafe {
                 let g: Vec<T> = self.gradient(1, sequence, channel);
                 let dx = transposed_sums(&g, &self.weight(2, channel));
@@ -238,7 +238,7 @@ impl Loops<'_> {
             let mut taps: Vec<Lanes<T>> = (0..step.taps).map(|_| Lanes::new()).collect();
             let mut bias = Lanes::new();
             for sequence in 0..step.batch {
-                // SAFETY: the caller's promise.
+                // SAFETY: the operands have a line for every sequence and channel.
                 let (g, x) = unsafe {
                     (self.gradient::<T>(2, sequence, channel), self.line::<T>(2, sequence, channel))
                 };
@@ -247,7 +247,7 @@ impl Loops<'_> {
                 }
                 bias.add(&g, &vec![T::ONE; g.len()], 0);
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the gradients have a place for every tap and bias of the channel.
             unsafe {
                 for (k, lanes) in (0..).zip(&taps) {
                     self.put(0, step.tap(channel, k), lanes.sum());
@@ -302,7 +302,7 @@ impl Loops<'_> {
     /// As for [`causal`].
     unsafe fn gated<T: Real>(&self) {
         for (sequence, channel) in self.lines() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands have a line for every sequence and channel, which is writable in both destinations.
             unsafe {
                 let pair = self.pair::<T>(2, sequence, channel);
                 let y = with_skip(&causal_sums(&pair.u, &pair.mixer), pair.skip, &pair.u);
@@ -317,7 +317,7 @@ impl Loops<'_> {
     /// As for [`causal`].
     unsafe fn gated_data<T: Real>(&self) {
         for (sequence, channel) in self.lines() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands have a line for every sequence and channel, and every part of the gradient is writable.
             unsafe {
                 let pair = self.pair::<T>(1, sequence, channel);
                 let (dp, _) = self.pair_gradients(&pair, 1, sequence, channel);
@@ -338,7 +338,7 @@ impl Loops<'_> {
             let mut projections = [0, 1, 2].map(|_| empty(step.taps));
             let (mut mixer, mut skip) = (empty(step.mixer), Lanes::new());
             for sequence in 0..step.batch {
-                // SAFETY: the caller's promise.
+                // SAFETY: the operands have a line for every sequence and channel.
                 let (pair, (dp, d)) = unsafe {
                     let pair = self.pair::<T>(3, sequence, channel);
                     let gradients = self.pair_gradients(&pair, 3, sequence, channel);
@@ -350,7 +350,7 @@ impl Loops<'_> {
                 mixer.iter_mut().rev().enumerate().for_each(|(k, lanes)| lanes.add(&d, &pair.u, k));
                 skip.add(&d, &pair.u, 0);
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the gradients have a place for every tap, projection and bias of the channel.
             unsafe {
                 for (q, taps) in (0..).zip(&projections) {
                     for (k, lanes) in (0..).zip(taps) {

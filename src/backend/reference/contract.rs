@@ -43,7 +43,7 @@ pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMu
                 (0..bound.extent).contains(&bound.position(first, second))
             });
             if inside {
-                // SAFETY: the caller promises these two elements.
+                // SAFETY: the element of `a` is inside the bounds, and that of `b` meets it: both are readable.
                 let (x, y): (f64, f64) =
                     unsafe { (load(step.a, a, offset(index, 1)), load(step.b, b, offset(index, 2))) };
                 sum += x * y;
@@ -60,7 +60,7 @@ pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMu
 /// As for [`sums`] with `at[1]` and `at[2]`; every element of the destination is writable, and readable if `beta != 0`,
 /// every element of z and of the bias readable where the epilogue reads them; all aligned.
 pub unsafe fn contract(step: &Contract, at: &[*mut u8]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: every element that the sums and the epilogue read is readable, and the destination is writable.
     unsafe {
         sums(step, at[1], at[2], |offsets, sum, _| {
             let result = epilogue(step, at, offsets, sum);
@@ -80,7 +80,7 @@ unsafe fn epilogue(step: &Contract, at: &[*mut u8], offsets: [i64; 5], sum: f64)
     };
     let epilogue = &step.epilogue;
     let read = |scalar: Scalar, slot: usize, operand: usize| -> f64 {
-        // SAFETY: the caller promises the element; it is read only where its factor is not 0.
+        // SAFETY: the operand has this element, which is read only where its factor is not 0.
         unsafe { load(scalar, at[slot], offsets[operand]) }
     };
     let sum = if step.accumulate == Accumulate::Single { f64::from(sum as f32) } else { sum };

@@ -13,7 +13,7 @@ use crate::ops::{Scaling, Words};
 /// As many words as the step has are writable at `dst`.
 pub unsafe fn words(step: &Words, dst: *mut u8) {
     for (k, &word) in step.0.iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: `dst` has room for all words of the step.
         unsafe { dst.cast::<u32>().add(k).write(word) };
     }
 }
@@ -28,7 +28,7 @@ pub unsafe fn ctc(step: &Ctc, at: &[Address]) {
         let loops = Loops { step, at };
         let mut first = 0;
         for n in 0..step.samples {
-            // SAFETY: the caller's promise.
+            // SAFETY: every operand has the elements of each sample.
             unsafe { first += loops.sample::<T>(n, first) };
         }
     });
@@ -159,7 +159,7 @@ impl Loops<'_> {
     /// It is one of the operand's.
     unsafe fn integer(&self, operand: usize, number: i64) -> i32 {
         let base = self.step.space().map_or(0, |space| space.integers[[2, 0, 1][operand - 4]]);
-        // SAFETY: the caller's promise.
+        // SAFETY: the operand has an integer of this number.
         unsafe {
             self.at[operand].pointer().offset(base as isize).cast::<i32>().offset(number as isize).read()
         }
@@ -194,7 +194,7 @@ impl Loops<'_> {
     /// As for [`ctc`].
     unsafe fn sample<T: Real>(&self, n: i64, first: i64) -> i64 {
         let step = self.step;
-        // SAFETY: lengths and labels of the sample, here and below; rows of the tensors; a cost.
+        // SAFETY: lengths and labels are those of the sample, rows ones of the tensors, and the sample has a cost.
         unsafe {
             let length = i64::from(self.integer(5, n)).clamp(0, step.longest);
             let frames = i64::from(self.integer(6, n)).clamp(0, step.frames);

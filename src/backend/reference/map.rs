@@ -20,7 +20,7 @@ pub unsafe fn map<const N: usize>(map: &Map<N>, at: [*mut u8; N]) {
         let with = Constants::<T>::new(map.factors, map.parameter);
         map.nest.for_each(|offsets| {
             let mut operands = [T::ZERO; MOST_OPERANDS];
-            // SAFETY: the caller promises these cells, the destination as readable under the condition it names.
+            // SAFETY: every offset of the nest is a cell of its operand, the destination's writable, and readable if it is blended.
             unsafe {
                 for k in 1..=map.function.arity() {
                     operands[k - 1] = load(map.scalars[k], at[k], offsets[k]);

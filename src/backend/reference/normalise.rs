@@ -83,7 +83,7 @@ fn activated<T: Real + Math>(Activation { function, parameter }: Activation, x: 
 /// touched.
 pub unsafe fn normalise(step: &Normalise, at: &[Address]) {
     with_real!(step.compute, T => {
-        // SAFETY: the caller's promise.
+        // SAFETY: every operand that the step uses has the cells of each group.
         step.groups.for_each(|group| unsafe { forward_group::<T>(step, group, at) });
     });
 }
@@ -94,16 +94,16 @@ unsafe fn forward_group<T: Real + Math>(step: &Normalise, group: [i64; 5], at: &
     let [y, saved_mean, saved_inverse, means, variances, reserve, x, z, scale, bias] =
         std::array::from_fn(|k| at[k].pointer());
     let cells = offsets(group, &step.members);
-    // SAFETY: the caller's promise.
+    // SAFETY: the operand has a number of this group.
     let number = |from: *mut u8| unsafe { load::<T>(T::SCALAR, from, group[4]) };
-    // SAFETY: as above.
+    // SAFETY: the destination has a place of this group.
     let put = |to: *mut u8, value: T| unsafe { store(T::SCALAR, to, group[4], value, Scaling::MOVE) };
     let epsilon = T::from_f64(step.epsilon);
     let (mean, slope) = match step.statistics {
         Statistics::Given => (number(means), number(scale) / (number(variances) + epsilon).root()),
         Statistics::Batch { factor, running, saves } => {
             let numbers: Vec<f64> =
-                // SAFETY: as above.
+                // SAFETY: the cells are ones of x.
                 cells.iter().map(|cell| unsafe { load::<T>(step.data, x, cell[1]) }.to_f64()).collect();
             let [mean, variance, unbiased] = moments(step.tree(), &numbers);
             let inverse = T::from_f64((variance + step.epsilon).sqrt().recip());
@@ -122,7 +122,7 @@ unsafe fn forward_group<T: Real + Math>(step: &Normalise, group: [i64; 5], at: &
     };
     let bias = number(bias);
     for [to, from, added, kept] in cells {
-        // SAFETY: as above.
+        // SAFETY: the cells are ones of x, of what is added, of what is kept and of the destination.
         unsafe {
             let mut r = (load::<T>(step.data, x, from) - mean) * slope + bias;
             if step.adds {
@@ -151,11 +151,11 @@ unsafe fn write<T: Real + Math>(
     if !scaling.is_move() {
         r = x * T::from_f64(scaling.alpha);
         if scaling.beta != 0.0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the place is readable, as beta is not 0.
             r = r + unsafe { load::<T>(scalar, base, offset) } * T::from_f64(scaling.beta);
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the place is writable and aligned.
     unsafe { store(scalar, base, offset, r.canonical(), Scaling::MOVE) };
 }
 
@@ -166,7 +166,7 @@ unsafe fn write<T: Real + Math>(
 /// As for [`normalise`].
 pub unsafe fn normalise_backward(step: &NormaliseBackward, at: &[Address]) {
     with_real!(step.compute, T => {
-        // SAFETY: the caller's promise.
+        // SAFETY: every operand that the step uses has the cells of each group.
         step.groups.for_each(|group| unsafe { backward_group::<T>(step, group, at) });
     });
 }
@@ -177,9 +177,9 @@ unsafe fn backward_group<T: Real + Math>(step: &NormaliseBackward, group: [i64; 
     let [dx, d_scale, d_bias, dz, x, dy, scale, bias, means, inverses, reserve] =
         std::array::from_fn(|k| at[k].pointer());
     let cells = offsets(group, &step.members);
-    // SAFETY: the caller's promise.
+    // SAFETY: the operand has a number of this group.
     let number = |from: *mut u8| unsafe { load::<T>(T::SCALAR, from, group[5]) };
-    // SAFETY: as above.
+    // SAFETY: the cells are ones of x.
     let xs: Vec<T> = cells.iter().map(|cell| unsafe { load(step.data, x, cell[1]) }).collect();
     let (mean, inverse) = if step.saved {
         (number(means), number(inverses))
@@ -192,12 +192,12 @@ unsafe fn backward_group<T: Real + Math>(step: &NormaliseBackward, group: [i64; 
         .iter()
         .zip(&xs)
         .map(|(cell, &x)| {
-            // SAFETY: as above.
+            // SAFETY: the cells are ones of dy.
             let dy: T = unsafe { load(step.data, dy, cell[2]) };
             let factor = match step.slope {
                 Slope::One => return dy,
                 Slope::Of(activation) => activated(activation, (x - mean) * slope + number(bias)).1,
-                // SAFETY: as above.
+                // SAFETY: the cells are ones of what the forward pass kept.
                 Slope::Kept(scalar) => unsafe { load(scalar, reserve, cell[4]) },
             };
             if factor == T::ZERO { T::ZERO } else { dy * factor }
@@ -209,7 +209,7 @@ unsafe fn backward_group<T: Real + Math>(step: &NormaliseBackward, group: [i64; 
     let sums = [sum(step.tree(), &plain), sum(step.tree(), &tilted) * inverse.to_f64()];
     let (centre, tilt) = (T::from_f64(sums[0] / m), T::from_f64(inverse.to_f64() * sums[1] / m));
     for (([to, _, _, split, _], g), x) in cells.into_iter().zip(gradients).zip(xs) {
-        // SAFETY: as above.
+        // SAFETY: the cells are ones of dx, and of dz if the step splits.
         unsafe {
             write(step.data, dx, to, (g - centre - (x - mean) * tilt) * slope, step.scaling);
             if step.splits {
@@ -223,7 +223,7 @@ unsafe fn backward_group<T: Real + Math>(step: &NormaliseBackward, group: [i64; 
         if beta != 0.0 {
             new = new + number(to) * T::from_f64(beta);
         }
-        // SAFETY: as above.
+        // SAFETY: the gradient has a place of this group.
         unsafe { store(T::SCALAR, to, group[5], new.canonical(), Scaling::MOVE) };
     }
 }

@@ -16,12 +16,12 @@ use crate::ops::ragged::{Ragged, RaggedFunction};
 /// more than batches.
 pub unsafe fn ragged(step: &Ragged, at: &[Address]) -> Result<()> {
     let batches = Batches::of(step, at);
-    // SAFETY: the offsets are readable by the caller's promise.
+    // SAFETY: there is an offset more than batches, each readable.
     unsafe { batches.check() }?;
     let is_load = step.function == RaggedFunction::Load;
     let [dense, lists] = if is_load { [at[0], at[1]] } else { [at[1], at[0]] };
     for batch in 0..step.batches {
-        // SAFETY: as above.
+        // SAFETY: there is an offset more than batches, each readable.
         let (begin, length) = unsafe { batches.range(batch) };
         with_element!(step.scalar, T => step.nest.for_each(|[near, far]| {
             let near = dense.pointer().cast::<T>().wrapping_offset((batch * step.stride + near) as isize);

@@ -28,12 +28,12 @@ fn philox(counter: [u32; 4], key: [u32; 2], which: usize) -> u32 {
 pub unsafe fn random(step: &Random, at: &[Address]) {
     let [dst, src, mask] = [0, 1, 2].map(|k| at[k].pointer());
     if let Some(draw) = step.draw {
-        // SAFETY: the caller's promise.
+        // SAFETY: the mask's words are writable and the two words of the states readable and writable, as the step draws.
         unsafe { self::draw(draw, mask.cast(), at[3].pointer().cast()) };
     }
     let compute = if step.scalar == Scalar::F64 { Compute::Double } else { Compute::Single };
     with_real!(compute, T => step.nest.for_each(|[to, from, number]| {
-        // SAFETY: the caller promises both cells and the word.
+        // SAFETY: every offset of the nest is a cell of its operand, and the mask has a word of it.
         unsafe {
             let kept = mask.cast::<u32>().add(number as usize / 32).read() >> (number % 32) & 1 == 1;
             let x: T = load(step.scalar, src, from);
@@ -46,7 +46,7 @@ pub unsafe fn random(step: &Random, at: &[Address]) {
 /// # Safety
 /// As for [`random`].
 unsafe fn draw(draw: Draw, mask: *mut u32, states: *mut u64) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the states are two readable words of 64 bits.
     let (seed, call) = unsafe { (states.read_unaligned(), states.add(1).read_unaligned()) };
     let halves = |x: u64| [x as u32, (x >> 32) as u32];
     for word in 0..draw.words() {
@@ -61,7 +61,7 @@ unsafe fn draw(draw: Draw, mask: *mut u32, states: *mut u64) {
         unsafe { mask.add(word as usize).write(bits) };
     }
     if states != mask.cast() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the states are two writable words of 64 bits.
         unsafe { states.add(1).write_unaligned(call.wrapping_add(1)) };
     }
 }

@@ -13,7 +13,7 @@ use crate::ops::{Indices, NanRule, Reduce};
 /// their scalars, but indices need not be.
 pub unsafe fn reduce(problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8) {
     with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
-        // SAFETY: the caller's promise.
+        // SAFETY: every output, the elements of its sequence and its index, if one is written, are there.
         unsafe { run::<T, F>(problem, dst, src, indices) }
     }));
 }
@@ -25,7 +25,7 @@ unsafe fn run<T: Real, F: Fold>(problem: &Reduce, dst: *mut u8, src: *const u8, 
         let each = |f: &mut dyn FnMut(T, i64)| {
             for piece in problem.sequence.pieces() {
                 piece.for_each(|[offset, index]| {
-                    // SAFETY: the caller promises every element of the sequence.
+                    // SAFETY: every element of an output's sequence is readable.
                     let x = unsafe { load::<T>(problem.src, src, a + offset) };
                     f(F::map(x), index);
                 });
@@ -41,11 +41,11 @@ unsafe fn run<T: Real, F: Fold>(problem: &Reduce, dst: *mut u8, src: *const u8, 
                     first = first.min(index);
                 }
             });
-            // SAFETY: the caller promises as many indices as outputs.
+            // SAFETY: `indices` holds an index for every output.
             unsafe { store_index(indices, width, place, first) };
         }
         let result = finish(problem.reduction, joined, problem.sequence.len());
-        // SAFETY: the caller promises this cell, readable under the condition it names.
+        // SAFETY: every output is writable, and readable if `beta != 0`.
         unsafe { store(problem.dst, dst, c, result, problem.scaling) };
     });
 }
@@ -56,7 +56,7 @@ unsafe fn run<T: Real, F: Fold>(problem: &Reduce, dst: *mut u8, src: *const u8, 
 /// `indices` holds more than `place` indices.
 pub(in crate::backend) unsafe fn store_index(indices: *mut u8, width: Indices, place: i64, index: i64) {
     let bytes = index.to_le_bytes();
-    // SAFETY: the caller's promise; the low bytes of a little-endian number are the shorter number.
+    // SAFETY: `indices` has room for this one; the low bytes of a little-endian number are the shorter number.
     unsafe {
         indices.add(place as usize * width.size()).copy_from_nonoverlapping(bytes.as_ptr(), width.size())
     };

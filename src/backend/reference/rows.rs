@@ -15,7 +15,7 @@ use crate::ops::Rows;
 /// the function reads; all are aligned to their scalars.
 pub unsafe fn rows(rows: &Rows, at: [*mut u8; 3]) {
     with_real!(rows.compute, T => with_row_function!(rows.function, F => {
-        // SAFETY: the caller's promise.
+        // SAFETY: every element of every group is there in each operand that the function uses.
         unsafe { run::<T, F>(rows, at) }
     }));
 }
@@ -29,7 +29,7 @@ unsafe fn run<T: Real, F: RowFormula>(rows: &Rows, at: [*mut u8; 3]) {
         rows.elements.for_each(|element| {
             let mut operands = [zero; 2];
             for k in 1..=F::ARITY {
-                // SAFETY: the caller promises every element of the group.
+                // SAFETY: every element of the group is readable in the operands of the function.
                 operands[k - 1] = unsafe { load::<T>(rows.scalars[k], at[k], group[k] + element[k]) };
             }
             found.push((group[0] + element[0], operands));
@@ -44,7 +44,7 @@ unsafe fn run<T: Real, F: RowFormula>(rows: &Rows, at: [*mut u8; 3]) {
         let statistic = F::statistic(tree.joined());
         for (offset, [x, dy]) in found {
             let result = F::result(x, dy, F::term(x, dy, peak), peak, statistic);
-            // SAFETY: as above.
+            // SAFETY: every element of the group is writable at `at[0]`, and readable if `beta != 0`.
             unsafe { store(rows.scalars[0], at[0], offset, result, rows.scaling) };
         }
     });

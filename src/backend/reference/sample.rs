@@ -40,7 +40,7 @@ struct Loops<'a> {
 pub unsafe fn sample(step: &Sample, at: &[Address]) {
     let loops = Loops { step, at };
     with_real!(step.compute, T => {
-        // SAFETY: the caller's promise, in every arm.
+        // SAFETY: in every arm the elements of the destination are writable, those of other operands readable.
         unsafe {
             match step.function {
                 SampleFunction::AffineGrid => loops.affine_grid::<T>(),
@@ -57,14 +57,14 @@ impl Loops<'_> {
     /// # Safety
     /// The element is one of this operand's.
     unsafe fn number<T: Real>(&self, operand: usize, scalar: crate::dtype::Scalar, offset: i64) -> T {
-        // SAFETY: the caller's promise.
+        // SAFETY: the element is one of this operand's.
         unsafe { load(scalar, self.at[operand].pointer(), offset) }
     }
 
     /// # Safety
     /// The element is one of the destination's.
     unsafe fn put<T: Real>(&self, scalar: crate::dtype::Scalar, offset: i64, x: T) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the element is one of the destination's.
         unsafe { store(scalar, self.at[0].pointer(), offset, x.canonical(), self.step.scaling) }
     }
 
@@ -144,7 +144,7 @@ impl Loops<'_> {
             for c in 0..*channels {
                 for place in 0..positions {
                     let mut total = T::ZERO;
-                    // SAFETY: the caller's promise: pixels inside the picture.
+                    // SAFETY: taps are pixels inside the picture, and the indices are inside their operands.
                     unsafe {
                         if let Some(taps) = self.taps::<T>(2, n, place) {
                             Self::each_tap(taps, |[h, w], weight| {
@@ -168,7 +168,7 @@ impl Loops<'_> {
             for c in 0..*channels {
                 let mut sums = vec![T::ZERO; (rows * columns) as usize];
                 for place in 0..self.step.positions() {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the sample, channel and position are inside the gradient and the grid.
                     let (taps, given) = unsafe {
                         let from = y.offset([n, c, place / target[1], place % target[1]]);
                         (self.taps::<T>(2, n, place), self.number::<T>(1, y.scalar, from))
@@ -195,13 +195,13 @@ impl Loops<'_> {
         for n in 0..self.step.images {
             for place in 0..self.step.positions() {
                 let mut sums = [T::ZERO; 2];
-                // SAFETY: the caller's promise, here and below.
+                // SAFETY: the grid has a pair of numbers for every position.
                 if let Some([down, across]) = unsafe { self.taps::<T>(3, n, place) } {
                     let weight = |tap: Option<(i64, T)>| tap.map_or(T::ZERO, |(_, weight)| weight);
                     for c in 0..*channels {
-                        // SAFETY: as above.
+                        // SAFETY: taps are pixels inside the picture.
                         let pixel = |h: usize, w: usize| unsafe { self.pixel(x, [n, c], down[h], across[w]) };
-                        // SAFETY: as above.
+                        // SAFETY: the gradient has an element for every position of every channel.
                         let given: T = unsafe {
                             self.number(2, y.scalar, y.offset([n, c, place / target[1], place % target[1]]))
                         };

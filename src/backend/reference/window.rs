@@ -19,7 +19,7 @@ pub unsafe fn window(window: &Window, at: &[Address]) {
     with_real!(window.compute, T => window.outer.for_each(|offsets| {
         let view = View { window, at, offsets };
         let mut index = [0; MAX_AXES];
-        // SAFETY: the caller's promise.
+        // SAFETY: every offset of the window is an element of the operands that the function touches.
         view.each(0, &mut index, &mut |index| unsafe { view.cell::<T>(index) });
     }));
 }
@@ -59,7 +59,7 @@ impl View<'_> {
     /// As for [`window`]; the place is one that the function reads.
     unsafe fn read<T: Element>(&self, place: usize, index: &Index) -> T {
         let layout = [0, 0, 1, 2, 1][place];
-        // SAFETY: the caller's promise.
+        // SAFETY: the place is one that the function reads, and the index is inside it.
         unsafe { load(self.window.scalars[layout], self.at[place].pointer(), self.offset(layout, index)) }
     }
 
@@ -67,7 +67,7 @@ impl View<'_> {
     /// As for [`window`]; the place is a destination.
     unsafe fn write<T: Real>(&self, place: usize, index: &Index, r: T) {
         let (scalar, offset) = (self.window.scalars[0], self.offset(0, index));
-        // SAFETY: the caller's promise.
+        // SAFETY: the place is a destination, and the index is inside it.
         unsafe { store(scalar, self.at[place].pointer(), offset, r.canonical(), self.window.scaling) }
     }
 
@@ -171,7 +171,7 @@ impl View<'_> {
     unsafe fn winner<T: Real>(&self, output: &Index, rule: NanRule) -> Option<Index> {
         let mut best: Option<(T, Index)> = None;
         self.within(&self.cells(output), &mut |cell| {
-            // SAFETY: the caller's promise.
+            // SAFETY: the cells of an output are elements of x.
             let x = unsafe { self.read::<T>(2, cell) };
             if best.is_none_or(|(old, _)| beats(x, old, rule)) {
                 best = Some((x, *cell));
@@ -185,7 +185,7 @@ impl View<'_> {
     /// # Safety
     /// As for [`window`].
     unsafe fn base<T: Real>(&self, output: &Index, power: Power, centred: bool) -> T {
-        // SAFETY: the caller's promise.
+        // SAFETY: the cells of an output are elements of x, and the means, where they are used, have one of its place.
         unsafe {
             let mean = if centred { self.read::<T>(4, output) } else { T::ZERO };
             let sum = self.sum(self.cells(output), &mut |cell| {
@@ -201,7 +201,7 @@ impl View<'_> {
     /// # Safety
     /// As for [`window`].
     unsafe fn term<T: Real>(&self, output: &Index, power: Power, centred: bool) -> T {
-        // SAFETY: the caller's promise.
+        // SAFETY: dy and x have an element of the output's place, and the cells of its window are elements of x.
         unsafe {
             let base = self.base::<T>(output, power, centred);
             let (dy, x) = (self.read::<T>(3, output), self.read::<T>(2, output));
@@ -213,7 +213,7 @@ impl View<'_> {
     /// As for [`window`].
     unsafe fn normalise_gradient<T: Real>(&self, index: &Index, power: Power, centred: bool, means: bool) {
         let factor = T::from_f64(2.0 * power.beta * power.scale);
-        // SAFETY: the caller's promise.
+        // SAFETY: the index and the outputs that read it are inside the operands.
         unsafe {
             let x = self.read::<T>(2, index);
             let sum = self.sum(self.outputs_of(index), &mut |output| {
@@ -248,7 +248,7 @@ impl View<'_> {
                 inside &= (0..axis.inputs).contains(&cell[k]);
                 offset += axis.cuts[2].stride * tap[k];
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: a cell inside the bounds is an element of x, and the destination has a place for every tap.
             with_element!(self.window.scalars[0], D => unsafe {
                 let x = if inside { self.read::<D>(2, &cell) } else { <D as Element>::ZERO };
                 store(self.window.scalars[0], self.at[0].pointer(), offset, x, Scaling::MOVE);

@@ -187,7 +187,7 @@ pub unsafe extern "C" fn cudnnActivationForward(
     context::compute(handle, "cudnnActivationForward", |call| {
         let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(x, &from, "x")?;
         tensor::data(y, &to, "y")?;
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn cudnnActivationBackward(
         let other = tensor::get(unused.0, "the other descriptor").ok();
         let kept = tensor::get(from.0, from.1)?;
         let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(from.2, &kept, from.3)?;
         tensor::data(dy, &gradient, "dy")?;

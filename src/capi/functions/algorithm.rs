@@ -255,7 +255,7 @@ pub unsafe extern "C" fn cudnnCreateAlgorithmPerformance(
             }
         }
     }
-    // SAFETY: not NULL, and the caller promises room for this many handles.
+    // SAFETY: `algoPerf` is not NULL, and has room for `numberToCreate` handles.
     unsafe { arg::store(algoPerf, created.into_iter().map(std::ptr::without_provenance_mut)) };
     Ok(())
 }
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn cudnnDestroyAlgorithmPerformance(
 ) -> cudnnStatus_t {
     arg::required(algoPerf, "algoPerf")?;
     for index in 0..count(numberToDestroy, "numberToDestroy")? {
-        // SAFETY: not NULL, and the caller promises this many handles.
+        // SAFETY: `algoPerf` is not NULL, and holds `numberToDestroy` handles.
         let handle = unsafe { algoPerf.add(index).read_unaligned() };
         if !handle.is_null() {
             PERFORMANCES.remove(handle.addr(), "algoPerf")?;

@@ -111,7 +111,7 @@ pub unsafe extern "C" fn cudnnGetAttnDescriptor(
     let [q, k, v] = attention.sizes;
     let [q_projected, k_projected, v_projected, o_projected] = attention.projected;
     let [queries, keys] = attention.max_lengths;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(attnMode, attention.mode);
         arg::set_optional(smScaler, attention.softmax_scale);
@@ -170,13 +170,13 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnBuffers(
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let attention = get(attnDesc)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `weightSizeInBytes` is NULL or valid for one write.
     let weights = unsafe { Out::new(weightSizeInBytes, "weightSizeInBytes") }?;
     let is_training = !reserveSpaceSizeInBytes.is_null();
     let memory = Extents::largest(&attention)?.bytes(is_training)?;
     weights.set(Weights::new(&attention)?.bytes());
     if !workSpaceSizeInBytes.is_null() {
-        // SAFETY: as the caller promises, for both.
+        // SAFETY: every place is NULL or valid for one write.
         unsafe {
             arg::set_optional(workSpaceSizeInBytes, if is_training { 0 } else { memory });
             arg::set_optional(reserveSpaceSizeInBytes, memory);
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn cudnnGetMultiHeadAttnWeights(
     let kind = usize::try_from(raw(wKind)).ok().filter(|&kind| kind < 2 * PROJECTIONS);
     let kind = kind.ok_or_else(|| Error::argument("wKind", raw(wKind).into(), "the choices are 0 to 7"))?;
     arg::required(weights, "weights")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `wAddr` is NULL or valid for one write.
     let place = unsafe { Out::new(wAddr, "wAddr") }?;
     let space = Weights::new(&attention)?;
     check_weight_size(&space, weightSizeInBytes)?;

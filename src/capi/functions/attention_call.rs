@@ -115,7 +115,7 @@ impl Call {
             return Ok(GivenLengths(None));
         }
         let count = |which: usize| self.sequences[which].1.lengths().len();
-        // SAFETY: as the caller promises.
+        // SAFETY: calls that run at once are the CPU core's, where both arrays hold a length of each sequence.
         unsafe {
             Ok(GivenLengths(Some([
                 arg::int_list(arrays[0], count(0), "devSeqLengthsQO")?,
@@ -136,7 +136,7 @@ impl Call {
             Some(_) => (0, 0),
             None => (0, count),
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: both arrays hold an entry of each time step.
         let [low, high] = unsafe {
             [
                 arg::int_list(low.wrapping_add(first), count, "loWinIdx")?,
@@ -198,7 +198,7 @@ impl Pointers {
             addresses.push(pointer.into());
         }
         // SAFETY: the pointers are aligned; the parts of workspace and reserve space lie inside of what was found to be large
-        // enough; the caller vouches for the rest.
+        // enough, and data is valid for the spans of its descriptors.
         unsafe { core.run_at(plan, &addresses) }
     }
 }

@@ -100,7 +100,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
             ));
         }
         let current = (currIdx >= 0).then_some(currIdx);
-        // SAFETY: as the caller promises.
+        // SAFETY: the arrays of windows have an entry of each time step, those of lengths one of each sequence.
         let (windows, lengths) = unsafe {
             (
                 call.windows([loWinIdx, hiWinIdx], current)?,
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
             has_residuals: !residuals.is_null(),
         };
         let plan = AttentionPlan::forward(&call.attention, call.sequences(), &forward)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for the spans of their descriptors, memory for its size.
         unsafe { at.run(core, &call.attention, &plan, &dropouts) }
     })
 }
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
         let data = [&[at.output, at.queries, at.keys, at.values][..], &gradients].concat();
         check_is_training(&at)?;
         call.check(&data, &at)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: the arrays of windows have an entry of each time step, those of lengths one of each sequence.
         let (windows, lengths) = unsafe {
             (
                 call.windows([loWinIdx, hiWinIdx], None)?,
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
         let dropouts = call.dropouts()?;
 
         let plan = AttentionPlan::data(&call.attention, call.sequences(), lengths.get(), &windows, dropouts)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for the spans of their descriptors, memory for its size.
         unsafe { at.run(core, &call.attention, &plan, &dropouts) }
     })
 }
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardWeights(
             }
         };
         let plan = AttentionPlan::weights(&call.attention, call.sequences(), is_added)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for the spans of their descriptors, memory for its size.
         unsafe { at.run(core, &call.attention, &plan, &[None; 2]) }
     })
 }

@@ -171,7 +171,7 @@ pub(super) fn execution(
 pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
     descriptorType: MaybeUninit<cudnnBackendDescriptorType_t>, descriptor: *mut cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `descriptor` is NULL or valid for one write.
     let place = unsafe { Out::new(descriptor, "descriptor") }?;
     let code = raw(descriptorType);
     let kind = Kind::from_code(code).ok_or_else(|| {
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
         // SAFETY: there are values for an array that is not NULL only, and no more than were requested.
         unsafe { values::write(value, arrayOfElements) }?;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: `elementCount` is NULL or valid for one write.
     unsafe { arg::set_optional(elementCount, answer.count as i64) };
     Ok(())
 }

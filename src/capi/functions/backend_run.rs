@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     let call = Call::new(handle, executionPlan, variantPack)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `workspaceSizeInBytes` is NULL or valid for one write.
     unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?.set(call.execution()?.workspace());
     Ok(())
 }

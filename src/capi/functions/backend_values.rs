@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// # Safety
 /// `array` is valid for reads of `index + 1` values.
 unsafe fn at<T>(array: *const c_void, index: usize) -> T {
-    // SAFETY: as the caller promises; the read needs no alignment.
+    // SAFETY: `array` holds `index + 1` values; the read needs no alignment.
     unsafe { array.cast::<T>().add(index).read_unaligned() }
 }
 
@@ -26,12 +26,12 @@ unsafe fn at<T>(array: *const c_void, index: usize) -> T {
 /// `array` is valid for reads of as many values as are expected.
 pub(super) unsafe fn read(expected: &Expected, array: *const c_void) -> Result<Value> {
     if expected.is_lists() {
-        // SAFETY: as the caller promises.
+        // SAFETY: `array` holds as many values as are expected.
         return Ok(Value::Lists(unsafe { lists(array) }?));
     }
     let indices = 0..expected.count;
     let ty = expected.ty;
-    // SAFETY: the caller promises as many values as are expected, and the type says how large one is.
+    // SAFETY: `array` holds as many values as are expected, and the type says how large one is.
     let value = unsafe {
         match ty.storage() {
             Storage::Byte if ty == Type::Char => Value::Text(text(array, expected.count)),
@@ -66,7 +66,7 @@ pub(super) unsafe fn read(expected: &Expected, array: *const c_void) -> Result<V
 /// # Safety
 /// `container` is valid for reads of two pointers.
 unsafe fn held<T>(container: *const c_void, most: usize) -> Result<(*const c_void, usize)> {
-    // SAFETY: as the caller promises.
+    // SAFETY: `container` holds two pointers.
     let (begin, end) = unsafe { (at::<*const c_void>(container, 0), at::<*const c_void>(container, 1)) };
     let size = size_of::<T>();
     match end.addr().checked_sub(begin.addr()) {
@@ -89,7 +89,7 @@ unsafe fn held<T>(container: *const c_void, most: usize) -> Result<(*const c_voi
 unsafe fn lists(array: *const c_void) -> Result<Vec<Vec<i64>>> {
     const MOST_LISTS: usize = 4096;
     const MOST_DIMS: usize = 64;
-    // SAFETY: as the caller promises: what a vector says it holds is there.
+    // SAFETY: `array` is the address of a vector, and what a vector says it holds is there.
     unsafe {
         let (outer, count) = held::<[*const c_void; 3]>(array, MOST_LISTS)?;
         let list = |index: usize| {
@@ -114,7 +114,7 @@ fn address(ty: Type, pointer: *mut c_void) -> Result<usize> {
 /// # Safety
 /// `array` is valid for reads up to the first NUL or of `count` characters.
 unsafe fn text(array: *const c_void, count: usize) -> Vec<u8> {
-    // SAFETY: as the caller promises; no character behind a NUL is read.
+    // SAFETY: `array` is readable up to its first NUL, and no character behind that is read.
     let characters = (0..count).map(|index| unsafe { at::<u8>(array, index) });
     let mut text: Vec<u8> = characters.take_while(|&character| character != 0).collect();
     if text.len() < count {
@@ -131,7 +131,7 @@ unsafe fn text(array: *const c_void, count: usize) -> Vec<u8> {
 /// # Safety
 /// `array` is valid for writes of as many values as there are, or, for descriptors, for reads.
 pub(super) unsafe fn write(value: &Value, array: *mut c_void) -> Result<()> {
-    // SAFETY: in all of them, as the caller promises; the type says how large a value is.
+    // SAFETY: `array` has room for the values, or holds the descriptors; the type says how large a value is.
     unsafe {
         match value {
             Value::Ints(ty, values) => match ty.storage() {
@@ -166,6 +166,6 @@ pub(super) unsafe fn write(value: &Value, array: *mut c_void) -> Result<()> {
 /// # Safety
 /// `array` is valid for reads of `count` pointers.
 pub(super) unsafe fn descriptors(array: *const c_void, count: usize) -> Vec<*mut c_void> {
-    // SAFETY: as the caller promises.
+    // SAFETY: `array` holds `count` pointers.
     (0..count).map(|index| unsafe { at(array, index) }).collect()
 }

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackward(
         workspace: (null_mut(), 0),
         reserve: (null_mut(), 0),
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: pointers are NULL or valid for the spans of their descriptors, factors for one read.
     unsafe { call.run() }
 }
 
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
         workspace: (workSpace, workSpaceSizeInBytes),
         reserve: (reserveSpace, reserveSpaceSizeInBytes),
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: pointers are NULL or valid for the spans of their descriptors, factors for one read.
     unsafe { call.run() }
 }
 
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSiz
     context::check(handle)?;
     let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
     let parameters = tensor::get(bnScaleBiasMeanVarDesc, "bnScaleBiasMeanVarDesc")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `sizeInBytes` is NULL or valid for one write.
     let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
     let mut query = Query {
         mode: arg::choice(mode, "mode")?,
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
     context::check(handle)?;
     let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
     let (dx, parameters) = (tensor::get(dxDesc, "dxDesc")?, tensor::get(dBnScaleBiasDesc, GRADIENTS)?);
-    // SAFETY: as the caller promises.
+    // SAFETY: `sizeInBytes` is NULL or valid for one write.
     let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
     let (follows, dz) = fused(arg::choice(bnOps, "bnOps")?, activationDesc, ("dzDesc", dzDesc))?;
     let query = Query {

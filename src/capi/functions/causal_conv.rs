@@ -135,7 +135,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dForward(
         gradient: None,
     };
     let plan = CausalPlan::forward(&call, Mode::current())?;
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnCausalConv1dForward", stream, &plan, operands![y, x, weight, bias]) }
 }
 
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dBackward(
     };
     let plan = CausalPlan::backward(&call, Mode::current())?;
     let at = operands![dx, dweight, dbias, x, weight, bias, dy];
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnCausalConv1dBackward", stream, &plan, at) }
 }
 
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhForward(
         gradient: None,
     };
     let plan = CausalPlan::forward(&call, Mode::current())?;
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnCausalConv1dNwhForward", stream, &plan, operands![y, x, weight, bias]) }
 }
 
@@ -271,6 +271,6 @@ pub unsafe extern "C" fn cudnnCausalConv1dNwhBackward(
     };
     let plan = CausalPlan::backward(&call, Mode::current())?;
     let at = operands![dx, dweight, dbias, x, weight, bias, dy];
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnCausalConv1dNwhBackward", stream, &plan, at) }
 }

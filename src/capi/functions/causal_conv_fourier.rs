@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dForward(
     let call = call(Form::Fourier, [batch, dim, seqLen, kernelSize], dataType);
     let plan = CausalPlan::forward(&call, Mode::current())?;
     let at = operands![y, x, weight];
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnFFTCausalConv1dForward", stream, &plan, at) }
 }
 
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cudnnFFTCausalConv1dBackward(
     let call = call(Form::Fourier, [batch, dim, seqLen, kernelSize], dataType);
     let plan = CausalPlan::backward(&call, Mode::current())?;
     let at = operands![dx, dweight, x, weight, dy];
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnFFTCausalConv1dBackward", stream, &plan, at) }
 }
 
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dForward(
     let [kept, of_weight] = parts(&call, (reserveSpace, reserveSpaceSizeInBytes), workspaceSizeInBytes)?;
     let at = operands![y, reserveSpace = kept, reserveSpace = of_weight, x, weight];
     aligned(plan.operands(), &at)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnLongFFTCausalConv1dForward", stream, &plan, at) }
 }
 
@@ -233,6 +233,6 @@ pub unsafe extern "C" fn cudnnLongFFTCausalConv1dBackward(
     let [kept, of_weight] = parts(&call, (reserveSpace, reserveSpaceSizeInBytes), workspaceSizeInBytes)?;
     let at = operands![dx, dweight, reserveSpace = kept, reserveSpace = of_weight, dy];
     aligned(plan.operands(), &at)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnLongFFTCausalConv1dBackward", stream, &plan, at) }
 }

@@ -59,7 +59,7 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dForward(
     let sizes = [batch, dim, seqLen, kernelSizeProj, kernelSizeMixer];
     let plan = CausalPlan::forward(&call(sizes, element(dataType), None), Mode::current())?;
     let at = operands![y, yGated, x, weightsProj, weightsMixer, skipBias];
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnB2BCausalConv1dForward", stream, &plan, at) }
 }
 
@@ -104,6 +104,6 @@ pub unsafe extern "C" fn cudnnB2BCausalConv1dBackward(
     let plan = CausalPlan::backward(&call, Mode::current())?;
     let at =
         operands![dx, dweightsProj, dweightsMixer, dskipBias, x, weightsProj, weightsMixer, skipBias, y, dy];
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its tensor, results for writes; `stream` is alive.
     unsafe { run("cudnnB2BCausalConv1dBackward", stream, &plan, at) }
 }

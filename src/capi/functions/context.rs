@@ -82,7 +82,7 @@ fn compute_on<R>(
 #[entry]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `handle` is NULL or valid for one write.
     let out = unsafe { Out::new(handle, "handle") }?;
     out.set(std::ptr::null_mut());
     let context = Context::create()?;
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn cudnnQueryRuntimeError(
 #[cfg(not(feature = "cudnn8"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnGetLastErrorString(message: *mut c_char, max_size: usize) {
-    // SAFETY: as the caller promises.
+    // SAFETY: `message` is NULL or valid for writes of `max_size` bytes.
     unsafe { guard::take_last_error(message, max_size) }
 }
 

@@ -237,7 +237,7 @@ pub unsafe extern "C" fn cudnnSetConvolutionNdDescriptor(
         check_length("arrayLength", arrayLength)?;
         let mode = arg::choice(mode, "mode")?;
         let compute_type = data_type::one_of(ConvolutionGeometry::COMPUTE_TYPES, computeType, "computeType")?;
-        // SAFETY: as the caller promises, for all three.
+        // SAFETY: each array is NULL or holds `arrayLength` ints.
         let (padding, strides, dilation) = unsafe {
             (
                 arg::ints(padA, arrayLength, "padA")?,
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn cudnnGetConvolution2dDescriptor(
     computeType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
     let geometry = get(convDesc)?.geometry;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     let (places, mode, compute_type) = unsafe {
         (
             [
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionNdDescriptor(
     if arrayLengthRequested > 0 {
         arrays.iter().try_for_each(|&(array, argument, _)| arg::required(array, argument))?;
     }
-    // SAFETY: as the caller promises, for all three.
+    // SAFETY: all three places are NULL or valid for one write.
     let (length, mode, compute_type) = unsafe {
         (
             Out::new(arrayLength, "arrayLength")?,
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn cudnnGetConvolution2dForwardOutputDim(
     convDesc: cudnnConvolutionDescriptor_t, inputTensorDesc: cudnnTensorDescriptor_t,
     filterDesc: cudnnFilterDescriptor_t, n: *mut c_int, c: *mut c_int, h: *mut c_int, w: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises, for all four.
+    // SAFETY: all four places are NULL or valid for one write.
     let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
     places.iter().for_each(|place| place.set(0));
     let desc = get(convDesc)?;

@@ -57,7 +57,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
         alpha,
         beta,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: pointers are NULL or valid for the spans of their descriptors, factors for one read, the workspace for its size.
     unsafe { compute("cudnnConvolutionBackwardData", handle, &described, &call) }
 }
 
@@ -103,6 +103,6 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
         alpha,
         beta,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: pointers are NULL or valid for the spans of their descriptors, factors for one read, the workspace for its size.
     unsafe { compute("cudnnConvolutionBackwardFilter", handle, &described, &call) }
 }

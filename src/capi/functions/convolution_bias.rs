@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardBias(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnConvolutionBackwardBias", |call| {
         let (source, dest) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dbDesc, "dbDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, dest.data_type()) }?;
         tensor::data(dy, &source, "dy")?;
         tensor::data(db, &dest, "db")?;

@@ -63,7 +63,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
         returned: returnedAlgoCount,
         results: perfResults,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { measured("cudnnFindConvolutionForwardAlgorithm", handle, &described, search) }
 }
 
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
         returned: returnedAlgoCount,
         results: perfResults,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` and `perfResults` have room or are NULL; data is valid for its descriptors' spans.
     unsafe { measured("cudnnFindConvolutionForwardAlgorithmEx", handle, &described, search) }
 }
 
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
         returned: returnedAlgoCount,
         results: perfResults,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { measured("cudnnFindConvolutionBackwardDataAlgorithm", handle, &described, search) }
 }
 
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
         returned: returnedAlgoCount,
         results: perfResults,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` and `perfResults` have room or are NULL; data is valid for its descriptors' spans.
     unsafe { measured("cudnnFindConvolutionBackwardDataAlgorithmEx", handle, &described, search) }
 }
 
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
         returned: returnedAlgoCount,
         results: perfResults,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { measured("cudnnFindConvolutionBackwardFilterAlgorithm", handle, &described, search) }
 }
 
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
         returned: returnedAlgoCount,
         results: perfResults,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` and `perfResults` have room or are NULL; data is valid for its descriptors' spans.
     unsafe { measured("cudnnFindConvolutionBackwardFilterAlgorithmEx", handle, &described, search) }
 }
 
@@ -300,7 +300,7 @@ unsafe fn measured<R: CRecord>(
 ) -> Result<()> {
     context::compute(handle, name, |call| {
         let alive = described.alive()?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `returnedAlgoCount` is NULL or valid for one write.
         let returned = unsafe { Out::new(search.returned, "returnedAlgoCount") }?;
         arg::required(search.results, "perfResults")?;
         for (pointer, name) in search.data.iter().flatten() {

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
         alpha,
         beta,
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: pointers are NULL or valid for the spans of their descriptors, factors for one read, the workspace for its size.
     unsafe { compute("cudnnConvolutionForward", handle, &described, &call) }
 }
 
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
         let alive = described.alive()?;
         let (z_tensor, bias_tensor) = (tensor::get(zDesc, "zDesc")?, tensor::get(biasDesc, "biasDesc")?);
         let function = activation::get(activationDesc, "activationDesc")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let (alpha, alpha2) = unsafe {
             (
                 arg::factor(alpha1, "alpha1", alive.takes_double())?,

@@ -52,7 +52,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
         y: (yDesc, "yDesc"),
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
-    // SAFETY: as the caller promises.
+    // SAFETY: `algo` is NULL or valid for one write.
     unsafe { preferred(handle, &described, wish) }
 }
 
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
         y: (dyDesc, "dyDesc"),
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
-    // SAFETY: as the caller promises.
+    // SAFETY: `algo` is NULL or valid for one write.
     unsafe { preferred(handle, &described, wish) }
 }
 
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
         y: (dyDesc, "dyDesc"),
     };
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
-    // SAFETY: as the caller promises.
+    // SAFETY: `algo` is NULL or valid for one write.
     unsafe { preferred(handle, &described, wish) }
 }
 
@@ -129,7 +129,7 @@ struct Wish<A> {
 /// As for the calls above.
 unsafe fn preferred<A: CEnum>(handle: cudnnHandle_t, described: &Described, wish: Wish<A>) -> Result<()> {
     context::check(handle)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `algo` is NULL or valid for one write.
     let algo = unsafe { Out::code(wish.algo, "algo") }?;
     let limit = match wish.preference {
         0 => 0,

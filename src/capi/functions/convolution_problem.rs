@@ -157,7 +157,7 @@ pub(super) unsafe fn compute(
 ) -> Result<()> {
     context::compute(handle, name, |core| {
         let alive = described.alive()?;
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe {
             Scaling {
                 alpha: arg::factor(call.alpha, "alpha", alive.takes_double())?,

@@ -31,7 +31,7 @@ use crate::ops::convolution::{Algorithm, Direction};
 pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
     handle: cudnnHandle_t, count: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `count` is NULL or valid for one write.
     unsafe { max_count(handle, count, 10) }
 }
 
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithmMaxCount(
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
     handle: cudnnHandle_t, count: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `count` is NULL or valid for one write.
     unsafe { max_count(handle, count, 8) }
 }
 
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithmMaxCount(
 pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(
     handle: cudnnHandle_t, count: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `count` is NULL or valid for one write.
     unsafe { max_count(handle, count, 9) }
 }
 
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
         y: (destDesc, "destDesc"),
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { ranked(handle, &described, list) }
 }
 
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
         y: (diffDesc, "diffDesc"),
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { ranked(handle, &described, list) }
 }
 
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
         y: (diffDesc, "diffDesc"),
     };
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
-    // SAFETY: as the caller promises.
+    // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { ranked(handle, &described, list) }
 }
 
@@ -200,7 +200,7 @@ unsafe fn ranked<R: CRecord>(handle: cudnnHandle_t, described: &Described, list:
     }
     let records = context::with(handle, |context| Ok(context.algorithms(&problem)))?;
     let records: Vec<_> = records.into_iter().map(|record| (record, NOT_MEASURED)).collect();
-    // SAFETY: not NULL if anything is written, and the caller vouches for the rest.
+    // SAFETY: `results` is not NULL if it is written to, with room for `requested` records, and the count NULL or writable.
     unsafe {
         let count = store(list.results, list.requested, &records);
         arg::set_optional(list.returned, count);
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
         w: (wDesc, "wDesc"),
         y: (yDesc, "yDesc"),
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `sizeInBytes` is NULL or valid for one write.
     unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
 
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
         w: (wDesc, "wDesc"),
         y: (dyDesc, "dyDesc"),
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `sizeInBytes` is NULL or valid for one write.
     unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
 
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
         w: (gradDesc, "gradDesc"),
         y: (dyDesc, "dyDesc"),
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `sizeInBytes` is NULL or valid for one write.
     unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
 
@@ -310,7 +310,7 @@ unsafe fn workspace(
     handle: cudnnHandle_t, described: &Described, number: c_int, size: *mut usize,
 ) -> Result<()> {
     context::check(handle)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `size` is NULL or valid for one write.
     let size = unsafe { Out::new(size, "sizeInBytes") }?;
     let problem = described.problem()?;
     let algorithm = Algorithm::new(described.direction, number)?;

@@ -147,7 +147,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor(
     ctcLossDesc: cudnnCTCLossDescriptor_t, compType: *mut cudnnDataType_t,
 ) -> cudnnStatus_t {
     let desc = get(ctcLossDesc)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `compType` is NULL or valid for one write.
     unsafe { arg::set_optional(compType, data_type::encode(desc.compute_type)) };
     Ok(())
 }
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptorEx(
     normMode: *mut cudnnLossNormalizationMode_t, gradMode: *mut cudnnNanPropagation_t,
 ) -> cudnnStatus_t {
     let desc = get(ctcLossDesc)?;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(compType, data_type::encode(desc.compute_type));
         arg::set_optional_code(normMode, desc.normalization);
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v8(
     maxLabelLength: *mut c_int,
 ) -> cudnnStatus_t {
     let desc = get(ctcLossDesc)?;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(compType, data_type::encode(desc.compute_type));
         arg::set_optional_code(normMode, desc.normalization);
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossDescriptor_v9(
     maxLabelLength: *mut c_int,
 ) -> cudnnStatus_t {
     let desc = get(ctcLossDesc)?;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(compType, data_type::encode(desc.compute_type));
         arg::set_optional_code(normMode, desc.normalization);

@@ -72,14 +72,14 @@ pub unsafe extern "C" fn cudnnCTCLoss(
         let data = Data { probs, costs, gradients, workspace };
         data.check()?;
         let tensors = descriptors.tensors(raw(algo), !gradients.is_null());
-        // SAFETY: as the caller promises.
+        // SAFETY: both arrays of lengths are NULL or have an entry for each sample.
         let [labels, inputs] = unsafe { lengths(&tensors, hostLabelLengths, hostInputLengths)? };
         // Lengths that are no lengths are refused before their labels are looked at.
         let count = labels.iter().map(|&length| usize::try_from(length).unwrap_or(0)).sum();
         let classes = if count == 0 || labels.iter().any(|&length| length < 0) {
             Vec::new()
         } else {
-            // SAFETY: as the caller promises.
+            // SAFETY: `hostLabels` is NULL or has an entry for each label of the lengths.
             unsafe { arg::int_list(hostLabels, count, "hostLabels")? }
         };
         let lengths = Lengths { labels: &labels, inputs: &inputs };
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn cudnnGetCTCLossWorkspaceSize(
     context::check(handle)?;
     let descriptors = Descriptors::get(ctcLossDesc, probsDesc, gradientsDesc)?;
     let tensors = descriptors.tensors(raw(algo), true);
-    // SAFETY: as the caller promises.
+    // SAFETY: both arrays of lengths are NULL or have an entry for each sample.
     let [labels, inputs] = unsafe { lengths(&tensors, labelLengths, inputLengths)? };
     let lengths = Lengths { labels: &labels, inputs: &inputs };
     results!(new sizeInBytes = tensors.size(lengths, Mode::current())?)
@@ -282,7 +282,7 @@ unsafe fn lengths(
     tensors: &Tensors<'_>, of_labels: *const c_int, of_inputs: *const c_int,
 ) -> Result<[Vec<c_int>; 2]> {
     let samples = tensors.samples()?;
-    // SAFETY: as the caller promises.
+    // SAFETY: both arrays are NULL or have an entry for each sample.
     unsafe {
         Ok([
             arg::int_list(of_labels, samples, "labelLengths")?,

@@ -67,14 +67,14 @@ unsafe fn describe(dl: &cudnnShimDLTensor_t, mode: Mode) -> Result<(TensorDescri
     }
     arg::required(dl.shape, "tensor->shape")?;
     let mut dims = Dims::filled(dl.ndim as usize, 0);
-    // SAFETY: as the caller promises.
+    // SAFETY: `shape` has an entry for each dimension.
     unsafe { arg::load_optional(dl.shape, &mut dims) };
     if let Some(axis) = dims.iter().position(|&extent| extent < 1) {
         return Err(Error::element("tensor->shape", axis, dims[axis], "an extent is at least 1"));
     }
     let mut strides = format::nchw_strides(&dims)
         .ok_or_else(|| Error::unsupported(format!("the packed strides of {dims} do not fit 64 bits")))?;
-    // SAFETY: as the caller promises; packed strides stay where there are none.
+    // SAFETY: `strides` is NULL, which leaves packed strides, or has an entry for each dimension.
     unsafe { arg::load_optional(dl.strides, &mut strides) };
     let tensor = TensorDescriptor::with_strides(data_type, dims.rank() as i64, &dims, &strides, mode)?;
     let offset = usize::try_from(dl.byte_offset)
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPack(
     handle: cudnnHandle_t, tensorDesc: cudnnTensorDescriptor_t, tensor: *const cudnnShimDLTensor_t,
     data: *mut *mut c_void,
 ) -> cudnnStatus_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: `tensor` is NULL or a DLTensor with its arrays, and `data` is NULL or valid for one write.
     unsafe { set(handle, tensorDesc, tensor, data) }
 }
 
@@ -130,14 +130,14 @@ unsafe fn set(
 ) -> Result<()> {
     tensor::check(desc, "tensorDesc")?;
     arg::required(dl, "tensor")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `data` is NULL or valid for one write.
     let out = unsafe { Out::new(data, "data") }?;
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: `dl` is not NULL, and so a DLTensor.
     let dl = unsafe { dl.read_unaligned() };
     if !handle.is_null() {
         check_device(handle, &dl)?;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: `shape` and `strides`, if not NULL, have an entry for each dimension.
     let (set, address) = unsafe { describe(&dl, Mode::current()) }?;
     tensor::put(desc, "tensorDesc", set)?;
     out.set(address);
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
     managed: *const cudnnShimDLManagedTensorVersioned_t, data: *mut *mut c_void, readOnly: *mut c_int,
 ) -> cudnnStatus_t {
     arg::required(managed, "managed")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `readOnly` is NULL or valid for one write.
     let read_only = unsafe { Out::new(readOnly, "readOnly") }?;
     // SAFETY: not NULL; the version comes first in every version of the struct.
     let version = unsafe { managed.cast::<cudnnShimDLPackVersion_t>().read_unaligned() };
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorFromDLPackVersioned(
         let text = format!("managed->version is {}.{}, not {MAJOR}.x", version.major, version.minor);
         return Err(Error::unsupported(text));
     }
-    // SAFETY: not NULL and of the version that has these fields; the rest is the caller's promise.
+    // SAFETY: not NULL and of the version that has these fields; `data` is NULL or valid for one write.
     unsafe {
         let flags = (&raw const (*managed).flags).read_unaligned();
         set(handle, tensorDesc, &raw const (*managed).dl_tensor, data)?;
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorAsDLPack(
     arg::required(data, "data")?;
     arg::required(shapeA, "shapeA")?;
     arg::required(strideA, "strideA")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `tensor` is NULL or valid for one write.
     let out = unsafe { Out::new(tensor, "tensor") }?;
     let (mut shape, mut strides) = (described.stored_dims().to_vec(), described.strides().to_vec());
     if let (None, Some(split)) = (described.vector(), layout.split) {

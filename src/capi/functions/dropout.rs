@@ -124,7 +124,7 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
             set.set(dropout, states.addr(), stateSizeInBytes, seed)?;
             if !states.is_null() {
                 let plan = StatesPlan::new(seed);
-                // SAFETY: aligned and large enough, which the descriptor has checked; the rest is the caller's promise.
+                // SAFETY: `states` has the bytes that `stateSizeInBytes` says, which the descriptor found enough and aligned.
                 unsafe { call.run(&plan, operands![states]) }?;
             }
             *desc = set;

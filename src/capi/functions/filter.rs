@@ -112,7 +112,7 @@ pub unsafe extern "C" fn cudnnSetFilterNdDescriptor(
     format: MaybeUninit<cudnnTensorFormat_t>, nbDims: c_int, filterDimA: *const c_int,
 ) -> cudnnStatus_t {
     set(filterDesc, dataType, format, nbDims, || {
-        // SAFETY: as the caller promises.
+        // SAFETY: `filterDimA` is NULL or valid for reads of `nbDims` ints.
         unsafe { arg::ints(filterDimA, nbDims, "filterDimA") }
     })
 }
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn cudnnGetFilterNdDescriptor(
 pub unsafe extern "C" fn cudnnGetFilterSizeInBytes(
     filterDesc: cudnnFilterDescriptor_t, size: *mut usize,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `size` is NULL or valid for one write.
     let size = unsafe { Out::new(size, "size") }?;
     size.set(0);
     size.set(get(filterDesc, "filterDesc")?.size_in_bytes());

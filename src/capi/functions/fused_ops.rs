@@ -45,7 +45,7 @@ pub(super) unsafe fn create<T, S>(
     table: &Table<T>, (place, argument): (*mut *mut S, &'static str), ops: MaybeUninit<cudnnFusedOps_t>,
     make: impl FnOnce(FusedOperation) -> T,
 ) -> Result<()> {
-    // SAFETY: as the caller promises.
+    // SAFETY: `place` is NULL or valid for one write.
     let out = unsafe { Out::new(place, argument) }?;
     let operation = FusedOperation::new(raw(ops))?;
     out.set(std::ptr::without_provenance_mut(table.insert(make(operation))?));
@@ -64,7 +64,7 @@ pub(super) unsafe fn create<T, S>(
 pub unsafe extern "C" fn cudnnCreateFusedOpsConstParamPack(
     constPack: *mut cudnnFusedOpsConstParamPack_t, ops: MaybeUninit<cudnnFusedOps_t>,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `constPack` is NULL or valid for one write.
     unsafe { create(&CONSTANTS, (constPack, "constPack"), ops, ConstantPack::new) }
 }
 
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn cudnnGetFusedOpsConstParamPackAttribute(
     let label = raw(paramLabel);
     let pack = constants(constPack)?;
     arg::required(param, "param")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `isNULL` is NULL or valid for one write.
     let is_null = unsafe { Out::new(isNULL, "isNULL") }?;
     is_null.set(0);
     pack.check_get(label)?;
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn cudnnGetFusedOpsConstParamPackAttribute(
 pub unsafe extern "C" fn cudnnCreateFusedOpsVariantParamPack(
     varPack: *mut cudnnFusedOpsVariantParamPack_t, ops: MaybeUninit<cudnnFusedOps_t>,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `varPack` is NULL or valid for one write.
     unsafe { create(&VARIANTS, (varPack, "varPack"), ops, VariantPack::new) }
 }
 

@@ -36,7 +36,7 @@ pub unsafe extern "C" fn cudnnCreateFusedOpsPlan(
     plan: *mut cudnnFusedOpsPlan_t, ops: MaybeUninit<cudnnFusedOps_t>,
 ) -> cudnnStatus_t {
     let make = |operation| FusedPlan { operation, made: None };
-    // SAFETY: as the caller promises.
+    // SAFETY: `plan` is NULL or valid for one write.
     unsafe { create(&PLANS, (plan, "plan"), ops, make) }
 }
 
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let pack = constants(constPack)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `workspaceSizeInBytes` is NULL or valid for one write.
     let size = unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?;
     PLANS.with_mut(plan.addr(), "plan", |plan| {
         if plan.operation != pack.operation {

@@ -23,7 +23,7 @@ use crate::ops::gnn::{AggregatePlan, Call};
 /// The pointer is NULL or valid for one read.
 unsafe fn read(graph: *const cudnnGnnCscGraph_t) -> Result<cudnnGnnCscGraph_t> {
     arg::required(graph, "graph")?;
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: `graph` is not NULL, and so readable.
     let graph = unsafe { graph.read_unaligned() };
     arg::required(graph.cscOffsets, "graph->cscOffsets")?;
     if graph.nIndices > 0 {
@@ -78,7 +78,7 @@ unsafe fn run(
         aligned(&[*operand], &[place])?;
     }
     context::compute_on_stream(stream, name, |call| {
-        // SAFETY: the caller's promise; they are aligned.
+        // SAFETY: the pointers are valid for the spans of the plan's operands, and aligned.
         unsafe { call.run(plan, operands) }
     })
 }
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
     outPositions: *mut c_void, nodeFeatDim: c_int, edgeFeatDim: c_int, concatFeatDim: c_int,
     dataType: MaybeUninit<cudnnDataType_t>, aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `graph` is NULL or readable.
     let graph = unsafe { read(graph) }?;
     arg::required(output, "output")?;
     features(nodeFeatures, "nodeFeatures", nodeFeatDim)?;
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleForward(
     let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
     let plan = AggregatePlan::forward(&call(&graph, columns, dataType, aggOp))?;
     let data = operands![output, outPositions, nodeFeatures, edgeFeatures, concatFeatures];
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its array, results for writes; `stream` is alive.
     unsafe { run("cudnnGnnAggSimpleForward", stream, &plan, data, &graph) }
 }
 
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
     gradConcatFeatures: *mut c_void, nodeFeatDim: c_int, edgeFeatDim: c_int, concatFeatDim: c_int,
     dataType: MaybeUninit<cudnnDataType_t>, aggOp: MaybeUninit<cudnnGnnAggOp_t>,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `graph` is NULL or readable.
     let graph = unsafe { read(graph) }?;
     arg::required(gradOutput, "gradOutput")?;
     features(gradNodeFeatures, "gradNodeFeatures", nodeFeatDim)?;
@@ -182,6 +182,6 @@ pub unsafe extern "C" fn cudnnGnnAggSimpleBackward(
     let columns = [nodeFeatDim, edgeFeatDim, concatFeatDim];
     let plan = AggregatePlan::backward(&call(&graph, columns, dataType, aggOp))?;
     let data = operands![gradNodeFeatures, gradEdgeFeatures, gradConcatFeatures, gradOutput, outPositions];
-    // SAFETY: as the caller promises.
+    // SAFETY: every pointer is NULL or valid for its array, results for writes; `stream` is alive.
     unsafe { run("cudnnGnnAggSimpleBackward", stream, &plan, data, &graph) }
 }

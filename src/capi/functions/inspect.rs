@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cudnnShimGetCore(
     handle: cudnnHandle_t, nameSize: usize, name: *mut c_char,
 ) -> cudnnStatus_t {
     let core = context::with(handle, |context| Ok(if context.is_cuda() { "cuda" } else { "cpu" }))?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `name` is NULL or valid for writes of `nameSize` bytes.
     unsafe { store_string(core, nameSize, name, "name") }
 }
 
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cudnnShimGetLastPlan(
     planSize: usize, plan: *mut c_char, needed: *mut usize,
 ) -> cudnnStatus_t {
     let text = LAST_PLAN.with_borrow(|last| last.to_string());
-    // SAFETY: as the caller promises, for both.
+    // SAFETY: `needed` is NULL or valid for one write, `plan` is NULL or valid for writes of `planSize` bytes.
     unsafe {
         super::arg::set_optional(needed, text.len() + 1);
         if plan.is_null() && planSize == 0 { Ok(()) } else { store_string(&text, planSize, plan, "plan") }

@@ -22,7 +22,7 @@ use crate::mode::Mode;
 /// `text` is NULL or a C string, unchanged for as long as the result is used.
 unsafe fn string<'a>(text: *const c_char, argument: &'static str) -> Result<&'a str> {
     arg::required(text, argument)?;
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: `text` is not NULL, and so a C string.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| Error::mismatch(format!("{argument} is not UTF-8")))
 }
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn cudnnShimSetTensorLayout(
     tensor::check(tensorDesc, "tensorDesc")?;
     let mode = Mode::current();
     let data_type = data_type::decode(dataType, mode)?;
-    // SAFETY: as the caller promises, for both.
+    // SAFETY: `layout` is NULL or a C string, `dimA` is NULL or holds `nbDims` ints.
     let (layout, dims) = unsafe { (string(layout, "layout")?, arg::ints(dimA, nbDims, "dimA")?) };
     let set = TensorDescriptor::with_layout(data_type, layout, nbDims.into(), &dims, mode)?;
     tensor::put(tensorDesc, "tensorDesc", set)
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorLayout(
     tensorDesc: cudnnTensorDescriptor_t, nameSize: usize, name: *mut c_char,
 ) -> cudnnStatus_t {
     let (_, layout) = elements(tensorDesc)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `name` is NULL or valid for writes of `nameSize` bytes.
     unsafe { store_string(&layout.description(), nameSize, name, "name") }
 }
 
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorLayout(
 pub unsafe extern "C" fn cudnnShimIsTensorFullyPacked(
     tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: `answer` is NULL or valid for one write.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_fully_packed())) }
 }
 
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
     tensorDesc: cudnnTensorDescriptor_t, letters: *const c_char, answer: *mut c_int,
 ) -> cudnnStatus_t {
     let question = |layout: &Layout| {
-        // SAFETY: as the caller promises.
+        // SAFETY: `letters` is NULL or a C string.
         let letters = unsafe { string(letters, "letters") }?;
         let rank = layout.dims.rank();
         let wanted = name::dimensions(letters, rank).ok_or_else(|| {
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
         })?;
         Ok(layout.is_packed_in(&wanted))
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `answer` is NULL or valid for one write.
     unsafe { ask(tensorDesc, answer, question) }
 }
 
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorPacked(
 pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
     tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: `answer` is NULL or valid for one write.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_spatially_packed())) }
 }
 
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorSpatiallyPacked(
 pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
     tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: `answer` is NULL or valid for one write.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.overlaps())) }
 }
 
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn cudnnShimIsTensorOverlapping(
 pub unsafe extern "C" fn cudnnShimIsTensorBroadcast(
     tensorDesc: cudnnTensorDescriptor_t, answer: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: `answer` is NULL or valid for one write.
     unsafe { ask(tensorDesc, answer, |layout| Ok(layout.is_broadcast())) }
 }
 
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn cudnnShimGetTensorRange(
 ) -> cudnnStatus_t {
     let (tensor, _) = self::elements(tensorDesc)?;
     let ((low, high), unit) = (tensor.span(), tensor.scalars_per_element());
-    // SAFETY: as the caller promises, for all three.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(first, low / unit);
         arg::set_optional(elements, (high - low) / unit + 1);

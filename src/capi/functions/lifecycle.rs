@@ -13,7 +13,7 @@ use crate::error::Result;
 pub(crate) unsafe fn create_in<T: Default, S>(
     table: &Table<T>, desc: *mut *mut S, argument: &'static str,
 ) -> Result<()> {
-    // SAFETY: as the caller promises.
+    // SAFETY: `desc` is NULL or valid for one write.
     let out = unsafe { Out::new(desc, argument) }?;
     out.set(std::ptr::without_provenance_mut(table.insert(T::default())?));
     Ok(())
@@ -32,7 +32,7 @@ pub(crate) fn destroy_in<T, S>(table: &Table<T>, desc: *mut S, argument: &'stati
 /// The body of a Create: `create!(filterDesc, FILTERS)`. The entry point is unsafe as [`create_in`] is.
 macro_rules! create {
     ($desc:ident, $table:ident) => {
-        // SAFETY: as the caller of the entry point promises.
+        // SAFETY: an entry point's place is NULL or valid for one write.
         unsafe { $crate::capi::functions::lifecycle::create_in(&$table, $desc, stringify!($desc)) }
     };
 }

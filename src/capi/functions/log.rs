@@ -36,7 +36,7 @@ pub(crate) struct Callback {
 
 // SAFETY: `udata` is only handed back to the user's function, which the user registered for all threads.
 unsafe impl Send for Callback {}
-// SAFETY: as above.
+// SAFETY: threads that share it pass `udata` to that function, and do nothing else with it.
 unsafe impl Sync for Callback {}
 
 static CALLBACK: Lock<Callback> = Lock::new(NO_CALLBACK);

@@ -70,7 +70,7 @@ pub unsafe extern "C" fn cudnnGetLRNDescriptor(
     normDesc: cudnnLRNDescriptor_t, lrnN: *mut c_uint, lrnAlpha: *mut f64, lrnBeta: *mut f64, lrnK: *mut f64,
 ) -> cudnnStatus_t {
     let lrn = LRNS.get(normDesc.addr(), "normDesc")?;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(lrnN, lrn.n());
         arg::set_optional(lrnAlpha, lrn.alpha());
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelForward(
     let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
     tensor::data(x, &from, "x")?;
     tensor::data(y, &to, "y")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: both factors are NULL or one readable number of their type.
     let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
     let desc = LRNS.get(normDesc.addr(), "normDesc");
     let plan = |desc, scaling| response::cross_channel(&desc, &from, &to, scaling, Mode::current());
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cudnnLRNCrossChannelBackward(
     tensor::data(dy, &out, "dy")?;
     tensor::data(x, &from, "x")?;
     tensor::data(dx, &to, "dx")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: both factors are NULL or one readable number of their type.
     let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
     let desc = LRNS.get(normDesc.addr(), "normDesc");
     let plan =
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationForward(
     context::compute(handle, "cudnnDivisiveNormalizationForward", |call| {
         let desc = LRNS.get(normDesc.addr(), "normDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(x, &from, "x")?;
         if !means.is_null() {
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn cudnnDivisiveNormalizationBackward(
     context::compute(handle, "cudnnDivisiveNormalizationBackward", |call| {
         let desc = LRNS.get(normDesc.addr(), "normDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dXdMeansDesc, "dXdMeansDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(x, &from, "x")?;
         tensor::data(dy, &from, "dy")?;

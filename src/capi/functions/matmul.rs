@@ -50,7 +50,7 @@ pub unsafe extern "C" fn cudnnShimMatmul(
     context::compute(handle, "cudnnShimMatmul", |call| {
         let (a, b, c) =
             (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
         tensor::data(A, &a, "A")?;
         tensor::data(B, &b, "B")?;

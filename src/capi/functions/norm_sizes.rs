@@ -44,7 +44,7 @@ pub unsafe extern "C" fn cudnnGetNormalizationForwardTrainingWorkspaceSize(
     context::check(handle)?;
     let (x, y) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
     let parameters = tensor::get(normScaleBiasDesc, "normScaleBiasDesc")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `sizeInBytes` is NULL or valid for one write.
     let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
     let mut query = Query {
         mode,
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn cudnnGetNormalizationBackwardWorkspaceSize(
     let (x, dy) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
     let dx = tensor::get(dxDesc, "dxDesc")?;
     let parameters = tensor::get(dNormScaleBiasDesc, "dNormScaleBiasDesc")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `sizeInBytes` is NULL or valid for one write.
     let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
     let (follows, dz) = fused(ops, activationDesc, ("dzDesc", dzDesc))?;
     let query = Query {

@@ -117,7 +117,7 @@ impl ForwardCall {
     /// As the C call promises.
     pub unsafe fn run(self) -> Result<()> {
         context::compute(self.handle, self.function, |core| {
-            // SAFETY: the caller's promise.
+            // SAFETY: pointers are NULL or valid for the spans of their descriptors, factors for one read.
             unsafe { self.run_on(core) }
         })
     }
@@ -127,7 +127,7 @@ impl ForwardCall {
     unsafe fn run_on(&self, core: &mut Call<'_>) -> Result<()> {
         let (x, y) = (tensor::get(self.x.0, "xDesc")?, tensor::get(self.y.0, "yDesc")?);
         let parameters = tensor::get(self.parameters.1, self.parameters.0)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(self.scaling[0], self.scaling[1], y.data_type()) }?;
         let (fused, added) = fused(self.ops, self.activation, ("zDesc", self.z.0))?;
         tensor::data(self.x.1, &x, "x")?;
@@ -213,14 +213,14 @@ impl BackwardCall {
     pub unsafe fn run(self) -> Result<()> {
         if self.handle.is_null() && Mode::current().is_strict() {
             // The original looks at the handle last, and where an activation follows it takes its lack for one of a kernel.
-            // SAFETY: the caller's promise.
+            // SAFETY: all four factors are NULL or one readable number of their type.
             unsafe { self.plan() }?;
             if self.ops == NormOps::Activate {
                 return Err(Error::unsupported("strict mode: handle is NULL"));
             }
         }
         context::compute(self.handle, self.function, |call| {
-            // SAFETY: the caller's promise.
+            // SAFETY: pointers are NULL or valid for the spans of their descriptors, factors for one read.
             unsafe { self.run_on(call) }
         })
     }
@@ -245,7 +245,7 @@ impl BackwardCall {
     /// # Safety
     /// As [`BackwardCall::run`].
     unsafe fn run_on(&self, call: &mut Call<'_>) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: all four factors are NULL or one readable number of their type.
         let plan = unsafe { self.plan() }?;
         let [dx, dz, x, dy, reserve, workspace] = operands![
             dx = self.dx.1,
@@ -274,7 +274,7 @@ impl BackwardCall {
         let dy = tensor::get(self.dy.0, "dyDesc")?;
         let dx = tensor::get(self.dx.0, "dxDesc")?;
         let parameters = tensor::get(self.parameters.1, self.parameters.0)?;
-        // SAFETY: as the caller promises, for both pairs.
+        // SAFETY: all four factors are NULL or one readable number of their type.
         let [scaling, parameter_scaling] = unsafe {
             let pair = |[alpha, beta]: [*const c_void; 2]| transform::scaling(alpha, beta, dx.data_type());
             [pair(self.scaling)?, pair(self.parameter_scaling)?]

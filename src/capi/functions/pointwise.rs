@@ -52,7 +52,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnAddTensor", |call| {
         let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
         tensor::data(A, &a, "A")?;
         tensor::data(C, &c, "C")?;
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn cudnnOpTensor(
         let rule = op_descriptor::get(opTensorDesc, "opTensorDesc")?;
         let (a, b, c) =
             (tensor::get(aDesc, "aDesc")?, tensor::get(bDesc, "bDesc")?, tensor::get(cDesc, "cDesc")?);
-        // SAFETY: as the caller promises, for all three.
+        // SAFETY: each factor is NULL or one readable number of its type.
         let factors = unsafe {
             let factor = |pointer, name| arg::factor(pointer, name, rule.compute_type == DataType::Double);
             Factors {
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn cudnnSetTensor(
     context::compute(handle, "cudnnSetTensor", |call| {
         let tensor = tensor::get(yDesc, "yDesc")?;
         tensor::data(y, &tensor, "y")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `valuePtr` is NULL or one readable element.
         let value = unsafe { number(valuePtr, "valuePtr", tensor.data_type()) }?;
         let plan = FillPlan::set(&tensor, value, Mode::current())?;
         // SAFETY: the pointer is aligned, and the caller vouches for the span of the descriptor, which is the plan's.
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn cudnnScaleTensor(
     context::compute(handle, "cudnnScaleTensor", |call| {
         let tensor = tensor::get(yDesc, "yDesc")?;
         tensor::data(y, &tensor, "y")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `alpha` is NULL or one readable number of its type.
         let factor = unsafe { arg::factor(alpha, "alpha", tensor.data_type() == DataType::Double) }?;
         let plan = FillPlan::scale(&tensor, factor, Mode::current())?;
         // SAFETY: as in cudnnSetTensor.

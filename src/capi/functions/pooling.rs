@@ -101,7 +101,7 @@ pub unsafe extern "C" fn cudnnSetPoolingNdDescriptor(
     POOLINGS.replace(poolingDesc.addr(), "poolingDesc", || {
         check_spatial("nbDims", nbDims)?;
         let (mode, nan) = (arg::choice(mode, "mode")?, arg::choice(maxpoolingNanOpt, "maxpoolingNanOpt")?);
-        // SAFETY: as the caller promises, for all three.
+        // SAFETY: each array is NULL or holds `nbDims` ints.
         let (window, padding, strides) = unsafe {
             (
                 arg::ints(windowDimA, nbDims, "windowDimA")?,
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn cudnnGetPooling2dForwardOutputDim(
     poolingDesc: cudnnPoolingDescriptor_t, inputTensorDesc: cudnnTensorDescriptor_t, n: *mut c_int,
     c: *mut c_int, h: *mut c_int, w: *mut c_int,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises, for all four.
+    // SAFETY: all four places are NULL or valid for one write.
     let places = unsafe { [Out::new(n, "n")?, Out::new(c, "c")?, Out::new(h, "h")?, Out::new(w, "w")?] };
     places.iter().for_each(|place| place.set(0));
     let pooling = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
@@ -290,7 +290,7 @@ pub unsafe extern "C" fn cudnnPoolingForward(
     context::compute(handle, "cudnnPoolingForward", |call| {
         let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(x, &from, "x")?;
         tensor::data(y, &to, "y")?;
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn cudnnPoolingBackward(
     context::compute(handle, "cudnnPoolingBackward", |call| {
         let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
         let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(dy, &out, "dy")?;
         tensor::data(dx, &to, "dx")?;

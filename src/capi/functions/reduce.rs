@@ -122,7 +122,7 @@ pub unsafe extern "C" fn cudnnReduceTensor(
     context::compute(handle, "cudnnReduceTensor", |call| {
         let desc = reduce_descriptor::get(reduceTensorDesc, "reduceTensorDesc")?;
         let (a, c) = (tensor::get(aDesc, "aDesc")?, tensor::get(cDesc, "cDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, c.data_type()) }?;
         tensor::data(A, &a, "A")?;
         tensor::data(C, &c, "C")?;

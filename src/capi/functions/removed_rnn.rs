@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip(
     handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, clipMode: *mut cudnnRNNClipMode_t,
     clipNanOpt: *mut cudnnNanPropagation_t, lclip: *mut f64, rclip: *mut f64,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe { rnn::get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
 }
 
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v6(
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let desc = rnn::get(rnnDesc)?;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(hiddenSize, desc.hidden);
         arg::set_optional(numLayers, desc.layers);
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn cudnnGetRNNProjectionLayers(
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let desc = rnn::get(rnnDesc)?;
-    // SAFETY: as the caller promises, for both.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(recProjSize, desc.projected);
         arg::set_optional(outProjSize, 0);

@@ -66,7 +66,7 @@ impl Forward {
             reserve: self.reserve,
         };
         let Call { problem, dropout, .. } = call;
-        // SAFETY: the caller's promise; the sizes were checked.
+        // SAFETY: data is valid for what its descriptors say; spaces have the sizes that were checked.
         unsafe { recurrent::forward(core, problem, dropout.as_ref(), self.training, &data) }?;
         Ok(bytes)
     }
@@ -122,7 +122,7 @@ impl DataGradient {
             workspace: self.workspace,
             reserve: self.reserve,
         };
-        // SAFETY: the caller's promise; the sizes were checked.
+        // SAFETY: data is valid for what its descriptors say; spaces have the sizes that were checked.
         unsafe { recurrent::data(core, call.problem, &data) }?;
         Ok(bytes)
     }
@@ -163,7 +163,7 @@ impl WeightGradient {
             workspace: self.workspace,
             reserve: self.reserve,
         };
-        // SAFETY: the caller's promise; the sizes were checked.
+        // SAFETY: data is valid for what its descriptors say; spaces have the sizes that were checked.
         unsafe { recurrent::weights(core, call.problem, true, &data) }?;
         Ok(bytes)
     }

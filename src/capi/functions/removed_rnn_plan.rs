@@ -41,7 +41,7 @@ pub unsafe extern "C" fn cudnnCreatePersistentRNNPlan(
     plan: *mut cudnnPersistentRNNPlan_t,
 ) -> cudnnStatus_t {
     rnn::get(rnnDesc)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `plan` is NULL or valid for one write.
     let out = unsafe { Out::new(plan, "plan") }?;
     out.set(std::ptr::null_mut());
     if minibatch < 1 {

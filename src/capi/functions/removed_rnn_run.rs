@@ -53,7 +53,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnRNNForwardInference", |call| {
         rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises, for all of them.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let (x_vectors, y_vectors) = unsafe {
             (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
         };
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
             workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         unsafe { pass.run(call) }.map(drop)
     })
 }
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnRNNForwardTraining", |call| {
         rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises, for all of them.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let (x_vectors, y_vectors) = unsafe {
             (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
         };
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
             workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         unsafe { pass.run(call) }.map(drop)
     })
 }
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnRNNBackwardData", |call| {
         rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises, for all of them.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let (y_vectors, dy_vectors, dx_vectors) = unsafe {
             (
                 Vectors::steps(yDesc, seqLength, "yDesc")?,
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
             workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         unsafe { pass.run(call) }.map(drop)
     })
 }
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnRNNBackwardWeights", |call| {
         rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises, for all of them.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let (x_vectors, y_vectors) = unsafe {
             (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
         };
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
             workspace: Space { pointer: workSpace.cast_mut(), size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         unsafe { pass.run(call) }.map(drop)
     })
 }

@@ -72,7 +72,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
             workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         unsafe { pass.run(call) }.map(drop)
     })
 }
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
             workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         unsafe { pass.run(call) }.map(drop)
     })
 }
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
             workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         unsafe { pass.run(call) }.map(drop)
     })
 }
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
             workspace: Space { pointer: workSpace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         unsafe { pass.run(call) }.map(drop)
     })
 }

@@ -31,7 +31,7 @@ impl Found {
     unsafe fn new(
         requested: c_int, returned: *mut c_int, results: *mut cudnnAlgorithmPerformance_t,
     ) -> Result<Found> {
-        // SAFETY: as the caller promises.
+        // SAFETY: `returned` is NULL or valid for one write.
         let returned = unsafe { Out::new(returned, "returnedAlgoCount") }?;
         arg::required(results, "perfResults")?;
         if requested < 1 {
@@ -84,9 +84,9 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnFindRNNForwardInferenceAlgorithmEx", |call| {
         rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
-        // SAFETY: as the caller promises, for all of them.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let (x_vectors, y_vectors) = unsafe {
             (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
         };
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
         found.store(time, workspace)
     })
@@ -144,9 +144,9 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnFindRNNForwardTrainingAlgorithmEx", |call| {
         rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
-        // SAFETY: as the caller promises, for all of them.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let (x_vectors, y_vectors) = unsafe {
             (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
         };
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
         found.store(time, workspace)
     })
@@ -206,9 +206,9 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnFindRNNBackwardDataAlgorithmEx", |call| {
         rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` holds `requestedAlgoCount` handles.
         let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
-        // SAFETY: as the caller promises, for all of them.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let (y_vectors, dy_vectors, dx_vectors) = unsafe {
             (
                 Vectors::steps(yDesc, seqLength, "yDesc")?,
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
         found.store(time, workspace)
     })
@@ -269,9 +269,9 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnFindRNNBackwardWeightsAlgorithmEx", |call| {
         rnn::get(rnnDesc)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let found = unsafe { Found::new(requestedAlgoCount, returnedAlgoCount, perfResults) }?;
-        // SAFETY: as the caller promises, for all of them.
+        // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
         let (x_vectors, y_vectors) = unsafe {
             (Vectors::steps(xDesc, seqLength, "xDesc")?, Vectors::steps(yDesc, seqLength, "yDesc")?)
         };
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
             workspace: Space { pointer: workspace.cast_mut(), size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
         let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
         found.store(time, workspace)
     })

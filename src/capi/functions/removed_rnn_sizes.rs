@@ -43,7 +43,7 @@ unsafe fn batch(
     rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int, xDesc: *const cudnnTensorDescriptor_t,
 ) -> Result<(Network, Vec<i64>)> {
     let desc = rnn::get(rnnDesc)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
     let x = unsafe { Vectors::steps(xDesc, seqLength, "xDesc") }?;
     TypePair::version_6(x.data, desc.compute)?;
     x.sound()?;
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
     xDesc: *const cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `xDesc` is NULL or holds `seqLength` descriptors.
     let (network, batches) = unsafe { batch(rnnDesc, seqLength, xDesc) }?;
     let sequences = roomiest(&batches);
     let (training, inference) =
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
     xDesc: *const cudnnTensorDescriptor_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `xDesc` is NULL or holds `seqLength` descriptors.
     let (network, batches) = unsafe { batch(rnnDesc, seqLength, xDesc) }?;
     let sequences = Sequences::from_batches(&batches);
     results!(new sizeInBytes = reserve_size(&network, &sequences)?)
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn cudnnGetRNNParamsSize(
     sizeInBytes: *mut usize, dataType: MaybeUninit<cudnnDataType_t>,
 ) -> cudnnStatus_t {
     let (desc, x) = (rnn::get(rnnDesc)?, tensor::get(xDesc, "xDesc")?);
-    // SAFETY: as the caller promises.
+    // SAFETY: `sizeInBytes` is NULL or valid for one write.
     let size = unsafe { Out::new(sizeInBytes, "sizeInBytes") }?;
     if !is_packed(&x) {
         return Err(Error::mismatch(format!("xDesc has dims {}: it must be set and packed", x.dims())));
@@ -184,7 +184,7 @@ unsafe fn locate(
     let x = tensor::get(request.x, "xDesc")?;
     let w = filter::get(request.w_desc, "wDesc")?;
     filter::get(desc, desc_name)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `address` is NULL or valid for one write.
     let address = unsafe { Out::new(address, address_name) }?;
     let input = x.dims().get(1).copied().unwrap_or(0);
     let (network, _) = network(request.rnn, x.data_type(), input)?;
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
             Some((matrix.offset, [1, matrix.rows, matrix.columns]))
         },
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `linLayerMat` is NULL or valid for one write.
     unsafe { locate(&request, (linLayerMatDesc, "linLayerMatDesc"), (linLayerMat, "linLayerMat")) }
 }
 
@@ -307,6 +307,6 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerBiasParams(
             Some((offset, [1, network.hidden, 1]))
         },
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: `linLayerBias` is NULL or valid for one write.
     unsafe { locate(&request, (linLayerBiasDesc, "linLayerBiasDesc"), (linLayerBias, "linLayerBias")) }
 }

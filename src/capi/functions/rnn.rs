@@ -131,7 +131,7 @@ pub unsafe extern "C" fn cudnnGetRNNDescriptor_v8(
     numLayers: *mut i32, dropoutDesc: *mut cudnnDropoutDescriptor_t, auxFlags: *mut u32,
 ) -> cudnnStatus_t {
     let network = network(rnnDesc)?;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional_code(algo, network.algo.code());
         arg::set_optional_code(cellMode, network.cell.code());
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v8(
     rnnDesc: cudnnRNNDescriptor_t, clipMode: *mut cudnnRNNClipMode_t, clipNanOpt: *mut cudnnNanPropagation_t,
     lclip: *mut f64, rclip: *mut f64,
 ) -> cudnnStatus_t {
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe { get_clip(rnnDesc, clipMode, clipNanOpt, lclip, rclip) }
 }
 
@@ -223,7 +223,7 @@ pub(crate) unsafe fn get_clip(
     lclip: *mut f64, rclip: *mut f64,
 ) -> Result<()> {
     let clip = get(rnnDesc)?.clip;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional_code(clipMode, clip.mode);
         arg::set_optional_code(clipNanOpt, clip.nan);
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn cudnnRNNGetClip_v9(
     rnnDesc: cudnnRNNDescriptor_t, clipMode: *mut cudnnRNNClipMode_t, lclip: *mut f64, rclip: *mut f64,
 ) -> cudnnStatus_t {
     let clip = get(rnnDesc)?.clip;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional_code(clipMode, clip.mode);
         arg::set_optional(lclip, clip.lower());

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cudnnGetRNNTempSpaceSizes(
     let (sequences, training) = (Sequences::of(&x), mode == 1);
     let workspace = workspace_size(&network, &sequences, training)?;
     let reserve = if training { reserve_size(&network, &sequences)? } else { 0 };
-    // SAFETY: as the caller promises, for both.
+    // SAFETY: every place is NULL or valid for one write.
     unsafe {
         arg::set_optional(workSpaceSize, workspace);
         arg::set_optional(reserveSpaceSize, reserve);
@@ -163,9 +163,9 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
         let rule = format!("the weights take {needed} bytes");
         return Err(Error::argument("weightSpaceSize", weightSpaceSize as i64, rule));
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: `mAddr` is NULL or valid for one write.
     let matrix = unsafe { Answer::new(&network, weightSpace, matrix, (mDesc, "mDesc"), (mAddr, "mAddr")) }?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `bAddr` is NULL or valid for one write.
     let bias = unsafe { Answer::new(&network, weightSpace, bias, (bDesc, "bDesc"), (bAddr, "bAddr")) }?;
     // By reference: programs ask for hundreds of matrices, and moving descriptors is half of what that takes.
     matrix.as_ref().map_or(Ok(()), Answer::store)?;
@@ -193,7 +193,7 @@ impl Answer {
             return Ok(None);
         }
         tensor::check(desc.0, desc.1)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the place is NULL or valid for one write until the entry point returns.
         let place = unsafe { Out::new(place.0, place.1) }?;
         let (tensor, address) = match part {
             Some((offset, dims)) => {

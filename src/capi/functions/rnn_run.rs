@@ -232,7 +232,7 @@ pub unsafe extern "C" fn cudnnRNNForward(
             call.problem.check_reserve(data.reserve.memory(), false, "reserveSpaceSize")?;
         }
         call.check_algorithm()?;
-        // SAFETY: the caller's promise; the sizes were checked.
+        // SAFETY: data is valid for what its descriptors say; spaces have the sizes that were checked.
         unsafe { recurrent::forward(core, call.problem, call.dropout.as_ref(), training, &data) }
     })
 }
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData_v8(
         call.problem.check_workspace(data.workspace.memory(), true, "workSpaceSize")?;
         call.problem.check_reserve(data.reserve.memory(), true, "reserveSpaceSize")?;
         call.check_algorithm()?;
-        // SAFETY: the caller's promise; the sizes were checked.
+        // SAFETY: data is valid for what its descriptors say; spaces have the sizes that were checked.
         unsafe { recurrent::data(core, call.problem, &data) }
     })
 }
@@ -360,7 +360,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights_v8(
         call.problem.check_workspace(data.workspace.memory(), true, "workSpaceSize")?;
         call.problem.check_reserve(data.reserve.memory(), true, "reserveSpaceSize")?;
         call.check_algorithm()?;
-        // SAFETY: the caller's promise; the sizes were checked.
+        // SAFETY: data is valid for what its descriptors say; spaces have the sizes that were checked.
         unsafe { recurrent::weights(core, call.problem, adds, &data) }
     })
 }

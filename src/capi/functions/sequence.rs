@@ -58,7 +58,7 @@ fn sequence_type(
 /// `fill` is NULL or valid for reads of one element of the type.
 unsafe fn load_fill(fill: *const c_void, data_type: DataType) -> PaddingFill {
     let mut bytes = PaddingFill::default();
-    // SAFETY: as the caller promises.
+    // SAFETY: `fill` is NULL or one readable element of the type.
     unsafe { arg::load_optional(fill.cast::<u8>(), &mut bytes[..data_type.size()]) };
     bytes
 }
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cudnnSetRNNDataDescriptor(
                 return Err(Error::argument(argument, size.into(), "at least 1"));
             }
         }
-        // SAFETY: as the caller promises, for both.
+        // SAFETY: `seqLengthArray` is NULL or holds `batchSize` ints, `paddingFill` is NULL or one readable element.
         let (lengths, fill) = unsafe {
             (
                 arg::int_list(seqLengthArray, batchSize as usize, "seqLengthArray")?,
@@ -233,13 +233,13 @@ pub unsafe extern "C" fn cudnnSetSeqDataDescriptor(
         arg::required(dimA, "dimA")?;
         arg::required(axes, "axes")?;
         let (mut dims, mut order) = ([0; SEQ_RANK], [0; SEQ_RANK]);
-        // SAFETY: as the caller promises; an axis is an int.
+        // SAFETY: `dimA` and `axes` are NULL or hold 4 entries, and an axis is an int.
         unsafe {
             arg::load_optional(dimA, &mut dims);
             arg::load_optional(axes.cast::<c_int>(), &mut order);
         }
         SeqDataDescriptor::check(dims, order, seqLengthArraySize)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `seqLengthArray` is NULL or holds `seqLengthArraySize` ints, `paddingFill` is NULL or one element.
         let (lengths, fill) = unsafe {
             (
                 arg::int_list(seqLengthArray, seqLengthArraySize, "seqLengthArray")?,
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn cudnnGetSeqDataDescriptor(
         };
         let rank = requested.min(SEQ_RANK);
         let lengths = desc.lengths();
-        // SAFETY: as the caller promises, for all of them; an axis is an int.
+        // SAFETY: every pointer is NULL or valid for one write, arrays for the entries that are requested; an axis is an int.
         unsafe {
             arg::set_optional(dataType, data_type::encode(desc.data_type()));
             arg::set_optional(nbDims, SEQ_RANK as c_int);
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn cudnnGetSeqDataDescriptor(
         if desc.data_type() == DataType::Bfloat16 && Mode::current().is_strict() {
             return Err(Error::Internal("strict mode has no padding of BFLOAT16".into()));
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: `paddingFill` is NULL or valid for writes of one element.
         unsafe { arg::store_optional(paddingFill.cast(), &desc.fill()[..desc.data_type().size()]) };
         Ok(())
     })

@@ -57,7 +57,7 @@ pub unsafe extern "C" fn cudnnSoftmaxForward(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnSoftmaxForward", |call| {
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(x, &from, "x")?;
         tensor::data(y, &to, "y")?;
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn cudnnSoftmaxBackward(
     context::compute(handle, "cudnnSoftmaxBackward", |call| {
         let result = tensor::get(yDesc, "yDesc")?;
         let (gradient, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         tensor::data(y, &result, "y")?;
         tensor::data(dy, &gradient, "dy")?;

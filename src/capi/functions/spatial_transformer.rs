@@ -76,7 +76,7 @@ pub unsafe extern "C" fn cudnnSetSpatialTransformerNdDescriptor(
         Ok(SpatialTransformerDescriptor {
             data_type: data_type::one_of(&types, dataType, "dataType")?,
             rank: nbDims,
-            // SAFETY: as the caller promises.
+            // SAFETY: `dimA` is NULL or valid for reads of `nbDims` ints.
             dims: unsafe { arg::ints(dimA, nbDims, "dimA") }?,
         })
     })
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerForward(
     context::compute(handle, "cudnnSpatialTfSamplerForward", |call| {
         let desc = get(stDesc)?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) };
         tensor::data(x, &from, "x")?;
         numbers(grid, &desc, "grid")?;
@@ -271,10 +271,10 @@ pub unsafe extern "C" fn cudnnSpatialTfSamplerBackward(
         let desc = get(stDesc)?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(dxDesc, "dxDesc")?);
         let given = tensor::get(dyDesc, "dyDesc")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
         let is_double = desc.data_type == DataType::Double;
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let grid_scaling = unsafe {
             Scaling {
                 alpha: arg::factor(alphaDgrid, "alphaDgrid", is_double)?,

@@ -161,7 +161,7 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptor(
     TENSORS.replace(tensorDesc.addr(), "tensorDesc", || {
         let mode = Mode::current();
         let data_type = data_type::decode(dataType, mode)?;
-        // SAFETY: as the caller promises, for both arrays.
+        // SAFETY: each array is NULL or holds `nbDims` ints.
         let (dims, strides) =
             unsafe { (arg::ints(dimA, nbDims, "dimA")?, arg::ints(strideA, nbDims, "strideA")?) };
         TensorDescriptor::with_strides(data_type, nbDims.into(), &dims, &strides, mode)
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn cudnnSetTensorNdDescriptorEx(
         let mode = Mode::current();
         let data_type = data_type::decode(dataType, mode)?;
         let format = self::format(format, mode)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `dimA` is NULL or valid for reads of `nbDims` ints.
         let dims = unsafe { arg::ints(dimA, nbDims, "dimA") }?;
         TensorDescriptor::with_format(data_type, format, nbDims.into(), &dims, mode)
     })
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn cudnnGetTensor4dDescriptor(
     wStride: *mut c_int,
 ) -> cudnnStatus_t {
     let tensor = get(tensorDesc, "tensorDesc")?;
-    // SAFETY: as the caller promises, for all of them.
+    // SAFETY: every place is NULL or valid for one write.
     let (data_type, dims, strides) = unsafe {
         (
             Out::new(dataType, "dataType")?,

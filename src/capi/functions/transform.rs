@@ -103,7 +103,7 @@ pub unsafe extern "C" fn cudnnSetTensorTransformDescriptor(
         }
         transform.dest_format = format;
         transform.direction = if raw(direction) == 0 { Folding::Fold } else { Folding::Unfold };
-        // SAFETY: as the caller promises, for each array that is not NULL.
+        // SAFETY: each array is NULL or has the entries that are read.
         unsafe {
             arg::load_optional(padBeforeA, &mut transform.pad_before[..rank]);
             arg::load_optional(padAfterA, &mut transform.pad_after[..rank]);
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn cudnnGetTensorTransformDescriptor(
             Folding::Unfold => cudnnFoldingDirection_t::CUDNN_TRANSFORM_UNFOLD,
         },
     }?;
-    // SAFETY: as the caller promises; the format may be any integer, which the C enum holds as well.
+    // SAFETY: each pointer is NULL or has room for its entries; the format may be any integer, which the C enum holds as well.
     unsafe {
         arg::set_optional(destFormat.cast::<c_int>(), transform.dest_format);
         arg::store_optional(padBeforeA, &transform.pad_before[..rank]);
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
     tensor::check(destDesc, "destDesc")?;
     let dest = transform.destination(&src, Mode::current())?;
     tensor::put(destDesc, "destDesc", dest)?;
-    // SAFETY: as the caller promises.
+    // SAFETY: `destSizeInBytes` is NULL or valid for one write.
     unsafe { arg::set_optional(destSizeInBytes, dest.size_in_bytes()) };
     Ok(())
 }
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnTransformTensor", |call| {
         let (src, dst) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
         tensor::data(x, &src, "x")?;
         tensor::data(y, &dst, "y")?;
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn cudnnTransformTensorEx(
     context::compute(handle, "cudnnTransformTensorEx", |call| {
         let transform = TRANSFORMS.get(transDesc.addr(), "transDesc")?;
         let (src, dst) = (tensor::get(srcDesc, "srcDesc")?, tensor::get(destDesc, "destDesc")?);
-        // SAFETY: as the caller promises.
+        // SAFETY: factors are NULL or one number, data is NULL or valid for the spans of `src` and `dst`.
         unsafe { transform_with_map(call, &transform, [&src, &dst], [alpha, beta], srcData, destData) }
     })
 }
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn cudnnTransformFilter(
         let mode = Mode::current();
         let (src, dst) = (filter::get(srcDesc, "srcDesc")?, filter::get(destDesc, "destDesc")?);
         let (src, dst) = (src.tensor(mode)?, dst.tensor(mode)?);
-        // SAFETY: as the caller promises.
+        // SAFETY: factors are NULL or one number, data is NULL or valid for the spans of `src` and `dst`.
         unsafe { transform_with_map(call, &transform, [&src, &dst], [alpha, beta], srcData, destData) }
     })
 }
@@ -315,7 +315,7 @@ unsafe fn transform_with_map(
     call: &mut Call<'_>, transform: &TransformDescriptor, [src, dst]: [&TensorDescriptor; 2],
     [alpha, beta]: [*const c_void; 2], srcData: *const c_void, destData: *mut c_void,
 ) -> Result<()> {
-    // SAFETY: as the caller promises.
+    // SAFETY: both factors are NULL or one readable number of their type.
     let scaling = unsafe { scaling(alpha, beta, dst.data_type()) }?;
     tensor::data(srcData, src, "srcData")?;
     tensor::data(destData, dst, "destData")?;
@@ -333,7 +333,7 @@ unsafe fn transform_with_map(
 /// Both are NULL or valid for one read of that type.
 pub(super) unsafe fn scaling(alpha: *const c_void, beta: *const c_void, dst: DataType) -> Result<Scaling> {
     let is_double = dst == DataType::Double;
-    // SAFETY: as the caller promises.
+    // SAFETY: both factors are NULL or one readable number of their type.
     unsafe {
         Ok(Scaling {
             alpha: arg::factor(alpha, "alpha", is_double)?,

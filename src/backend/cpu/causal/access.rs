@@ -19,7 +19,7 @@ impl<T: Real + Math> Job<'_, T> {
         let from = self.at[operand].pointer().wrapping_offset(first * size as isize);
         debug_assert_eq!(to.len(), span.len());
         if stride == 1 && from.addr().is_multiple_of(size) {
-            // SAFETY: the caller's promise; it is aligned.
+            // SAFETY: `from` is aligned and has as many elements as `to`, side by side.
             return unsafe { (self.widen)(to.as_mut_ptr().cast(), from, span.len(), Scaling::MOVE) };
         }
         with_element!(self.step.scalar, S => for (i, to) in to.iter_mut().enumerate() {
@@ -89,7 +89,7 @@ impl<T: Real + Math> Job<'_, T> {
         let size = self.step.scalar.size();
         let to = self.at[operand].pointer().wrapping_offset(first * size as isize);
         if stride == 1 && to.addr().is_multiple_of(size) {
-            // SAFETY: the caller's promise; it is aligned.
+            // SAFETY: the destination is aligned and has a place for every number, side by side.
             return unsafe { (self.narrow)(to, numbers.as_ptr().cast(), span.len(), Scaling::MOVE) };
         }
         with_element!(self.step.scalar, D => for (i, &number) in numbers.iter().enumerate() {

@@ -45,7 +45,7 @@ impl<T: Real + Math> Job<'_, T> {
     /// As for [`super::run`]; projections are operand `from`, mixer and skip the next two.
     unsafe fn pair_weights<'r>(&self, rows: &mut Rows<T>, from: usize, channel: i64) -> Weights<'r, T> {
         let all = |n| Span { begin: 0, end: n };
-        // SAFETY: the taps of a channel, here and below.
+        // SAFETY: a channel has these taps in each projection.
         let projections = [0, 1, 2].map(|q| unsafe {
             let taps = rows.take(self.taps);
             self.read(from, self.step.projection(channel, q, 0), 1, all(self.taps), taps);

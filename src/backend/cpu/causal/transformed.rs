@@ -174,7 +174,7 @@ impl<T: Real + Math> Job<'_, T> {
         let is_forward = step.function == CausalFunction::Forward;
         let (operand, shared) = if is_forward { (1, self.taps - 1) } else { (4, 0) };
         let mut parts = Parts::new(scratch);
-        // SAFETY: the scratch, and as the caller promises.
+        // SAFETY: the scratch holds three transforms and rows; the operands have the lines of every sequence and channel.
         unsafe {
             let (mut taps, mut z) = (numbers(&mut parts, *points), numbers(&mut parts, *points));
             let scratch = scratch.add(parts.bytes);
@@ -248,7 +248,7 @@ impl<T: Real + Math> Job<'_, T> {
     unsafe fn transformed_weights(&self, transforms: &Transforms<'_>, scratch: *mut u8, channel: i64) {
         let (step, Transforms { points, block, kernels, .. }) = (self.step, transforms);
         let mut parts = Parts::new(scratch);
-        // SAFETY: the scratch, and as the caller promises.
+        // SAFETY: the scratch holds three transforms and rows; the operands have the lines of every sequence and channel.
         unsafe {
             let mut sums = numbers(&mut parts, *points);
             let (mut x, mut g) = (numbers(&mut parts, *points), numbers(&mut parts, *points));

@@ -117,7 +117,7 @@ impl<'a> Problem<'a> {
     /// A kernel that has accepted the problem, if it has, ready to run it.
     pub(super) fn launch(&self, kernel: Option<impl Ready + 'a>) -> Option<Launch<'a>> {
         let (kernel, threads) = (kernel?, self.threads);
-        // SAFETY: the promises of [`Launch::run`].
+        // SAFETY: a launch runs while the operands are what the step needs, on the processor that it was made for.
         Some(Launch::new(move || unsafe { kernel.run(threads) }))
     }
 

@@ -90,7 +90,7 @@ unsafe fn avx2(out: *mut u8, from: *const u8, n: usize, results: &Results) {
     use std::arch::x86_64::*;
     let whole = n / 32 * 32;
     for at in (0..whole).step_by(32) {
-        // SAFETY: the caller's promise; a row of the table has 16 bytes.
+        // SAFETY: 32 bytes from `at` on are below `n`; a row of the table has 16 bytes.
         unsafe {
             let cells = _mm256_loadu_si256(from.add(at).cast());
             let mut found = _mm256_setzero_si256();
@@ -115,7 +115,7 @@ unsafe fn avx2(out: *mut u8, from: *const u8, n: usize, results: &Results) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 unsafe fn avx512(out: *mut u8, from: *const u8, n: usize, results: &Results) {
     use std::arch::x86_64::*;
-    // SAFETY: quarters of the table; the caller's promise, of bytes below n.
+    // SAFETY: a quarter of the table has 64 bytes; of the cells, only those below `n` are read and written.
     unsafe {
         let quarter = |k: usize| _mm512_loadu_si512(results.as_ptr().add(64 * k).cast());
         let table = [quarter(0), quarter(1), quarter(2), quarter(3)];

@@ -84,7 +84,7 @@ unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
 unsafe fn cells<R: Register, E: Cells<R>, F: Formula, const K: usize>(
     out: *mut E, from: [*const E; K], n: usize, with: Constants<f32>, stream: Option<Stream>,
 ) {
-    // SAFETY: the caller's promise; all results of a strip are written.
+    // SAFETY: `n` cells are there on every side; all results of a strip are written.
     unsafe {
         strips::<R, E, K>(out, from, n, stream, |results, numbers| {
             let mut operands = [std::ptr::null(); MOST_OPERANDS];

@@ -131,7 +131,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 let mut room = self.room();
                 let tile = self.tile(task / chunks, cuts);
                 let lists = lists(&tile);
-                // SAFETY: the caller's promise; each task has a place of its own.
+                // SAFETY: the tile's groups are there, and each task has a place of its own.
                 unsafe {
                     self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
                     self.sum(sum, tile, range(task % chunks), &lists, &mut room);

@@ -113,7 +113,7 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     /// Writes results. `next` are the cells of the call that follows.
     ///
     /// # Safety
-    /// The cells are the caller's promise; there are [`PIECE`] at most.
+    /// The operands have these cells, [`PIECE`] at most, as the step reads or writes them.
     unsafe fn map(
         &self, cells: Cells<N>, next: Option<Cells<N>>, known: Known<'_, T>, room: &mut Stages<'_, T>,
     );

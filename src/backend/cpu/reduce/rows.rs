@@ -174,7 +174,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             let mut work = unsafe { self.workspace(scratch) };
             for tile in range.clone() {
                 let (at, width) = self.tile(tile);
-                // SAFETY: the tile's groups are the caller's promise.
+                // SAFETY: the operands have the tile's groups.
                 unsafe {
                     if let Some(turn) = &self.turn {
                         self.turned(turn, at, width, &mut work);
@@ -219,7 +219,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// One group, whose elements come in blocks.
     ///
     /// # Safety
-    /// Its elements are the caller's promise.
+    /// The operands have its elements, as the step reads or writes them.
     unsafe fn blocks(&self, at: [*mut u8; 3], work: &mut Workspace<'_, T>) {
         let Workspace { blocks: [blocks @ .., spare], subtrees, terms, results, .. } = work;
         let (terms, out) = (*terms, *results);
@@ -230,7 +230,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         let load = |range: Range<usize>| {
             let mut operands = [std::ptr::null(); 2];
             for (k, operand) in operands.iter_mut().enumerate().take(F::ARITY) {
-                // SAFETY: a block of elements that the caller promises.
+                // SAFETY: the group's elements are readable, and the buffer holds a block.
                 *operand = unsafe {
                     self.loaders[k + 1].block::<T>(&self.steps[k + 1], at[k + 1], range.clone(), blocks[k])
                 };
@@ -272,7 +272,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                     unsafe { (self.functions.terms)(terms, operands, &raw const peak, count) };
                 }
             }
-            // SAFETY: as above; the results are of this block, whose elements were read.
+            // SAFETY: the results are of this block, whose elements were read, and the destination has their places.
             unsafe {
                 let statistics = [&raw const peak, &raw const statistic];
                 (self.functions.results)(out, operands, term, statistics, count);
@@ -287,7 +287,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// are read soon are asked for, up to where the next tile is.
     ///
     /// # Safety
-    /// Their elements are the caller's promise.
+    /// The operands have their elements, as the step reads or writes them.
     unsafe fn rows(
         &self, at: [*mut u8; 3], apart: [isize; 3], width: usize, next: Option<[*mut u8; 3]>,
         work: &mut Workspace<'_, T>,
@@ -299,7 +299,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         let kept = self.kept();
         let load_one = |k: usize, row: usize, number: usize| {
             let from = at[k + 1].wrapping_offset(offsets[k + 1][row]);
-            // SAFETY: a row of elements that the caller promises.
+            // SAFETY: every group has an element in this row, and the buffer holds a row.
             unsafe { self.loaders[k + 1].row::<T>(from, apart[k + 1], width, blocks[k], number) }
         };
         let load = |row: usize| {
@@ -375,7 +375,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                     unsafe { (self.functions.terms)(terms, operands, peak.as_ptr(), width) };
                 }
             }
-            // SAFETY: as above; the results are of this row, whose elements were read.
+            // SAFETY: the results are of this row, whose elements were read, and the destination has their places.
             unsafe {
                 let statistics = [peak.as_ptr(), statistic.as_ptr()];
                 (self.functions.results)(results, operands, term, statistics, width);
@@ -391,7 +391,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     unsafe fn write(&self, to: *mut u8, step: isize, results: *const T, count: usize, blocks: Blocks) {
         let cell = self.loaders[0].cell;
         let results = results.cast::<u8>();
-        // SAFETY: the caller's promise; a buffer holds more cells than a block or a row has.
+        // SAFETY: the destination has these cells; a buffer holds more than a block or a row has.
         unsafe {
             let buffer = blocks.raw;
             if step == cell as isize {

@@ -291,7 +291,7 @@ impl Loader {
     ) -> *const T {
         let wide = wide.wrapping_add(number * MOST_ROW_BYTES);
         let contiguous = step == self.cell as isize;
-        // SAFETY: the caller's promise; either buffer has room for the row.
+        // SAFETY: `width` elements are readable a step apart; either buffer has room for the row.
         unsafe {
             if self.is_real {
                 if contiguous {

@@ -107,7 +107,7 @@ macro_rules! compiled_for {
                 room: *mut F::Lane<T>,
             ) -> F::Lane<T> {
                 let first = room.cast::<Block<T, F>>();
-                // SAFETY: the blocks that the caller promises, for whose lanes there is room.
+                // SAFETY: `count` blocks of elements are readable, and there is room for their lanes.
                 let blocks = unsafe {
                     blocks_lanes::<T, F>(first, elements, count, next);
                     std::slice::from_raw_parts_mut(first, count)

@@ -60,7 +60,7 @@ impl<T: Real> Chunk<T> {
     /// It has room for one, is aligned, and nobody else uses it.
     pub unsafe fn new<'a>(scratch: *mut u8) -> &'a mut Chunk<T> {
         let chunk = scratch.cast::<Chunk<T>>();
-        // SAFETY: the caller's promise; zeros are numbers of all these types.
+        // SAFETY: the scratch has room for a chunk, aligned and for it alone; zeros are numbers of all these types.
         unsafe {
             chunk.write_bytes(0, 1);
             &mut *chunk
@@ -78,7 +78,7 @@ impl<T: Real> Chunk<T> {
         let halves = step.halves().map(T::from_f64);
         let [rows, columns] = step.source;
         self.steps = [step.x.strides[2], step.x.strides[3]];
-        // SAFETY: the caller's promise; two numbers for each position of a chunk.
+        // SAFETY: the grid has two numbers for each position of the chunk, which has room for them.
         unsafe { grid.read((n * step.positions() + first) * 2, 2 * count, self.pairs.as_mut_ptr()) };
         for i in 0..count {
             let x = place((self.pairs[2 * i] + T::ONE) * halves[1], columns);

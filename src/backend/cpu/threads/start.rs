@@ -18,7 +18,7 @@ pub(super) trait Body {
 }
 
 extern "C" fn enter<B: Body>(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: the promise of `start`'s caller.
+    // SAFETY: `start` was given an argument that the body takes.
     unsafe { B::run(argument) };
     std::ptr::null_mut()
 }
@@ -31,8 +31,8 @@ extern "C" fn enter<B: Body>(argument: *mut c_void) -> *mut c_void {
 pub(super) unsafe fn start<B: Body>(argument: *mut c_void) -> Option<libc::pthread_t> {
     let _signals = BlockedSignals::new();
     let (mut attributes, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: the attributes are initialised before they are used, and the thread's number is read if there is one; the argument
-    // is the caller's promise.
+    // SAFETY: the attributes are initialised before they are used, and the thread's number is read if there is one; the body
+    // takes the argument.
     unsafe {
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;

@@ -121,7 +121,7 @@ macro_rules! network {
             #[target_feature(enable = $feature)]
             #[inline]
             pub unsafe fn columns<S: RowStarts>(column: *const u8, rows: S, i: usize) -> [$V; K] {
-                // SAFETY: the caller's promise, for this and the cells.
+                // SAFETY: the matrix has these rows, and in each a register of columns.
                 let from: [_; ROWS] = unsafe { rows.cells(column, i, 1) };
                 let mut r = [$zero(); K];
                 for k in 0..K {
@@ -147,8 +147,8 @@ macro_rules! network {
                 i: usize,
                 j: usize,
             ) {
-                // SAFETY: the caller's promise. Rows start on a line, and all but the last registers at a multiple of their
-                // size.
+                // SAFETY: the matrix has these cells. Rows start on a line, and all but the last registers at a multiple of
+                // their size.
                 unsafe {
                     let mut r = [[$zero(); K]; N];
                     for n in 0..N {
@@ -174,7 +174,7 @@ macro_rules! network {
             #[inline]
             pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 if m.rows < ROWS || m.columns < K {
-                    // SAFETY: the caller's promise; the narrower function needs fewer instructions.
+                    // SAFETY: the matrix has its cells on either side; the narrower function needs fewer instructions.
                     return unsafe { $narrower(m) };
                 }
                 for_each_block!(m, |top, bottom, left, right, ahead| {
@@ -251,7 +251,7 @@ mod sse2 {
     /// 16 bytes are readable there.
     #[inline(always)]
     unsafe fn load([p]: [*const u8; 1]) -> __m128i {
-        // SAFETY: the caller's promise; SSE2 belongs to the architecture.
+        // SAFETY: 16 bytes are readable; SSE2 belongs to the architecture.
         unsafe { _mm_loadu_si128(p.cast()) }
     }
 

@@ -70,7 +70,7 @@ pub(in crate::backend::cpu) unsafe fn strips<R: Register, E: Cells<R>, const K: 
 unsafe fn widen<R: Register, E: Cells<R>>(numbers: *mut f32, from: *const E, n: usize) {
     Distance::Read.fetch(from.cast(), n * size_of::<E>());
     let whole = n / R::LANES * R::LANES;
-    // SAFETY: the caller's promise; a strip is a multiple of registers.
+    // SAFETY: `n` cells are readable, and a strip of numbers, a multiple of registers, writable.
     unsafe {
         for i in (0..whole).step_by(R::LANES) {
             numbers.add(i).cast::<R>().write_unaligned(E::load(from.add(i)));
@@ -90,7 +90,7 @@ unsafe fn widen<R: Register, E: Cells<R>>(numbers: *mut f32, from: *const E, n: 
 #[inline(always)]
 unsafe fn narrow<R: Register, E: Cells<R>>(to: *mut E, numbers: *const f32, n: usize) {
     for i in (0..n).step_by(TOGETHER * R::LANES) {
-        // SAFETY: the caller's promise; a strip is a multiple of what these registers hold.
+        // SAFETY: a strip of numbers is readable and one of cells writable; it is a multiple of what these registers hold.
         unsafe {
             let mut x = [R::splat(0.0); TOGETHER];
             for (k, x) in x.iter_mut().enumerate() {

@@ -19,7 +19,7 @@ pub(super) fn accept<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
         return None;
     }
     let last = axes.last().filter(|axis| axis.cuts[1].block == 1)?;
-    // SAFETY: the promises of [`Launch::run`].
+    // SAFETY: a launch runs while the operands are what the window needs.
     Some(Launch::new(move || unsafe { run(shape, last, at, machine) }))
 }
 

@@ -280,8 +280,8 @@ unsafe fn group<F: Fold, const N: usize>(
     for column in rows.chunks(per_column) {
         let mut lanes = [F::start(); N];
         for row in column {
-            // SAFETY: the caller's promise. Volatile, the loop over rows stays one: else it becomes vector code that gathers
-            // from many rows, in place of that over lanes.
+            // SAFETY: every row has `N` cells from here on. Volatile, the loop over rows stays one: else it becomes vector code
+            // that gathers from many rows, in place of that over lanes.
             let cells = unsafe {
                 let row = std::ptr::from_ref(row).read_volatile();
                 row.offset(skipped).add(at).cast::<[F::Cell; N]>().read_unaligned()

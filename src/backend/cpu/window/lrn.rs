@@ -27,7 +27,7 @@ pub(super) fn accept<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
         _ => return None,
     };
     with_real!(shape.window.compute, T => {
-        // SAFETY: the promises of [`Launch::run`].
+        // SAFETY: a launch runs while the operands are what the window needs.
         Some(Launch::new(move || unsafe { Call::<T>::new(shape, at, machine, terms).run(machine) }))
     })
 }

@@ -85,7 +85,7 @@ impl Gather {
             let n = rows.count() * row;
             self.held.assert_holds(from, n * self.size);
             Distance::Read.fetch(from, n * self.size);
-            // SAFETY: the caller's promise; cells that follow one another are a row.
+            // SAFETY: the plane has these rows, whose cells follow one another, and `to` has room for them.
             return unsafe { (self.row)(to, from, n, Scaling::MOVE) };
         }
         for (i, coordinate) in rows.enumerate() {
@@ -118,7 +118,7 @@ impl Gather {
         if self.is_same {
             return plane.cast();
         }
-        // SAFETY: the caller's promise; cells that follow one another are a row.
+        // SAFETY: the plane's cells follow one another, and `to` has room for them.
         unsafe { (self.row)(to.cast(), plane, n, Scaling::MOVE) };
         to
     }

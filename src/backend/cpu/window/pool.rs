@@ -83,7 +83,7 @@ where
 {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
     let shared = if shares { Some(Shared::new(shape, is_gathered::<F>(shape))?) } else { None };
-    // SAFETY: the promises of [`Launch::run`].
+    // SAFETY: a launch runs while the operands are what the window needs.
     Some(Launch::new(move || unsafe { run::<F, E>(shape, at, machine, shared, &end()) }))
 }
 
@@ -263,7 +263,7 @@ where
         let inner = shape.axes.len() - 1;
         if inner == 1 {
             // Most windows have two axes.
-            // SAFETY: the caller's promise; there is room for all rows, which exist.
+            // SAFETY: the source has these rows, and the block room for all of them.
             unsafe {
                 for row in begin..end {
                     let at = match self.gather {
@@ -282,7 +282,7 @@ where
         let mut cells = [(0, 1); MAX_AXES];
         odometer(&outputs, 1, inner, &mut index, &mut |index| {
             let mut to = dst;
-            // SAFETY: the caller's promise; the destination is that of these outputs, and there is room for all rows, which exist.
+            // SAFETY: the source has these rows, the block room for all of them, and the destination is that of these outputs.
             unsafe {
                 let mut count = 1;
                 for k in 0..inner {

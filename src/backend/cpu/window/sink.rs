@@ -117,7 +117,7 @@ impl<'a> Sink<'a> {
     pub unsafe fn flush(&mut self) {
         let (n, way) = (std::mem::take(&mut self.filled), self.way);
         way.held.assert_holds(self.dst, n * way.to);
-        // SAFETY: the caller's promise; stage, cells and destination are apart.
+        // SAFETY: the stage holds `n` results, the destination their places; stage, cells and destination are apart.
         unsafe {
             match way.stream {
                 Some(stream) if !way.is_move && n > 0 => {
@@ -139,7 +139,7 @@ impl<'a> Sink<'a> {
         let from = self.stage.wrapping_add(self.filled * way.from);
         let dst = self.dst.wrapping_add(self.filled * way.to);
         way.held.assert_holds_all(dst, step, n, way.to);
-        // SAFETY: the caller's promise; the cells are apart from stage and destination.
+        // SAFETY: the destination has `n` places that step apart; the cells are apart from stage and destination.
         unsafe {
             let size = way.to as isize;
             if way.is_move {

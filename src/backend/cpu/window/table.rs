@@ -43,7 +43,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
 fn by_reference<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at) = (problem.shape, problem.at);
     Some(Launch::new(move || {
-        // SAFETY: the promises of [`Launch::run`].
+        // SAFETY: a launch runs while the operands are what the window needs.
         unsafe { reference::window(shape.window, at) };
         Ok(())
     }))

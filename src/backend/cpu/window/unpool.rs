@@ -74,7 +74,7 @@ pub(super) fn whole<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let lanes = lanes_together(shape, 1, threads);
     with_real!(shape.window.compute, T => {
         let whole = Whole::<T>::new(shape, at, [gradient.source, gradient.gradient], bytes, lanes, machine)?;
-        // SAFETY: the promises of [`Launch::run`].
+        // SAFETY: a launch runs while the operands are what the window needs.
         Some(Launch::new(move || unsafe { whole.run(threads) }))
     })
 }
@@ -86,7 +86,7 @@ pub(super) fn bands<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let threads = machine.threads_for(bytes(shape));
     with_real!(shape.window.compute, T => {
         let bands = Bands::<T>::new(shape, at, gradient, way::<T>(shape, at, machine), kernels_of::<T>(shape, machine))?;
-        // SAFETY: the promises of [`Launch::run`].
+        // SAFETY: a launch runs while the operands are what the window needs.
         Some(Launch::new(move || unsafe { bands.run(threads) }))
     })
 }
@@ -96,7 +96,7 @@ pub(super) fn by_rows<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
     let gradient = Gradient::of(problem)?;
     with_real!(shape.window.compute, T => {
-        // SAFETY: the promises of [`Launch::run`].
+        // SAFETY: a launch runs while the operands are what the window needs.
         Some(Launch::new(move || unsafe { planes::<T>(shape, at, gradient, machine) }))
     })
 }

@@ -298,7 +298,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                 }
             }
         };
-        // SAFETY: the caller's promise; what the last cell of the last run reaches into has room behind the rows.
+        // SAFETY: the copy has room for its rows, and behind them for what the last cell of the last run reaches into.
         unsafe {
             self.planes.copy_padded(self.view.a, place, &padded, copy, pixels);
             if S::PER > 1 {
@@ -337,14 +337,14 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for ConvFewChannels<'_, S> {
             let packed = Shared(memory.cast::<S::Cell>());
             let filter = |number| self.filters.by.at[2] * number as i64;
             let filters: Lanes<'_> = (self.filters.extent, &filter);
-            // SAFETY: the caller promises the elements; every panel has a place.
+            // SAFETY: every filter has its elements, and every panel a place.
             unsafe { pack_panels::<S>(&self.view, filters, &self.taps, Self::NR, packed.at(0), each) };
             let scratch = (slow.span(self.rows) * self.pitch() + S::PER) * size_of::<S::Part>();
             threads::run_with(threads, images * self.blocks, scratch, &|scratch, index| {
                 let (image, block) = (index / self.blocks, index % self.blocks);
                 let product = image / self.planes.outer.len();
                 let filters = packed.at(product * panels * each);
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the filters are packed, tasks write disjoint elements, and the scratch is this one's.
                 unsafe { self.block(filters, scratch.cast(), image, block) };
             })
         })

@@ -136,7 +136,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         let whole = common(taps);
         #[cfg(target_arch = "x86_64")]
         if let Some(ending) = &self.ending {
-            // SAFETY: the caller's promise; factors of vectors with an ending are binary32.
+            // SAFETY: taps read inside the image; factors of vectors with an ending are binary32.
             return unsafe { self.ended_row(ending, &place, taps, whole, factors.cast()) };
         }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
@@ -165,7 +165,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                     let to = to.wrapping_offset((at - q0) as isize * apart);
                     for channel in (block..extent.min(block + BLOCK)).step_by(width) {
                         let (left, to) = (extent - channel, to.wrapping_add(channel));
-                        // SAFETY: the caller's promise; the sums of a tile are part of the row's.
+                        // SAFETY: these taps are inside the image, and the sums of a tile are part of the row's.
                         unsafe {
                             if left < width {
                                 for i in 0..outputs {
@@ -183,7 +183,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                 }
             }
             if !self.direct {
-                // SAFETY: the caller's promise; these are the sums of the piece.
+                // SAFETY: the outputs have places in the destination, and these are the sums of the piece.
                 unsafe { self.finish(&place, q0..q1, sums) };
             }
         }
@@ -267,7 +267,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         channel: usize, left: usize, q: usize, to: *mut S::Sum,
     ) {
         let from = self.from(place, channel, q);
-        // SAFETY: the caller's promise; of the image no more than the channels left are read.
+        // SAFETY: taps are inside the image, of which no more than the channels left are read; `to` has a place for each.
         unsafe {
             for lane in (0..left).step_by(S::L) {
                 let lanes = S::L.min(left - lane);
@@ -299,13 +299,13 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwiseInterleaved<'_, S> {
             self.taps.evens(0, taps, 2, false, &mut evens);
             let channel = |number| self.channels.by.at[2] * number as i64;
             let channels: Lanes<'_> = (self.channels.extent, &channel);
-            // SAFETY: the caller's promise; there is room for whole vectors of factors.
+            // SAFETY: every channel has its taps, and there is room for whole vectors of factors.
             unsafe { pack_panels::<S>(&self.view, channels, &evens, S::L, factors.at(0), taps * S::L) };
             let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
             let scratch = sums * size_of::<S::Sum>();
             threads::run_with(threads, self.view.batch.len() * rows, scratch, &|sums, index| {
                 let factors = factors.at((index / rows) * taps * pitch);
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is this one's.
                 unsafe { (self.task)(&self, factors, sums.cast(), index) };
             })
         })

@@ -247,7 +247,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
             };
             let mut place = self.batch.point(channel);
             place.add(&planes.outer.point(outer), 1);
-            // SAFETY: the caller's promise; the scratch is as large as the block.
+            // SAFETY: the image has these channels, and the scratch is as large as the block.
             unsafe {
                 let (from, kept) = (place.with_origin(origin), image > begin);
                 if far {
@@ -292,7 +292,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
                 from.wrapping_offset((at[2] + phase.sum[0].at) as isize)
             } else {
                 let (place, to) = (place.with_origin(&phase.origin), factors.as_mut_ptr().cast());
-                // SAFETY: the caller's promise; there are no more taps.
+                // SAFETY: the channel has these taps, and there is room for them: there are no more.
                 unsafe { pack::<S>(phase.filter, &[place], &phase.sum, 1, to) };
                 factors.as_ptr().cast::<S::Cell>()
             };
@@ -348,7 +348,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwisePlanar<'_, S> {
         threads::run_with(threads, tasks * self.parts, scratch, &|scratch, task| {
             let (part, task) = (task % self.parts, task / self.parts);
             let (begin, end) = (images * task / tasks, images * (task + 1) / tasks);
-            // SAFETY: the caller's promise; tasks write disjoint elements.
+            // SAFETY: the operands have these images, tasks write disjoint elements, and the scratch is this one's.
             unsafe { self.images(part, begin, end, scratch.cast()) };
         })
     }
@@ -368,7 +368,7 @@ impl<S: Simd<Sum: Element>> DepthwisePlanar<'_, S> {
                 let columns = self.phases[phase].columns;
                 (sums.wrapping_add(works[phase].first + row / down * columns), columns)
             };
-            // SAFETY: the caller's promise: columns of every phase.
+            // SAFETY: every phase has these columns of sums, and `to` room for all of them.
             unsafe {
                 if self.across == 2 {
                     let ((first, columns), (second, less)) = (line(phases.start), line(phases.start + 1));

@@ -269,7 +269,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
             let (mut result, mut apart) = (self.view.b.data.cast::<f32>().wrapping_offset(at), result_by);
             if self.view.b.convert.is_some() {
                 let to = scratch.wrapping_add(self.kept()[0]);
-                // SAFETY: the caller's promises; there is room for a piece.
+                // SAFETY: the result has these pixels and channels, and there is room for a piece.
                 unsafe { self.widen(self.view.b, at, result_by, len, width, to) };
                 (result, apart) = (to, width as isize);
             }
@@ -278,7 +278,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
             let groups = list.len().div_ceil(MANY);
             for group in 0..groups {
                 let group = &list[list.len() * group / groups..list.len() * (group + 1) / groups];
-                // SAFETY: the caller's promises; taps read elements of their pixels.
+                // SAFETY: taps read elements of their pixels, and there is room for the sums.
                 unsafe { self.group(&piece, group, &vectors) };
             }
         }
@@ -324,7 +324,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         let slot = known.or_else(oldest)?;
         let to = scratch.wrapping_add(slot * self.reach() * self.width());
         if known.is_none() {
-            // SAFETY: the caller's promises; there is room for as many rows.
+            // SAFETY: the image has these pixels, and there is room for as many rows.
             unsafe { self.widen(self.view.a, from as isize, unit as isize, len, width, to) };
         }
         converted[slot] = Converted { from, len, met };
@@ -338,7 +338,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     #[inline(always)]
     unsafe fn group(&self, piece: &Piece, taps: &[Tap], vectors: &Range<usize>) {
         let whole = common(taps);
-        // SAFETY: the caller's promise; every tap has elements for the pixels that it is asked for.
+        // SAFETY: every tap has elements for the pixels that it is asked for, and sums of its own.
         unsafe {
             macro_rules! of {
                 ($($T:literal)*) => {
@@ -370,7 +370,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         let (begin, [by, result_by]) = (self.lane(vectors.start), piece.by);
         for vector in vectors.clone() {
             let lane = self.lane(vector) - begin;
-            // SAFETY: the caller's promise; whole vectors of channels are there.
+            // SAFETY: the pixels have whole vectors of channels, and every tap has sums for them.
             unsafe {
                 let mut from = [std::ptr::null::<f32>(); T];
                 let mut sums = [S::zero(); T];
@@ -456,7 +456,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradInterle
             threads::run_with(threads, products * self.parts * self.blocks, scratch, &|scratch, index| {
                 let (number, block) = (index / self.blocks, index % self.blocks);
                 let (sums, scratch) = (sums.at(number * each), scratch.cast());
-                // SAFETY: the caller's promises; a block of a part has sums of its own, and the scratch is this task's.
+                // SAFETY: a block of a part has sums of its own, and the scratch is this task's; the operands have its pixels.
                 unsafe {
                     match S::L {
                         16 => part::avx512(&self, number, block, sums, scratch),
@@ -466,7 +466,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradInterle
             })?;
             threads::run(threads, products * taps, &|index| {
                 let (product, tap) = (index / taps, index % taps);
-                // SAFETY: the caller's promises; all sums are there, and every tap has its own.
+                // SAFETY: all sums are there, and every tap has its own, and places of its own in the destination.
                 unsafe { self.finish(product, tap, sums.at(product * self.parts * each + tap * pitch)) };
             })
         })

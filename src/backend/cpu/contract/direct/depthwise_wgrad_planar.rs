@@ -161,7 +161,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradPlanar<
         let scratch = cells * size_of::<f32>();
         threads::run_with(threads, tasks, scratch, &|scratch, index| {
             let part = channels * index / tasks..channels * (index + 1) / tasks;
-            // SAFETY: the caller's promise; channels are apart, and the scratch is this task's.
+            // SAFETY: the operands have these channels, tasks write disjoint ones, and the scratch is this task's.
             unsafe { channels_of::avx2(&self, scratch.cast(), part) };
         })
     }
@@ -226,7 +226,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
                             continue;
                         }
                         let kept = blocks.len() == 1;
-                        // SAFETY: the caller's promises; as many offsets and totals as taps; behind either line there is a vector.
+                        // SAFETY: offsets are as many as totals, planes fit `memory`, and behind either line there is a vector.
                         unsafe {
                             self.block.copy::<S>(&self.planes, self.view.a, &seen, spans, 0..1, memory, kept);
                             let totals = &mut totals[number * taps + far * each..][..each];

@@ -298,7 +298,7 @@ impl<'a> GroupedFewChannels<'a> {
             let mut point = self.planes.channels.point(channel);
             point.add(place, 1);
             let to = copy.wrapping_add(channel * self.plane() * LANES);
-            // SAFETY: the caller's promise, of each plane.
+            // SAFETY: the plane's cells inside the image are readable, and the copy has room for each plane.
             unsafe { self.planes.copy_padded(self.view.a, &point, &padded, to, positions) };
         }
     }
@@ -317,7 +317,7 @@ impl Ready for GroupedFewChannels<'_> {
             let packed = Shared(memory.cast::<f32>());
             let lane = |number| self.lane(number, 2);
             let lanes: Lanes<'_> = (self.lanes(), &lane);
-            // SAFETY: the caller promises the elements; every block has a place.
+            // SAFETY: every lane has its taps, and every block a place.
             unsafe { pack_panels::<Avx2Single>(&self.view, lanes, &sum, LANES, packed.at(0), each) };
             let parts = [images, down.div_ceil(self.rows), along.div_ceil(self.columns), blocks];
             let scratch = self.cells() * LANES * size_of::<f32>();
@@ -328,7 +328,7 @@ impl Ready for GroupedFewChannels<'_> {
                 let product = image / self.planes.outer.len();
                 let factors = packed.at((product * blocks + lanes) * each);
                 let begin = [row * self.rows, column * self.columns];
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is this one's.
                 unsafe { self.block(&places, factors, scratch.cast(), image, begin, lanes * LANES) };
             })
         })
@@ -341,7 +341,7 @@ impl Ready for GroupedFewChannels<'_> {
 /// Those elements are readable, and there is room for the lanes of as many cells; the processor has AVX2.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn spread(half: &Half, from: *const f32, apart: isize, count: usize, to: *mut f32) {
-    // SAFETY: the caller's promise; what is masked is not read.
+    // SAFETY: every cell has the elements that the masks let through; what is masked is not read, and `to` has its lanes.
     unsafe {
         let vector = |list: &[i32; HALF]| _mm256_loadu_si256(list.as_ptr().cast());
         let [exist, element] = [&half.exist[0], &half.element[0]].map(vector);

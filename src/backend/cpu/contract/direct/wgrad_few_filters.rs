@@ -192,7 +192,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
             let seen = Block { rows, ..*block };
             let spans = seen.spans(&self.planes, [first, 0]);
             let own = channels.clone();
-            // SAFETY: the caller's promises; the planes fit.
+            // SAFETY: the image has the cells of the spans, and the planes fit the scratch.
             unsafe { seen.copy::<S>(&self.planes, self.view.a, &place, &spans, own, scratch, false) };
             evens.clear();
             for row in first..first + rows {
@@ -212,7 +212,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
                         lane.add(&self.filters.by, filter as i64);
                         lane
                     }));
-                    // SAFETY: the caller's promises; the lanes of a block fit.
+                    // SAFETY: the gradient has these pixels of every filter, and the lanes of a block have room.
                     unsafe { pack::<S>(self.view.b, &lanes, &evens, Self::NR, packed_at) };
                     packed_at
                 };
@@ -284,14 +284,14 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for WgradFewFilters<'_, S
                 let units = most.min(units - first);
                 threads::run_with(threads, units * self.parts, scratch, &|scratch, index| {
                     let (unit, part) = (first + index / self.parts, index % self.parts);
-                    // SAFETY: the caller's promises; every part has sums of its own, and the scratch is this task's.
+                    // SAFETY: every part has sums of its own, and the scratch is this task's.
                     unsafe { self.part(sums.at(index * each), scratch.cast(), unit, part) };
                 })?;
                 let pieces = (self.group * taps).div_ceil(FINISHED);
                 threads::run(threads, units * pieces, &|index| {
                     let (unit, begin) = (index / pieces, index % pieces * FINISHED);
                     let own = sums.at(unit * self.parts * each);
-                    // SAFETY: the caller's promises; all sums are there, and tasks have rows of their own.
+                    // SAFETY: all sums are there, and tasks have rows of their own, which the destination has.
                     unsafe { self.finish((own, each), first + unit, begin..begin + FINISHED) };
                 })?;
             }

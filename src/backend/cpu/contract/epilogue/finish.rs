@@ -98,12 +98,12 @@ pub unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Ru
     if A::SCALAR == Scalar::F32
         && let Some(simple) = &outputs.simple
     {
-        // SAFETY: the caller's promise; sums in binary32 are binary32.
+        // SAFETY: the operands have the run's elements, and sums of such outputs are binary32.
         return unsafe { simple.finish(std::slice::from_ref(row), run, [sums.cast()].as_ptr()) };
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = &outputs.narrow {
-        // SAFETY: the caller's promise; it was made for the step, of which these are the sums.
+        // SAFETY: the operands have the run's elements, and it was made for the step, of which these are the sums.
         return unsafe { narrow.finish(row, run, sums.cast()) };
     }
     // SAFETY: the sums and the operands are those of the run.
@@ -134,7 +134,7 @@ pub unsafe fn finish_rows<A: Element>(
     if A::SCALAR == Scalar::F32
         && let Some(simple) = &outputs.simple
     {
-        // SAFETY: the caller's promise; as in `finish`.
+        // SAFETY: the operands have the run's elements in every row, and sums of such outputs are binary32.
         return unsafe { simple.finish(rows, run, sums.as_ptr().cast()) };
     }
     for (row, from) in rows.iter().zip(sums) {
@@ -156,7 +156,7 @@ unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], 
         let place = |k: usize| row[k] + run.at[k] + begin as i64 * run.by[k];
         let mut r = [R::ZERO; ROOM];
         let r = &mut r[..len];
-        // SAFETY: the caller's promise; operands are read where the epilogue has them.
+        // SAFETY: there are as many sums as the run is long; operands are read where the epilogue has them.
         unsafe {
             let alpha = R::from_f64(epilogue.scaling.alpha);
             for (i, r) in r.iter_mut().enumerate() {
@@ -195,7 +195,7 @@ unsafe fn add<R: Real>(
     let wide = &mut wide[..r.len()];
     if let Some(row) = row.filter(|_| by == 1) {
         let from = data.wrapping_offset(at as isize * scalar.size() as isize);
-        // SAFETY: the caller's promise; there is room for as many numbers.
+        // SAFETY: the elements lie side by side, and there is room for as many numbers.
         unsafe { row(wide.as_mut_ptr().cast(), from, wide.len(), Scaling::MOVE) };
     } else {
         with_element!(scalar, E => {
@@ -224,7 +224,7 @@ unsafe fn store<R: Real>(r: &[R], outputs: &Outputs<'_>, at: i64, by: i64) {
     let scalar = outputs.step.dst;
     let to = outputs.dst.wrapping_offset(at as isize * scalar.size() as isize);
     if by == 1 {
-        // SAFETY: the caller's promise; the row converts from this type.
+        // SAFETY: the places lie side by side, one for each number, and the row converts from this type.
         return unsafe { (outputs.store)(to, r.as_ptr().cast(), r.len(), Scaling::MOVE) };
     }
     with_element!(scalar, E => {

@@ -142,7 +142,7 @@ impl Narrow {
     #[inline(always)]
     pub unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::Cell>, rows: usize, ends: &Ends) {
         if let Some((_, tiles)) = &self.tiles {
-            // SAFETY: the caller's promise; the kernel is one for panels of `S`.
+            // SAFETY: the kernel is one for panels of `S`, and `ends` has an end for each of the rows.
             unsafe { tiles[rows - 1](self, (&raw const *panel).cast(), ends) };
         }
     }
@@ -162,7 +162,7 @@ impl Narrow {
             let line = Line { runs: &[some], bias_step: run.by[4], is_padded: false };
             // All sums have four bytes.
             let from = sums.wrapping_add(begin as usize * size_of::<f32>());
-            // SAFETY: the caller's promise; the processor has what the function was chosen by.
+            // SAFETY: the line is a part of the run, and the processor has what the function was chosen by.
             unsafe { (self.lines)(self, std::slice::from_ref(row), &line, &from) };
             begin += some.len;
         }
@@ -174,7 +174,7 @@ impl Narrow {
     /// As for [`finish`](Narrow::finish); after the last run sums are readable up to a whole vector.
     #[inline(always)]
     pub unsafe fn finish_lines(&self, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8) {
-        // SAFETY: the caller's promise; as above.
+        // SAFETY: every row has the elements of the line, and the processor has what the function was chosen by.
         unsafe { (self.lines)(self, rows, line, sums) }
     }
 }
@@ -200,14 +200,14 @@ impl Numbers for __m256 {
     #[target_feature(enable = "avx2")]
     #[inline]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: eight numbers are readable.
         unsafe { _mm256_loadu_ps(from) }
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
     unsafe fn of(from: *const i32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: eight numbers are readable.
         unsafe { _mm256_cvtepi32_ps(_mm256_loadu_si256(from.cast())) }
     }
 
@@ -228,14 +228,14 @@ impl Numbers for __m512 {
     #[target_feature(enable = "avx512f")]
     #[inline]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: sixteen numbers are readable.
         unsafe { _mm512_loadu_ps(from) }
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
     unsafe fn of(from: *const i32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: sixteen numbers are readable.
         unsafe { _mm512_cvtepi32_ps(_mm512_loadu_si512(from.cast())) }
     }
 
@@ -266,7 +266,7 @@ impl Sums for f32 {
 
     #[inline(always)]
     unsafe fn load<R: Numbers>(from: *const f32) -> R {
-        // SAFETY: the caller's promise.
+        // SAFETY: as many numbers as `R` holds are readable, and the processor has its registers.
         unsafe { R::load(from) }
     }
 }
@@ -276,7 +276,7 @@ impl Sums for i32 {
 
     #[inline(always)]
     unsafe fn load<R: Numbers>(from: *const i32) -> R {
-        // SAFETY: the caller's promise.
+        // SAFETY: as many numbers as `R` holds are readable, and the processor has its registers.
         unsafe { R::of(from) }
     }
 }
@@ -350,13 +350,13 @@ unsafe fn put<E: Copy>(from: *const E, to: *mut E, len: usize, apart: isize) {
         let mut at = 0;
         while at < bytes {
             at = at.min(bytes - block);
-            // SAFETY: the caller's promise.
+            // SAFETY: no block goes beyond `bytes`, which are readable on one side and writable on the other.
             unsafe { to.add(at).cast::<B>().write_unaligned(from.add(at).cast::<B>().read_unaligned()) };
             at += block;
         }
         true
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `len` cells are readable, and have places that far apart.
     unsafe {
         let bytes = len * size_of::<E>();
         let (source, target) = (from.cast::<u8>(), to.cast::<u8>());

@@ -59,7 +59,7 @@ impl Simple {
     /// As for [`finish`](super::finish::finish), for every row.
     #[inline(always)]
     pub unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const f32) {
-        // SAFETY: the caller's promise; the function is one for this processor.
+        // SAFETY: every row has the run's elements and sums, and the function is one for this processor.
         unsafe { (self.run)(&Ends { simple: self, run }, rows, sums) }
     }
 }
@@ -111,10 +111,9 @@ impl Ends<'_> {
         }
     }
 
-    /// # Safety
-    /// As for [`Simple::finish`].
+    /// Where a row's part of the run begins in every operand.
     #[inline(always)]
-    unsafe fn line(&self, row: &[i64; 5], sums: *const f32) -> Line {
+    fn line(&self, row: &[i64; 5], sums: *const f32) -> Line {
         let place = |slot: usize| (row[slot] + self.run.at[slot]) as isize;
         let Simple { dst, z, bias, .. } = *self.simple;
         Line {
@@ -133,7 +132,7 @@ impl Ends<'_> {
     unsafe fn lines<const BIAS: u8, const MORE: bool>(&self, rows: &[[i64; 5]], sums: *const *const f32) {
         let len = self.run.len as usize;
         for (m, row) in rows.iter().enumerate() {
-            // SAFETY: the caller's promise, row by row.
+            // SAFETY: every row has its sums, and a line of elements.
             unsafe {
                 let line = self.line(row, *sums.add(m));
                 match len {
@@ -152,7 +151,7 @@ impl Ends<'_> {
     /// As for [`Simple::finish`].
     #[inline(always)]
     unsafe fn chunks<const N: usize, const BIAS: u8, const MORE: bool>(&self, line: &Line, len: usize) {
-        // SAFETY: the caller's promise: `N` elements, each time.
+        // SAFETY: the line has `N` elements from each of these on: the last ones end where it does.
         unsafe {
             let one = if BIAS == ONE { line.bias.read() } else { 0.0 };
             let last = (!len.is_multiple_of(N)).then(|| self.chunk::<N, BIAS, MORE>(line, one, len - N));
@@ -194,7 +193,7 @@ impl Ends<'_> {
     unsafe fn scattered(&self, rows: &[[i64; 5]], sums: *const *const f32) {
         let len = self.run.len as usize;
         for (m, row) in rows.iter().enumerate() {
-            // SAFETY: the caller's promise, row by row.
+            // SAFETY: every row has its sums, and a line of elements.
             unsafe {
                 let line = self.line(row, *sums.add(m));
                 let wide = len - len % WIDE;
@@ -212,7 +211,7 @@ impl Ends<'_> {
     unsafe fn scatter<const N: usize>(&self, line: &Line, i: usize) {
         let [to, .., z, bias] = self.run.by.map(|by| by as isize);
         let place = |k: usize, by: isize| (i + k) as isize * by;
-        // SAFETY: the caller's promise; operands are read where the epilogue has them.
+        // SAFETY: the line has `N` elements from `i` on; operands are read where the epilogue has them.
         unsafe {
             let some = |from: *const f32, by: isize| -> [f32; N] {
                 std::array::from_fn(|k| from.wrapping_offset(place(k, by)).read())

@@ -102,7 +102,7 @@ pub unsafe fn finish_tile<C>(
     tiles: &Tiles, simple: &Simple, panel: &Panel<C>, [rows, lanes]: [usize; 2], ends: &Ends<'_>,
 ) {
     let tile = tiles.tiles[rows - 1][usize::from(lanes > tiles.half)];
-    // SAFETY: the caller's promise; the cells are binary32.
+    // SAFETY: the panel has cells in binary32 for all rows, and the processor has the vectors.
     unsafe { tile(simple, &*(&raw const *panel).cast::<Panel<f32>>(), ends) }
 }
 

@@ -366,13 +366,13 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 let pieces = self.batch.len() * pieces;
                 let chunk = pieces.div_ceil(4 * threads).max(1);
                 threads::run(threads, pieces.div_ceil(chunk), &|index| {
-                    // SAFETY: the caller's promises; every piece has a place of its own.
+                    // SAFETY: every piece has its elements and a place of its own.
                     unsafe { self.pack_shared(&base, index * chunk..pieces.min((index + 1) * chunk)) };
                 })?;
                 panels.filter(|_| kept.is_some()).into_iter().for_each(Panels::fill);
             }
             threads::run_with(threads, tasks, per_task, &|scratch, index| {
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: what is shared is packed, tasks write disjoint elements, and the scratch is this one's.
                 unsafe { (self.task)(self, &carve(scratch), index) };
             })
         })

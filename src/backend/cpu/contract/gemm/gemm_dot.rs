@@ -161,7 +161,7 @@ impl Ready for GemmDot<'_> {
             let (product, part) = (task / parts, task % parts);
             let first = tiles * part / parts * ROWS;
             let end = self.rows.extent.min(tiles * (part + 1) / parts * ROWS);
-            // SAFETY: the caller's promise; parts write disjoint elements, and the scratch is this task's.
+            // SAFETY: the rows of a part are its own, and the scratch is this task's.
             unsafe {
                 let memory = memory.cast::<f32>();
                 self.part(product, [first, end], memory, memory.add(kept));
@@ -186,7 +186,7 @@ static TILES: [[Tile; COLUMNS]; ROWS] = [
 unsafe fn tile<const R: usize, const C: usize>(
     [a, b]: [*const f32; 2], steps: [isize; 2], len: usize, to: *mut f32, add: bool,
 ) {
-    // SAFETY: the caller's promise; terms that are masked are not read.
+    // SAFETY: every row and column has `len` terms, behind which they are masked and not read.
     unsafe {
         let mut sums = [[_mm256_setzero_ps(); C]; R];
         let mut k = 0;

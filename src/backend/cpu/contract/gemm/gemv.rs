@@ -207,7 +207,7 @@ impl Ready for Gemv<'_> {
             let scratch = 2 * PIECE * size_of::<f32>();
             return threads::run_with(threads, products * pieces, scratch, &|sums, task| {
                 let first = task % pieces * piece;
-                // SAFETY: the caller's promise; pieces write disjoint elements, and the scratch is this task's.
+                // SAFETY: the rows of a piece are its own, and the scratch is this task's.
                 unsafe {
                     self.across(task / pieces, first, piece.min(self.rows.extent - first), sums.cast())
                 };
@@ -227,7 +227,7 @@ impl Ready for Gemv<'_> {
         threads::run(threads, products * parts, &|task| {
             let (product, part) = (task / parts, task % parts);
             for group in count * part / parts..count * (part + 1) / parts {
-                // SAFETY: the caller's promise; groups write disjoint elements.
+                // SAFETY: the rows of a group are its own.
                 unsafe { groups(&self, product, group * rows) };
             }
         })

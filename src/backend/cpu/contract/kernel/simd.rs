@@ -241,7 +241,7 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn splat(at: *const $T) -> $V {
-                    // SAFETY: the caller has the instructions, and promises the pointer.
+                    // SAFETY: one cell is readable there, and the processor has the instructions.
                     unsafe { $splat(at.read()) }
                 }
                 #[inline(always)]
@@ -357,7 +357,7 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn splat(at: *const i32) -> $V {
-                    // SAFETY: the caller has the instructions, and promises the pointer.
+                    // SAFETY: one cell is readable there, and the processor has the instructions.
                     unsafe {
                         let $row = $set(at.read_unaligned());
                         $splat

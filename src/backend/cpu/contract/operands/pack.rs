@@ -98,7 +98,7 @@ pub unsafe fn pack<S: Simd<Part: Part>>(
     source.assert_holds_all(lanes, sum);
     #[cfg(target_arch = "x86_64")]
     if S::PER == 4 {
-        // SAFETY: the caller's promise; parts are bytes.
+        // SAFETY: elements inside the bounds are readable, and parts are bytes.
         return unsafe { quads::pack(source, lanes, sum, width, to.cast()) };
     }
     // SAFETY: elements inside the bounds are readable, and `to` has room for the panel.
@@ -126,7 +126,7 @@ pub unsafe fn pack_panels<S: Simd<Part: Part>>(
         let begin = number % panels * nr;
         let own = &mut lanes[..nr.min(count - begin)];
         own.iter_mut().enumerate().for_each(|(l, point)| point.at[slot] = first + lane(begin + l));
-        // SAFETY: the caller's promise; the panel has its place.
+        // SAFETY: elements inside the bounds are readable, and the panel has its place.
         unsafe { pack::<S>(*source, own, sum, nr, to.wrapping_add(number * cells).cast()) };
     }
 }
@@ -154,7 +154,7 @@ unsafe fn pack_of<S: Simd<Part: Part>, E: Element>(
     starts.iter_mut().zip(lanes).for_each(|(start, lane)| *start = lane.at[slot]);
     let starts = &starts[..lanes.len()];
     let total: usize = sum.iter().map(|even| even.terms(S::PER)).sum();
-    // SAFETY: the caller's promises hold for every access below.
+    // SAFETY: elements are read inside the bounds only, and cells written inside the panel.
     unsafe {
         if lanes.len() < width {
             to.write_bytes(0, total.div_ceil(S::PER) * width * S::PER);
@@ -339,7 +339,7 @@ unsafe fn line<S: Simd<Part: Part>, E: Element>(from: *const E, count: usize, to
 #[inline(always)]
 unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const E, to: *mut S::Part) {
     if S::Part::SCALAR == Some(E::SCALAR) {
-        // SAFETY: the caller's promise; parts are elements as they are.
+        // SAFETY: `L` elements are readable, and as many parts, which are elements as they are, writable.
         return unsafe { to.cast::<[S::Part; L]>().write(from.cast::<[S::Part; L]>().read()) };
     }
     let mut l = 0;

@@ -89,7 +89,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// Neighbouring groups, turned, computed row by row in the place of x, and turned back.
     ///
     /// # Safety
-    /// Their elements are the caller's promise.
+    /// The operands have their elements, as the step reads or writes them.
     pub(super) unsafe fn turned(
         &self, turn: &Turn, at: [*mut u8; 3], width: usize, work: &mut Workspace<'_, T>,
     ) {
@@ -99,7 +99,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             at[k].wrapping_offset(offset)
         };
         let group = (turn.len * turn.cell) as isize;
-        // SAFETY: the caller's promise; either tile has room for all groups, turned or not.
+        // SAFETY: the groups have their elements; either tile has room for all groups, turned or not.
         unsafe {
             for (k, &tile) in tiles.iter().enumerate().take(F::ARITY) {
                 let apart = self.along.1[k + 1];

@@ -81,7 +81,7 @@ impl<F: Narrow> Through<__m512i> for Carried<F> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
     unsafe fn get(&self, from: *const u8, scaling: Scaling) -> __m512i {
-        // SAFETY: the caller's promise; `columns` cells of a row belong to the strip.
+        // SAFETY: `columns` cells of a row belong to the strip, and no more are read.
         unsafe { F::get_some(from, self.columns, scaling) }
     }
 

@@ -29,7 +29,7 @@ macro_rules! direct {
         /// # Safety
         /// As for [`Transpose`].
         unsafe fn move_few<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>, cell: usize) {
-            // SAFETY: the caller's promise; the processor has such registers.
+            // SAFETY: the matrix has its cells on either side, and the processor such registers.
             unsafe {
                 match cell {
                     1 => $narrow::u8::transpose::<DR, SR, false>(m),
@@ -48,7 +48,7 @@ macro_rules! direct {
         unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
             let row = wide::$isa::row::<S, D, SCALES, false>;
             let cells = [size_of::<D>(), size_of::<S>()];
-            // SAFETY: the caller's promise; there is room.
+            // SAFETY: the matrix has its cells on either side, and the room is that of [`FEW_CELLS`].
             let few = |room| Ok(unsafe { few_through(m, room, row, cells) });
             // The job has a loan, so that this one inside it does not fail.
             arena::with(FEW_CELLS * 4, few).expect("room inside the scratch of a job");
@@ -95,7 +95,7 @@ macro_rules! direct {
             const NEW: Self = Moved(PhantomData);
 
             unsafe fn narrow<D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
-                // SAFETY: the caller's promise; the processor has such registers, or this type would not be used.
+                // SAFETY: the matrix has its cells; this type is used where the processor has such registers.
                 unsafe { $narrow::$W::transpose::<D, S, STREAM>(m) }
             }
         })*
@@ -104,7 +104,7 @@ macro_rules! direct {
             const NEW: Self = Widened(PhantomData);
 
             unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
-                // SAFETY: the caller's promise; the processor has such registers, or this type would not be used.
+                // SAFETY: the matrix has its cells; this type is used where the processor has such registers.
                 unsafe { few::<S, D, SCALES, DR, SR>(m) }
             }
         }
@@ -113,8 +113,8 @@ macro_rules! direct {
             const NEW: Self = Narrowed(PhantomData);
 
             unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
-                // SAFETY: the caller's promise; the processor has such registers, or this type would not be used. Lines of the source are
-                // enough for it.
+                // SAFETY: the matrix has its cells; this type is used where the processor has such registers. Lines of the source
+                // are enough for it.
                 unsafe { lines::$isa::u32::<Widened<f32, D, true, STREAM>, DR, SR>(m) }
             }
         }

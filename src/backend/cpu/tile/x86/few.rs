@@ -91,7 +91,7 @@ macro_rules! few {
                 }
                 passes!($W r $lo $hi);
                 for (k, &cells) in r.iter().enumerate() {
-                    // SAFETY: a block of the destination; streamed to where the caller promises a line to start.
+                    // SAFETY: the destination has this block; where it is streamed, a line starts here.
                     unsafe {
                         let to = few.dst.add((j + k) * few.block);
                         let mut value = $extend(cells);

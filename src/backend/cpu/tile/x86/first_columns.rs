@@ -21,7 +21,7 @@ impl<F: Narrow> Through<__m512i> for FirstColumns<F> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     #[inline]
     unsafe fn get(&self, from: *const u8, scaling: Scaling) -> __m512i {
-        // SAFETY: the caller's promise; a row has `columns` cells.
+        // SAFETY: a row has `columns` cells, and no more are read.
         unsafe { F::get_some(from, self.columns, scaling) }
     }
 

@@ -30,7 +30,7 @@ macro_rules! lines {
                 unsafe { m.part(rows, columns, [F::DST, F::SRC]) }
             };
             if rows < m.rows {
-                // SAFETY: the caller's promise, as below.
+                // SAFETY: the part is one of the matrix.
                 unsafe { F::narrow(part(rows..m.rows, 0..m.columns)) };
             }
             if columns < m.columns {

@@ -62,7 +62,7 @@ macro_rules! staged {
                 ahead: &mut Ahead<S>,
             ) {
                 let mut room = Stage::<BYTES>::new();
-                // SAFETY: the caller's promise; there is room for one block.
+                // SAFETY: the matrix has a line of rows and of columns from here on, and there is room for one block.
                 unsafe { group(through, m, [i, j], [1, 1], room.ptr(), ahead) }
             }
 
@@ -76,7 +76,7 @@ macro_rules! staged {
                 m: &Matrix<D, S>,
                 lines: [usize; 2],
             ) {
-                // SAFETY: the caller's promise; there is room.
+                // SAFETY: the matrix has at least a line of rows and of columns, and the room is as large as a group.
                 let groups = |room| Ok(unsafe { in_groups_through(through, m, lines, room) });
                 // The caller has a loan, so that this one inside it does not fail.
                 arena::with(GROUP_BYTES, groups).expect("room inside the scratch of a job");

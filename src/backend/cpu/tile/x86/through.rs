@@ -163,7 +163,7 @@ macro_rules! through {
                     // SAFETY: a register of these cells.
                     *x = unsafe { load::<f32, true>(from.cast::<f32>().add(NUMBERS * k), scaling) };
                 }
-                // SAFETY: the caller's promise.
+                // SAFETY: `x` holds the numbers, and the processor has the registers.
                 unsafe { D::cells(x) }
             }
 
@@ -236,10 +236,10 @@ impl<D: Cells<__m512>, const STREAM: bool> Narrow for Narrowed<D, STREAM> {
     #[inline]
     unsafe fn get_some(from: *const u8, n: usize, scaling: Scaling) -> __m512i {
         let cells = [0, 16, 32, 48].map(|first| {
-            // SAFETY: the caller's promise.
+            // SAFETY: `n` cells of four bytes are readable, of which these are a part.
             unsafe { load_some(from.wrapping_add(4 * first), 4 * n.saturating_sub(first)) }
         });
-        // SAFETY: all of them.
+        // SAFETY: `cells` holds a register of cells for each of those that are read.
         unsafe { Self::NEW.get((&raw const cells).cast(), scaling) }
     }
 }

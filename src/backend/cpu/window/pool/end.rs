@@ -113,7 +113,7 @@ impl<T: Real, F: Fold<Lane = T, Result = T>> End<F> for Divide<T> {
                     *to = number(factor * count);
                 }
             }
-            // SAFETY: the caller's promise. A window without cells in a row has the sum 0, and so its quotient by infinity is.
+            // SAFETY: there are `n` sums and places. A window without cells has the sum 0, and so its quotient by infinity is.
             unsafe { (self.divide)(out.add(first), lanes.add(first), divisors.as_ptr(), some) };
         }
     }

@@ -230,7 +230,7 @@ impl<'a, T: Real> Bands<'a, T> {
         &self, gather: &Gather, plane: *const u8, rows: &std::ops::Range<i64>, n: usize, step: Option<isize>,
         mine: &Room<T>,
     ) -> (*const T, usize) {
-        // SAFETY: the caller's promise, and there is room for all rows.
+        // SAFETY: the plane has these rows, and there is room for all of them.
         unsafe {
             if let Some(step) = step.filter(|&step| step >= 0 && step % size_of::<T>() as isize == 0)
                 && gather.is_packed(self.shape, 1, 1)

@@ -156,7 +156,7 @@ impl<'a, T: Real> Whole<'a, T> {
     /// # Safety
     /// As for [`run`](Self::run); `gradient` is where the output lies.
     unsafe fn give(&self, gradient: *const u8, lanes: usize, mine: &Room<T>) {
-        // SAFETY: the caller's promise; there is room for all lanes.
+        // SAFETY: the gradient has all lanes of the output, and there is room for them.
         unsafe {
             let from = self.gradient.cells::<T>(self.shape, gradient, 0, lanes, mine.fresh, mine.gather);
             let sums = if self.convert.is_some() { mine.sums } else { mine.given.cast() };
@@ -179,7 +179,7 @@ impl<'a, T: Real> Whole<'a, T> {
     unsafe fn line(&self, place: [isize; 3], mine: &Room<T>, sink: &mut Sink<'_>) {
         let (shape, n) = (self.shape, self.cells);
         let base = |operand: usize, layout: usize| self.at[operand].pointer().wrapping_offset(place[layout]);
-        // SAFETY: the caller's promise; there is room for all cells, of which one is the largest.
+        // SAFETY: the operands have this plane, and there is room for all cells, of which one is the largest.
         unsafe {
             self.give(base(3, 2), 1, mine);
             let results = sink.run::<u8>(base(0, 0), n);
@@ -225,7 +225,7 @@ impl<'a, T: Real> Whole<'a, T> {
                 number += 1;
             });
         };
-        // SAFETY: the caller's promise; there is room for all lanes.
+        // SAFETY: the operands have this plane, and there is room for all lanes.
         unsafe {
             self.give(base(3, 2), lanes, mine);
             if self.divisor.is_none() {

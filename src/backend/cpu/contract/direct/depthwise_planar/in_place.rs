@@ -120,7 +120,7 @@ impl InPlace {
                     to: self.simple.dst.wrapping_offset(at[0] as isize),
                     bias: self.simple.bias.wrapping_offset(at[4] as isize),
                 };
-                // SAFETY: the caller's promise; tasks write disjoint elements, and the vectors are those of AVX2.
+                // SAFETY: the operands have this plane, tasks write disjoint elements, and the vectors are those of AVX2.
                 unsafe { (self.kernel)(&self.shape, &self.simple, &plane) };
             }
         })
@@ -165,7 +165,7 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
     let [rows, columns] = shape.outputs;
     let x = shape.first[1] + (column * STRIDE) as i64;
     let lanes = L.min(columns - column);
-    // SAFETY: the caller's promise; lanes outside the image are not read.
+    // SAFETY: lines and lanes outside the image are not read; behind a row's end is written only where there is room.
     unsafe {
         // Of every vector that is loaded of a row: with a stride of two, two for the first two taps and two for the third.
         let mut masks = [_mm256_setzero_si256(); 4];
@@ -218,7 +218,7 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
     let y = shape.first[0] + row as i64 * shape.stride;
     let x = shape.first[1] + (column * STRIDE) as i64;
     let from = plane.image.wrapping_offset((y * shape.pitch + x) as isize);
-    // SAFETY: the caller's promise; lanes outside the image are not read.
+    // SAFETY: lines and lanes outside the image are not read, and the outputs have room.
     unsafe {
         macro_rules! load {
             ($number:literal, $from:expr) => {

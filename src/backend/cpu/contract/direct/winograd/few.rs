@@ -56,7 +56,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let own = tiles * piece / pieces..tiles * (piece + 1) / pieces;
                 let to = shared.at(product * ELEMENTS * slab + own.start * self.tile_cells());
                 let some = first..channels.min(first + each);
-                // SAFETY: the caller's promises; every channel of every tile has a place of its own.
+                // SAFETY: the image has these channels, and every channel of every tile has a place of its own.
                 unsafe { self.patches(self.place(product).at[1], own, some, slab, scratch.cast(), to) };
             })?;
             let tasks = products * self.panels();
@@ -64,7 +64,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
             threads::run_with(threads, tasks, scratch, &|scratch, number| {
                 let product = number / self.panels();
                 let patches = shared.at(product * ELEMENTS * slab);
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the patches are there, tasks write disjoint elements, and the scratch is this one's.
                 unsafe { self.panel(number, patches, slab, scratch.cast(), cells) };
             })
         })

@@ -179,7 +179,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                     Even::plain(at(channel, row), self.taps[1], 3, None).push(&mut evens, false);
                 }
             }
-            // SAFETY: the caller promises the elements, and the room; the panel has its place.
+            // SAFETY: the filters have these elements, `packed` has room for a pass, and the panel has its place.
             unsafe {
                 pack::<S>(self.view.b, &lanes[..count], &evens, Self::NR, packed);
                 // Loops, as for patches.
@@ -233,7 +233,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let sums = scratch.wrapping_add(ELEMENTS * slab);
         let lines = sums.wrapping_add(ELEMENTS * sums_slab);
         let pixels = lines.wrapping_add(4 * group * Self::NR);
-        // SAFETY: the caller's promises; the scratch is as large as `run` says.
+        // SAFETY: the image has these tiles and channels, and the scratch is as large as `run` says.
         unsafe {
             self.patches(place.at[1], tiles.clone(), 0..self.channels.extent, slab, pixels, scratch);
         }
@@ -341,7 +341,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 pixel.add(&self.by[0], y as i64);
                 pixel.add(&self.by[1], x as i64);
                 let row = pixel.offsets(&place.at);
-                // SAFETY: the caller's promise; the output is inside the extents.
+                // SAFETY: the output is inside the extents, and the line holds its sums.
                 unsafe { finish_apart(&self.outputs, &row, &run, lines.add((2 * i + j) * line)) };
             }
         }
@@ -371,12 +371,12 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
             let shared = Shared(memory.cast::<f32>());
             let packed = TAPS * PASS * Self::NR * size_of::<f32>();
             threads::run_with(threads, panels, packed, &|scratch, panel| {
-                // SAFETY: the caller's promises; every panel has a place of its own.
+                // SAFETY: every panel has its filters and a place of its own.
                 unsafe { self.filters(shared.at(panel * filters), scratch.cast(), panel) };
             })?;
             let tasks = products * self.blocks * self.shares;
             threads::run_with(threads, tasks, scratch * size_of::<f32>(), &|scratch, index| {
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the filters are transformed, tasks write disjoint elements, and the scratch is this one's.
                 unsafe { task::avx2(&self, shared.at(0), scratch.cast(), index) };
             })
         })

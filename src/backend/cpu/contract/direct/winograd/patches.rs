@@ -63,12 +63,12 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 *from = self.view.a.data.wrapping_offset(at as isize).cast();
                 if let Some(convert) = self.view.a.convert {
                     let near = pixels.wrapping_add((1 + i) * channels);
-                    // SAFETY: the caller's promises: the channels of a pixel lie side by side.
+                    // SAFETY: the channels of a pixel lie side by side, and `near` has room for them.
                     unsafe { convert(near.cast(), from.cast(), channels, Scaling::MOVE) };
                     *from = near;
                 }
             }
-            // SAFETY: the caller's promises: what is outside reads zeros.
+            // SAFETY: every pixel has its channels, one outside the image zeros, and the patches have a place for the row.
             unsafe { transform(&from, channels, slab, to.wrapping_add(row * self.tile_cells())) };
         }
     }
@@ -96,7 +96,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         let (size, image) = (self.view.a.scalar.size() as i64, pixels.wrapping_add(MANY));
         let converted = image.wrapping_add(high * wide * MANY);
         let mut lines = [std::ptr::null(); MANY];
-        // SAFETY: the caller's promises: there is room for as many channels of an image, and for a row of them.
+        // SAFETY: the image has these rows and channels; `pixels` has room for as many, and for a row of them.
         unsafe {
             pixels.write_bytes(0, MANY);
             for y in 0..high {

@@ -156,7 +156,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                     for r in 0..3 {
                         for s in 0..3 {
                             let offset = r as i64 * self.taps[0] + s as i64 * self.taps[1];
-                            // SAFETY: the caller promises the element.
+                            // SAFETY: the filter has an element for each of its taps.
                             g[r][s][m] = unsafe { from.offset(offset as isize).read() };
                         }
                     }
@@ -172,7 +172,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                             Even::plain(at, self.taps[1], 3, None).push(&mut evens, false);
                         }
                     }
-                    // SAFETY: the caller promises the elements; there is room for the taps of a pass.
+                    // SAFETY: the filters have these elements, and there is room for the taps of a pass.
                     unsafe { pack::<S>(self.view.b, &rows[..count], &evens, count, packed.as_mut_ptr()) };
                 }
                 for r in 0..3 {
@@ -226,7 +226,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let sums = patches.wrapping_add(slab * ELEMENTS);
         // Of element e, panel p, channel c.
         let at = |e: usize, p: usize, c: usize| patches.wrapping_add(e * slab + (p * channels + c) * nr);
-        // SAFETY: the caller's promises; the scratch is as large as `run` says.
+        // SAFETY: the image has these rows and channels, and the scratch is as large as `run` says.
         unsafe {
             let spans = block.spans(&self.planes, [r0, 0]);
             for channel in 0..channels {
@@ -343,7 +343,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                 start.add(&self.by[0], (2 * down + i) as i64);
                 start.add(&self.by[1], 2 * along as i64);
                 let part = Run { lane: 0, len: len as u32, at: start.at, by: self.by[1].at };
-                // SAFETY: the caller's promise; the outputs are inside the extents.
+                // SAFETY: the outputs are inside the extents, and the line holds their sums.
                 unsafe { finish(&self.outputs, row, &part, line.as_ptr().add(2 * run.lane as usize)) };
             }
         }
@@ -375,13 +375,13 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for PixelLanes<'_, S> {
             let chunk = filters.div_ceil(4 * threads).max(1);
             threads::run(threads, filters.div_ceil(chunk), &|index| {
                 for number in index * chunk..filters.min((index + 1) * chunk) {
-                    // SAFETY: the caller's promises; every strip has a place of its own.
+                    // SAFETY: every strip has its filters and a place of its own.
                     unsafe { filters_of::avx2(&self, shared.at(0), number) };
                 }
             })?;
             let tasks = images * self.parts * self.shares;
             threads::run_with(threads, tasks, scratch, &|scratch, index| {
-                // SAFETY: the caller's promises; tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the filters are transformed, tasks write disjoint elements, and the scratch is this one's.
                 unsafe { task::avx2(&self, shared.at(0), scratch.cast(), index) };
             })
         })

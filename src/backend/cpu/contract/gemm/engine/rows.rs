@@ -125,7 +125,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 for panel in p0..p1 {
                     let v = v.wrapping_add((panel - p0) * nr * k_block.packed);
                     let packed = Packed { lane: panel * nr, wide: nr, v, ahead: None };
-                    // SAFETY: the caller's promise; the panel has been packed.
+                    // SAFETY: the panel has been packed, and the rows are the task's.
                     unsafe { self.even_panel(&task, number, strips, &packed) };
                 }
             }
@@ -225,7 +225,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             let cells = Panel { rows: table.as_ptr(), segments: 1, len, step: even.step, offsets, v };
             let strip = Strip { first, count, panel: cells, base };
             let kept = task.sums.wrapping_add((first - task.row) * task.width + lane - task.lane);
-            // SAFETY: the caller's promise; the rows, the panel and the sums that are kept are the task's.
+            // SAFETY: the rows, the panel and the sums that are kept are the task's.
             unsafe { self.even_tile(even, &strip, lane..task.end, (kept, task.width), ends) };
         }
     }
@@ -259,7 +259,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             c[m] = c[m - 1].wrapping_offset(apart);
             m += 1;
         }
-        // SAFETY: the caller's promise; sums of kernels that have such tiles are binary32.
+        // SAFETY: the tile's rows and lanes are there; sums of kernels that have such tiles are binary32.
         unsafe {
             if is_last && is_whole {
                 let before = (!is_first).then(|| &*(&raw const c).cast::<[*mut f32; MR]>());

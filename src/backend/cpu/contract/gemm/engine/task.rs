@@ -108,7 +108,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         .cast()
                 };
                 let strips = (first..first + most).map(strip);
-                // SAFETY: the caller's promise; every piece has its place.
+                // SAFETY: the strips have their elements, and every piece its place.
                 unsafe {
                     if together {
                         across.clear();
@@ -210,7 +210,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         }
         let mut reach = [(0, 0); MAX_BOUNDS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
-        // SAFETY: the caller's promises; all scratch is as large as `sizes` says.
+        // SAFETY: what is shared is packed, and the task's scratch is as large as `sizes` says.
         unsafe {
             if self.k_blocks.is_empty() {
                 let nothing = [S::Sum::ZERO; MAX_NR];

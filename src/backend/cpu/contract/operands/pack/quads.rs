@@ -30,7 +30,7 @@ pub(super) unsafe fn pack(source: Source<'_>, lanes: &[Point], sum: &[Even], wid
         *from = source.data.wrapping_offset(lane.at[source.slot] as isize);
     }
     let froms = &froms[..lanes.len()];
-    // SAFETY: the caller's promises hold for every access below.
+    // SAFETY: elements are read inside the bounds only, and `to` has room for a cell of each lane more than is kept.
     unsafe {
         if lanes.len() < width {
             to.write_bytes(0, (cells + 1) * width);
@@ -102,7 +102,7 @@ unsafe fn copy(source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, 
         let (from, to) = (from.wrapping_offset(even.at as isize), to.wrapping_add(k * width).cast::<u8>());
         let whole =
             source.bounds.is_empty() || lanes.iter().all(|lane| even.inside(lane, source.bounds) == (0, PER));
-        // SAFETY: the caller's promise; of what is outside nothing is read.
+        // SAFETY: of what is outside nothing is read, and `to` has the lanes of every cell.
         unsafe {
             match (whole, lanes.len()) {
                 // A constant, for strips of rows.
@@ -163,7 +163,7 @@ unsafe fn tail(source: Source<'_>, line: *const u8, cells: usize) -> i32 {
         return 0;
     }
     let bytes = cells * PER;
-    // SAFETY: the caller's promise; the instructions belong to the base set.
+    // SAFETY: `cells` times four bytes are readable; the instructions belong to the base set.
     let sum = unsafe {
         // Without signs, every byte is 128 more than it is.
         let signs = _mm_set1_epi8(SIGN as i8);
@@ -189,7 +189,7 @@ pub unsafe fn quads(from: [*const u8; 4], step: isize, len: usize, to: *mut u8, 
     // Plain loops: closures of `map` are not inlined.
     const EIGHT: usize = 8;
     let sign = if turned { SIGN } else { 0 };
-    // SAFETY: the caller's promise; the instructions belong to the base set.
+    // SAFETY: `len` elements are readable a step apart, and as many cells writable; the instructions are of the base set.
     unsafe {
         let mut i = 0;
         // Sixteen bytes of every second one reach one further than the eight of them.

@@ -18,7 +18,7 @@ pub const MANY: usize = 16;
 pub(super) unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize) {
     let mut k = 0;
     let at = |k: usize| to.wrapping_offset(k as isize * width);
-    // SAFETY: the caller's promise; the shuffles belong to the base instruction set and move bits as they are.
+    // SAFETY: every line has `len` cells, and each a place; the shuffles are of the base instruction set and keep bits.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if lines.len() == FOUR && size_of::<C>() == 4 {

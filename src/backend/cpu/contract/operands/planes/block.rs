@@ -110,7 +110,7 @@ impl Block {
         }
         #[cfg(target_arch = "x86_64")]
         if S::PER == 4 {
-            // SAFETY: the caller's promise; parts are bytes.
+            // SAFETY: elements inside the bounds are readable, `to` has room for the block, and parts are bytes.
             return unsafe { self.copy_quads(planes, source, outer, spans, start..end, to.cast()) };
         }
         // SAFETY: elements inside the bounds are readable, and `to` has room for the block.
@@ -151,13 +151,13 @@ impl Block {
             let from = (place.at[1] + reach.start) as isize * source.scalar.size() as isize;
             let len = (reach.end - reach.start) as usize;
             source.held.assert_holds(place.at[1] + reach.start, 1, len);
-            // SAFETY: the caller's promise: the elements are inside the bounds.
+            // SAFETY: the elements are inside the bounds, and `near` has room for them.
             unsafe { convert(near.cast(), source.data.wrapping_offset(from), len, Scaling::MOVE) };
             source.data = near.wrapping_offset(-reach.start as isize).cast();
             (source.scalar, source.convert, place.at[1]) = (part, None, 0);
             source.held = Held::UNKNOWN;
         }
-        // SAFETY: the caller's promise; what was converted is where its source would be.
+        // SAFETY: what was converted is where its source would be, and `to` has room for the block.
         unsafe { self.copy::<S>(planes, source, &place, spans, 0..1, to, kept) }
     }
 
@@ -185,7 +185,7 @@ impl Block {
         let (plane, size) = (self.cells(1), source.scalar.size() as isize);
         let step = (planes.dims[1].stride * planes.dims[1].unit) as isize * size;
         let mut staged = [const { MaybeUninit::<[P; STAGED]>::uninit() }; MANY];
-        // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
+        // SAFETY: cells lie in `to`, elements are read inside the bounds only.
         unsafe {
             for channel in 0..if kept && !spans.is_empty() { 0 } else { channels.len() } {
                 let mut done = 0;
@@ -253,7 +253,7 @@ impl Block {
                     None => place(channel),
                 };
             }
-            // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
+            // SAFETY: cells lie in `to`, elements are read inside the bounds only.
             unsafe {
                 let clear = |cells: Range<usize>| {
                     let zero = if source.turned { 0x80 } else { 0 };
@@ -290,7 +290,7 @@ impl Block {
         let fast = &planes.dims[1];
         let (per, step) = (S::PER, (fast.stride * fast.unit) as isize);
         let data = source.data.cast::<E>();
-        // SAFETY: the caller's promise: cells lie in `to`, elements are read inside the bounds only.
+        // SAFETY: cells lie in `to`, elements are read inside the bounds only.
         unsafe {
             if !channels.len().is_multiple_of(per) {
                 // The last cell of the sum has no second channel.
