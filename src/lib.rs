@@ -12,7 +12,7 @@
 //!  src/panics.rs   panics as sentences
 //!  src/sync.rs     locks and cells that a forked child finds usable
 //! ```
-//! Arrows point downwards only; `tests/architecture.rs` enforces it.
+//! Arrows point downwards only, which `tests/architecture` enforces.
 #![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod backend;

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 pub struct Kernel<A> {
     /// The name in logs, tests and `docs/kernels.md`.
     pub name: &'static str,
-    /// Which steps it is for, as `docs/kernels.md` says it.
+    /// The steps that the kernel is for, in the words of `docs/kernels.md`.
     pub when: &'static str,
     pub(super) accept: A,
 }
@@ -17,9 +17,9 @@ pub struct Kernel<A> {
 /// Which kernel of a table runs a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice<'a> {
-    /// The first one that accepts the step.
+    /// The first kernel that accepts the step.
     First,
-    /// The one of this name.
+    /// The kernel of this name.
     Named(&'a str),
 }
 
@@ -48,11 +48,11 @@ impl Choice<'_> {
 /// The names of the kernels that answer `ask`, in the order of their table.
 pub(super) fn names<A, R>(kernels: &[Kernel<A>], mut ask: impl FnMut(&A) -> Option<R>) -> Vec<&'static str> {
     let accepting = kernels.iter().filter(|kernel| ask(&kernel.accept).is_some());
-    // At most those of the table.
+    // At most as many as the table has.
     accepting.map(|kernel| kernel.name).collect()
 }
 
-/// A kernel that has accepted a step on operands, and is ready to run it; an error where there was no memory to keep it.
+/// A kernel that has accepted a step on operands and is ready to run it, or an error where there was no memory to keep the kernel.
 pub(super) struct Launch<'a>(Result<Box<dyn Run + 'a>>);
 
 /// What a [`Launch`] keeps.
@@ -60,7 +60,7 @@ trait Run {
     fn run(&mut self) -> Result<()>;
 }
 
-/// An array, as that is what a list becomes without memory of its own.
+/// For an array, as a list becomes one without an allocation.
 impl<F: FnOnce() -> Result<()>> Run for [Option<F>; 1] {
     fn run(&mut self) -> Result<()> {
         self[0].take().map_or(Ok(()), |run| run())

@@ -58,10 +58,10 @@ unsafe impl Sync for Operands {}
 /// Execution if a task of the core panicked; host allocation, before anything is written.
 ///
 /// # Safety
-/// Every offset of the step's loops must be writable around the operands that it writes (and readable if it blends,
+/// Every offset of the step's loops must be writable around the operands that the step writes (and readable if it blends,
 /// `beta != 0`), and readable around those that it reads, for one scalar; all addresses are aligned to their scalar. The
-/// destination offsets are distinct, unless `ordered`. What is read does not overlap what is written, unless each cell
-/// of the destination is computed from that in its own place: same address, same strides, same scalar size.
+/// destination offsets are distinct, unless `ordered`. Cells that are read do not overlap cells that are written, unless each
+/// cell of the destination is computed from the cell in its own place: same address, same strides, same scalar size.
 pub unsafe fn run(step: Step<'_>, at: &[Address], ordered: bool, machine: Machine) -> Result<()> {
     // SAFETY: elements are readable or writable as the step uses them; destination offsets are distinct unless `ordered`.
     unsafe { run_keeping(step, at, ordered, machine, None) }
@@ -79,7 +79,7 @@ pub unsafe fn run_by(kernel: &str, step: Step<'_>, at: &[Address], machine: Mach
     unsafe { run_chosen(step, at, machine, None, Choice::Named(kernel)) }
 }
 
-/// [`run`](fn@run) for one step of several, which keep `b` of those contractions in panels that [say so](Contract::keeps_b).
+/// [`run`](fn@run) for one step of several: contractions that [say so](Contract::keeps_b) keep their `b` in the panels.
 ///
 /// # Errors
 /// As for [`run`](fn@run).
@@ -149,7 +149,7 @@ fn pointers(at: &[Address]) -> [*mut u8; MAX_OPERANDS] {
     pointers
 }
 
-/// The name of the kernel that [`run`](fn@run) computes a step with, where there are several for its kind.
+/// The name of the kernel that [`run`](fn@run) computes a step with, where the step's kind has several.
 pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'static str> {
     match step {
         _ if ordered => Some("reference"),
@@ -159,8 +159,8 @@ pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'stati
     }
 }
 
-/// The names of the kernels that accept a step, where there are tables for its kind, in the order of those: the first one is that of
-/// [`kernel`].
+/// The names of the kernels that accept a step, in the order of the table of its kind, if there is one: the first name is that which
+/// [`kernel`] tells.
 pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
     match step {
         Step::Transform(step) => transform::kernels(step),
@@ -183,7 +183,7 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
     }
 }
 
-/// Every table of kernels: the kind of its steps, and of each kernel the name and the steps that it is for, in the order in which they
+/// Every table of kernels: the kind of its steps, and each kernel's name and the steps that it is for, in the order in which kernels
 /// are asked.
 pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     fn rows<A>(kernels: &[Kernel<A>]) -> Vec<(&'static str, &'static str)> {
@@ -207,7 +207,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     ]
 }
 
-/// Whether a step is computed by Winograd's F(2x2, 3x3) on the CPU core; only where it allows that.
+/// Whether a step is computed by Winograd's F(2x2, 3x3) on the CPU core, which only a step that allows it is.
 pub fn takes_winograd(step: Step<'_>, machine: Machine) -> bool {
     kernel(step, false, machine).is_some_and(|kernel| cpu::contract::WINOGRAD.contains(&kernel))
 }
@@ -221,8 +221,8 @@ pub fn takes_winograd(step: Step<'_>, machine: Machine) -> bool {
 ///
 /// # Safety
 /// Every element of the destination must be writable (and readable if `beta != 0`), every element of the other operands
-/// that the step reads readable; all pointers are aligned to their scalar. The destination offsets are distinct. What is
-/// read does not overlap the destination, but for z, if each of its elements is the one that it is added to.
+/// that the step reads readable; all pointers are aligned to their scalar. The destination offsets are distinct. No other
+/// operand overlaps the destination, but for z, if each element of z lies where the result goes that it is added to.
 pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<()> {
     // SAFETY: elements that the step reads or writes are there and aligned; destination offsets are distinct.
     unsafe { cpu::contract::run(step, at, machine, None, Choice::First) }

@@ -1,5 +1,5 @@
-//! What a core means for convolutions: the workspace that it has a use for, the order in which queries tell of algorithms, and the
-//! search that measures them.
+//! What the choice of a core means for convolutions: the workspace that the core has a use for, the order in which queries tell of
+//! algorithms, and the search that measures algorithms.
 
 use super::{Address, Bound, Call, Context};
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! The CUDA runtime on host memory, where the program has it: whether one of its streams captures, and what is left to the graph then.
+//! The CUDA runtime on host memory, where the program has loaded it: whether a stream captures, and the calls that its graph then keeps.
 
 use std::ffi::{CStr, c_void};
 

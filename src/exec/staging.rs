@@ -1,4 +1,4 @@
-//! Operands that share memory: who meets whom, and copies of what would be overwritten before it is read.
+//! Operands that share memory: which of them overlap, and copies of those that would be overwritten before they are read.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! How a device divides a reduction: by outputs, and long ones into chunks that are whole subtrees of the tree.
+//! How a device divides a reduction: by outputs, and long sequences into chunks that are whole subtrees of the tree.
 
 use super::Reduce;
 

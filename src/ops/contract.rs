@@ -23,9 +23,9 @@
 //! | backward filter | dw  | x            | dy | c, r, s    | k       | n, p, q       | groups |
 //!
 //! Backward data with a stride is a step per phase of the stride: the rows `h` of one remainder modulo the stride meet
-//! the same taps, and for those the position in dy is affine again. Without groups phases whose taps follow each other are one step,
-//! in which an N loop moves h and r. A phase without taps has an empty K loop and writes `f(beta * dst + ...)`. Those of single
-//! channels are handed over together, as [`Phases`]: each writes every second element of a row, all of them whole rows.
+//! the same taps, and their positions in dy are affine again. Without groups phases whose taps follow each other are one step,
+//! in which an N loop moves h and r. A phase without taps has an empty K loop and writes `f(beta * dst + ...)`. Phases of single
+//! channels go to the core together, as [`Phases`]: each writes every second element of a row, all of them whole rows.
 //!
 //! # Operands
 //! In the order of [`Contract::slots`]: dst, a, b, then z if there is one, then bias if there is one, then the workspace

@@ -1,12 +1,12 @@
 //! The one table of functions that are computed element by element.
 //!
 //! A row is a name, the operands, the parameters, what the factors of a step scale, and the formula. Factors scale the
-//! `operands` before the function, or its `result`; that of an `elementary` function too, which is a long chain of
-//! operations. A function that may follow another operation, an [activation](super::activation::Activation), also has its slope, of
-//! the operand and the result y. From the table come the enumeration here, the loops of the CPU core (`backend/function.rs`) and the device
-//! code (`kernels/functions.cuh`, which `tests/functions.rs` writes and compares). A formula is text that is valid in both
-//! languages: `+ - * /`, and the functions of [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose twins
-//! are in `kernels/formula.cuh`.
+//! `operands` before the function, or its `result`, as they do for an `elementary` function, a long chain of operations. A
+//! function that may follow another operation, an [activation](super::activation::Activation), also has a formula of its slope,
+//! in the operand and the result y. From the table come the enumeration here, the loops of the CPU core (`backend/function.rs`)
+//! and the device code (`kernels/functions.cuh`, which `tests/functions.rs` writes and compares). A formula is text that is
+//! valid in both languages: `+ - * /`, and the functions of [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose
+//! twins are in `kernels/formula.cuh`.
 
 /// Calls the macro `$then` with the rows.
 macro_rules! functions {

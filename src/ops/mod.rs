@@ -110,9 +110,9 @@ impl Compute {
 /// What minimum and maximum make of a NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NanRule {
-    /// It loses against every number.
+    /// A NaN loses against every number.
     Ignore,
-    /// It wins against every number.
+    /// A NaN wins against every number.
     Propagate,
 }
 
@@ -128,9 +128,9 @@ impl From<NanPropagation> for NanRule {
 /// A number as a caller hands it over: in `float` or `double`, or in the tensor's own integer type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// Of a floating tensor.
+    /// For a floating tensor.
     Real(f64),
-    /// Of an integer tensor.
+    /// For an integer tensor.
     Integer(i64),
 }
 
@@ -183,10 +183,10 @@ pub struct Scale {
     pub beta: f64,
 }
 
-/// Parts of a plan that are listed: an unfold has one per position in its blocks, of which there may be millions.
+/// How many parts of a plan are listed: an unfold has a part per position in its blocks, and may have millions of parts.
 const LISTED: usize = 8;
 
-/// Writes what a walk yields, one after the other, as the log shows a plan: the first [`LISTED`], and how many more.
+/// Writes the parts that a walk yields, as the log shows a plan: the first [`LISTED`] of them, and how many more there are.
 fn list(
     f: &mut fmt::Formatter<'_>,
     for_each: impl FnOnce(&mut dyn FnMut(&dyn fmt::Display) -> Result<()>) -> Result<()>,

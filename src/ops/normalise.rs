@@ -1,4 +1,4 @@
-//! Normalise: groups of elements that share a mean, a deviation and two parameters, and the gradients of that.
+//! Normalise: groups of elements that share a mean, a deviation and two parameters, and the gradients of a normalisation.
 //!
 //! A kind of step of its own, because its statistics are joined in binary64 and are results themselves (saved, and
 //! blended into running averages), and because a group is computed while it is in the cache.

@@ -1,4 +1,4 @@
-//! Ragged: batches that lie where offsets say, which are data, put into a tensor whose batches are all equally far apart, or back.
+//! Ragged: batches that lie where offsets say (the offsets are data), moved into a tensor whose batches are equally far apart, or back.
 
 use std::fmt;
 

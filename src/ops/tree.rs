@@ -1,4 +1,4 @@
-//! The tree in which sums, and all else that joins elements of a group, are joined.
+//! The tree by which the elements of a group are joined, to a sum or to anything else.
 
 /// How the elements of a group are joined. Both cores keep to it, so that results are the same bits for any number of threads.
 ///

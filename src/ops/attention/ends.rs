@@ -1,9 +1,9 @@
 //! What is behind the ends of sequences whose lengths are data.
 //!
-//! On a device the lengths of a call lie in memory that what is queued may still be about to write. So steps are planned for the
-//! lengths of the descriptors, which are bounds, and what is behind the ends is cut by steps that read the lengths: a
-//! mask has a 1 for each time step before the end, and scores, weights, vectors and results take another number where it has a 0.
-//! Everything that sums over time steps then finds zeros there, as nothing that is multiplied by a 0 may be a NaN.
+//! On a device the lengths of a call lie in memory that queued work may still be about to write. So steps are planned for the
+//! lengths of the descriptors, which are bounds, and time steps behind the ends are cut by steps that read the lengths: a
+//! mask has a 1 for each time step before the end, and scores, weights, vectors and results take another number where the mask has
+//! a 0. Sums over time steps then find zeros behind the ends, as nothing that is multiplied by a 0 may be a NaN.
 
 use super::view::{Loop, Steps, Turn, View};
 use super::{AttentionPlan, Part, Pass};

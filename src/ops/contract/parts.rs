@@ -1,5 +1,5 @@
 //! Long sums of few results, cut into parts for a GPU: its blocks of threads sum parts of the same result side by side,
-//! into a workspace, and what they leave is added up in the order of the parts.
+//! into a workspace, and the sums of the parts are added up in the order of the parts.
 
 use super::{Accumulate, Contract, Role};
 use crate::dtype::Scalar;

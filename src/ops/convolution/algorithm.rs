@@ -1,8 +1,8 @@
-//! Algorithm numbers: which there are per direction, what a query says of each, and in which order.
+//! Algorithm numbers: which numbers a direction has, what a query says of each, and in which order.
 //!
 //! Every number computes every problem, as the numbers are the programs' way to ask and not ours to compute. They differ in
-//! two things: number 0 makes no use of a workspace, and only the two of Winograd's algorithms may compute otherwise than by a sum
-//! of the products.
+//! two things: number 0 makes no use of a workspace, and only the two numbers of Winograd's algorithms may compute otherwise than by
+//! a sum of the products.
 
 use std::fmt;
 

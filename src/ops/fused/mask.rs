@@ -1,8 +1,8 @@
 //! Masks of ReLU: a bit for each element of a tensor, whether it is above 0.
 //!
-//! The layout is documented nowhere, and private to operations 5 and 6. That client which is known (Paddle's residual unit)
-//! describes it as INT32 of `roundup(rows, 32) x roundup(C, 64) / 32 x 1`, where the positions of all images are rows; here bit `c %
-//! 32` of word `[row][c / 32]` is channel c, and what is beyond is 0.
+//! The layout is documented nowhere, and private to operations 5 and 6. The one client that is known (Paddle's residual unit)
+//! describes a mask as INT32 of `roundup(rows, 32) x roundup(C, 64) / 32 x 1`, where the positions of all images are rows; here bit
+//! `c % 32` of word `[row][c / 32]` is channel c, and bits beyond the last channel or row are 0.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Two tensors, scaled per channel, added and activated; the first may be what a convolution makes.
 //!
-//! Of operation 4 the labels that the original takes are known, and its description: convolution, scale, bias, sum,
-//! activation. It has no bias of the convolution's own, so that the one of z is the bias.
+//! Two things are known of operation 4: the labels that the original takes, and the description: convolution, scale, bias, sum,
+//! activation. It has no bias of the convolution's own, so the bias of z is the one in the description.
 
 use super::affine::{self, Affine};
 use super::mask::{Mask, WriteMask};

@@ -12,14 +12,14 @@
 //!  room.rs        places in the workspace, by lifetime
 //!  overrides.rs   a graph under other extents
 //!  view.rs        where the elements of an operand lie
-//!  values.rs      what is passed by value
+//!  values.rs      tensors that are passed by value
 //!  steps.rs       the plan of an operation under construction
-//!  work.rs        that plan when it is done
+//!  work.rs        the plan of an operation when it is done
 //!  masks.rs       indices, and what they leave of a tensor, as parts of such a plan
 //!  lower/         from each kind of operation to steps
 //! ```
-//! An operation names its tensors by [`Port`]: the checks of a graph and the order of its operations ask only what is
-//! read and what is written, whatever the operation computes.
+//! An operation names its tensors by [`Port`]: the checks of a graph and the order of its operations ask only which tensors
+//! are read and which are written, whatever the operation computes.
 
 mod compose;
 mod dag;

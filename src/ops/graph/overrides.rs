@@ -1,4 +1,4 @@
-//! A graph under other extents: those that a variant pack gives to some tensors, and what follows from them for virtual ones.
+//! A graph under other extents: those that a variant pack gives to some tensors, and those that follow for virtual tensors.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //!  network.rs     what a network is       weights.rs   where its matrices and biases lie
 //!  sequences.rs   a batch of sequences, and the order in which all steps of all sequences are computed
 //!  space.rs       what lies in the workspace and in the reserve space
-//!  stamp.rs       what says which call has filled a reserve space
+//!  stamp.rs       the number that tells which call has filled a reserve space
 //!  rows.rs        rows of vectors in an operand, and the steps that compute with them
 //!  frame.rs       where all plans find their rows, and the way between the caller's order and ours
 //!  dropout.rs     the masks between layers
@@ -15,16 +15,16 @@
 //! Inside, sequences are sorted by falling length (of equal ones the earlier first), and the vectors of all of them lie time
 //! step by time step without padding: the packed layout of `cudnnSetRNNDataDescriptor`. So the rows that are active at a step
 //! are contiguous, and a batch of any layout becomes the same problem with the same bits. Vectors that lie in this order in the
-//! caller's memory are read and written there; others are moved first and last, by a few loops for each run of steps with as
-//! many active sequences.
+//! caller's memory are read and written there; others are moved first and last, by a few loops for each run of steps that have
+//! equally many active sequences.
 //!
 //! # Who calls
 //! Every call on recurrent networks, of version 6 and of version 8, fills a [`Problem`] and makes one of the three plans of it.
 //! - The calls of version 8 and the Ex forms of version 6 have descriptors of sequences: [`Sequences::of`] takes them.
 //! - The calls of version 6 have an array of tensor descriptors, one per time step; the first dimension of each is the
-//!   batch of that step, and never increases: [`Sequences::from_batches`] takes those numbers. They are the packed layout.
-//! - [`Network::new`] takes the descriptor of either generation; where it has no input size, as after
-//!   `cudnnSetRNNDescriptor_v6`, that of `xDesc` is put into its [`RnnSizes`](crate::desc::rnn::RnnSizes) before.
+//!   batch of that step, and never increases: [`Sequences::from_batches`] takes those batches. Vectors are in the packed layout.
+//! - [`Network::new`] takes the descriptor of either generation; where the descriptor has no input size, as after
+//!   `cudnnSetRNNDescriptor_v6`, the size of `xDesc` is put into its [`RnnSizes`](crate::desc::rnn::RnnSizes) before.
 //!
 //! States (hx, cx, hy, cy and their gradients) have the order of the caller's sequences, which in version 6 is the packed one.
 //! Sizes are [`Network::weight_bytes`], [`workspace_size`] and [`reserve_size`]; the reserve space

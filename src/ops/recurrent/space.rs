@@ -1,7 +1,7 @@
 //! What lies in the workspace and in the reserve space: regions one behind the other, each on a multiple of [`ALIGNMENT`].
 //!
-//! Gates, cell states and gradients have the computation type, all that callers see the type of the data. S rows are those of all
-//! sequences, B sequences are the batch, GH are the entries of all gates of a cell, as [`Regions::gate_row`] counts them.
+//! Gates, cell states and gradients have the computation type, all that callers see has the type of the data. S counts the rows of all
+//! sequences, B the sequences of the batch, GH the entries of all gates of a cell, as [`Regions::gate_row`] does.
 
 use super::{Network, Problem, Sequences};
 use crate::desc::rnn::RnnCell;

@@ -1,4 +1,4 @@
-//! What says which call has filled a reserve space, and for which network and batch.
+//! The number that tells which call has filled a reserve space, and for which network and batch.
 //!
 //! The content of a reserve space is the caller's business, as the original has it: a backward call computes from whatever is
 //! there. But a training forward call that was forgotten gives wrong gradients and no error, so the calls that fill a

@@ -1,4 +1,4 @@
-//! The phases of a stride: rows of a gradient of the data of one remainder, which meet the same taps.
+//! The phases of a stride: the rows of a data gradient that have one remainder modulo the stride, and so meet the same taps.
 
 use super::{Building, Convolution, product, reach};
 use crate::error::Result;

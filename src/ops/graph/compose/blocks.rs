@@ -1,4 +1,4 @@
-//! Quantisation by blocks, on tensors of bytes: element types that no scalar is, and scales in tiles.
+//! Quantisation by blocks, on tensors of bytes: element types that are no scalar types here, and scales in tiles.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Operations that are graphs of others: attention, from products of matrices, masks and softmax; and what stands between operations and
 //! ragged tensors.
 //!
-//! Tensors between the parts are virtual, of uids that nothing else has, so that they share the workspace by lifetime as all others do.
+//! Tensors between the parts are virtual, with uids that nothing else has, and share the workspace by lifetime as all virtual tensors do.
 
 mod attention;
 mod blocks;

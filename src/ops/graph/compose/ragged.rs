@@ -1,5 +1,5 @@
-//! Tensors whose batches lie where offsets say: loaded into dense ones before the operations that read them, stored behind those that write
-//! them.
+//! Tensors whose batches lie where offsets say: loaded into dense tensors before the operations that read them, and stored after the
+//! operations that write them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Quantisation by blocks: a scale for each block of elements.
 //!
 //! Source: docs.nvidia.com/cudnn/operations/BlockScaling; the tiles of scales are those of nvidia.github.io/cudnn-frontend
-//! (mxfp8-scale-factor-128x4-layout). Numbers are binary32; scales and elements of types that no scalar is are made of their bits.
+//! (mxfp8-scale-factor-128x4-layout). Numbers are binary32; scales and elements of types that are no scalar types here are made of their bits.
 
 use super::super::compose::{QUARTER, TILE};
 use super::super::steps::Builder;

@@ -1,7 +1,7 @@
 //! Products of rows, each with the matrix of its expert.
 //!
-//! Row r belongs to expert e from the first row of e on, up to that of the next expert. Where experts begin is data, so that each of them multiplies
-//! all rows, and keeps its own. Source: docs.nvidia.com/cudnn/operations/MoeGroupedMatmul.
+//! The rows of an expert go from its first row up to the first row of the next expert. Where experts begin is data, so that each expert
+//! multiplies all rows, and keeps the results of its own. Source: docs.nvidia.com/cudnn/operations/MoeGroupedMatmul.
 
 use super::super::steps::Builder;
 use super::super::view::View;

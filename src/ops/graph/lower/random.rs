@@ -1,8 +1,9 @@
 //! Random numbers, of the generator that dropout has.
 //!
 //! Element `i`, row-major over the dims whatever the strides, is of the numbers that [`Random`] describes, with the seed as key and the offset
-//! as the number of the call: the same on either core. A Bernoulli element is 1 where its own number is not below the threshold. The others take
-//! 32 bits of a mask of even chances, the first of which is the lowest: word `i` of uniform numbers, words `2 i` and `2 i + 1` of normal ones.
+//! as the number of the call: the same on either core. A Bernoulli element is 1 where its own number is not below the threshold. Elements of
+//! other distributions take words of 32 bits, lowest first, of a mask of even chances: uniform ones word `i`, normal ones words
+//! `2 i` and `2 i + 1`.
 
 use super::super::steps::Builder;
 use super::super::view::View;

@@ -1,8 +1,8 @@
 //! Rotary embeddings: pairs of elements of the last dimension, rotated by angles.
 //!
-//! The last `dim` elements are rotated, and those before them are passed on: element j of the first half of them together with element j of the
-//! second half, by angle j of the last dimension of the frequencies, which are raw angles. Everything is multiplied by the scale. Source:
-//! docs.nvidia.com/cudnn/operations/RoPE.
+//! The last `dim` elements are rotated, and the elements before them copied. Element j of the first half of the `dim` rotates together with
+//! element j of the second half, by angle j of the last dimension of the frequencies, which are raw angles. Everything is multiplied by the
+//! scale. Source: docs.nvidia.com/cudnn/operations/RoPE.
 
 use super::super::steps::Builder;
 use super::super::view::View;
