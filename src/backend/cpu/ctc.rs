@@ -1,6 +1,6 @@
 //! CTC loss on the CPU: a sample per task, its rows one after the other, blanks and classes of the label apart.
 //!
-//! Forwards, every row of alpha goes to the workspace, and what the states' classes have in the row to where other cores keep
+//! Forwards, every row of alpha goes to the workspace, and the row's numbers for the states' classes to where other cores keep
 //! beta; backwards, beta lives in scratch, and each row's gradient is written as soon as both are known.
 
 mod kernels;

@@ -1,4 +1,4 @@
-//! The bytes that an operand holds, to which builds with debug assertions hold what kernels read and write.
+//! The bytes that an operand holds: builds with debug assertions check that kernels read and write no others.
 
 /// From the lowest to the highest byte that a step may touch of an operand. Nothing in builds without debug assertions.
 #[derive(Clone, Copy)]

@@ -1,5 +1,5 @@
-//! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of types. Of narrow cells some more
-//! planes are joined in two steps: neighbours into wider cells, and these into pixels.
+//! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of types. Some more planes
+//! of narrow cells are joined in two steps: neighbours into wider cells, and these into pixels.
 
 use cudnn_shim_macros::vectorized;
 

@@ -12,7 +12,7 @@
 //!  scratch.rs  scratch cut into parts
 //!  affinity.rs where threads run          grid.rs    the loops around a kernel      threads.rs  isa.rs  machine.rs
 //!  contract.rs    convolutions and matrix products
-//!  float_mode.rs  what arithmetic has in common in every thread
+//!  float_mode.rs  the floating-point mode that every thread computes in
 //! ```
 
 mod affinity;

@@ -1,6 +1,7 @@
 //! What contractions keep for later steps of the same call: `b` of a step that [keeps it](crate::ops::Contract::keeps_b), in panels.
 //!
-//! The recurrent weights of a layer meet the states of every step. Packed in each, they would cost as much as the products of a small batch.
+//! The recurrent weights of a layer meet the states of every step. Packed anew for each step, the weights would cost as much as the
+//! products of a small batch.
 
 use std::cell::RefCell;
 

@@ -1,7 +1,7 @@
 //! ReduceTensor: tiles of outputs times chunks of what they reduce, joined in the one tree that [`Reduce`] describes.
 //!
 //! Where neighbours in memory belong to one output, its elements come in blocks; where they belong to neighbouring
-//! outputs, one element of each comes as a row. Chunks are whole subtrees, so that nothing depends on their number.
+//! outputs, one element of each comes as a row. Chunks are whole subtrees, so that no result depends on their number.
 
 pub(in crate::backend) mod rows;
 mod sequence;

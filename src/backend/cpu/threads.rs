@@ -9,11 +9,11 @@
 //! - A caller whose stack has little room waits for a thread that has more.
 //! - Workers never run the host program's signal handlers, but for what their own instructions raise, and never end.
 //! - Workers compute in the default floating-point mode, whatever that of their callers is.
-//! - Waking a thread that sleeps can cost more than a call. Calls come in rows, so who waits watches for a moment first,
-//!   and only then sleeps.
-//! - Workers keep off the caller's processor, where they would wait for the caller, or the caller for them, and stay on those
-//!   that the caller may use. Guests of a hypervisor would often put them there: they see no difference between a processor
-//!   that sleeps and one that is taken away.
+//! - Waking a thread that sleeps can cost more than a call. Calls come in rows, so a thread that waits watches for a moment
+//!   first, and only then sleeps.
+//! - Workers keep off the caller's processor, where they would wait for the caller, or the caller for them, and stay on
+//!   processors that the caller may use. Systems in virtual machines would often put workers on the caller's processor: such a
+//!   system sees no difference between a processor that sleeps and one that is taken away.
 
 mod job;
 mod pool;

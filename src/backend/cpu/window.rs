@@ -9,8 +9,8 @@
 //!  pool.rs      maxima and averages
 //!   shared.rs   those with stride 1      job.rs   the memory of both      end.rs  from folds to results
 //!  unpool.rs    their gradients
-//!   whole.rs    those of a window that holds all cells                     largest.rs  where its largest one is
-//!   bands.rs    those of short rows, several at once     by_rows.rs  others, row by row    kept.rs   what is kept of these
+//!   whole.rs    one window that holds all cells                            largest.rs  where its largest cell is
+//!   bands.rs    short rows, several at once     by_rows.rs  other windows, row by row    kept.rs   what by_rows.rs keeps of a plane
 //!   lanes.rs    the loops of gradients      phases.rs    rows sorted by the stride
 //! ```
 

@@ -1,8 +1,8 @@
 //! Filters with many taps: blocks of positions are convolved by [transforms](super::fft) in binary64, two blocks of a sequence
 //! at a time, as the real and the imaginary part.
 //!
-//! What transforms lose is measured by the largest products of a sequence, and a number that is none spoils all of them: where the
-//! products might not be finite, sums are added as they are written.
+//! The error of a transform grows with the largest products of a sequence, and one that is no number spoils all results: where
+//! products might not be finite, sums are added term by term.
 
 use super::fft::{self, Complex};
 use super::{Job, Rows, Span, TAPS, TILE};

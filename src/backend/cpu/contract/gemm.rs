@@ -1,4 +1,4 @@
-//! Matrix products: the packed GEMM, for all contractions, and those for few rows or columns.
+//! Matrix products: the packed GEMM, for all contractions, and kernels for few rows or columns.
 
 pub mod engine;
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Narrow operands in binary32: where memory is dense and every element is used often enough, all of an operand is converted
 //! at once, so that kernels read it in place as they do with binary32 instead of converting what they pack.
 //!
-//! Results do not depend on it: a narrow number is the same number in binary32, and the order of a sum depends on the loops
+//! Results do not depend on the conversion: a narrow number is the same number in binary32, and the order of a sum depends on the loops
 //! alone. Of bytes this holds as long as binary32 holds every sum.
 
 use super::gemm::engine::Shared;

@@ -1,4 +1,4 @@
-//! Functions of one byte: a table of what each of the 256 has as its result, in which cells are looked up.
+//! Functions of one byte: a table of the results of all 256 bytes, in which cells are looked up.
 //!
 //! The table is made by the conversions and the kernel that would have computed the cells.
 

@@ -1,4 +1,4 @@
-//! The backward pass: the gradients of both parameters, then that of x, and that of what was added.
+//! The backward pass: the gradients of both parameters, then those of x and of the tensor that was added.
 
 use super::engine::Engine;
 use super::job::{GroupTile, Job, Known, LISTS, Stages};

@@ -1,5 +1,5 @@
-//! The order of work: sums of tiles of groups, chunk by chunk, what follows from them, then the map; a group that fits a
-//! cache is finished while it is there.
+//! The order of work: sums of tiles of groups, chunk by chunk, the statistics that follow from these sums, then the map; a group
+//! that fits a cache is finished while it is there.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Groups: statistics of each, then a function of its elements, while they are in the caches.
 //!
 //! Where neighbours in memory belong to one group, its elements come in blocks; where they belong to neighbouring
-//! groups, one element of each comes as a row. The sums are those of the one tree, whatever comes as what.
+//! groups, one element of each comes as a row. The sums are those of the one tree, whether elements come in blocks or as rows.
 
 mod functions;
 mod table;

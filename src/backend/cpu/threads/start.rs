@@ -1,4 +1,4 @@
-//! Starting threads without a memory allocation that could fail where it cannot be told.
+//! Starting threads without a memory allocation that could fail where no error can be returned.
 //!
 //! The standard library's threads allocate when they begin, and end the process where they cannot.
 

@@ -1,8 +1,8 @@
 //! Transposes whose registers have no whole lines of the destination, and those with conversions that have no kernel of their
 //! own: through a buffer whose rows are those of the destination.
 //!
-//! What is to be streamed leaves the buffer soon, some lines of each row at a time, so that memory reads and writes at once,
-//! not in alternation; or it is put together in the registers, where the processor can.
+//! Lines to be streamed leave the buffer soon, some of each row at a time, so that memory reads and writes at once, not in
+//! alternation; or they are put together in registers, where the processor can do so.
 
 use std::ops::Range;
 

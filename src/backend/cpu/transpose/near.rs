@@ -1,6 +1,6 @@
 //! Transposes inside the caches of tiles that stay in the first-level cache. Where the rows of a destination conflict in few sets
-//! of it, a few rows at a time are written to the end of the tile, which is read as often as it takes to write all of them.
-//! Where it would not stay in that cache, or where cells are converted, it is copied first, whole lines at a time.
+//! of that cache, a few rows at a time are written to the end of the tile, which is read as often as it takes to write all rows.
+//! Where the tile would not stay in the cache, or where cells are converted, it is copied first, whole lines at a time.
 
 use super::tiling::WriteBack;
 use super::{Along, Buffer, SCRATCH_OF_KERNELS, Tiles};

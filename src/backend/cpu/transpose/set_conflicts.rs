@@ -1,5 +1,5 @@
-//! How much rows press into the sets of the first-level cache: where many start in few of them, lines that come with their
-//! neighbours are gone before these are needed.
+//! How much rows press into the sets of the first-level cache: where many rows start in few sets, a line leaves the cache before
+//! its other cells are needed.
 
 use crate::backend::cpu::stream::LINE;
 use crate::backend::cpu::tile::LINES_IN_CONFLICT;

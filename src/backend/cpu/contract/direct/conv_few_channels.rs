@@ -1,8 +1,8 @@
 //! Windows over few channels that lie side by side: taps of a row and their channels are one run.
 //!
 //! A block of the image is copied with its padding, so that every row of kernels reads whole runs and nothing is asked per
-//! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain. Where cells are of four bytes the
-//! last one of a run reaches into what follows it, and the filter has zeros there.
+//! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain. A cell of four bytes at the end of
+//! a run reaches into the bytes behind the run, where the filter has zeros.
 
 use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::ALONE;

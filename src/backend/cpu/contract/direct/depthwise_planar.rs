@@ -1,5 +1,5 @@
 //! Sums over the taps of one channel, or a few: depthwise convolutions and their gradients of the data, where neighbours in the
-//! destination's rows are next to each other, or a stride apart. One row of sums, as wide as hides the latency; the planes of a
+//! destination's rows are next to each other, or a stride apart. A tile is one row of sums, wide enough to hide latencies; the planes of a
 //! channel stay in the first caches. The phases of a stride are computed together, while the rows that they share are in a cache.
 
 #[cfg(target_arch = "x86_64")]

@@ -1,11 +1,11 @@
 //! Sums over the pixels of single channels for each tap of a window, where channels are contiguous (NHWC): gradients of depthwise
 //! filters. Lanes are channels; a row of pixels meets up to nine taps at once, whose sums stay in registers.
 //!
-//! Elements of binary32 are read where they lie. Of narrower ones a piece of a row is converted at once, and kept as long as taps
-//! of the next rows meet it.
+//! Elements of binary32 are read where they lie. Narrower ones are converted a piece of a row at once, and kept as long as taps of the
+//! next rows meet the piece.
 //!
-//! The sum is cut into pieces of rows, and these into parts, by nothing but the extents of the step and the lanes of a vector. What
-//! pieces come to is added in their order, and so is what the parts come to.
+//! The sum is cut into pieces of rows, which are grouped into parts, by nothing but the extents of the step and the lanes of a vector.
+//! The sums of pieces are added in their order, and so are the sums of parts.
 
 use cudnn_shim_macros::vectorized;
 

@@ -1,6 +1,6 @@
 //! Sums over the pixels of one channel for each tap of a window: gradients of depthwise filters, in planes.
 //!
-//! A plane of the image is copied with its padding, that of the result with as many zeros after every row as the window is wider,
+//! A plane of the image is copied with its padding, the plane of the result with zeros behind every row up to the same pitch,
 //! so that the whole sum is one long product of two lines, with the image shifted by the place of the tap. Large planes are cut into
 //! blocks. In one dimension images are the rows; in three and more each plane of the result meets the planes of the image that the
 //! other taps see.

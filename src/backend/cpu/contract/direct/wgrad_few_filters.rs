@@ -4,9 +4,9 @@
 //! cell at a time. Lanes are the filters of the result, which are read where they lie side by side, and packed else. So nothing
 //! is packed per tap.
 //!
-//! The sum is cut into parts, and these into blocks, by nothing but its extents and those of taps and filters: a convolution whose
-//! window has more taps than there are outputs looks alike, with images for channels, and an image must have the same bits in
-//! any batch. What the parts come to is added in their order.
+//! The sum is cut into parts, and these into blocks, by nothing but its extents and those of taps and filters: the step may also be a
+//! convolution whose window has more taps than there are outputs, with images for channels, and an image must have the same bits in
+//! any batch. The sums of the parts are added in their order.
 
 use std::ops::Range;
 

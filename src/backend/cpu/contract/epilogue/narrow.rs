@@ -1,5 +1,5 @@
 //! The end of sums that are finished in binary32 and stored in a narrower type, where the epilogue is simple: runs are short, so
-//! that what a call costs matters, and all of one is compiled for AVX2 or AVX-512. With AVX2 whole tiles are finished in the
+//! that the cost of a call matters, and all that a call does is compiled for AVX2 or AVX-512. With AVX2 whole tiles are finished in the
 //! registers of the kernel; else the lines of a tile are, with all their runs.
 
 use cudnn_shim_macros::vectorized;

@@ -2,7 +2,7 @@
 //! terms of a sum, read where they lie, and nothing is packed or turned. The lanes of a sum are added at the end of every piece, so that
 //! terms which cancel out do so before much else is added.
 //!
-//! The order of a sum is none of the other kernels', so that only sums over all images take this one.
+//! No other kernel has this order of sums, so that only sums over all images take this kernel.
 
 use std::arch::x86_64::*;
 

@@ -1,4 +1,4 @@
-//! Cells that go from one operand to the other, each line on its own: what becomes of those that have no whole line, and which
+//! Cells that go from one operand to the other, each line on its own: what becomes of cells that fill no whole line, and which
 //! types are converted on the way.
 
 use std::arch::x86_64::*;

@@ -1,5 +1,5 @@
 //! Transposes of fewer columns of cells of one and two bytes than a line has, with AVX-512, where the rows of the destination conflict
-//! into few cache sets: groups of whole lines (`staged.rs`), of which some columns are not there. What these take is in vain, but
+//! into few cache sets: groups of whole lines (`staged.rs`), of which some columns are not there. The work on these is in vain, but
 //! several lines of a row of the destination are written together.
 
 use std::arch::x86_64::*;

@@ -1,6 +1,6 @@
-//! Transposes of whole cache lines of either operand: each is read once and written once, whatever else shares their cache
-//! sets. Cells may be converted on the way (`direct.rs`). Blocks of cells of one and two bytes are in `staged.rs`. With AVX2
-//! those of four bytes hold more registers than there are, and serve conversions only.
+//! Transposes of whole cache lines of either operand: each line is read once and written once, whatever else shares its cache
+//! set. Cells may be converted on the way (`direct.rs`). Blocks of cells of one and two bytes are in `staged.rs`. With AVX2
+//! blocks of cells of four bytes take more registers than there are, and serve conversions only.
 
 use std::arch::x86_64::*;
 

@@ -1,11 +1,11 @@
-//! Transposes of whole cache lines of cells of one and two bytes, with AVX2 and AVX-512. A block of them has more lines than
-//! there are registers, and stops halfway in the first-level cache. So several blocks can be there at a time, and where the
-//! rows of an operand conflict in few cache sets, several lines of each are read, or written, before the next row.
+//! Transposes of whole cache lines of cells of one and two bytes, with AVX2 and AVX-512. A block of such cells has more lines
+//! than there are registers, and stops halfway in the first-level cache. So that cache can hold several blocks, and where the
+//! rows of an operand conflict in few cache sets, several lines of each row are read, or written, before the next row.
 //!
 //! 1. Eight rows are joined: after three interleavings a lane has these rows of one column, or of two if cells are bytes.
 //! 2. Joined rows of the same columns are put together and their lanes exchanged. Lines of two columns of each lane leave the
-//!    registers at a time: eight rows of the destination are written in alternation, to the end of the group. Of AVX2, two registers
-//!    make a line.
+//!    registers at a time: eight rows of the destination are written in alternation, to the end of the group. With AVX2, two
+//!    registers make a line.
 
 use std::arch::x86_64::*;
 

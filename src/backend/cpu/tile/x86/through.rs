@@ -1,5 +1,5 @@
-//! What becomes of the cells of a line between the operands of a transpose: they stay as they are, or are converted where
-//! the cells are wider, so that the narrower ones are transposed.
+//! What becomes of the cells of a line between the operands of a transpose: they stay as they are, or are converted on the
+//! side of the wider cells, so that narrower ones are transposed.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;

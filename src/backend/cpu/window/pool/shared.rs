@@ -1,8 +1,8 @@
 //! Maxima and averages with stride 1: every column of a window belongs to the next windows, too, and is folded once.
 //!
 //! The columns of a row lie side by side, lanes inside, with columns of no cells around them. Tap `k` of all outputs is the same
-//! row, `k` columns on: neighbours in NCHW become lanes as the channels of NHWC are. Short rows wait for each other, one behind
-//! the other, and are folded as one; what that makes of columns of two rows is left out.
+//! row, `k` columns on: neighbours in NCHW become lanes as the channels of NHWC are. Short rows are put one behind the other and
+//! folded as one; folds over columns of two rows are left out.
 
 use super::end::{Counts, End};
 use super::job::{Block, Job, Shared, Waiting};

@@ -1,7 +1,8 @@
 //! Gradients along two axes where outputs are the lanes: rows are short, so a band of them is treated at once.
 //!
-//! A band needs nothing of others: the outputs that its cells share with the band before are brought, and choose, once more.
-//! Around cells and outputs there is room for windows that begin before the first or end behind the last, so that all are alike.
+//! A band needs nothing of other bands: outputs that it shares with the band before are brought in, and choose their cells, once
+//! more. Around cells and outputs there is room for windows that begin before the first or end behind the last, so that all windows
+//! are alike.
 
 use super::Gradient;
 use super::lanes::{DIRECT_TAPS, Kernels, Repeat, Tap};

@@ -1,8 +1,7 @@
 //! A plane of a gradient row by row along the first axis.
 //!
-//! Of outputs, those rows are kept whose windows hold the row of cells in work; a maximum also keeps the keys of the cells
-//! that these windows hold, and which of them each output chose. So every sum is made at once, in the order of the outputs, in
-//! registers.
+//! A row of outputs is kept while its windows hold the row of cells in work; for a maximum, so are the keys of the cells that these
+//! windows hold, and which cell each output chose. So every sum is made at once, in the order of the outputs, in registers.
 
 use super::kept::{Block, Job, Side, ceil_div};
 use super::lanes::{Columns, DIRECT_TAPS, Repeat, Tap};

@@ -1,7 +1,7 @@
 //! Gradients of a single window that holds all cells: global pooling.
 //!
-//! All cells get the same of an average. Of a maximum one cell gets all there is, and the others get 0. Cells are compared as they lie
-//! in memory, and what is given is converted once instead of cell by cell, unless results are blended.
+//! An average gives the same to all cells; a maximum gives everything to one cell and 0 to the others. Cells are compared as they lie
+//! in memory, and what a cell gets is converted once instead of cell by cell, unless results are blended.
 
 use super::largest::{Kernels, kernels};
 use crate::backend::Address;

@@ -1,8 +1,8 @@
 //! Lanes are filters: channels of a pixel are contiguous, in the windowed operand and in the destination.
 //!
 //! Patches are transformed where they lie, a vector of channels at a time, and tiles are the rows of the kernels. The
-//! outputs of a tile come out as contiguous runs of filters. Images whose rows are contiguous instead are turned before, where so
-//! few tiles would not fill the lanes.
+//! outputs of a tile come out as contiguous runs of filters. Images whose rows are contiguous instead are turned first, where
+//! they have too few tiles to fill lanes.
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 

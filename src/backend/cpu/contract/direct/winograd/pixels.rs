@@ -1,6 +1,6 @@
 //! Lanes are pixels: rows of the destination are contiguous.
 //!
-//! As outputs of a window with stride 2 and 4 x 4 taps, the patches of neighbouring tiles are neighbours in the
+//! Tiles are like outputs of a window with stride 2 and 4 x 4 taps: patches of neighbouring tiles are neighbours in the
 //! [planes](crate::backend::cpu::contract::operands::planes).
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]

@@ -1,4 +1,4 @@
-//! Panels of lanes that a task packs where it multiplies by them, and what is asked for of memory before it is packed.
+//! Panels of lanes that a task packs where it multiplies by them, and the lines that it fetches before it packs them.
 
 use super::{Engine, share};
 use crate::backend::cpu::contract::kernel::Kernels;

@@ -1,5 +1,5 @@
-//! What kernels read where it lies: which lanes and rows are read so, and where each segment of a row begins, in the operand, in a copy
-//! of what the window leaves of it, or in zeros.
+//! Lanes and rows that kernels read where they lie, and where each segment of a row begins: in the operand, in a copy of the part that
+//! the window leaves, or in zeros.
 
 use super::{Engine, KC, Lanes, RowSource};
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};

@@ -1,4 +1,4 @@
-//! One task: a block of lanes for a part of the rows; and what is packed once for all of them.
+//! One task: a block of lanes for a part of the rows; and what is packed once for all tasks.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
