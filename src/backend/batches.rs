@@ -13,7 +13,7 @@ pub(super) struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    /// Those of a step's operands.
+    /// The batches of a step's operands.
     pub fn of(step: &'a Ragged, at: &[Address]) -> Self {
         Batches { step, offsets: at[2] }
     }

@@ -15,7 +15,7 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// That of a step's operands.
+    /// The graph of a step's operands.
     pub fn of(step: &'a Aggregate, at: &[Address]) -> Self {
         Graph { step, offsets: at[5], indices: at[6], map: at[7] }
     }

@@ -40,9 +40,9 @@ pub(crate) use choice;
 choice! {
     /// What minimum, maximum and clipping make of a NaN.
     NanPropagation:
-    /// It loses against a number.
+    /// A NaN loses against a number.
     Drop,
-    /// It stays a NaN.
+    /// A NaN stays a NaN.
     Keep,
 }
 

@@ -69,13 +69,13 @@ impl FusedOperation {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a pack holds a handful")]
 pub enum PackedDescriptor {
-    /// Of a tensor.
+    /// The descriptor of a tensor.
     Tensor(TensorDescriptor),
-    /// Of a filter.
+    /// The descriptor of a filter.
     Filter(FilterDescriptor),
-    /// Of a convolution.
+    /// The descriptor of a convolution.
     Convolution(ConvolutionDescriptor),
-    /// Of an activation.
+    /// The descriptor of an activation.
     Activation(ActivationDescriptor),
 }
 

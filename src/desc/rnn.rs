@@ -311,9 +311,9 @@ impl RnnNetwork {
 /// The element type and the type to compute in of recurrent networks and attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypePair {
-    /// Of data and weights.
+    /// The type of data and weights.
     pub data: DataType,
-    /// Of sums.
+    /// The type of sums.
     pub compute: DataType,
 }
 

@@ -5,9 +5,9 @@ use super::Reduce;
 /// Which elements a device's neighbouring threads read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Those of one output.
+    /// The elements of one output.
     Blocks,
-    /// Those of neighbouring outputs.
+    /// Elements of neighbouring outputs.
     Outputs,
 }
 

@@ -188,7 +188,7 @@ pub struct Row {
     pub elementary: bool,
     /// The formula, as it stands in the sources.
     pub formula: &'static str,
-    /// That of the slope, if the function may follow another operation.
+    /// The formula of the slope, if the function may follow another operation.
     pub slope: Option<&'static str>,
 }
 

@@ -104,7 +104,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Those that a plan is made with, before it runs.
+    /// The numbers that a plan is made with, before it runs.
     pub const SAMPLE: Numbers = Numbers { count: 1, factor: 1.0, epsilon: 1.0 };
 }
 

@@ -10,7 +10,7 @@ use crate::layout::LoopNest;
 /// Factors of operands or of the result, and of the old destination.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// Of the first two operands, or the first one of the result, as the function's row has it. Further operands
+    /// Factors of the first two operands, or the first one of the result, as the function's row has it. Further operands
     /// have none.
     pub alpha: [f64; 2],
     /// Factor of the old destination, which is not read if this is 0.

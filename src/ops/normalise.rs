@@ -129,9 +129,9 @@ impl Normalise {
 pub enum Slope {
     /// There is no activation.
     One,
-    /// It is computed again from x.
+    /// The slope is computed again from x.
     Of(Activation),
-    /// The reserve space holds it, in this type.
+    /// The reserve space holds the slope, in this type.
     Kept(Scalar),
 }
 

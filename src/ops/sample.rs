@@ -50,7 +50,7 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// Of a layout of 4 dimensions, of which only the channels may be blocked.
+    /// Pictures in a layout of 4 dimensions, of which only the channels may be blocked.
     pub fn new(scalar: Scalar, layout: &Layout) -> Self {
         Pictures { scalar, strides: std::array::from_fn(|k| layout.strides[k]), block: layout.block(1) }
     }

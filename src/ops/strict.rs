@@ -21,7 +21,7 @@ pub(super) const ACTIVATION: Types = row("activate", &[Float, Double, Half, Bflo
 pub(super) const ACTIVATION_GRADIENT: Types = row("derive activations of", &[Float, Double, Half, Bfloat16]);
 pub(super) const ADD: Types = row("add", &[Float, Double, Half, Bfloat16, Int8]);
 pub(super) const LRN: Types = row("normalise", &[Float, Double, Half, Int8]);
-/// Of either direction of divisive normalisation, too.
+/// The types of divisive normalisation in either direction, too.
 pub(super) const LRN_GRADIENT: Types = row("normalise", &[Float, Double, Half]);
 pub(super) const POOLING: Types = row("pool", &[Float, Double, Half, Bfloat16, Int8, Int8x4, Int8x32]);
 pub(super) const POOLING_GRADIENT: Types = row("derive pooling of", &[Float, Double, Half, Bfloat16]);

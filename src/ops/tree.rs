@@ -15,9 +15,9 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Of reductions and of sums of rows; of normalisations where neighbours in memory belong to one group.
+    /// The tree of reductions and of sums of rows, and of normalisations where neighbours in memory belong to one group.
     pub const RUNS: Tree = Tree { block: 1024, lanes: 32 };
-    /// Of normalisations where neighbours in memory belong to neighbouring groups.
+    /// The tree of normalisations where neighbours in memory belong to neighbouring groups.
     pub const ROWS: Tree = Tree { block: 64, lanes: 1 };
 
     /// The tree of a normalisation for groups whose elements, and whose neighbours, lie so far apart in x.

@@ -20,7 +20,7 @@ impl PartialEq for Processors {
 }
 
 impl Processors {
-    /// Those that this thread may run on, unless there are more than a set holds.
+    /// The processors that this thread may run on, unless there are more than a set holds.
     fn of_this_thread() -> Option<Self> {
         let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
         // SAFETY: a set, all zero at first.
@@ -50,12 +50,12 @@ impl Processors {
 pub(super) struct Place {
     /// The processor that it runs on.
     pub processor: Option<usize>,
-    /// Those that it may run on; somebody may change them at any time.
+    /// The processors that the caller may run on; somebody may change them at any time.
     pub allowed: Option<Processors>,
 }
 
 impl Place {
-    /// Of this thread, now.
+    /// Where this thread runs now.
     pub fn here() -> Self {
         Place { processor: processor(), allowed: Processors::of_this_thread() }
     }

@@ -9,7 +9,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Of an operand whose elements nobody counts.
+    /// For an operand whose elements nobody counts.
     pub const UNKNOWN: Held = Held {
         #[cfg(debug_assertions)]
         ends: None,

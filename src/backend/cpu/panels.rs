@@ -36,7 +36,7 @@ struct Entry {
 /// The panels of one call, which go when it ends.
 #[derive(Debug, Default)]
 pub struct Panels {
-    /// Those used last come first.
+    /// The panels used last come first.
     entries: RefCell<[Option<Entry>; KEPT]>,
 }
 

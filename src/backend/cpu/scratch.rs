@@ -5,7 +5,7 @@ use super::stream::LINE;
 /// Cuts scratch into parts that start on cache lines. From a null pointer it only counts what they take.
 pub(super) struct Parts {
     at: *mut u8,
-    /// Of the parts that were taken.
+    /// Bytes of the parts that were taken.
     pub bytes: usize,
 }
 

@@ -178,11 +178,11 @@ pub(super) fn fetch_run(from: *const u8, bytes: usize) {
 /// these, but not beyond a page, and ask for fewer lines at a time than memory can deliver.
 #[derive(Clone, Copy)]
 pub(super) enum Distance {
-    /// Of cells that are read.
+    /// For cells that are read.
     Read = 2 << 10,
-    /// Of cells that are written, which are in the first-level cache until then.
+    /// For cells that are written, which are in the first-level cache until then.
     Written = 1 << 10,
-    /// Of cells that are read and written: those who do both wait for the same lines more often.
+    /// For cells that are read and written: loops that do both wait for the same lines more often.
     Updated = 4 << 10,
 }
 

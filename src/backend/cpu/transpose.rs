@@ -44,7 +44,7 @@ struct Offsets {
 }
 
 impl Offsets {
-    /// Of all of them.
+    /// Bytes of all offsets of a run.
     const BYTES: usize = MAX_RUN * size_of::<isize>();
 
     /// The cells of `run`; `stride` tells how far a loop moves the other operand. Pre: the run has at most

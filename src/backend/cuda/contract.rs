@@ -61,7 +61,7 @@ impl ContractTurn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct BoundParameters {
-    /// That of the first turns of all loops.
+    /// The position at the first turns of all loops.
     pub start: i64,
     /// The number of positions there are.
     pub extent: i64,
@@ -80,7 +80,7 @@ pub struct Parameters {
     pub tiles: [Divisor; 2],
     /// Alpha, beta and the factor of z.
     pub factors: [f64; 3],
-    /// That of the activation.
+    /// The parameter of the activation.
     pub parameter: f64,
     /// Where `a` has elements.
     pub bounds: [BoundParameters; MAX_BOUNDS],

@@ -35,9 +35,9 @@ pub struct Parameters {
     pub integers: [u64; 3],
     /// Of each sample: low and high half of the place of its first label, its length or -1.
     pub samples: [u64; 3],
-    /// Of each state of a label: the next of its class, and whether it is the first.
+    /// Of each state of a label the next one of its class.
     pub next: u64,
-    /// As above.
+    /// Of each state of a label whether it is the first of its class.
     pub heads: u64,
     /// Rows of all samples.
     pub alphas: u64,

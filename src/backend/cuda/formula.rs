@@ -85,7 +85,7 @@ struct Kernels {
 }
 
 impl Kernels {
-    /// Those of `kernels/formula.cu`, or of `kernels/graph_formula.cu`.
+    /// The kernels of `kernels/formula.cu`, or of `kernels/graph_formula.cu`.
     const fn of(function: Function) -> Kernels {
         if function.is_of_graphs() {
             Kernels {

@@ -112,7 +112,7 @@ impl std::fmt::Debug for Loaded {
 }
 
 impl Loaded {
-    /// Those of the context whose id is `context`.
+    /// The kernels of the context whose id is `context`.
     pub(super) fn of(context: u64) -> Loaded {
         Loaded { context, slots: slots(context) }
     }

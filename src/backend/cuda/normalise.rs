@@ -63,7 +63,7 @@ pub struct Parameters {
     pub scaling: [f64; 2],
     /// Alpha and beta of the gradients of parameters.
     pub parameter_scaling: [f64; 2],
-    /// That of the activation.
+    /// The parameter of the activation.
     pub parameter: f64,
     /// Scalar type of the tensors.
     pub data: u32,

@@ -222,9 +222,9 @@ enum Family {
     Double,
     IndexedSingle,
     IndexedDouble,
-    /// Of a constant type.
+    /// Kernels whose type is a constant.
     Usual(Scalar),
-    /// Of binary32, by blocks.
+    /// Kernels of binary32 by blocks, with indices.
     IndexedUsual,
 }
 

@@ -13,20 +13,20 @@ use crate::ops::attention::sizes::FILLS;
 /// The lengths of the sequences of a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Lengths<'a> {
-    /// Those of the descriptors.
+    /// The lengths of the descriptors.
     OfDescriptors,
-    /// Lengths of queries and of keys, each of which counts where it is shorter than that of the descriptor; one below 0 is 0.
+    /// Lengths of queries and of keys, each of which counts where it is shorter than the descriptor's; a length below 0 is 0.
     Known([&'a [i32]; 2]),
-    /// The same, in arrays that only steps can read.
+    /// Such lengths, in arrays that only steps can read.
     OfDevice,
 }
 
 /// Which ends are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Of queries and output.
+    /// The ends of queries and output.
     Queries,
-    /// Of keys and values.
+    /// The ends of keys and values.
     Keys,
 }
 

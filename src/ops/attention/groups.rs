@@ -14,9 +14,9 @@ pub(super) struct Problem {
     pub rows: Range<i64>,
     /// The window of each.
     windows: Vec<[i64; 2]>,
-    /// Of every sample and beam.
+    /// A length for every sample and beam.
     query_lengths: Vec<i64>,
-    /// Of every sample.
+    /// A length for every sample.
     key_lengths: Vec<i64>,
     /// Whether these are only bounds: the lengths are data, which steps read.
     pub lengths_are_data: bool,

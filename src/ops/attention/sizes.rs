@@ -172,7 +172,7 @@ pub(super) const FILLS: [f64; 2] = [0.0, f64::NEG_INFINITY];
 
 /// How many parts there are.
 pub(super) const PARTS: usize = 18;
-/// Those of them that inference has, which come first.
+/// How many of the parts inference has, which come first.
 const OF_INFERENCE: usize = 9;
 
 /// The extents of all loops.
@@ -240,7 +240,7 @@ impl Extents {
         Ok(extents)
     }
 
-    /// Those of one call, which computes these time steps.
+    /// The extents of one call, which computes these time steps.
     pub(super) fn of(desc: &AttentionDescriptor, shapes: &Shapes, rows: &Range<i64>) -> Result<Extents> {
         let largest = Extents::largest(desc)?;
         Ok(Extents {

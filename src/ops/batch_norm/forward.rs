@@ -19,11 +19,11 @@ use crate::ops::{Compute, Scale, Scaling, fill};
 /// Where the statistics of a forward pass come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// They are given.
+    /// Statistics that are given.
     Given,
-    /// They are those of the batch.
+    /// The statistics of the batch.
     Batch {
-        /// The weight of the new ones in running averages.
+        /// The weight of new statistics in running averages.
         factor: f64,
         /// Whether there is a running mean and a running variance.
         running: [bool; 2],

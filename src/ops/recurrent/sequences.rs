@@ -35,7 +35,7 @@ pub struct Turn {
     pub row: i64,
     /// Active sequences: ranks from 0.
     pub active: i64,
-    /// Those of them that go on; the others begin here, from their first state.
+    /// Active sequences that go on; the others begin here, from their first state.
     pub continuing: i64,
     /// The row of rank 0 at the step before in this direction; of no meaning where none goes on.
     pub before: i64,

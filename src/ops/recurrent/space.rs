@@ -94,7 +94,7 @@ impl Arena {
 }
 
 impl Regions {
-    /// Those of a pass.
+    /// The regions of a pass.
     ///
     /// # Errors
     /// Not supported for more bytes than 63 bits count.

@@ -20,9 +20,9 @@ struct Weights<'r, T> {
 
 /// What the gradients of a tile are made from.
 struct Gradients<'r, T> {
-    /// Of the projected sequences.
+    /// The gradients of the projected sequences.
     dp: [&'r mut [T]; 3],
-    /// Of the mixed sequence.
+    /// The gradient of the mixed sequence.
     d: &'r mut [T],
 }
 

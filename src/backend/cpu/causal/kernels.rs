@@ -78,7 +78,7 @@ fn whole<T: Real>(out: &mut [T; TOGETHER], x: &[T], taps: &[T], bias: Option<T>)
     *out = sums;
 }
 
-/// Those of a block at an end of x.
+/// The sums of a block at an end of x.
 #[inline(never)]
 fn ends<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<T>) {
     out.fill(T::ZERO);

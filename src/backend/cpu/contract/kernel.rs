@@ -121,7 +121,7 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
     }
 }
 
-/// Of vectors of AVX-VNNI.
+/// The kernel with vectors of AVX-VNNI.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,avxvnni")]
 unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
@@ -131,7 +131,7 @@ unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
     unsafe { tile::<S, M, N>(panel, c, add) }
 }
 
-/// Of vectors of AVX-512 VNNI.
+/// The kernel with vectors of AVX-512 VNNI.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn avx512_vnni<S: Simd, const M: usize, const N: usize>(
@@ -150,7 +150,7 @@ pub(super) struct Kernels<S: Simd> {
 
 macro_rules! kernels {
     ($name:ident, [$($level:tt)+], $half:literal, $whole:literal, $wide:literal) => {
-        /// Of the vectors `K`, for what is packed for `S`.
+        /// The kernels with vectors `K`, for operands that are packed for `S`.
         pub(super) const fn $name<S: Simd, K: Simd<Cell = S::Cell, Sum = S::Sum>>() -> Kernels<S> {
             let tiles = [
                 [$($level)+::<K, 1, $half>, $($level)+::<K, 1, $whole>],

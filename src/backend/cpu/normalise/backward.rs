@@ -40,7 +40,7 @@ struct Backward<'a, T> {
     at: &'a [Address],
     kernels: Kernels<T>,
     access: Access,
-    /// Of the reserve space.
+    /// How elements of the reserve space are read.
     kept: Access,
     store: Store,
     /// Elements of a group.

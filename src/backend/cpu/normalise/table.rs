@@ -13,13 +13,13 @@ const PACKED: usize = 4;
 /// How the elements of a tile of groups come.
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::backend) enum Elements {
-    /// One of each of neighbouring groups at a time.
+    /// One element of each of neighbouring groups at a time.
     Rows,
-    /// All of some groups, which are turned so that one of each is a row.
+    /// All elements of some groups, which are turned so that one of each group is a row.
     Turned,
-    /// All of some groups.
+    /// All elements of some groups.
     Lines,
-    /// Those of one group, run by run.
+    /// The elements of one group, run by run.
     Runs,
 }
 
@@ -63,7 +63,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
 ];
 
 impl Groups {
-    /// Of members like these, and neighbours that lie so far apart in each operand.
+    /// Groups of members like these, and neighbours that lie so far apart in each operand.
     pub(super) fn new<const N: usize, const M: usize>(
         apart: [isize; M], members: &Loops<N>, tree: Tree, has_sums: bool,
     ) -> Self {

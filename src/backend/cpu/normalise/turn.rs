@@ -11,7 +11,7 @@ use crate::ops::Scaling;
 /// How groups of one size are turned.
 pub(super) struct Turn {
     transpose: Transpose<Even, Even>,
-    /// Of groups of a few elements, which transposes move one by one.
+    /// The kernel for groups of a few elements, which transposes move one by one.
     few: Option<Kernel>,
     /// Elements of a group.
     len: usize,

@@ -207,7 +207,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Of both.
+    /// Bytes of both rooms.
     pub const BYTES: usize = 2 * Reduce::BLOCK * size_of::<u64>();
 
     /// In `room`: [`BYTES`](Self::BYTES) bytes, aligned for every scalar.

@@ -247,12 +247,12 @@ impl<F: Fold> Fold for Again<F> {
 /// The functions of a fold at some instruction set level.
 pub(super) struct Folds<F: Fold> {
     pub rows: FoldRows<F>,
-    /// Of rows of lanes.
+    /// Folds of rows of lanes.
     pub again: FoldRows<Again<F>>,
     pub slide: Slide<F>,
 }
 
-/// Those of a level.
+/// The functions of a fold at a level.
 pub(super) fn folds<F: Fold>(isa: Isa) -> Folds<F> {
     Folds { rows: rows::of::<F>(isa), again: rows::of::<Again<F>>(isa), slide: slide::of::<F>(isa) }
 }

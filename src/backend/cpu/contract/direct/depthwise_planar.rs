@@ -110,7 +110,7 @@ fn has_rows(step: &Contract) -> bool {
 }
 
 impl<'a> Phase<'a> {
-    /// Of a step that [has rows](has_rows), if it sums over the taps of planes; cells are of the type `part`.
+    /// The phase of a step that [has rows](has_rows), if it sums over the taps of planes; cells are of the type `part`.
     #[inline(never)]
     fn new(
         step: &'a Contract, [image, filter]: [Source<'a>; 2], lanes: usize, part: Option<Scalar>,
@@ -133,7 +133,7 @@ impl<'a> Phase<'a> {
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
-    /// Of one step, or of some that write whole rows together and differ in nothing but loops; `None` for any others. The outputs
+    /// For one step, or for some that write whole rows together and differ in nothing but loops; `None` for any others. The outputs
     /// are those of one of them.
     pub fn new(
         problem: &Problem<'a>, kernels: &'a Kernels<S>, steps: &'a [Contract],

@@ -57,7 +57,7 @@ pub struct GroupedFewChannels<'a> {
 struct Half {
     first: i64,
     pieces: usize,
-    /// Of each vector: the elements that exist, as masks, the element of each lane, and the lanes that have theirs there.
+    /// In each vector: the elements that exist, as masks, the element of each lane, and the lanes that have theirs there.
     exist: [[i32; HALF]; PIECES],
     element: [[i32; HALF]; PIECES],
     here: [[i32; HALF]; PIECES],

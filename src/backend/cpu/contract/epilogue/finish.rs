@@ -38,7 +38,7 @@ pub struct Outputs<'a> {
 unsafe impl Sync for Outputs<'_> {}
 
 impl<'a> Outputs<'a> {
-    /// Of a step on operands at these addresses.
+    /// The outputs of a step on operands at these addresses.
     pub fn of(step: &'a Contract, at: &[*mut u8], isa: Isa) -> Outputs<'a> {
         let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
         let (z, bias) = (slot(step.z_slot()), slot(step.bias_slot()));

@@ -78,7 +78,7 @@ struct Line {
     bias: *const f32,
 }
 
-/// Of the bias: there is none, one term for all of a line, one for each element.
+/// How many terms the bias has: none, one for all of a line, one for each element.
 const NONE: u8 = 0;
 const ONE: u8 = 1;
 const MANY: u8 = 2;

@@ -42,7 +42,7 @@ impl<'a> Ends<'a> {
         Ends { to, z: none, bias: none, is_bias_along, before }
     }
 
-    /// Of some rows, whose lanes are a run that is [even](is_even).
+    /// The ends of some rows, whose lanes are a run that is [even](is_even).
     #[inline(always)]
     pub fn of(simple: &Simple, rows: &[[i64; 5]], run: &Run, before: Option<&'a [*mut f32; MR]>) -> Ends<'a> {
         let mut ends = Ends::new(run.by[4] == 1, before);

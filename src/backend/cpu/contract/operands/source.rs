@@ -17,7 +17,7 @@ pub struct Source<'a> {
     pub bounds: &'a [Bound],
     /// Converts neighbours, if the kernels of the level compute in another type.
     pub convert: Option<Row>,
-    /// Of bytes, whether their highest bits are turned over, 0 included.
+    /// Whether bytes have their highest bits turned over, 0 included.
     pub turned: bool,
     /// What a byte counts in the tail of its line.
     pub weight: i32,
@@ -74,7 +74,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Of memory of the kernels' own.
+    /// For memory of the kernels' own.
     pub const UNKNOWN: Held = Held {
         #[cfg(debug_assertions)]
         ends: None,

@@ -23,9 +23,9 @@ const LEAST_WIDTH: usize = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     transpose: Transpose<Even, Even>,
-    /// Of groups of a few elements, which transposes move one by one: to rows and back.
+    /// The kernels for groups of a few elements, which transposes move one by one: to rows and back.
     few: Option<[Kernel; 2]>,
-    /// Past the caches, if results are large.
+    /// How results go past the caches, if they are large.
     stream: Option<Stream>,
     /// Bytes of a cell of any operand.
     cell: usize,
@@ -45,7 +45,7 @@ pub(super) fn pays(rows: &Rows, steps: &[Steps; 3]) -> bool {
 }
 
 impl Turn {
-    /// Of groups of `len` elements for which it [pays].
+    /// How groups of `len` elements, for which it [pays], are turned.
     pub fn new(rows: &Rows, len: usize, stream: Option<Stream>, isa: Isa) -> Self {
         let cell = rows.scalars[0].size();
         let number = rows.compute.scalar().size();

@@ -39,7 +39,7 @@ pub struct Sides<N> {
 
 /// The rows of a side.
 pub struct Side {
-    /// Those of the first axis that are kept, a power of two, and rows of the last axis in each of them.
+    /// Rows of the first axis that are kept, a power of two, and rows of the last axis in each of them.
     pub kept: i64,
     pub lines: usize,
     /// All coordinates.

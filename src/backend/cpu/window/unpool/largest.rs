@@ -79,7 +79,7 @@ pub struct Kernels {
     pub give: unsafe fn(out: *mut u8, winner: *const u8, number: usize, given: [*const u8; 2], n: usize),
 }
 
-/// Those of a type of cells, if it has them.
+/// The kernels of a type of cells, if it has some.
 pub fn kernels(cell: Scalar, nans_above: bool, isa: Isa) -> Option<Kernels> {
     let order = |infinity: i64| Order { infinity, nans_above };
     match cell {

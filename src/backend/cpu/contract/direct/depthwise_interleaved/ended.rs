@@ -35,7 +35,7 @@ struct Place {
 }
 
 impl Ending {
-    /// Of vectors `S`, if sums of them may leave so.
+    /// The ending for vectors `S`, if their sums may leave from registers.
     pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Turn; 2]) -> Option<Ending> {
         let simple = outputs.simple?;
         let fits = TypeId::of::<S>() == TypeId::of::<Avx2Single>()

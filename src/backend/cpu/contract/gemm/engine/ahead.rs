@@ -13,12 +13,12 @@ use crate::dtype::convert::Element;
 pub(super) struct Ahead {
     starts: [*const u8; MAX_NR],
     lanes: usize,
-    /// Of a lane.
+    /// Lines of each lane.
     lines: usize,
 }
 
 impl Ahead {
-    /// Of lanes whose terms are neighbours; of others nothing is asked for.
+    /// For lanes whose terms are neighbours; for others nothing is fetched.
     #[inline(always)]
     pub(super) fn of(source: &Source<'_>, lanes: &[Point], sum: &[Even]) -> Ahead {
         let mut ahead = Ahead { starts: [std::ptr::null(); MAX_NR], lanes: 0, lines: 0 };

@@ -30,7 +30,7 @@ pub struct KBlock {
     /// Cells that are packed before, for what is packed once for all tasks.
     pub before: usize,
     pub cells: usize,
-    /// Those and the tails of lines.
+    /// Cells and the tails of lines.
     pub packed: usize,
 }
 

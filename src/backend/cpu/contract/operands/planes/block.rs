@@ -120,7 +120,7 @@ impl Block {
         });
     }
 
-    /// That what a copy reads are elements of the operand.
+    /// Asserts that a copy reads elements of the operand only.
     fn assert_holds(
         &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
     ) {
