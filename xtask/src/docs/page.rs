@@ -156,7 +156,7 @@ pub fn of_call(call: &Call, departures: &[Departure], example: Option<(&str, Str
     let state = match call.core.as_str() {
         "stub" => "**A stub**: it answers `CUDNN_STATUS_NOT_SUPPORTED` with a sentence.".to_owned(),
         "host" => "Built; it computes on the host, whatever the core of the handle.".to_owned(),
-        core => format!("Built, on these cores: {core}. No GPU has run the CUDA core yet."),
+        core => format!("Built, on these cores: {core}. Of GPUs only an H100 has run the CUDA core."),
     };
     let _ = writeln!(text, "{state}\n");
     if !call.types.is_empty() {
