@@ -228,13 +228,13 @@ impl Handle {
         // Zeros of either width.
         let beta: *const c_void = (&raw const zero).cast();
         let Some(change) = change else {
-            // SAFETY: factors of the right width live until the call returns; the rest is the caller's promise.
+            // SAFETY: factors of this width live until the call returns; the tensors reach readable and writable memory only.
             return check(unsafe {
                 cudnnTransformTensor(self.0, alpha, src.0, x.cast(), beta, dst.0, y.cast())
             });
         };
         let how = Transformation::new(change)?;
-        // SAFETY: as above.
+        // SAFETY: factors of this width live until the call returns; the tensors reach readable and writable memory only.
         check(unsafe { cudnnTransformTensorEx(self.0, how.0, alpha, src.0, x.cast(), beta, dst.0, y.cast()) })
     }
 }

@@ -84,12 +84,12 @@ pub unsafe fn multiply(
     handle: &Arc<Handle>, matrices: [Matrix; 3], extents: [i64; 3], count: i64, factors: [f64; 2],
 ) -> Outcome {
     let kept = Arc::clone(handle);
-    // SAFETY: as the caller promises.
+    // SAFETY: the matrices are in memory when the graph is launched.
     let later = move || unsafe { products(&kept).multiply(matrices, extents, count, factors).is_ok() };
     if handle.leave_to_graph(later)? {
         return Ok(());
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the matrices are in memory.
     unsafe { products(handle).multiply(matrices, extents, count, factors) }
 }
 

@@ -24,7 +24,7 @@ unsafe fn multiply_each(
     let handle = handle::get(handle)?;
     let (shape, types) = shape()?;
     arguments::extents([("batchCount", count)])?;
-    // SAFETY: as the caller promises.
+    // SAFETY: both factors are NULL or one readable number of their type.
     let factors = unsafe { types.factors(factors[0], factors[1])? };
     if shape.is_empty() || count == 0 {
         return Ok(());
@@ -42,10 +42,10 @@ unsafe fn multiply_each(
     for i in 0..count as usize {
         let mut data = [std::ptr::null(); 3];
         for (at, to) in data.iter_mut().enumerate().filter(|&(at, _)| touched[at]) {
-            // SAFETY: as above.
+            // SAFETY: an array that is touched holds `count` addresses.
             *to = unsafe { read(arrays[at].wrapping_add(i), "array")? };
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the matrices at these addresses are NULL or as the shape and the types say.
         unsafe {
             arguments::multiply(&handle, matrices(&shape, &types, data, [0; 3]), shape.extents, 1, factors)?
         };
@@ -81,7 +81,7 @@ macro_rules! batched {
                     let shape = Shape::new([transa, transb], extents, [lda, ldb, ldc].map(i64::from))?;
                     Ok((shape, Types::all(Kind::$kind)))
                 };
-                // SAFETY: as the caller promises.
+                // SAFETY: factors, arrays and matrices are NULL or as shape, types and count say.
                 unsafe {
                     multiply_each(handle, shape, [alpha.cast(), beta.cast()], [a, b, c.cast()], count.into())
                 }
@@ -128,7 +128,7 @@ calls! {
             check_algorithm(algorithm)?;
             Ok((shape, Types::decode([a_type, b_type, c_type], compute)?))
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: factors, arrays and matrices are NULL or as shape, types and count say.
         unsafe { multiply_each(handle, shape, [alpha, beta], [a, b, c.cast()], count.into()) }
     }
 }

@@ -23,7 +23,7 @@ unsafe fn copy_runs(from: *const c_void, to: *mut c_void, [bytes, apart, to_apar
     for run in 0..count as isize {
         let from = from.wrapping_byte_offset(run * apart as isize);
         let to = to.wrapping_byte_offset(run * to_apart as isize);
-        // SAFETY: as the caller promises; they may overlap.
+        // SAFETY: both places hold this run; the runs may overlap.
         unsafe { to.cast::<u8>().copy_from(from.cast(), bytes as usize) };
     }
 }
@@ -37,7 +37,7 @@ unsafe fn vector(n: i64, size: i64, x: *const c_void, incx: i64, y: *mut c_void,
     }
     arguments::data(x, true, "x")?;
     arguments::data(y.cast_const(), true, "y")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: both vectors are in memory, element by element.
     unsafe { copy_runs(x, y, [size, incx * size, incy * size], n) };
     Ok(())
 }
@@ -56,7 +56,7 @@ unsafe fn matrix(
     }
     arguments::data(a, true, "A")?;
     arguments::data(b.cast_const(), true, "B")?;
-    // SAFETY: as the caller promises.
+    // SAFETY: both matrices are in memory, column by column.
     unsafe { copy_runs(a, b, [rows * size, lda * size, ldb * size], columns) };
     Ok(())
 }
@@ -71,7 +71,7 @@ macro_rules! of_vectors {
                 n: Int, size: Int, x: *const c_void, incx: Int, y: *mut c_void, incy: Int $(, $stream: *mut c_void)?
             ) {
                 $(let _ = $stream;)?
-                // SAFETY: as the caller promises.
+                // SAFETY: both vectors are NULL or in memory as described.
                 unsafe { vector(n.into(), size.into(), x, incx.into(), y, incy.into()) }
             }
         )*}
@@ -96,7 +96,7 @@ macro_rules! of_matrices {
                 rows: Int, cols: Int, size: Int, a: *const c_void, lda: Int, b: *mut c_void, ldb: Int $(, $stream: *mut c_void)?
             ) {
                 $(let _ = $stream;)?
-                // SAFETY: as the caller promises.
+                // SAFETY: both matrices are NULL or in memory as described.
                 unsafe { matrix([rows.into(), cols.into()], size.into(), a, lda.into(), b, ldb.into()) }
             }
         )*}

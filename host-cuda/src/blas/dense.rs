@@ -27,7 +27,7 @@ impl<T: Element> Triangle<T> {
     /// Triangle and column are in memory, the column for nobody else.
     unsafe fn solve(&self, alpha: f64, b: View<T>, column: i64, x: &mut [f64]) {
         let n = self.extent;
-        // SAFETY: as the caller promises, for all that follows.
+        // SAFETY: the triangle and the column are in memory, and the indices inside them.
         unsafe {
             for row in 0..n {
                 x[row as usize] = alpha * b.get(row, column);
@@ -118,7 +118,7 @@ macro_rules! of_type {
                 arguments::leading("ldb", ldb, if turned[1] { n } else { m })?;
                 arguments::leading("ldc", ldc, m)?;
                 let [alpha, beta] =
-                    // SAFETY: as the caller promises, for both.
+                    // SAFETY: both factors are NULL or one readable number.
                     unsafe { [Kind::$kind.read(alpha.cast(), "alpha")?, Kind::$kind.read(beta.cast(), "beta")?] };
                 if m == 0 || n == 0 {
                     return Ok(());
@@ -134,11 +134,11 @@ macro_rules! of_type {
                 let (of_a, of_b) = (View::columns(a, lda, turned[0]), View::columns(b, ldb, turned[1]));
                 let (of_a, of_b) = (&of_a, &of_b);
                 let term = |factor: f64, of: &View<$T>, row: i64, column: i64| {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: the matrix is in memory, and this element inside it.
                     if factor == 0.0 { 0.0 } else { factor * unsafe { of.get(row, column) } }
                 };
                 let sum = |row, column| term(alpha, of_a, row, column) + term(beta, of_b, row, column);
-                // SAFETY: as the caller promises.
+                // SAFETY: C is in memory, and an element reads those in its own place.
                 unsafe { fill(View::columns(c.cast_const(), ldc, false), [m, n], sum) };
                 Ok(())
             }
@@ -168,10 +168,10 @@ macro_rules! of_type {
                 let (of_a, of_x) = (View::columns(a, lda, false), View { first: x.cast_mut().wrapping_offset(first as isize), strides: [incx, 0] });
                 let (of_a, of_x) = (&of_a, &of_x);
                 let product = |row, column| {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: the matrix and the vector are in memory, and these elements inside them.
                     unsafe { of_a.get(row, column) * of_x.get(if is_right { column } else { row }, 0) }
                 };
-                // SAFETY: as the caller promises.
+                // SAFETY: C is in memory, and an element reads at most the one in its own place.
                 unsafe { fill(View::columns(c.cast_const(), ldc, false), [m, n], product) };
                 Ok(())
             }
@@ -192,7 +192,7 @@ macro_rules! of_type {
                 arguments::leading("lda", lda, if turned { k } else { n })?;
                 arguments::leading("ldc", ldc, n)?;
                 let [alpha, beta] =
-                    // SAFETY: as the caller promises, for both.
+                    // SAFETY: both factors are NULL or one readable number.
                     unsafe { [Kind::$kind.read(alpha.cast(), "alpha")?, Kind::$kind.read(beta.cast(), "beta")?] };
                 if n == 0 || (beta == 1.0 && (k == 0 || alpha == 0.0)) {
                     return Ok(());
@@ -202,7 +202,7 @@ macro_rules! of_type {
                 let of_a = Matrix::columns(a.cast(), Kind::$kind, lda, turned, 0);
                 let of_c = Matrix::columns(c.cast_const().cast(), Kind::$kind, ldc, false, 0);
                 let mut products = arguments::products(&handle);
-                // SAFETY: as the caller promises.
+                // SAFETY: both matrices are in memory, with these extents.
                 unsafe {
                     triangle_of_product::<$T>(
                         &mut products, [of_c, of_a, of_a.transposed()], [n, k], [alpha, beta], !is_upper,
@@ -230,7 +230,7 @@ macro_rules! of_type {
                 let extent = if is_right { n } else { m };
                 arguments::leading("lda", lda, extent)?;
                 arguments::leading("ldb", ldb, m)?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `alpha` is NULL or one readable number.
                 let alpha = unsafe { Kind::$kind.read(alpha.cast(), "alpha")? };
                 if m == 0 || n == 0 {
                     return Ok(());
@@ -239,7 +239,7 @@ macro_rules! of_type {
                 arguments::data(b.cast_const().cast(), true, "B")?;
                 let of_b = View::columns(b.cast_const(), ldb, false);
                 if alpha == 0.0 {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: B is in memory, and nothing of it is read.
                     unsafe { fill(of_b, [m, n], |_, _| 0.0) };
                     return Ok(());
                 }
@@ -253,7 +253,7 @@ macro_rules! of_type {
                     x.try_reserve_exact(extent as usize).map_err(|_| Failure::no_memory(extent as usize * 8))?;
                     x.resize(extent as usize, 0.0);
                     for column in range {
-                        // SAFETY: as the caller promises; threads have columns of their own.
+                        // SAFETY: the triangle and B are in memory; threads have columns of their own.
                         unsafe { system.solve(alpha, *of_b, column as i64, &mut x) };
                     }
                     Ok(())

@@ -67,7 +67,7 @@ impl Types {
     /// # Safety
     /// Both are NULL or valid for one read of their type.
     pub unsafe fn factors(&self, alpha: *const c_void, beta: *const c_void) -> Outcome<[f64; 2]> {
-        // SAFETY: as the caller promises, for both.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let factors = unsafe { [self.factors.read(alpha, "alpha")?, self.factors.read(beta, "beta")?] };
         match factors
             .into_iter()
@@ -114,7 +114,7 @@ pub unsafe fn multiply(
     let handle = handle::get(handle)?;
     let (shape, types) = shape()?;
     arguments::extents([("batchCount", batch.count)])?;
-    // SAFETY: as the caller promises.
+    // SAFETY: both factors are NULL or one readable number of their type.
     let factors = unsafe { types.factors(factors[0], factors[1])? };
     if shape.is_empty() || batch.count == 0 {
         return Ok(());
@@ -126,7 +126,7 @@ pub unsafe fn multiply(
     if batch.count > 1 && batch.apart[2] == 0 {
         return Err(Failure::invalid("strideC is 0: all products would be written to one place"));
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the matrices are in memory as the shape and the types say.
     unsafe {
         arguments::multiply(
             &handle,
@@ -184,7 +184,7 @@ macro_rules! plain {
                     Ok((shape, Types::all(Kind::$kind)))
                 };
                 let batch = Batch::single([a.cast(), b.cast(), c.cast_const().cast()]);
-                // SAFETY: as the caller promises.
+                // SAFETY: factors and matrices are NULL or as the shape and the types say.
                 unsafe { multiply(handle, shape, [alpha.cast(), beta.cast()], batch) }
             }
 
@@ -219,7 +219,7 @@ macro_rules! plain {
                 };
                 let data = [a.cast(), b.cast(), c.cast_const().cast()];
                 let batch = Batch { data, apart: [stride_a, stride_b, stride_c], count: count.into() };
-                // SAFETY: as the caller promises.
+                // SAFETY: factors and matrices are NULL or as the shape and the types say.
                 unsafe { multiply(handle, shape, [alpha.cast(), beta.cast()], batch) }
             }
         )*}
@@ -262,7 +262,7 @@ calls! {
             Ok((shape, Types::decode([a_type, b_type, c_type], COMPUTE_32F)?))
         };
         let batch = Batch::single([a, b, c.cast_const()]);
-        // SAFETY: as the caller promises.
+        // SAFETY: factors and matrices are NULL or as the shape and the types say.
         unsafe { multiply(handle, shape, [alpha.cast(), beta.cast()], batch) }
     }
 
@@ -299,7 +299,7 @@ calls! {
             Ok((shape, Types::decode([a_type, b_type, c_type], compute)?))
         };
         let batch = Batch::single([a, b, c.cast_const()]);
-        // SAFETY: as the caller promises.
+        // SAFETY: factors and matrices are NULL or as the shape and the types say.
         unsafe { multiply(handle, shape, [alpha, beta], batch) }
     }
 
@@ -339,7 +339,7 @@ calls! {
         };
         let apart = [stride_a, stride_b, stride_c];
         let batch = Batch { data: [a, b, c.cast_const()], apart, count: count.into() };
-        // SAFETY: as the caller promises.
+        // SAFETY: factors and matrices are NULL or as the shape and the types say.
         unsafe { multiply(handle, shape, [alpha, beta], batch) }
     }
 }

@@ -125,7 +125,7 @@ calls! {
     ///
     /// Status: INVALID_VALUE for NULL; NOT_INITIALIZED without a `libcudnn` that multiplies on the CPU core.
     fn cublasCreate_v2(handle: *mut *mut c_void) {
-        // SAFETY: as the caller promises.
+        // SAFETY: `handle` is NULL or valid for one write.
         unsafe { create(handle) }
     }
 
@@ -141,7 +141,7 @@ calls! {
     /// Status: INVALID_VALUE for NULL. The handle does not matter.
     fn cublasGetVersion_v2(_handle: *mut c_void, version: *mut c_int) {
         let [major, minor, patch] = VERSION;
-        // SAFETY: as the caller promises.
+        // SAFETY: `version` is NULL or valid for one write.
         unsafe { store(version, "version", 10_000 * major + 100 * minor + patch) }
     }
 
@@ -150,7 +150,7 @@ calls! {
     /// Status: INVALID_VALUE for NULL and for another number.
     fn cublasGetProperty(property: c_int, value: *mut c_int) {
         one_of(property, &[0, 1, 2], "type")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `value` is NULL or valid for one write.
         unsafe { store(value, "value", VERSION[property as usize]) }
     }
 
@@ -167,7 +167,7 @@ calls! {
     /// Status: NOT_INITIALIZED for a handle that is not alive, INVALID_VALUE for NULL.
     fn cublasGetStream_v2(handle: *mut c_void, stream: *mut *mut c_void) {
         let kept = get(handle)?.stream.load(Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: `stream` is NULL or valid for one write.
         unsafe { store(stream, "streamId", std::ptr::without_provenance_mut(kept)) }
     }
 
@@ -194,7 +194,7 @@ calls! {
     /// Status: NOT_INITIALIZED for a handle that is not alive, INVALID_VALUE for NULL.
     fn cublasGetPointerMode_v2(handle: *mut c_void, mode: *mut c_int) {
         let kept = get(handle)?.pointer_mode.load(Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: `mode` is NULL or valid for one write.
         unsafe { store(mode, "mode", kept) }
     }
 
@@ -213,7 +213,7 @@ calls! {
     /// Status: NOT_INITIALIZED for a handle that is not alive, INVALID_VALUE for NULL.
     fn cublasGetMathMode(handle: *mut c_void, mode: *mut c_int) {
         let kept = get(handle)?.math_mode.load(Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: `mode` is NULL or valid for one write.
         unsafe { store(mode, "mode", kept) }
     }
 
@@ -232,7 +232,7 @@ calls! {
     /// Status: NOT_INITIALIZED for a handle that is not alive, INVALID_VALUE for NULL.
     fn cublasGetAtomicsMode(handle: *mut c_void, mode: *mut c_int) {
         let kept = get(handle)?.atomics_mode.load(Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: `mode` is NULL or valid for one write.
         unsafe { store(mode, "mode", kept) }
     }
 
@@ -253,7 +253,7 @@ calls! {
     /// Status: NOT_INITIALIZED for a handle that is not alive, INVALID_VALUE for NULL.
     fn cublasGetSmCountTarget(handle: *mut c_void, count: *mut c_int) {
         let kept = get(handle)?.sm_count.load(Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: `count` is NULL or valid for one write.
         unsafe { store(count, "smCountTarget", kept) }
     }
 }

@@ -12,7 +12,7 @@ use super::vector::{self, Vector};
 /// # Safety
 /// `result` is NULL or valid for a write of that type.
 unsafe fn store_as(kind: Kind, result: *mut c_void, value: f64) -> Outcome {
-    // SAFETY: as the caller promises, for each.
+    // SAFETY: `result` is NULL or valid for a write of this type.
     unsafe {
         match kind {
             Kind::F32 => store(result.cast(), "result", value as f32),
@@ -38,7 +38,7 @@ macro_rules! of_type {
                 handle: *mut c_void, n: Int, alpha: *const $T, x: *const $T, incx: Int, y: *mut $T, incy: Int,
             ) {
                 handle::get_to_work(handle)?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `alpha` is NULL or one readable number; both vectors are in memory as described.
                 unsafe {
                     let alpha = Kind::$kind.read(alpha.cast(), "alpha")?;
                     let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
@@ -52,7 +52,7 @@ macro_rules! of_type {
             /// Status: as for axpy. Nothing to do for a step below 1.
             fn $scal, $scal64(handle: *mut c_void, n: Int, alpha: *const $T, x: *mut $T, incx: Int) {
                 handle::get_to_work(handle)?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `alpha` is NULL or one readable number; the vector is in memory as described.
                 unsafe {
                     let alpha = Kind::$kind.read(alpha.cast(), "alpha")?;
                     let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
@@ -67,7 +67,7 @@ macro_rules! of_type {
                 handle::get_to_work(handle)?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast_const().cast(), Kind::$kind, n.into(), incy.into(), "y")?;
-                // SAFETY: as the caller promises.
+                // SAFETY: both vectors are in memory as described.
                 unsafe { vector::copy(x, y) }
             }
 
@@ -78,7 +78,7 @@ macro_rules! of_type {
                 handle::get_to_work(handle)?;
                 let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast_const().cast(), Kind::$kind, n.into(), incy.into(), "y")?;
-                // SAFETY: as the caller promises.
+                // SAFETY: both vectors are in memory as described.
                 unsafe { vector::swap(x, y) }
             }
 
@@ -92,7 +92,7 @@ macro_rules! of_type {
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast(), Kind::$kind, n.into(), incy.into(), "y")?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `result` is NULL or valid for one write; both vectors are in memory as described.
                 unsafe { store(result, "result", vector::dot(x, y)? as $T) }
             }
 
@@ -103,7 +103,7 @@ macro_rules! of_type {
                 handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
                 unsafe { store(result, "result", vector::norm(x)? as $T) }
             }
 
@@ -114,7 +114,7 @@ macro_rules! of_type {
                 handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
                 unsafe { store(result, "result", vector::sum_of_magnitudes(x)? as $T) }
             }
 
@@ -125,7 +125,7 @@ macro_rules! of_type {
                 handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
                 unsafe { store(result, "result", vector::extreme(x, true)? as Int) }
             }
 
@@ -136,7 +136,7 @@ macro_rules! of_type {
                 handle::get_to_work(handle)?;
                 required(result, "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
                 unsafe { store(result, "result", vector::extreme(x, false)? as Int) }
             }
 
@@ -147,7 +147,7 @@ macro_rules! of_type {
                 handle: *mut c_void, n: Int, x: *mut $T, incx: Int, y: *mut $T, incy: Int, c: *const $T, s: *const $T,
             ) {
                 handle::get_to_work(handle)?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `c` and `s` are NULL or one readable number; both vectors are in memory as described.
                 unsafe {
                     let turn = [Kind::$kind.read(c.cast(), "c")?, Kind::$kind.read(s.cast(), "s")?];
                     let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
@@ -198,7 +198,7 @@ calls! {
         handle::get_to_work(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executiontype")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `alpha` is NULL or one readable number of its type; both vectors are in memory as described.
         unsafe {
             let alpha = Kind::decode(alpha_type, "alphaType")?.read(alpha, "alpha")?;
             let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
@@ -217,7 +217,7 @@ calls! {
         handle::get_to_work(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         Kind::decode(execution, "executionType")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `alpha` is NULL or one readable number of its type; the vector is in memory as described.
         unsafe {
             let alpha = Kind::decode(alpha_type, "alphaType")?.read(alpha, "alpha")?;
             let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;
@@ -235,7 +235,7 @@ calls! {
         let kind = shared(x_type, y_type)?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y.cast_const(), kind, n.into(), incy.into(), "y")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: both vectors are in memory as described.
         unsafe { vector::copy(x, y) }
     }
 
@@ -249,7 +249,7 @@ calls! {
         let kind = shared(x_type, y_type)?;
         let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y.cast_const(), kind, n.into(), incy.into(), "y")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: both vectors are in memory as described.
         unsafe { vector::swap(x, y) }
     }
 
@@ -267,7 +267,7 @@ calls! {
         required(result, "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y, kind, n.into(), incy.into(), "y")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `result` is NULL or valid for one write of its type; both vectors are in memory as described.
         unsafe { store_as(result_kind, result, vector::dot(x, y)?) }
     }
 
@@ -285,7 +285,7 @@ calls! {
         required(result, "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y, kind, n.into(), incy.into(), "y")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `result` is NULL or valid for one write of its type; both vectors are in memory as described.
         unsafe { store_as(result_kind, result, vector::dot(x, y)?) }
     }
 
@@ -302,7 +302,7 @@ calls! {
         let result_kind = Kind::decode(result_type, "resultType")?;
         required(result, "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `result` is NULL or valid for one write of its type; the vector is in memory as described.
         unsafe { store_as(result_kind, result, vector::norm(x)?) }
     }
 
@@ -319,7 +319,7 @@ calls! {
         let result_kind = Kind::decode(result_type, "resultType")?;
         required(result, "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `result` is NULL or valid for one write of its type; the vector is in memory as described.
         unsafe { store_as(result_kind, result, vector::sum_of_magnitudes(x)?) }
     }
 
@@ -333,7 +333,7 @@ calls! {
         let kind = Kind::decode(x_type, "xType")?;
         required(result, "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
         unsafe { store(result, "result", vector::extreme(x, true)? as Int) }
     }
 
@@ -347,7 +347,7 @@ calls! {
         let kind = Kind::decode(x_type, "xType")?;
         required(result, "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
         unsafe { store(result, "result", vector::extreme(x, false)? as Int) }
     }
 
@@ -362,7 +362,7 @@ calls! {
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executiontype")?;
         let of_turn = Kind::decode(turn_type, "csType")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `c` and `s` are NULL or one readable number of their type; both vectors are in memory as described.
         unsafe {
             let turn = [of_turn.read(c, "c")?, of_turn.read(s, "s")?];
             let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;

@@ -48,7 +48,7 @@ impl ByVector {
     ) -> Outcome {
         let [of_a, of_y, of_factors] = self.kinds;
         let [alpha, beta] =
-            // SAFETY: as the caller promises, for both.
+            // SAFETY: both factors are NULL or one readable number of their type.
             unsafe { [of_factors.read(factors[0], "alpha")?, of_factors.read(factors[1], "beta")?] };
         let [m, n] = self.extents;
         let [rows, terms] = if self.transposed { [n, m] } else { [m, n] };
@@ -67,7 +67,7 @@ impl ByVector {
         };
         let matrix = Matrix::columns(a, of_a, self.lda, self.transposed, apart[0]);
         let [factor, result] = [column(&of_x, apart[1]), column(&into, apart[2])];
-        // SAFETY: as the caller promises.
+        // SAFETY: the matrix and both vectors are in memory as described.
         unsafe {
             arguments::multiply(handle, [result, matrix, factor], [rows, 1, terms], count, [alpha, beta])
         }
@@ -91,7 +91,7 @@ impl ByVector {
                 // SAFETY: not NULL, and the caller vouches for `count` addresses.
                 *to = unsafe { read(array.wrapping_add(i), name)? };
             }
-            // SAFETY: as the caller promises.
+            // SAFETY: factors, and the arrays at these addresses, are NULL or as described.
             unsafe { self.run(handle, factors, data, [0; 3], 1)? };
         }
         Ok(())
@@ -116,7 +116,7 @@ macro_rules! by_vector {
                     let steps = [incx.into(), incy.into()];
                     let product = ByVector::new(trans, [m.into(), n.into()], lda.into(), steps, kinds)?;
                     let arrays = [a.cast(), x.cast(), y.cast_const().cast()];
-                    // SAFETY: as the caller promises.
+                    // SAFETY: factors and arrays are NULL or as described.
                     unsafe { product.run(&handle, [alpha.cast(), beta.cast()], arrays, [0; 3], 1) }
                 }
             )?
@@ -133,7 +133,7 @@ macro_rules! by_vector {
                 let steps = [incx.into(), incy.into()];
                 let product = ByVector::new(trans, [m.into(), n.into()], lda.into(), steps, kinds)?;
                 arguments::extents([("batchCount", count.into())])?;
-                // SAFETY: as the caller promises.
+                // SAFETY: factors, lists of addresses and the arrays there are NULL or as described.
                 unsafe { product.run_each(&handle, [alpha.cast(), beta.cast()], [a, x, y.cast()], count.into()) }
             }
 
@@ -152,7 +152,7 @@ macro_rules! by_vector {
                 arguments::extents([("batchCount", count.into())])?;
                 let arrays = [a.cast(), x.cast(), y.cast_const().cast()];
                 let apart = [stride_a, stride_x, stride_y];
-                // SAFETY: as the caller promises.
+                // SAFETY: factors and arrays are NULL or as described.
                 unsafe { product.run(&handle, [alpha.cast(), beta.cast()], arrays, apart, count.into()) }
             }
         )*}
@@ -191,7 +191,7 @@ macro_rules! outer {
                 arguments::step("incx", incx)?;
                 arguments::step("incy", incy)?;
                 arguments::leading("lda", lda, m)?;
-                // SAFETY: as the caller promises.
+                // SAFETY: `alpha` is NULL or one readable number.
                 let alpha = unsafe { Kind::$kind.read(alpha.cast(), "alpha")? };
                 if m == 0 || n == 0 || alpha == 0.0 {
                     return Ok(());
@@ -202,7 +202,7 @@ macro_rules! outer {
                 let column = Matrix { data: x.first(), kind: x.kind, strides: [incx, 1, 0] };
                 let row = Matrix { data: y.first(), kind: y.kind, strides: [1, incy, 0] };
                 let result = Matrix::columns(a.cast_const().cast(), Kind::$kind, lda, false, 0);
-                // SAFETY: as the caller promises.
+                // SAFETY: the matrix and both vectors are in memory as described.
                 unsafe { arguments::multiply(&handle, [result, column, row], [m, n, 1], 1, [alpha, 1.0]) }
             }
         )*}

@@ -267,7 +267,7 @@ impl Drop for Multiplier {
             unsafe { (self.library.destroy_tensor)(desc) };
         }
         if !self.handle.is_null() {
-            // SAFETY: as above.
+            // SAFETY: made by the library, and given back once.
             unsafe { (self.library.destroy)(self.handle) };
         }
     }

@@ -19,7 +19,7 @@ pub struct Matrix {
 
 // SAFETY: a matrix is where it is for every thread; whoever reads or writes it vouches for its elements.
 unsafe impl Send for Matrix {}
-// SAFETY: as above.
+// SAFETY: sharing where a matrix lies gives access to nothing; what reads or writes it is unsafe.
 unsafe impl Sync for Matrix {}
 
 impl Matrix {

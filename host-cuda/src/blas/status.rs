@@ -127,7 +127,7 @@ pub fn required<T>(pointer: *const T, argument: &str) -> Outcome {
 /// `pointer` is NULL or valid for one read.
 pub unsafe fn read<T: Copy>(pointer: *const T, argument: &str) -> Outcome<T> {
     required(pointer, argument)?;
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: `pointer` is not NULL, and so readable.
     Ok(unsafe { pointer.read_unaligned() })
 }
 
@@ -140,7 +140,7 @@ pub unsafe fn read<T: Copy>(pointer: *const T, argument: &str) -> Outcome<T> {
 /// `pointer` is NULL or valid for one write.
 pub unsafe fn store<T>(pointer: *mut T, argument: &str, value: T) -> Outcome {
     required(pointer, argument)?;
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: `pointer` is not NULL, and so valid for one write.
     unsafe { pointer.write_unaligned(value) };
     Ok(())
 }

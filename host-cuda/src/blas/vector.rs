@@ -68,7 +68,7 @@ impl<T: Element> Typed<T> {
     /// Element `i` is there.
     #[inline]
     unsafe fn get(&self, i: usize) -> T {
-        // SAFETY: as the caller promises; programs place vectors anywhere.
+        // SAFETY: element `i` is in memory; the read needs no alignment, as programs place vectors anywhere.
         unsafe { self.first.offset(i as isize * self.step).read_unaligned() }
     }
 
@@ -76,7 +76,7 @@ impl<T: Element> Typed<T> {
     /// Element `i` is there, and nobody else uses it.
     #[inline]
     unsafe fn set(&self, i: usize, value: T) {
-        // SAFETY: as the caller promises.
+        // SAFETY: element `i` is in memory, and nobody else uses it; the write needs no alignment.
         unsafe { self.first.offset(i as isize * self.step).write_unaligned(value) }
     }
 }
@@ -98,7 +98,7 @@ pub unsafe fn add_scaled(alpha: f64, x: Vector, y: Vector) -> Outcome {
         let (from, to) = (x.as_typed::<T>(), y.as_typed::<T>());
         spread(&x, &y, |range| {
             for i in range {
-                // SAFETY: as the caller promises.
+                // SAFETY: both vectors have this element, which no other thread has.
                 unsafe { to.set(i, T::narrow(alpha * from.get(i).wide() + to.get(i).wide())) };
             }
         });
@@ -118,7 +118,7 @@ pub unsafe fn scale(alpha: f64, x: Vector) -> Outcome {
         let to = x.as_typed::<T>();
         spread(&x, &x, |range| {
             for i in range {
-                // SAFETY: as the caller promises.
+                // SAFETY: the vector has this element, which no other thread has.
                 unsafe { to.set(i, T::narrow(alpha * to.get(i).wide())) };
             }
         });
@@ -138,7 +138,7 @@ pub unsafe fn copy(x: Vector, y: Vector) -> Outcome {
         let (from, to) = (x.as_typed::<T>(), y.as_typed::<T>());
         spread(&x, &y, |range| {
             for i in range {
-                // SAFETY: as the caller promises.
+                // SAFETY: both vectors have this element, which no other thread has.
                 unsafe { to.set(i, from.get(i)) };
             }
         });
@@ -154,7 +154,7 @@ pub unsafe fn copy(x: Vector, y: Vector) -> Outcome {
 /// # Safety
 /// The vectors are in memory as described.
 pub unsafe fn swap(x: Vector, y: Vector) -> Outcome {
-    // SAFETY: as the caller promises.
+    // SAFETY: both vectors are in memory as described.
     unsafe { both(x, y, |x, y| (y, x)) }
 }
 
@@ -166,7 +166,7 @@ pub unsafe fn swap(x: Vector, y: Vector) -> Outcome {
 /// # Safety
 /// The vectors are in memory as described.
 pub unsafe fn rotate(x: Vector, y: Vector, [c, s]: [f64; 2]) -> Outcome {
-    // SAFETY: as the caller promises.
+    // SAFETY: both vectors are in memory as described.
     unsafe { both(x, y, |x, y| (c * x + s * y, c * y - s * x)) }
 }
 
@@ -177,7 +177,7 @@ unsafe fn both(x: Vector, y: Vector, of: impl Fn(f64, f64) -> (f64, f64) + Sync)
         let (one, two) = (x.as_typed::<T>(), y.as_typed::<T>());
         let each = |range: Range<usize>| {
             for i in range {
-                // SAFETY: as the caller promises.
+                // SAFETY: both vectors have this element, which no other thread has.
                 unsafe {
                     let (first, second) = of(one.get(i).wide(), two.get(i).wide());
                     one.set(i, T::narrow(first));
@@ -219,7 +219,7 @@ fn sum(count: usize, term: impl Fn(usize) -> f64 + Sync) -> f64 {
 pub unsafe fn dot(x: Vector, y: Vector) -> Outcome<f64> {
     typed!(x.kind, "x", T => {
         let (one, two) = (x.as_typed::<T>(), y.as_typed::<T>());
-        // SAFETY: as the caller promises.
+        // SAFETY: both vectors have this element.
         Ok(sum(x.count(), |i| unsafe { one.get(i).wide() * two.get(i).wide() }))
     })
 }
@@ -237,7 +237,7 @@ pub unsafe fn sum_of_magnitudes(x: Vector) -> Outcome<f64> {
     }
     typed!(x.kind, "x", T => {
         let of = x.as_typed::<T>();
-        // SAFETY: as the caller promises.
+        // SAFETY: the vector has this element.
         Ok(sum(x.count(), |i| unsafe { of.get(i).wide().abs() }))
     })
 }
@@ -255,7 +255,7 @@ pub unsafe fn norm(x: Vector) -> Outcome<f64> {
     }
     typed!(x.kind, "x", T => {
         let of = x.as_typed::<T>();
-        // SAFETY: as the caller promises.
+        // SAFETY: the vector has this element.
         let magnitude = |i| unsafe { of.get(i).wide().abs() };
         let squares = sum(x.count(), |i| magnitude(i) * magnitude(i));
         if squares.is_nan() || (1e-280..1e300).contains(&squares) {
@@ -286,7 +286,7 @@ pub unsafe fn extreme(x: Vector, largest: bool) -> Outcome<i64> {
     typed!(x.kind, "x", T => {
         let of = x.as_typed::<T>();
         let beats = |one: f64, other: f64| if largest { one > other } else { one < other };
-        // SAFETY: as the caller promises.
+        // SAFETY: the vector has this element.
         let at = |i: usize| unsafe { of.get(i).wide().abs() };
         let better = |best: (usize, f64), next: (usize, f64)| if beats(next.1, best.1) { next } else { best };
         let of_range = |range: Range<usize>| {

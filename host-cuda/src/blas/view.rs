@@ -30,7 +30,7 @@ impl<T: Element> View<T> {
     /// # Safety
     /// The element is there.
     pub unsafe fn get(&self, row: i64, column: i64) -> f64 {
-        // SAFETY: as the caller promises; programs place matrices anywhere.
+        // SAFETY: the element is in memory; the read needs no alignment, as programs place matrices anywhere.
         unsafe { self.at(row, column).read_unaligned().wide() }
     }
 
@@ -39,7 +39,7 @@ impl<T: Element> View<T> {
     /// # Safety
     /// The element is there, and nobody else uses it.
     pub unsafe fn set(&self, row: i64, column: i64, value: f64) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the element is in memory, and nobody else uses it; the write needs no alignment.
         unsafe { self.at(row, column).write_unaligned(T::narrow(value)) };
     }
 
@@ -59,7 +59,7 @@ pub unsafe fn fill<T: Element>(c: View<T>, [m, n]: [i64; 2], of: impl Fn(i64, i6
     threads::spread(elements, |range| {
         let (mut row, mut column) = (range.start as i64 % m, range.start as i64 / m);
         for _ in range {
-            // SAFETY: as the caller promises; threads have elements of their own.
+            // SAFETY: the matrix has this element, which no other thread has.
             unsafe { c.set(row, column, of(row, column)) };
             row += 1;
             if row == m {

@@ -166,7 +166,7 @@ impl Descriptor {
     unsafe fn get(&self, number: c_int, buffer: *mut c_void, size: usize, written: *mut usize) -> Outcome {
         let (at, row) = self.row(number)?;
         if size == 0 {
-            // SAFETY: as the caller promises.
+            // SAFETY: `written` is NULL or valid for one write.
             return unsafe { store(written, "sizeWritten", row.size) };
         }
         required(buffer.cast_const(), "buf")?;
@@ -182,7 +182,7 @@ impl Descriptor {
         if written.is_null() {
             return Ok(());
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: `written` is NULL or valid for one write.
         unsafe { store(written, "sizeWritten", row.size) }
     }
 }
@@ -270,7 +270,7 @@ macro_rules! of_descriptors {
             /// Status: INVALID_VALUE for a descriptor that is not alive, NULL, and another size than the attribute's; NOT_SUPPORTED for
             /// attributes that are not known here.
             fn $set(desc: *mut c_void, attribute: c_int, buffer: *const c_void, size: usize) {
-                // SAFETY: as the caller promises.
+                // SAFETY: `buffer` is NULL or valid for reads of `size` bytes.
                 unsafe { alive(&$registry, desc, $argument)?.set(attribute, buffer, size) }
             }
 
@@ -278,7 +278,7 @@ macro_rules! of_descriptors {
             ///
             /// Status: as for setting it; a buffer may be larger.
             fn $get(desc: *mut c_void, attribute: c_int, buffer: *mut c_void, size: usize, written: *mut usize) {
-                // SAFETY: as the caller promises.
+                // SAFETY: `buffer` is NULL or valid for writes of `size` bytes, `written` NULL or valid for one write.
                 unsafe { alive(&$registry, desc, $argument)?.get(attribute, buffer, size, written) }
             }
         )*}

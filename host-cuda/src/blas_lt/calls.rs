@@ -49,7 +49,7 @@ unsafe fn check_algorithm(algorithm: *const Algorithm) -> Outcome {
     if algorithm.is_null() {
         return Ok(());
     }
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: `algorithm` is not NULL, and so readable.
     let number = unsafe { algorithm.read_unaligned() }.data[0];
     if number != ALGORITHM {
         return Err(Failure::invalid(format!("algo is number {number}: there is only {ALGORITHM}")));
@@ -63,7 +63,7 @@ calls! {
     /// Status: as for cublasCreate.
     fn cublasLtCreate(handle: *mut *mut c_void) {
         required(handle, "lightHandle")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `handle` is not NULL, and so valid for one write.
         unsafe { handle::create(handle) }
     }
 
@@ -80,7 +80,7 @@ calls! {
     fn cublasLtGetProperty(property: c_int, value: *mut c_int) {
         let part = usize::try_from(property).ok().and_then(|at| handle::VERSION.get(at));
         let part = part.ok_or_else(|| Failure::invalid(format!("type is {property}: must be 0, 1 or 2")))?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `value` is NULL or valid for one write.
         unsafe { store(value, "value", *part) }
     }
 
@@ -98,7 +98,7 @@ calls! {
     ) {
         let handle = handle::get_to_work_on(handle, stream.addr())?;
         let plan = Plan::new(desc, [a_desc, b_desc, c_desc, d_desc])?;
-        // SAFETY: as the caller promises, for both.
+        // SAFETY: `algorithm` is NULL or readable; factors and matrices are NULL or as described.
         unsafe {
             check_algorithm(algorithm)?;
             plan.run(&handle, [alpha, beta], [a, b, c, d.cast_const()])
@@ -119,7 +119,7 @@ calls! {
         if requested < 1 {
             return Err(Failure::invalid(format!("requestedAlgoCount is {requested}: must be at least 1")));
         }
-        // SAFETY: not NULL, and the caller vouches for the rest.
+        // SAFETY: `returned` is not NULL, and so valid for one write.
         unsafe { store(returned, "returnAlgoCount", 0)? };
         attributes::preference(preference)?;
         Plan::new(desc, [a_desc, b_desc, c_desc, d_desc])?;
@@ -161,7 +161,7 @@ calls! {
         if id != ALGORITHM as c_int {
             return Err(Failure::invalid(format!("algoId is {id}: there is only {ALGORITHM}")));
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: `algorithm` is NULL or valid for one write.
         unsafe { store(algorithm, "algo", Algorithm { data: [ALGORITHM; 8] }) }
     }
 
@@ -175,11 +175,11 @@ calls! {
         handle::get(handle)?;
         required(algorithm, "algo")?;
         required(result, "result")?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `algorithm` is NULL or readable.
         unsafe { check_algorithm(algorithm)? };
         let planned = Plan::new(desc, [a_desc, b_desc, c_desc, d_desc]);
         let state = if planned.is_ok() { SUCCESS } else { NOT_SUPPORTED };
-        // SAFETY: as the caller promises.
+        // SAFETY: `result` is not NULL, and so valid for one write.
         unsafe { store(result, "result", Heuristic::of(state))? };
         planned.map(drop)
     }

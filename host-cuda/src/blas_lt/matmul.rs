@@ -188,7 +188,7 @@ impl Plan {
     pub unsafe fn run(
         &self, handle: &handle::Handle, factors: [*const c_void; 2], [a, b, c, d]: [*const c_void; 4],
     ) -> Outcome {
-        // SAFETY: as the caller promises.
+        // SAFETY: both factors are NULL or one readable number of their type.
         let [alpha, beta] = unsafe { self.types.factors(factors[0], factors[1])? };
         let [m, n, k] = self.extents;
         let of_d = &self.layouts[3];
@@ -214,7 +214,7 @@ impl Plan {
         let is_plain = self.function == Function::Identity && self.bias.is_none();
         if is_plain && (in_place || beta == 0.0) {
             let result = of_d.matrix(d);
-            // SAFETY: as the caller promises.
+            // SAFETY: the matrices are in memory as described.
             return unsafe {
                 products.multiply([result, of_a, of_b], self.extents, of_d.count, [alpha, beta])
             };
@@ -252,7 +252,7 @@ impl Plan {
                 }
             }
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the matrices are in memory as described.
         unsafe { products.multiply([d, a, b], self.extents, 1, factors) }
     }
 
@@ -264,10 +264,10 @@ impl Plan {
         &self, products: &mut Products, [a, b, c, d]: [Matrix; 4], [alpha, beta]: [f64; 2], number: i64,
     ) -> Outcome {
         if d.kind == Kind::F64 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the matrices and the bias are in memory as described.
             unsafe { self.through::<T, f64>(products, [a, b, c, d], [alpha, beta], Kind::F64, number) }
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the matrices and the bias are in memory as described.
             unsafe { self.through::<T, f32>(products, [a, b, c, d], [alpha, beta], Kind::F32, number) }
         }
     }

@@ -61,7 +61,7 @@ fn required<T>(pointer: *const T, argument: &str) -> Outcome {
 /// `place` is NULL or valid for one write.
 unsafe fn store<T>(place: *mut T, argument: &str, value: T) -> Outcome {
     required(place, argument)?;
-    // SAFETY: not NULL, and the caller vouches for the rest.
+    // SAFETY: `place` is not NULL, and so valid for one write.
     unsafe { place.write_unaligned(value) };
     Ok(())
 }
@@ -92,7 +92,7 @@ impl<T> Output<T> {
     /// # Safety
     /// Element `i` is there, for nobody else.
     unsafe fn set(&self, i: usize, value: T) {
-        // SAFETY: as the caller promises.
+        // SAFETY: element `i` is there, and no other thread has it.
         unsafe { self.0.add(i).write_unaligned(value) };
     }
 }
@@ -205,7 +205,7 @@ calls! {
     /// Status: OUT_OF_RANGE for NULL.
     fn curandGetVersion(version: *mut c_int) {
         let [major, minor, patch] = VERSION;
-        // SAFETY: as the caller promises.
+        // SAFETY: `version` is NULL or valid for one write.
         unsafe { store(version, "version", 1000 * major + 100 * minor + patch) }
     }
 
@@ -215,7 +215,7 @@ calls! {
     fn curandGetProperty(property: c_int, value: *mut c_int) {
         let part = usize::try_from(property).ok().and_then(|at| VERSION.get(at));
         let part = part.ok_or_else(|| (OUT_OF_RANGE, format!("type is {property}: must be 0, 1 or 2")))?;
-        // SAFETY: as the caller promises.
+        // SAFETY: `value` is NULL or valid for one write.
         unsafe { store(value, "value", *part) }
     }
 
@@ -279,7 +279,7 @@ calls! {
     ///
     /// Status, in this order: NOT_INITIALIZED for a generator that is not alive; OUT_OF_RANGE for NULL.
     fn curandGenerate(generator: *mut c_void, output: *mut c_uint, count: usize) {
-        // SAFETY: as the caller promises.
+        // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 1, |words| [words.next()]) }
     }
 
@@ -287,7 +287,7 @@ calls! {
     ///
     /// Status: as for curandGenerate.
     fn curandGenerateLongLong(generator: *mut c_void, output: *mut c_ulonglong, count: usize) {
-        // SAFETY: as the caller promises.
+        // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 2, |words| [words.next_wide()]) }
     }
 
@@ -295,7 +295,7 @@ calls! {
     ///
     /// Status: as for curandGenerate.
     fn curandGenerateUniform(generator: *mut c_void, output: *mut f32, count: usize) {
-        // SAFETY: as the caller promises.
+        // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 1, |words| [uniform(words)]) }
     }
 
@@ -303,7 +303,7 @@ calls! {
     ///
     /// Status: as for curandGenerate.
     fn curandGenerateUniformDouble(generator: *mut c_void, output: *mut f64, count: usize) {
-        // SAFETY: as the caller promises.
+        // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 2, |words| [uniform_double(words)]) }
     }
 
@@ -313,7 +313,7 @@ calls! {
     /// NULL.
     fn curandGenerateNormal(generator: *mut c_void, output: *mut f32, count: usize, mean: f32, deviation: f32) {
         let make = |words: &mut Words| normal(pair(words), mean.into(), deviation.into()).map(|x| x as f32);
-        // SAFETY: as the caller promises.
+        // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 1, make) }
     }
 
@@ -321,7 +321,7 @@ calls! {
     ///
     /// Status: as for curandGenerateNormal.
     fn curandGenerateNormalDouble(generator: *mut c_void, output: *mut f64, count: usize, mean: f64, deviation: f64) {
-        // SAFETY: as the caller promises.
+        // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 2, |words| normal(pair_double(words), mean, deviation)) }
     }
 
@@ -330,7 +330,7 @@ calls! {
     /// Status: as for curandGenerateNormal.
     fn curandGenerateLogNormal(generator: *mut c_void, output: *mut f32, count: usize, mean: f32, deviation: f32) {
         let make = |words: &mut Words| normal(pair(words), mean.into(), deviation.into()).map(|x| x.exp() as f32);
-        // SAFETY: as the caller promises.
+        // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 1, make) }
     }
 
@@ -339,7 +339,7 @@ calls! {
     /// Status: as for curandGenerateNormal.
     fn curandGenerateLogNormalDouble(generator: *mut c_void, output: *mut f64, count: usize, mean: f64, deviation: f64) {
         let make = |words: &mut Words| normal(pair_double(words), mean, deviation).map(f64::exp);
-        // SAFETY: as the caller promises.
+        // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 2, make) }
     }
 

@@ -245,7 +245,7 @@ struct Foreign {
 
 // SAFETY: the library gives data that serves any thread, and several at once.
 unsafe impl Send for Foreign {}
-// SAFETY: as above.
+// SAFETY: the data serves several threads at once.
 unsafe impl Sync for Foreign {}
 
 impl Foreign {

@@ -59,7 +59,7 @@ impl Guarded {
             return None;
         }
         let before = guarded.start - (map + page);
-        // SAFETY: as above; the three parts make up the body.
+        // SAFETY: the body is writable now, and the three parts make it up.
         unsafe {
             inside.write_bytes(FENCE, before);
             inside.add(before).write_bytes(FRESH, size);

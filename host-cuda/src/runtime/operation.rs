@@ -24,7 +24,7 @@ pub struct HostCall {
 
 // SAFETY: the argument is a number here; who recorded the call vouches for calling it from the thread that launches.
 unsafe impl Send for HostCall {}
-// SAFETY: as above.
+// SAFETY: sharing the argument, a number, gives access to nothing.
 unsafe impl Sync for HostCall {}
 
 /// A call of a library such as cuBLAS, with everything that it needs.

@@ -96,7 +96,7 @@ impl Set {
                     continue;
                 }
                 for (at, byte) in (0..self.extent.width).zip(element.iter().cycle()) {
-                    // SAFETY: as above.
+                    // SAFETY: a byte of this row.
                     unsafe { to.add(at).write(*byte) };
                 }
             }
