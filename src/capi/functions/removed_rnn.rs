@@ -1,7 +1,7 @@
 //! Recurrent networks as version 6 described them: the descriptor in parts, each with a call of its own.
 //!
-//! They set and read the descriptor that the calls of version 8 use. A part that is set before
-//! cudnnSetRNNDescriptor_v6 is lost with it.
+//! These calls set and read the descriptor that the calls of version 8 use. A part that is set before
+//! cudnnSetRNNDescriptor_v6 is lost when that is called.
 
 use std::ffi::{c_int, c_uint};
 use std::mem::MaybeUninit;

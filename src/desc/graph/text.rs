@@ -7,8 +7,9 @@
 //!  "engine": {"engineId": 1, "knobChoices": {}}}
 //! ```
 //!
-//! A node has the attributes that were set, by their names in the header without `CUDNN_ATTR_`: a tensor by its name, settings as a node inside
-//! of it, and so a graph that an operation has. The name of a tensor is its id; of further tensors of one id, and something else, a number follows.
+//! A node has the attributes that were set, by their names in the header without `CUDNN_ATTR_`: a tensor by its name, settings as a
+//! node inside of it, and so a graph that an operation has. The name of a tensor is its id; further tensors of one id that differ have
+//! `/` and a number behind it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

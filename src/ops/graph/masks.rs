@@ -1,4 +1,4 @@
-//! Indices, and what they leave of a tensor: parts of the plan of an operation.
+//! Indices along a dimension, and the elements that comparing them leaves of a tensor: parts of the plan of an operation.
 
 use super::steps::Builder;
 use super::view::View;
