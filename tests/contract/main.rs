@@ -1,5 +1,6 @@
 //! Contractions: what the constructors build, by the plain formulas of a convolution and of a matrix product.
 
+mod blocked;
 mod bytes;
 mod cpu;
 mod depthwise;

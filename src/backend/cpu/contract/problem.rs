@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::epilogue::finish::Outputs;
+use super::epilogue::run::EIGHT;
 use super::kernel::simd::Simd;
 use super::operands::pack::{Part, Source};
 use super::operands::points::Walk;
@@ -134,11 +135,16 @@ pub(super) fn lanes_are_m(step: &Contract) -> bool {
     fast(Role::M) || !fast(Role::N) || has_phases(step)
 }
 
-/// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes on.
+/// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes on. They are channels in a block where they
+/// fill a vector of AVX2 and the sum goes along neighbours, too: a pixel's channels.
 fn has_phases(step: &Contract) -> bool {
-    let [m, n] = [Role::M, Role::N].map(|role| step.loops(role).last());
+    let [m, n, k] = [Role::M, Role::N, Role::K].map(|role| step.loops(role).last());
     let (Some((_, m)), Some((_, n))) = (m, n) else { return false };
+    let is_bound = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
+    let is_block =
+        || n.extent == EIGHT as i64 && k.is_some_and(|(index, k)| k.strides[1] == 1 && !is_bound(index));
     // Of bytes these are channels in blocks.
     let floats = step.accumulate != Accumulate::Int32;
-    floats && step.loops(Role::N).count() > 1 && n.extent <= PHASES && n.extent <= m.strides[0]
+    let near = step.loops(Role::N).count() > 1 && n.extent <= PHASES && n.extent <= m.strides[0];
+    floats && near && !is_block()
 }

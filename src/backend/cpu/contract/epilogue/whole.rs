@@ -2,14 +2,16 @@
 //! in which [`Simple`] has them, and so with its bits.
 
 use std::any::TypeId;
+use std::arch::x86_64::*;
 
 use cudnn_shim_macros::vectorized;
 
 use super::narrow::Numbers;
-use super::run::Run;
+use super::run::{EIGHT, Run};
 use super::simple::Simple;
-use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, MR, Simd};
+use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Panel, sums};
+use crate::backend::cpu::stream::fetch;
 use crate::backend::cpu::wide::Cells;
 
 /// A kernel whose sums leave as elements of the destination.
@@ -32,6 +34,36 @@ pub struct Ends<'a> {
     pub is_bias_along: bool,
     /// The sums to which these are added.
     pub before: Option<&'a [*mut f32; MR]>,
+    /// Where lanes are, if they are no neighbours.
+    pub blocks: Option<&'a Blocks>,
+}
+
+/// How far every eight lanes of a tile are from its first one, in the destination, in z and in the bias: channels in blocks.
+pub struct Blocks([[isize; MAX_NR / EIGHT]; 3]);
+
+impl Blocks {
+    /// Of the runs of a tile, if they are eights of lanes that are [even](is_even), with none between them.
+    pub fn of(simple: &Simple, runs: &[Run]) -> Option<Blocks> {
+        let (first, mut blocks) = (runs.first()?, [[0; MAX_NR / EIGHT]; 3]);
+        let mut end = 0;
+        for run in runs {
+            let (lane, len) = (run.lane as usize, run.len as usize);
+            let follows = lane == end && lane.is_multiple_of(EIGHT) && len.is_multiple_of(EIGHT);
+            // One term of the bias is that of all lanes.
+            let is_one = run.by[4] == 0 && run.at[4] == first.at[4];
+            let bias = run.by[4] == first.by[4] && (run.by[4] == 1 || is_one);
+            if !follows || !is_even(simple, &run.by) || simple.has_bias && !bias {
+                return None;
+            }
+            end = lane + len;
+            for (blocks, slot) in blocks.iter_mut().zip([0, 3, 4]) {
+                for (number, at) in blocks[lane / EIGHT..end / EIGHT].iter_mut().enumerate() {
+                    *at = (run.at[slot] - first.at[slot]) as isize + (number * EIGHT) as isize;
+                }
+            }
+        }
+        Some(Blocks(blocks))
+    }
 }
 
 impl<'a> Ends<'a> {
@@ -39,7 +71,7 @@ impl<'a> Ends<'a> {
     #[inline(always)]
     pub fn new(is_bias_along: bool, before: Option<&'a [*mut f32; MR]>) -> Ends<'a> {
         let (to, none) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
-        Ends { to, z: none, bias: none, is_bias_along, before }
+        Ends { to, z: none, bias: none, is_bias_along, before, blocks: None }
     }
 
     /// The ends of some rows, whose lanes are a run that is [even](is_even).
@@ -63,6 +95,55 @@ impl<'a> Ends<'a> {
 pub fn is_even(simple: &Simple, by: &[i64; 5]) -> bool {
     let [to, .., z, bias] = *by;
     to == 1 && (simple.alpha2 == 0.0 || z == 1) && (!simple.has_bias || bias == 0 || bias == 1)
+}
+
+/// Registers whose numbers come and go eight at a time.
+pub trait Eights: Numbers {
+    /// # Safety
+    /// As for [`Numbers::load`], of eight numbers as far from `from` as the first of `at`, and eight more by the second one, if it holds them.
+    unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self;
+
+    /// # Safety
+    /// The same, writable.
+    unsafe fn scatter(self, to: *mut f32, at: [isize; 2]);
+}
+
+impl Eights for __m256 {
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_loadu_ps(from.wrapping_offset(at[0])) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn scatter(self, to: *mut f32, at: [isize; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_storeu_ps(to.wrapping_offset(at[0]), self) }
+    }
+}
+
+impl Eights for __m512 {
+    #[target_feature(enable = "avx512f,avx512dq")]
+    #[inline]
+    unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = _mm512_castps256_ps512(_mm256_loadu_ps(from.wrapping_offset(at[0])));
+            _mm512_insertf32x8::<1>(low, _mm256_loadu_ps(from.wrapping_offset(at[1])))
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512dq")]
+    #[inline]
+    unsafe fn scatter(self, to: *mut f32, at: [isize; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            _mm256_storeu_ps(to.wrapping_offset(at[0]), _mm512_castps512_ps256(self));
+            _mm256_storeu_ps(to.wrapping_offset(at[1]), _mm512_extractf32x8_ps::<1>(self));
+        }
+    }
 }
 
 macro_rules! tiles {
@@ -109,7 +190,7 @@ pub unsafe fn finish_tile<C>(
 /// # Safety
 /// As for [`finish_tile`], with `M` rows of `N` vectors; the processor has what the kernels need.
 #[vectorized]
-unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Numbers>, const M: usize, const N: usize>(
+unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Eights>, const M: usize, const N: usize>(
     simple: &Simple, panel: &Panel<f32>, ends: &Ends<'_>,
 ) where
     f32: Cells<S::V>,
@@ -119,11 +200,22 @@ unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Numbers>, const M: usize, const
         let mut m = 0;
         while m < M {
             // They are needed when the loop is done.
-            S::prefetch::<N>(ends.to[m]);
-            if simple.alpha2 != 0.0 {
-                S::prefetch::<N>(ends.z[m]);
+            let Some(Blocks([to, z, _])) = ends.blocks else {
+                S::prefetch::<N>(ends.to[m]);
+                if simple.alpha2 != 0.0 {
+                    S::prefetch::<N>(ends.z[m]);
+                }
+                m += 1;
+                continue;
+            };
+            for block in 0..N * S::L / EIGHT {
+                fetch(ends.to[m].wrapping_offset(to[block]).cast());
+                if simple.alpha2 != 0.0 {
+                    fetch(ends.z[m].wrapping_offset(z[block]).cast());
+                }
             }
-            m += 1;
+            // Two rows of eight numbers are a line.
+            m += 2;
         }
         let mut sums = sums::<S, M, N>(panel);
         if let Some(before) = ends.before {
@@ -137,20 +229,51 @@ unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Numbers>, const M: usize, const
                 m += 1;
             }
         }
-        finish(simple, sums, ends);
+        match ends.blocks {
+            None => finish(simple, sums, ends),
+            Some(blocks) => finish_at::<_, M, N, true>(simple, sums, ends, blocks),
+        }
     }
 }
 
-/// Puts what becomes of the sums of some rows where it belongs.
+/// Puts what becomes of the sums of some rows where it belongs: side by side.
 ///
 /// # Safety
 /// As for [`Simple::finish`], for every row; the processor has such registers.
 #[inline(always)]
-pub unsafe fn finish<R: Numbers, const M: usize, const N: usize>(
-    simple: &Simple, mut x: [[R; N]; M], ends: &Ends<'_>,
+pub unsafe fn finish<R: Eights, const M: usize, const N: usize>(
+    simple: &Simple, x: [[R; N]; M], ends: &Ends<'_>,
 ) where
     f32: Cells<R>,
 {
+    let nowhere = Blocks([[0; MAX_NR / EIGHT]; 3]);
+    // SAFETY: the caller's promise.
+    unsafe { finish_at::<R, M, N, false>(simple, x, ends, &nowhere) }
+}
+
+/// The same, in blocks if `APART`.
+///
+/// # Safety
+/// As for [`finish`].
+#[inline(always)]
+unsafe fn finish_at<R: Eights, const M: usize, const N: usize, const APART: bool>(
+    simple: &Simple, mut x: [[R; N]; M], ends: &Ends<'_>, blocks: &Blocks,
+) where
+    f32: Cells<R>,
+{
+    /// Where the lanes of a vector are.
+    macro_rules! at {
+        ($slot:literal, $n:ident) => {{
+            let first = $n * R::LANES / EIGHT;
+            let last = first + R::LANES / EIGHT - 1;
+            [blocks.0[$slot][first], blocks.0[$slot][last]]
+        }};
+    }
+    macro_rules! load {
+        ($from:expr, $slot:literal, $n:ident) => {
+            if APART { R::gather($from, at!($slot, $n)) } else { R::load($from.add($n * R::LANES)) }
+        };
+    }
     /// Does something with every vector. Loops of an iterator, and closures, would keep them in memory.
     macro_rules! each {
         (|$m:ident, $n:ident| $do:expr) => {
@@ -174,25 +297,31 @@ pub unsafe fn finish<R: Numbers, const M: usize, const N: usize>(
         if simple.beta != 0.0 {
             let beta = R::splat(simple.beta);
             each!(|m, n| {
-                let old = R::load(ends.to[m].add(n * R::LANES));
+                let old = load!(ends.to[m], 0, n);
                 x[m][n] = x[m][n].add(beta.mul(old));
             });
         }
         if simple.alpha2 != 0.0 {
             let alpha2 = R::splat(simple.alpha2);
             each!(|m, n| {
-                let z = R::load(ends.z[m].add(n * R::LANES));
+                let z = load!(ends.z[m], 1, n);
                 x[m][n] = x[m][n].add(alpha2.mul(z));
             });
         }
         if simple.has_bias && ends.is_bias_along {
-            each!(|m, n| x[m][n] = x[m][n].add(R::load(ends.bias[m].add(n * R::LANES))));
+            each!(|m, n| x[m][n] = x[m][n].add(load!(ends.bias[m], 2, n)));
         } else if simple.has_bias {
             each!(|m, n| x[m][n] = x[m][n].add(R::splat(ends.bias[m].read())));
         }
         if let Some((rule, ceiling)) = simple.clip {
             each!(|m, n| x[m][n] = x[m][n].clip(rule, ceiling));
         }
-        each!(|m, n| f32::store(ends.to[m].add(n * R::LANES), x[m][n]));
+        each!(|m, n| {
+            if APART {
+                x[m][n].scatter(ends.to[m], at!(0, n));
+            } else {
+                f32::store(ends.to[m].add(n * R::LANES), x[m][n]);
+            }
+        });
     }
 }

@@ -11,8 +11,10 @@ use crate::backend::cpu::contract::epilogue::finish::{Run, finish, finish_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 #[cfg(target_arch = "x86_64")]
-use crate::backend::cpu::contract::epilogue::whole::{self, Ends, finish_tile, is_even};
+use crate::backend::cpu::contract::epilogue::whole::{self, Blocks, Ends, finish_tile, is_even};
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::kernel::fills;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
 use crate::backend::cpu::contract::operands::pack::{Part, Source, pack, pack_across};
@@ -283,9 +285,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 let narrow =
                     self.outputs.narrow.as_ref().filter(|narrow| is_last && narrow.ends_tiles::<S>());
                 #[cfg(target_arch = "x86_64")]
-                let whole = whole::tiles::<S>()
-                    .zip(self.outputs.simple.as_ref())
-                    .filter(|_| is_last && !(self.direct && plain));
+                let whole = whole::tiles::<S>().zip(self.outputs.simple.as_ref()).filter(|_| is_last);
                 for group in (first..end).step_by(MC_PANELS) {
                     let (mut segments, mut len, mut step) = (1, k_block.cells, 0);
                     let mut strips = [(0, 0); MC_PANELS];
@@ -348,6 +348,18 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         let ahead = (is_local && group == first)
                             .then(|| self.pack_panel(&lane_points, t, &lane_sum, from.cast_mut()));
                         let direct = self.direct && tile.whole;
+                        // Channels in blocks leave so even if they are the result.
+                        #[cfg(target_arch = "x86_64")]
+                        let (whole, blocks) = match whole {
+                            Some((_, simple)) if !tile.whole && fills(tile.lanes, nr) => {
+                                let blocks = Blocks::of(simple, runs);
+                                (whole.filter(|_| blocks.is_some()), blocks)
+                            }
+                            Some((_, simple)) if tile.whole && !plain && is_even(simple, &runs[0].by) => {
+                                (whole, None)
+                            }
+                            _ => (None, None),
+                        };
                         #[cfg(target_arch = "x86_64")]
                         let line = match &self.outputs.narrow {
                             Some(narrow) if is_last => Line::of(runs).map(|line| (narrow, line)),
@@ -394,8 +406,6 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             let mut c = [std::ptr::null_mut(); MR];
                             #[cfg(target_arch = "x86_64")]
                             if let Some((tiles, simple)) = whole
-                                && tile.whole
-                                && is_even(simple, &runs[0].by)
                                 && nothing.get(s) != Some(&true)
                             {
                                 let mut m = 0;
@@ -405,7 +415,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 }
                                 // Sums of kernels that have such tiles are binary32.
                                 let before = (!is_first).then(|| &*(&raw const c).cast::<[*mut f32; MR]>());
-                                let ends = Ends::of(simple, places, &runs[0], before);
+                                let mut ends = Ends::of(simple, places, &runs[0], before);
+                                ends.blocks = blocks.as_ref();
                                 finish_tile(tiles, simple, &panel, [count, tile.lanes], &ends);
                                 continue;
                             }
