@@ -164,6 +164,6 @@ unsafe fn task<S: Simd<Part: Part, Sum: Element>>(
 unsafe fn channels<S: Simd<Part: Part, Sum: Element>>(
     channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
 ) {
-    // SAFETY: the factors are those of the row's product, and there is room for its sums.
+    // SAFETY: the factors are those of all products, and there is room for the sums of a row.
     unsafe { channels.row(factors, sums, index) }
 }

@@ -1,5 +1,6 @@
 //! Sums over the taps of one channel where channels are contiguous (NHWC): depthwise convolutions and their gradients of
-//! the data. Lanes are channels, read in place; a tile is a few neighbouring outputs by a few vectors of channels.
+//! the data. Lanes are channels, read in place; a tile is a few neighbouring outputs by a few vectors of channels. Where channels are in
+//! blocks (nChw8c), a row of outputs of each block follows that of the block before.
 
 #[cfg(target_arch = "x86_64")]
 mod ended;
@@ -18,6 +19,7 @@ use crate::backend::cpu::contract::operands::pack::{Lanes, Part, pack_panels};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
+use crate::backend::cpu::machine::TASKS_PER_THREAD;
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::convert::Element;
 use crate::error::Result;
@@ -44,6 +46,10 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
     /// Its batch is without the loop over channels.
     view: View<'a>,
     channels: Turn,
+    /// The innermost loop of the batch: blocks of channels, of which a row has the same taps.
+    blocks: Turn,
+    /// What the blocks of a row are divided in, so that there are tasks for all threads.
+    parts: usize,
     /// The innermost loop over outputs, and the others.
     along: Turn,
     rows: Walk,
@@ -83,7 +89,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         if !native || !fits || !free || step.extent(Role::N) != 1 {
             return None;
         }
-        let along = rows.turns.pop().unwrap_or(Turn { extent: 1, by: Point::default() });
+        let once = Turn { extent: 1, by: Point::default() };
+        let along = rows.turns.pop().unwrap_or(once);
+        let blocks = others.last().map(|(_, turn)| *turn).filter(|turn| turn.by.pos == once.by.pos);
         Some(DepthwiseInterleaved {
             direct: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
             #[cfg(target_arch = "x86_64")]
@@ -95,6 +103,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                 ..problem.view::<S>()
             },
             channels,
+            blocks: blocks.unwrap_or(once),
+            parts: 1,
             along,
             rows,
             taps,
@@ -107,18 +117,20 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         self.channels.extent.next_multiple_of(S::L)
     }
 
-    /// Computes one row of outputs.
+    /// Computes one row of outputs, of some blocks of channels.
     ///
     /// # Safety
-    /// As for [`super::super::run`]; the factors are those of the row's product, and there is room for the sums that are kept.
+    /// As for [`super::super::run`]; the factors are those of all products, and there is room for the sums that are kept.
     #[inline(always)]
     pub unsafe fn row(&self, factors: *const S::Cell, sums: *mut S::Sum, index: usize) {
         if S::PER > 1 {
             // Never built for cells of pairs.
             return;
         }
-        let rows = self.rows.len();
-        let mut place = self.view.product(index / rows);
+        let (part, index) = (index % self.parts, index / self.parts);
+        let (rows, blocks) = (self.rows.len(), self.blocks.extent);
+        let product = index / rows * blocks;
+        let mut place = self.view.product(product);
         place.add(&self.rows.point(index % rows), 1);
         let mut taps = [Tap::default(); TAPS];
         let mut count = 0;
@@ -134,10 +146,28 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         }
         let taps = &taps[..count];
         let whole = common(taps);
+        let (first, end) = (blocks * part / self.parts, blocks * (part + 1) / self.parts);
+        place.add(&self.blocks.by, first as i64);
+        for block in first..end {
+            let factors = factors.wrapping_add((product + block) * self.taps.len() * self.pitch());
+            // SAFETY: the caller's promise; the factors are those of the block.
+            unsafe { self.block(&place, taps, whole.clone(), factors, sums) };
+            place.add(&self.blocks.by, 1);
+        }
+    }
+
+    /// Computes one row of outputs of one block; all taps have elements for those of `whole`.
+    ///
+    /// # Safety
+    /// As for [`row`](DepthwiseInterleaved::row), with the factors of this product.
+    #[inline(always)]
+    unsafe fn block(
+        &self, place: &Point, taps: &[Tap], whole: Range<usize>, factors: *const S::Cell, sums: *mut S::Sum,
+    ) {
         #[cfg(target_arch = "x86_64")]
         if let Some(ending) = &self.ending {
             // SAFETY: taps read inside the image; factors of vectors with an ending are binary32.
-            return unsafe { self.ended_row(ending, &place, taps, whole, factors.cast()) };
+            return unsafe { self.ended_row(ending, place, taps, whole, factors.cast()) };
         }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
         // Sums that are results go where those belong.
@@ -170,12 +200,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                             if left < width {
                                 for i in 0..outputs {
                                     let to = to.wrapping_offset(i as isize * apart);
-                                    self.part(&place, inside(at + i), factors, channel, left, at + i, to);
+                                    self.part(place, inside(at + i), factors, channel, left, at + i, to);
                                 }
                             } else if tile.is_some() {
-                                self.tile::<OUTPUTS>(&place, taps.iter(), factors, channel, at, (to, apart));
+                                self.tile::<OUTPUTS>(place, taps.iter(), factors, channel, at, (to, apart));
                             } else {
-                                self.tile::<1>(&place, inside(q), factors, channel, q, (to, apart));
+                                self.tile::<1>(place, inside(q), factors, channel, q, (to, apart));
                             }
                         }
                     }
@@ -184,7 +214,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             }
             if !self.direct {
                 // SAFETY: the outputs have places in the destination, and these are the sums of the piece.
-                unsafe { self.finish(&place, q0..q1, sums) };
+                unsafe { self.finish(place, q0..q1, sums) };
             }
         }
     }
@@ -288,10 +318,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
 }
 
 impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwiseInterleaved<'_, S> {
-    unsafe fn run(self, threads: usize) -> Result<()> {
+    unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (rows, taps, pitch) = (self.rows.len(), self.taps.len(), self.pitch());
         let outputs = self.view.batch.len() * rows * self.along.extent * self.channels.extent;
         let threads = if outputs < ALONE { 1 } else { threads };
+        let lines = self.view.batch.len() / self.blocks.extent * rows;
+        if threads > 1 {
+            self.parts = (TASKS_PER_THREAD * threads).div_ceil(lines).min(self.blocks.extent);
+        }
         let cells = self.view.batch.len() * taps * pitch;
         arena::with(cells * size_of::<S::Cell>(), |memory| {
             let factors = Shared(memory.cast::<S::Cell>());
@@ -303,10 +337,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwiseInterleaved<'_, S> {
             unsafe { pack_panels::<S>(&self.view, channels, &evens, S::L, factors.at(0), taps * S::L) };
             let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
             let scratch = sums * size_of::<S::Sum>();
-            threads::run_with(threads, self.view.batch.len() * rows, scratch, &|sums, index| {
-                let factors = factors.at((index / rows) * taps * pitch);
+            threads::run_with(threads, lines * self.parts, scratch, &|sums, index| {
                 // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is this one's.
-                unsafe { (self.task)(&self, factors, sums.cast(), index) };
+                unsafe { (self.task)(&self, factors.at(0), sums.cast(), index) };
             })
         })
     }
