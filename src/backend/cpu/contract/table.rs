@@ -44,7 +44,8 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "F(2x2, 3x3) of filters",
         when: "where a program asks for one of Winograd's algorithms: f32, f16 and bf16, 3 x 3 taps, \
                stride 1, at least 32 channels and filters, 160 outputs an image, and channels contiguous \
-               in image and destination, or at most 256 outputs an image. Lanes are filters",
+               in image and destination, f32 also in blocks of 8 or more, or at most 256 outputs an image. \
+               Lanes are filters",
         accept: |problem| single!(problem, compiled => FilterLanes::new(problem, &compiled.kernels)),
     },
     #[cfg(target_arch = "x86_64")]
@@ -98,7 +99,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "conv_few_channels",
         when: "windows over up to 32 channels side by side (NHWC), at most 384 products a sum, as in \
                first layers, f32 and bytes with VNNI; of f32 also 8 or 16 channels in each of some \
-               groups",
+               groups, fewer in a block of 8 or 16, and filters in blocks",
         accept: |problem| {
             let single = problem.of_few_filters();
             single!(single, compiled => ConvFewChannels::new(&single, &compiled.kernels))
@@ -114,7 +115,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     },
     Kernel {
         name: "depthwise_interleaved",
-        when: "the same with contiguous channels (NHWC)",
+        when: "the same with contiguous channels (NHWC), or in blocks of a vector at least",
         accept: |problem| {
             let problem = problem.of_single_channels();
             one_by_one!(problem, compiled => DepthwiseInterleaved::new(&problem, compiled.channels))

@@ -1,15 +1,17 @@
 //! Windows over few channels that lie side by side: taps of a row and their channels are one run.
 //!
 //! A block of the image is copied with its padding, so that every row of kernels reads whole runs and nothing is asked per
-//! pixel. Lanes are filters, side by side in the destination. Sums are short: each is one chain. A cell of four bytes at the end of
-//! a run reaches into the bytes behind the run, where the filter has zeros.
+//! pixel. Lanes are filters, side by side in the destination, or in blocks there. Sums are short: each is one chain. A cell of four
+//! bytes at the end of a run reaches into the bytes behind the run, where the filter has zeros.
 
 use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
-use crate::backend::cpu::contract::epilogue::run::{EIGHT, Run};
-use crate::backend::cpu::contract::epilogue::whole::{self, Ends, finish_tile, is_even};
+use crate::backend::cpu::contract::epilogue::run::EIGHT;
+use crate::backend::cpu::contract::epilogue::simple::Simple;
+use crate::backend::cpu::contract::epilogue::whole::{self, Blocks, Ends, finish_tile, is_even};
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
+use crate::backend::cpu::contract::gemm::tiles::{LaneTile, Tiles};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells, fills};
 use crate::backend::cpu::contract::operands::pack::{Lanes, Part, pack_panels};
@@ -30,6 +32,9 @@ const BLOCK: usize = 1024;
 /// Channels at most: longer runs are worth being read where they lie.
 const CHANNELS: usize = 32;
 
+/// Filters at most: lists name each of them.
+const FILTERS: usize = 4096;
+
 /// Outputs of a row from which on a copy of it pays, and cells of a row of the copy at most.
 const OUTPUTS: usize = 8;
 const CELLS: usize = 32 << 10;
@@ -41,7 +46,7 @@ pub struct ConvFewChannels<'a, S: Simd> {
     view: View<'a>,
     planes: Planes,
     channels: usize,
-    filters: Turn,
+    filters: Walk,
     /// The filter in the order of positions, but for its origin.
     taps: Vec<Even>,
     /// Rows of outputs of a block; the last of the `blocks` of an image may have fewer.
@@ -55,7 +60,7 @@ const FILTER: Bound = Bound { axes: [0; 2], steps: [0; 2], start: 0, extent: 1 }
 /// What the runs of a step are.
 struct Found {
     planes: Planes,
-    filters: Turn,
+    filters: Walk,
     channels: usize,
     /// How far channels are apart in the filter.
     apart: i64,
@@ -64,8 +69,14 @@ struct Found {
 /// The runs of a canonical step, where they pay for `least` filters; `gathered` if the channels of a group may be brought together.
 /// Of the batch nothing depends on it.
 fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
-    let &[filters] = &Walk::of(step, Role::N).turns[..] else { return None };
-    if step.bounds().is_empty() || filters.by.at[0] != 1 {
+    let filters = Walk::of(step, Role::N);
+    let count = filters.len();
+    let is_run = match &filters.turns[..] {
+        [turn] => turn.by.at[0] == 1,
+        [_, turn] => gathered && turn.by.at[0] == 1 && turn.extent.is_multiple_of(EIGHT),
+        _ => false,
+    };
+    if step.bounds().is_empty() || !is_run || count > FILTERS {
         return None;
     }
     let planes = Planes::seen(step)?;
@@ -76,13 +87,16 @@ fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
         [turn] if is_channel(turn) && turn.extent <= CHANNELS => (turn.extent, turn.by.at[2]),
         _ => return None,
     };
-    // Groups of fewer channels have a kernel for several.
+    // Groups of fewer channels have a kernel for several; an image of fewer may be one block.
     let apart_by = fast.apart() - channels as i64;
-    let near = apart_by == 0 || gathered && apart_by > 0 && (channels == EIGHT || channels == 2 * EIGHT);
+    let eights = [EIGHT, 2 * EIGHT];
+    let is_block =
+        eights.contains(&channels) || channels < EIGHT && eights.contains(&(fast.apart() as usize));
+    let near = apart_by == 0 || gathered && apart_by > 0 && is_block;
     let run = (fast.step().abs() == 1 || fast.taps().extent == 1) && near;
     let wide = fast.span(fast.outputs.extent) * channels;
     // Where filters fill no vector, pixels do.
-    let few = filters.extent < least && planes.are_interleaved() || channels * filters.extent <= PAIRS;
+    let few = count < least && planes.are_interleaved() || channels * count <= PAIRS;
     let fits = run && !few && planes.taps() * channels <= KC;
     (fits && fast.outputs.extent >= OUTPUTS && wide <= CELLS).then_some(Found {
         planes,
@@ -154,7 +168,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     }
 
     fn panels(&self) -> usize {
-        self.filters.extent.div_ceil(Self::NR)
+        self.filters.len().div_ceil(Self::NR)
     }
 
     /// Cells of a run.
@@ -196,9 +210,17 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         let plain = self.outputs.is_plain();
         let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
         // Of sums in binary32, and half a tile as well.
-        let whole = whole::tiles::<S>()
-            .zip(self.outputs.simple.as_ref())
-            .filter(|(_, simple)| !(direct && plain) && is_even(simple, &self.filters.by.at));
+        let whole = whole::tiles::<S>().zip(self.outputs.simple.as_ref());
+        let (mut points, mut tiles) = (Vec::new(), Tiles::default());
+        self.filters.points(0, self.filters.len(), &mut points);
+        tiles.of_points(&points, Self::NR);
+        let blocks_of = |tile: &LaneTile| {
+            let (_, simple) = whole.filter(|_| !tile.whole && fills(tile.lanes, Self::NR))?;
+            Blocks::of(simple, &tiles.runs[tile.first..tile.end])
+        };
+        let mut blocks = Vec::new();
+        // At most [`FILTERS`].
+        blocks.extend(tiles.list.iter().map(blocks_of));
         let mut here = [S::Sum::default(); MR * MAX_NR];
         // At most [`KC`] rows of taps.
         let mut table: Vec<RowCells<S::Cell>> = vec![[std::ptr::null(); MR]; taps];
@@ -225,10 +247,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                     place.add(&fast.outputs.by, 1);
                 }
                 for panel in 0..self.panels() {
-                    let lane = panel * Self::NR;
-                    let lanes = Self::NR.min(self.filters.extent - lane);
-                    let is_filled = fills(lanes, Self::NR);
-                    let direct = direct && is_filled;
+                    let tile = tiles.list[panel];
+                    let (lanes, runs, blocks) =
+                        (tile.lanes, &tiles.runs[tile.first..tile.end], blocks[panel].as_ref());
+                    let direct = direct && tile.whole;
                     let cells = Panel {
                         rows: table.as_ptr(),
                         segments: taps,
@@ -237,23 +259,27 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                         offsets: offsets.as_ptr(),
                         v: filters.wrapping_add(panel * each),
                     };
-                    let at = self.filters.by.at.map(|by| by * lane as i64);
-                    let run = Run { lane: 0, len: lanes as u32, at, by: self.filters.by.at };
                     let places = &places[..count];
-                    if let Some(narrow) = narrow.filter(|_| lanes == Self::NR) {
+                    if let Some(narrow) = narrow.filter(|_| tile.whole && lanes == Self::NR) {
                         // SAFETY: the copy and the filters are there, and all lanes have a place in the destination.
-                        unsafe { narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &run, None)) };
+                        unsafe {
+                            narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &runs[0], None))
+                        };
                         continue;
                     }
-                    if let Some((tiles, simple)) = whole.filter(|_| is_filled) {
-                        let ends = Ends::of(simple, places, &run, None);
+                    let leaves = |simple: &Simple| {
+                        blocks.is_some() || tile.whole && !(direct && plain) && is_even(simple, &runs[0].by)
+                    };
+                    if let Some((tiles, simple)) = whole.filter(|(_, simple)| leaves(simple)) {
+                        let mut ends = Ends::of(simple, places, &runs[0], None);
+                        ends.blocks = blocks;
                         // SAFETY: the panel is the one above; kernels with such tiles have sums in binary32.
                         unsafe { finish_tile(tiles, simple, &cells, [count, lanes], &ends) };
                         continue;
                     }
                     let c: [*mut S::Sum; MR] = std::array::from_fn(|m| {
                         if direct {
-                            let at = (places[m.min(count - 1)][0] + lane as i64) as isize;
+                            let at = (places[m.min(count - 1)][0] + runs[0].at[0]) as isize;
                             self.outputs.dst.cast::<S::Sum>().wrapping_offset(at)
                         } else {
                             here.as_mut_ptr().wrapping_add(m * Self::NR)
@@ -265,7 +291,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                         self.kernels.of(count, lanes)(&cells, &c, false);
                         if !(direct && plain) {
                             for (place, &sums) in places.iter().zip(&c) {
-                                finish_apart(&self.outputs, place, &run, sums);
+                                for run in runs {
+                                    let sums = sums.wrapping_add(run.lane as usize);
+                                    finish_apart(&self.outputs, place, run, sums);
+                                }
                             }
                         }
                     }
@@ -307,7 +336,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         }
     }
 
-    /// Copies the channels of a group at one pixel, eight at a time.
+    /// Copies the channels of a group or of a block at one pixel, eight at a time if there are as many.
     ///
     /// # Safety
     /// They are readable, and as many parts writable.
@@ -317,6 +346,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         unsafe {
             if let Some(convert) = self.view.a.convert {
                 return convert(to.cast(), from, self.channels, Scaling::MOVE);
+            }
+            if self.channels < EIGHT {
+                for channel in 0..self.channels {
+                    to.add(channel).write(from.cast::<S::Part>().add(channel).read());
+                }
+                return;
             }
             for channel in (0..self.channels).step_by(EIGHT) {
                 let eight = from.cast::<S::Part>().add(channel).cast::<[S::Part; EIGHT]>();
@@ -330,13 +365,13 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for ConvFewChannels<'_, S> {
     unsafe fn run(self, threads: usize) -> Result<()> {
         let [slow, fast] = &self.planes.dims;
         let images = self.view.batch.len() * self.planes.outer.len();
-        let outputs = images * slow.outputs.extent * fast.outputs.extent * self.filters.extent;
+        let outputs = images * slow.outputs.extent * fast.outputs.extent * self.filters.len();
         let threads = if outputs.saturating_mul(self.cells() * S::PER) < ALONE { 1 } else { threads };
         let (panels, each) = (self.panels(), (self.cells() + S::TAILS) * Self::NR);
         arena::with(self.view.batch.len() * panels * each * size_of::<S::Cell>(), |memory| {
             let packed = Shared(memory.cast::<S::Cell>());
-            let filter = |number| self.filters.by.at[2] * number as i64;
-            let filters: Lanes<'_> = (self.filters.extent, &filter);
+            let filter = |number| self.filters.offset(number, 2);
+            let filters: Lanes<'_> = (self.filters.len(), &filter);
             // SAFETY: every filter has its elements, and every panel a place.
             unsafe { pack_panels::<S>(&self.view, filters, &self.taps, Self::NR, packed.at(0), each) };
             let scratch = (slow.span(self.rows) * self.pitch() + S::PER) * size_of::<S::Part>();

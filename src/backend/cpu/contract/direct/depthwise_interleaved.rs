@@ -150,7 +150,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         place.add(&self.blocks.by, first as i64);
         for block in first..end {
             let factors = factors.wrapping_add((product + block) * self.taps.len() * self.pitch());
-            // SAFETY: the caller's promise; the factors are those of the block.
+            // SAFETY: taps read inside the image, and the factors are those of the block.
             unsafe { self.block(&place, taps, whole.clone(), factors, sums) };
             place.add(&self.blocks.by, 1);
         }

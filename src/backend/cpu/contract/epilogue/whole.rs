@@ -112,14 +112,14 @@ impl Eights for __m256 {
     #[target_feature(enable = "avx2")]
     #[inline]
     unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: eight numbers are there at every distance that a register has.
         unsafe { _mm256_loadu_ps(from.wrapping_offset(at[0])) }
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
     unsafe fn scatter(self, to: *mut f32, at: [isize; 2]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: eight numbers are there at every distance that a register has.
         unsafe { _mm256_storeu_ps(to.wrapping_offset(at[0]), self) }
     }
 }
@@ -128,7 +128,7 @@ impl Eights for __m512 {
     #[target_feature(enable = "avx512f,avx512dq")]
     #[inline]
     unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: eight numbers are there at every distance that a register has.
         unsafe {
             let low = _mm512_castps256_ps512(_mm256_loadu_ps(from.wrapping_offset(at[0])));
             _mm512_insertf32x8::<1>(low, _mm256_loadu_ps(from.wrapping_offset(at[1])))
@@ -138,7 +138,7 @@ impl Eights for __m512 {
     #[target_feature(enable = "avx512f,avx512dq")]
     #[inline]
     unsafe fn scatter(self, to: *mut f32, at: [isize; 2]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: eight numbers are there at every distance that a register has.
         unsafe {
             _mm256_storeu_ps(to.wrapping_offset(at[0]), _mm512_castps512_ps256(self));
             _mm256_storeu_ps(to.wrapping_offset(at[1]), _mm512_extractf32x8_ps::<1>(self));
@@ -247,7 +247,7 @@ pub unsafe fn finish<R: Eights, const M: usize, const N: usize>(
     f32: Cells<R>,
 {
     let nowhere = Blocks([[0; MAX_NR / EIGHT]; 3]);
-    // SAFETY: the caller's promise.
+    // SAFETY: every row has whole vectors of operands.
     unsafe { finish_at::<R, M, N, false>(simple, x, ends, &nowhere) }
 }
 

@@ -6,6 +6,9 @@
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
+use std::arch::x86_64::*;
+use std::ops::Range;
+
 use cudnn_shim_macros::vectorized;
 
 use super::{
@@ -13,6 +16,8 @@ use super::{
 };
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::Run;
+use crate::backend::cpu::contract::epilogue::simple::Simple;
+use crate::backend::cpu::contract::epilogue::whole::{Ends, finish, is_even};
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
@@ -38,6 +43,20 @@ pub(super) const PASS: usize = 16;
 /// Filters whose sums are kept at once, at least.
 const GROUP: usize = 32;
 
+/// Channels that a filter has evenly: those of one loop, or of blocks that are whole eights, and how many of them a block has and what
+/// it moves.
+fn joined(walk: &Walk) -> Option<(Turn, Option<Turn>)> {
+    match walk.turns[..] {
+        [turn] => Some((turn, None)),
+        [Turn { extent, by }, turn] => {
+            let is_even = by.at[2] == turn.by.at[2] * turn.extent as i64 && turn.extent.is_multiple_of(EIGHT);
+            let all = Turn { extent: extent * turn.extent, ..turn };
+            is_even.then_some((all, Some(Turn { extent: turn.extent, by })))
+        }
+        _ => None,
+    }
+}
+
 /// A contraction by F(2x2, 3x3).
 pub struct FilterLanes<'a, S: Simd> {
     outputs: Outputs<'a>,
@@ -50,6 +69,9 @@ pub struct FilterLanes<'a, S: Simd> {
     first: i64,
     pub(super) channels: Turn,
     filters: Turn,
+    /// Where they are in blocks: how many one has, and what it moves.
+    pub(super) channel_blocks: Option<Turn>,
+    filter_blocks: Option<Turn>,
     /// Extents of the outputs, and what an output moves.
     extents: [usize; 2],
     by: [Point; 2],
@@ -73,9 +95,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             return None;
         }
         let direct = Planes::seen(step)?;
-        let ([channels], [filters]) = (&direct.channels.turns[..], &Walk::of(step, Role::N).turns[..]) else {
-            return None;
-        };
+        let (channels, channel_blocks) = joined(&direct.channels)?;
+        let (filters, filter_blocks) = joined(&Walk::of(step, Role::N))?;
         let extents = direct.dims.each_ref().map(|dim| dim.outputs.extent);
         let side_by_side = channels.by.at[1] == 1 && filters.by.at[0] == 1;
         let planar = !side_by_side && direct.are_dense() && extents[0] * extents[1] <= PLANAR;
@@ -85,6 +106,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let view = problem.view::<S>();
         let bytes = ELEMENTS * channels.extent * filters.extent * size_of::<f32>() * view.batch.len();
         if !(side_by_side || planar) || !worth || bytes > FILTER {
+            return None;
+        }
+        // Eight at a time they are read where they lie, and finished in registers.
+        let reads = channel_blocks.is_none() || !planar && view.a.convert.is_none();
+        let ends = problem.outputs.simple.filter(|simple| is_even(simple, &filters.by.at));
+        if !reads || filter_blocks.is_some() && ends.is_none() {
             return None;
         }
         let (taps, first) = direct.taps_forward();
@@ -104,8 +131,10 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             kernels,
             taps,
             first,
-            channels: *channels,
-            filters: *filters,
+            channels,
+            channel_blocks,
+            filters,
+            filter_blocks,
             extents,
             by,
         })
@@ -304,7 +333,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// As for [`task`](FilterLanes::task); `lines` has room for four times the lanes.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn results(
-        &self, place: &Point, tile: usize, panels: std::ops::Range<usize>,
+        &self, place: &Point, tile: usize, panels: Range<usize>,
         (sums, slab, apart): (*const f32, usize, usize), lines: *mut f32,
     ) {
         let begin = panels.start * Self::NR;
@@ -341,8 +370,41 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 pixel.add(&self.by[0], y as i64);
                 pixel.add(&self.by[1], x as i64);
                 let row = pixel.offsets(&place.at);
+                let line = lines.wrapping_add((2 * i + j) * line);
+                if let (Some(blocks), Some(simple)) = (&self.filter_blocks, &self.outputs.simple) {
+                    // SAFETY: the output is inside the extents, and the line holds its sums.
+                    unsafe { self.finish_blocks(simple, blocks, &row, begin..begin + len, line) };
+                    continue;
+                }
                 // SAFETY: the output is inside the extents, and the line holds its sums.
-                unsafe { finish_apart(&self.outputs, &row, &run, lines.add((2 * i + j) * line)) };
+                unsafe { finish_apart(&self.outputs, &row, &run, line) };
+            }
+        }
+    }
+}
+
+impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
+    /// Finishes the sums of some filters of a pixel, which are in blocks in the destination.
+    ///
+    /// # Safety
+    /// As for [`task`](FilterLanes::task); the sums are there.
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn finish_blocks(
+        &self, simple: &Simple, blocks: &Turn, row: &[i64; 5], filters: Range<usize>, sums: *const f32,
+    ) {
+        let mut ends = Ends::new(self.filters.by.at[4] == 1, None);
+        for filter in filters.clone().step_by(EIGHT) {
+            let (block, lane) = ((filter / blocks.extent) as i64, (filter % blocks.extent) as i64);
+            let at = |slot: usize| {
+                (row[slot] + block * blocks.by.at[slot] + lane * self.filters.by.at[slot]) as isize
+            };
+            ends.to[0] = simple.dst.wrapping_offset(at(0));
+            ends.z[0] = simple.z.wrapping_offset(at(3));
+            ends.bias[0] = simple.bias.wrapping_offset(at(4));
+            // SAFETY: every eight filters have sums in the line, and a place in each operand.
+            unsafe {
+                let sums = _mm256_loadu_ps(sums.add(filter - filters.start));
+                finish(simple, [[sums]], &ends);
             }
         }
     }

@@ -51,6 +51,10 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
             return;
         }
         let (channels, size) = (self.channels.extent, self.view.a.scalar.size() as i64);
+        let (each, apart) = match &self.channel_blocks {
+            Some(blocks) => (blocks.extent, blocks.by.at[1] as isize),
+            None => (channels, 0),
+        };
         // SAFETY: there is room for a pixel of zeros.
         unsafe { pixels.write_bytes(0, channels) };
         for (row, tile) in tiles.enumerate() {
@@ -68,8 +72,14 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                     *from = near;
                 }
             }
-            // SAFETY: every pixel has its channels, one outside the image zeros, and the patches have a place for the row.
-            unsafe { transform(&from, channels, slab, to.wrapping_add(row * self.tile_cells())) };
+            for block in (0..channels).step_by(each) {
+                let to = to.wrapping_add(row * self.tile_cells() + block);
+                // SAFETY: every pixel has its channels, one outside the image zeros, and the patches have a place for the row.
+                unsafe { transform(&from, each, slab, to) };
+                for from in from.iter_mut().filter(|from| **from != pixels.cast_const()) {
+                    *from = from.wrapping_offset(apart);
+                }
+            }
         }
     }
 
