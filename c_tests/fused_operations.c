@@ -83,7 +83,7 @@ static void statistics(void) {
     float saved[C], inverse[C], eq_scale[C], eq_bias[C];
     const float old_mean[C] = {10, 20, 30}, old_var[C] = {1, 2, 3};
     int64_t count = 4, none = 0;
-    double factor = 0.25, epsilon = 1e-3, negative = -1e-3;
+    double factor = 0.25, epsilon = 1e-3, negative = -1e-3, zero = 0;
     int c, i;
     const struct parameter fixed[] = {{CUDNN_PARAM_BN_MODE, &mode},
                                       {CUDNN_PARAM_YSTATS_DESC, vector},
@@ -134,6 +134,14 @@ static void statistics(void) {
         CHECK(near(mean[c], 0.75 * old_mean[c] + 0.25 * m));
         CHECK(near(var[c], 0.75 * old_var[c] + 0.25 * v * 4 / 3));
     }
+    /* An epsilon of 0, and two results in one place, which are refused. */
+    varying[11].value = &zero;
+    OK(RUN(CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING, fixed, varying));
+    CHECK(near(inverse[0], 1 / sqrt(3.5)) && isinf(inverse[1]));
+    varying[11].value = &epsilon;
+    varying[8].value = mean;
+    BAD(RUN(CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING, fixed, varying));
+    varying[8].value = var;
     /* Operation 3 makes the same of running statistics. */
     {
         const struct parameter known[] = {{CUDNN_PTR_BN_EQBIAS, eq_bias},
@@ -157,6 +165,10 @@ static void statistics(void) {
             double unit = 1 / sqrt(var[c] + epsilon);
             CHECK(near(eq_scale[c], scale[c] * unit) && near(eq_bias[c], bias[c] - mean[c] * scale[c] * unit));
         }
+        /* Both results in one place. */
+        memcpy(other, known, sizeof known);
+        other[0].value = eq_scale;
+        BAD(run(CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE, of_known, 9, other, 7));
         /* Without the running variance there is nothing to normalise by. */
         memcpy(other, of_known, sizeof of_known);
         other[5].value = NULL;
