@@ -1,6 +1,9 @@
 //! The quick tests of the changed copy, built once and run for each mutant.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,6 +61,35 @@ const NUMPY: &[(&str, &[&str], &[&str])] = &[
     ("recurrent.py", &["--cases", "300"], &["recurrent", "rnn"]),
     ("sampler.py", &[], &["sample", "transformer"]),
     ("windows.py", &["--cases", "200"], &["pool", "response", "window"]),
+];
+
+/// The C programs that take milliseconds, all of them one suite.
+const C_PROGRAMS: &[&str] = &[
+    "attention",
+    "attention_training",
+    "blocked",
+    "context",
+    "convolution",
+    "convolution_directions",
+    "convolution_fused",
+    "convolution_queries",
+    "convolution_workspaces",
+    "ctc",
+    "descriptors",
+    "factors",
+    "fused_operations",
+    "graph",
+    "in_place",
+    "layers",
+    "layouts",
+    "matmul",
+    "misuse",
+    "perceptron",
+    "recurrent",
+    "sequences_and_graphs",
+    "spatial_transformer",
+    "strict_answers",
+    "transform",
 ];
 
 /// All names.
@@ -154,6 +186,7 @@ impl Trial {
             program.extend(["--core".into(), "cpu".into(), "--library".into(), library.into()]);
             trial.add(name, program, arguments, of);
         }
+        trial.add("C programs", c_programs(&trial.root, library)?, &[], EVERY);
         for at in 0..trial.suites.len() {
             let start = Instant::now();
             if !trial.passes(&trial.suites[at], trial.suites[at].arguments, 0, 0)? {
@@ -204,6 +237,31 @@ impl Trial {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command.status().context("cannot start a test")?.success())
     }
+}
+
+/// Compiles the C programs against the header of `root` and a library; what runs them until one fails.
+fn c_programs(root: &Path, library: &Path) -> Result<Vec<OsString>> {
+    let folder = shell::target().join("mutants/c");
+    fs::create_dir_all(&folder)?;
+    // They ask for it by the name of a release.
+    let name = folder.join("libcudnn.so.9");
+    fs::remove_file(&name).or_else(|error| match error.kind() {
+        ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })?;
+    symlink(library, &name)?;
+    let script = "for program; do \"$program\" || exit 1; done";
+    let mut line: Vec<OsString> = ["sh", "-c", script, "sh"].map(OsString::from).into();
+    for program in C_PROGRAMS {
+        let binary = folder.join(program);
+        let mut compiler = Command::new("cc");
+        compiler.arg("-std=c99").arg("-I").arg(root.join("include"));
+        compiler.arg(root.join("c_tests").join(program).with_extension("c")).arg("-o").arg(&binary);
+        compiler.arg("-L").arg(&folder).arg("-l:libcudnn.so.9").arg("-lm").arg("-pthread");
+        shell::run(compiler.arg(format!("-Wl,-rpath,{}", folder.display())))?;
+        line.push(binary.into());
+    }
+    Ok(line)
 }
 
 /// What most likely notices a change of a file, and soon.
