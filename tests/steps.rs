@@ -61,6 +61,38 @@ fn every_listed_step_equals_the_reference() {
     }
 }
 
+/// Results of fewer bits, with a bias and a residual of their type or none, side by side and apart; depthwise of whole vectors and of others.
+#[test]
+fn ends_in_fewer_bits_equal_the_reference() {
+    let mut rng = Rng(43);
+    for line in [
+        "rows contract bf16*bf16->bf16 in f32 z=bf16*1 bias=bf16 ReluOrNan m:12*(80,32,0,80,0) n:80*(1,0,32,1,1) \
+         k:32*(0,1,1,0,0) at 0,0,0,0,0",
+        "bytes contract s8*s8->s8 in s32 alpha=0.25 beta=0 z=s8*1.25 bias=f32 ReluOrNan m:12*(80,32,0,80,0) \
+         n:80*(1,0,32,1,1) k:32*(0,1,1,0,0) at 0,0,0,0,0",
+        "own contract s8*s8->s8 in s32 alpha=0.25 beta=0 z=s8*0.5 bias=s8 m:9*(70,16,0,70,0) n:70*(1,0,16,1,1) \
+         k:16*(0,1,1,0,0) at 0,0,0,0,0",
+        "planes contract s8*s8->s8 in s32 alpha=0.25 beta=0 z=s8*1.25 bias=f32 ReluOrNan m:37*(1,1,0,1,0) \
+         n:20*(37,0,16,37,1) k:16*(0,37,1,0,0) at 0,0,0,0,0",
+        "apart contract f16*f16->f16 in f32 z=f16*0.5 bias=f16 m:24*(24,80,0,1,0) n:24*(1,0,80,24,1) \
+         k:80*(0,1,1,0,0) at 0,0,0,0,0",
+        "channels contract bf16*bf16->bf16 in f32 z=bf16*1 bias=bf16 ClippedReluOrNan c=6 b:24*(1,1,9,1,1) \
+         m:2*(600,1944,0,600,0) m:5*(120,432,0,120,0) m:5*(24,48,0,24,0) k:3*(0,216,3,0,0) k:3*(0,24,1,0,0) \
+         at 0,-240,0,0,0 | 0..9: -1 +2*m2 +1*k4 | 0..9: -1 +2*m3 +1*k5",
+        "others contract f16*f16->f16 in f32 z=f16*0 bias=f32 b:20*(1,1,9,1,1) m:2*(500,1620,0,500,0) \
+         m:5*(100,360,0,100,0) m:5*(20,40,0,20,0) k:3*(0,180,3,0,0) k:3*(0,20,1,0,0) at 0,-200,0,0,0 \
+         | 0..9: -1 +2*m2 +1*k4 | 0..9: -1 +2*m3 +1*k5",
+        "depthwise contract s8*s8->s8 in s32 alpha=0.25 beta=0 z=s8*0.5 bias=f32 ClippedReluOrNan c=100 \
+         b:80*(1,1,9,1,1) m:9*(720,720,0,720,0) m:9*(80,80,0,80,0) k:3*(0,720,3,0,0) k:3*(0,80,1,0,0) \
+         at 0,-800,0,0,0 | 0..9: -1 +1*m1 +1*k3 | 0..9: -1 +1*m2 +1*k4",
+    ] {
+        let row = Row::parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        for _ in 0..2 {
+            run_step::check(&row, &[1, 2], &mut rng);
+        }
+    }
+}
+
 /// The page lists the tables that the library was built with, in their order. Other processors have fewer kernels of contractions.
 #[test]
 #[cfg(target_arch = "x86_64")]

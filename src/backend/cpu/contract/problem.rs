@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::epilogue::finish::Outputs;
+#[cfg(target_arch = "x86_64")]
+use super::epilogue::narrow::Narrow;
 use super::epilogue::run::EIGHT;
 use super::kernel::simd::Simd;
 use super::operands::pack::{Part, Source};
@@ -77,6 +79,18 @@ impl<'a> Problem<'a> {
             self.isa = self.isa.at_most_avx2();
         }
         self
+    }
+
+    /// The same where channels are side by side, also of results of fewer bits.
+    pub(super) fn of_interleaved_channels(self) -> Self {
+        let problem = self.of_single_channels();
+        #[cfg(target_arch = "x86_64")]
+        if problem.outputs.step.a == Scalar::F32
+            && problem.outputs.narrow.as_ref().is_some_and(Narrow::ends_channels)
+        {
+            return Problem { isa: problem.isa.at_most_avx2(), ..problem };
+        }
+        problem
     }
 
     /// The same for the kernels of matrices: where a pixel has so few filters that vectors of AVX-512 would leave most of a tile without

@@ -117,7 +117,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "depthwise_interleaved",
         when: "the same with contiguous channels (NHWC), or in blocks of a vector at least",
         accept: |problem| {
-            let problem = problem.of_single_channels();
+            let problem = problem.of_interleaved_channels();
             one_by_one!(problem, compiled => DepthwiseInterleaved::new(&problem, compiled.channels))
         },
     },

@@ -7,6 +7,7 @@
 use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::ALONE;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::narrow::Line;
 use crate::backend::cpu::contract::epilogue::run::EIGHT;
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Blocks, Ends, finish_tile, is_even};
@@ -291,7 +292,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                     // a place in it.
                     unsafe {
                         self.kernels.of(count, lanes)(&cells, &c, false);
-                        if !(direct && plain) {
+                        if let Some((narrow, line)) = self.outputs.narrow.as_ref().zip(Line::of(runs)) {
+                            narrow.finish_lines(places, &line, c.as_ptr().cast());
+                        } else if !(direct && plain) {
                             for (place, &sums) in places.iter().zip(&c) {
                                 for run in runs {
                                     let sums = sums.wrapping_add(run.lane as usize);

@@ -4,12 +4,16 @@
 
 #[cfg(target_arch = "x86_64")]
 mod ended;
+#[cfg(target_arch = "x86_64")]
+mod narrowed;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 use self::ended::Ending;
+#[cfg(target_arch = "x86_64")]
+use self::narrowed::Narrowed;
 use super::ALONE;
 use super::taps::{self, common};
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
@@ -59,6 +63,9 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
     /// How sums leave from registers, if they do.
     #[cfg(target_arch = "x86_64")]
     ending: Option<Ending>,
+    /// The same for results of fewer bits.
+    #[cfg(target_arch = "x86_64")]
+    narrowed: Option<Narrowed>,
     /// [`DepthwiseInterleaved::row`], for the level of `S`.
     task: Task<S>,
 }
@@ -96,6 +103,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             direct: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
             #[cfg(target_arch = "x86_64")]
             ending: Ending::of::<S>(&outputs, [&channels, &along]),
+            #[cfg(target_arch = "x86_64")]
+            narrowed: Narrowed::of::<S>(&outputs, [&channels, &along]),
             outputs,
             // At most the loops of a step.
             view: View {
@@ -168,6 +177,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         if let Some(ending) = &self.ending {
             // SAFETY: taps read inside the image; factors of vectors with an ending are binary32.
             return unsafe { self.ended_row(ending, place, taps, whole, factors.cast()) };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(narrowed) = &self.narrowed {
+            let (along, image) = (&self.along, self.view.a.data.cast());
+            // SAFETY: sums, which are binary32 as well, have room for those of one output.
+            let bias = unsafe { narrowed.bias(place.at[4], sums.cast()) };
+            let (factors, all) = (factors.cast(), self.taps.len());
+            let row = narrowed::Row { place, along, image, factors, all, bias };
+            // SAFETY: taps read inside the image; factors of vectors with such an end are binary32.
+            return unsafe { narrowed.row(&row, taps, whole) };
         }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
         // Sums that are results go where those belong.

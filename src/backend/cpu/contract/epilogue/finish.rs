@@ -45,7 +45,7 @@ impl<'a> Outputs<'a> {
         Outputs {
             simple: Simple::of(step, [at[0], z, bias], isa),
             #[cfg(target_arch = "x86_64")]
-            narrow: Narrow::of(step, at[0], bias, isa),
+            narrow: Narrow::of(step, [at[0], z, bias], isa),
             store: between(step.real().scalar(), step.dst, Scaling::MOVE, isa),
             load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)]
                 .map(|scalar| between(scalar.unwrap_or(step.dst), step.real().scalar(), Scaling::MOVE, isa)),

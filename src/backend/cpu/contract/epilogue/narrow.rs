@@ -1,64 +1,48 @@
 //! The end of sums that are finished in binary32 and stored in a narrower type, where the epilogue is simple: runs are short, so
-//! that the cost of a call matters, and all that a call does is compiled for AVX2 or AVX-512. With AVX2 whole tiles are finished in the
-//! registers of the kernel; else the lines of a tile are, with all their runs.
+//! that the cost of a call matters, and all that a call does is compiled for AVX2 or AVX-512. With AVX2 whole tiles with a bias in binary32 or
+//! none are finished in the registers of the kernel; else the lines of a tile are, with all their runs: by one function for each type of
+//! results, which asks while it runs what is added to sums of which type.
 
-use cudnn_shim_macros::vectorized;
-
-use std::arch::x86_64::*;
+mod line;
 
 use std::any::TypeId;
-use std::mem::MaybeUninit;
+use std::arch::x86_64::*;
 
+pub use self::line::Line;
+use self::line::{Lines, gathered, lines};
 use super::run::{Clip, EIGHT, Run, clip};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Panel, sums};
+use crate::backend::cpu::row::Row;
 use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;
+use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract};
 use crate::ops::{Compute, NanRule};
 
-/// `alpha * sum + bias`, clipped or not.
+/// `alpha * sum + alpha2 * z + bias`, clipped or not.
 #[derive(Clone, Copy)]
 pub struct Narrow {
     dst: *mut u8,
-    bias: *const f32,
+    /// Of the type of the destination, if it is added.
+    z: *const u8,
+    bias: *const u8,
     /// Bytes of an element of the destination.
     size: isize,
+    /// Bytes of a term of the bias, in binary32 or in the type of the destination; 0 if there is none.
+    bias_size: isize,
     alpha: f32,
-    has_bias: bool,
+    alpha2: f32,
+    adds_z: bool,
+    /// Whether sums are integers, else they are binary32.
+    is_int: bool,
+    /// See [`Narrow::ends_channels`].
+    of_channels: bool,
     clip: Clip,
     lines: Lines,
     /// The kernels that finish whole tiles, by the number of rows, and the type of their vectors.
     tiles: Option<(TypeId, [Tile; MR])>,
-}
-
-/// Finishes the lines of some rows; see [`lines`].
-type Lines = unsafe fn(&Narrow, &[[i64; 5]], &Line<'_>, *const *const u8);
-
-/// What is finished of the sums of a row.
-pub struct Line<'a> {
-    runs: &'a [Run],
-    /// How far the terms of the bias are apart, from one lane to the next.
-    bias_step: i64,
-    /// Whether sums may be read up to a whole vector.
-    is_padded: bool,
-}
-
-impl<'a> Line<'a> {
-    /// The runs of a tile, if the bias goes on evenly from one to the next.
-    pub fn of(runs: &'a [Run]) -> Option<Line<'a>> {
-        let first = runs.first()?;
-        let bias_step = match runs.get(1) {
-            Some(next) if first.len == 1 => (next.at[4] - first.at[4]) / i64::from(next.lane - first.lane),
-            _ => first.by[4],
-        };
-        let even = |run: &Run| {
-            run.at[4] - first.at[4] == bias_step * i64::from(run.lane - first.lane)
-                && (run.len == 1 || run.by[4] == bias_step)
-        };
-        runs.iter().all(even).then_some(Line { runs, bias_step, is_padded: true })
-    }
 }
 
 /// A kernel whose sums leave as elements of the destination; the panel is one of the type that it was made for.
@@ -73,37 +57,41 @@ pub struct Ends {
     before: Option<(*const u8, usize)>,
 }
 
+// SAFETY: addresses; tasks write disjoint elements.
+unsafe impl Sync for Narrow {}
+
 impl Narrow {
-    /// For a destination and a bias at these addresses, if the epilogue of the step is that simple.
-    pub fn of(step: &Contract, dst: *mut u8, bias: *const u8, isa: Isa) -> Option<Narrow> {
+    /// For a destination, z and a bias at these addresses, if the epilogue of the step is that simple.
+    pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Narrow> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
-        let plain = epilogue.scaling.beta == 0.0
-            && epilogue.z.is_none_or(|(_, alpha2)| alpha2 == 0.0)
-            && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
-        if !plain || !isa.has_avx2() || step.real() != Compute::Single {
+        let alpha2 = epilogue.z.map_or(0.0, |(_, alpha2)| alpha2);
+        let adds_z = alpha2 != 0.0;
+        let is_simple = epilogue.scaling.beta == 0.0
+            && epilogue.z.is_none_or(|(z, _)| !adds_z || z == step.dst)
+            && epilogue.bias.is_none_or(|bias| bias == Scalar::F32 || bias == step.dst);
+        if !is_simple || !isa.has_avx2() || step.real() != Compute::Single {
             return None;
         }
         macro_rules! of {
-            ($A:ty, $E:ty) => {
+            ($E:ty) => {
                 if isa.has_avx512() {
-                    lines::avx512::<__m512, $A, $E> as Lines
+                    lines::avx512::<__m512, $E> as Lines
                 } else {
-                    lines::avx2::<__m256, $A, $E> as Lines
+                    lines::avx2::<__m256, $E> as Lines
                 }
             };
         }
+        let is_int = step.accumulate == Accumulate::Int32;
         let lines = match (step.accumulate, step.dst) {
-            (Accumulate::Single, Scalar::F16) => of!(f32, half::f16),
-            (Accumulate::Single, Scalar::Bf16) => of!(f32, half::bf16),
-            (Accumulate::Single, Scalar::I8) => of!(f32, i8),
-            (Accumulate::Single, Scalar::U8) => of!(f32, u8),
-            (Accumulate::Int32, Scalar::I8) => of!(i32, i8),
-            (Accumulate::Int32, Scalar::U8) => of!(i32, u8),
-            (Accumulate::Int32, Scalar::F32) => of!(i32, f32),
-            (Accumulate::Int32, Scalar::F16) => of!(i32, half::f16),
+            (Accumulate::Single | Accumulate::Int32, Scalar::F16) => of!(half::f16),
+            (Accumulate::Single, Scalar::Bf16) => of!(half::bf16),
+            (Accumulate::Single | Accumulate::Int32, Scalar::I8) => of!(i8),
+            (Accumulate::Single | Accumulate::Int32, Scalar::U8) => of!(u8),
+            (Accumulate::Int32, Scalar::F32) => of!(f32),
             _ => return None,
         };
+        let is_plain = !adds_z && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
         let (single, int) = (TypeId::of::<Avx2Single>(), TypeId::of::<Avx2Int>());
         let tiles = match (step.accumulate, step.dst) {
             (Accumulate::Single, Scalar::F16) => Some((single, tiles::<Avx2Single, half::f16>())),
@@ -112,9 +100,21 @@ impl Narrow {
             (Accumulate::Int32, Scalar::I8) => Some((int, tiles::<Avx2Int, i8>())),
             _ => None,
         };
-        let (alpha, has_bias) = (epilogue.scaling.alpha as f32, epilogue.bias.is_some());
-        let (bias, size) = (bias.cast(), step.dst.size() as isize);
-        Some(Narrow { dst, bias, size, alpha, has_bias, clip, lines, tiles })
+        Some(Narrow {
+            dst,
+            z,
+            bias,
+            size: step.dst.size() as isize,
+            bias_size: epilogue.bias.map_or(0, |bias| bias.size() as isize),
+            alpha: epilogue.scaling.alpha as f32,
+            alpha2: alpha2 as f32,
+            adds_z,
+            is_int,
+            of_channels: !is_int && !adds_z && matches!(step.dst, Scalar::F16 | Scalar::Bf16 | Scalar::I8),
+            clip,
+            lines,
+            tiles: tiles.filter(|_| is_plain),
+        })
     }
 
     /// Whether there are kernels that finish whole tiles of these vectors.
@@ -129,7 +129,7 @@ impl Narrow {
         let (mut to, mut bias) = ([std::ptr::null_mut(); MR], [std::ptr::null(); MR]);
         for (m, row) in rows.iter().enumerate().take(MR) {
             to[m] = self.dst.wrapping_offset((row[0] + run.at[0]) as isize * self.size);
-            bias[m] = self.bias.wrapping_offset((row[4] + run.at[4]) as isize);
+            bias[m] = self.bias.cast::<f32>().wrapping_offset((row[4] + run.at[4]) as isize);
         }
         Ends { to, bias, bias_step: run.by[4] as isize, before }
     }
@@ -150,22 +150,30 @@ impl Narrow {
     /// Finishes the sums of one run.
     ///
     /// # Safety
-    /// Every element of dst is writable; every term of the bias is readable, if there is one; all are aligned. The sums are as
-    /// many as the run has, of the type of the step that this was made for.
-    #[inline(always)]
+    /// Every element of dst is writable; every one of z and every term of the bias is readable, if there is one; all are aligned. The
+    /// sums are as many as the run has, of the type of the step that this was made for.
+    #[inline(never)]
     pub unsafe fn finish(&self, row: &[i64; 5], run: &Run, sums: *const u8) {
-        let most = if run.by[0] == 1 { run.len } else { MAX_NR as u32 };
-        let mut begin = 0;
-        while begin < run.len {
-            let at = std::array::from_fn(|k| run.at[k] + i64::from(begin) * run.by[k]);
-            let some = Run { lane: 0, len: most.min(run.len - begin), at, by: run.by };
-            let line = Line { runs: &[some], bias_step: run.by[4], is_padded: false };
-            // All sums have four bytes.
-            let from = sums.wrapping_add(begin as usize * size_of::<f32>());
-            // SAFETY: the line is a part of the run, and the processor has what the function was chosen by.
-            unsafe { (self.lines)(self, std::slice::from_ref(row), &line, &from) };
-            begin += some.len;
+        let some = |run: &Run, sums: *const u8| {
+            let line = Line { runs: std::slice::from_ref(run), bias_step: run.by[4], is_padded: false };
+            // SAFETY: the run has its sums and operands, and the processor has what the function was chosen by.
+            unsafe { (self.lines)(self, std::slice::from_ref(row), &line, &sums) };
+        };
+        if self.is_in_place(run) {
+            return some(run, sums);
         }
+        for begin in (0..run.len).step_by(MAX_NR) {
+            let at = std::array::from_fn(|k| run.at[k] + i64::from(begin) * run.by[k]);
+            let len = (run.len - begin).min(MAX_NR as u32);
+            // All sums have four bytes.
+            some(&Run { lane: 0, len, at, by: run.by }, sums.wrapping_add(begin as usize * size_of::<f32>()));
+        }
+    }
+
+    /// Whether the results of a run are neighbours, and what is added to them from z.
+    #[inline(always)]
+    fn is_in_place(&self, run: &Run) -> bool {
+        run.by[0] == 1 && (!self.adds_z || run.by[3] == 1)
     }
 
     /// Finishes the sums of some rows of a tile: of row m from `sums[m]` on.
@@ -252,124 +260,6 @@ impl Numbers for __m512 {
     }
 }
 
-/// Sums as numbers of binary32.
-trait Sums: Copy {
-    const ZERO: Self;
-
-    /// # Safety
-    /// As for [`Numbers::load`].
-    unsafe fn load<R: Numbers>(from: *const Self) -> R;
-}
-
-impl Sums for f32 {
-    const ZERO: f32 = 0.0;
-
-    #[inline(always)]
-    unsafe fn load<R: Numbers>(from: *const f32) -> R {
-        // SAFETY: as many numbers as `R` holds are readable, and the processor has its registers.
-        unsafe { R::load(from) }
-    }
-}
-
-impl Sums for i32 {
-    const ZERO: i32 = 0;
-
-    #[inline(always)]
-    unsafe fn load<R: Numbers>(from: *const i32) -> R {
-        // SAFETY: as many numbers as `R` holds are readable, and the processor has its registers.
-        unsafe { R::of(from) }
-    }
-}
-
-/// Finishes a line of some rows, whose sums begin at `sums[m]`: in vectors, whatever the lengths of its runs. At most
-/// [`MAX_NR`] sums, if they are not one run of neighbours.
-///
-/// # Safety
-/// As for [`Narrow::finish`], of all runs.
-#[vectorized]
-unsafe fn lines<R: Numbers, A: Sums, E: Cells<R>>(
-    narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
-) {
-    let (first, last) = (&line.runs[0], &line.runs[line.runs.len() - 1]);
-    let len = (last.lane + last.len - first.lane) as usize;
-    let bias_step = line.bias_step as isize;
-    let in_place = line.runs.len() == 1 && first.by[0] == 1;
-    // SAFETY: every run of every row has its sums and operands.
-    unsafe {
-        for (m, row) in rows.iter().enumerate() {
-            let sums = sums.add(m).read().cast::<A>();
-            let at = |run: &Run| narrow.dst.cast::<E>().wrapping_offset((row[0] + run.at[0]) as isize);
-            let bias = narrow.bias.wrapping_offset((row[4] + first.at[4]) as isize);
-            let place = |i: usize| (sums.add(i), bias.wrapping_offset(i as isize * bias_step));
-            let mut i = 0;
-            if in_place {
-                let to = at(first);
-                while i + R::LANES <= len {
-                    E::store(to.add(i), narrow.some::<R, A>(line, place(i), R::LANES));
-                    i += R::LANES;
-                }
-                if i < len && len >= R::LANES {
-                    // Some of those before as well.
-                    i = len - R::LANES;
-                    E::store(to.add(i), narrow.some::<R, A>(line, place(i), R::LANES));
-                    i = len;
-                }
-            }
-            if i == len {
-                continue;
-            }
-            let mut cells = [const { MaybeUninit::<E>::uninit() }; MAX_NR + LANES];
-            let cells = cells.as_mut_ptr().cast::<E>();
-            for i in (0..len).step_by(R::LANES) {
-                E::store(cells.add(i), narrow.some::<R, A>(line, place(i), R::LANES.min(len - i)));
-            }
-            for run in line.runs {
-                let (from, to) = (cells.add((run.lane - first.lane) as usize), at(run));
-                put(from, to, run.len as usize, run.by[0] as isize);
-            }
-        }
-    }
-}
-
-/// The most numbers of a vector.
-const LANES: usize = 16;
-
-/// A few cells to places so far apart.
-///
-/// # Safety
-/// The cells are readable, and apart from their places.
-#[inline(always)]
-unsafe fn put<E: Copy>(from: *const E, to: *mut E, len: usize, apart: isize) {
-    /// Blocks of which the last overlaps the one before, where there are enough cells.
-    #[inline(always)]
-    unsafe fn blocks<B: Copy>(from: *const u8, to: *mut u8, bytes: usize) -> bool {
-        let block = size_of::<B>();
-        if bytes < block {
-            return false;
-        }
-        let mut at = 0;
-        while at < bytes {
-            at = at.min(bytes - block);
-            // SAFETY: no block goes beyond `bytes`, which are readable on one side and writable on the other.
-            unsafe { to.add(at).cast::<B>().write_unaligned(from.add(at).cast::<B>().read_unaligned()) };
-            at += block;
-        }
-        true
-    }
-    // SAFETY: `len` cells are readable, and have places that far apart.
-    unsafe {
-        let bytes = len * size_of::<E>();
-        let (source, target) = (from.cast::<u8>(), to.cast::<u8>());
-        let done = (apart == 1 || len == 1)
-            && (blocks::<[u64; 2]>(source, target, bytes)
-                || blocks::<u64>(source, target, bytes)
-                || blocks::<u32>(source, target, bytes));
-        if !done {
-            (0..len).for_each(|k| to.wrapping_offset(k as isize * apart).write(from.add(k).read()));
-        }
-    }
-}
-
 /// The kernels of one type of sums and one of elements.
 const fn tiles<S: Tiled, E: Cells<__m256>>() -> [Tile; MR] {
     [tile::<S, E, 1>, tile::<S, E, 2>, tile::<S, E, 3>, tile::<S, E, 4>, tile::<S, E, 5>, tile::<S, E, 6>]
@@ -417,7 +307,7 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pane
                     sum = S::add(S::load_sum(before.add(m * apart).cast::<S::Sum>().add(n * EIGHT)), sum);
                 }
                 let bias = ends.bias[m].wrapping_offset((n * EIGHT) as isize * ends.bias_step);
-                let x = narrow.finished::<__m256>(S::numbers(sum), bias, ends.bias_step, EIGHT);
+                let x = narrow.finished(S::numbers(sum), bias, ends.bias_step);
                 E::store(ends.to[m].cast::<E>().add(n * EIGHT), x);
                 n += 1;
             }
@@ -426,48 +316,79 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pane
     }
 }
 
+/// Vectors of sums that leave from registers.
 impl Narrow {
-    /// What becomes of `count` sums of a line, with the bias from a place on.
+    /// Whether sums in binary32 may leave as vectors of neighbours: nothing is added to them but a bias.
+    pub fn ends_channels(&self) -> bool {
+        self.of_channels
+    }
+
+    /// Whether there is a bias.
+    pub fn has_bias(&self) -> bool {
+        self.bias_size != 0
+    }
+
+    /// Where an element of the destination is, whose type is `E`.
+    pub fn result<E>(&self, at: isize) -> *mut E {
+        self.dst.cast::<E>().wrapping_offset(at)
+    }
+
+    /// Terms of the bias from an offset on, in binary32: where they lie, or in the room, to which `load` converts them.
     ///
     /// # Safety
-    /// They are readable, and as many terms of the bias; the processor has such registers.
+    /// There are as many, if there is a bias, and room for them; `load` converts elements of the destination.
+    pub unsafe fn terms(&self, at: isize, count: usize, room: *mut f32, load: Row) -> *const f32 {
+        let from = self.bias.wrapping_offset(at * self.bias_size);
+        if self.bias_size == 0 || self.bias_size == size_of::<f32>() as isize {
+            return from.cast();
+        }
+        // SAFETY: there is a bias, with as many terms, and room for them.
+        unsafe { load(room.cast(), from, count, Scaling::MOVE) };
+        room
+    }
+
+    /// Stores what becomes of some vectors of `M` rows, which lie `apart` in the destination, with the same terms of the bias.
+    ///
+    /// # Safety
+    /// The elements are writable, and the terms readable if there is a bias; sums [may leave so](Narrow::ends_channels), `E` is the
+    /// type of the destination, and the processor has AVX2.
     #[inline(always)]
-    unsafe fn some<R: Numbers, A: Sums>(
-        &self, line: &Line<'_>, (mut sums, bias): (*const A, *const f32), count: usize,
-    ) -> R {
-        let mut few = [A::ZERO; LANES];
-        // SAFETY: `count` sums are readable, and terms of the bias.
-        unsafe {
-            if count < R::LANES && !line.is_padded {
-                few.as_mut_ptr().copy_from_nonoverlapping(sums, count);
-                sums = few.as_ptr();
+    pub unsafe fn finish_vectors<E: Cells<__m256>, const M: usize, const N: usize>(
+        &self, sums: [[__m256; N]; M], to: *mut E, apart: isize, bias: *const f32,
+    ) {
+        let mut m = 0;
+        while m < M {
+            let mut n = 0;
+            while n < N {
+                // SAFETY: every row has eight elements there, with as many terms of the bias if there is one.
+                unsafe {
+                    let x = self.finished(sums[m][n], bias.wrapping_add(n * EIGHT), 1);
+                    E::store(to.offset(m as isize * apart).add(n * EIGHT), x);
+                }
+                n += 1;
             }
-            self.finished::<R>(A::load(sums), bias, line.bias_step as isize, count)
+            m += 1;
         }
     }
 
-    /// What becomes of a vector of sums, of which `count` are there.
+    /// What becomes of a vector of sums, to which nothing is added but a bias in binary32.
     ///
     /// # Safety
-    /// As many terms of the bias are readable, and the processor has such registers.
+    /// As many terms of the bias are readable, and the processor has AVX2.
     #[inline(always)]
-    unsafe fn finished<R: Numbers>(&self, sums: R, bias: *const f32, bias_step: isize, count: usize) -> R {
+    unsafe fn finished(&self, sums: __m256, bias: *const f32, bias_step: isize) -> __m256 {
         // SAFETY: the bias has as many terms as there are lanes.
         unsafe {
-            let mut x = R::splat(self.alpha).mul(sums);
-            if self.has_bias {
-                let term = if bias_step == 0 {
-                    R::splat(bias.read())
-                } else if bias_step == 1 && count == R::LANES {
-                    R::load(bias)
-                } else {
-                    let mut some = [0.0; LANES];
-                    for (k, term) in some[..count].iter_mut().enumerate() {
-                        *term = bias.wrapping_offset(k as isize * bias_step).read();
+            let mut x = __m256::splat(self.alpha).mul(sums);
+            if self.bias_size != 0 {
+                x = x.add(match bias_step {
+                    0 => __m256::splat(bias.read()),
+                    1 => __m256::load(bias),
+                    _ => {
+                        let (size, apart) = (self.bias_size, bias_step * self.bias_size);
+                        __m256::load(gathered::<f32>(bias.cast(), size, apart, EIGHT).as_ptr())
                     }
-                    R::load(some.as_ptr())
-                };
-                x = x.add(term);
+                });
             }
             match self.clip {
                 Some((rule, ceiling)) => x.clip(rule, ceiling),

@@ -126,7 +126,21 @@ unsafe fn sums<const Q: usize, const V: usize>(
 ) {
     // SAFETY: the channels are readable in every output and tap.
     unsafe {
-        let (from, factors) = (here.from.add(channel), factors.add(channel * all));
+        let sums = products::<Q, V>(here.from.add(channel), here.step, taps, factors.add(channel * all), all);
+        whole::finish(simple, sums, &ends(here, channel, Q));
+    }
+}
+
+/// What `Q` outputs, which begin `step` elements apart, sum of `V` vectors of channels.
+///
+/// # Safety
+/// The taps have elements for all of them, and factors, of `all` taps in each vector. The processor has AVX2 and fused multiply-add.
+#[inline(always)]
+pub(super) unsafe fn products<const Q: usize, const V: usize>(
+    from: *const f32, step: isize, taps: &[Tap], factors: *const f32, all: usize,
+) -> [[__m256; V]; Q] {
+    // SAFETY: the taps have elements for `Q` outputs and `V` vectors of channels, and as many factors.
+    unsafe {
         let mut sums = [[_mm256_setzero_ps(); V]; Q];
         for tap in taps {
             let from = from.offset(tap.from as isize);
@@ -135,14 +149,14 @@ unsafe fn sums<const Q: usize, const V: usize>(
                 let factor = _mm256_loadu_ps(factors.add((v * all + tap.number) * L));
                 let mut i = 0;
                 while i < Q {
-                    let x = _mm256_loadu_ps(from.offset(i as isize * here.step).add(v * L));
+                    let x = _mm256_loadu_ps(from.offset(i as isize * step).add(v * L));
                     sums[i][v] = _mm256_fmadd_ps(x, factor, sums[i][v]);
                     i += 1;
                 }
                 v += 1;
             }
         }
-        whole::finish(simple, sums, &ends(here, channel, Q));
+        sums
     }
 }
 
