@@ -6,7 +6,7 @@ use std::fmt;
 mod plan;
 
 pub use plan::WindowPlan;
-pub(super) use plan::{Geometry, Listed, Parts, compute_type};
+pub(super) use plan::{Geometry, LAYOUT_OF, Listed, Parts, compute_type};
 
 use super::{Compute, NanRule, Scaling};
 use crate::dtype::Scalar;

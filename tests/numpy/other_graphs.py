@@ -1,5 +1,5 @@
 """Graphs of one operation that no random graph has: random numbers, rotary embeddings, pages of a cache, products by
-experts, batches that lie where offsets say."""
+experts, batches that lie where offsets say, windows."""
 
 import numpy as np
 
@@ -7,6 +7,9 @@ import cudnn
 from backend import DATA_TYPE, DESCRIPTOR, DOUBLE, FLOAT, INT64, MODE
 
 RNG_DISTRIBUTION, EXPERTS_MODE, INT32 = 29, 30, 23
+NAN_PROPAGATION, RESAMPLE, PADDING = 10, 21, 22
+# Modes of windows.
+AVERAGE, MAXIMUM, AVERAGE_INSIDE = 2, 3, 4
 BOUND = {cudnn.FLOAT: 2e-5, cudnn.HALF: 4e-3, cudnn.BFLOAT16: 3e-2, cudnn.DOUBLE: 1e-6}
 NARROW = [cudnn.FLOAT, cudnn.HALF, cudnn.BFLOAT16]
 
@@ -186,6 +189,45 @@ def batches(graph, rng):
     return wanted(y, x.want, np.zeros(dims))
 
 
+def windows(graph, rng):
+    """Maxima and averages of windows, or their gradients."""
+    axes = int(rng.integers(1, 4))
+    size, stride, before, after = ([int(x) for x in rng.integers(low, high, axes)] for low, high in [(1, 4), (1, 4), (0, 2), (0, 2)])
+    before, after = ([min(pad, of - 1) for pad, of in zip(pads, size)] for pads in (before, after))
+    mode = int(rng.integers(AVERAGE, AVERAGE_INSIDE + 1))
+    dims = [int(x) for x in (*rng.integers(1, 4, 2), *(rng.integers(of, 9) for of in size))]
+    outputs = [(extent + b + a - of) // step + 1 for extent, b, a, of, step in zip(dims[2:], before, after, size, stride)]
+    code = int(rng.choice([*NARROW, cudnn.DOUBLE]))
+    alpha, backward = float(rng.choice([1.0, 0.5])), rng.random() < 0.5
+    x, y = (graph.value(code, shape) for shape in (dims, [*dims[:2], *outputs]))
+    # No two elements of a window are the same.
+    x.fill(rng.permutation(int(np.prod(dims))).reshape(dims) / 64 - 1)
+    settings = graph.objects.make(24, (1700, RESAMPLE, mode), (1701, DATA_TYPE, cudnn.FLOAT), (1702, INT64, axes),
+                                  *((1703 + k, INT64, *of) for k, of in enumerate((after, before, stride, size))),
+                                  (1707, NAN_PROPAGATION, 1), (1708, PADDING, int(mode == MAXIMUM)))  # fmt: skip
+    result, gradient = np.zeros(y.dims), np.zeros(dims)
+    given = graph.value(code, y.dims).fill(rng.integers(-8, 8, y.dims)) if backward else None
+    for place in np.ndindex(*outputs):
+        starts = [at * step - pad for at, step, pad in zip(place, stride, before)]
+        window = tuple(slice(max(start, 0), start + of) for start, of in zip(starts, size))
+        cells = x.want[(..., *window)].reshape(*dims[:2], -1)
+        count = cells.shape[-1] if mode == AVERAGE_INSIDE else int(np.prod(size))
+        result[(..., *place)] = cells.max(-1, initial=-np.inf) if mode == MAXIMUM else cells.sum(-1) / count
+        if backward:
+            share = (cells == cells.max(-1, keepdims=True, initial=-np.inf)) if mode == MAXIMUM else np.full(cells.shape, 1 / count)
+            part = share * given.want[(..., *place)][..., None]
+            gradient[(..., *window)] += part.reshape(gradient[(..., *window)].shape)
+    line = f"windows {size} of {dims}, strides {stride}, paddings {before} {after}, mode {mode}, backward {backward}, alpha {alpha}"
+    if not backward:
+        graph.add(line, 25, link(1710, x), link(1711, y), (1713, FLOAT, alpha), (1714, FLOAT, 0.0), (1716, DESCRIPTOR, settings))
+        return wanted(y, alpha * result)
+    y.fill(result)
+    dx = graph.value(code, dims)
+    graph.add(line, 26, link(1720, dx), link(1721, given), link(1726, x), link(1727, y), (1723, FLOAT, alpha), (1724, FLOAT, 0.0),
+              (1725, DESCRIPTOR, settings))  # fmt: skip
+    return wanted(dx, alpha * gradient)
+
+
 def other(graph, rng):
     """Adds one of them to a graph; its results."""
-    return [random_numbers, rotation, pages, experts, batches][rng.integers(5)](graph, rng)
+    return [random_numbers, rotation, pages, experts, batches, windows][rng.integers(6)](graph, rng)

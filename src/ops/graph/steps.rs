@@ -16,6 +16,7 @@ use crate::ops::convolution::Direction;
 use crate::ops::function::Function;
 use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{Operand, Plan, Role, Step};
+use crate::ops::window::LAYOUT_OF;
 use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform};
 
 /// Where an operand of a plan lies.
@@ -421,21 +422,30 @@ impl<'a> Builder<'a> {
     /// The steps of a plan whose operands are these tensors as they lie; where it has an operand that is not touched there is none.
     ///
     /// # Errors
-    /// Those of the plan; not supported for scratch, and for steps of other kinds.
+    /// Those of the plan; not supported for scratch, for steps of other kinds, and for parts of tensors but in windows.
     pub fn embed(&mut self, plan: &dyn Plan, views: &[Option<View>]) -> Result<()> {
         plan.steps(&mut |step, slots| {
             let work = match step {
-                Step::Window(step) => Work::Window(Box::new(*step)),
+                Step::Window(step) => {
+                    let (mut step, begins) = (*step, step.outer.offsets);
+                    for (&slot, layout) in slots.iter().zip(LAYOUT_OF) {
+                        if let Some(Some(view)) = views.get(slot) {
+                            step.outer.offsets[layout] = begins[layout] + view.offset;
+                        }
+                    }
+                    Work::Window(Box::new(step))
+                }
                 Step::Reduce(step) => Work::Reduce(Box::new(*step)),
                 Step::Transform(step) => Work::Transform(*step),
                 other => return Err(Error::unsupported(format!("as a part of a graph: {other}"))),
             };
+            let is_window = matches!(work, Work::Window(_));
             // An operand that is not touched may be any.
             let any = views.iter().flatten().next();
             let mut own = Vec::with_capacity(slots.len());
             for &slot in slots {
                 let view = views.get(slot).and_then(Option::as_ref).or(any);
-                let view = view.filter(|view| view.slot != SCRATCH && view.offset == 0);
+                let view = view.filter(|view| view.slot != SCRATCH && (is_window || view.offset == 0));
                 own.push(view.ok_or_else(|| Error::unsupported("scratch as a part of a graph"))?.slot);
             }
             self.push(work, &own);

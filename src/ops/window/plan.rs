@@ -20,6 +20,9 @@ pub(in crate::ops) struct Geometry {
     pub pad: i64,
 }
 
+/// Which of the three layouts each operand of a step has.
+pub(in crate::ops) const LAYOUT_OF: [usize; OPERANDS] = [0, 0, 1, 2, 1];
+
 /// One function over windows, checked and ready to run on any core.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowPlan {
@@ -148,7 +151,7 @@ impl Plan for WindowPlan {
 
     fn layout(&self, operand: usize) -> Option<&Layout> {
         let place = self.operands.slots.iter().position(|&slot| slot == operand)?;
-        Some(&self.layouts[[0, 0, 1, 2, 1][place]])
+        Some(&self.layouts[LAYOUT_OF[place]])
     }
 
     /// Then cells are computed in the order of the loops, those of the window inside.

@@ -16,8 +16,9 @@ const MAXIMUM: i32 = 3;
 const AVERAGE_INSIDE: i32 = 4;
 const NO_CELLS: i32 = 1;
 
-/// The window as a pooling.
-fn descriptor(of: &Resample) -> Result<PoolingDescriptor> {
+/// The window as a pooling, which is as wide behind the data as in front of them: an average of windows that reach further behind walks
+/// the axis of `data` and of `result` from its end.
+fn descriptor(of: &Resample, data: &mut View, result: &mut View) -> Result<PoolingDescriptor> {
     let mode = match of.mode {
         AVERAGE => PoolingMode::AverageWithPadding,
         AVERAGE_INSIDE => PoolingMode::AverageWithoutPadding,
@@ -37,7 +38,7 @@ fn descriptor(of: &Resample) -> Result<PoolingDescriptor> {
         }
         Ok(dims)
     };
-    let [window, strides, before, after] =
+    let [window, strides, mut before, after] =
         [whole(&of.window)?, whole(&of.strides)?, whole(&of.before)?, whole(&of.after)?];
     if [strides.rank(), before.rank(), after.rank()] != [window.rank(); 3] {
         return Err(Error::unsupported("a window of other numbers of dimensions"));
@@ -50,6 +51,18 @@ fn descriptor(of: &Resample) -> Result<PoolingDescriptor> {
             "resampling mode {} with padding mode {}",
             of.mode, of.padding
         )));
+    }
+    for k in 0..window.rank() {
+        let axis = k + 2;
+        let (Some(&inputs), Some(&outputs)) = (data.dims().get(axis), result.dims().get(axis)) else { break };
+        let end =
+            (outputs - 1).saturating_mul(strides[k]).saturating_add(window[k]).saturating_sub(before[k]);
+        let behind = end.saturating_sub(inputs);
+        if mode == PoolingMode::AverageWithPadding && behind > before[k] {
+            *data = data.part(axis, inputs - 1, inputs, -1)?;
+            *result = result.part(axis, outputs - 1, outputs, -1)?;
+            before[k] = behind;
+        }
     }
     PoolingDescriptor::new(mode, of.nan, window, before, strides)
 }
@@ -70,13 +83,15 @@ fn tensor(view: &View) -> Result<TensorDescriptor> {
 /// # Errors
 /// Not supported: interpolation, indices of maxima, other padding than the mode's own, x and y of other types.
 pub fn forward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
-    let y = steps.wanted(Port::Y, of.beta)?.ok_or_else(|| Error::unsupported("a resampling without y"))?;
-    let x = steps.read(Port::X)?;
+    let mut y =
+        steps.wanted(Port::Y, of.beta)?.ok_or_else(|| Error::unsupported("a resampling without y"))?;
+    let mut x = steps.read(Port::X)?;
     if steps.wanted(Port::Index, 0.0)?.is_some() {
         return Err(Error::unsupported("indices of maxima"));
     }
     let scaling = Scaling { alpha: of.alpha, beta: of.beta };
-    let plan = pooling::forward(&descriptor(of)?, &tensor(&x)?, &tensor(&y)?, scaling, Mode::Extended)?;
+    let pooling = descriptor(of, &mut x, &mut y)?;
+    let plan = pooling::forward(&pooling, &tensor(&x)?, &tensor(&y)?, scaling, Mode::Extended)?;
     steps.embed(&plan, &[Some(y), Some(x)])
 }
 
@@ -85,9 +100,10 @@ pub fn forward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
 /// # Errors
 /// Not supported: as [`forward`], and a maximum without x.
 pub fn backward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
-    let dx = steps.wanted(Port::Dx, of.beta)?.ok_or_else(|| Error::unsupported("a resampling without dx"))?;
-    let dy = steps.read(Port::Dy)?;
-    let descriptor = descriptor(of)?;
+    let mut dx =
+        steps.wanted(Port::Dx, of.beta)?.ok_or_else(|| Error::unsupported("a resampling without dx"))?;
+    let mut dy = steps.read(Port::Dy)?;
+    let descriptor = descriptor(of, &mut dx, &mut dy)?;
     let (to, from) = (tensor(&dx)?, tensor(&dy)?);
     let scaling = Scaling { alpha: of.alpha, beta: of.beta };
     if !pooling::needs_forward(&descriptor) {
