@@ -5,7 +5,6 @@ pub(super) mod simd;
 use cudnn_shim_macros::vectorized;
 
 use self::simd::{MR, Simd, Tails};
-use crate::backend::cpu::stream::fetch_far;
 
 /// Where the rows of one segment of the sum begin.
 pub(super) type RowCells<C> = [*const C; MR];
@@ -20,17 +19,10 @@ pub(super) struct Panel<C> {
     pub(super) step: usize,
     pub(super) offsets: *const i32,
     pub(super) v: *const C,
-    /// What a kernel of [`FETCHING_ROWS`] or more prefetches: with cell number i the line at `ahead + ahead_offsets[i]`. A line of the
-    /// panel itself where nothing comes next.
-    pub(super) ahead: *const u8,
-    pub(super) ahead_offsets: *const i32,
 }
 
 /// A kernel for some number of rows and vectors: `c[m][..] = sum`, or `+= sum` if `add`.
 pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::Cell>, &[*mut <S as Simd>::Sum; MR], bool);
-
-/// Rows from which on a kernel has time for one more load with each cell.
-const FETCHING_ROWS: usize = 4;
 
 /// The loop of every kernel: the sums of the panel. Tests come last: with the test in front compilers keep a second copy of
 /// the sums.
@@ -45,17 +37,12 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel
         let mut sums = [[S::zero(); N]; M];
         let (mut rows, mut offsets) = (panel.rows, panel.offsets);
         let (last, v, step) = (rows.add(panel.segments), panel.v, panel.step);
-        let (ahead, mut ahead_offsets) = (panel.ahead, panel.ahead_offsets);
         loop {
             let at = *rows;
             let (mut along, mut left) = (0, panel.len);
             loop {
                 let from = v.offset(*offsets as isize);
                 offsets = offsets.add(1);
-                if M >= FETCHING_ROWS {
-                    fetch_far(ahead.wrapping_offset(*ahead_offsets as isize));
-                    ahead_offsets = ahead_offsets.add(1);
-                }
                 let mut x = [S::zero(); N];
                 let mut n = 0;
                 while n < N {

@@ -259,8 +259,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                         step: 1,
                         offsets: offsets.as_ptr(),
                         v: filters.wrapping_add(panel * each),
-                        ahead: filters.wrapping_add(panel * each).cast(),
-                        ahead_offsets: offsets.as_ptr(),
                     };
                     let places = &places[..count];
                     if let Some(narrow) = narrow.filter(|_| tile.whole && lanes == Self::NR) {

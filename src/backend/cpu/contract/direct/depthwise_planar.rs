@@ -306,8 +306,6 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
                     step: 1,
                     offsets: offsets.as_ptr(),
                     v: planes.wrapping_add(tile.at),
-                    ahead: planes.wrapping_add(tile.at).cast(),
-                    ahead_offsets: offsets.as_ptr(),
                 };
                 let to = here.as_mut_ptr().cast::<S::Sum>();
                 // SAFETY: the panel names rows and factors of `place`, and `to` has room for a row of sums.

@@ -229,8 +229,6 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
                         step: 1,
                         offsets: offsets_at,
                         v,
-                        ahead: v.cast(),
-                        ahead_offsets: offsets_at,
                     };
                     // SAFETY: the planes and the lanes are there; what the kernel reads beyond the last filter of a
                     // pixel is packed as zeros, or there is nothing beyond it.

@@ -313,8 +313,6 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                     step: 1,
                     offsets: offsets.as_ptr(),
                     v: filters.wrapping_add(begin * Self::NR),
-                    ahead: filters.wrapping_add(begin * Self::NR).cast(),
-                    ahead_offsets: offsets.as_ptr(),
                 };
                 // SAFETY: rows and panel have as many cells as the pass, and the rows of `c` lanes for all sums.
                 unsafe { self.kernels.of(next - row, lanes)(&panel, &c, begin > 0) };

@@ -289,8 +289,6 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                                     step: count,
                                     offsets: steps.as_ptr(),
                                     v: at(e, p, begin),
-                                    ahead: at(e, p, begin).cast(),
-                                    ahead_offsets: steps.as_ptr(),
                                 };
                                 self.kernels.of(count, tile.lanes)(&panel, &c, begin > 0);
                             }

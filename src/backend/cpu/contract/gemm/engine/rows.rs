@@ -47,8 +47,8 @@ struct Packed<'a, C> {
     lane: usize,
     wide: usize,
     v: *const C,
-    /// The lines that kernels fetch meanwhile, and how far apart each call of one fetches them.
-    ahead: Option<(&'a Ahead, &'a [i32])>,
+    /// What is asked for meanwhile.
+    ahead: Option<&'a Ahead>,
 }
 
 /// Some rows of one product.
@@ -141,9 +141,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (nr, source) = (Kernels::<S>::NR, self.lane_source);
         let mut space = [(0, 0); FEW_STRIPS];
         let strips = self.group(strips, &mut space);
-        let (mut sum, mut next, mut fetched) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sum, mut next) = (Vec::new(), Vec::new());
         let [turn] = &self.lanes.turns[..] else { return };
-        // Of lanes without bounds no more is fetched than where they are.
+        // Of lanes without bounds no more is asked than where they are.
         let is_bounded = !source.bounds.is_empty();
         let points = |space: &mut [Point; MAX_NR], first: usize| {
             let count = nr.min(task.end.saturating_sub(first));
@@ -162,15 +162,6 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             count
         };
         let mut spaces = [[Point::default(); MAX_NR]; 2];
-        // Panels are as far apart as each other, and K blocks nearly as long.
-        let (count, largest) =
-            (points(&mut spaces[0], task.lane), self.k_blocks.iter().max_by_key(|s| s.cells));
-        if let Some(k_block) = largest {
-            self.evens(k_block, source, &mut next);
-            if let Some(ahead) = Ahead::of(&source, &spaces[0][..count], &next) {
-                ahead.offsets(k_block.cells, strips.len(), &mut fetched);
-            }
-        }
         for lane in (task.lane..task.end).step_by(nr) {
             let [here, then] = &mut spaces;
             let (count, following) = (points(here, lane), points(then, lane + nr));
@@ -185,8 +176,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 self.evens(block_ahead, source, &mut next);
                 let ahead = Ahead::of(&source, lanes_ahead, &next);
                 self.evens(k_block, source, &mut sum);
-                let ahead = ahead.as_ref().filter(|_| !fetched.is_empty()).map(|ahead| (ahead, &fetched[..]));
-                let packed = Packed { lane, wide, v: v.cast_const(), ahead };
+                let packed = Packed { lane, wide, v: v.cast_const(), ahead: Some(&ahead) };
                 // SAFETY: the lanes are those of the panel, and `v` has room for it.
                 unsafe {
                     pack::<S>(source, lanes, &sum, wide, v.cast());
@@ -221,10 +211,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let from = self.row_source.data.cast::<S::Cell>().wrapping_offset(from as isize);
         let ends = (number == 0, number + 1 == self.k_blocks.len());
         for (s, &(first, count)) in strips.iter().enumerate() {
-            let (ahead, ahead_offsets) = match ahead {
-                Some((ahead, offsets)) => (ahead.share(s, strips.len()), offsets.as_ptr()),
-                None => (v.cast(), offsets),
-            };
+            if let Some(ahead) = ahead {
+                ahead.fetch(s, strips.len());
+            }
             let from = from.wrapping_offset(first as isize * even.row[slot] as isize);
             let mut rows = [from; MR];
             let mut m = 1;
@@ -233,8 +222,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 m += 1;
             }
             let table = [rows];
-            let rows = table.as_ptr();
-            let cells = Panel { rows, segments: 1, len, step: even.step, offsets, v, ahead, ahead_offsets };
+            let cells = Panel { rows: table.as_ptr(), segments: 1, len, step: even.step, offsets, v };
             let strip = Strip { first, count, panel: cells, base };
             let kept = task.sums.wrapping_add((first - task.row) * task.width + lane - task.lane);
             // SAFETY: the rows, the panel and the sums that are kept are the task's.

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::ahead::{Ahead, panel};
+use super::ahead::Ahead;
 use super::in_place::{Runs, reach_of};
 use super::k_block::{KBlock, KC};
 use super::{Engine, Lanes, MC_PANELS, RowSource, Shared, TaskScratch, share};
@@ -121,8 +121,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     } else {
                         for (from, count) in strips {
                             let (here, next) = points[from - begin..].split_at(count);
-                            let next = &next[..next.len().min(count)];
-                            Ahead::of(&source, next, &sum).iter().for_each(Ahead::fetch);
+                            Ahead::of(&source, &next[..next.len().min(count)], &sum).fetch(0, 1);
                             pack::<S>(source, here, &sum, width(count), at(from));
                         }
                     }
@@ -186,7 +185,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         }
         let width = tiles.list.len() * nr;
         let (mut sum, mut offsets, mut table) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut lane_sum, mut row_sum, mut fetched) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lane_sum, mut row_sum) = (Vec::new(), Vec::new());
         let (still, mut far) = (matches!(self.from_lanes, Lanes::InPlace), Vec::new());
         let is_local = matches!(self.from_lanes, Lanes::Local);
         // Strips that are outside the window as a whole, of a K block that is one segment.
@@ -236,10 +235,6 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 }
                 if matches!(self.from_rows, RowSource::Local) {
                     self.evens(k_block, self.row_source, &mut row_sum);
-                }
-                let lanes = if is_local { panel::<S>(&lane_points, 0) } else { &[] };
-                if let Some(ahead) = Ahead::of(&self.lane_source, lanes, &lane_sum) {
-                    ahead.offsets(k_block.cells, MC_PANELS.min(end - first), &mut fetched);
                 }
                 let v: *const S::Cell = match (&self.from_lanes, &place) {
                     (Lanes::Planes(planes), Some((point, block, spans))) => {
@@ -350,11 +345,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             None => (v.wrapping_add(t * nr * k_block.packed), &offsets),
                         };
                         // Panels are packed when the first rows meet them.
-                        let ahead = match is_local && group == first {
-                            true => self.pack_panel(&lane_points, t, &lane_sum, from.cast_mut()),
-                            false => None,
-                        };
-                        let ahead = ahead.filter(|_| !fetched.is_empty());
+                        let ahead = (is_local && group == first)
+                            .then(|| self.pack_panel(&lane_points, t, &lane_sum, from.cast_mut()));
                         let direct = self.direct && tile.whole;
                         // Channels in blocks leave so even if they are the result.
                         #[cfg(target_arch = "x86_64")]
@@ -376,10 +368,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         let here = here.as_mut_ptr().cast::<S::Sum>();
                         for (s, &(row, count)) in strips.iter().enumerate() {
                             let places = &places[row - from_row..][..count];
-                            let (ahead, ahead_offsets) = match &ahead {
-                                Some(ahead) => (ahead.share(s, strips.len()), fetched.as_ptr()),
-                                None => (from.cast(), offsets.as_ptr()),
-                            };
+                            if let Some(ahead) = &ahead {
+                                ahead.fetch(s, strips.len());
+                            }
                             let panel = Panel {
                                 rows: table[s * segments..].as_ptr(),
                                 segments,
@@ -387,8 +378,6 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 step: if step == 0 { count } else { step },
                                 offsets: offsets.as_ptr(),
                                 v: from,
-                                ahead,
-                                ahead_offsets,
                             };
                             let sums = |m: usize| {
                                 if several {
