@@ -21,6 +21,8 @@ type Tile = unsafe fn(&Simple, &Panel<f32>, &Ends<'_>);
 pub struct Tiles {
     /// By rows, and by half or whole width.
     tiles: [[Tile; 2]; MR],
+    /// The same for lanes in [`Blocks`].
+    in_blocks: [[Tile; 2]; MR],
     /// Lanes of half the width.
     half: usize,
 }
@@ -40,6 +42,9 @@ pub struct Ends<'a> {
 
 /// How far every eight lanes of a tile are from its first one, in the destination, in z and in the bias: channels in blocks.
 pub struct Blocks([[isize; MAX_NR / EIGHT]; 3]);
+
+/// Of lanes that are neighbours nobody asks where their eights are.
+static NEIGHBOURS: Blocks = Blocks([[0; MAX_NR / EIGHT]; 3]);
 
 impl Blocks {
     /// Of the runs of a tile, if they are eights of lanes that are [even](is_even), with none between them.
@@ -149,16 +154,20 @@ impl Eights for __m512 {
 macro_rules! tiles {
     ($S:ident, $level:ident, $half:literal, $whole:literal) => {
         Tiles {
-            tiles: [
-                [tile::$level::<$S, 1, $half>, tile::$level::<$S, 1, $whole>],
-                [tile::$level::<$S, 2, $half>, tile::$level::<$S, 2, $whole>],
-                [tile::$level::<$S, 3, $half>, tile::$level::<$S, 3, $whole>],
-                [tile::$level::<$S, 4, $half>, tile::$level::<$S, 4, $whole>],
-                [tile::$level::<$S, 5, $half>, tile::$level::<$S, 5, $whole>],
-                [tile::$level::<$S, 6, $half>, tile::$level::<$S, 6, $whole>],
-            ],
+            tiles: tiles!($S, $level, $half, $whole, false),
+            in_blocks: tiles!($S, $level, $half, $whole, true),
             half: $half * $S::L,
         }
+    };
+    ($S:ident, $level:ident, $half:literal, $whole:literal, $apart:literal) => {
+        [
+            [tile::$level::<$S, 1, $half, $apart>, tile::$level::<$S, 1, $whole, $apart>],
+            [tile::$level::<$S, 2, $half, $apart>, tile::$level::<$S, 2, $whole, $apart>],
+            [tile::$level::<$S, 3, $half, $apart>, tile::$level::<$S, 3, $whole, $apart>],
+            [tile::$level::<$S, 4, $half, $apart>, tile::$level::<$S, 4, $whole, $apart>],
+            [tile::$level::<$S, 5, $half, $apart>, tile::$level::<$S, 5, $whole, $apart>],
+            [tile::$level::<$S, 6, $half, $apart>, tile::$level::<$S, 6, $whole, $apart>],
+        ]
     };
 }
 
@@ -182,40 +191,43 @@ pub fn tiles<S: Simd>() -> Option<&'static Tiles> {
 pub unsafe fn finish_tile<C>(
     tiles: &Tiles, simple: &Simple, panel: &Panel<C>, [rows, lanes]: [usize; 2], ends: &Ends<'_>,
 ) {
-    let tile = tiles.tiles[rows - 1][usize::from(lanes > tiles.half)];
+    let tiles_of = if ends.blocks.is_some() { &tiles.in_blocks } else { &tiles.tiles };
+    let tile = tiles_of[rows - 1][usize::from(lanes > tiles.half)];
     // SAFETY: the panel has cells in binary32 for all rows, and the processor has the vectors.
     unsafe { tile(simple, &*(&raw const *panel).cast::<Panel<f32>>(), ends) }
 }
 
 /// # Safety
-/// As for [`finish_tile`], with `M` rows of `N` vectors; the processor has what the kernels need.
+/// As for [`finish_tile`], with `M` rows of `N` vectors, in blocks if `APART`; the processor has what the kernels need.
 #[vectorized]
-unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Eights>, const M: usize, const N: usize>(
+unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Eights>, const M: usize, const N: usize, const APART: bool>(
     simple: &Simple, panel: &Panel<f32>, ends: &Ends<'_>,
 ) where
     f32: Cells<S::V>,
 {
     // SAFETY: the rows of the tile have whole vectors of operands, and the processor has what the kernels need.
     unsafe {
+        let blocks = if APART { ends.blocks.unwrap_or(&NEIGHBOURS) } else { &NEIGHBOURS };
         let mut m = 0;
         while m < M {
             // They are needed when the loop is done.
-            let Some(Blocks([to, z, _])) = ends.blocks else {
+            if APART {
+                let Blocks([to, z, _]) = blocks;
+                for block in 0..N * S::L / EIGHT {
+                    fetch(ends.to[m].wrapping_offset(to[block]).cast());
+                    if simple.alpha2 != 0.0 {
+                        fetch(ends.z[m].wrapping_offset(z[block]).cast());
+                    }
+                }
+                // Two rows of eight numbers are a line.
+                m += 2;
+            } else {
                 S::prefetch::<N>(ends.to[m]);
                 if simple.alpha2 != 0.0 {
                     S::prefetch::<N>(ends.z[m]);
                 }
                 m += 1;
-                continue;
-            };
-            for block in 0..N * S::L / EIGHT {
-                fetch(ends.to[m].wrapping_offset(to[block]).cast());
-                if simple.alpha2 != 0.0 {
-                    fetch(ends.z[m].wrapping_offset(z[block]).cast());
-                }
             }
-            // Two rows of eight numbers are a line.
-            m += 2;
         }
         let mut sums = sums::<S, M, N>(panel);
         if let Some(before) = ends.before {
@@ -229,10 +241,7 @@ unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Eights>, const M: usize, const 
                 m += 1;
             }
         }
-        match ends.blocks {
-            None => finish(simple, sums, ends),
-            Some(blocks) => finish_at::<_, M, N, true>(simple, sums, ends, blocks),
-        }
+        finish_at::<_, M, N, APART>(simple, sums, ends, blocks);
     }
 }
 
@@ -246,9 +255,8 @@ pub unsafe fn finish<R: Eights, const M: usize, const N: usize>(
 ) where
     f32: Cells<R>,
 {
-    let nowhere = Blocks([[0; MAX_NR / EIGHT]; 3]);
     // SAFETY: every row has whole vectors of operands.
-    unsafe { finish_at::<R, M, N, false>(simple, x, ends, &nowhere) }
+    unsafe { finish_at::<R, M, N, false>(simple, x, ends, &NEIGHBOURS) }
 }
 
 /// The same, in blocks if `APART`.

@@ -83,6 +83,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     /// # Safety
     /// As for [`ended_row`](DepthwiseInterleaved::ended_row); the taps have elements for all of them.
     #[target_feature(enable = "avx2,fma,f16c")]
+    #[inline(never)]
     unsafe fn neighbours<const Q: usize>(
         &self, ending: &Ending, place: &Point, taps: &[Tap], factors: *const f32, q: usize,
     ) -> usize {

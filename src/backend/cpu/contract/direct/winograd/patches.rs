@@ -51,10 +51,6 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
             return;
         }
         let (channels, size) = (self.channels.extent, self.view.a.scalar.size() as i64);
-        let (each, apart) = match &self.channel_blocks {
-            Some(blocks) => (blocks.extent, blocks.by.at[1] as isize),
-            None => (channels, 0),
-        };
         // SAFETY: there is room for a pixel of zeros.
         unsafe { pixels.write_bytes(0, channels) };
         for (row, tile) in tiles.enumerate() {
@@ -72,12 +68,17 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                     *from = near;
                 }
             }
-            for block in (0..channels).step_by(each) {
-                let to = to.wrapping_add(row * self.tile_cells() + block);
+            let to = to.wrapping_add(row * self.tile_cells());
+            let Some(blocks) = &self.channel_blocks else {
                 // SAFETY: every pixel has its channels, one outside the image zeros, and the patches have a place for the row.
-                unsafe { transform(&from, each, slab, to) };
+                unsafe { transform(&from, channels, slab, to) };
+                continue;
+            };
+            for block in (0..channels).step_by(blocks.extent) {
+                // SAFETY: as for all channels, of those of a block.
+                unsafe { transform(&from, blocks.extent, slab, to.wrapping_add(block)) };
                 for from in from.iter_mut().filter(|from| **from != pixels.cast_const()) {
-                    *from = from.wrapping_offset(apart);
+                    *from = from.wrapping_offset(blocks.by.at[1] as isize);
                 }
             }
         }
