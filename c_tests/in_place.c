@@ -212,6 +212,40 @@ static void mask_over_states(void) {
     guarded_free(room, needed), guarded_free(mask, needed);
 }
 
+/* Elements that share addresses are read before any of them is written: over what it reads a call gives what it gives elsewhere. */
+static void shared_addresses(void) {
+    const int dims[4] = {1, 2, 2, 2}, strides[4] = {4, 1, 2, 1};
+    const float two = 2, zero = 0;
+    cudnnTensorDescriptor_t desc;
+    cudnnActivationDescriptor_t line;
+    cudnnReduceTensorDescriptor_t sum;
+    size_t size = 0;
+    int call, i;
+    OK(cudnnCreateTensorDescriptor(&desc));
+    OK(cudnnCreateActivationDescriptor(&line));
+    OK(cudnnCreateReduceTensorDescriptor(&sum));
+    OK(cudnnSetTensorNdDescriptor(desc, CUDNN_DATA_FLOAT, 4, dims, strides));
+    OK(cudnnSetActivationDescriptor(line, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
+    OK(cudnnSetReduceTensorDescriptor(sum, CUDNN_REDUCE_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN,
+                                      CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES));
+    OK(cudnnGetReductionWorkspaceSize(handle, sum, desc, desc, &size));
+    for (call = 0; call < 3; call++) {
+        float x[5] = {1, 2, 3, 4, 5}, y[5] = {0};
+        void *memory = guarded_alloc(size);
+        for (i = 0; i < 2; i++) {
+            float *to = i == 0 ? y : x;
+            if (call == 0) OK(cudnnTransformTensor(handle, &two, desc, x, &zero, desc, to));
+            if (call == 1) OK(cudnnActivationForward(handle, line, &two, desc, x, &zero, desc, to));
+            if (call == 2) OK(cudnnReduceTensor(handle, sum, NULL, 0, memory, size, &two, desc, x, &zero, desc, to));
+        }
+        CHECK(memcmp(x, y, sizeof x) == 0 && y[0] == 2 && y[4] == 10);
+        guarded_free(memory, size);
+    }
+    OK(cudnnDestroyReduceTensorDescriptor(sum));
+    OK(cudnnDestroyActivationDescriptor(line));
+    OK(cudnnDestroyTensorDescriptor(desc));
+}
+
 int main(void) {
     const cudnnDataType_t types[3] = {CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_BFLOAT16};
     const char *core = getenv("CUDNN_SHIM_BACKEND");
@@ -235,6 +269,7 @@ int main(void) {
     if (!is_gpu) every_layer(CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
     if (!is_gpu) every_layer(CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
     mask_over_states();
+    if (!is_gpu) shared_addresses();
     OK(cudnnDestroyLRNDescriptor(lrn));
     OK(cudnnDestroyActivationDescriptor(activation));
     OK(cudnnDestroyDropoutDescriptor(dropout));
