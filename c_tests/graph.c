@@ -16,9 +16,9 @@ static void set_object(cudnnBackendDescriptor_t object, cudnnBackendAttributeNam
     OK(cudnnBackendSetAttribute(object, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value));
 }
 
-static cudnnBackendDescriptor_t tensor(int64_t id, int64_t rows, int64_t columns, bool is_virtual) {
+static cudnnBackendDescriptor_t batch(int64_t id, int64_t count, int64_t rows, int64_t columns, bool is_virtual) {
     cudnnBackendDescriptor_t object = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    const int64_t dims[3] = { 1, rows, columns }, strides[3] = { rows * columns, columns, 1 }, alignment = 16;
+    const int64_t dims[3] = { count, rows, columns }, strides[3] = { rows * columns, columns, 1 }, alignment = 16;
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id));
     OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
@@ -28,6 +28,10 @@ static cudnnBackendDescriptor_t tensor(int64_t id, int64_t rows, int64_t columns
     OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual));
     OK(cudnnBackendFinalize(object));
     return object;
+}
+
+static cudnnBackendDescriptor_t tensor(int64_t id, int64_t rows, int64_t columns, bool is_virtual) {
+    return batch(id, 1, rows, columns, is_virtual);
 }
 
 static cudnnBackendDescriptor_t pointwise(cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
@@ -134,9 +138,49 @@ static void check_product(const float *y, const float *a, const float *b, const 
     }
 }
 
+/* How an operation with these operands and numbers ends. */
+static cudnnStatus_t finalized(cudnnBackendDescriptorType_t type, int count, const int *names,
+                               const cudnnBackendDescriptor_t *operands, int numbers, const int *of,
+                               const int64_t *values) {
+    cudnnBackendDescriptor_t operation = make(type);
+    cudnnStatus_t status;
+    for (int i = 0; i < count; i++) set_object(operation, (cudnnBackendAttributeName_t)names[i], operands[i]);
+    for (int i = 0; i < numbers; i++)
+        OK(cudnnBackendSetAttribute(operation, (cudnnBackendAttributeName_t)of[i], CUDNN_TYPE_INT64, 1, &values[i]));
+    status = cudnnBackendFinalize(operation);
+    OK(cudnnBackendDestroyDescriptor(operation));
+    return status;
+}
+
+/* Operations whose extents fit each other, and those whose do not. */
+static void extents(void) {
+    static const int product[3] = { CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC,
+                                    CUDNN_ATTR_OPERATION_MATMUL_CDESC };
+    static const int band[2] = { CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_XDESC,
+                                 CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_YDESC };
+    static const int widths[3] = { CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_LOWER_BANDWIDTH,
+                                   CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_UPPER_BANDWIDTH,
+                                   CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_AXIS };
+    static const int64_t two_and_one[3] = { 2, 1, 2 }, one_and_one[3] = { 1, 1, 2 };
+    for (int64_t more = 3; more <= 4; more++) {
+        cudnnBackendDescriptor_t of[3] = { batch(1, 2, ROWS, INNER, false), batch(2, more, INNER, COLUMNS, false),
+                                           batch(3, more, ROWS, COLUMNS, false) };
+        const cudnnStatus_t status = finalized(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, 3, product, of, 0, NULL, NULL);
+        CHECK((status == CUDNN_STATUS_SUCCESS) == (more == 4));
+        for (int i = 0; i < 3; i++) OK(cudnnBackendDestroyDescriptor(of[i]));
+    }
+    /* Two diagonals below the middle one, and one above: four in all. */
+    cudnnBackendDescriptor_t sides[2] = { tensor(1, 6, 4, false), tensor(2, 6, 6, false) };
+    const cudnnBackendDescriptorType_t expand = CUDNN_BACKEND_OPERATION_EXPAND_BAND_MATRIX_DESCRIPTOR;
+    CHECK(finalized(expand, 2, band, sides, 3, widths, two_and_one) == CUDNN_STATUS_SUCCESS);
+    CHECK(finalized(expand, 2, band, sides, 3, widths, one_and_one) == CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH);
+    for (int i = 0; i < 2; i++) OK(cudnnBackendDestroyDescriptor(sides[i]));
+}
+
 int main(void) {
     cudnnHandle_t handle;
     OK(cudnnCreate(&handle));
+    extents();
     cudnnBackendDescriptor_t plan = plan_of(describe());
     int64_t size = -1, count = -1;
     OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &size));
