@@ -1,5 +1,7 @@
 //! The taps of a window that the outputs of a row meet.
 
+#[cfg(target_arch = "x86_64")]
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// A tap: its number among those of the window, what it reads for output 0 of the row, and the outputs that it has elements for. Of
@@ -26,4 +28,19 @@ pub fn common<A>(taps: &[Tap<A>]) -> Range<usize> {
     let first = taps.iter().map(|tap| tap.first).max().unwrap_or(0);
     let end = taps.iter().map(|tap| tap.end).min().unwrap_or(0);
     first..end.max(first)
+}
+
+/// The taps that have an element for an output, copied to `room`, which has a place for each tap.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub fn meeting<'a, A: Copy>(
+    taps: &[Tap<A>], output: usize, room: &'a mut [MaybeUninit<Tap<A>>],
+) -> &'a [Tap<A>] {
+    let mut count = 0;
+    for tap in taps.iter().filter(|tap| tap.meets(output)) {
+        room[count].write(*tap);
+        count += 1;
+    }
+    // SAFETY: the first `count` places are written.
+    unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), count) }
 }

@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::{DepthwiseInterleaved, OUTPUTS, TAPS, Tap};
+use crate::backend::cpu::contract::direct::taps::meeting;
 use crate::backend::cpu::contract::epilogue::finish::Outputs;
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, is_even};
@@ -54,7 +55,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     pub(super) unsafe fn ended_row(
         &self, ending: &Ending, place: &Point, taps: &[Tap], whole: Range<usize>, factors: *const f32,
     ) {
-        let mut some = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
+        let mut room = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
         let mut q = 0;
         while q < self.along.extent {
             let left = if whole.contains(&q) { whole.end - q } else { 0 };
@@ -64,15 +65,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
                     OUTPUTS.. => self.neighbours::<OUTPUTS>(ending, place, taps, factors, q),
                     2.. => self.neighbours::<2>(ending, place, taps, factors, q),
                     1 => self.neighbours::<1>(ending, place, taps, factors, q),
-                    _ => {
-                        let mut count = 0;
-                        for tap in taps.iter().filter(|tap| tap.meets(q)) {
-                            some[count].write(*tap);
-                            count += 1;
-                        }
-                        let some = std::slice::from_raw_parts(some.as_ptr().cast(), count);
-                        self.neighbours::<1>(ending, place, some, factors, q)
-                    }
+                    _ => self.neighbours::<1>(ending, place, meeting(taps, q, &mut room), factors, q),
                 };
             }
         }
@@ -83,6 +76,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     /// # Safety
     /// As for [`ended_row`](DepthwiseInterleaved::ended_row); the taps have elements for all of them.
     #[target_feature(enable = "avx2,fma,f16c")]
+    // Inlined into the row, it would keep its factors on the stack.
     #[inline(never)]
     unsafe fn neighbours<const Q: usize>(
         &self, ending: &Ending, place: &Point, taps: &[Tap], factors: *const f32, q: usize,

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::ended::products;
 use super::{OUTPUTS, TAPS, Tap};
+use crate::backend::cpu::contract::direct::taps::meeting;
 use crate::backend::cpu::contract::epilogue::finish::Outputs;
 use crate::backend::cpu::contract::epilogue::narrow::Narrow;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
@@ -40,7 +41,7 @@ pub(super) struct Row<'a> {
 }
 
 impl Narrowed {
-    /// Of vectors `S`, if sums of them may leave so: channels are whole vectors, with terms of the bias side by side.
+    /// The ending for vectors `S`, if their sums may leave from registers: channels are whole vectors, with terms of the bias side by side.
     pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Turn; 2]) -> Option<Narrowed> {
         let narrow = outputs.narrow.filter(|_| TypeId::of::<S>() == TypeId::of::<Avx2Single>())?;
         let beside = channels.by.at[4] == 1 && along.by.at[4] == 0;
@@ -77,7 +78,7 @@ impl Narrowed {
     /// # Safety
     /// As for [`row`](Narrowed::row); `E` is the type of the destination.
     unsafe fn outputs<E: Cells<__m256>>(&self, row: &Row<'_>, taps: &[Tap], whole: Range<usize>) {
-        let mut some = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
+        let mut room = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
         let mut q = 0;
         while q < row.along.extent {
             let left = if whole.contains(&q) { whole.end - q } else { 0 };
@@ -86,15 +87,7 @@ impl Narrowed {
                 q += match left {
                     OUTPUTS.. => self.neighbours::<E, OUTPUTS>(row, taps, q),
                     1.. => self.neighbours::<E, 1>(row, taps, q),
-                    _ => {
-                        let mut count = 0;
-                        for tap in taps.iter().filter(|tap| tap.meets(q)) {
-                            some[count].write(*tap);
-                            count += 1;
-                        }
-                        let some = std::slice::from_raw_parts(some.as_ptr().cast(), count);
-                        self.neighbours::<E, 1>(row, some, q)
-                    }
+                    _ => self.neighbours::<E, 1>(row, meeting(taps, q, &mut room), q),
                 };
             }
         }
