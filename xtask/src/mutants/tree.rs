@@ -15,6 +15,8 @@ use crate::shell;
 
 /// What declares the modules of the library.
 const LIBRARY: &str = "src/lib.rs";
+/// A change may make a number that is known to overflow, or an index that is known to miss, which the compiler refuses to build.
+const PERMIT: &str = "#![allow(arithmetic_overflow, unconditional_panic)]";
 /// The module that only the copy has.
 const MUTANT: &str = "src/mutant.rs";
 
@@ -80,7 +82,7 @@ impl Tree {
     /// Writes what of `sample` compiles, and returns its numbers.
     fn change(&self, sample: &[Site]) -> Result<BTreeSet<usize>> {
         let library = fs::read_to_string(shell::root().join(LIBRARY))?;
-        write(&self.root.join(LIBRARY), format!("{library}\nmod mutant;\n").as_bytes())?;
+        write(&self.root.join(LIBRARY), format!("{PERMIT}\n{library}\nmod mutant;\n").as_bytes())?;
         write(&self.root.join(MUTANT), MODULE.as_bytes())?;
         let mut kept: BTreeSet<usize> = (1..=sample.len()).collect();
         loop {

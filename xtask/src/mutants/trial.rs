@@ -29,6 +29,7 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
         EVERY,
     ),
     // What compares numbers: with definitions, with what the original has left, and kernels with the loops that define a step.
+    ("boundary_fuzz", &[], EVERY),
     ("causal", &["sums_are", "gradients_are", "results_do"], EVERY),
     ("contract", &["steps::", "cpu::convolutions", "kernels::"], &["contract", "convolution", "matmul"]),
     ("convolution", &[], EVERY),
@@ -231,6 +232,9 @@ impl Trial {
         command.args(["-c", "ulimit -v \"$1\"; shift; exec timeout -s KILL \"$@\"", "sh"]);
         command.args([MEMORY.to_string(), seconds.to_string()]).args(&suite.program).args(arguments);
         command.current_dir(&self.root).env(VARIABLE, mutant.to_string()).env("RUST_BACKTRACE", "0");
+        // The same random problems for every mutant.
+        command.env("CUDNN_SHIM_FUZZ_PART", "problems").env("CUDNN_SHIM_FUZZ_FROM", "2026");
+        command.env("CUDNN_SHIM_FUZZ_SECONDS", "10");
         // Some mutants run at a time, and each of them needs a processor.
         command.env("CUDNN_SHIM_NUM_THREADS", "1").env("OPENBLAS_NUM_THREADS", "1");
         command.env("CUDNN_SHIM_TEST_SCRATCH", shell::target().join(format!("mutants/scratch-{lane}")));
