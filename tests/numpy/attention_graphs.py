@@ -3,11 +3,27 @@
 import numpy as np
 
 import cudnn
-from backend import DESCRIPTOR, INT64, MODE
+from backend import DESCRIPTOR, FLOAT, INT64, MODE
 from reference import TYPES, convert
 
 ADD, GREATER_OR_EQUAL = 0, 303
 BOUND = {cudnn.FLOAT: 3e-5, cudnn.HALF: 8e-3, cudnn.BFLOAT16: 6e-2, cudnn.DOUBLE: 1e-6}
+
+
+# Functions of a score s and another number t, with factors a of the first and b of the second operand, and flags c: mode, and what it
+# makes of them, with its slope. The score is the second operand where the name ends so.
+FUNCTIONS = {
+    "neg": (16, lambda s, t, a, b, c: (-a * s, -a)),
+    "identity": (21, lambda s, t, a, b, c: (a * s, a)),
+    "tanh": (101, lambda s, t, a, b, c: (np.tanh(s), 1 - np.tanh(s) ** 2)),
+    "sub": (9, lambda s, t, a, b, c: (a * s - b * t, a)),
+    "sub second": (9, lambda s, t, a, b, c: (a * t - b * s, -b)),
+    "mul": (1, lambda s, t, a, b, c: (a * s * b * t, a * b * t)),
+    "mul second": (1, lambda s, t, a, b, c: (a * t * b * s, a * b * t)),
+    "div": (6, lambda s, t, a, b, c: (a * s / (b * t), a / (b * t))),
+    "select": (601, lambda s, t, a, b, c: (np.where(c, a * s, b * t), np.where(c, a, 0))),
+    "select second": (601, lambda s, t, a, b, c: (np.where(c, a * t, b * s), np.where(c, 0, b))),
+}  # fmt: skip
 
 
 class Problem:
@@ -28,6 +44,13 @@ class Problem:
         self.is_packed = self.has_lengths and rng.random() < 0.5
         self.has_ends = self.has_lengths and rng.random() < 0.3
         self.lengths = [rng.integers(0 if self.has_lengths else extent, extent + 1, self.batch) for extent in extents]
+        has_functions = self.code != cudnn.E4M3 and rng.random() < 0.5
+        self.functions = [str(rng.choice(list(FUNCTIONS))) for _ in range(pick(1, 2))] if has_functions else []
+        # What each of them takes besides the score, and the factors of the two.
+        shape = (1, self.heads[0], *extents)
+        self.others = [rng.uniform(0.5, 2, shape) for _ in self.functions]
+        self.factors = [tuple(float(x) for x in rng.choice([1.0, 1.0, 0.5, -1.5], 2)) for _ in self.functions]
+        self.flags = [rng.integers(0, 2, shape) for _ in self.functions]
 
     def kept(self):
         """Which scores count."""
@@ -46,14 +69,19 @@ class Problem:
     def __str__(self):
         how = f"packed {self.is_packed} ends {self.has_ends}"
         return (f"{how} batch {self.batch} heads {self.heads} queries {self.queries} keys {self.keys} widths {self.widths} mask {self.mask} "
-                f"{self.window} lengths {self.lengths if self.has_lengths else None} bias {self.has_bias} scale {self.scale:.3g}")  # fmt: skip
+                f"{self.window} lengths {self.lengths if self.has_lengths else None} bias {self.has_bias} scale {self.scale:.3g} "
+                f"functions {self.functions} factors {self.factors}")  # fmt: skip
 
 
 def outcome(p, q, k, v, bias):
-    """The scores, the weights, the statistics and the result."""
+    """The weights, the statistics and the result; the slope of the functions over the scores stays in the problem."""
     repeat = lambda x: np.repeat(x, p.heads[0] // x.shape[1], axis=1)
-    scores = p.scale * q @ np.swapaxes(repeat(k), 2, 3) + bias
-    scores = np.where(p.kept(), scores, -np.inf)
+    scores = p.scale * q @ np.swapaxes(repeat(k), 2, 3)
+    p.slope = np.ones_like(scores)
+    for name, other, factors, flags in zip(p.functions, p.others, p.factors, p.flags):
+        scores, slope = FUNCTIONS[name][1](scores, other, *factors, flags)
+        p.slope = p.slope * slope
+    scores = np.where(p.kept(), scores + bias, -np.inf)
     most = scores.max(axis=-1, keepdims=True)
     shift = np.where(np.isfinite(most), most, 0)
     powers = np.exp(scores - shift)
@@ -66,7 +94,7 @@ def gradients(p, q, k, v, weights, o, do):
     repeat = lambda x: np.repeat(x, p.heads[0] // x.shape[1], axis=1)
     joined = lambda x, heads: x.reshape(p.batch, heads, -1, *x.shape[2:]).sum(axis=2)
     per_weight = do @ np.swapaxes(repeat(v), 2, 3)
-    per_score = weights * (per_weight - (do * o).sum(axis=-1, keepdims=True)) * p.scale
+    per_score = weights * (per_weight - (do * o).sum(axis=-1, keepdims=True)) * p.slope * p.scale
     dk, dv = np.swapaxes(per_score, 2, 3) @ q, np.swapaxes(weights, 2, 3) @ do
     return per_score @ repeat(k), joined(dk, p.heads[1]), joined(dv, p.heads[2])
 
@@ -105,6 +133,21 @@ def attention(graph, rng):
     inner, last = [], graph.value(cudnn.FLOAT, (b, hq, p.queries, p.keys), virtual=True)
     first = last
     changed = lambda: graph.value(cudnn.FLOAT, last.dims, virtual=True)
+    for name, other, factors, flags in zip(p.functions, p.others, p.factors, p.flags):
+        y, mode = changed(), FUNCTIONS[name][0]
+        settings = graph.objects.make(0, (0, MODE, mode), (1, 1, cudnn.FLOAT))
+        operands = [last]
+        if mode not in (16, 21, 101):
+            tensor_of = graph.value(cudnn.FLOAT, other.shape).fill(other)
+            # As binary32 holds it.
+            other[...] = tensor_of.want
+            operands = [tensor_of, last] if name.endswith("second") else [last, tensor_of]
+        more = [link(751, operands[0]), *(link(752, operand) for operand in operands[1:]), link(753, y)]
+        more += [] if name == "tanh" else [(754, FLOAT, factors[0]), (755, FLOAT, factors[1])]
+        if mode == 601:
+            more.append(link(758, graph.value(cudnn.BOOLEAN, flags.shape).fill(flags)))
+        inner.append(graph.objects.make(13, (750, DESCRIPTOR, settings), *more))
+        last = y
     if p.has_bias:
         y = changed()
         settings = graph.objects.make(0, (0, MODE, ADD), (1, 1, cudnn.FLOAT))

@@ -1,5 +1,5 @@
 """Graphs of one operation that no random graph has: random numbers, rotary embeddings, pages of a cache, products by
-experts, batches that lie where offsets say, windows."""
+experts, batches that lie where offsets say, windows, statistics of batch normalisation."""
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from backend import DATA_TYPE, DESCRIPTOR, DOUBLE, FLOAT, INT64, MODE
 
 RNG_DISTRIBUTION, EXPERTS_MODE, INT32 = 29, 30, 23
 NAN_PROPAGATION, RESAMPLE, PADDING = 10, 21, 22
+GENSTATS_MODE, FINALIZE_MODE = 16, 17
 # Modes of windows.
 AVERAGE, MAXIMUM, AVERAGE_INSIDE = 2, 3, 4
 BOUND = {cudnn.FLOAT: 2e-5, cudnn.HALF: 4e-3, cudnn.BFLOAT16: 3e-2, cudnn.DOUBLE: 1e-6}
@@ -228,6 +229,65 @@ def windows(graph, rng):
     return wanted(dx, alpha * gradient)
 
 
+def statistics(graph, rng):
+    """What batch normalisation is made of: sums of a result, what training makes of sums, and gradients of scale and bias with the
+    factors that make the gradient of x."""
+    part = int(rng.integers(3))
+    dims = tuple(int(x) for x in (*rng.integers(1, 5, 2), *rng.integers(1, 6, int(rng.integers(1, 4)))))
+    shape, rest = (1, dims[1], *[1] * (len(dims) - 2)), (0, *range(2, len(dims)))
+    code = int(rng.choice(NARROW))
+    order = [0, *range(2, len(dims)), 1] if rng.random() < 0.5 else None
+    given = lambda: graph.value(code, dims, order=order).fill(rng.standard_normal(dims))
+    channel = lambda numbers: graph.value(cudnn.FLOAT, shape).fill(numbers)
+    some = lambda low=-1.0, high=1.0: channel(rng.uniform(low, high, shape))
+    outputs, results = [], []
+
+    def output(attribute, numbers):
+        # Any of them may be left out, but not all.
+        if rng.random() < 0.8 or not outputs:
+            y = graph.value(cudnn.FLOAT, shape)
+            outputs.append(link(attribute, y))
+            results.extend(wanted(y, np.broadcast_to(numbers, shape)))
+
+    if part == 0:
+        x = given()
+        output(773, x.want.sum(rest, keepdims=True))
+        output(774, (x.want**2).sum(rest, keepdims=True))
+        graph.add(f"sums of {dims}", 14, (770, GENSTATS_MODE, 0), (771, DATA_TYPE, cudnn.FLOAT), link(772, x), *outputs)
+    elif part == 1:
+        is_training, count, epsilon, factor = rng.random() < 0.7, int(rng.integers(1, 50)), 1e-3, 0.25
+        mean, variance = rng.uniform(-1, 1, shape), rng.uniform(0.1, 1, shape)
+        sums, squares = channel(mean * count), channel((variance + mean**2) * count)
+        scale, bias, old_mean, old_variance = some(), some(), some(), some(0.1)
+        mean = sums.want / count if is_training else old_mean.want
+        variance = squares.want / count - mean**2 if is_training else old_variance.want
+        inverse = 1 / np.sqrt(variance + epsilon)
+        number = lambda value, kind=cudnn.FLOAT: graph.value(kind, [1] * len(dims), by_value=True).fill(np.full([1] * len(dims), value))
+        if is_training:
+            output(788, old_mean.want + factor * (mean - old_mean.want))
+            output(789, old_variance.want + factor * (variance * count / max(count - 1, 1) - old_variance.want))
+        output(790, mean)
+        output(791, inverse)
+        output(792, scale.want * inverse)
+        output(793, bias.want - mean * scale.want * inverse)
+        more = [link(782, sums), link(783, squares), link(794, number(count, cudnn.INT64)), link(796, number(factor))]
+        graph.add(f"statistics of {dims[1]} channels of {count}, training {is_training}", 20, (780, FINALIZE_MODE, int(not is_training)),
+                  (781, DATA_TYPE, cudnn.FLOAT), link(784, scale), link(785, bias), link(786, old_mean), link(787, old_variance),
+                  link(795, number(epsilon)), *(more if is_training else []), *outputs)  # fmt: skip
+    else:
+        x, dy, mean, inverse, scale = given(), given(), some(), some(0.5, 2.0), some()
+        count = np.prod(dims) // dims[1]
+        dscale = (dy.want * (x.want - mean.want) * inverse.want).sum(rest, keepdims=True)
+        dbias = dy.want.sum(rest, keepdims=True)
+        factor = scale.want * inverse.want
+        of_x = -factor * dscale * inverse.want / count
+        for attribute, numbers in [(1626, dscale), (1627, dbias), (1628, factor), (1629, of_x), (1630, -factor * dbias / count - of_x * mean.want)]:
+            output(attribute, numbers)
+        graph.add(f"gradients of the scale and bias of {dims}", 23, (1620, DATA_TYPE, cudnn.FLOAT), link(1621, mean), link(1622, inverse),
+                  link(1623, scale), link(1624, x), link(1625, dy), *outputs)  # fmt: skip
+    return results
+
+
 def other(graph, rng):
     """Adds one of them to a graph; its results."""
-    return [random_numbers, rotation, pages, experts, batches, windows][rng.integers(6)](graph, rng)
+    return [random_numbers, rotation, pages, experts, batches, windows, statistics][rng.integers(7)](graph, rng)

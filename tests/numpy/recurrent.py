@@ -5,7 +5,8 @@
 Random networks over cells, biases, layers, directions, skipped input, projection, clipping, types, lengths (0 too), layouts, and states that
 are given or not. Bound: 8 u (T + 4) layers sqrt(H + I) times the largest number of the array, with u of the type of the data. Then, to the
 bit: every layout gives the same; so does training, one call for each sequence, and one call for each step; padding is never read, and is
-what it is promised to be. Gradients with dropout are held to differences of the library's own forward pass in binary64.
+what it is promised to be. Gradients with dropout are held to differences of the library's own forward pass in binary64, and
+what is dropped between layers to its probability.
 """
 
 import argparse
@@ -305,6 +306,29 @@ class Bench:
         session.close()
         return wrong
 
+    def dropped(self, rng):
+        """Layers that pass on what is positive: of each element that goes into the last one as many as the probability says are zero, the
+        others grow by what these leave. Inference drops none."""
+        n, layers, longest, chance = int(rng.integers(20, 50)), int(rng.integers(2, 4)), 20, float(rng.choice([0.125, 0.5, 0.75]))
+        net = cells.Network(cells.RELU, cells.NO_BIAS, 1, False, n, n, n, layers)
+        flat = np.zeros(net.places()[1])
+        for view in net.weights(flat):
+            view["W"][0] = np.eye(n)
+        xs = [1 + rng.random((longest, n)) for _ in range(3)]
+        zeros, states = [np.zeros((longest, n)) for _ in xs], np.zeros((layers, len(xs), n))
+        session = Session(self.lib, net, cudnn.DOUBLE, chance)
+        trained = session.run(flat, xs, states, states, zeros, states, states, PADDED, longest, True)
+        still = session.run(flat, xs, states, states, None, None, None, PADDED, longest, False)
+        session.close()
+        left = (1 - chance) ** (layers - 1)
+        grown = np.concatenate([y / x for x, y in zip(xs, trained["y"])]) * left
+        kept, count = (grown != 0).sum() + (3 * grown.size if self.options.negative_control else 0), grown.size
+        if abs(kept - left * count) > 6 * np.sqrt(left * (1 - left) * count):
+            return f"{net}: {kept} of {count} elements are left behind dropouts of {chance}"
+        if np.abs(grown[grown != 0] - 1).max(initial=0) > 1e-6:
+            return f"{net}: what dropouts of {chance} leave is {grown.max()} times what it should be"
+        return self.compare({"y": still["y"]}, {"y": xs}, 1e-12, f"{net} without training")
+
     def differences(self, rng):
         """Gradients with dropout in binary64, against differences of the forward pass from the same random states."""
         net, code = self.network(rng, cudnn.DOUBLE)
@@ -361,6 +385,7 @@ def main():
             bench.check(index + 1_000_000, bench.promises)
         if index % 10 == 0 and options.core == "cpu":
             bench.check(index + 2_000_000, bench.differences)
+            bench.check(index + 3_000_000, bench.dropped)
     print(f"{bench.passed} passed, {bench.failed} failed, 0 skipped")
     return bench.failed > 0
 

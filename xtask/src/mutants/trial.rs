@@ -259,7 +259,7 @@ fn c_programs(root: &Path, library: &Path) -> Result<Vec<OsString>> {
     for program in C_PROGRAMS {
         let binary = folder.join(program);
         let mut compiler = Command::new("cc");
-        compiler.arg("-std=c99").arg("-I").arg(root.join("include"));
+        compiler.args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-I"]).arg(root.join("include"));
         compiler.arg(root.join("c_tests").join(program).with_extension("c")).arg("-o").arg(&binary);
         compiler.arg("-L").arg(&folder).arg("-l:libcudnn.so.9").arg("-lm").arg("-pthread");
         shell::run(compiler.arg(format!("-Wl,-rpath,{}", folder.display())))?;
