@@ -1,5 +1,5 @@
 /* Layers that write over what they read give what they give elsewhere, bit for bit: normalisations, dropout, softmax and
- * activations, forwards and backwards. LRN reads its neighbours, so that a GPU refuses it in place. */
+ * activations, forwards and backwards, in the same layout and in another one. LRN reads its neighbours, so that a GPU refuses it in place. */
 #include "check.h"
 
 enum { FEATURES = 64 };
@@ -7,9 +7,10 @@ enum { FEATURES = 64 };
 static cudnnHandle_t handle;
 static int is_gpu;
 
-/* A tensor of a case: its type and layout, and how much memory that is. */
+/* A tensor of a case: its type and layout, that of what is written in its place, and how much memory that is. */
 struct tensor {
-    cudnnTensorDescriptor_t desc;
+    cudnnTensorDescriptor_t desc, to;
+    int moves;
     cudnnDataType_t type;
     size_t count, size;
 };
@@ -73,13 +74,13 @@ static void set_parameters(cudnnDataType_t type) {
 
 static cudnnStatus_t inference(const struct call *c) {
     return cudnnBatchNormalizationForwardInference(handle, CUDNN_BATCHNORM_SPATIAL, factor(c->of, 1), factor(c->of, 0),
-                                                   c->of->desc, c->over, c->of->desc, c->written, derived,
+                                                   c->of->desc, c->over, c->of->to, c->written, derived,
                                                    parameters[0], parameters[1], parameters[2], parameters[3], 1e-5);
 }
 
 static cudnnStatus_t training(const struct call *c) {
     return cudnnBatchNormalizationForwardTraining(handle, CUDNN_BATCHNORM_SPATIAL, factor(c->of, 1), factor(c->of, 0),
-                                                  c->of->desc, c->over, c->of->desc, c->written, derived, parameters[0],
+                                                  c->of->desc, c->over, c->of->to, c->written, derived, parameters[0],
                                                   parameters[1], 0, NULL, NULL, 1e-5, NULL, NULL);
 }
 
@@ -88,60 +89,60 @@ static double sums[2][FEATURES];
 static cudnnStatus_t normalisation_gradient(const struct call *c) {
     const void *one = factor(c->of, 1), *zero = factor(c->of, 0);
     return cudnnBatchNormalizationBackward(handle, CUDNN_BATCHNORM_SPATIAL, one, zero, one, zero, c->of->desc, c->other,
-                                           c->of->desc, c->over, c->of->desc, c->written, derived, parameters[0],
+                                           c->of->desc, c->over, c->of->to, c->written, derived, parameters[0],
                                            sums[0], sums[1], 1e-5, NULL, NULL);
 }
 
 static cudnnStatus_t softmax(const struct call *c) {
     return cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, factor(c->of, 1),
-                               c->of->desc, c->over, factor(c->of, 0), c->of->desc, c->written);
+                               c->of->desc, c->over, factor(c->of, 0), c->of->to, c->written);
 }
 
 static cudnnStatus_t softmax_gradient(const struct call *c) {
     return cudnnSoftmaxBackward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, factor(c->of, 1),
-                                c->of->desc, c->other, c->of->desc, c->over, factor(c->of, 0), c->of->desc, c->written);
+                                c->of->desc, c->other, c->of->desc, c->over, factor(c->of, 0), c->of->to, c->written);
 }
 
 static cudnnStatus_t activate(const struct call *c) {
     return cudnnActivationForward(handle, activation, factor(c->of, 1), c->of->desc, c->over, factor(c->of, 0),
-                                  c->of->desc, c->written);
+                                  c->of->to, c->written);
 }
 
 static cudnnStatus_t activation_gradient(const struct call *c) {
     return cudnnActivationBackward(handle, activation, factor(c->of, 1), c->of->desc, c->other, c->of->desc, c->over,
-                                   c->of->desc, c->other, factor(c->of, 0), c->of->desc, c->written);
+                                   c->of->desc, c->other, factor(c->of, 0), c->of->to, c->written);
 }
 
 /* Each call of a generator draws another mask: it is set anew. */
 static cudnnStatus_t drop(const struct call *c) {
     OK(cudnnSetDropoutDescriptor(dropout, handle, 0.5f, states, states_size, 7));
-    return cudnnDropoutForward(handle, dropout, c->of->desc, c->over, c->of->desc, c->written, reserve, reserve_size);
+    return cudnnDropoutForward(handle, dropout, c->of->desc, c->over, c->of->to, c->written, reserve, reserve_size);
 }
 
 static cudnnStatus_t dropout_gradient(const struct call *c) {
-    return cudnnDropoutBackward(handle, dropout, c->of->desc, c->over, c->of->desc, c->written, reserve, reserve_size);
+    return cudnnDropoutBackward(handle, dropout, c->of->desc, c->over, c->of->to, c->written, reserve, reserve_size);
 }
 
 static cudnnStatus_t across_channels(const struct call *c) {
     return cudnnLRNCrossChannelForward(handle, lrn, CUDNN_LRN_CROSS_CHANNEL_DIM1, factor(c->of, 1), c->of->desc,
-                                       c->over, factor(c->of, 0), c->of->desc, c->written);
+                                       c->over, factor(c->of, 0), c->of->to, c->written);
 }
 
 static const struct {
     const char *name;
     cudnnStatus_t (*run)(const struct call *);
-    int reads_neighbours;
+    int reads_neighbours, has_one_layout;
 } layers[] = {
-    {"batch normalisation at inference", inference, 0},
-    {"batch normalisation in training", training, 0},
-    {"gradient of a batch normalisation", normalisation_gradient, 0},
-    {"softmax", softmax, 0},
-    {"gradient of softmax", softmax_gradient, 0},
-    {"activation", activate, 0},
-    {"gradient of an activation", activation_gradient, 0},
-    {"dropout", drop, 0},
-    {"gradient of dropout", dropout_gradient, 0},
-    {"LRN", across_channels, 1},
+    {"batch normalisation at inference", inference, 0, 0},
+    {"batch normalisation in training", training, 0, 0},
+    {"gradient of a batch normalisation", normalisation_gradient, 0, 0},
+    {"softmax", softmax, 0, 0},
+    {"gradient of softmax", softmax_gradient, 0, 0},
+    {"activation", activate, 0, 1},
+    {"gradient of an activation", activation_gradient, 0, 1},
+    {"dropout", drop, 0, 1},
+    {"gradient of dropout", dropout_gradient, 0, 1},
+    {"LRN", across_channels, 1, 0},
 };
 
 static void compare(size_t layer, const struct tensor *of) {
@@ -153,7 +154,7 @@ static void compare(size_t layer, const struct tensor *of) {
     CHECK(memcmp(over, before, of->size) == 0 && !all_filled(apart, of->size));
     call.written = over;
     status = layers[layer].run(&call);
-    if (is_gpu && layers[layer].reads_neighbours) {
+    if (is_gpu && (layers[layer].reads_neighbours || of->moves)) {
         EXPECT(CUDNN_STATUS_NOT_SUPPORTED, status);
         CHECK(memcmp(over, before, of->size) == 0);
     } else if (status != CUDNN_STATUS_SUCCESS || memcmp(over, apart, of->size) != 0) {
@@ -167,7 +168,8 @@ static void compare(size_t layer, const struct tensor *of) {
     guarded_free(over, of->size);
 }
 
-static void every_layer(cudnnTensorFormat_t format, cudnnDataType_t type, int n, int c, int h, int w) {
+static void every_layer(cudnnTensorFormat_t format, cudnnTensorFormat_t to, cudnnDataType_t type, int n, int c, int h,
+                        int w) {
     struct tensor of;
     size_t layer;
     of.type = type;
@@ -175,12 +177,17 @@ static void every_layer(cudnnTensorFormat_t format, cudnnDataType_t type, int n,
     of.size = of.count * bytes_of(type);
     OK(cudnnCreateTensorDescriptor(&of.desc));
     OK(cudnnSetTensor4dDescriptor(of.desc, format, type, n, c, h, w));
+    OK(cudnnCreateTensorDescriptor(&of.to));
+    OK(cudnnSetTensor4dDescriptor(of.to, to, type, n, c, h, w));
+    of.moves = to != format;
     OK(cudnnDeriveBNTensorDescriptor(derived, of.desc, CUDNN_BATCHNORM_SPATIAL));
     set_parameters(type);
     OK(cudnnDropoutGetReserveSpaceSize(of.desc, &reserve_size));
     reserve = guarded_alloc(reserve_size);
-    for (layer = 0; layer < sizeof layers / sizeof *layers; layer++) compare(layer, &of);
+    for (layer = 0; layer < sizeof layers / sizeof *layers; layer++)
+        if (!of.moves || !layers[layer].has_one_layout) compare(layer, &of);
     guarded_free(reserve, reserve_size);
+    OK(cudnnDestroyTensorDescriptor(of.to));
     OK(cudnnDestroyTensorDescriptor(of.desc));
 }
 
@@ -246,6 +253,37 @@ static void shared_addresses(void) {
     OK(cudnnDestroyTensorDescriptor(desc));
 }
 
+/* Sums and reductions whose result lies in the same memory in another layout. */
+static void other_places(void) {
+    const float two = 2, zero = 0;
+    cudnnTensorDescriptor_t from, to;
+    cudnnOpTensorDescriptor_t add;
+    cudnnReduceTensorDescriptor_t sum;
+    int call, i;
+    OK(cudnnCreateTensorDescriptor(&from));
+    OK(cudnnCreateTensorDescriptor(&to));
+    OK(cudnnCreateOpTensorDescriptor(&add));
+    OK(cudnnCreateReduceTensorDescriptor(&sum));
+    OK(cudnnSetTensor4dDescriptor(from, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 3, 2, 2));
+    OK(cudnnSetTensor4dDescriptor(to, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, 3, 2, 2));
+    OK(cudnnSetOpTensorDescriptor(add, CUDNN_OP_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN));
+    OK(cudnnSetReduceTensorDescriptor(sum, CUDNN_REDUCE_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN,
+                                      CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES));
+    for (call = 0; call < 4; call++) {
+        float x[12], other[12] = {0};
+        for (i = 0; i < 12; i++) x[i] = (float)i;
+        if (call == 0) OK(cudnnTransformTensor(handle, &two, from, x, &zero, to, x));
+        if (call == 1) OK(cudnnOpTensor(handle, add, &two, from, x, &two, from, other, &zero, to, x));
+        if (call == 2) OK(cudnnOpTensor(handle, add, &two, from, other, &two, from, x, &zero, to, x));
+        if (call == 3) OK(cudnnReduceTensor(handle, sum, NULL, 0, NULL, 0, &two, from, x, &zero, to, x));
+        for (i = 0; i < 12; i++) CHECK(x[i % 4 * 3 + i / 4] == (float)(2 * i));
+    }
+    OK(cudnnDestroyReduceTensorDescriptor(sum));
+    OK(cudnnDestroyOpTensorDescriptor(add));
+    OK(cudnnDestroyTensorDescriptor(to));
+    OK(cudnnDestroyTensorDescriptor(from));
+}
+
 int main(void) {
     const cudnnDataType_t types[3] = {CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE, CUDNN_DATA_BFLOAT16};
     const char *core = getenv("CUDNN_SHIM_BACKEND");
@@ -261,15 +299,19 @@ int main(void) {
     OK(cudnnDropoutGetStatesSize(handle, &states_size));
     CHECK(states_size <= sizeof states);
     for (i = 0; i < 3; i++) {
-        every_layer(CUDNN_TENSOR_NCHW, types[i], 2, 5, 4, 3);
-        every_layer(CUDNN_TENSOR_NHWC, types[i], 3, 33, 5, 7);
-        every_layer(CUDNN_TENSOR_NCHW, types[i], 4, 16, 13, 8);
+        every_layer(CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NCHW, types[i], 2, 5, 4, 3);
+        every_layer(CUDNN_TENSOR_NHWC, CUDNN_TENSOR_NHWC, types[i], 3, 33, 5, 7);
+        every_layer(CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NCHW, types[i], 4, 16, 13, 8);
+        /* What lies elsewhere afterwards is overwritten before it is read, unless it is copied before. */
+        every_layer(CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NHWC, types[i], 2, 5, 4, 3);
+        every_layer(CUDNN_TENSOR_NHWC, CUDNN_TENSOR_NCHW, types[i], 3, 33, 5, 7);
     }
     /* Enough for several threads. */
-    if (!is_gpu) every_layer(CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
-    if (!is_gpu) every_layer(CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
+    if (!is_gpu) every_layer(CUDNN_TENSOR_NCHW, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
+    if (!is_gpu) every_layer(CUDNN_TENSOR_NHWC, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 8, 64, 20, 21);
     mask_over_states();
     if (!is_gpu) shared_addresses();
+    if (!is_gpu) other_places();
     OK(cudnnDestroyLRNDescriptor(lrn));
     OK(cudnnDestroyActivationDescriptor(activation));
     OK(cudnnDestroyDropoutDescriptor(dropout));

@@ -1,5 +1,5 @@
 /* Answers of strict mode that no recording in tests/data/oracle holds: groups of integers, 3-D convolutions in HALF, the order of what
- * a fused call looks at, and normalisations backwards without a handle. */
+ * a fused call looks at, normalisations backwards without a handle and fused ones without a workspace. */
 #include "convolution.h"
 
 static cudnnHandle_t handle;
@@ -132,6 +132,53 @@ static void normalised(void) {
     OK(cudnnDestroyTensorDescriptor(x));
 }
 
+/* Batch normalisation with an activation wants the workspace that its query asks for; without one no workspace is looked at. */
+static void fused_normalisation(void) {
+    enum { CHANNELS = 32, N = 2 * CHANNELS * 16 };
+    static uint16_t x[N], y[N], dx[N];
+    static float of_channels[8][CHANNELS], workspace[4096];
+    const float one = 1, zero = 0;
+    cudnnTensorDescriptor_t desc, parameters;
+    cudnnActivationDescriptor_t relu;
+    size_t size = 0, kept = 0;
+    void *reserve;
+    int fuses;
+    OK(cudnnCreateTensorDescriptor(&desc));
+    OK(cudnnCreateTensorDescriptor(&parameters));
+    OK(cudnnCreateActivationDescriptor(&relu));
+    OK(cudnnSetTensor4dDescriptor(desc, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF, 2, CHANNELS, 4, 4));
+    OK(cudnnDeriveBNTensorDescriptor(parameters, desc, CUDNN_BATCHNORM_SPATIAL_PERSISTENT));
+    OK(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
+    for (fuses = 0; fuses <= 1; fuses++) {
+        const cudnnBatchNormOps_t ops = fuses ? CUDNN_BATCHNORM_OPS_BN_ACTIVATION : CUDNN_BATCHNORM_OPS_BN;
+        const cudnnBatchNormMode_t mode = CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
+        const cudnnStatus_t without = fuses ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+        cudnnActivationDescriptor_t of = fuses ? relu : NULL;
+        OK(cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(handle, mode, ops, desc, NULL, desc, parameters, of, &size));
+        OK(cudnnGetBatchNormalizationTrainingExReserveSpaceSize(handle, mode, ops, of, desc, &kept));
+        CHECK(size > 0 && size <= sizeof workspace);
+        reserve = guarded_alloc(kept);
+#define FORWARD_WITH(WORKSPACE, SIZE)                                                                                  \
+    cudnnBatchNormalizationForwardTrainingEx(handle, mode, ops, &one, &zero, desc, x, NULL, NULL, desc, y, parameters, \
+                                             of_channels[0], of_channels[1], 0.5, of_channels[2], of_channels[3],      \
+                                             1e-3, of_channels[4], of_channels[5], of, WORKSPACE, SIZE, reserve, kept)
+#define BACKWARD_WITH(WORKSPACE, SIZE)                                                                                 \
+    cudnnBatchNormalizationBackwardEx(handle, mode, ops, &one, &zero, &one, &zero, desc, x, desc, y, desc, y, NULL,    \
+                                      NULL, desc, dx, parameters, of_channels[0], of_channels[1], of_channels[6],      \
+                                      of_channels[7], 1e-3, of_channels[4], of_channels[5], of, WORKSPACE, SIZE,       \
+                                      reserve, kept)
+        EXPECT(without, FORWARD_WITH(NULL, 0));
+        EXPECT(without, FORWARD_WITH(workspace, 0));
+        OK(FORWARD_WITH(workspace, sizeof workspace));
+        EXPECT(without, BACKWARD_WITH(NULL, 0));
+        OK(BACKWARD_WITH(workspace, sizeof workspace));
+        guarded_free(reserve, kept);
+    }
+    OK(cudnnDestroyActivationDescriptor(relu));
+    OK(cudnnDestroyTensorDescriptor(parameters));
+    OK(cudnnDestroyTensorDescriptor(desc));
+}
+
 int main(void) {
     setenv("CUDNN_SHIM_STRICT", "1", 1);
     OK(cudnnCreate(&handle));
@@ -139,6 +186,7 @@ int main(void) {
     in_half();
     fused();
     normalised();
+    fused_normalisation();
     OK(cudnnDestroy(handle));
     return check_result("strict_answers");
 }
