@@ -177,10 +177,32 @@ static void extents(void) {
     for (int i = 0; i < 2; i++) OK(cudnnBackendDestroyDescriptor(sides[i]));
 }
 
+/* A descriptor of another kind than its attribute takes is refused when the operation is closed. */
+static void kinds(void) {
+    static const int product[3] = { CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC,
+                                    CUDNN_ATTR_OPERATION_MATMUL_CDESC };
+    cudnnBackendDescriptor_t of[3] = { tensor(1, ROWS, INNER, false), tensor(2, INNER, COLUMNS, false),
+                                       tensor(3, ROWS, COLUMNS, false) };
+    cudnnBackendDescriptor_t settings = make(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    OK(cudnnBackendSetAttribute(settings, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
+    OK(cudnnBackendFinalize(settings));
+    for (int wrong = 0; wrong <= 1; wrong++) {
+        cudnnBackendDescriptor_t operation = make(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+        for (int i = 0; i < 3; i++) set_object(operation, (cudnnBackendAttributeName_t)product[i], of[i]);
+        set_object(operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, wrong ? of[0] : settings);
+        CHECK((cudnnBackendFinalize(operation) == CUDNN_STATUS_SUCCESS) == !wrong);
+        OK(cudnnBackendDestroyDescriptor(operation));
+    }
+    OK(cudnnBackendDestroyDescriptor(settings));
+    for (int i = 0; i < 3; i++) OK(cudnnBackendDestroyDescriptor(of[i]));
+}
+
 int main(void) {
     cudnnHandle_t handle;
     OK(cudnnCreate(&handle));
     extents();
+    kinds();
     cudnnBackendDescriptor_t plan = plan_of(describe());
     int64_t size = -1, count = -1;
     OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &size));

@@ -1,4 +1,4 @@
-/* Normalisations, dropout and columns as programs call them, against their formulas; and what each says of memory that is
+/* Normalisations, dropout, columns and reductions as programs call them, against their formulas; and what each says of memory that is
  * missing or too small: BAD_PARAM, with the bytes given and needed, and nothing written. */
 #include <math.h>
 
@@ -171,6 +171,18 @@ static void normalisations(void) {
     OK(cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
         handle, CUDNN_BATCHNORM_SPATIAL, CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION, relu, tensor, &reserve_size));
     normalise(batch_norm, size, reserve_size);
+    {
+        /* What is long enough for several blocks of threads has room for what each of them found. */
+        size_t large = 0;
+        cudnnTensorDescriptor_t image;
+        OK(cudnnCreateTensorDescriptor(&image));
+        OK(cudnnSetTensor4dDescriptor(image, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, N, C, 1024, 1024));
+        OK(cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(handle, CUDNN_BATCHNORM_SPATIAL,
+                                                                    CUDNN_BATCHNORM_OPS_BN, image, NULL, image,
+                                                                    channels, NULL, &large));
+        CHECK(large > size);
+        OK(cudnnDestroyTensorDescriptor(image));
+    }
     size = reserve_size = 0;
     OK(cudnnGetNormalizationForwardTrainingWorkspaceSize(handle, CUDNN_NORM_PER_CHANNEL,
                                                          CUDNN_NORM_OPS_NORM_ADD_ACTIVATION, CUDNN_NORM_ALGO_STANDARD,
@@ -211,6 +223,31 @@ static void columns(void) {
     OK(cudnnDestroyFilterDescriptor(filter));
 }
 
+/* One element of four channels is not four sums of single channels; and a long sum of one output has room for its parts. */
+static void reductions(void) {
+    static signed char from[8] = {1, 2, 3, 4, 5, 6, 7, 8}, to[4];
+    cudnnTensorDescriptor_t a, c;
+    cudnnReduceTensorDescriptor_t sum;
+    size_t size = 0;
+    OK(cudnnCreateTensorDescriptor(&a));
+    OK(cudnnCreateTensorDescriptor(&c));
+    OK(cudnnCreateReduceTensorDescriptor(&sum));
+    OK(cudnnSetReduceTensorDescriptor(sum, CUDNN_REDUCE_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN,
+                                      CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES));
+    OK(cudnnSetTensor4dDescriptor(a, CUDNN_TENSOR_NCHW, CUDNN_DATA_INT8, 1, 8, 1, 1));
+    OK(cudnnSetTensor4dDescriptorEx(c, CUDNN_DATA_INT8x4, 1, 1, 1, 1, 1, 1, 1, 1));
+    memset(to, CHECK_FILL, sizeof to);
+    EXPECT(CUDNN_STATUS_NOT_SUPPORTED, cudnnReduceTensor(handle, sum, NULL, 0, NULL, 0, &one, a, from, &zero, c, to));
+    CHECK(all_filled(to, sizeof to));
+    OK(cudnnSetTensor4dDescriptor(a, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 1024, 1024));
+    OK(cudnnSetTensor4dDescriptor(c, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 1, 1));
+    OK(cudnnGetReductionWorkspaceSize(handle, sum, a, c, &size));
+    CHECK(size >= 16 + 2 * sizeof(double));
+    OK(cudnnDestroyReduceTensorDescriptor(sum));
+    OK(cudnnDestroyTensorDescriptor(c));
+    OK(cudnnDestroyTensorDescriptor(a));
+}
+
 int main(void) {
     int i;
     for (i = 0; i < COUNT; i++) {
@@ -234,6 +271,7 @@ int main(void) {
     dropout();
     normalisations();
     columns();
+    reductions();
     OK(cudnnDestroyActivationDescriptor(relu));
     OK(cudnnDestroyTensorDescriptor(channels));
     OK(cudnnDestroyTensorDescriptor(tensor));

@@ -78,6 +78,13 @@ static void names(void) {
 }
 
 /* Names that are wrong, and what they leave alone. */
+/* Of two orders that strides could follow the name is the one that is packed further inside. */
+static void most_packed(void) {
+    const int dims[4] = {2, 1, 2, 2}, strides[4] = {12, 6, 3, 1};
+    by_strides(4, dims, strides);
+    expect_name("NHWC (WC-packed)");
+}
+
 static void refusals(void) {
     static const char *const wrong[] = { "",         "nhwc",     "NHW",        "NCHWC",       "NCHH",     "NC/32HW16", "NC/HW",
                                          "NC/32DHW32", "nChwc",  "nChw0c",     "nChw70000c",  "BMN:diag", "NDHWC",     "BNM",
@@ -328,6 +335,7 @@ int main(void) {
     OK(cudnnCreateTensorDescriptor(&desc));
     CHECK(cudnnShimIsTensorFullyPacked(desc, &answer) == CUDNN_STATUS_BAD_PARAM && answer == 7);
     names();
+    most_packed();
     refusals();
     questions();
     offsets();

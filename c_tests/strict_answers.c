@@ -1,4 +1,4 @@
-/* Answers of strict mode that no recording in tests/data/oracle holds: groups of integers, 3-D convolutions in HALF, the order of what
+/* Answers of strict mode that no recording in tests/data/oracle holds: groups of integers, 3-D convolutions in HALF, strides, the order of what
  * a fused call looks at, normalisations backwards without a handle and fused ones without a workspace. */
 #include "convolution.h"
 
@@ -72,6 +72,20 @@ static void in_half(void) {
             OK(cudnnDestroyTensorDescriptor(y));
             OK(cudnnDestroyTensorDescriptor(x));
         }
+}
+
+/* Convolutions of tensors that run backwards or share addresses are not computed; a stride of a single element is any number. */
+static void strides(void) {
+    struct convolution of = describe(shape_of(4, 4, 1, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT));
+    size_t size = 0;
+    OK(workspace_size(handle, &of, FORWARD, 0, &size));
+    OK(cudnnSetTensor4dDescriptorEx(of.x, CUDNN_DATA_FLOAT, 1, 4, 5, 5, -7, 25, 5, 1));
+    OK(workspace_size(handle, &of, FORWARD, 0, &size));
+    OK(cudnnSetTensor4dDescriptorEx(of.x, CUDNN_DATA_FLOAT, 1, 4, 5, 5, 100, 25, -5, 1));
+    CHECK(workspace_size(handle, &of, FORWARD, 0, &size) != CUDNN_STATUS_SUCCESS);
+    OK(cudnnSetTensor4dDescriptorEx(of.x, CUDNN_DATA_FLOAT, 1, 4, 5, 5, 100, 25, 1, 1));
+    CHECK(workspace_size(handle, &of, FORWARD, 0, &size) != CUDNN_STATUS_SUCCESS);
+    forget(&of);
 }
 
 /* The fused call: what is multiplied is looked at before the type of the bias, and two numbers for a single filter are taken for
@@ -184,6 +198,7 @@ int main(void) {
     OK(cudnnCreate(&handle));
     groups_of_integers();
     in_half();
+    strides();
     fused();
     normalised();
     fused_normalisation();

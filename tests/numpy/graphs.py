@@ -18,7 +18,7 @@ import numpy as np
 import cudnn
 import device
 from attention_graphs import attention
-from backend import BOOLEAN, DATA_TYPE, DESCRIPTOR, INT64, MODE, REDUCTION, Graph
+from backend import BOOLEAN, DATA_TYPE, DESCRIPTOR, FLOAT, INT64, MODE, REDUCTION, Graph
 from block_graphs import blocks
 from other_graphs import other
 from reference import NARROW, TYPES, convert
@@ -122,11 +122,12 @@ class Case:
     def link(attribute, value):
         return attribute, DESCRIPTOR, value.object
 
-    def pointwise(self, name, mode, y, *operands):
+    def pointwise(self, name, mode, y, *operands, alpha=None):
         settings = self.graph.objects.make(0, (0, MODE, mode), (1, DATA_TYPE, cudnn.FLOAT))
         links = [self.link(attribute, value) for attribute, value in operands]
         reads = ", ".join(str(value.uid) for _, value in operands)
-        self.graph.add(f"{y.uid} = {name}({reads})", 13, (750, DESCRIPTOR, settings), *links, self.link(753, y))
+        factor = [] if alpha is None else [(754, FLOAT, alpha)]
+        self.graph.add(f"{y.uid} = {name}({reads})", 13, (750, DESCRIPTOR, settings), *links, self.link(753, y), *factor)
 
     def rounded(self, want, error):
         return error + COMPUTED * (np.abs(want) + 1e-6)
@@ -136,11 +137,12 @@ class Case:
         mode, function = UNARY[name]
         # Angles beyond that are another matter.
         x = self.any(lambda value: np.abs(value.want).max(initial=0) < 1e3)
-        want = function(x.want)
+        alpha = float(self.rng.choice([1, 1, 0.5, -2]))
+        want = function(alpha * x.want)
         # The sine of a large angle has its absolute error.
-        extra = 2.0**-20 * np.maximum(1, np.abs(x.want)) if name in ("sin", "cos", "swish") else 2.0**-21
-        y = self.result(x.dims, want, self.rounded(want, SLOPE * x.error) + extra, is_last)
-        self.pointwise(name, mode, y, (751, x))
+        extra = 2.0**-20 * np.maximum(1, np.abs(alpha * x.want)) if name in ("sin", "cos", "swish") else 2.0**-21
+        y = self.result(x.dims, want, self.rounded(want, SLOPE * abs(alpha) * x.error) + extra, is_last)
+        self.pointwise(f"{name} of {alpha} times", mode, y, (751, x), alpha=alpha)
 
     def binary(self, is_last):
         name = list(BINARY)[self.rng.integers(len(BINARY))]

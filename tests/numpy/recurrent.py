@@ -314,9 +314,10 @@ class Bench:
         flat = np.zeros(net.places()[1])
         for view in net.weights(flat):
             view["W"][0] = np.eye(n)
-        xs = [1 + rng.random((longest, n)) for _ in range(3)]
+        code = int(rng.choice([cudnn.DOUBLE, cudnn.FLOAT]))
+        xs = [(1 + rng.random((longest, n))).astype(np.float32).astype(np.float64) for _ in range(3)]
         zeros, states = [np.zeros((longest, n)) for _ in xs], np.zeros((layers, len(xs), n))
-        session = Session(self.lib, net, cudnn.DOUBLE, chance)
+        session = Session(self.lib, net, code, chance)
         trained = session.run(flat, xs, states, states, zeros, states, states, PADDED, longest, True)
         still = session.run(flat, xs, states, states, None, None, None, PADDED, longest, False)
         session.close()
@@ -327,7 +328,7 @@ class Bench:
             return f"{net}: {kept} of {count} elements are left behind dropouts of {chance}"
         if np.abs(grown[grown != 0] - 1).max(initial=0) > 1e-6:
             return f"{net}: what dropouts of {chance} leave is {grown.max()} times what it should be"
-        return self.compare({"y": still["y"]}, {"y": xs}, 1e-12, f"{net} without training")
+        return self.compare({"y": still["y"]}, {"y": xs}, 0.1 * UNIT[code], f"{net} without training")
 
     def differences(self, rng):
         """Gradients with dropout in binary64, against differences of the forward pass from the same random states."""

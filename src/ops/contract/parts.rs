@@ -108,6 +108,9 @@ mod tests {
     fn few_columns_are_computed_one_by_one() {
         let wastes = |columns| product([1, 64, columns, 1]).wastes_tiles();
         assert_eq!([1, 7, 8, 64, 65, 128].map(wastes), [true, true, false, false, false, false]);
+        // So are products of what is not staged for such sums.
+        let of = |scalar| Contract { a: scalar, ..product([1, 64, 64, 1]) }.wastes_tiles();
+        assert_eq!([Scalar::F16, Scalar::F32, Scalar::F64, Scalar::I32].map(of), [false, false, true, true]);
     }
 
     #[test]

@@ -179,3 +179,53 @@ impl fmt::Display for Ctc {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is asked for, parts of the workspace follow one another, each with room for what it holds.
+    #[test]
+    fn parts_of_the_workspace_lie_apart() {
+        for (samples, longest, classes) in [(1, 1, 2), (3, 5, 4), (7, 2, 1), (2, 0, 3)] {
+            for (on_host, softmax, compute) in [
+                (false, true, Compute::Single),
+                (true, true, Compute::Double),
+                (true, false, Compute::Single),
+            ] {
+                let (rows, frames) = (6, 4);
+                let step = Ctc {
+                    compute,
+                    rows,
+                    frames,
+                    samples,
+                    classes,
+                    longest,
+                    softmax,
+                    skips: false,
+                    on_host,
+                    probs: [samples * classes, classes, 1],
+                    gradients: None,
+                };
+                let space = step.space().expect("a size");
+                let size = compute.scalar().size() as i64;
+                let row = samples * frames * step.states() * size;
+                let mut parts: Vec<(i64, i64)> = space.samples.map(|at| (at, 4 * samples)).into();
+                parts.extend([(space.next, 4 * samples * longest), (space.heads, 4 * samples * longest)]);
+                parts.extend([(space.alphas, row), (space.betas, row)]);
+                if on_host {
+                    let held = [4 * samples, 4 * samples, 4 * samples * longest];
+                    parts.extend(space.integers.into_iter().zip(held));
+                }
+                if softmax {
+                    parts.push((space.statistics, samples * rows * step.kept() * size));
+                }
+                parts.push((space.size, 0));
+                parts.sort_unstable();
+                for pair in parts.windows(2) {
+                    assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{step}: {pair:?} of {space:?}");
+                }
+            }
+        }
+    }
+}
