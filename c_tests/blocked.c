@@ -1,4 +1,4 @@
-/* The blocked formats of cudnn_shim.h: offsets, sizes, zero padding of the channel tail, and the way back. */
+/* The blocked formats of cudnn_shim.h: offsets, sizes, zero padding of the channel tail, the way back, and sums. */
 #include "check.h"
 
 #include <cudnn_shim.h>
@@ -121,6 +121,34 @@ static void through_a_transform(void) {
 }
 
 /* x = 1 is NCHW, x = C is NHWC, and what cannot be a block is refused. */
+/* Sums over channels of which the last block is not full: what lies behind them does not count. */
+static void sums_of_channels(void) {
+    enum { CHANNELS = 17, BLOCK = 8 };
+    static float x[N * 3 * BLOCK * H * W], y[N * H * W];
+    cudnnTensorDescriptor_t of_x = describe(CUDNN_SHIM_TENSOR_NCHW8C, CUDNN_DATA_FLOAT, CHANNELS);
+    cudnnTensorDescriptor_t of_y = describe(CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1);
+    cudnnReduceTensorDescriptor_t sum;
+    float workspace[64];
+    int n, c, h, w;
+    OK(cudnnCreateReduceTensorDescriptor(&sum));
+    OK(cudnnSetReduceTensorDescriptor(sum, CUDNN_REDUCE_TENSOR_ADD, CUDNN_DATA_FLOAT, CUDNN_NOT_PROPAGATE_NAN,
+                                      CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES));
+    for (n = 0; n < N; n++)
+        for (c = 0; c < 3 * BLOCK; c++)
+            for (h = 0; h < H; h++)
+                for (w = 0; w < W; w++)
+                    x[blocked_offset(BLOCK, CHANNELS, n, c, h, w)] = c < CHANNELS ? (float)(c + 10 * n + h + 5 * w) : 1e6f;
+    OK(cudnnReduceTensor(handle, sum, NULL, 0, workspace, sizeof workspace, &one, of_x, x, &zero, of_y, y));
+    for (n = 0; n < N; n++)
+        for (h = 0; h < H; h++)
+            for (w = 0; w < W; w++)
+                CHECK(y[plain_offset(1, n, 0, h, w)] ==
+                      (float)(CHANNELS * (CHANNELS - 1) / 2 + CHANNELS * (10 * n + h + 5 * w)));
+    OK(cudnnDestroyReduceTensorDescriptor(sum));
+    OK(cudnnDestroyTensorDescriptor(of_y));
+    OK(cudnnDestroyTensorDescriptor(of_x));
+}
+
 static void limits(void) {
     cudnnTensorDescriptor_t desc = describe(CUDNN_SHIM_TENSOR_NC_XHWX(8), CUDNN_DATA_HALF, 17);
     cudnnDataType_t type;
@@ -151,6 +179,7 @@ int main(void) {
         between_blocks(5, 7, channels[i]);
     }
     through_a_transform();
+    sums_of_channels();
     limits();
     OK(cudnnDestroy(handle));
     return check_result("blocked");

@@ -138,7 +138,8 @@ static void questions(void) {
     const int dims[4] = { 2, 8, 5, 4 }, nchw[4] = { 160, 20, 4, 1 }, cnhw[4] = { 20, 40, 4, 1 },
               nhwc[4] = { 160, 1, 32, 8 }, wc_packed[4] = { 400, 1, 40, 8 }, hw_packed[4] = { 400, 40, 4, 1 },
               only_n[4] = { 320, 40, 8, 2 }, bias[4] = { 0, 1, 0, 0 }, crossing[4] = { 160, 20, 3, 1 },
-              mirrored[4] = { 160, 20, -4, 1 };
+              mirrored[4] = { 160, 20, -4, 1 },
+              cnhw_rows[4] = { 25, 50, 5, 1 }, one_image[4] = { 0, 20, 4, 1 };
     const int one[4] = { 1, 1, 5, 4 }, wild[4] = { -7, 0, 4, 1 };
     const struct verdict packed = { 1, 1, 0, 0 }, channels_last = { 1, 0, 0, 0 }, gaps = { 0, 0, 0, 0 },
                          spatial = { 0, 1, 0, 0 }, repeated = { 0, 0, 1, 1 }, crossed = { 0, 0, 1, 0 };
@@ -148,6 +149,9 @@ static void questions(void) {
     CHECK(packed_in("NCHW") && packed_in("HW") && packed_in("W") && packed_in("WH") && packed_in("NC"));
     by_strides(4, dims, cnhw);
     expect_verdict(packed);
+    by_strides(4, dims, cnhw_rows);
+    expect_verdict(gaps);
+    CHECK(packed_in("W") && !packed_in("HW"));
     by_strides(4, dims, nhwc);
     expect_verdict(channels_last);
     CHECK(packed_in("WC") && packed_in("HWC") && packed_in("C"));
@@ -164,6 +168,9 @@ static void questions(void) {
     CHECK(packed_in("N") && !packed_in("W"));
     by_strides(4, dims, bias);
     expect_verdict(repeated);
+    by_strides(4, dims, one_image);
+    expect_verdict(repeated);
+    CHECK(!packed_in("H") && !packed_in("HW"));
     by_strides(4, dims, crossing);
     expect_verdict(crossed);
     by_strides(4, dims, mirrored);

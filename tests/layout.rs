@@ -2,7 +2,7 @@
 
 use cudnn::layout::format::{nchw_strides, nhwc_strides, packed_strides};
 use cudnn::layout::packed::{
-    is_fully_packed, is_partially_packed, is_spatially_packed, permute, strides_cross, without_unit_dims,
+    is_fully_packed, is_partially_packed, permute, strides_cross, without_unit_dims,
 };
 use cudnn::layout::{Cut, DimOrder, Dims, Layout, LoopNest, Pattern, Split, nests, segments};
 
@@ -242,9 +242,9 @@ fn packing_definitions() {
     assert!(is_partially_packed(&d, &s, |i| i >= 2));
     assert!(!is_partially_packed(&d, &s, |i| i >= 1), "H is not packed");
 
-    assert!(is_spatially_packed(&dims, &[70, 21, 5, 1]), "NCHW HW-packed");
-    assert!(is_spatially_packed(&dims, &[20, 40, 5, 1]), "CNHW HW-packed");
-    assert!(!is_spatially_packed(&dims, &[60, 1, 15, 3]), "NHWC");
+    assert!(strided(&dims, &[70, 21, 5, 1]).is_spatially_packed(), "NCHW HW-packed");
+    assert!(strided(&dims, &[20, 40, 5, 1]).is_spatially_packed(), "CNHW HW-packed");
+    assert!(!strided(&dims, &[60, 1, 15, 3]).is_spatially_packed(), "NHWC");
 }
 
 #[test]

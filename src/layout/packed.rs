@@ -44,18 +44,6 @@ pub fn is_partially_packed(dims: &[i64], strides: &[i64], packed: impl Fn(usize)
     })
 }
 
-/// Spatially packed: NCHW or CNHW, packed in the dimensions from the third on (HW, DHW). Dims and strides in
-/// the usual order, N and C first. Pre: at least 3 dimensions.
-pub fn is_spatially_packed(dims: &[i64], strides: &[i64]) -> bool {
-    let swapped = |values: &[i64]| {
-        let mut swapped = Dims::new(values);
-        swapped.swap(0, 1);
-        swapped
-    };
-    is_partially_packed(dims, strides, |i| i >= 2)
-        || is_partially_packed(&swapped(dims), &swapped(strides), |i| i >= 2)
-}
-
 /// The rule of thumb for overlap: in decreasing order of stride, some `strides[i - 1] < strides[i] * dims[i]`.
 ///
 /// `false` proves that no address is visited twice. `true` does not prove that one is: strides 3 and 2 of a

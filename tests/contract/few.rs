@@ -154,6 +154,25 @@ fn channels_with_a_few_filters_agree_with_the_reference() {
     }
 }
 
+/// Gradients of filters that are few vectors of lanes, whose taps are sums over many pixels.
+#[test]
+fn gradients_of_few_filters_agree_with_the_reference() {
+    let mut rng = Rng(37);
+    for case in 0..24 {
+        let layer = Layer {
+            groups: 1,
+            channels: [rng.pick(&[3, 8, 20]), rng.pick(&[8, 16, 24, 40])],
+            images: 1 + rng.below(2) as i64,
+            extents: [rng.pick(&[14, 28]), rng.pick(&[28, 40])],
+            taps: rng.pick(&[[3, 3], [3, 3], [1, 3]]),
+        };
+        let conv = layer.convolution(rng.pick(&[[1, 1], [1, 1], [2, 2]]), [1, 1], &mut rng);
+        // Most in NHWC, whose filters are lanes, in every type.
+        let format = if case % 6 < 5 { 6 * case + 3 + case % 3 } else { case };
+        assert_is_exact(&conv, Direction::Filter, TYPES[case % TYPES.len()], format, &mut rng);
+    }
+}
+
 /// Groups whose channels, and most often filters, fill vectors.
 #[test]
 fn groups_of_vectors_of_channels_agree_with_the_reference() {

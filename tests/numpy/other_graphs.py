@@ -8,7 +8,7 @@ from backend import DATA_TYPE, DESCRIPTOR, DOUBLE, FLOAT, INT64, MODE
 
 RNG_DISTRIBUTION, EXPERTS_MODE, INT32 = 29, 30, 23
 NAN_PROPAGATION, RESAMPLE, PADDING = 10, 21, 22
-GENSTATS_MODE, FINALIZE_MODE = 16, 17
+GENSTATS_MODE, FINALIZE_MODE, NORM_MODE, NORM_PHASE = 16, 17, 27, 28
 # Modes of windows.
 AVERAGE, MAXIMUM, AVERAGE_INSIDE = 2, 3, 4
 BOUND = {cudnn.FLOAT: 2e-5, cudnn.HALF: 4e-3, cudnn.BFLOAT16: 3e-2, cudnn.DOUBLE: 1e-6}
@@ -230,9 +230,9 @@ def windows(graph, rng):
 
 
 def statistics(graph, rng):
-    """What batch normalisation is made of: sums of a result, what training makes of sums, and gradients of scale and bias with the
-    factors that make the gradient of x."""
-    part = int(rng.integers(3))
+    """Batch normalisation in training, and what it is made of: sums of a result, what training makes of sums, and gradients of scale and
+    bias with the factors that make the gradient of x."""
+    part = int(rng.integers(4))
     dims = tuple(int(x) for x in (*rng.integers(1, 5, 2), *rng.integers(1, 6, int(rng.integers(1, 4)))))
     shape, rest = (1, dims[1], *[1] * (len(dims) - 2)), (0, *range(2, len(dims)))
     code = int(rng.choice(NARROW))
@@ -249,7 +249,25 @@ def statistics(graph, rng):
             outputs.append(link(attribute, y))
             results.extend(wanted(y, np.broadcast_to(numbers, shape)))
 
-    if part == 0:
+    number = lambda value, kind=cudnn.FLOAT: graph.value(kind, [1] * len(dims), by_value=True).fill(np.full([1] * len(dims), value))
+    if part == 3:
+        x, scale, bias, old_mean, old_variance, factor = given(), some(), some(), some(), some(0.1), 0.25
+        mean, variance = x.want.mean(rest, keepdims=True), x.want.var(rest, keepdims=True)
+        count = np.prod(dims) // dims[1]
+        output(2011, old_mean.want + factor * (mean - old_mean.want))
+        output(2012, old_variance.want + factor * (variance * count / max(count - 1, 1) - old_variance.want))
+        if len(outputs) == 1:
+            outputs.append(link(2012 if outputs[0][0] == 2011 else 2011, graph.value(cudnn.FLOAT, shape)))
+        kept = [graph.value(cudnn.FLOAT, shape) for _ in range(2)]
+        inverse = 1 / np.sqrt(variance + 1e-2)
+        for value, numbers in zip(kept, (mean, inverse)):
+            results.extend(wanted(value, numbers))
+        y = graph.value(code, dims, order=order)
+        results.extend(wanted(y, (x.want - mean) * inverse * scale.want + bias.want))
+        graph.add(f"batch normalisation of {dims}", 29, (2000, NORM_MODE, 2), (2001, NORM_PHASE, 1), link(2002, x), link(2003, kept[0]),
+                  link(2004, kept[1]), link(2005, scale), link(2006, bias), link(2007, number(1e-2)), link(2008, number(factor)),
+                  link(2009, old_mean), link(2010, old_variance), link(2013, y), *outputs)  # fmt: skip
+    elif part == 0:
         x = given()
         output(773, x.want.sum(rest, keepdims=True))
         output(774, (x.want**2).sum(rest, keepdims=True))
@@ -262,7 +280,6 @@ def statistics(graph, rng):
         mean = sums.want / count if is_training else old_mean.want
         variance = squares.want / count - mean**2 if is_training else old_variance.want
         inverse = 1 / np.sqrt(variance + epsilon)
-        number = lambda value, kind=cudnn.FLOAT: graph.value(kind, [1] * len(dims), by_value=True).fill(np.full([1] * len(dims), value))
         if is_training:
             output(788, old_mean.want + factor * (mean - old_mean.want))
             output(789, old_variance.want + factor * (variance * count / max(count - 1, 1) - old_variance.want))

@@ -309,7 +309,7 @@ class Bench:
     def dropped(self, rng):
         """Layers that pass on what is positive: of each element that goes into the last one as many as the probability says are zero, the
         others grow by what these leave. Inference drops none."""
-        n, layers, longest, chance = int(rng.integers(20, 50)), int(rng.integers(2, 4)), 20, float(rng.choice([0.125, 0.5, 0.75]))
+        n, layers, longest, chance = int(rng.integers(20, 50)), int(rng.integers(2, 4)), 20, float(rng.choice([0.125, 0.5, 0.75, 1.0]))
         net = cells.Network(cells.RELU, cells.NO_BIAS, 1, False, n, n, n, layers)
         flat = np.zeros(net.places()[1])
         for view in net.weights(flat):
@@ -322,7 +322,7 @@ class Bench:
         still = session.run(flat, xs, states, states, None, None, None, PADDED, longest, False)
         session.close()
         left = (1 - chance) ** (layers - 1)
-        grown = np.concatenate([y / x for x, y in zip(xs, trained["y"])]) * left
+        grown = np.concatenate([y / x for x, y in zip(xs, trained["y"])]) * (left or 1)
         kept, count = (grown != 0).sum() + (3 * grown.size if self.options.negative_control else 0), grown.size
         if abs(kept - left * count) > 6 * np.sqrt(left * (1 - left) * count):
             return f"{net}: {kept} of {count} elements are left behind dropouts of {chance}"
