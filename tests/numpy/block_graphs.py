@@ -89,12 +89,13 @@ def link(attribute, value):
 
 def extents(rng):
     """Of a tensor, of a block, and the dimension that has blocks."""
-    size = int(rng.choice([2, 4, 16]))
+    size = int(rng.choice([1, 2, 4, 16]))
     dims = [int(x) for x in rng.integers(1, 4, int(rng.integers(1, 3)))] + [int(rng.integers(1, 40)), int(rng.integers(1, 4))]
     axis = len(dims) - 1 if rng.random() < 0.6 else len(dims) - 2
-    dims[axis] *= size
+    # Of blocks of one element only strides tell which dimension has them.
+    dims[axis] = max(2, dims[axis]) if size == 1 else size * dims[axis]
     # FP4 fills bytes along the last dimension.
-    dims[-1] *= 2 if axis != len(dims) - 1 else 1
+    dims[-1] *= 2 if axis != len(dims) - 1 or size == 1 else 1
     scales = list(dims)
     scales[axis] //= size
     return dims, scales, size, axis

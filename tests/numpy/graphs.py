@@ -75,13 +75,14 @@ class Case:
         return [int(axis) for axis in self.rng.permutation(rank)] if self.rng.random() < 0.4 else None
 
     def operand(self, dims=None):
-        """Something that is given: of any type, all of the shape or broadcast to it, or a number by value."""
+        """Something that is given: of any type, all of the shape or broadcast to it, or a few numbers by value."""
         if dims is None:
             dims = [extent if self.rng.random() < 0.75 else 1 for extent in self.shape]
         code = int(self.rng.choice([*CODES, cudnn.INT32]))
         by_value = self.rng.random() < 0.1 and len(dims) > 0
         if by_value:
-            dims = [1] * len(dims)
+            kept = int(self.rng.integers(2 * len(dims)))
+            dims = [extent if axis == kept else 1 for axis, extent in enumerate(dims)]
         value = self.graph.value(code, dims, by_value=by_value, order=None if by_value else self.order(len(dims)))
         value.fill(np.round(self.rng.standard_normal(dims), 3) * (3 if code == cudnn.INT32 else 1))
         value.made = False
