@@ -1,5 +1,5 @@
 /* Answers of strict mode that no recording in tests/data/oracle holds: groups of integers, 3-D convolutions in HALF, strides, the order of what
- * a fused call looks at, normalisations backwards without a handle and fused ones without a workspace. */
+ * a fused call looks at, normalisations backwards without a handle and fused ones without a workspace, windows of vectors. */
 #include "convolution.h"
 
 static cudnnHandle_t handle;
@@ -146,6 +146,27 @@ static void normalised(void) {
     OK(cudnnDestroyTensorDescriptor(x));
 }
 
+/* Windows of three dimensions: vectors of bytes have none, for which the original has its own status. */
+static void windows_of_vectors(void) {
+    static signed char x[64], y[64];
+    const float one = 1, zero = 0;
+    const int window[3] = {1, 1, 1}, pads[3] = {0, 0, 0}, dims[5] = {1, 1, 2, 2, 2}, strides[5] = {8, 8, 4, 2, 1};
+    const cudnnDataType_t types[2] = {CUDNN_DATA_INT8, CUDNN_DATA_INT8x4};
+    cudnnTensorDescriptor_t desc;
+    cudnnPoolingDescriptor_t pooling;
+    int i;
+    OK(cudnnCreateTensorDescriptor(&desc));
+    OK(cudnnCreatePoolingDescriptor(&pooling));
+    OK(cudnnSetPoolingNdDescriptor(pooling, CUDNN_POOLING_MAX, CUDNN_PROPAGATE_NAN, 3, window, pads, window));
+    for (i = 0; i < 2; i++) {
+        OK(cudnnSetTensorNdDescriptor(desc, types[i], 5, dims, strides));
+        EXPECT(i == 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR,
+               cudnnPoolingForward(handle, pooling, &one, desc, x, &zero, desc, y));
+    }
+    OK(cudnnDestroyPoolingDescriptor(pooling));
+    OK(cudnnDestroyTensorDescriptor(desc));
+}
+
 /* Batch normalisation with an activation wants the workspace that its query asks for; without one no workspace is looked at. */
 static void fused_normalisation(void) {
     enum { CHANNELS = 32, N = 2 * CHANNELS * 16 };
@@ -201,6 +222,7 @@ int main(void) {
     strides();
     fused();
     normalised();
+    windows_of_vectors();
     fused_normalisation();
     OK(cudnnDestroy(handle));
     return check_result("strict_answers");

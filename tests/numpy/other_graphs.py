@@ -251,22 +251,23 @@ def statistics(graph, rng):
 
     number = lambda value, kind=cudnn.FLOAT: graph.value(kind, [1] * len(dims), by_value=True).fill(np.full([1] * len(dims), value))
     if part == 3:
-        x, scale, bias, old_mean, old_variance, factor = given(), some(), some(), some(), some(0.1), 0.25
+        x, scale, bias, more = given(), some(), some(), []
         mean, variance = x.want.mean(rest, keepdims=True), x.want.var(rest, keepdims=True)
-        count = np.prod(dims) // dims[1]
-        output(2011, old_mean.want + factor * (mean - old_mean.want))
-        output(2012, old_variance.want + factor * (variance * count / max(count - 1, 1) - old_variance.want))
-        if len(outputs) == 1:
-            outputs.append(link(2012 if outputs[0][0] == 2011 else 2011, graph.value(cudnn.FLOAT, shape)))
-        kept = [graph.value(cudnn.FLOAT, shape) for _ in range(2)]
         inverse = 1 / np.sqrt(variance + 1e-2)
-        for value, numbers in zip(kept, (mean, inverse)):
-            results.extend(wanted(value, numbers))
+        # Statistics come together, or not at all.
+        if rng.random() < 0.6:
+            old_mean, old_variance, factor, count = some(), some(0.1), 0.25, np.prod(dims) // dims[1]
+            more = [link(2008, number(factor)), link(2009, old_mean), link(2010, old_variance)]
+            for attribute, numbers in [
+                (2003, mean), (2004, inverse), (2011, old_mean.want + factor * (mean - old_mean.want)),
+                (2012, old_variance.want + factor * (variance * count / max(count - 1, 1) - old_variance.want))]:  # fmt: skip
+                value = graph.value(cudnn.FLOAT, shape)
+                more.append(link(attribute, value))
+                results.extend(wanted(value, numbers))
         y = graph.value(code, dims, order=order)
         results.extend(wanted(y, (x.want - mean) * inverse * scale.want + bias.want))
-        graph.add(f"batch normalisation of {dims}", 29, (2000, NORM_MODE, 2), (2001, NORM_PHASE, 1), link(2002, x), link(2003, kept[0]),
-                  link(2004, kept[1]), link(2005, scale), link(2006, bias), link(2007, number(1e-2)), link(2008, number(factor)),
-                  link(2009, old_mean), link(2010, old_variance), link(2013, y), *outputs)  # fmt: skip
+        graph.add(f"batch normalisation of {dims}", 29, (2000, NORM_MODE, 2), (2001, NORM_PHASE, 1), link(2002, x), link(2005, scale),
+                  link(2006, bias), link(2007, number(1e-2)), link(2013, y), *more)  # fmt: skip
     elif part == 0:
         x = given()
         output(773, x.want.sum(rest, keepdims=True))

@@ -249,11 +249,11 @@ impl Descriptor {
         let asked = requested as usize;
         if is_null {
             // No values and no place for them is the question how many there are.
-            let count = if asked == 0 { value.len() } else { value.len().min(asked) };
+            let count = if asked == 0 { value.count() } else { value.count().min(asked) };
             return Ok(Answer { count, values: None });
         }
         let values = value.first(asked);
-        Ok(Answer { count: values.len(), values: Some(values) })
+        Ok(Answer { count: values.count(), values: Some(values) })
     }
 }
 

@@ -28,7 +28,7 @@ pub enum Value {
 
 impl Value {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         match self {
             Value::Ints(_, values) => values.len(),
             Value::Reals(_, values) => values.len(),
@@ -38,11 +38,6 @@ impl Value {
             Value::Links(values) => values.len(),
             Value::Lists(lists) => lists.len(),
         }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
