@@ -120,7 +120,7 @@ void Network::add_convolution(Node &node) {
     node.filter_shape = {k, x.c / groups, r, r};
     // Bytes are summed as integers, and the bias is a float then.
     const bool bytes = options_.type == CUDNN_DATA_INT8;
-    node.filter.emplace(options_.type, node.filter_shape.dims(), plain_format());
+    node.filter.emplace(options_.type, node.filter_shape.dims(), filter_format());
     node.bias_desc = packed({1, k, 1, 1}, plain_format(), bytes ? CUDNN_DATA_FLOAT : options_.type);
     node.convolution.emplace(cudnn::Dims{p, p}, cudnn::Dims{s, s}, cudnn::Dims{1, 1},
                              bytes ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT, groups);
@@ -141,7 +141,7 @@ void Network::draw_parameters(Node &node, std::uint64_t seed, std::uint64_t &num
         draw(node.variance, std::size_t(f.n), 1, 0.5f);
     }
     if (!options_.training && node.line.norm) fold(node);
-    if (options_.format == CUDNN_TENSOR_NHWC) {
+    if (filter_format() == CUDNN_TENSOR_NHWC) {
         std::vector<float> turned(node.weight.values.size());
         std::size_t at = 0;
         for (int k = 0; k < f.n; k++)

@@ -102,7 +102,13 @@ class Network {
     void activate(const Node &node, void *data);
     float *gradient_of(Node &node, float &beta);
     Node &find(const std::string &name, int line);
+    // Channels are neighbours in filters wherever they are in tensors.
+    cudnnTensorFormat_t filter_format() const {
+        return options_.format == CUDNN_TENSOR_NCHW ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC;
+    }
+
     // A format whose strides say where every element lies.
+
     cudnnTensorFormat_t plain_format() const {
         return options_.format == CUDNN_TENSOR_NHWC ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
     }

@@ -6,6 +6,9 @@ use std::cmp::Reverse;
 use super::{Bound, Contract, NO_BOUND, Role};
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 
+/// Pixels up to which a filter is read about as often as it is long.
+const FEW: i64 = 64;
+
 impl Contract {
     /// This, if it is [canonical](Contract::is_canonical), as the steps of plans are; else its [canonical form](Contract::canonical), as
     /// for those of the problem language.
@@ -21,7 +24,7 @@ impl Contract {
     /// - Loops of extent 1 that no bound names are gone.
     /// - Batch loops that leave `b` in place are M loops, those that leave `a` in place N loops.
     /// - Batch, M and N loops come in order of falling destination stride, K loops in order of falling stride of `a`,
-    ///   then of `b`: the innermost one goes along the operand that is read most often.
+    ///   then of `b`: the innermost one goes along the operand that is read most often. Of a few pixels that is `b`.
     /// - Neighbours of one role that are one loop in every operand are folded, if no bound names them.
     ///
     /// Pre: the spans of all operands are known (see [`LoopNest::span`](crate::layout::LoopNest::span)).
@@ -57,9 +60,11 @@ impl Contract {
             count += 1;
         }
         let axis = |i: u8| &self.nest.axes()[usize::from(i)];
+        let along_b = self.reads_b_most(&kept[..count]);
         let key = |&(role, i, _): &(Role, u8, bool)| {
             let s = axis(i).strides.map(i64::unsigned_abs);
             match role {
+                Role::K if along_b => (role, Reverse([s[2], s[1], 0])),
                 Role::K => (role, Reverse([s[1], s[2], 0])),
                 _ => (role, Reverse([s[0], s[1], s[2]])),
             }
@@ -93,6 +98,16 @@ impl Contract {
         }
         result.is_canonical = true;
         result
+    }
+
+    /// Whether sums go along `b`, whose elements meet so few of `a` that reading them is most of the work: where neighbours are neighbours in
+    /// both. What no bound ties to a window may be a batch, which must not decide.
+    fn reads_b_most(&self, kept: &[(Role, u8, bool)]) -> bool {
+        let axis = |i: u8| &self.nest.axes()[usize::from(i)];
+        let tied = kept.iter().filter(|&&(role, _, bound)| role == Role::M && bound);
+        let pixels = tied.map(|&(_, i, _)| axis(i).extent).product::<i64>();
+        let mut sums = kept.iter().filter(|&&(role, ..)| role == Role::K);
+        pixels <= FEW && sums.any(|&(_, i, _)| axis(i).strides[1..3] == [1, 1])
     }
 
     /// Whether no index leaves the bound, and it ties no two loops.
