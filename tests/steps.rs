@@ -8,8 +8,8 @@ use testkit::random::Rng;
 use testkit::steps::{Row, Vary};
 use testkit::{run_step, steps};
 
-/// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build.
-const TURNS: i64 = 60_000;
+/// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build, and where they are interpreted.
+const TURNS: i64 = if cfg!(miri) { 200 } else { 60_000 };
 
 /// Kinds of which other tests run every kernel: `tests/candidates`, `tests/padded.rs`, and `tests/contract/kernels.rs`.
 const CASES_ELSEWHERE: [&str; 4] = ["Transform", "Padded", "Contract", "Phases"];

@@ -4,7 +4,7 @@ use cudnn::backend::{self, Isa, Machine};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
 use cudnn::ops::activation::Activation;
-use cudnn::ops::contract::{Accumulate, Geometry, Terms};
+use cudnn::ops::contract::{Accumulate, Geometry, Role, Terms};
 use cudnn::ops::function::Function;
 use cudnn::ops::{Contract, Scaling, Step};
 
@@ -43,6 +43,9 @@ const LAYERS: &[(Image, Filters)] = &[
     ([2, 48, 9, 11], [48, 3, 1, 48]),
     ([1, 80, 7, 7], [80, 3, 1, 80]),
     ([1, 16, 30, 33], [16, 5, 2, 16]),
+    // So few pixels that sums go along the filters.
+    ([2, 24, 7, 7], [40, 3, 1, 1]),
+    ([2, 16, 9, 7], [24, 3, 2, 1]),
 ];
 
 fn layer(&([n, c, h, w], [k, taps, stride, groups]): &(Image, Filters), flip: bool) -> Convolution {
@@ -169,6 +172,27 @@ fn channels_in_blocks_have_the_kernels_of_contiguous_ones() {
                 assert_eq!(kernel, Some(want), "{shape:?} in blocks of {block} on {isa:?}: {step}");
             }
         }
+    }
+}
+
+/// Of a few pixels reading the filters is most of the work: sums go along them, and of more pixels along the image, whatever the batch.
+#[test]
+fn sums_of_few_pixels_go_along_the_filters() {
+    for (image, along_filters) in
+        [([1, 16, 7, 7], true), ([5, 16, 8, 8], true), ([1, 16, 9, 8], false), ([5, 16, 9, 8], false)]
+    {
+        let conv = layer(&(image, [24, 3, 1, 1]), false);
+        let dims = conv.dims(Direction::Forward);
+        let [y, x, w] = [0, 1, 2].map(|at| tensor(dims[at], if at == 2 { 1 } else { 8 }, || 0.0));
+        let terms = Terms::scaled(Scaling::MOVE);
+        let step =
+            conv.steps(Direction::Forward, [&y, &x, &w], Accumulate::Single, &terms).unwrap()[0].canonical();
+        let falls = |slot: usize| {
+            step.loops(Role::K)
+                .map(|(_, axis)| axis.strides[slot])
+                .is_sorted_by(|outer, inner| outer >= inner)
+        };
+        assert_eq!([falls(1), falls(2)], [!along_filters, along_filters], "{step}");
     }
 }
 

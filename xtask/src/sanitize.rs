@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use crate::{shell, tools};
 
 /// Names of the parts.
-pub const ARGUMENTS: &str = "miri     unit tests of the C boundary's handles and arguments, descriptors, layouts and operations, interpreted
+pub const ARGUMENTS: &str = "miri     unit tests of the C boundary's handles and arguments, descriptors, layouts and operations, and the portable
+         kernels on small steps, interpreted
 thread   the unit tests of handles and of the thread pool under ThreadSanitizer
 aarch64  unit tests, layouts, steps and the replay of the recordings on that processor, emulated";
 
@@ -28,6 +29,9 @@ const THREADS: &[&str] = &["capi::slab", "backend::cpu::threads", "backend::cpu:
 
 /// A test of small stacks, which the sanitizer makes larger.
 const SMALL_STACK: &str = "a_stack_without_room_is_not";
+
+/// The processor that is emulated.
+const EMULATED_TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// The tests that an emulated processor runs.
 const EMULATED: &[&str] = &["layout", "golden", "types", "steps", "oracle", "graph_objects"];
@@ -64,10 +68,23 @@ fn nightly(component: &str) -> Result<std::process::Command> {
 }
 
 fn miri() -> Result<()> {
+    interpret(&["--lib"], |command| {
+        command.args(MIRI);
+        NOT_INTERPRETED.iter().for_each(|name| _ = command.args(["--skip", name]));
+    })?;
+    // A listed step of every kind, in small, on every portable kernel that takes it. The interpreter lacks the fence that x86-64 has for
+    // streaming stores, and takes programs of other processors as they are.
+    interpret(&["--test", "steps", "--target", EMULATED_TARGET], |command| {
+        _ = command.arg("every_listed_step")
+    })
+}
+
+/// Interprets tests of the crate: what cargo builds, and which of it.
+fn interpret(what: &[&str], filter: impl FnOnce(&mut std::process::Command)) -> Result<()> {
     let mut command = nightly("miri")?;
-    command.args(["miri", "test", "--package", "cudnn-shim", "--lib", "--target-dir"]);
-    command.arg(shell::target().join("miri")).arg("--").args(MIRI);
-    NOT_INTERPRETED.iter().for_each(|name| _ = command.args(["--skip", name]));
+    command.args(["miri", "test", "--package", "cudnn-shim"]).args(what);
+    command.arg("--target-dir").arg(shell::target().join("miri")).arg("--");
+    filter(&mut command);
     // Handles are numbers that no memory is behind; the environment is asked for limits.
     command.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-permissive-provenance");
     shell::run(&mut command)
@@ -108,7 +125,7 @@ fn aarch64() -> Result<()> {
     }
     let runner = format!("{EMULATOR} -L /usr/aarch64-linux-gnu");
     let mut command = shell::cargo();
-    command.args(["test", "--package", "cudnn-shim", "--target", "aarch64-unknown-linux-gnu", "--lib"]);
+    command.args(["test", "--package", "cudnn-shim", "--target", EMULATED_TARGET, "--lib"]);
     EMULATED.iter().for_each(|name| _ = command.args(["--test", name]));
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", &runner);

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::{Bound, Contract, NO_BOUND, Role};
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 
-/// Pixels up to which a filter is read about as often as it is long.
+/// Pixels of an image up to which reading a filter takes as long as what is done with it.
 const FEW: i64 = 64;
 
 impl Contract {
