@@ -29,7 +29,7 @@ pub fn run(names: &[String]) -> Result<()> {
     // The rest have rows of their own, which names of the lists do not choose among.
     let all = names.is_empty();
     if all {
-        for bench in ["arithmetic", "layers"] {
+        for bench in ["arithmetic", "jobs", "layers"] {
             shell::run(shell::cargo().args(["bench", "--bench", bench]))?;
         }
     }
