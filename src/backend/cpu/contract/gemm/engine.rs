@@ -272,9 +272,17 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         };
         let most = threads.min(self.strips).max(1);
         let (blocks, parts) = (1..=most).map(split).min_by_key(cost).unwrap_or((1, 1));
-        // More shares than threads for one that is held up, as long as they are whole panels.
-        let more = if threads > 1 && parts == 1 { (halves / (2 * blocks)).clamp(1, 3) } else { 1 };
-        self.blocks = [1, 1, more * blocks];
+        // More shares than threads for one that is held up, of a panel at least, and as few of them as may be with half a panel more.
+        let most = if threads > 1 && parts == 1 { (halves / (2 * blocks)).clamp(1, 3) } else { 1 };
+        let uneven = |shares: usize| {
+            let odd = |&index: &usize| {
+                let (begin, end) = share(halves, shares, index);
+                (end - begin) % 2 == 1
+            };
+            (0..shares).filter(odd).count()
+        };
+        let shares = (1..=most).rev().map(|more| more * blocks).min_by_key(|&shares| uneven(shares));
+        self.blocks = [1, 1, shares.unwrap_or(blocks)];
         self.parts = parts;
     }
 
@@ -323,6 +331,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         if threads > 1 && tasks * self.parts < 3 * threads {
             let wanted = (3 * threads).div_ceil(tasks.max(1));
             self.parts = self.parts.max(wanted.min(self.strips.div_ceil(4)).max(1));
+        }
+        let uneven = tasks * self.parts < 16 * threads && !(tasks * self.parts).is_multiple_of(threads);
+        if uneven && matches!(self.from_lanes, Lanes::Shared | Lanes::InPlace) {
+            // Of a few tasks every thread has as many; what each would pack anew stays in fewer parts.
+            let even = self.parts.next_multiple_of(threads).min(self.strips.div_ceil(4));
+            self.parts = self.parts.max(even);
         }
         self.parts = self.parts.min(self.strips).max(1);
     }

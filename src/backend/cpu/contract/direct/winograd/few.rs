@@ -84,7 +84,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         let sums = packed.wrapping_add(cells[1]);
         let lines = sums.wrapping_add(cells[2]);
         // SAFETY: the scratch has room for a panel of transformed filters, and for those of a pass.
-        unsafe { self.filters(scratch, packed, number) };
+        unsafe { self.filters(scratch, packed, number, 0..self.passes()) };
         let offsets = self.steps();
         let all = self.tiles();
         for first in (0..all).step_by(TILES) {

@@ -175,12 +175,17 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         panels.div_ceil(panels.div_ceil(most))
     }
 
-    /// Transforms the filters of one panel: `[element][channel][lane]`.
+    /// Passes over the channels of a filter.
+    pub(super) fn passes(&self) -> usize {
+        self.channels.extent.div_ceil(PASS)
+    }
+
+    /// Transforms some passes of the filters of one panel: `[element][channel][lane]`.
     ///
     /// # Safety
     /// As for [`run`](crate::backend::cpu::contract::run); `to` has room for the panel, `packed` for the taps of a pass.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize) {
+    pub(super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize, passes: Range<usize>) {
         let (batch, panel) = (self.view.batch.point(number / self.panels()), number % self.panels());
         let begin = panel * Self::NR;
         let count = Self::NR.min(self.filters.extent - begin);
@@ -194,7 +199,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let mut evens = Vec::with_capacity(3 * PASS);
         // Taps side by side are one run, most often with those of the next channel.
         let near = self.taps[1].abs() == 1;
-        for first in (0..self.channels.extent).step_by(PASS) {
+        for first in passes.map(|pass| pass * PASS) {
             let len = PASS.min(self.channels.extent - first);
             let by = self.channels.by.at[2];
             evens.clear();
@@ -422,6 +427,11 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
             // Each share transforms the patches again, so that it must have filters enough.
             let wanted = (4 * threads).div_ceil(products * self.blocks);
             self.shares = wanted.min(self.panels()).min(self.filters.extent.div_ceil(128));
+            // Of a few tasks every thread has as many, unless that leaves too few tiles to a task.
+            if self.shares * products * self.blocks < 4 * threads {
+                let most = self.tiles().div_ceil(4 * MR);
+                self.blocks = self.blocks.next_multiple_of(threads).min(most).max(self.blocks);
+            }
         }
         let tiles = self.tiles().div_ceil(self.blocks);
         self.group = self.group_of(tiles);
@@ -432,9 +442,14 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
         arena::with(panels * filters * size_of::<f32>(), |memory| {
             let shared = Shared(memory.cast::<f32>());
             let packed = TAPS * PASS * Self::NR * size_of::<f32>();
-            threads::run_with(threads, panels, packed, &|scratch, panel| {
-                // SAFETY: every panel has its filters and a place of its own.
-                unsafe { self.filters(shared.at(panel * filters), scratch.cast(), panel) };
+            // There may be a single panel.
+            let passes = self.passes();
+            let parts = if threads > 1 { (4 * threads).div_ceil(panels).min(passes) } else { 1 };
+            threads::run_with(threads, panels * parts, packed, &|scratch, index| {
+                let (panel, part) = (index / parts, index % parts);
+                let own = passes * part / parts..passes * (part + 1) / parts;
+                // SAFETY: every panel has its filters and a place of its own, in which every pass has its channels.
+                unsafe { self.filters(shared.at(panel * filters), scratch.cast(), panel, own) };
             })?;
             let tasks = products * self.blocks * self.shares;
             threads::run_with(threads, tasks, scratch * size_of::<f32>(), &|scratch, index| {
