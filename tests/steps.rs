@@ -9,7 +9,11 @@ use testkit::steps::{Row, Vary};
 use testkit::{run_step, steps};
 
 /// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build, and where they are interpreted.
-const TURNS: i64 = if cfg!(miri) { 200 } else { 60_000 };
+const TURNS: i64 = if cfg!(miri) { 100 } else { 60_000 };
+
+/// Numbers of threads, and rounds with other numbers in the operands. An interpreter takes long for threads that wait.
+const THREADS: &[usize] = if cfg!(miri) { &[1] } else { &[1, 2] };
+const ROUNDS: usize = if cfg!(miri) { 1 } else { 2 };
 
 /// Kinds of which other tests run every kernel: `tests/candidates`, `tests/padded.rs`, and `tests/contract/kernels.rs`.
 const CASES_ELSEWHERE: [&str; 4] = ["Transform", "Padded", "Contract", "Phases"];
@@ -27,8 +31,8 @@ fn every_listed_step_equals_the_reference() {
         assert_eq!(again.to_string(), line, "{}", row.name);
         let small = Row::new(&row.name, row.step.shrunk(TURNS)).expect("a part of the step");
         let kind = line.split(' ').next().unwrap_or_default();
-        for _ in 0..2 {
-            let kernels = run_step::check(&small, &[1, 2], &mut rng);
+        for _ in 0..ROUNDS {
+            let kernels = run_step::check(&small, THREADS, &mut rng);
             forced.extend(kernels.into_iter().map(|kernel| (kind.to_owned(), kernel)));
         }
     }
