@@ -14,9 +14,9 @@ use testkit::steps::Row;
 /// Products of contiguous matrices and functions of contiguous numbers, which take a processor of some 100 GFLOPS and of 50 GB/s inside its
 /// caches about 10, 50 and 200 microseconds.
 const JOBS: [&str; 6] = [
-    "product-10 contract f32*f32->f32 in f32 m:64*(128,64,0,0,0) n:128*(1,0,64,0,0) k:64*(0,1,1,0,0) at 0,0,0,0,0",
-    "product-50 contract f32*f32->f32 in f32 m:196*(112,128,0,0,0) n:112*(1,0,128,0,0) k:128*(0,1,1,0,0) at 0,0,0,0,0",
-    "product-200 contract f32*f32->f32 in f32 m:784*(112,128,0,0,0) n:112*(1,0,128,0,0) k:128*(0,1,1,0,0) at 0,0,0,0,0",
+    "product-10 contract f32*f32->f32 in f32 m:64*(128,64,0) n:128*(1,0,64) k:64*(0,1,1) at 0,0,0",
+    "product-50 contract f32*f32->f32 in f32 m:196*(112,128,0) n:112*(1,0,128) k:128*(0,1,1) at 0,0,0",
+    "product-200 contract f32*f32->f32 in f32 m:784*(112,128,0) n:112*(1,0,128) k:128*(0,1,1) at 0,0,0",
     "relu-10 map Relu f32->f32->f32 alpha=[1, 1] beta=0 dst/src1/src2: 65536*(1,1,0) +0,+0,+0",
     "relu-50 map Relu f32->f32->f32 alpha=[1, 1] beta=0 dst/src1/src2: 327680*(1,1,0) +0,+0,+0",
     "relu-200 map Relu f32->f32->f32 alpha=[1, 1] beta=0 dst/src1/src2: 1310720*(1,1,0) +0,+0,+0",
