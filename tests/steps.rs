@@ -11,6 +11,9 @@ use testkit::{run_step, steps};
 /// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build, and where they are interpreted.
 const TURNS: i64 = if cfg!(miri) { 100 } else { 60_000 };
 
+/// Bytes that the operands of a part span at most, which an interpreter fills one by one.
+const SPAN: usize = if cfg!(miri) { 24 << 10 } else { usize::MAX };
+
 /// Numbers of threads, and rounds with other numbers in the operands. An interpreter takes long for threads that wait.
 const THREADS: &[usize] = if cfg!(miri) { &[1] } else { &[1, 2] };
 const ROUNDS: usize = if cfg!(miri) { 1 } else { 2 };
@@ -30,6 +33,9 @@ fn every_listed_step_equals_the_reference() {
         let again = steps::parse(&line).unwrap_or_else(|error| panic!("{line}\n{error}"));
         assert_eq!(again.to_string(), line, "{}", row.name);
         let small = Row::new(&row.name, row.step.shrunk(TURNS)).expect("a part of the step");
+        if small.bytes() > SPAN {
+            continue;
+        }
         let kind = line.split(' ').next().unwrap_or_default();
         for _ in 0..ROUNDS {
             let kernels = run_step::check(&small, THREADS, &mut rng);

@@ -24,6 +24,9 @@ const NOT_INTERPRETED: &[&str] = &[
     "a_list_that_is_too_long_is_an_error",
 ];
 
+/// Handles are numbers that no memory is behind; the environment is asked for limits.
+const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
+
 /// The unit tests where threads meet.
 const THREADS: &[&str] = &["capi::slab", "backend::cpu::threads", "backend::cpu::arena"];
 
@@ -84,9 +87,8 @@ fn interpret(what: &[&str], filter: impl FnOnce(&mut std::process::Command)) -> 
     let mut command = nightly("miri")?;
     command.args(["miri", "test", "--package", "cudnn-shim"]).args(what);
     command.arg("--target-dir").arg(shell::target().join("miri")).arg("--");
+    command.env("MIRIFLAGS", FLAGS);
     filter(&mut command);
-    // Handles are numbers that no memory is behind; the environment is asked for limits.
-    command.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-permissive-provenance");
     shell::run(&mut command)
 }
 

@@ -13,7 +13,7 @@ pub const MANY: usize = 16;
 /// Cell k of line l to `to[k * width + l]`, for up to [`FOUR`] lines; backwards in memory if the width is negative.
 ///
 /// # Safety
-/// The lines have `len` cells, and their places are writable.
+/// The lines have `len` cells, of any alignment, as these may be pairs of narrower numbers; their places are writable.
 #[inline(always)]
 pub(super) unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize) {
     let mut k = 0;
@@ -52,7 +52,7 @@ pub(super) unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, w
             }
         }
         while k < len {
-            lines.iter().enumerate().for_each(|(l, line)| at(k).add(l).write(line.add(k).read()));
+            lines.iter().enumerate().for_each(|(l, line)| at(k).add(l).write(line.add(k).read_unaligned()));
             k += 1;
         }
     }
