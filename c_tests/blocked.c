@@ -120,7 +120,6 @@ static void through_a_transform(void) {
     guarded_free(y, size);
 }
 
-/* x = 1 is NCHW, x = C is NHWC, and what cannot be a block is refused. */
 /* Sums over channels of which the last block is not full: what lies behind them does not count. */
 static void sums_of_channels(void) {
     enum { CHANNELS = 17, BLOCK = 8 };
@@ -148,6 +147,7 @@ static void sums_of_channels(void) {
     OK(cudnnDestroyTensorDescriptor(of_x));
 }
 
+/* x = 1 is NCHW, x = C is NHWC, and what cannot be a block is refused. */
 static void limits(void) {
     cudnnTensorDescriptor_t desc = describe(CUDNN_SHIM_TENSOR_NC_XHWX(8), CUDNN_DATA_HALF, 17);
     cudnnDataType_t type;
