@@ -129,6 +129,12 @@ impl Bounds {
     }
 }
 
+/// `parts` rounded up to a multiple of the threads, but not beyond `most`: of a few parts, a thread that has one more than the others keeps
+/// them waiting.
+pub fn even_parts(parts: usize, threads: usize, most: usize) -> usize {
+    parts.next_multiple_of(threads).min(most).max(parts)
+}
+
 /// Calls `task(0)`, ..., `task(tasks - 1)`, each once, on up to `threads` threads of which the caller is one.
 /// Returns when all are done; which thread runs which task is left open.
 ///

@@ -272,17 +272,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         };
         let most = threads.min(self.strips).max(1);
         let (blocks, parts) = (1..=most).map(split).min_by_key(cost).unwrap_or((1, 1));
-        // More shares than threads for one that is held up, of a panel at least, and as few of them as may be with half a panel more.
-        let most = if threads > 1 && parts == 1 { (halves / (2 * blocks)).clamp(1, 3) } else { 1 };
-        let uneven = |shares: usize| {
-            let odd = |&index: &usize| {
-                let (begin, end) = share(halves, shares, index);
-                (end - begin) % 2 == 1
-            };
-            (0..shares).filter(odd).count()
-        };
-        let shares = (1..=most).rev().map(|more| more * blocks).min_by_key(|&shares| uneven(shares));
-        self.blocks = [1, 1, shares.unwrap_or(blocks)];
+        // More shares than threads for one that is held up, of a panel at least.
+        let more = if threads > 1 && parts == 1 { (halves / (2 * blocks)).clamp(1, 3) } else { 1 };
+        self.blocks = [1, 1, more * blocks];
         self.parts = parts;
     }
 
@@ -334,9 +326,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         }
         let uneven = tasks * self.parts < 16 * threads && !(tasks * self.parts).is_multiple_of(threads);
         if uneven && matches!(self.from_lanes, Lanes::Shared | Lanes::InPlace) {
-            // Of a few tasks every thread has as many; what each would pack anew stays in fewer parts.
-            let even = self.parts.next_multiple_of(threads).min(self.strips.div_ceil(4));
-            self.parts = self.parts.max(even);
+            // What each part would pack anew stays in fewer.
+            self.parts = threads::even_parts(self.parts, threads, self.strips.div_ceil(4));
         }
         self.parts = self.parts.min(self.strips).max(1);
     }

@@ -427,10 +427,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
             // Each share transforms the patches again, so that it must have filters enough.
             let wanted = (4 * threads).div_ceil(products * self.blocks);
             self.shares = wanted.min(self.panels()).min(self.filters.extent.div_ceil(128));
-            // Of a few tasks every thread has as many, unless that leaves too few tiles to a task.
             if self.shares * products * self.blocks < 4 * threads {
-                let most = self.tiles().div_ceil(4 * MR);
-                self.blocks = self.blocks.next_multiple_of(threads).min(most).max(self.blocks);
+                self.blocks = threads::even_parts(self.blocks, threads, self.tiles().div_ceil(4 * MR));
             }
         }
         let tiles = self.tiles().div_ceil(self.blocks);
