@@ -11,8 +11,8 @@ use testkit::{run_step, steps};
 /// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build, and where they are interpreted.
 const TURNS: i64 = if cfg!(miri) { 100 } else { 60_000 };
 
-/// Bytes that the operands of a part span at most, which an interpreter fills one by one.
-const SPAN: usize = if cfg!(miri) { 24 << 10 } else { usize::MAX };
+/// Bytes that the operands of a part span at most, where an interpreter fills them one by one.
+const SPAN: Option<usize> = if cfg!(miri) { Some(24 << 10) } else { None };
 
 /// Numbers of threads, and rounds with other numbers in the operands. An interpreter takes long for threads that wait.
 const THREADS: &[usize] = if cfg!(miri) { &[1] } else { &[1, 2] };
@@ -25,6 +25,7 @@ const CASES_ELSEWHERE: [&str; 4] = ["Transform", "Padded", "Contract", "Phases"]
 fn every_listed_step_equals_the_reference() {
     let mut rng = Rng(41);
     let (mut kinds, mut forced) = (BTreeSet::new(), BTreeSet::new());
+    let mut too_long = 0;
     for row in steps::read() {
         let line = row.to_string();
         kinds.insert(
@@ -33,7 +34,8 @@ fn every_listed_step_equals_the_reference() {
         let again = steps::parse(&line).unwrap_or_else(|error| panic!("{line}\n{error}"));
         assert_eq!(again.to_string(), line, "{}", row.name);
         let small = Row::new(&row.name, row.step.shrunk(TURNS)).expect("a part of the step");
-        if small.bytes() > SPAN {
+        if SPAN.is_some_and(|span| small.bytes() > span) {
+            too_long += 1;
             continue;
         }
         let kind = line.split(' ').next().unwrap_or_default();
@@ -41,6 +43,9 @@ fn every_listed_step_equals_the_reference() {
             let kernels = run_step::check(&small, THREADS, &mut rng);
             forced.extend(kernels.into_iter().map(|kernel| (kind.to_owned(), kernel)));
         }
+    }
+    if too_long > 0 {
+        println!("skipped {too_long} steps whose operands are too long to interpret");
     }
     let all = [
         "causal",
