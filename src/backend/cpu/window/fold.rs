@@ -19,6 +19,12 @@ pub(super) trait Fold {
     fn join(a: Self::Lane, b: Self::Lane) -> Self::Lane;
 }
 
+/// A fold whose lanes become results in registers.
+pub(super) trait Ended: Fold {
+    /// `by` is what a sum is divided by.
+    fn result(lane: Self::Lane, by: Self::Result) -> Self::Result;
+}
+
 /// A sum of numbers.
 pub(super) struct Sum<T>(std::marker::PhantomData<T>);
 
@@ -40,6 +46,13 @@ impl<T: Real> Fold for Sum<T> {
     }
 }
 
+impl<T: Real> Ended for Sum<T> {
+    #[inline(always)]
+    fn result(sum: T, by: T) -> T {
+        (sum / by).canonical()
+    }
+}
+
 /// A sum of bytes, as numbers. They need not be brought together as such before.
 pub(super) struct SumOfBytes;
 
@@ -58,6 +71,13 @@ impl Fold for SumOfBytes {
     #[inline(always)]
     fn join(a: f32, b: f32) -> f32 {
         a + b
+    }
+}
+
+impl Ended for SumOfBytes {
+    #[inline(always)]
+    fn result(sum: f32, by: f32) -> f32 {
+        Sum::<f32>::result(sum, by)
     }
 }
 
@@ -166,6 +186,13 @@ impl<S: Ordered, const NANS_ABOVE: bool> Fold for Largest<S, NANS_ABOVE> {
     }
 }
 
+impl<S: Ordered, const NANS_ABOVE: bool> Ended for Largest<S, NANS_ABOVE> {
+    #[inline(always)]
+    fn result(key: S::Key, _: S) -> S {
+        S::of_key::<NANS_ABOVE>(key)
+    }
+}
+
 /// Runs `$body` for `$n` lanes, `$N` of them from `$at` on at a time: they stay in registers while the taps go by. The last
 /// group begins where it ends with the last lane, so that some lanes are computed twice: a loop over single ones would take
 /// longer than all others.
@@ -210,6 +237,23 @@ pub(super) type FoldRows<F> = unsafe fn(
     times: Times,
 );
 
+/// The same, whose results leave from registers: `out[t * step + i]` for at least [`FEWEST_ENDED`] lanes.
+///
+/// # Safety
+/// As for [`FoldRows`], with results in place of lanes, `step` of them apart.
+pub(super) type EndedRows<F> = unsafe fn(
+    out: *mut <F as Fold>::Result,
+    step: isize,
+    rows: &[*const <F as Fold>::Cell],
+    per_column: usize,
+    n: usize,
+    times: Times,
+    by: <F as Fold>::Result,
+);
+
+/// Lanes that [`EndedRows`] take at least.
+pub(super) const FEWEST_ENDED: usize = 8;
+
 /// `out[i] =` the fold of `lanes[i * stride + k]` for `k < window`, for `i < n`.
 ///
 /// # Safety
@@ -252,6 +296,14 @@ pub(super) struct Folds<F: Fold> {
     pub slide: Slide<F>,
 }
 
+/// The fold whose results leave from registers, at a level.
+pub(super) fn ended_rows<F: Ended>(isa: Isa) -> EndedRows<F>
+where
+    F::Result: Copy,
+{
+    ended::of::<F>(isa)
+}
+
 /// The functions of a fold at a level.
 pub(super) fn folds<F: Fold>(isa: Isa) -> Folds<F> {
     Folds { rows: rows::of::<F>(isa), again: rows::of::<Again<F>>(isa), slide: slide::of::<F>(isa) }
@@ -266,16 +318,44 @@ unsafe fn rows<F: Fold>(
     for time in 0..times.count {
         let (out, skipped) = (out.wrapping_add(time * n), time as isize * times.apart);
         // SAFETY: lanes below n.
-        in_groups!(n, 32 16 8 1, |at, N| unsafe { group::<F, N>(out, rows, per_column, skipped, at) });
+        in_groups!(n, 32 16 8 1, |at, N| unsafe {
+            let lanes = group::<F, N>(rows, per_column, skipped, at);
+            out.add(at).cast::<[F::Lane; N]>().write_unaligned(lanes);
+        });
     }
 }
 
 /// # Safety
-/// As for [`FoldRows`], for `N` lanes from `at` on, `skipped` cells behind the rows.
+/// As for [`EndedRows`].
+#[vectorized]
+unsafe fn ended<F: Ended>(
+    out: *mut F::Result, step: isize, rows: &[*const F::Cell], per_column: usize, n: usize, times: Times,
+    by: F::Result,
+) where
+    F::Result: Copy,
+{
+    for time in 0..times.count as isize {
+        let (out, skipped) = (out.wrapping_offset(time * step), time * times.apart);
+        // SAFETY: lanes below n.
+        in_groups!(n, 32 16 8, |at, N| unsafe {
+            let lanes = group::<F, N>(rows, per_column, skipped, at);
+            let mut results = [by; N];
+            for i in 0..N {
+                results[i] = F::result(lanes[i], by);
+            }
+            out.add(at).cast::<[F::Result; N]>().write_unaligned(results);
+        });
+    }
+}
+
+/// The folds of `N` lanes from `at` on, `skipped` cells behind the rows.
+///
+/// # Safety
+/// As for [`FoldRows`], of these lanes.
 #[inline(always)]
 unsafe fn group<F: Fold, const N: usize>(
-    out: *mut F::Lane, rows: &[*const F::Cell], per_column: usize, skipped: isize, at: usize,
-) {
+    rows: &[*const F::Cell], per_column: usize, skipped: isize, at: usize,
+) -> [F::Lane; N] {
     let mut total = [F::start(); N];
     for column in rows.chunks(per_column) {
         let mut lanes = [F::start(); N];
@@ -293,8 +373,7 @@ unsafe fn group<F: Fold, const N: usize>(
         }
         total = joined::<F, N>(total, lanes);
     }
-    // SAFETY: there are `N` lanes from `at` on.
-    unsafe { out.add(at).cast::<[F::Lane; N]>().write_unaligned(total) };
+    total
 }
 
 /// Joins lane by lane. What was before stays apart: else the compiler takes a larger lane for a store that happens or not.

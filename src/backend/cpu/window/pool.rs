@@ -10,12 +10,12 @@ mod job;
 mod shared;
 
 use self::end::{Counts, Divide, End, Select};
-use self::job::{Block, Job, Shared, strip};
+use self::job::{Block, Job, Shared, is_ended, is_gathered, strip, way};
 use super::fold::{Fold, Largest, Ordered, Sum, SumOfBytes, Times, folds};
 use super::plane::Gather;
 use super::problem::Problem;
 use super::shape::{Index, Shape, odometer};
-use super::sink::{Sink, Way};
+use super::sink::Sink;
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
 use crate::backend::choice::Launch;
@@ -32,6 +32,9 @@ use crate::ops::{Compute, NanRule};
 
 /// Bytes of the numbers of a plane that is brought at once: they stay in the first-level cache.
 const PLANE_BYTES: usize = 24 << 10;
+
+/// Lanes from which on few columns are folded anew for every output.
+const MANY_LANES: usize = 32;
 
 /// Maxima and averages, with [shared columns](self::shared) or without.
 pub(super) fn accept<'a>(problem: &Problem<'a>, shares: bool) -> Option<Launch<'a>> {
@@ -82,25 +85,21 @@ where
     F::Result: Element,
 {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
-    let shared = if shares { Some(Shared::new(shape, is_gathered::<F>(shape))?) } else { None };
+    let is_ended = is_ended::<F>(shape, &way::<F>(shape, at, machine));
+    let shared = if shares {
+        let leaves = is_ended && shape.lanes >= MANY_LANES && shape.last().window <= E::FEW_COLUMNS;
+        Some(Shared::new(shape, is_gathered::<F>(shape)).filter(|_| !leaves)?)
+    } else {
+        None
+    };
     // SAFETY: a launch runs while the operands are what the window needs.
-    Some(Launch::new(move || unsafe { run::<F, E>(shape, at, machine, shared, &end()) }))
-}
-
-/// Whether cells are brought together and converted, or read where they lie.
-fn is_gathered<F: Fold>(shape: &Shape<'_>) -> bool
-where
-    F::Cell: Element,
-{
-    let cell = <F::Cell as Element>::SCALAR;
-    let is_run = shape.lanes > 1 || shape.last_step(1) == Some(cell.size() as isize);
-    !is_run || shape.window.scalars[1] != cell
+    Some(Launch::new(move || unsafe { run::<F, E>(shape, at, machine, shared, is_ended, &end()) }))
 }
 
 /// # Safety
 /// As for [`super::run`], with a maximum or an average.
 unsafe fn run<F: Fold, E: End<F>>(
-    shape: &Shape<'_>, at: &[Address], machine: Machine, shared: Option<Shared>, end: &E,
+    shape: &Shape<'_>, at: &[Address], machine: Machine, shared: Option<Shared>, is_ended: bool, end: &E,
 ) -> Result<()>
 where
     F::Cell: Element,
@@ -128,10 +127,10 @@ where
         dst: at[0].pointer(),
         end,
         folds: folds::<F>(machine.isa),
+        ended: end.ended().filter(|_| is_ended),
         gather,
         shared,
-        way: Way::new(<F::Result as Element>::SCALAR, window.scalars[0], window.scaling, bytes, machine)
-            .within(shape.held(at[0], 0, true)),
+        way: way::<F>(shape, at, machine),
         ring: if is_small { shape.axes[0].inputs } else { reach(&shape.axes[0]) as i64 },
         taps: match shared {
             Some(_) => last.window as usize,
@@ -347,8 +346,11 @@ where
             None => shape.last_step(1).unwrap_or(0),
             Some(_) => (lanes * cell) as isize,
         };
+        let is_run = pixel == (lanes * cell) as isize;
         // Of a single output it may be anything.
         let apart = (shape.last().stride as isize).wrapping_mul(pixel) / cell as isize;
+        // The same of results, where they leave from registers.
+        let step = shape.last_step(0).unwrap_or(0);
         let (mut output, mut seen) = (0, 0);
         while output < outputs {
             // Windows that lie inside have the same taps, each so far from those of the last one.
@@ -358,39 +360,64 @@ where
             // SAFETY: there is room for all taps, whose cells exist, and for the lanes.
             unsafe {
                 let to = line.wrapping_offset(shape.along(last, 0, output));
-                let results = sink.run::<F::Result>(to, times.count * lanes);
                 let ((begin, end), count) =
                     (mine.tables.range(last, output), count * mine.tables.count(last, output));
                 if count == 0 {
+                    let results = sink.run::<F::Result>(to, times.count * lanes);
                     self.end.run(results, mine.out, times.count * lanes, Counts::Same(0));
                     output += some;
                     continue;
                 }
                 let behind = mine.tables.range(last, output + some - 1).1;
                 let mut taps = 0;
-                for column in begin..behind {
-                    let skipped = match self.gather {
-                        None => shape.along(last, 1, column),
-                        Some(_) => column as isize * pixel,
-                    };
+                let skipped = |column: i64| match self.gather {
+                    None => shape.along(last, 1, column),
+                    Some(_) => column as isize * pixel,
+                };
+                for column in begin..end {
                     for row in 0..rows {
-                        let tap = mine.rows.add(row).read().wrapping_byte_offset(skipped);
-                        if column < end {
-                            mine.taps.add(taps).write(tap);
-                            taps += 1;
-                        }
-                        if self.gather.is_none() {
-                            self.held.assert_holds(tap.cast(), lanes * cell);
-                            if column >= seen {
-                                Distance::Read.fetch(tap.cast(), lanes * cell);
+                        mine.taps
+                            .add(taps)
+                            .write(mine.rows.add(row).read().wrapping_byte_offset(skipped(column)));
+                        taps += 1;
+                    }
+                }
+                if self.gather.is_none() {
+                    // Pixels that follow one another are asked for together.
+                    let joint = if is_run { behind - begin } else { 1 };
+                    for column in (begin..behind).step_by(joint as usize) {
+                        for row in 0..rows {
+                            let row = mine.rows.add(row).read().cast::<u8>();
+                            self.held.assert_holds(
+                                row.wrapping_offset(skipped(column)),
+                                joint as usize * lanes * cell,
+                            );
+                            let fresh = column.max(seen);
+                            if fresh < column + joint {
+                                let fresh_bytes = (column + joint - fresh) as usize * lanes * cell;
+                                Distance::Read.fetch(row.wrapping_offset(skipped(fresh)), fresh_bytes);
                             }
                         }
                     }
                 }
                 seen = seen.max(behind);
                 let taps = std::slice::from_raw_parts(mine.taps, taps);
-                (self.folds.rows)(mine.out, taps, rows, lanes, times);
-                self.end.run(results, mine.out, times.count * lanes, Counts::Same(count));
+                if let Some(ended) = self.ended {
+                    self.way.assert_holds(to, step, times.count, lanes);
+                    ended(
+                        to.cast(),
+                        step / size_of::<F::Result>() as isize,
+                        taps,
+                        rows,
+                        lanes,
+                        times,
+                        self.end.by(count),
+                    );
+                } else {
+                    let results = sink.run::<F::Result>(to, times.count * lanes);
+                    (self.folds.rows)(mine.out, taps, rows, lanes, times);
+                    self.end.run(results, mine.out, times.count * lanes, Counts::Same(count));
+                }
             }
             output += some;
         }

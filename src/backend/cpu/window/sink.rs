@@ -46,6 +46,16 @@ impl Way {
         Way { held, ..self }
     }
 
+    /// Whether results are written as they are, and will be read soon.
+    pub fn is_plain(&self) -> bool {
+        self.is_move && self.stream.is_none()
+    }
+
+    /// With debug assertions, that the destination holds these runs of `n` results, each `by` bytes behind the one before, which are written past this.
+    pub fn assert_holds(&self, dst: *const u8, by: isize, runs: usize, n: usize) {
+        self.held.assert_holds_all(dst, by, runs, n * self.to);
+    }
+
     /// Bytes of scratch for runs of at most this many results.
     pub fn bytes(&self, longest: usize) -> usize {
         2 * self.room(longest) * self.from.max(self.to)

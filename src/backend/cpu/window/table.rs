@@ -16,7 +16,8 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "shared columns",
         when: "maxima and averages with stride 1 along the last axis, results side by side: the columns of windows are folded once for \
-               all outputs that they belong to",
+               all outputs that they belong to; not up to 2 (maxima) or 3 columns (averages) of many channels in binary32, whose \
+               results leave from registers",
         accept: |problem| pool::accept(problem, true),
     },
     Kernel { name: "folds", when: "all maxima and averages", accept: |problem| pool::accept(problem, false) },

@@ -3,8 +3,10 @@
 use cudnn_shim_macros::vectorized;
 
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::window::fold::{Fold, Largest, Ordered};
+use crate::backend::cpu::window::fold::{Ended, EndedRows, Fold, Largest, Ordered, ended_rows};
 use crate::backend::function::Real;
+use crate::dtype::Scalar;
+use crate::dtype::convert::Element;
 use crate::ops::window::Divisor;
 
 /// The factors of the divisors of a run of results.
@@ -20,8 +22,18 @@ pub trait End<F: Fold>: Sync {
     /// Whether two counts, neither 0, may make a difference.
     const COUNTS: bool;
 
+    /// Columns of a window that are folded anew for every output, where [results leave from registers](Self::ended): to keep them for the next
+    /// output takes longer.
+    const FEW_COLUMNS: i64;
+
     /// By what sums are divided; what it is does not matter elsewhere, but for 0, which stands for an empty window.
     fn divisor(&self) -> Divisor;
+
+    /// The fold whose results leave from registers, if there is one for these types.
+    fn ended(&self) -> Option<EndedRows<F>>;
+
+    /// The divisor that it takes for a window of `count` cells, which are not 0.
+    fn by(&self, count: i64) -> F::Result;
 
     /// # Safety
     /// `n` lanes are readable, and `n` results writable; they are the same memory or apart.
@@ -31,20 +43,34 @@ pub trait End<F: Fold>: Sync {
 /// The cells of keys.
 pub struct Select<S: Ordered, const NANS_ABOVE: bool> {
     none: S,
+    isa: Isa,
     cells: unsafe fn(*mut S, *const S::Key, usize),
 }
 
 impl<S: Ordered, const NANS_ABOVE: bool> Select<S, NANS_ABOVE> {
     pub fn new(none: S, isa: Isa) -> Self {
-        Select { none, cells: cells::of::<S, NANS_ABOVE>(isa) }
+        Select { none, isa, cells: cells::of::<S, NANS_ABOVE>(isa) }
     }
 }
 
 impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<S, NANS_ABOVE> {
     const COUNTS: bool = false;
+    const FEW_COLUMNS: i64 = 2;
 
     fn divisor(&self) -> Divisor {
         Divisor::Inside
+    }
+
+    fn ended(&self) -> Option<EndedRows<Largest<S, NANS_ABOVE>>> {
+        if const { matches!(S::SCALAR, Scalar::F32) } {
+            Some(ended_rows::<Largest<S, NANS_ABOVE>>(self.isa))
+        } else {
+            None
+        }
+    }
+
+    fn by(&self, _: i64) -> S {
+        self.none
     }
 
     unsafe fn run(&self, out: *mut S, lanes: *mut S::Key, n: usize, counts: Counts<'_>) {
@@ -66,6 +92,7 @@ impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<
 /// Sums over their divisors.
 pub struct Divide<T> {
     by: Divisor,
+    isa: Isa,
     divide: unsafe fn(*mut T, *const T, *const T, usize),
     divide_all: unsafe fn(*mut T, *const T, T, usize),
     multiply: unsafe fn(*mut T, *const T, T, usize),
@@ -75,6 +102,7 @@ impl<T: Real> Divide<T> {
     pub fn new(by: Divisor, isa: Isa) -> Self {
         Divide {
             by,
+            isa,
             divide: divide::of::<T>(isa),
             divide_all: divide_all::of::<T>(isa),
             multiply: multiply::of::<T>(isa),
@@ -85,11 +113,23 @@ impl<T: Real> Divide<T> {
 /// Divisors that are converted at a time.
 const DIVISORS: usize = 64;
 
-impl<T: Real, F: Fold<Lane = T, Result = T>> End<F> for Divide<T> {
+impl<T: Real, F: Ended<Lane = T, Result = T>> End<F> for Divide<T>
+where
+    F::Cell: Element,
+{
     const COUNTS: bool = true;
+    const FEW_COLUMNS: i64 = 3;
 
     fn divisor(&self) -> Divisor {
         self.by
+    }
+
+    fn ended(&self) -> Option<EndedRows<F>> {
+        if const { matches!(F::Cell::SCALAR, Scalar::F32) } { Some(ended_rows::<F>(self.isa)) } else { None }
+    }
+
+    fn by(&self, count: i64) -> T {
+        T::from_i64(count)
     }
 
     unsafe fn run(&self, out: *mut T, lanes: *mut T, n: usize, counts: Counts<'_>) {

@@ -1,13 +1,16 @@
 //! What the threads of a pooling share, and the memory of each of them.
 
+use crate::backend::Address;
+use crate::backend::cpu::Machine;
 use crate::backend::cpu::held::Held;
 use crate::backend::cpu::scratch::bytes_of;
-use crate::backend::cpu::window::fold::{Fold, Folds};
+use crate::backend::cpu::window::fold::{EndedRows, FEWEST_ENDED, Fold, Folds};
 use crate::backend::cpu::window::plane::Gather;
 use crate::backend::cpu::window::pool::end::End;
 use crate::backend::cpu::window::shape::Shape;
 use crate::backend::cpu::window::sink::Way;
 use crate::backend::cpu::window::tables::{Ask, Tables};
+use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 
 /// What threads share.
@@ -19,6 +22,8 @@ pub struct Job<'a, F: Fold, E> {
     pub dst: *mut u8,
     pub end: &'a E,
     pub folds: Folds<F>,
+    /// Where results leave from registers, in place of lanes that are kept.
+    pub ended: Option<EndedRows<F>>,
     /// How cells are brought together; `None` where they can be used where they lie.
     pub gather: Option<Gather>,
     pub way: Way,
@@ -41,6 +46,40 @@ pub struct Job<'a, F: Fold, E> {
 
 // SAFETY: addresses without meaning of their own; what is written through them is apart for every item.
 unsafe impl<F: Fold, E: Sync> Sync for Job<'_, F, E> {}
+
+/// Whether cells are brought together and converted, or read where they lie.
+pub fn is_gathered<F: Fold>(shape: &Shape<'_>) -> bool
+where
+    F::Cell: Element,
+{
+    let cell = <F::Cell as Element>::SCALAR;
+    let is_run = shape.lanes > 1 || shape.last_step(1) == Some(cell.size() as isize);
+    !is_run || shape.window.scalars[1] != cell
+}
+
+/// How results are written.
+pub fn way<F: Fold>(shape: &Shape<'_>, at: &[Address], machine: Machine) -> Way
+where
+    F::Result: Element,
+{
+    let window = shape.window;
+    let bytes = window.len() as usize * window.scalars[0].size();
+    let way = Way::new(<F::Result as Element>::SCALAR, window.scalars[0], window.scaling, bytes, machine);
+    way.within(shape.held(at[0], 0, true))
+}
+
+/// Whether results are those of folds that leave from registers, if there are such: whole pixels that are read and written where they lie.
+pub fn is_ended<F: Fold>(shape: &Shape<'_>, way: &Way) -> bool
+where
+    F::Cell: Element,
+{
+    let is_even = [0, 1].iter().all(|&layout| shape.last_step(layout).is_some());
+    matches!(F::Cell::SCALAR, Scalar::F32)
+        && shape.lanes >= FEWEST_ENDED
+        && is_even
+        && !is_gathered::<F>(shape)
+        && way.is_plain()
+}
 
 /// Cells of a row that the outputs made at a time go through: as many are asked for meanwhile.
 const STRIP_CELLS: usize = 512;
