@@ -84,7 +84,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "gemv",
-        when: "a matrix by one to four vectors, f32",
+        when: "a matrix by one to four vectors, f32; their terms may have another order",
         accept: |problem| of_avx2(problem, Gemv::new),
     },
     #[cfg(target_arch = "x86_64")]

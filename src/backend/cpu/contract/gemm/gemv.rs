@@ -1,6 +1,7 @@
 //! A matrix by a few vectors: every element is used so seldom that no copy pays. Where the sum runs along the rows of the matrix,
 //! eight rows are transposed in registers, so that lanes are results and sums have the order of the other kernels. Where it runs across
-//! them (a transposed matrix), long pieces of eight rows are added at a time to sums that stay in the first-level cache.
+//! them (a transposed matrix), long pieces of eight rows are added at a time to sums that stay in the first-level cache. Vectors whose terms
+//! have another order than the matrix (channels in blocks beside filters in NHWC) are copied into that order.
 
 use std::arch::x86_64::*;
 
@@ -15,6 +16,7 @@ use crate::backend::cpu::stream::fetch_far;
 use crate::backend::cpu::threads;
 use crate::error::Result;
 use crate::ops::contract::Role;
+use crate::reserve::list;
 
 /// Vectors at most, and rows of the matrix at least.
 const FEW: i64 = 4;
@@ -50,8 +52,10 @@ pub struct Gemv<'a> {
     vector: *const f32,
     /// How far terms are apart in the matrix and in the vector.
     steps: [isize; 2],
-    /// Terms of a sum, and its K blocks from when it runs on.
-    terms: usize,
+    /// The terms of a sum, and its K blocks from when it runs on. Terms that lie evenly in the matrix alone are brought together
+    /// in the vectors before.
+    sum: Walk,
+    together: Vec<f32>,
     k_blocks: Vec<KBlock>,
 }
 
@@ -66,27 +70,55 @@ impl<'a> Gemv<'a> {
         let (m, n) = (step.extent(Role::M), step.extent(Role::N));
         let (tall, small, slots, matrix, vector) =
             if n > m { (Role::N, Role::M, [2, 1], b, a) } else { (Role::M, Role::N, [1, 2], a, b) };
-        let only = |role| {
-            let mut loops = step.loops(role);
-            let (index, _) = loops.next()?;
-            loops.next().is_none().then(|| Turn::of(step, index))
-        };
-        let (rows, sum) = (only(tall)?, only(Role::K)?);
+        let mut tall = step.loops(tall);
+        let rows = Turn::of(step, tall.next()?.0);
+        let (vectors, sum) = (Walk::of(step, small), Walk::of(step, Role::K));
+        let view = problem.view::<Avx2Single>();
+        let (inner, terms) = (sum.turns.last()?, sum.len());
+        let is_chain = sum
+            .turns
+            .windows(2)
+            .all(|pair| pair[0].by.at[slots[0]] == pair[1].by.at[slots[0]] * pair[1].extent as i64);
+        let is_even = sum.turns.len() == 1 || is_chain && view.batch.len() == 1;
         let deep = if m.min(n) == 1 || rows.by.at[0] == 1 { DEEP } else { DEEPER };
-        let fits = m.min(n) <= FEW && rows.extent >= TALL && sum.extent >= deep;
-        let steps = slots.map(|slot| sum.by.at[slot] as isize);
+        let fits =
+            m.min(n) <= FEW && rows.extent >= TALL && terms >= deep && tall.next().is_none() && is_even;
+        let steps = slots.map(|slot| inner.by.at[slot] as isize);
         (fits && (steps[0] == 1 || rows.by.at[slots[0]] == 1)).then(|| Gemv {
-            view: problem.view::<Avx2Single>(),
-            vectors: Walk::of(step, small),
+            view,
+            vectors,
             rows,
             slots,
             matrix,
             vector,
             steps,
-            terms: sum.extent,
+            sum,
+            together: Vec::new(),
             k_blocks: Vec::new(),
             outputs: problem.outputs,
         })
+    }
+
+    /// Brings the terms of all vectors together in the order of the matrix.
+    ///
+    /// # Safety
+    /// As for [`run`](Gemv::run), with a single product.
+    unsafe fn bring_together(&mut self) -> Result<()> {
+        let (slot, terms) = (self.slots[1], self.sum.len());
+        self.together = list(terms * self.vectors.len())?;
+        let inner = self.sum.turns.last().map_or(1, |turn| turn.extent);
+        for index in 0..self.vectors.len() {
+            let begin = self.view.product(0).at[slot] + self.vectors.offset(index, slot);
+            for k in (0..terms).step_by(inner) {
+                let from = self.vector.wrapping_offset((begin + self.sum.offset(k, slot)) as isize);
+                // SAFETY: the vector has these terms.
+                let term = |i| unsafe { from.wrapping_offset(i as isize * self.steps[1]).read() };
+                // As many as the list has room for.
+                self.together.extend((0..inner).map(term));
+            }
+        }
+        self.steps[1] = 1;
+        Ok(())
     }
 
     /// Rows of a piece at most, in whole lines.
@@ -98,8 +130,12 @@ impl<'a> Gemv<'a> {
     fn first(&self, base: &[i64; 5], row: usize, index: usize) -> [*const f32; 2] {
         let [matrix, vector] = self.slots;
         let row = base[matrix] + row as i64 * self.rows.by.at[matrix];
+        let row = self.matrix.wrapping_offset(row as isize);
+        if !self.together.is_empty() {
+            return [row, self.together.as_ptr().wrapping_add(index * self.sum.len())];
+        }
         let at = base[vector] + self.vectors.offset(index, vector);
-        [self.matrix.wrapping_offset(row as isize), self.vector.wrapping_offset(at as isize)]
+        [row, self.vector.wrapping_offset(at as isize)]
     }
 
     /// The results of `count` rows from `first` on, which are neighbours in memory.
@@ -197,8 +233,13 @@ impl<'a> Gemv<'a> {
 
 impl Ready for Gemv<'_> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
-        let (products, depth) = (self.view.batch.len(), self.terms);
-        self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, depth, 1)?;
+        let (products, depth) = (self.view.batch.len(), self.sum.len());
+        let inner = self.sum.turns.last().map_or(depth, |turn| turn.extent);
+        self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, inner, 1)?;
+        if self.sum.turns.len() > 1 {
+            // SAFETY: as this function's.
+            unsafe { self.bring_together()? };
+        }
         let work = products * self.rows.extent * self.vectors.len() * depth;
         let threads = if work < ALONE { 1 } else { threads };
         if self.steps[0] != 1 {
