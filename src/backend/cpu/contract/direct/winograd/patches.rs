@@ -6,7 +6,12 @@ use super::filters::FilterLanes;
 use super::{EIGHT, ELEMENTS, load, patch, store};
 use crate::backend::cpu::contract::kernel::simd::Simd;
 use crate::backend::cpu::contract::operands::pack::{MANY, turn_many};
+use crate::backend::cpu::contract::operands::points::Turn;
+use crate::backend::cpu::stream::fetch;
 use crate::ops::Scaling;
+
+/// Tiles whose patches are transformed block by block of channels.
+const TOGETHER: usize = 8;
 
 impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// Cells of the channels outside the image, and of those of a patch that are converted, or of an image that are turned and
@@ -50,38 +55,72 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
             }
             return;
         }
-        let (channels, size) = (self.channels.extent, self.view.a.scalar.size() as i64);
+        let channels = self.channels.extent;
         // SAFETY: there is room for a pixel of zeros.
         unsafe { pixels.write_bytes(0, channels) };
+        if let Some(blocks) = &self.channel_blocks {
+            // SAFETY: the tiles are those of the block, and the slab has room for them.
+            return unsafe { self.blocks(place, tiles, blocks, slab, pixels, to) };
+        }
         for (row, tile) in tiles.enumerate() {
-            let (image, at) = self.tile(tile);
-            let mut from = [pixels.cast_const(); ELEMENTS];
-            for (i, from) in from.iter_mut().enumerate() {
-                let Some([y, x]) = self.position(at, i) else { continue };
-                let along = self.dims[0].offset(y) + self.dims[1].offset(x);
-                let at = (place + image.at[1] + along) * size;
-                *from = self.view.a.data.wrapping_offset(at as isize).cast();
-                if let Some(convert) = self.view.a.convert {
+            let mut from = self.pixels_of(place, tile, pixels);
+            if let Some(convert) = self.view.a.convert {
+                for (i, from) in from.iter_mut().enumerate().filter(|(_, from)| **from != pixels.cast_const())
+                {
                     let near = pixels.wrapping_add((1 + i) * channels);
                     // SAFETY: the channels of a pixel lie side by side, and `near` has room for them.
                     unsafe { convert(near.cast(), from.cast(), channels, Scaling::MOVE) };
                     *from = near;
                 }
             }
-            let to = to.wrapping_add(row * self.tile_cells());
-            let Some(blocks) = &self.channel_blocks else {
-                // SAFETY: every pixel has its channels, one outside the image zeros, and the patches have a place for the row.
-                unsafe { transform(&from, channels, slab, to) };
-                continue;
-            };
-            for block in (0..channels).step_by(blocks.extent) {
-                // SAFETY: as for all channels, of those of a block.
-                unsafe { transform(&from, blocks.extent, slab, to.wrapping_add(block)) };
-                for from in from.iter_mut().filter(|from| **from != pixels.cast_const()) {
-                    *from = from.wrapping_offset(blocks.by.at[1] as isize);
+            // SAFETY: every pixel has its channels, one outside the image zeros, and the patches have a place for the row.
+            unsafe { transform(&from, channels, slab, to.wrapping_add(row * self.tile_cells())) };
+        }
+    }
+
+    /// The same of channels in blocks, a few tiles at a time: else two pixels of every block would be read in turn, and lines asked for
+    /// too late.
+    ///
+    /// # Safety
+    /// As for [`patches`](FilterLanes::patches).
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn blocks(
+        &self, place: i64, tiles: Range<usize>, blocks: &Turn, slab: usize, pixels: *mut f32, to: *mut f32,
+    ) {
+        let mut from = [[std::ptr::null(); ELEMENTS]; TOGETHER];
+        for first in tiles.clone().step_by(TOGETHER) {
+            let some = TOGETHER.min(tiles.end - first);
+            for (from, tile) in from[..some].iter_mut().zip(first..) {
+                *from = self.pixels_of(place, tile, pixels);
+            }
+            for block in (0..self.channels.extent).step_by(blocks.extent) {
+                let to = to.wrapping_add((first - tiles.start) * self.tile_cells() + block);
+                for (row, from) in from[..some].iter_mut().enumerate() {
+                    for line in from.chunks(4) {
+                        fetch(line[1].wrapping_add(TOGETHER * 2 * blocks.extent).cast());
+                    }
+                    // SAFETY: every pixel has the channels of a block, one outside the image zeros, and the patches have a place for the row.
+                    unsafe { transform(from, blocks.extent, slab, to.wrapping_add(row * self.tile_cells())) };
+                    for from in from.iter_mut().filter(|from| **from != pixels.cast_const()) {
+                        *from = from.wrapping_offset(blocks.by.at[1] as isize);
+                    }
                 }
             }
         }
+    }
+
+    /// Where the pixels of the patch of a tile are; of those outside the image, `outside`.
+    #[inline(always)]
+    fn pixels_of(&self, place: i64, tile: usize, outside: *const f32) -> [*const f32; ELEMENTS] {
+        let (image, at) = self.tile(tile);
+        let mut from = [outside; ELEMENTS];
+        for (i, from) in from.iter_mut().enumerate() {
+            let Some([y, x]) = self.position(at, i) else { continue };
+            let along = self.dims[0].offset(y) + self.dims[1].offset(x);
+            let at = (place + image.at[1] + along) * self.view.a.scalar.size() as i64;
+            *from = self.view.a.data.wrapping_offset(at as isize).cast();
+        }
+        from
     }
 
     /// The position of one element of the patch of a tile, if the image has it.
