@@ -334,18 +334,18 @@ unsafe fn ended<F: Ended>(
 ) where
     F::Result: Copy,
 {
-    for time in 0..times.count as isize {
-        let (out, skipped) = (out.wrapping_offset(time * step), time * times.apart);
-        // SAFETY: lanes below n.
-        in_groups!(n, 32 16 8, |at, N| unsafe {
-            let lanes = group::<F, N>(rows, per_column, skipped, at);
+    // Few lanes are the whole of a pixel: the loop over outputs is the inner one.
+    // SAFETY: lanes below n.
+    in_groups!(n, 32 16 8, |at, N| unsafe {
+        for time in 0..times.count as isize {
+            let lanes = group::<F, N>(rows, per_column, time * times.apart, at);
             let mut results = [by; N];
             for i in 0..N {
                 results[i] = F::result(lanes[i], by);
             }
-            out.add(at).cast::<[F::Result; N]>().write_unaligned(results);
-        });
-    }
+            out.offset(time * step).add(at).cast::<[F::Result; N]>().write_unaligned(results);
+        }
+    });
 }
 
 /// The folds of `N` lanes from `at` on, `skipped` cells behind the rows.
