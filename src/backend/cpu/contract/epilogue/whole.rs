@@ -12,7 +12,6 @@ use super::simple::Simple;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Panel, sums};
 use crate::backend::cpu::stream::fetch;
-use crate::backend::cpu::wide::Cells;
 
 /// A kernel whose sums leave as elements of the destination.
 type Tile = unsafe fn(&Simple, &Panel<f32>, &Ends<'_>);
@@ -200,11 +199,14 @@ pub unsafe fn finish_tile<C>(
 /// # Safety
 /// As for [`finish_tile`], with `M` rows of `N` vectors, in blocks if `APART`; the processor has what the kernels need.
 #[vectorized]
-unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Eights>, const M: usize, const N: usize, const APART: bool>(
+unsafe fn tile<
+    S: Simd<Cell = f32, Sum = f32, V: Eights>,
+    const M: usize,
+    const N: usize,
+    const APART: bool,
+>(
     simple: &Simple, panel: &Panel<f32>, ends: &Ends<'_>,
-) where
-    f32: Cells<S::V>,
-{
+) {
     // SAFETY: the rows of the tile have whole vectors of operands, and the processor has what the kernels need.
     unsafe {
         let blocks = if APART { ends.blocks.unwrap_or(&NEIGHBOURS) } else { &NEIGHBOURS };
@@ -252,9 +254,7 @@ unsafe fn tile<S: Simd<Cell = f32, Sum = f32, V: Eights>, const M: usize, const 
 #[inline(always)]
 pub unsafe fn finish<R: Eights, const M: usize, const N: usize>(
     simple: &Simple, x: [[R; N]; M], ends: &Ends<'_>,
-) where
-    f32: Cells<R>,
-{
+) {
     // SAFETY: every row has whole vectors of operands.
     unsafe { finish_at::<R, M, N, false>(simple, x, ends, &NEIGHBOURS) }
 }
@@ -266,9 +266,7 @@ pub unsafe fn finish<R: Eights, const M: usize, const N: usize>(
 #[inline(always)]
 unsafe fn finish_at<R: Eights, const M: usize, const N: usize, const APART: bool>(
     simple: &Simple, mut x: [[R; N]; M], ends: &Ends<'_>, blocks: &Blocks,
-) where
-    f32: Cells<R>,
-{
+) {
     /// Where the lanes of a vector are.
     macro_rules! at {
         ($slot:literal, $n:ident) => {{
@@ -323,12 +321,14 @@ unsafe fn finish_at<R: Eights, const M: usize, const N: usize, const APART: bool
         }
         if let Some((rule, ceiling)) = simple.clip {
             each!(|m, n| x[m][n] = x[m][n].clip(rule, ceiling));
+        } else {
+            each!(|m, n| x[m][n] = x[m][n].canonical());
         }
         each!(|m, n| {
             if APART {
                 x[m][n].scatter(ends.to[m], at!(0, n));
             } else {
-                f32::store(ends.to[m].add(n * R::LANES), x[m][n]);
+                x[m][n].put(ends.to[m].add(n * R::LANES));
             }
         });
     }

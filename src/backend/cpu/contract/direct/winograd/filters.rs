@@ -26,6 +26,7 @@ use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
+use crate::backend::cpu::stream::fetch_far;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Role};
@@ -39,6 +40,9 @@ const PLANAR: usize = 256;
 
 /// Channels of a filter whose taps are packed at once: a line of them.
 pub(super) const PASS: usize = 16;
+
+/// Lines of the next pass that are asked for with every [`EIGHT`] filters of a channel: of a pass, those of all taps and filters.
+const AHEAD: usize = (TAPS * EIGHT).div_ceil(PASS);
 
 /// Filters whose sums are kept at once, at least.
 const GROUP: usize = 32;
@@ -217,7 +221,22 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             unsafe {
                 pack::<S>(self.view.b, &lanes[..count], &evens, Self::NR, packed);
                 // Loops, as for patches.
+                let mut ahead = [0; 2];
                 for eight in 0..len * (Self::NR / EIGHT) {
+                    // The lines of the next pass: weights that no call has read for a while are in memory, and every line is in another run.
+                    for _ in 0..AHEAD {
+                        if ahead[1] == count {
+                            ahead = [ahead[0] + 1, 0];
+                        }
+                        let next = if near {
+                            at(len, 0) + (ahead[0] * PASS) as i64
+                        } else {
+                            at(len, ahead[0] as i64)
+                        };
+                        let next = (lanes[ahead[1]].at[2] + next) * self.view.b.scalar.size() as i64;
+                        fetch_far(self.view.b.data.wrapping_offset(next as isize));
+                        ahead[1] += 1;
+                    }
                     let (channel, lane) = (eight / (Self::NR / EIGHT), eight % (Self::NR / EIGHT) * EIGHT);
                     let (start, by) = if near { (channel * TAPS, 1) } else { (channel, len) };
                     let mut lines = [[[0.0; EIGHT]; 4]; 3];
