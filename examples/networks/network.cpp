@@ -228,8 +228,8 @@ void Network::measure(const Table &table, std::uint64_t seed) {
     }
 }
 
-// Inference: a layer's memory serves again once everybody who reads it has run. The input's never does: it is there for the
-// next forward pass, too. Training keeps all.
+// Inference: all layers share one piece of memory, in which each has the lowest place that nobody needs any more: what was just
+// written stays in the caches. The input's serves no one else: it is there for the next forward pass, too. Training keeps all.
 void Network::place() {
     int step = 0;
     for (Node &node : nodes_) {
@@ -238,33 +238,44 @@ void Network::place() {
         node.last_use = step++;
     }
     nodes_.front().last_use = nodes_.back().last_use = step;
-    std::vector<int> busy_until;
-    step = 0;
-    for (Node &node : nodes_) {
-        const std::size_t bytes = node.desc->bytes();
-        std::size_t best = memory_.size();
-        if (!options_.training)
-            for (std::size_t i = 0; i < memory_.size(); i++)
-                if (busy_until[i] < step && memory_[i].bytes() >= bytes && memory_[i].bytes() <= 4 * bytes &&
-                    (best == memory_.size() || memory_[i].bytes() < memory_[best].bytes()))
-                    best = i;
-        if (best == memory_.size()) {
+    if (options_.training) {
+        for (Node &node : nodes_) {
+            const std::size_t bytes = node.desc->bytes();
             memory_.emplace_back(bytes);
-            busy_until.push_back(0);
-        }
-        busy_until[best] = node.last_use;
-        node.data = memory_[best].data();
-        if (options_.training) {
+            node.data = memory_.back().data();
             memory_.emplace_back(bytes);
-            busy_until.push_back(step);
             node.grad = memory_.back().data();
             if (node.line.op == "conv") {
                 node.convolved = Buffer(bytes);
                 if (node.line.norm) node.normalised = Buffer(bytes);
             }
         }
+        return;
+    }
+    struct Place {
+        std::size_t begin, end;
+        Node *node;
+    };
+    std::vector<Place> places, busy;
+    std::size_t all = 0;
+    step = 0;
+    for (Node &node : nodes_) {
+        busy.clear();
+        for (const Place &place : places)
+            if (place.node->last_use >= step) busy.push_back(place);
+        std::sort(busy.begin(), busy.end(), [](const Place &a, const Place &b) { return a.begin < b.begin; });
+        const std::size_t bytes = (node.desc->bytes() + 63) / 64 * 64;
+        std::size_t begin = 0;
+        for (const Place &place : busy) {
+            if (begin + bytes <= place.begin) break;
+            begin = place.end;
+        }
+        places.push_back({begin, begin + bytes, &node});
+        all = std::max(all, begin + bytes);
         step++;
     }
+    memory_.emplace_back(all);
+    for (const Place &place : places) place.node->data = memory_[0].data() + place.begin / sizeof(float);
 }
 
 void Network::choose(Node &node) {
