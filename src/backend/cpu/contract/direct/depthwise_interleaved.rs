@@ -58,6 +58,8 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
     along: Turn,
     rows: Walk,
     taps: Walk,
+    /// Where each tap is from the first one.
+    points: Vec<Point>,
     /// Whether sums are the result.
     direct: bool,
     /// How sums leave from registers, if they do.
@@ -116,6 +118,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             parts: 1,
             along,
             rows,
+            // At most `TAPS`.
+            points: (0..taps.len()).map(|number| taps.point(number)).collect(),
             taps,
             task,
         })
@@ -141,19 +145,18 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         let product = index / rows * blocks;
         let mut place = self.view.product(product);
         place.add(&self.rows.point(index % rows), 1);
-        let mut taps = [Tap::default(); TAPS];
+        let mut taps = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
         let mut count = 0;
-        for number in 0..self.taps.len() {
-            let tap = self.taps.point(number);
-            let row = Point { pos: std::array::from_fn(|d| place.pos[d] + tap.pos[d]), ..tap };
-            let even = Even::new(&row, &self.along.by, self.along.extent, 1);
-            let (first, end) = even.inside(&Point::default(), self.view.a.bounds);
+        for (number, tap) in self.points.iter().enumerate() {
+            let even = Even::new(tap, &self.along.by, self.along.extent, 1);
+            let (first, end) = even.inside(&place, self.view.a.bounds);
             if first < end {
-                taps[count] = Tap { from: tap.at[1], number, first, end };
+                taps[count].write(Tap { from: tap.at[1], number, first, end });
                 count += 1;
             }
         }
-        let taps = &taps[..count];
+        // SAFETY: the first `count` taps are written.
+        let taps = unsafe { std::slice::from_raw_parts(taps.as_ptr().cast::<Tap>(), count) };
         let whole = common(taps);
         let (first, end) = (blocks * part / self.parts, blocks * (part + 1) / self.parts);
         place.add(&self.blocks.by, first as i64);

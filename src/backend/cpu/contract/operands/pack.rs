@@ -420,6 +420,8 @@ pub fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
     match by {
         0 if (0..extent).contains(&position) => (0, len),
         0 => (0, 0),
+        // Divisions are slow.
+        1 => (-position, extent - position),
         _ if by > 0 => ((-position + by - 1).div_euclid(by), (extent - position + by - 1).div_euclid(by)),
         // From the other end: above `position - extent` and up to `position` steps down.
         _ => ((position - extent).div_euclid(-by) + 1, position.div_euclid(-by) + 1),

@@ -3,11 +3,9 @@
 
 use std::any::TypeId;
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::{DepthwiseInterleaved, OUTPUTS, TAPS, Tap};
-use crate::backend::cpu::contract::direct::taps::meeting;
+use super::{DepthwiseInterleaved, OUTPUTS, Tap};
 use crate::backend::cpu::contract::epilogue::finish::Outputs;
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, is_even};
@@ -24,8 +22,9 @@ pub(super) struct Ending {
     simple: Simple,
 }
 
-/// Some neighbouring outputs: where the channels of the first one are in every operand, and how far it is to the next.
+/// Some neighbouring outputs: the first one, where its channels are in every operand, and how far it is to the next.
 struct Place {
+    q: usize,
     from: *const f32,
     step: isize,
     to: *mut f32,
@@ -47,7 +46,7 @@ impl Ending {
 }
 
 impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
-    /// Computes the outputs `0..extent` of a row; all taps have elements for those of `whole`.
+    /// Computes the outputs of a row; all taps have elements for those of `whole`.
     ///
     /// # Safety
     /// As for [`row`](DepthwiseInterleaved::row); the vectors are those of the ending, and the processor has AVX2 and fused multiply-add.
@@ -55,35 +54,38 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     pub(super) unsafe fn ended_row(
         &self, ending: &Ending, place: &Point, taps: &[Tap], whole: Range<usize>, factors: *const f32,
     ) {
-        let mut room = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
         let mut q = 0;
         while q < self.along.extent {
-            let left = if whole.contains(&q) { whole.end - q } else { 0 };
-            // SAFETY: the taps have elements for all outputs from `q` on, and the processor has AVX2 and fused multiply-add.
+            let some = OUTPUTS.min(self.along.extent - q);
+            let is_whole = whole.start <= q && q + some <= whole.end;
+            // SAFETY: outputs of the row, and the processor has AVX2 and fused multiply-add. Of a whole tile every tap has elements.
             unsafe {
-                q += match left {
-                    OUTPUTS.. => self.neighbours::<OUTPUTS>(ending, place, taps, factors, q),
-                    2.. => self.neighbours::<2>(ending, place, taps, factors, q),
-                    1 => self.neighbours::<1>(ending, place, taps, factors, q),
-                    _ => self.neighbours::<1>(ending, place, meeting(taps, q, &mut room), factors, q),
-                };
-            }
+                match some {
+                    OUTPUTS if is_whole => self.neighbours::<OUTPUTS, false>(ending, place, taps, factors, q),
+                    OUTPUTS.. => self.neighbours::<OUTPUTS, true>(ending, place, taps, factors, q),
+                    3 => self.neighbours::<3, true>(ending, place, taps, factors, q),
+                    2 => self.neighbours::<2, true>(ending, place, taps, factors, q),
+                    _ => self.neighbours::<1, true>(ending, place, taps, factors, q),
+                }
+            };
+            q += some;
         }
     }
 
-    /// Computes `Q` neighbouring outputs, and tells how many those are.
+    /// Computes `Q` neighbouring outputs, at an edge or not.
     ///
     /// # Safety
-    /// As for [`ended_row`](DepthwiseInterleaved::ended_row); the taps have elements for all of them.
+    /// As for [`ended_row`](DepthwiseInterleaved::ended_row); the taps have elements for all of them but at an edge.
     #[target_feature(enable = "avx2,fma,f16c")]
     // Inlined into the row, it would keep its factors on the stack.
     #[inline(never)]
-    unsafe fn neighbours<const Q: usize>(
+    unsafe fn neighbours<const Q: usize, const EDGE: bool>(
         &self, ending: &Ending, place: &Point, taps: &[Tap], factors: *const f32, q: usize,
-    ) -> usize {
+    ) {
         let (Ending { simple }, along, all) = (ending, &self.along.by.at, self.taps.len());
         let at = |slot: usize| (place.at[slot] + q as i64 * along[slot]) as isize;
         let here = Place {
+            q,
             from: self.view.a.data.cast::<f32>().wrapping_offset(at(1)),
             step: along[1] as isize,
             to: simple.dst.wrapping_offset(at(0)),
@@ -94,20 +96,19 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
         };
         let (mut channel, extent) = (0, self.channels.extent);
         while channel + 2 * L <= extent {
-            // SAFETY: two vectors of channels are left, and all taps have elements.
-            unsafe { sums::<Q, 2>(simple, &here, taps, factors, all, channel) };
+            // SAFETY: two vectors of channels are left, and all taps have elements but at an edge.
+            unsafe { sums::<Q, 2, EDGE>(simple, &here, taps, factors, all, channel) };
             channel += 2 * L;
         }
         if channel + L <= extent {
-            // SAFETY: a vector of channels is left, and all taps have elements.
-            unsafe { sums::<Q, 1>(simple, &here, taps, factors, all, channel) };
+            // SAFETY: a vector of channels is left, and all taps have elements but at an edge.
+            unsafe { sums::<Q, 1, EDGE>(simple, &here, taps, factors, all, channel) };
             channel += L;
         }
         if channel < extent {
-            // SAFETY: the rest of the channels, of which all taps have elements.
+            // SAFETY: the rest of the channels, of which all taps have elements but at an edge.
             unsafe { few::<Q>(simple, &here, taps, factors, all, channel..extent) };
         }
-        Q
     }
 }
 
@@ -116,12 +117,17 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
 /// # Safety
 /// As for [`neighbours`](DepthwiseInterleaved::neighbours), for `V` vectors of channels.
 #[inline(always)]
-unsafe fn sums<const Q: usize, const V: usize>(
+unsafe fn sums<const Q: usize, const V: usize, const EDGE: bool>(
     simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channel: usize,
 ) {
     // SAFETY: the channels are readable in every output and tap.
     unsafe {
-        let sums = products::<Q, V>(here.from.add(channel), here.step, taps, factors.add(channel * all), all);
+        let (from, factors) = (here.from.wrapping_add(channel), factors.add(channel * all));
+        let sums = if EDGE {
+            products_at_edge::<Q, V>(from, here, taps, factors, all)
+        } else {
+            products::<Q, V>(from, here.step, taps, factors, all)
+        };
         whole::finish(simple, sums, &ends(here, channel, Q));
     }
 }
@@ -149,6 +155,43 @@ pub(super) unsafe fn products<const Q: usize, const V: usize>(
                     i += 1;
                 }
                 v += 1;
+            }
+        }
+        sums
+    }
+}
+
+/// The same of outputs of which some lack taps.
+///
+/// # Safety
+/// As for [`products`], of the taps that have elements.
+#[inline(always)]
+unsafe fn products_at_edge<const Q: usize, const V: usize>(
+    from: *const f32, here: &Place, taps: &[Tap], factors: *const f32, all: usize,
+) -> [[__m256; V]; Q] {
+    // SAFETY: taps have elements for the outputs that they meet and `V` vectors of channels, and as many factors.
+    unsafe {
+        let mut sums = [[_mm256_setzero_ps(); V]; Q];
+        for tap in taps {
+            let from = from.wrapping_offset(tap.from as isize);
+            let mut factor = [_mm256_setzero_ps(); V];
+            let mut v = 0;
+            while v < V {
+                factor[v] = _mm256_loadu_ps(factors.add((v * all + tap.number) * L));
+                v += 1;
+            }
+            let mut i = 0;
+            while i < Q {
+                if tap.meets(here.q + i) {
+                    let from = from.wrapping_offset(i as isize * here.step);
+                    let mut v = 0;
+                    while v < V {
+                        let x = _mm256_loadu_ps(from.add(v * L));
+                        sums[i][v] = _mm256_fmadd_ps(x, factor[v], sums[i][v]);
+                        v += 1;
+                    }
+                }
+                i += 1;
             }
         }
         sums
@@ -189,10 +232,10 @@ unsafe fn few<const Q: usize>(
     // SAFETY: whole vectors of channels are readable in every output.
     unsafe {
         for i in 0..Q as isize {
-            let from = here.from.add(channel).offset(i * here.step);
+            let from = here.from.wrapping_offset(i * here.step).wrapping_add(channel);
             let mut sum = _mm256_setzero_ps();
-            for tap in taps {
-                let x = vector(from.offset(tap.from as isize), count);
+            for tap in taps.iter().filter(|tap| tap.meets(here.q + i as usize)) {
+                let x = vector(from.wrapping_offset(tap.from as isize), count);
                 let factor = _mm256_loadu_ps(factors.add(channel * all + tap.number * L));
                 sum = _mm256_fmadd_ps(_mm256_loadu_ps(x.as_ptr()), factor, sum);
             }
