@@ -113,7 +113,7 @@ impl<'a> Gemv<'a> {
                 let from = self.vector.wrapping_offset((begin + self.sum.offset(k, slot)) as isize);
                 // SAFETY: the vector has these terms.
                 let term = |i| unsafe { from.wrapping_offset(i as isize * self.steps[1]).read() };
-                // As many as the list has room for.
+                // At most the terms that the list has room for.
                 self.together.extend((0..inner).map(term));
             }
         }
@@ -237,7 +237,7 @@ impl Ready for Gemv<'_> {
         let inner = self.sum.turns.last().map_or(depth, |turn| turn.extent);
         self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, inner, 1)?;
         if self.sum.turns.len() > 1 {
-            // SAFETY: as this function's.
+            // SAFETY: the operands are those of this contraction, which has a single product where terms are of several loops.
             unsafe { self.bring_together()? };
         }
         let work = products * self.rows.extent * self.vectors.len() * depth;
