@@ -76,6 +76,17 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
 pub type Task<S> =
     unsafe fn(&DepthwiseInterleaved<'_, S>, *const <S as Simd>::Cell, *mut <S as Simd>::Sum, usize);
 
+/// A row of outputs of binary32 sums.
+#[cfg(target_arch = "x86_64")]
+struct Row<'a> {
+    place: &'a Point,
+    along: &'a Turn,
+    image: *const f32,
+    factors: *const f32,
+    /// Taps that factors have.
+    all: usize,
+}
+
 /// A tap: where its elements are in the image.
 type Tap = taps::Tap<i64>;
 
@@ -177,19 +188,21 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         &self, place: &Point, taps: &[Tap], whole: Range<usize>, factors: *const S::Cell, sums: *mut S::Sum,
     ) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(ending) = &self.ending {
-            // SAFETY: taps read inside the image; factors of vectors with an ending are binary32.
-            return unsafe { self.ended_row(ending, place, taps, whole, factors.cast()) };
-        }
-        #[cfg(target_arch = "x86_64")]
-        if let Some(narrowed) = &self.narrowed {
-            let (along, image) = (&self.along, self.view.a.data.cast());
-            // SAFETY: sums, which are binary32 as well, have room for those of one output.
-            let bias = unsafe { narrowed.bias(place.at[4], sums.cast()) };
-            let (factors, all) = (factors.cast(), self.taps.len());
-            let row = narrowed::Row { place, along, image, factors, all, bias };
-            // SAFETY: taps read inside the image; factors of vectors with such an end are binary32.
-            return unsafe { narrowed.row(&row, taps, whole) };
+        {
+            let (along, image, all) = (&self.along, self.view.a.data.cast(), self.taps.len());
+            let row = Row { place, along, image, factors: factors.cast(), all };
+            if let Some(ending) = &self.ending {
+                // SAFETY: taps read inside the image; factors of vectors with an ending are binary32.
+                return unsafe { ending.row(&row, taps, whole) };
+            }
+            if let Some(narrowed) = &self.narrowed {
+                // SAFETY: taps read inside the image; factors of vectors with such an end are binary32, and so are sums, which have room
+                // for those of one output.
+                return unsafe {
+                    let bias = narrowed.bias(place.at[4], sums.cast());
+                    narrowed.row(&row, bias, taps, whole)
+                };
+            }
         }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
         // Sums that are results go where those belong.

@@ -5,21 +5,20 @@ use std::any::TypeId;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::{DepthwiseInterleaved, OUTPUTS, Tap};
+use super::{OUTPUTS, Row, Tap};
 use crate::backend::cpu::contract::epilogue::finish::Outputs;
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, is_even};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
-use crate::backend::cpu::contract::operands::pack::Part;
-use crate::backend::cpu::contract::operands::points::{Point, Turn};
-use crate::dtype::convert::Element;
+use crate::backend::cpu::contract::operands::points::Turn;
 
 /// Lanes of a vector.
 const L: usize = Avx2Single::L;
 
-/// How rows of outputs end.
+/// How rows of outputs end, and the loop over their channels.
 pub(super) struct Ending {
     simple: Simple,
+    extent: usize,
 }
 
 /// Some neighbouring outputs: the first one, where its channels are in every operand, and how far it is to the next.
@@ -41,31 +40,26 @@ impl Ending {
         let fits = TypeId::of::<S>() == TypeId::of::<Avx2Single>()
             && is_even(&simple, &channels.by.at)
             && (!simple.has_bias || channels.by.at[4] == 1 && along.by.at[4] == 0);
-        fits.then_some(Ending { simple })
+        fits.then_some(Ending { simple, extent: channels.extent })
     }
-}
 
-impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     /// Computes the outputs of a row; all taps have elements for those of `whole`.
     ///
     /// # Safety
-    /// As for [`row`](DepthwiseInterleaved::row); the vectors are those of the ending, and the processor has AVX2 and fused multiply-add.
-    #[inline(always)]
-    pub(super) unsafe fn ended_row(
-        &self, ending: &Ending, place: &Point, taps: &[Tap], whole: Range<usize>, factors: *const f32,
-    ) {
+    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused multiply-add.
+    pub(super) unsafe fn row(&self, row: &Row<'_>, taps: &[Tap], whole: Range<usize>) {
         let mut q = 0;
-        while q < self.along.extent {
-            let some = OUTPUTS.min(self.along.extent - q);
+        while q < row.along.extent {
+            let some = OUTPUTS.min(row.along.extent - q);
             let is_whole = whole.start <= q && q + some <= whole.end;
             // SAFETY: outputs of the row, and the processor has AVX2 and fused multiply-add. Of a whole tile every tap has elements.
             unsafe {
                 match some {
-                    OUTPUTS if is_whole => self.neighbours::<OUTPUTS, false>(ending, place, taps, factors, q),
-                    OUTPUTS.. => self.neighbours::<OUTPUTS, true>(ending, place, taps, factors, q),
-                    3 => self.neighbours::<3, true>(ending, place, taps, factors, q),
-                    2 => self.neighbours::<2, true>(ending, place, taps, factors, q),
-                    _ => self.neighbours::<1, true>(ending, place, taps, factors, q),
+                    OUTPUTS if is_whole => self.neighbours::<OUTPUTS, false>(row, taps, q),
+                    OUTPUTS.. => self.neighbours::<OUTPUTS, true>(row, taps, q),
+                    3 => self.neighbours::<3, true>(row, taps, q),
+                    2 => self.neighbours::<2, true>(row, taps, q),
+                    _ => self.neighbours::<1, true>(row, taps, q),
                 }
             };
             q += some;
@@ -75,18 +69,17 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
     /// Computes `Q` neighbouring outputs, at an edge or not.
     ///
     /// # Safety
-    /// As for [`ended_row`](DepthwiseInterleaved::ended_row); the taps have elements for all of them but at an edge.
+    /// As for [`row`](Ending::row); the taps have elements for all of them but at an edge.
     #[target_feature(enable = "avx2,fma,f16c")]
     // Inlined into the row, it would keep its factors on the stack.
     #[inline(never)]
-    unsafe fn neighbours<const Q: usize, const EDGE: bool>(
-        &self, ending: &Ending, place: &Point, taps: &[Tap], factors: *const f32, q: usize,
-    ) {
-        let (Ending { simple }, along, all) = (ending, &self.along.by.at, self.taps.len());
-        let at = |slot: usize| (place.at[slot] + q as i64 * along[slot]) as isize;
+    unsafe fn neighbours<const Q: usize, const EDGE: bool>(&self, row: &Row<'_>, taps: &[Tap], q: usize) {
+        let (Ending { simple, extent }, along) = (self, &row.along.by.at);
+        let (factors, all) = (row.factors, row.all);
+        let at = |slot: usize| (row.place.at[slot] + q as i64 * along[slot]) as isize;
         let here = Place {
             q,
-            from: self.view.a.data.cast::<f32>().wrapping_offset(at(1)),
+            from: row.image.wrapping_offset(at(1)),
             step: along[1] as isize,
             to: simple.dst.wrapping_offset(at(0)),
             apart: along[0] as isize,
@@ -94,7 +87,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
             z_apart: along[3] as isize,
             bias: simple.bias.wrapping_offset(at(4)),
         };
-        let (mut channel, extent) = (0, self.channels.extent);
+        let (mut channel, extent) = (0, *extent);
         while channel + 2 * L <= extent {
             // SAFETY: two vectors of channels are left, and all taps have elements but at an edge.
             unsafe { sums::<Q, 2, EDGE>(simple, &here, taps, factors, all, channel) };
@@ -115,7 +108,7 @@ impl<S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'_, S> {
 /// The sums of `Q` outputs by `V` vectors of channels.
 ///
 /// # Safety
-/// As for [`neighbours`](DepthwiseInterleaved::neighbours), for `V` vectors of channels.
+/// As for [`neighbours`](Ending::neighbours), for `V` vectors of channels.
 #[inline(always)]
 unsafe fn sums<const Q: usize, const V: usize, const EDGE: bool>(
     simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channel: usize,

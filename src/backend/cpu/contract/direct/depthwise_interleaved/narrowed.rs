@@ -6,12 +6,12 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::ended::products;
-use super::{OUTPUTS, TAPS, Tap};
+use super::{OUTPUTS, Row, TAPS, Tap};
 use crate::backend::cpu::contract::direct::taps::meeting;
 use crate::backend::cpu::contract::epilogue::finish::Outputs;
 use crate::backend::cpu::contract::epilogue::narrow::Narrow;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
-use crate::backend::cpu::contract::operands::points::{Point, Turn};
+use crate::backend::cpu::contract::operands::points::Turn;
 use crate::backend::cpu::row::Row as Load;
 use crate::backend::cpu::wide::Cells;
 use crate::dtype::Scalar;
@@ -26,18 +26,6 @@ pub(super) struct Narrowed {
     /// Converts terms of the bias that have the type of the destination.
     load: Load,
     extent: usize,
-}
-
-/// Where a row of outputs is.
-pub(super) struct Row<'a> {
-    pub(super) place: &'a Point,
-    pub(super) along: &'a Turn,
-    pub(super) image: *const f32,
-    pub(super) factors: *const f32,
-    /// Taps that factors have.
-    pub(super) all: usize,
-    /// Terms of the bias, if there is one.
-    pub(super) bias: *const f32,
 }
 
 impl Narrowed {
@@ -64,20 +52,22 @@ impl Narrowed {
     ///
     /// # Safety
     /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused multiply-add.
-    pub(super) unsafe fn row(&self, row: &Row<'_>, taps: &[Tap], whole: Range<usize>) {
+    pub(super) unsafe fn row(&self, row: &Row<'_>, bias: *const f32, taps: &[Tap], whole: Range<usize>) {
         // SAFETY: rows that leave so have one of these three types.
         unsafe {
             match self.dst {
-                Scalar::F16 => self.outputs::<half::f16>(row, taps, whole),
-                Scalar::Bf16 => self.outputs::<half::bf16>(row, taps, whole),
-                _ => self.outputs::<i8>(row, taps, whole),
+                Scalar::F16 => self.outputs::<half::f16>(row, bias, taps, whole),
+                Scalar::Bf16 => self.outputs::<half::bf16>(row, bias, taps, whole),
+                _ => self.outputs::<i8>(row, bias, taps, whole),
             }
         }
     }
 
     /// # Safety
     /// As for [`row`](Narrowed::row); `E` is the type of the destination.
-    unsafe fn outputs<E: Cells<__m256>>(&self, row: &Row<'_>, taps: &[Tap], whole: Range<usize>) {
+    unsafe fn outputs<E: Cells<__m256>>(
+        &self, row: &Row<'_>, bias: *const f32, taps: &[Tap], whole: Range<usize>,
+    ) {
         let mut room = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
         let mut q = 0;
         while q < row.along.extent {
@@ -85,9 +75,9 @@ impl Narrowed {
             // SAFETY: the taps have elements for all outputs from `q` on, or are those that have.
             unsafe {
                 q += match left {
-                    OUTPUTS.. => self.neighbours::<E, OUTPUTS>(row, taps, q),
-                    1.. => self.neighbours::<E, 1>(row, taps, q),
-                    _ => self.neighbours::<E, 1>(row, meeting(taps, q, &mut room), q),
+                    OUTPUTS.. => self.neighbours::<E, OUTPUTS>(row, bias, taps, q),
+                    1.. => self.neighbours::<E, 1>(row, bias, taps, q),
+                    _ => self.neighbours::<E, 1>(row, bias, meeting(taps, q, &mut room), q),
                 };
             }
         }
@@ -99,7 +89,7 @@ impl Narrowed {
     /// As for [`row`](Narrowed::row); the taps have elements for all of them, and `E` is the type of the destination.
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn neighbours<E: Cells<__m256>, const Q: usize>(
-        &self, row: &Row<'_>, taps: &[Tap], q: usize,
+        &self, row: &Row<'_>, bias: *const f32, taps: &[Tap], q: usize,
     ) -> usize {
         let along = &row.along.by.at;
         let at = |slot: usize| (row.place.at[slot] + q as i64 * along[slot]) as isize;
@@ -110,7 +100,7 @@ impl Narrowed {
             // SAFETY: one vector of channels is left at least, and all taps have elements.
             unsafe {
                 let (from, factors) = (from.add(channel), row.factors.add(channel * row.all));
-                let (to, bias) = (to.wrapping_add(channel), row.bias.wrapping_add(channel));
+                let (to, bias) = (to.wrapping_add(channel), bias.wrapping_add(channel));
                 if self.extent - channel >= 2 * L {
                     let sums = products::<Q, 2>(from, step, taps, factors, row.all);
                     self.narrow.finish_vectors(sums, to, apart, bias);
