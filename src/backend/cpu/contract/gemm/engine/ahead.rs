@@ -49,19 +49,23 @@ pub(super) fn panel<S: Simd>(lanes: &[Point], number: usize) -> &[Point] {
 }
 
 impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
-    /// Packs the panel `number` of some lanes. The lines that the next one is packed from.
+    /// Packs the panel `number` of some lanes for a K block, the first one or not. The lines that the next panel is packed from: behind the
+    /// last one the first one for the next K block.
     ///
     /// # Safety
     /// As for [`pack`]; `to` has room for a panel.
     pub(super) unsafe fn pack_panel(
-        &self, lanes: &[Point], number: usize, sum: &[Even], to: *mut S::Cell,
+        &self, lanes: &[Point], number: usize, [sum, next]: [&[Even]; 2], is_first: bool, to: *mut S::Cell,
     ) -> Ahead {
         let (source, here) = (self.lane_source, panel::<S>(lanes, number));
-        if number == 0 {
+        if number == 0 && is_first {
             Ahead::of(&source, here, sum).fetch(0, 1);
         }
         // SAFETY: the lanes are those of the panel, for which `to` has room.
         unsafe { pack::<S>(source, here, sum, Kernels::<S>::NR, to.cast()) };
-        Ahead::of(&source, panel::<S>(lanes, number + 1), sum)
+        match panel::<S>(lanes, number + 1) {
+            [] => Ahead::of(&source, panel::<S>(lanes, 0), next),
+            then => Ahead::of(&source, then, sum),
+        }
     }
 }

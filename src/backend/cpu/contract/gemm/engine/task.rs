@@ -185,7 +185,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         }
         let width = tiles.list.len() * nr;
         let (mut sum, mut offsets, mut table) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut lane_sum, mut row_sum) = (Vec::new(), Vec::new());
+        let (mut lane_sum, mut row_sum, mut next_sum) = (Vec::new(), Vec::new(), Vec::new());
         let (still, mut far) = (matches!(self.from_lanes, Lanes::InPlace), Vec::new());
         let is_local = matches!(self.from_lanes, Lanes::Local);
         // Strips that are outside the window as a whole, of a K block that is one segment.
@@ -232,6 +232,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 }
                 if matches!(self.from_lanes, Lanes::Local | Lanes::InPlace) {
                     self.evens(k_block, self.lane_source, &mut lane_sum);
+                }
+                next_sum.clear();
+                if let (Lanes::Local, Some(next)) = (&self.from_lanes, self.k_blocks.get(number + 1)) {
+                    self.evens(next, self.lane_source, &mut next_sum);
                 }
                 if matches!(self.from_rows, RowSource::Local) {
                     self.evens(k_block, self.row_source, &mut row_sum);
@@ -345,8 +349,16 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             None => (v.wrapping_add(t * nr * k_block.packed), &offsets),
                         };
                         // Panels are packed when the first rows meet them.
-                        let ahead = (is_local && group == first)
-                            .then(|| self.pack_panel(&lane_points, t, &lane_sum, from.cast_mut()));
+                        let ahead = (is_local && group == first).then(|| {
+                            let sums = [&lane_sum, &next_sum];
+                            self.pack_panel(
+                                &lane_points,
+                                t,
+                                sums.map(Vec::as_slice),
+                                is_first,
+                                from.cast_mut(),
+                            )
+                        });
                         let direct = self.direct && tile.whole;
                         // Channels in blocks leave so even if they are the result.
                         #[cfg(target_arch = "x86_64")]
