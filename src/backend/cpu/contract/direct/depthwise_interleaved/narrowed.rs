@@ -48,7 +48,7 @@ impl Narrowed {
         unsafe { self.narrow.terms(at as isize, self.extent, room, self.load) }
     }
 
-    /// Computes all outputs of a row; all taps have elements for those of `whole`.
+    /// Computes all outputs of a row, with the terms of a bias if there is one; all taps have elements for those of `whole`.
     ///
     /// # Safety
     /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused multiply-add.
