@@ -6,7 +6,7 @@ The first two have no switch. FOLDER gets copies of their packages, as they are 
 a trap, and a library to preload that answers it without AVX-512 and AMX (held_peers.c). What is there already serves again. Needs a C compiler and
 objdump (binutils) and a processor of x86-64. Example:
 
-    python benches/held_peers.py /tmp/held python benches/networks_peers.py target/networks --threads 2
+    python benches/held_peers.py held python benches/networks_peers.py target/networks --threads 2
 """
 
 import importlib.util
