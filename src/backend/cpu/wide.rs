@@ -37,6 +37,12 @@ pub(super) trait Register: Copy {
     /// # Safety
     /// As for [`splat`](Self::splat).
     unsafe fn add(self, x: Self) -> Self;
+
+    /// The numbers, and NaN as the table has it where `of` is NaN.
+    ///
+    /// # Safety
+    /// As for [`splat`](Self::splat).
+    unsafe fn unless_nan(self, of: Self) -> Self;
 }
 
 /// An element whose cells come and go as many at a time as a register holds numbers.

@@ -28,7 +28,16 @@ impl Register for __m256 {
     unsafe fn add(self, x: Self) -> Self {
         _mm256_add_ps(self, x)
     }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn unless_nan(self, of: Self) -> Self {
+        _mm256_castsi256_ps(unless_nan(_mm256_castps_si256(self), of, NAN))
+    }
 }
+
+/// The NaN of the table.
+const NAN: i32 = 0x7fff_ffff;
 
 /// Implements [`Cells`]: how eight cells become numbers, eight numbers cells, and more a whole register of them.
 macro_rules! cells {
@@ -94,7 +103,7 @@ cells!(f32, |from| _mm256_loadu_ps(from), |to, x| _mm256_storeu_si256(to.cast(),
 #[target_feature(enable = "avx2")]
 #[inline]
 fn canonical(x: __m256) -> __m256i {
-    unless_nan(_mm256_castps_si256(x), x, 0x7fff_ffff)
+    unless_nan(_mm256_castps_si256(x), x, NAN)
 }
 
 cells!(

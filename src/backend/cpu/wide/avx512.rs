@@ -29,7 +29,17 @@ impl Register for __m512 {
     unsafe fn add(self, x: Self) -> Self {
         _mm512_add_ps(self, x)
     }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    unsafe fn unless_nan(self, of: Self) -> Self {
+        let nan = _mm512_castsi512_ps(_mm512_set1_epi32(NAN));
+        _mm512_mask_mov_ps(self, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(of, of), nan)
+    }
 }
+
+/// The NaN of the table.
+const NAN: i32 = 0x7fff_ffff;
 
 /// Which of the sixteen are NaN.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -73,7 +83,7 @@ cells!(f32, |from| _mm512_loadu_ps(from), |to, x| _mm512_storeu_si512(to.cast(),
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
 fn canonical(x: __m512) -> __m512i {
-    _mm512_mask_mov_epi32(_mm512_castps_si512(x), nans(x), _mm512_set1_epi32(0x7fff_ffff))
+    _mm512_mask_mov_epi32(_mm512_castps_si512(x), nans(x), _mm512_set1_epi32(NAN))
 }
 
 cells!(

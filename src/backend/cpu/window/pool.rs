@@ -15,7 +15,7 @@ use super::fold::{Fold, Largest, Ordered, Sum, SumOfBytes, Times, folds};
 use super::plane::Gather;
 use super::problem::Problem;
 use super::shape::{Index, Shape, odometer};
-use super::sink::Sink;
+use super::sink::{Sink, Way};
 use super::tables::{Ask, Tables};
 use crate::backend::Address;
 use crate::backend::choice::Launch;
@@ -85,7 +85,8 @@ where
     F::Result: Element,
 {
     let (shape, at, machine) = (problem.shape, problem.at, problem.machine);
-    let is_ended = is_ended::<F>(shape, &way::<F>(shape, at, machine));
+    let way = way::<F>(shape, at, machine);
+    let is_ended = E::IS_ENDED && is_ended::<F>(shape, &way);
     let shared = if shares {
         let leaves = is_ended && shape.lanes >= MANY_LANES && shape.last().window <= E::FEW_COLUMNS;
         Some(Shared::new(shape, is_gathered::<F>(shape)).filter(|_| !leaves)?)
@@ -93,13 +94,14 @@ where
         None
     };
     // SAFETY: a launch runs while the operands are what the window needs.
-    Some(Launch::new(move || unsafe { run::<F, E>(shape, at, machine, shared, is_ended, &end()) }))
+    Some(Launch::new(move || unsafe { run::<F, E>(shape, at, machine, shared, (way, is_ended), &end()) }))
 }
 
 /// # Safety
 /// As for [`super::run`], with a maximum or an average.
 unsafe fn run<F: Fold, E: End<F>>(
-    shape: &Shape<'_>, at: &[Address], machine: Machine, shared: Option<Shared>, is_ended: bool, end: &E,
+    shape: &Shape<'_>, at: &[Address], machine: Machine, shared: Option<Shared>,
+    (way, is_ended): (Way, bool), end: &E,
 ) -> Result<()>
 where
     F::Cell: Element,
@@ -127,10 +129,10 @@ where
         dst: at[0].pointer(),
         end,
         folds: folds::<F>(machine.isa),
-        ended: end.ended().filter(|_| is_ended),
+        ended: if is_ended { end.ended() } else { None },
         gather,
         shared,
-        way: way::<F>(shape, at, machine),
+        way,
         ring: if is_small { shape.axes[0].inputs } else { reach(&shape.axes[0]) as i64 },
         taps: match shared {
             Some(_) => last.window as usize,

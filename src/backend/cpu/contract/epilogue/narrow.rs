@@ -203,34 +203,11 @@ pub trait Numbers: Register {
     /// As for [`load`](Self::load), writable.
     unsafe fn put(self, to: *mut f32);
 
-    /// `x`, NaN as the table of conversions has it.
-    ///
-    /// # Safety
-    /// As for [`load`](Self::load).
-    unsafe fn canonical(self) -> Self;
-
     /// `min(max(x, 0), ceiling)`, NaN as the table of conversions has it.
     ///
     /// # Safety
     /// As for [`load`](Self::load).
     unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self;
-}
-
-/// The NaN of the table of conversions.
-const NAN: f32 = f32::from_bits(0x7fff_ffff);
-
-/// `x`, or NaN where `of` is.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn unless_nan(x: __m256, of: __m256) -> __m256 {
-    _mm256_blendv_ps(x, _mm256_set1_ps(NAN), _mm256_cmp_ps::<_CMP_UNORD_Q>(of, of))
-}
-
-/// The same of sixteen.
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn unless_nan_512(x: __m512, of: __m512) -> __m512 {
-    _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(of, of), _mm512_set1_ps(NAN))
 }
 
 impl Numbers for __m256 {
@@ -257,17 +234,12 @@ impl Numbers for __m256 {
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    unsafe fn canonical(self) -> Self {
-        unless_nan(self, self)
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
     unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self {
         // Either gives its second operand where one is NaN, or both are 0.
         let x = _mm256_min_ps(_mm256_set1_ps(ceiling), _mm256_max_ps(self, _mm256_setzero_ps()));
         match rule {
-            NanRule::Propagate => unless_nan(x, self),
+            // SAFETY: the processor has such registers.
+            NanRule::Propagate => unsafe { x.unless_nan(self) },
             NanRule::Ignore => x,
         }
     }
@@ -297,17 +269,12 @@ impl Numbers for __m512 {
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    unsafe fn canonical(self) -> Self {
-        unless_nan_512(self, self)
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
     unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self {
         // Either gives its second operand where one is NaN, or both are 0.
         let x = _mm512_min_ps(_mm512_set1_ps(ceiling), _mm512_max_ps(self, _mm512_setzero_ps()));
         match rule {
-            NanRule::Propagate => unless_nan_512(x, self),
+            // SAFETY: the processor has such registers.
+            NanRule::Propagate => unsafe { x.unless_nan(self) },
             NanRule::Ignore => x,
         }
     }

@@ -322,7 +322,7 @@ unsafe fn finish_at<R: Eights, const M: usize, const N: usize, const APART: bool
         if let Some((rule, ceiling)) = simple.clip {
             each!(|m, n| x[m][n] = x[m][n].clip(rule, ceiling));
         } else {
-            each!(|m, n| x[m][n] = x[m][n].canonical());
+            each!(|m, n| x[m][n] = x[m][n].unless_nan(x[m][n]));
         }
         each!(|m, n| {
             if APART {

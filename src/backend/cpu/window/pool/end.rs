@@ -22,6 +22,9 @@ pub trait End<F: Fold>: Sync {
     /// Whether two counts, neither 0, may make a difference.
     const COUNTS: bool;
 
+    /// Whether results of these types may [leave from registers](Self::ended): for others no such code is made.
+    const IS_ENDED: bool;
+
     /// Columns of a window that are folded anew for every output, where [results leave from registers](Self::ended): to keep them for the next
     /// output takes longer.
     const FEW_COLUMNS: i64;
@@ -55,6 +58,7 @@ impl<S: Ordered, const NANS_ABOVE: bool> Select<S, NANS_ABOVE> {
 
 impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<S, NANS_ABOVE> {
     const COUNTS: bool = false;
+    const IS_ENDED: bool = matches!(S::SCALAR, Scalar::F32);
     const FEW_COLUMNS: i64 = 2;
 
     fn divisor(&self) -> Divisor {
@@ -62,7 +66,7 @@ impl<S: Ordered, const NANS_ABOVE: bool> End<Largest<S, NANS_ABOVE>> for Select<
     }
 
     fn ended(&self) -> Option<EndedRows<Largest<S, NANS_ABOVE>>> {
-        if const { matches!(S::SCALAR, Scalar::F32) } {
+        if const { <Self as End<Largest<S, NANS_ABOVE>>>::IS_ENDED } {
             Some(ended_rows::<Largest<S, NANS_ABOVE>>(self.isa))
         } else {
             None
@@ -118,6 +122,7 @@ where
     F::Cell: Element,
 {
     const COUNTS: bool = true;
+    const IS_ENDED: bool = matches!(F::Cell::SCALAR, Scalar::F32);
     const FEW_COLUMNS: i64 = 3;
 
     fn divisor(&self) -> Divisor {
@@ -125,7 +130,7 @@ where
     }
 
     fn ended(&self) -> Option<EndedRows<F>> {
-        if const { matches!(F::Cell::SCALAR, Scalar::F32) } { Some(ended_rows::<F>(self.isa)) } else { None }
+        if const { <Self as End<F>>::IS_ENDED } { Some(ended_rows::<F>(self.isa)) } else { None }
     }
 
     fn by(&self, count: i64) -> T {

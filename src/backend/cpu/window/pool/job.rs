@@ -10,7 +10,6 @@ use crate::backend::cpu::window::pool::end::End;
 use crate::backend::cpu::window::shape::Shape;
 use crate::backend::cpu::window::sink::Way;
 use crate::backend::cpu::window::tables::{Ask, Tables};
-use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 
 /// What threads share.
@@ -68,17 +67,13 @@ where
     way.within(shape.held(at[0], 0, true))
 }
 
-/// Whether results are those of folds that leave from registers, if there are such: whole pixels that are read and written where they lie.
+/// Whether results may leave from registers: those of whole pixels that are read and written where they lie.
 pub fn is_ended<F: Fold>(shape: &Shape<'_>, way: &Way) -> bool
 where
     F::Cell: Element,
 {
     let is_even = [0, 1].iter().all(|&layout| shape.last_step(layout).is_some());
-    matches!(F::Cell::SCALAR, Scalar::F32)
-        && shape.lanes >= FEWEST_ENDED
-        && is_even
-        && !is_gathered::<F>(shape)
-        && way.is_plain()
+    shape.lanes >= FEWEST_ENDED && is_even && !is_gathered::<F>(shape) && way.is_plain()
 }
 
 /// Cells of a row that the outputs made at a time go through: as many are asked for meanwhile.

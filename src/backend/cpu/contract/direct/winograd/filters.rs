@@ -217,6 +217,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                     Even::plain(at(channel, row), self.taps[1], 3, None).push(&mut evens, false);
                 }
             }
+            let lines_ahead = if first + PASS < self.channels.extent { AHEAD } else { 0 };
             // SAFETY: the filters have these elements, `packed` has room for a pass, and the panel has its place.
             unsafe {
                 pack::<S>(self.view.b, &lanes[..count], &evens, Self::NR, packed);
@@ -224,7 +225,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 let mut ahead = [0; 2];
                 for eight in 0..len * (Self::NR / EIGHT) {
                     // The lines of the next pass: weights that no call has read for a while are in memory, and every line is in another run.
-                    for _ in 0..AHEAD {
+                    for _ in 0..lines_ahead {
                         if ahead[1] == count {
                             ahead = [ahead[0] + 1, 0];
                         }
