@@ -72,6 +72,57 @@ def test_convolution_with_bias_and_activation(random):
         cudnn_shim.convolution(x, w, bias=bias[:4], padding=1)
 
 
+def test_padding_by_its_name(random):
+    x = random.standard_normal((2, 3, 9, 8)).astype(numpy.float32)
+    for extent, dilation in ((3, 1), (3, 2), (5, 1), (1, 1), (2, 2)):
+        w = random.standard_normal((4, 3, extent, extent)).astype(numpy.float32)
+        padding = dilation * (extent - 1) // 2
+        same = cudnn_shim.convolution(x, w, padding="same", dilation=dilation)
+        assert same.shape == (2, 4, 9, 8)
+        close(same, convolved(x, w, padding=padding, dilation=dilation))
+        dy = random.standard_normal(same.shape).astype(numpy.float32)
+        for gradient, operand, shape in (
+            (cudnn_shim.convolution_backward_data, w, x.shape), (cudnn_shim.convolution_backward_filter, x, w.shape)
+        ):
+            named = gradient(operand, dy, shape, padding="same", dilation=dilation)
+            assert (named == gradient(operand, dy, shape, padding=padding, dilation=dilation)).all()
+    w = random.standard_normal((4, 3, 3, 2)).astype(numpy.float32)
+    close(cudnn_shim.convolution(x, w, padding="valid"), convolved(x, w))
+    refusals = {
+        "does not divide in two": {"padding": "same"},
+        "and stride": {"padding": "same", "stride": 2},
+        "must be numbers, 'same' or 'valid'": {"padding": "full"},
+    }
+    for sentence, named in refusals.items():
+        with pytest.raises(ValueError, match=f"padding: .*{sentence}"):
+            cudnn_shim.convolution(x, w, **named)
+
+
+@pytest.mark.parametrize("wrong", [1.5, None, ["1", "1"], (1, 2, 3), 2**40, (1, 2**40), "wide"], ids=repr)
+def test_numbers_that_are_none_are_named(random, wrong):
+    x = random.standard_normal((2, 4, 9, 8)).astype(numpy.float32)
+    w = random.standard_normal((4, 4, 3, 3)).astype(numpy.float32)
+    calls = {
+        "padding": lambda: cudnn_shim.convolution(x, w, padding=wrong),
+        "stride": lambda: cudnn_shim.convolution(x, w, stride=wrong),
+        "dilation": lambda: cudnn_shim.convolution_backward_data(w, x, x.shape, dilation=wrong),
+        "groups": lambda: cudnn_shim.convolution(x, w, groups=wrong),
+        "window": lambda: cudnn_shim.pooling(x, wrong),
+        "shape": lambda: cudnn_shim.convolution_backward_filter(x, x, ("wide", 4, 3, 3)),
+        "size": lambda: cudnn_shim.local_response_norm(x, wrong),
+    }
+    for name, made in calls.items():
+        with pytest.raises(ValueError, match=f"^{name}: "):
+            made()
+    for image in (x[0, 0], x[0, 0, 0]):
+        with pytest.raises(ValueError, match="^x: shape"):
+            cudnn_shim.convolution(image, w)
+        with pytest.raises(ValueError, match="^x: shape"):
+            cudnn_shim.pooling(image, 2)
+    # Numbers of NumPy are numbers.
+    close(cudnn_shim.convolution(x, w, padding=numpy.int64(1)), convolved(x, w, padding=1))
+
+
 def test_a_mirrored_filter(random):
     x = random.standard_normal((1, 1, 6, 6)).astype(numpy.float32)
     w = random.standard_normal((1, 1, 3, 3)).astype(numpy.float32)

@@ -40,6 +40,29 @@ def test_versions():
     assert cudnn_shim.current_handle().core in ("cpu", "cuda")
 
 
+def test_calls_without_a_status_answer_what_they_return():
+    assert cudnn_shim.call("cudnnGetVersion") == cudnn_shim.version()
+    assert cudnn_shim.call("cudnnGetCudartVersion") >= 11000
+    assert cudnn_shim.call("cudnnGetMaxDeviceVersion") >= 0
+    assert cudnn_shim.call("cudnnGetErrorString", 2000) == b"CUDNN_STATUS_BAD_PARAM"
+    text = ctypes.create_string_buffer(b"?", 64)
+    assert cudnn_shim.call("cudnnGetLastErrorString", text, len(text)) is None
+    assert text.value != b"?"
+
+
+def test_calls_that_cannot_be_made_are_refused():
+    with pytest.raises(ValueError, match="'cudnnGetVersio' is no call of"):
+        cudnn_shim.call("cudnnGetVersio")
+    with pytest.raises(ValueError, match="cudnnDestroy: 2 arguments; must be 1"):
+        cudnn_shim.call("cudnnDestroy", None, None)
+    with pytest.raises(ValueError, match="cudnnSetStream: argument 2 is 65536"):
+        cudnn_shim.call("cudnnSetStream", cudnn_shim.current_handle(), 1 << 16)
+    # A call without a signature takes objects of ctypes.
+    stream = ctypes.c_void_p(1)
+    assert cudnn_shim.call("cudnnGetStream", cudnn_shim.current_handle(), ctypes.byref(stream)) is None
+    assert stream.value is None
+
+
 def test_threads_have_handles_of_their_own():
     handles, failures = [], []
 
@@ -58,14 +81,32 @@ def test_threads_have_handles_of_their_own():
     assert not failures and len(set(handles)) == 8
 
 
-def test_the_command_tells_the_environment():
-    said = subprocess.run([sys.executable, "-m", "cudnn_shim", "env"], capture_output=True, text=True, check=True)
-    folder = os.path.dirname(cudnn_shim.library_path())
-    shell = subprocess.run(
-        ["sh", "-c", said.stdout + 'printf %s "$LD_LIBRARY_PATH"'], capture_output=True, text=True, check=True,
-        env={"LD_LIBRARY_PATH": "/elsewhere"},
+@pytest.mark.parametrize("with_host_cuda", [False, True])
+def test_the_command_tells_the_environment(tmp_path, with_host_cuda):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    (folder / "libcudnn.so.9").symlink_to(os.path.abspath(cudnn_shim.library_path()))
+    if with_host_cuda:
+        (folder / "host-cuda").mkdir()
+    said = subprocess.run(
+        [sys.executable, "-m", "cudnn_shim", "env"], capture_output=True, text=True, check=True,
+        env={**os.environ, "CUDNN_SHIM_LIBRARY": str(folder / "libcudnn.so.9")},
     )
-    assert shell.stdout == f"{folder}:/elsewhere"
+    shell = subprocess.run(
+        ["sh", "-c", said.stdout + 'printf "%s %s" "$CUDNN_SHIM_BACKEND" "$LD_LIBRARY_PATH"'], capture_output=True,
+        text=True, check=True, env={"LD_LIBRARY_PATH": "/elsewhere"},
+    )
+    between = f"{folder}/host-cuda:" if with_host_cuda else ""
+    assert shell.stdout == f"cpu {folder}:{between}/elsewhere"
+
+
+def test_the_wheel_has_the_cuda_of_the_host():
+    folder = os.path.join(os.path.dirname(cudnn_shim.library_path()), "host-cuda")
+    if "CUDNN_SHIM_LIBRARY" in os.environ:
+        pytest.skip("the CUDA of the host comes with the wheel; this run is on another library")
+    assert any(name.startswith("libcudart.so") for name in os.listdir(folder))
+    said = subprocess.run([sys.executable, "-m", "cudnn_shim", "env"], capture_output=True, text=True, check=True)
+    assert folder in said.stdout
 
 
 def test_the_command_runs_the_tool():

@@ -16,9 +16,11 @@ from . import library_path
 
 
 def environment() -> str:
-    """What a shell evaluates so that the loader finds the library first."""
-    folder = shlex.quote(str(Path(library_path()).parent))
-    return f"export LD_LIBRARY_PATH={folder}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+    """What a shell evaluates so that the loader finds the library and the CUDA of the host first, as `run` has it."""
+    library = Path(library_path()).absolute().parent
+    folders = [folder for folder in (library, library / "host-cuda") if folder.is_dir()]
+    path = ":".join(shlex.quote(str(folder)) for folder in folders)
+    return f"export CUDNN_SHIM_BACKEND=cpu\nexport LD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
 
 
 def main(arguments: list[str]) -> int:

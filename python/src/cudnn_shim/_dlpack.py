@@ -45,6 +45,10 @@ class Managed(C.Structure):
     """A tensor and what gives it back."""
 
 
+class Unversioned(C.Structure):
+    """The same before ABI version 1."""
+
+
 Deleter = C.CFUNCTYPE(None, C.POINTER(Managed))
 Managed._fields_ = [
     ("version", Version),
@@ -54,8 +58,14 @@ Managed._fields_ = [
     ("dl_tensor", DLTensor),
 ]
 
+OldDeleter = C.CFUNCTYPE(None, C.POINTER(Unversioned))
+Unversioned._fields_ = [("dl_tensor", DLTensor), ("manager_ctx", C.c_void_p), ("deleter", OldDeleter)]
+
 # A capsule keeps the pointer to its name, so these bytes have to stay.
-VERSIONED = b"dltensor_versioned"
+VERSIONED, UNVERSIONED = b"dltensor_versioned", b"dltensor"
+
+# The kind of device whose memory is the host's.
+HOST = 1
 
 # The bit of `flags` that forbids writing.
 READ_ONLY = 1
@@ -78,20 +88,29 @@ def _release(managed: Any) -> None:
 
 def _drop(capsule: int) -> None:
     # A consumer renames the capsule that it takes; one that nobody took still owns its struct.
-    if _is_named(capsule, VERSIONED):
-        exports.pop(_raw_pointer_of(capsule, VERSIONED), None)
+    for name in (VERSIONED, UNVERSIONED):
+        if _is_named(capsule, name):
+            exports.pop(_raw_pointer_of(capsule, name), None)
 
 
 # As C sees them; they have to stay as long as anybody may call them.
 _release_from_c, _drop_from_c = Deleter(_release), _Destructor(_drop)
+_release_old_from_c = OldDeleter(_release)
 
 
-def export(tensor: DLTensor, *keep: Any) -> Any:
-    """A new capsule of `tensor`. `keep` is what the tensor points to; it lives until the consumer is done."""
-    managed = Managed(version=Version(1, 0), deleter=_release_from_c, flags=0, dl_tensor=tensor)
+def export(tensor: DLTensor, versioned: bool, *keep: Any) -> Any:
+    """A new capsule of `tensor`, of ABI version 1 or of the one before, which NumPy 1 and JAX read.
+
+    `keep` is what the tensor points to; it lives until the consumer is done.
+    """
+    managed: Any
+    if versioned:
+        managed = Managed(version=Version(1, 0), deleter=_release_from_c, flags=0, dl_tensor=tensor)
+    else:
+        managed = Unversioned(deleter=_release_old_from_c, dl_tensor=tensor)
     address = C.addressof(managed)
     exports[address] = (managed, *keep)
-    return _new(address, VERSIONED, _drop_from_c)
+    return _new(address, VERSIONED if versioned else UNVERSIONED, _drop_from_c)
 
 
 def capsule_of(array: Any) -> tuple[Any, Any, bool]:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Union
 
 from ._library import Owned, call, current_handle
-from ._tensor import DataType, SupportsDLPack, Tensor, TensorDescriptor, empty_like, ints, result
+from ._tensor import DataType, Memory, Result, SupportsDLPack, Tensor, TensorDescriptor, empty_like, integer, ints
 
 Ints = Union[int, Sequence[int]]
+Padding = Union[Ints, str]
 
 _ACTIVATIONS = {"sigmoid": 0, "relu": 1, "tanh": 2, "clipped_relu": 3, "elu": 4, "identity": 5, "swish": 6}
 _POOLING = {"max": 0, "average": 1, "average_exclude_padding": 2}
 _SOFTMAX = {"fast": 0, "accurate": 1, "log": 2}
 _SOFTMAX_MODES = {"instance": 0, "channel": 1}
-_NORM_MODES = {"per_activation": 0, "spatial": 1}
 _CROSS_CORRELATION, _TRUE_CONVOLUTION = 1, 0
 _PROPAGATE_NAN = 1
 _NCHW, _NHWC = 0, 1
@@ -35,10 +35,6 @@ class _Pooling(Owned):
 
 class _Activation(Owned):
     kind = "ActivationDescriptor"
-
-
-class _Lrn(Owned):
-    kind = "LRNDescriptor"
 
 
 class _Performance(C.Structure):
@@ -63,11 +59,18 @@ def _choice(table: dict[str, int], name: str, value: str) -> int:
 
 def _each(value: Ints, count: int, name: str) -> tuple[int, ...]:
     """One number for each spatial dimension."""
-    if isinstance(value, int):
-        return (value,) * count
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        return (integer(value, name),) * count
     if len(value) != count:
         raise ValueError(f"{name}: {len(value)} numbers for {count} spatial dimensions")
-    return tuple(value)
+    return tuple(integer(number, name) for number in value)
+
+
+def _spatial(tensor: Tensor, name: str) -> int:
+    """How many spatial dimensions an image has."""
+    if len(tensor.dims) < 3:
+        raise ValueError(f"{name}: shape {tensor.dims}; must be two dimensions and one to six spatial ones")
+    return len(tensor.dims) - 2
 
 
 def _packed_strides(dims: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
@@ -94,11 +97,12 @@ class _Weights:
     """A filter K, C / groups, spatial as the library wants it: packed in one of its formats, copied there if it is not."""
 
     def __init__(self, w: SupportsDLPack) -> None:
-        self.tensor = Tensor(w)
+        self.tensor = Tensor(w, "w")
+        self.window = self.tensor.dims[-_spatial(self.tensor, "w") :]
         form = _filter_format(self.tensor)
         if form is None:
             w = transform(w, empty_like(w, self.tensor.dims))
-            self.tensor, form = Tensor(w), _NCHW
+            self.tensor, form = Tensor(w, "w"), _NCHW
         self.dims, self.data = self.tensor.dims, self.tensor.data
         self.descriptor = _filter(self.tensor.data_type, form, self.dims)
 
@@ -109,16 +113,35 @@ def _filter(data_type: DataType, form: int, dims: Sequence[int]) -> _Filter:
     return made
 
 
+def _padded(padding: Padding, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
+    """The padding at either side of each spatial dimension. `same` keeps the extents, `valid` is none."""
+    if padding == "valid":
+        return (0,) * len(window)
+    if padding != "same":
+        if isinstance(padding, str):
+            raise ValueError(f"padding: {padding!r}; must be numbers, 'same' or 'valid'")
+        return _each(padding, len(window), "padding")
+    if any(stride != 1 for stride in strides):
+        raise ValueError(f"padding: 'same' keeps the extents, and stride {tuple(strides)} does not; must be numbers")
+    added = [dilation * (extent - 1) for extent, dilation in zip(window, dilations)]
+    if any(total % 2 for total in added):
+        raise ValueError(
+            f"padding: 'same' adds {tuple(added)} for the window {tuple(window)}, which does not divide in two equal "
+            "sides; pad x by hand"
+        )
+    return tuple(total // 2 for total in added)
+
+
 def _convolution(
-    data_type: DataType, spatial: int, padding: Ints, stride: Ints, dilation: Ints, groups: int, flip: bool
+    data_type: DataType, window: Sequence[int], padding: Padding, stride: Ints, dilation: Ints, groups: int, flip: bool
 ) -> _Convolution:
-    made = _Convolution()
+    made, spatial = _Convolution(), len(window)
+    strides, dilations = _each(stride, spatial, "stride"), _each(dilation, spatial, "dilation")
     call(
-        "cudnnSetConvolutionNdDescriptor", made, spatial, ints(_each(padding, spatial, "padding")),
-        ints(_each(stride, spatial, "stride")), ints(_each(dilation, spatial, "dilation")),
-        _TRUE_CONVOLUTION if flip else _CROSS_CORRELATION, data_type.accumulator,
+        "cudnnSetConvolutionNdDescriptor", made, spatial, ints(_padded(padding, window, strides, dilations)),
+        ints(strides), ints(dilations), _TRUE_CONVOLUTION if flip else _CROSS_CORRELATION, data_type.accumulator,
     )
-    call("cudnnSetConvolutionGroupCount", made, groups)
+    call("cudnnSetConvolutionGroupCount", made, integer(groups, "groups"))
     return made
 
 
@@ -136,7 +159,7 @@ def transform(source: SupportsDLPack, out: Any, *, alpha: float = 1.0, beta: flo
 
     Shapes agree but for extents of 1 in the source, which repeat.
     """
-    x, y = Tensor(source), Tensor(out).writable("out")
+    x, y = Tensor(source, "source"), Tensor(out, "out").writable("out")
     scaling = y.data_type.scaling
     call(
         "cudnnTransformTensor", current_handle(), C.byref(scaling(alpha)), x.descriptor, x.data,
@@ -150,17 +173,17 @@ def matmul(a: SupportsDLPack, b: SupportsDLPack, *, out: Any = None) -> Any:
 
     The other dimensions are batches; those of extent 1 are shared by all.
     """
-    left, right = Tensor(a), Tensor(b)
+    left, right = Tensor(a, "a"), Tensor(b, "b")
     if len(left.dims) != len(right.dims) or len(left.dims) < 2:
         raise ValueError(f"a, b: shapes {left.dims} and {right.dims}; must have the same number of dimensions, at least 2")
     batch = tuple(max(one, other) for one, other in zip(left.dims[:-2], right.dims[:-2]))
-    out, c = result(out, a, (*batch, left.dims[-2], right.dims[-1]))
+    c = Result(out, a, (*batch, left.dims[-2], right.dims[-1]))
     one, zero = c.one_and_zero()
     call(
         "cudnnShimMatmul", current_handle(), one, left.descriptor, left.data, right.descriptor, right.data, zero,
         c.descriptor, c.data,
     )
-    return out
+    return c.finished()
 
 
 def convolution(
@@ -170,7 +193,7 @@ def convolution(
     bias: SupportsDLPack | None = None,
     activation: str | None = None,
     stride: Ints = 1,
-    padding: Ints = 0,
+    padding: Padding = 0,
     dilation: Ints = 1,
     groups: int = 1,
     flip: bool = False,
@@ -179,17 +202,17 @@ def convolution(
     """A convolution of x (N, C, spatial) with w (K, C / groups, spatial), with bias (K) and activation (`relu`, ...).
 
     Windows are not mirrored unless `flip` is set. `stride`, `padding` and `dilation` are one number or one for each
-    spatial dimension. The result (N, K, spatial) is `out`, or a new array like x.
+    spatial dimension; `padding` may be `same`, for stride 1, or `valid`. The result (N, K, spatial) is `out`, or a new array like x.
     """
-    source, weights = Tensor(x), _Weights(w)
-    spatial = len(source.dims) - 2
-    problem = _convolution(source.data_type, spatial, padding, stride, dilation, groups, flip)
+    source, weights = Tensor(x, "x"), _Weights(w)
+    spatial = _spatial(source, "x")
+    problem = _convolution(source.data_type, weights.window, padding, stride, dilation, groups, flip)
     shape = (C.c_int * len(source.dims))()
     call(
         "cudnnGetConvolutionNdForwardOutputDim", problem, source.descriptor, weights.descriptor, len(shape),
         C.byref(shape),
     )
-    out, y = result(out, x, tuple(shape))
+    y = Result(out, x, tuple(shape))
     one, zero = y.one_and_zero()
     operands = (source.descriptor, weights.descriptor, problem, y.descriptor)
     algorithm, workspace, size = _algorithm("cudnnGetConvolutionForwardAlgorithm_v7", *operands)
@@ -199,25 +222,34 @@ def convolution(
     )
     if bias is None and activation is None:
         call("cudnnConvolutionForward", *head, y.descriptor, y.data)
-        return out
-    addend = Tensor(bias) if bias is not None else Tensor(_zeros(x, weights.dims[0]))
+        return y.finished()
+    addend = Tensor(_zeros(x, weights.dims[0]) if bias is None else bias, "bias")
     along = TensorDescriptor.strided(
         addend.data_type, (1, weights.dims[0]) + (1,) * spatial, (weights.dims[0],) + (1,) * (spatial + 1)
     )
-    if addend.dims != (weights.dims[0],) or (addend.strides != (1,) and weights.dims[0] > 1):
+    packed = addend.dims == (weights.dims[0],) and (addend.strides == (1,) or addend.dims == (1,))
+    if bias is not None and not packed:
         raise ValueError(f"bias: shape {addend.dims}, strides {addend.strides}; must be {weights.dims[0]} packed numbers")
     function = _activation(activation or "identity", 0.0)
     call(
         "cudnnConvolutionBiasActivationForward", *head, y.descriptor, y.data, along, addend.data, function,
         y.descriptor, y.data,
     )
-    return out
+    return y.finished()
 
 
 def _zeros(like: Any, count: int) -> Any:
     made = empty_like(like, (count,))
-    made[...] = 0
+    # New `Memory` is zero already.
+    if not isinstance(made, Memory):
+        made[...] = 0
     return made
+
+
+def _shape(shape: Sequence[int]) -> tuple[int, ...]:
+    if not hasattr(shape, "__len__"):
+        raise ValueError(f"shape: {shape!r}; must be the extents of all dimensions")
+    return tuple(integer(extent, "shape") for extent in shape)
 
 
 def convolution_backward_data(
@@ -226,16 +258,16 @@ def convolution_backward_data(
     shape: Sequence[int],
     *,
     stride: Ints = 1,
-    padding: Ints = 0,
+    padding: Padding = 0,
     dilation: Ints = 1,
     groups: int = 1,
     flip: bool = False,
     out: Any = None,
 ) -> Any:
     """The gradient of a convolution's x, of this shape; also a transposed convolution of dy."""
-    weights, gradient = _Weights(w), Tensor(dy)
-    out, dx = result(out, dy, tuple(shape))
-    problem = _convolution(dx.data_type, len(dx.dims) - 2, padding, stride, dilation, groups, flip)
+    weights, gradient = _Weights(w), Tensor(dy, "dy")
+    dx = Result(out, dy, _shape(shape))
+    problem = _convolution(dx.data_type, weights.window, padding, stride, dilation, groups, flip)
     operands = (weights.descriptor, gradient.descriptor, problem, dx.descriptor)
     algorithm, workspace, size = _algorithm("cudnnGetConvolutionBackwardDataAlgorithm_v7", *operands)
     one, zero = dx.one_and_zero()
@@ -243,7 +275,7 @@ def convolution_backward_data(
         "cudnnConvolutionBackwardData", current_handle(), one, weights.descriptor, weights.data, gradient.descriptor,
         gradient.data, problem, algorithm, C.byref(workspace), size, zero, dx.descriptor, dx.data,
     )
-    return out
+    return dx.finished()
 
 
 def convolution_backward_filter(
@@ -252,20 +284,21 @@ def convolution_backward_filter(
     shape: Sequence[int],
     *,
     stride: Ints = 1,
-    padding: Ints = 0,
+    padding: Padding = 0,
     dilation: Ints = 1,
     groups: int = 1,
     flip: bool = False,
     out: Any = None,
 ) -> Any:
     """The gradient of a convolution's w, of this shape (K, C / groups, spatial)."""
-    source, gradient = Tensor(x), Tensor(dy)
-    out, dw = result(out, x, tuple(shape))
+    source, gradient = Tensor(x, "x"), Tensor(dy, "dy")
+    dw = Result(out, x, _shape(shape))
     form = _filter_format(dw)
     if form is None:
         raise ValueError(f"out: strides {dw.strides} are neither packed nor packed with channels last")
     descriptor = _filter(dw.data_type, form, dw.dims)
-    problem = _convolution(source.data_type, len(source.dims) - 2, padding, stride, dilation, groups, flip)
+    window = dw.dims[-_spatial(dw, "shape") :]
+    problem = _convolution(source.data_type, window, padding, stride, dilation, groups, flip)
     operands = (source.descriptor, gradient.descriptor, problem, descriptor)
     algorithm, workspace, size = _algorithm("cudnnGetConvolutionBackwardFilterAlgorithm_v7", *operands)
     one, zero = dw.one_and_zero()
@@ -273,7 +306,7 @@ def convolution_backward_filter(
         "cudnnConvolutionBackwardFilter", current_handle(), one, source.descriptor, source.data, gradient.descriptor,
         gradient.data, problem, algorithm, C.byref(workspace), size, zero, descriptor, dw.data,
     )
-    return out
+    return dw.finished()
 
 
 def _pooling(mode: str, window: Ints, stride: Ints | None, padding: Ints, spatial: int) -> _Pooling:
@@ -299,16 +332,16 @@ def pooling(
 
     `mode` is `max`, `average` (padding counts as zeros) or `average_exclude_padding`.
     """
-    source = Tensor(x)
-    problem = _pooling(mode, window, stride, padding, len(source.dims) - 2)
+    source = Tensor(x, "x")
+    problem = _pooling(mode, window, stride, padding, _spatial(source, "x"))
     shape = (C.c_int * len(source.dims))()
     call("cudnnGetPoolingNdForwardOutputDim", problem, source.descriptor, len(shape), C.byref(shape))
-    out, y = result(out, x, tuple(shape))
+    y = Result(out, x, tuple(shape))
     one, zero = y.one_and_zero()
     call(
         "cudnnPoolingForward", current_handle(), problem, one, source.descriptor, source.data, zero, y.descriptor, y.data
     )
-    return out
+    return y.finished()
 
 
 def pooling_backward(
@@ -323,15 +356,15 @@ def pooling_backward(
     out: Any = None,
 ) -> Any:
     """The gradient of the x of `pooling`."""
-    pooled, gradient, source = Tensor(y), Tensor(dy), Tensor(x)
-    problem = _pooling(mode, window, stride, padding, len(source.dims) - 2)
-    out, dx = result(out, x, source.dims)
+    pooled, gradient, source = Tensor(y, "y"), Tensor(dy, "dy"), Tensor(x, "x")
+    problem = _pooling(mode, window, stride, padding, _spatial(source, "x"))
+    dx = Result(out, x, source.dims)
     one, zero = dx.one_and_zero()
     call(
         "cudnnPoolingBackward", current_handle(), problem, one, pooled.descriptor, pooled.data, gradient.descriptor,
         gradient.data, source.descriptor, source.data, zero, dx.descriptor, dx.data,
     )
-    return out
+    return dx.finished()
 
 
 def _activation(mode: str, coefficient: float) -> _Activation:
@@ -348,215 +381,55 @@ def activation(x: SupportsDLPack, mode: str, *, coefficient: float = 0.0, out: A
 
     `coefficient` is the ceiling of `clipped_relu` and the alpha of `elu`. `out` may be x.
     """
-    source, function = Tensor(x), _activation(mode, coefficient)
-    out, y = result(out, x, source.dims)
+    source, function = Tensor(x, "x"), _activation(mode, coefficient)
+    y = Result(out, x, source.dims)
     one, zero = y.one_and_zero()
     call(
         "cudnnActivationForward", current_handle(), function, one, source.descriptor, source.data, zero, y.descriptor,
         y.data,
     )
-    return out
+    return y.finished()
 
 
 def activation_backward(
     y: SupportsDLPack, dy: SupportsDLPack, x: SupportsDLPack, mode: str, *, coefficient: float = 0.0, out: Any = None
 ) -> Any:
     """The gradient of the x of `activation`."""
-    value, gradient, source, function = Tensor(y), Tensor(dy), Tensor(x), _activation(mode, coefficient)
-    out, dx = result(out, x, source.dims)
+    value, gradient, source, function = Tensor(y, "y"), Tensor(dy, "dy"), Tensor(x, "x"), _activation(mode, coefficient)
+    dx = Result(out, x, source.dims)
     one, zero = dx.one_and_zero()
     call(
         "cudnnActivationBackward", current_handle(), function, one, value.descriptor, value.data, gradient.descriptor,
         gradient.data, source.descriptor, source.data, zero, dx.descriptor, dx.data,
     )
-    return out
+    return dx.finished()
 
 
 def softmax(x: SupportsDLPack, *, mode: str = "channel", algorithm: str = "accurate", out: Any = None) -> Any:
     """Softmax over C at every N and pixel (`channel`), or over all of an image (`instance`).
 
-    `algorithm` is `accurate`, `fast` (without the maximum, as the original has it) or `log`.
+    `algorithm` is `accurate`, `fast` (without the maximum, as cuDNN has it) or `log`.
     """
-    source = Tensor(x)
-    out, y = result(out, x, source.dims)
+    source = Tensor(x, "x")
+    y = Result(out, x, source.dims)
     one, zero = y.one_and_zero()
     call(
         "cudnnSoftmaxForward", current_handle(), _choice(_SOFTMAX, "algorithm", algorithm),
         _choice(_SOFTMAX_MODES, "mode", mode), one, source.descriptor, source.data, zero, y.descriptor, y.data,
     )
-    return out
+    return y.finished()
 
 
 def softmax_backward(
     y: SupportsDLPack, dy: SupportsDLPack, *, mode: str = "channel", algorithm: str = "accurate", out: Any = None
 ) -> Any:
     """The gradient of the x of `softmax`."""
-    value, gradient = Tensor(y), Tensor(dy)
-    out, dx = result(out, dy, value.dims)
+    value, gradient = Tensor(y, "y"), Tensor(dy, "dy")
+    dx = Result(out, dy, value.dims)
     one, zero = dx.one_and_zero()
     call(
         "cudnnSoftmaxBackward", current_handle(), _choice(_SOFTMAX, "algorithm", algorithm),
         _choice(_SOFTMAX_MODES, "mode", mode), one, value.descriptor, value.data, gradient.descriptor, gradient.data,
         zero, dx.descriptor, dx.data,
     )
-    return out
-
-
-class _Parameters:
-    """Scale, bias and statistics of a batch normalisation: arrays of C numbers, or of an image's shape."""
-
-    def __init__(self, x: Tensor, mode: str) -> None:
-        self.mode = _choice(_NORM_MODES, "mode", mode)
-        self.descriptor = TensorDescriptor()
-        call("cudnnDeriveBNTensorDescriptor", self.descriptor, x.descriptor, self.mode)
-        self.count = 1
-        for extent in self.descriptor.dims:
-            self.count *= extent
-
-    def of(self, array: SupportsDLPack | None, name: str, *, written: bool = False) -> Any:
-        """Its address, once it is what the descriptor says; NULL for none."""
-        if array is None:
-            return None
-        tensor = Tensor(array)
-        packed = _packed_strides(tensor.dims, range(len(tensor.dims)))
-        strided = any(d > 1 and have != want for d, have, want in zip(tensor.dims, tensor.strides, packed))
-        elements = 1
-        for extent in tensor.dims:
-            elements *= extent
-        if elements != self.count or strided or tensor.data_type is not self.descriptor.data_type:
-            raise ValueError(
-                f"{name}: shape {tensor.dims}, strides {tensor.strides}, {tensor.data_type.name}; must be {self.count} "
-                f"packed numbers of type {self.descriptor.data_type.name}"
-            )
-        if written:
-            tensor.writable(name)
-        return tensor.data
-
-
-def batch_norm(
-    x: SupportsDLPack,
-    scale: SupportsDLPack,
-    bias: SupportsDLPack,
-    mean: SupportsDLPack,
-    variance: SupportsDLPack,
-    *,
-    epsilon: float = 1e-5,
-    mode: str = "spatial",
-    out: Any = None,
-) -> Any:
-    """Batch normalisation with known statistics: `scale * (x - mean) / sqrt(variance + epsilon) + bias`.
-
-    Parameters are FLOAT (DOUBLE for DOUBLE x), one for each channel (`spatial`) or for each element of an image
-    (`per_activation`).
-    """
-    source = Tensor(x)
-    parameters = _Parameters(source, mode)
-    out, y = result(out, x, source.dims)
-    one, zero = y.one_and_zero()
-    call(
-        "cudnnBatchNormalizationForwardInference", current_handle(), parameters.mode, one, zero, source.descriptor,
-        source.data, y.descriptor, y.data, parameters.descriptor, parameters.of(scale, "scale"),
-        parameters.of(bias, "bias"), parameters.of(mean, "mean"), parameters.of(variance, "variance"), epsilon,
-    )
-    return out
-
-
-def batch_norm_training(
-    x: SupportsDLPack,
-    scale: SupportsDLPack,
-    bias: SupportsDLPack,
-    *,
-    running_mean: Any = None,
-    running_variance: Any = None,
-    momentum: float = 0.1,
-    epsilon: float = 1e-5,
-    mode: str = "spatial",
-    out: Any = None,
-) -> tuple[Any, Any, Any]:
-    """Batch normalisation with the statistics of the batch.
-
-    Returns y, and what the gradient takes: the means, and the inverses of the standard deviations. Running statistics,
-    both or none, are updated in place: `(1 - momentum) * running + momentum * new`.
-    """
-    source = Tensor(x)
-    parameters = _Parameters(source, mode)
-    out, y = result(out, x, source.dims)
-    mean, inverse = empty_like(scale, Tensor(scale).dims), empty_like(scale, Tensor(scale).dims)
-    one, zero = y.one_and_zero()
-    call(
-        "cudnnBatchNormalizationForwardTraining", current_handle(), parameters.mode, one, zero, source.descriptor,
-        source.data, y.descriptor, y.data, parameters.descriptor, parameters.of(scale, "scale"),
-        parameters.of(bias, "bias"), momentum, parameters.of(running_mean, "running_mean", written=True),
-        parameters.of(running_variance, "running_variance", written=True), epsilon, parameters.of(mean, "mean"),
-        parameters.of(inverse, "inverse"),
-    )
-    return out, mean, inverse
-
-
-def batch_norm_backward(
-    x: SupportsDLPack,
-    dy: SupportsDLPack,
-    scale: SupportsDLPack,
-    *,
-    mean: SupportsDLPack | None = None,
-    inverse: SupportsDLPack | None = None,
-    epsilon: float = 1e-5,
-    mode: str = "spatial",
-    out: Any = None,
-) -> tuple[Any, Any, Any]:
-    """The gradients of x, scale and bias. `mean` and `inverse` are what `batch_norm_training` returned; without them
-    they are computed again."""
-    source, gradient = Tensor(x), Tensor(dy)
-    parameters = _Parameters(source, mode)
-    out, dx = result(out, x, source.dims)
-    d_scale, d_bias = empty_like(scale, Tensor(scale).dims), empty_like(scale, Tensor(scale).dims)
-    one, zero = dx.one_and_zero()
-    call(
-        "cudnnBatchNormalizationBackward", current_handle(), parameters.mode, one, zero, one, zero, source.descriptor,
-        source.data, gradient.descriptor, gradient.data, dx.descriptor, dx.data, parameters.descriptor,
-        parameters.of(scale, "scale"), parameters.of(d_scale, "d_scale"), parameters.of(d_bias, "d_bias"), epsilon,
-        parameters.of(mean, "mean"), parameters.of(inverse, "inverse"),
-    )
-    return out, d_scale, d_bias
-
-
-def _lrn(size: int, alpha: float, beta: float, k: float) -> _Lrn:
-    made = _Lrn()
-    call("cudnnSetLRNDescriptor", made, size, alpha, beta, k)
-    return made
-
-
-def local_response_norm(
-    x: SupportsDLPack, size: int, *, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, out: Any = None
-) -> Any:
-    """`x / (k + alpha / size * sum of squares over size channels) ** beta`."""
-    source, problem = Tensor(x), _lrn(size, alpha, beta, k)
-    out, y = result(out, x, source.dims)
-    one, zero = y.one_and_zero()
-    call(
-        "cudnnLRNCrossChannelForward", current_handle(), problem, 0, one, source.descriptor, source.data, zero,
-        y.descriptor, y.data,
-    )
-    return out
-
-
-def local_response_norm_backward(
-    y: SupportsDLPack,
-    dy: SupportsDLPack,
-    x: SupportsDLPack,
-    size: int,
-    *,
-    alpha: float = 1e-4,
-    beta: float = 0.75,
-    k: float = 1.0,
-    out: Any = None,
-) -> Any:
-    """The gradient of the x of `local_response_norm`."""
-    value, gradient, source, problem = Tensor(y), Tensor(dy), Tensor(x), _lrn(size, alpha, beta, k)
-    out, dx = result(out, x, source.dims)
-    one, zero = dx.one_and_zero()
-    call(
-        "cudnnLRNCrossChannelBackward", current_handle(), problem, 0, one, value.descriptor, value.data,
-        gradient.descriptor, gradient.data, source.descriptor, source.data, zero, dx.descriptor, dx.data,
-    )
-    return out
+    return dx.finished()

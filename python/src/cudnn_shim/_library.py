@@ -69,6 +69,15 @@ _SIGNATURES = {
     "cudnnShimMatmul": "pp pp pp p pp",
 }
 
+# Calls that answer no status: what they return, and their arguments.
+_ANSWERS = {
+    "cudnnGetVersion": (C.c_size_t, ""),
+    "cudnnGetMaxDeviceVersion": (C.c_size_t, ""),
+    "cudnnGetCudartVersion": (C.c_size_t, ""),
+    "cudnnGetErrorString": (C.c_char_p, "i"),
+    "cudnnGetLastErrorString": (None, "pz"),
+}
+
 _TYPES = {"p": C.c_void_p, "i": C.c_int, "l": C.c_int64, "z": C.c_size_t, "d": C.c_double}
 
 
@@ -83,6 +92,7 @@ class Error(RuntimeError):
         super().__init__(f"{call}: {text}")
         self.call = call
         self.status = status
+        self.text = text
 
 
 def library_path() -> str:
@@ -108,23 +118,43 @@ def _functions() -> C.CDLL:
             if not os.path.exists(path):
                 raise ImportError(f"{path} is missing: install the wheel, or name a library in CUDNN_SHIM_LIBRARY")
             library = C.CDLL(os.path.abspath(path))
-            for name, letters in _SIGNATURES.items():
+            statuses = {name: (C.c_int, letters) for name, letters in _SIGNATURES.items()}
+            for name, (answer, letters) in {**statuses, **_ANSWERS}.items():
                 function = getattr(library, name)
-                function.restype = C.c_int
+                function.restype = answer
                 function.argtypes = [_TYPES[letter] for letter in letters.replace(" ", "")]
-            library.cudnnGetErrorString.restype = C.c_char_p
-            library.cudnnGetErrorString.argtypes = [C.c_int]
-            library.cudnnGetLastErrorString.restype = None
-            library.cudnnGetLastErrorString.argtypes = [C.c_char_p, C.c_size_t]
-            library.cudnnGetVersion.restype = C.c_size_t
             _loaded = library
         return _loaded
 
 
-def call(name: str, *arguments: Any) -> None:
-    """Makes one call of the C interface; raises `Error` with the library's own sentence if it is refused."""
+def _check_arguments(name: str, function: Any, arguments: tuple[Any, ...]) -> None:
+    """Refuses what ctypes would pass on in a wrong shape."""
+    wanted = function.argtypes
+    if wanted is not None and len(arguments) != len(wanted):
+        raise ValueError(f"{name}: {len(arguments)} arguments; must be {len(wanted)}")
+    for place, argument in enumerate(arguments):
+        # Without a signature ctypes passes an int as 32 bits, which cuts off half of an address.
+        if wanted is None and isinstance(argument, (int, float)):
+            raise ValueError(
+                f"{name}: argument {place + 1} is {argument!r}; this package has no signature of the call, so give "
+                "each argument as a ctypes object, such as ctypes.c_int(1)"
+            )
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Makes one call of the C interface; raises `Error` with the library's own sentence if it is refused.
+
+    Returns None, or what a call answers that has no status: a number of `cudnnGetVersion`.
+    """
     functions = _functions()
-    status = getattr(functions, name)(*arguments)
+    try:
+        function = getattr(functions, name)
+    except AttributeError:
+        raise ValueError(f"name: {name!r} is no call of {library_path()}") from None
+    _check_arguments(name, function, arguments)
+    if name in _ANSWERS:
+        return function(*arguments)
+    status = function(*arguments)
     if status != 0:
         detail = C.create_string_buffer(1024)
         functions.cudnnGetLastErrorString(detail, len(detail))
@@ -132,11 +162,12 @@ def call(name: str, *arguments: Any) -> None:
         if detail.value:
             text += f" - {detail.value.decode(errors='replace')}"
         raise Error(name, status, text)
+    return None
 
 
 def version() -> int:
     """What `cudnnGetVersion` answers, such as 92700."""
-    return int(_functions().cudnnGetVersion())
+    return int(call("cudnnGetVersion"))
 
 
 class Owned:

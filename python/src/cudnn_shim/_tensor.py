@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ctypes as C
 import enum
+import operator
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from . import _dlpack
-from ._library import Owned, call, current_handle
+from ._library import Error, Owned, call, current_handle
 
 LEAST_DIMS, MOST_DIMS = 2, 8
 
 
 class SupportsDLPack(Protocol):
-    """What is taken as an array: NumPy, PyTorch, CuPy, JAX, and this package's `Memory`."""
+    """What is taken as an array. Tested with NumPy, PyTorch, JAX and this package's `Memory`."""
 
     def __dlpack__(self, *arguments: Any, **named: Any) -> Any: ...
 
@@ -117,9 +118,10 @@ class Tensor:
     least two dimensions, so that of an array with fewer has extents of 1 in front.
     """
 
-    def __init__(self, array: SupportsDLPack) -> None:
+    def __init__(self, array: SupportsDLPack, name: str = "array") -> None:
+        """`name` is the argument that errors name."""
         # The capsule is never taken, so that its producer frees what it points to when it goes.
-        self._capsule, managed, versioned = _dlpack.capsule_of(array)
+        self._capsule, managed, versioned = _capsule_of(array, name)
         self.array = array
         self.descriptor = TensorDescriptor()
         self.data = C.c_void_p()
@@ -127,7 +129,10 @@ class Tensor:
         rank = tensor.ndim
         if rank < LEAST_DIMS:
             tensor = _dlpack.widened(tensor, LEAST_DIMS)
-        call("cudnnShimSetTensorFromDLPack", current_handle(), self.descriptor, C.byref(tensor), C.byref(self.data))
+        try:
+            call("cudnnShimSetTensorFromDLPack", current_handle(), self.descriptor, C.byref(tensor), C.byref(self.data))
+        except Error as refused:
+            raise Error(refused.call, refused.status, f"{name}: {refused.text}") from None
         self.read_only = versioned and bool(managed.flags & _dlpack.READ_ONLY)
         self.data_type, dims, strides = self.descriptor._read()
         self.dims, self.strides = dims[len(dims) - rank :], strides[len(dims) - rank :]
@@ -136,6 +141,8 @@ class Tensor:
         """Itself, if its elements may be written; `name` is the argument that the error names."""
         if self.read_only:
             raise ValueError(f"{name}: the array is read-only")
+        if not _may_change(self.array):
+            raise ValueError(f"{name}: arrays of {_library_of(self.array)} are immutable, and cannot be written")
         return self
 
     def one_and_zero(self) -> tuple[Any, Any]:
@@ -167,8 +174,6 @@ class Memory:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        if not max_version or max_version[0] < 1:
-            raise BufferError("DLPack before version 1 is not spoken here")
         if dl_device not in (None, (1, 0)) or copy:
             raise BufferError("only a view of host memory can be had")
         rank = MOST_DIMS + 1
@@ -177,31 +182,87 @@ class Memory:
             "cudnnShimGetTensorAsDLPack", current_handle(), self.descriptor, self.data, rank, C.byref(shape),
             C.byref(strides), C.byref(tensor),
         )
-        return _dlpack.export(tensor, shape, strides, self)
+        versioned = max_version is not None and max_version[0] >= 1
+        return _dlpack.export(tensor, versioned, shape, strides, self)
 
 
-def ints(values: Sequence[int]) -> Any:
+def _library_of(array: Any) -> str:
+    """The package that an array is of, such as `numpy`."""
+    package = type(array).__module__.partition(".")[0]
+    return "jax" if package == "jaxlib" else package
+
+
+def _may_change(array: Any) -> bool:
+    """Whether the elements of an array may be written: DLPack before version 1 cannot say it."""
+    if isinstance(array, Memory):
+        return True
+    return hasattr(type(array), "__setitem__") and _library_of(array) != "jax"
+
+
+def _capsule_of(array: Any, name: str) -> tuple[Any, Any, bool]:
+    """What `_dlpack.capsule_of` answers; a ValueError that names the argument for what is no array."""
+    if not hasattr(array, "__dlpack__"):
+        raise ValueError(
+            f"{name}: {type(array).__name__} is no array; must be one that has `__dlpack__`, such as numpy.asarray makes"
+        )
+    # PyTorch exports the elements without the sign that such a view still has to change.
+    if _library_of(array) == "torch" and array.is_neg():
+        raise ValueError(f"{name}: a negated view of PyTorch; must be resolved first, by resolve_neg()")
+    try:
+        return _dlpack.capsule_of(array)
+    except (BufferError, RuntimeError, TypeError, ValueError) as refused:
+        kind = type(array)
+        raise ValueError(f"{name}: {kind.__module__}.{kind.__name__} gives no view by DLPack: {refused}") from refused
+
+
+def integer(value: Any, name: str) -> int:
+    """The number of an argument, which C takes as `int`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}: {value!r} is no integer") from None
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"{name}: {number} has no room in 32 bits")
+    return number
+
+
+def ints(values: Sequence[int], name: str = "dims") -> Any:
     """A C array of `int`."""
-    return C.byref((C.c_int * len(values))(*values))
+    return C.byref((C.c_int * len(values))(*(integer(value, name) for value in values)))
 
 
 def empty_like(array: Any, shape: Sequence[int]) -> Any:
-    """A new packed array of the same library and type."""
+    """A new packed array of the same library and type; of JAX, whose arrays cannot be written, `Memory`."""
     if hasattr(array, "new_empty"):
         return array.new_empty(tuple(shape))
-    module = type(array).__module__.partition(".")[0]
-    if module == "numpy":
+    library = _library_of(array)
+    if library == "numpy":
         import numpy
 
         return numpy.empty(tuple(shape), array.dtype)
-    raise TypeError(f"give `out`: how to make an array of {type(array).__name__} is known for NumPy and PyTorch only")
+    if library == "jax":
+        if array.__dlpack_device__()[0] != _dlpack.HOST:
+            raise ValueError("JAX arrays are taken from the CPU only; this one lies on another device")
+        missing = max(LEAST_DIMS - len(shape), 0)
+        return Memory(Tensor(array).data_type, "packed", (1,) * missing + tuple(shape))
+    raise TypeError(f"give `out`: how to make an array of {library} is known for NumPy, PyTorch and JAX only")
 
 
-def result(out: Any, like: Any, shape: Sequence[int]) -> tuple[Any, Tensor]:
-    """The array that a function returns, `out` or a new one, and its tensor."""
-    if out is None:
-        out = empty_like(like, shape)
-    tensor = Tensor(out).writable("out")
-    if tensor.dims != tuple(shape):
-        raise ValueError(f"out: its shape is {tensor.dims}, must be {tuple(shape)}")
-    return out, tensor
+class Result(Tensor):
+    """The tensor that a function writes: `out`, or a new packed array of the library of `like`."""
+
+    def __init__(self, out: Any, like: Any, shape: Sequence[int]) -> None:
+        self._shape = tuple(shape)
+        self._for_jax = out is None and _library_of(like) == "jax"
+        super().__init__(empty_like(like, shape) if out is None else out, "out")
+        self.writable("out")
+        if out is not None and self.dims != self._shape:
+            raise ValueError(f"out: its shape is {self.dims}, must be {self._shape}")
+
+    def finished(self) -> Any:
+        """The array that the function returns, once its elements are written."""
+        if self._for_jax:
+            from jax import dlpack
+
+            return dlpack.from_dlpack(self.array).reshape(self._shape)
+        return self.array
