@@ -11,8 +11,8 @@ ours=${2:-$root/target/dist/lib}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# tests/header/cuda stands in for a toolkit's headers, so that none is needed.
-"${CC:-cc}" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -I"$root/include" -I"$root/tests/header/cuda" "$here/gpu_transform.c" \
+# tests/library/header/cuda stands in for a toolkit's headers, so that none is needed.
+"${CC:-cc}" -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -I"$root/include" -I"$root/tests/library/header/cuda" "$here/gpu_transform.c" \
     "$ours/libcudnn.so.9" -ldl -o "$work/gpu_transform"
 mkdir "$work/results"
 echo "# the original"

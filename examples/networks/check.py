@@ -6,7 +6,7 @@ usage: check.py PROGRAM TABLE [--batch N] [--layout NCHW|NHWC|NCHW8C] [--type f3
 Prints the largest relative difference and whether every argmax agrees; with --rounds, milliseconds of both in turns (best
 and median, PyTorch in NCHW and in channels_last). Exit status 1 where results differ by more than TOLERANCES says.
 PyTorch computes in f32, whatever our type is.
---record writes PyTorch's results as text, a number a line: the expectations of tests/networks.rs.
+--record writes PyTorch's results as text, a number a line: the expectations of tests/library/networks.rs.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 //! Every operation rounds on its own, none is fused, and none comes from a mathematical library: so the functions have
 //! the same bits on every processor, and `math.cuh`, which says the same in the same order, has them on every device.
 //! There are no branches, so that a loop over any of them becomes vector code. Results are at most 2 units in the last
-//! place from the exact ones (`tests/math.rs` walks all of binary32); the signs of zeros, infinities and subnormal
+//! place from the exact ones (`tests/basics/math.rs` walks all of binary32); the signs of zeros, infinities and subnormal
 //! results are right, and NaNs give NaNs.
 //!
 //! ```text

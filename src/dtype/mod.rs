@@ -8,7 +8,7 @@ pub mod numbers;
 mod rounding;
 
 /// The table of scalar types: variant, name in logs and in lists of problems, bytes, Rust type. The enumeration, the match on a
-/// scalar ([`with_element!`](convert)) and that of the kernels (`kernels/scalars.cuh`, which `tests/functions.rs` writes and
+/// scalar ([`with_element!`](convert)) and that of the kernels (`kernels/scalars.cuh`, which `tests/basics/functions.rs` writes and
 /// compares) come from it, in this order.
 macro_rules! scalars {
     ([$($then:tt)*] $($arguments:tt)*) => {

@@ -4,7 +4,7 @@
 //! `operands` before the function, or its `result`, as they do for an `elementary` function, a long chain of operations. A
 //! function that may follow another operation, an [activation](super::activation::Activation), also has a formula of its slope,
 //! in the operand and the result y. From the table come the enumeration here, the loops of the CPU core (`backend/function.rs`)
-//! and the device code (`kernels/functions.cuh`, which `tests/functions.rs` writes and compares). A formula is text that is
+//! and the device code (`kernels/functions.cuh`, which `tests/basics/functions.rs` writes and compares). A formula is text that is
 //! valid in both languages: `+ - * /`, and the functions of [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose
 //! twins are in `kernels/formula.cuh`.
 

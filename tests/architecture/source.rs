@@ -67,9 +67,9 @@ pub fn sources() -> Vec<Source> {
         "xtask/templates/cudnn.pc.in",
         "docs/performance.md",
         ".ci/run",
-        "tests/install/finders.cmake",
-        "tests/install/projects/meson/meson.build",
-        "tests/install/projects/pkg_config/Makefile",
+        "tests/library/install/finders.cmake",
+        "tests/library/install/projects/meson/meson.build",
+        "tests/library/install/projects/pkg_config/Makefile",
     ] {
         assert!(found.iter().any(|source| source.path == sample), "the walk misses {sample}");
     }

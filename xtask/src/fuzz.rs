@@ -34,9 +34,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
         shell::run(&mut command)
     };
     // The two tests of steps run one beside the other.
-    part("fuzz", seconds / 4, &[], &["--release", "--", "--nocapture"])?;
+    part("listed", seconds / 4, &[], &["--release", "--", "fuzz::", "--nocapture"])?;
     part("boundary_fuzz", seconds / 2, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
     part("boundary_fuzz", seconds / 4, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])?;
     // What is too slow for every run, in whatever time it takes.
-    part("recurrent_cpu", 0, &[("CUDNN_SHIM_LONG", "1")], &["--release"])
+    part("plans", 0, &[("CUDNN_SHIM_LONG", "1")], &["--release", "--", "recurrent_cpu::"])
 }

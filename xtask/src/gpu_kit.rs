@@ -121,7 +121,7 @@ fn lay_out(target: &Path, built: &Built) -> Result<()> {
     let lib_path = format!("-L{}", lib.display());
     let ours = built.library.display().to_string();
     compile("c_tests/gpu_kit/probe.c", &bin.join("probe"), &[], &["-ldl"])?;
-    let headers = format!("-I{}", root.join("tests/header/cuda").display());
+    let headers = format!("-I{}", root.join("tests/library/header/cuda").display());
     for name in ["gpu_transform", "gpu_convolution", "gpu_reduce", "gpu_layers"] {
         let source = format!("benches/{name}/{name}.c");
         compile(&source, &bin.join(name), &[&headers], &[&ours, "-ldl"])?;

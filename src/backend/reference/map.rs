@@ -1,5 +1,5 @@
 //! The obvious loop of a function: one element at a time. The formula is that of the kernels, from the one table;
-//! `tests/formulas` holds it to a witness that shares nothing with either.
+//! `tests/basics/formulas` holds it to a witness that shares nothing with either.
 
 use super::{load, store};
 use crate::backend::function::{

@@ -1,5 +1,5 @@
 //! The obvious loop of ReduceTensor: one output after the other, each by the tree that [`Reduce`] describes. The function that
-//! joins two elements is that of the kernels; `tests/formulas` holds it to a witness that shares nothing with either.
+//! joins two elements is that of the kernels; `tests/basics/formulas` holds it to a witness that shares nothing with either.
 
 use super::{load, store};
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};

@@ -1,5 +1,5 @@
 //! The obvious loop of [`Rows`]: one group after the other, each element when it is needed. The formulas are those
-//! of the kernels; `tests/formulas` holds them to a witness that shares nothing with either.
+//! of the kernels; `tests/basics/formulas` holds them to a witness that shares nothing with either.
 
 use super::reduce::Tree;
 use super::{load, store};

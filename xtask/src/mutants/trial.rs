@@ -1,5 +1,6 @@
 //! The quick tests of the changed copy, built once and run for each mutant.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
@@ -19,9 +20,8 @@ use crate::{shell, tools};
 /// files contain whose changes it is run for. Recordings whose sums take long are only replayed for the sources near them.
 const TESTS: &[(&str, &[&str], &[&str])] = &[
     (UNITS, &["layout::", "ops::", "desc::", "contract::"], EVERY),
-    ("layout", &[], EVERY),
-    ("golden", &[], EVERY),
-    ("types", &[], EVERY),
+    ("basics", &["layout::", "names::", "types::"], EVERY),
+    ("plans", &["golden::"], EVERY),
     (GRAPH, &[], EVERY),
     (
         RECORDINGS,
@@ -30,22 +30,34 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
     ),
     // What compares numbers: with definitions, with what the original has left, and kernels with the loops that define a step.
     ("boundary_fuzz", &[], EVERY),
-    ("causal", &["sums_are", "gradients_are", "results_do"], EVERY),
-    ("contract", &["steps::", "cpu::convolutions", "kernels::"], &["contract", "convolution", "matmul"]),
-    ("convolution", &[], EVERY),
-    ("ctc", &[], &["ctc"]),
-    ("dropout", &[], &["dropout", "random"]),
-    ("golden_windows", &[], EVERY),
-    ("graph", &[], EVERY),
-    ("graphs", &[], EVERY),
-    ("names", &[], EVERY),
-    ("normalise", &["of_binary64", "without_saved"], &["norm"]),
-    ("padded", &[], &["layout", "padded", "transform"]),
-    ("recurrent", &[], EVERY),
-    ("rows", &["plain_formulas"], EVERY),
-    ("sample", &["of_binary64", "the_identity", "refused"], &["sample", "transformer"]),
-    ("steps", &[], &["agree", "chunks", "map", "part", "reduc", "response", "rows", "transform", "window"]),
-    ("unfold", &[], EVERY),
+    ("cpu", &["causal::sums_are", "causal::gradients_are", "causal::results_do"], EVERY),
+    ("cpu", &["graphs::", "plain_formulas"], EVERY),
+    (
+        "cpu",
+        &["contract::steps::", "contract::cpu::convolutions", "contract::kernels::"],
+        &["contract", "convolution", "matmul"],
+    ),
+    ("cpu", &["ctc::"], &["ctc"]),
+    ("cpu", &["dropout::"], &["dropout", "random"]),
+    ("cpu", &["normalise::gradients_are", "normalise::forward", "without_saved"], &["norm"]),
+    ("cpu", &["padded::"], &["layout", "padded", "transform"]),
+    (
+        "cpu",
+        &[
+            "sample::samples",
+            "sample::gradients",
+            "sample::grids",
+            "the_identity",
+            "sample::what_does_not_go",
+        ],
+        &["sample", "transformer"],
+    ),
+    ("plans", &["convolution::", "golden_windows::", "graph::", "recurrent::", "unfold::"], EVERY),
+    (
+        "listed",
+        &["steps::"],
+        &["agree", "chunks", "map", "part", "reduc", "response", "rows", "transform", "window"],
+    ),
 ];
 
 /// The comparisons with NumPy, what they are asked for, and what the names of files contain whose changes they are run for.
@@ -166,6 +178,8 @@ impl Trial {
             .iter()
             .map(|(name, ..)| name)
             .filter(|name| **name != UNITS)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
             .for_each(|name| _ = command.args(["--test", name]));
         let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
         if !output.status.success() {

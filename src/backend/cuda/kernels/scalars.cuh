@@ -1,4 +1,4 @@
-// The table of `dtype/mod.rs`, written by `tests/functions.rs`; do not edit.
+// The table of `dtype/mod.rs`, written by `tests/basics/functions.rs`; do not edit.
 #pragma once
 
 #include "device.cuh"
