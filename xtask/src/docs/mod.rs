@@ -3,12 +3,14 @@
 //! ```text
 //!  calls.rs     reads what the sources and headers say of each call
 //!  page.rs      the page of a call, and those of the groups
+//!  examples.rs  statements of C programs that make a call
 //!  links.rs     links of committed pages as the site has them, and calls where their names stand
 //!  dead.rs      links that lead nowhere
 //! ```
 
 mod calls;
 mod dead;
+mod examples;
 mod links;
 mod page;
 
@@ -120,7 +122,7 @@ fn write_pages(pages: &Path) -> Result<()> {
     }
     let behaviour = fs::read_to_string(docs.join("behaviour.md"))?;
     let departures = page::departures(&links::of_docs(&behaviour))?;
-    let examples = page::Examples::read()?;
+    let examples = examples::Examples::read()?;
     for call in &calls {
         let text = page::of_call(call, &departures, examples.of(&call.name));
         let text = links::to_calls(&text, &names, "", &call.name);

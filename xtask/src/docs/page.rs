@@ -65,65 +65,6 @@ pub fn departures(behaviour: &str) -> Result<Vec<Departure>> {
         .collect())
 }
 
-/// Programs of the repository that show how calls are made, by their names and texts.
-pub struct Examples(Vec<(String, String)>);
-
-/// Where examples are looked for, the plainest first.
-const PROGRAMS: [&str; 15] = [
-    "demo/digits.c",
-    "demo/photo.c",
-    "c_tests/layers.c",
-    "c_tests/transform.c",
-    "c_tests/blocked.c",
-    "c_tests/layouts.c",
-    "c_tests/spatial_transformer.c",
-    "c_tests/attention_training.c",
-    "c_tests/attention.c",
-    "c_tests/ctc.c",
-    "c_tests/convolution_queries.c",
-    "c_tests/convolution_directions.c",
-    "c_tests/fused_operations.c",
-    "examples/networks/network.cpp",
-    "examples/networks/train.cpp",
-];
-
-impl Examples {
-    /// Reads the programs.
-    pub fn read() -> Result<Examples> {
-        let read = |file: &&str| {
-            let text = fs::read_to_string(shell::root().join(file)).with_context(|| format!("no {file}"))?;
-            Ok(((*file).to_owned(), text))
-        };
-        PROGRAMS.iter().map(read).collect::<Result<_>>().map(Examples)
-    }
-
-    /// The first statement that makes a call, and the program that it is from.
-    pub fn of(&self, name: &str) -> Option<(&str, String)> {
-        let call = format!("{name}(");
-        self.0.iter().find_map(|(file, text)| {
-            let at = text.match_indices(&call).map(|(at, _)| at).find(|at| !is_definition(text, *at))?;
-            let begin = text[..at].rfind('\n').map_or(0, |end| end + 1);
-            let mut depth = 0;
-            let len = text[at..].find(|c| {
-                depth += i32::from(c == '(') - i32::from(c == ')');
-                c == ';' && depth <= 0
-            })?;
-            let statement = &text[begin..=at + len];
-            let indent = statement.len() - statement.trim_start().len();
-            let lines = statement.lines().map(|line| line.get(indent..).unwrap_or(line.trim_start()));
-            Some((file.as_str(), lines.collect::<Vec<_>>().join("\n")))
-        })
-    }
-}
-
-/// Whether what looks like a call is part of a longer name, a comment or a macro.
-fn is_definition(text: &str, at: usize) -> bool {
-    let line = text[..at].rsplit('\n').next().unwrap_or_default();
-    line.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        || line.contains("//")
-        || line.trim_start().starts_with(['*', '#', '/'])
-}
-
 /// A prototype with its parameters below the name, for a telephone has no room beside it.
 fn one_below_another(prototype: &str) -> String {
     let lines: Vec<&str> = prototype.lines().map(str::trim).collect();
@@ -365,14 +306,5 @@ mod tests {
         for (words, _) in TOPICS {
             assert!(table.iter().any(|row| row.original.contains(words)), "no departure says {words}");
         }
-    }
-
-    #[test]
-    fn examples_are_whole_statements() {
-        let program =
-            "/* cudnnA(x) */\nint f(void) {\n    CHECK(cudnnA(1,\n                 2));\n}\n".to_owned();
-        let examples = Examples(vec![("a.c".to_owned(), program)]);
-        assert_eq!(examples.of("cudnnA").unwrap().1, "CHECK(cudnnA(1,\n             2));");
-        assert!(examples.of("cudnnB").is_none());
     }
 }
