@@ -150,6 +150,22 @@ mod tests {
     use super::{dead, with_calls, write_pages};
     use crate::{shell, tables};
 
+    /// Where the files of a release can be fetched. While there is no such place, the pages that install say so.
+    const ADDRESS: Option<&str> = None;
+
+    #[test]
+    fn pages_that_install_say_where_files_come_from() {
+        let said = match ADDRESS {
+            Some(address) => format!("Fetch the files of a release from <{address}>."),
+            None => "No release is published at an address yet: `cargo xtask package` makes the files from the source."
+                .to_owned(),
+        };
+        for page in ["README.md", "docs/index.md", "docs/install.md"] {
+            let text = fs::read_to_string(shell::root().join(page)).unwrap();
+            assert!(text.contains(&said), "{page} does not say: {said}");
+        }
+    }
+
     #[test]
     fn every_exported_call_has_a_page_and_no_page_leads_nowhere() {
         let scratch = shell::Scratch::new("pages").unwrap();
