@@ -61,11 +61,9 @@ pub(super) fn check_dequantize(check: Check<'_>) -> Result<()> {
     let [x, scale, y] = tensors(check, ports)?;
     let rule = "has as many dimensions as x";
     check.require_or(y.rank() == x.rank(), ErrorKind::ShapeMismatch, ports[2], rule)?;
-    let blocks = x.dims.iter().zip(&scale.dims).all(|(&x, &scale)| scale > 0 && x % scale == 0);
-    check.require_or(
-        blocks,
-        ErrorKind::AttributeType,
-        ports[1],
-        "every extent of the scales divides that of x",
-    )
+    // Scales in tiles have room for whole ones, whatever x needs of them.
+    let is_tiled = scale.reordering == REORDERED;
+    let blocks = x.dims.iter().zip(&scale.dims).all(|(&x, &scale)| is_tiled || scale > 0 && x % scale == 0);
+    let rule = "every extent of the scales divides that of x, but with CUDNN_TENSOR_REORDERING_F8_128x4";
+    check.require_or(blocks, ErrorKind::AttributeType, ports[1], rule)
 }

@@ -161,6 +161,8 @@ fn result(operation: &Operation, port: Port, tensor: &Tensor, changed: &Changed)
             dims[rank - 1] = *b.get(rank - 1).ok_or_else(unknown)?;
             Ok(dims)
         }
+        // The scales have extents of their own.
+        Kind::Dequantize(_) => of(Port::X).ok_or_else(unknown),
         Kind::Convolution(settings) if settings.direction == Direction::Forward => {
             let (Some(x), Some(w)) = (of(Port::X), of(Port::W)) else { return Err(unknown()) };
             convolved(settings, &x, &w).ok_or_else(unknown)

@@ -371,14 +371,18 @@ pub enum Packing {
 /// Settings of a quantisation by blocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blocks {
-    /// Elements of a block.
+    /// `BLOCK_SIZE`, as it was set: one number, or one for each of the last dimensions.
     pub sizes: Vec<i64>,
+    /// Elements of a block in each dimension.
+    pub block: Vec<i64>,
     /// `CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE`
     pub negative: bool,
     /// How the elements with scales lie.
     pub values: Packing,
     /// How the scales lie.
     pub scales: Packing,
+    /// Blocks in each dimension; the scales may have room for more.
+    pub counts: Vec<i64>,
     /// Extents of the scales.
     pub extents: Vec<i64>,
     /// Whether they lie in tiles, and their columns come before their rows.

@@ -68,12 +68,15 @@ fn convolutions_in_three_directions() {
 }
 
 /// Mode, dims of the statistics, dims of scale and bias.
-const NORMS: [(i32, [i64; 4], [i64; 4]); 5] = [
+const NORMS: [(i32, [i64; 4], [i64; 4]); 8] = [
     (0, [2, 1, 1, 1], [1, 4, 3, 2]),
     (1, [2, 4, 1, 1], [1, 4, 1, 1]),
     (2, [1, 4, 1, 1], [1, 4, 1, 1]),
     (3, [2, 2, 1, 1], [1, 4, 1, 1]),
     (4, [2, 1, 1, 1], [1, 4, 3, 2]),
+    (4, [2, 4, 1, 1], [1, 1, 3, 2]),
+    (5, [2, 1, 1, 1], [2, 4, 3, 2]),
+    (5, [2, 4, 1, 1], [2, 1, 3, 2]),
 ];
 
 #[test]
@@ -119,6 +122,15 @@ fn normalisations_and_their_gradients() {
             assert_near(&world.get(&mean), &means, 1e-5, "mean");
         }
 
+        // Without a tensor that tells what a group is, the scale does; of a batch and of groups inference is given statistics.
+        if !matches!(mode, 2 | 3) {
+            let inferred = float(12, &dims);
+            world.room(&inferred);
+            let inference = Kind::NormForward(Norm { mode, training: false });
+            world.run(vec![Operation::new(inference, &reads, &[(Port::Y, &inferred)])]);
+            assert_near(&world.get(&inferred), &want, 1e-5, &format!("inference of norm {mode}"));
+        }
+
         let (dy, dx, dscale, dbias) =
             (float(8, &dims), float(9, &dims), float(10, &shared), float(11, &shared));
         let dys = world.random(&mut rng, &dy);
@@ -148,6 +160,18 @@ fn normalisations_and_their_gradients() {
         assert_near(&world.get(&dscale), &scale_sums, 1e-5, "gradient of the scale");
         assert_near(&world.get(&dbias), &bias_sums, 1e-5, "gradient of the bias");
     }
+}
+
+/// How many groups there are follows from nothing but the statistics.
+#[test]
+fn groups_without_statistics_have_no_engine() {
+    let (x, y, scale) = (float(1, &[2, 4, 3, 2]), float(2, &[2, 4, 3, 2]), float(3, &[1, 4, 1, 1]));
+    let epsilon = by_value(7, DataType::Float, 4);
+    let reads = [(Port::X, &x), (Port::Scale, &scale), (Port::Epsilon, &epsilon)];
+    let groups = Kind::NormForward(Norm { mode: 3, training: false });
+    let operations = vec![Operation::new(groups, &reads, &[(Port::Y, &y)])];
+    let error = Execution::new(&Graph { operations }).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
 }
 
 #[test]

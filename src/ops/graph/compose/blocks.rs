@@ -28,7 +28,12 @@ pub(super) fn in_bytes(operation: &Operation) -> Result<Option<Operation>> {
         _ => return Ok(None),
     };
     let mut own = of.clone();
-    let elements = operation.read(Port::X).map_or(Dims::EMPTY, |x| x.dims);
+    let scale = operation.read(Port::Scale).or_else(|| operation.write(Port::Scale));
+    if let (Some(x), Some(scale)) = (operation.read(Port::X), scale) {
+        own.block = block(&own.sizes, x, scale)?;
+        own.counts = counts(&x.dims, &own.block);
+    }
+    let block = own.block.clone();
     let mut links = |links: &[Link]| -> Result<Vec<Link>> {
         let link = |Link { port, tensor }: &Link| {
             let is_values = *port == values;
@@ -44,7 +49,7 @@ pub(super) fn in_bytes(operation: &Operation) -> Result<Option<Operation>> {
                 own.extents = tensor.dims.to_vec();
                 if tensor.reorder == TILED {
                     (tensor, own.tiles) =
-                        tiled(&tensor, &elements).map(|(tensor, is_turned)| (tensor, Some(is_turned)))?;
+                        tiled(&tensor, &block).map(|(tensor, is_turned)| (tensor, Some(is_turned)))?;
                 }
             }
             Ok(Link { port: *port, tensor })
@@ -57,6 +62,57 @@ pub(super) fn in_bytes(operation: &Operation) -> Result<Option<Operation>> {
         _ => Kind::Dequantize(own),
     };
     Ok(Some(Operation { kind, reads, writes }))
+}
+
+/// Elements of a block in each dimension. Scales may have room for more blocks than x has: tiles are full, whatever x needs of them.
+///
+/// # Errors
+/// Not supported: sizes below 1, scales with less room than x has blocks.
+fn block(sizes: &[i64], x: &Tensor, scale: &Tensor) -> Result<Vec<i64>> {
+    let (large, small) = (&x.dims, &scale.dims);
+    let rank = large.rank();
+    let misfit = || {
+        let (x, scale) = (x.uid, scale.uid);
+        let text = format!("scales {small} (tensor {scale}) of blocks of {sizes:?} of {large} (tensor {x})");
+        Error::unsupported(text)
+    };
+    if small.rank() != rank || sizes.len() > rank || sizes.iter().any(|&size| size < 1) {
+        return Err(misfit());
+    }
+    let fits = |block: &Vec<i64>| counts(large, block).iter().zip(small.iter()).all(|(n, room)| n <= room);
+    let found = match *sizes {
+        // Nothing says it but the extents.
+        [] => {
+            let divides = large.iter().zip(small.iter()).all(|(&x, &scale)| scale > 0 && x % scale == 0);
+            divides.then(|| large.iter().zip(small.iter()).map(|(x, scale)| x / scale).collect())
+        }
+        [size] => {
+            let mut is_blocked: Vec<bool> =
+                large.iter().zip(small.iter()).map(|(x, room)| room < x).collect();
+            if !is_blocked.contains(&true) {
+                // Few enough elements for one scale each: blocks are along the scales that follow each other.
+                let nearest =
+                    (0..rank).filter(|&axis| small[axis] > 1).min_by_key(|&axis| scale.strides[axis]);
+                is_blocked[nearest.unwrap_or(rank - 1)] = true;
+            }
+            Some(is_blocked.into_iter().map(|is_blocked| if is_blocked { size } else { 1 }).collect())
+        }
+        _ => {
+            let mut block = vec![1; rank - sizes.len()];
+            block.extend(sizes);
+            if !fits(&block) {
+                // Of transposed keys the frontend gives the sizes from before.
+                block[rank - sizes.len()..].reverse();
+            }
+            Some(block)
+        }
+    };
+    found.filter(fits).ok_or_else(misfit)
+}
+
+/// Blocks in each dimension, of which the last one may be cut off.
+fn counts(dims: &Dims, block: &[i64]) -> Vec<i64> {
+    dims.iter().zip(block).map(|(dim, size)| dim / size + i64::from(dim % size != 0)).collect()
 }
 
 fn bytes(tensor: &Tensor) -> Arc<Tensor> {
@@ -85,13 +141,13 @@ fn nibbles(tensor: &Tensor) -> Result<(Arc<Tensor>, Packing)> {
 
 /// Scales in tiles of 128 rows and 4 columns, as `[..., rows / 128, 4, 32, columns / 4, 4]`, rows and columns rounded up; and whether columns
 /// come before rows in the tensor. Columns are along the dimension that has blocks; where none has, along the one that its strides say.
-fn tiled(tensor: &Tensor, elements: &Dims) -> Result<(Arc<Tensor>, bool)> {
+fn tiled(tensor: &Tensor, block: &[i64]) -> Result<(Arc<Tensor>, bool)> {
     let misfit = || {
         Error::unsupported(format!("tensor {}, {} at {}, in tiles", tensor.uid, tensor.dims, tensor.strides))
     };
     let rank = tensor.dims.rank();
     let Some(outer) = rank.checked_sub(2).filter(|&outer| outer <= 3) else { return Err(misfit()) };
-    let blocked = (0..rank).rfind(|&axis| elements.get(axis) != Some(&tensor.dims[axis]));
+    let blocked = (0..rank).rfind(|&axis| block.get(axis).is_some_and(|&size| size != 1));
     let nearer = if tensor.strides[rank - 2] < tensor.strides[rank - 1] { rank - 2 } else { rank - 1 };
     let columns = blocked.unwrap_or(nearer);
     if tensor.vector.is_some() || tensor.ragged.is_some() || columns < outer {

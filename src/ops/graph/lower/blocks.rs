@@ -17,7 +17,7 @@ use crate::ops::{Compute, NanRule, Reduction};
 /// `y = x * scale of the block`
 ///
 /// # Errors
-/// Not supported: blocks that do not fill x, negative scales.
+/// Not supported: negative scales.
 pub fn dequantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
     let y = steps.write(Port::Y)?;
     let (x, scale) = (steps.read(Port::X)?, steps.read(Port::Scale)?);
@@ -34,20 +34,22 @@ pub fn dequantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
     };
     let scale = match of.tiles {
         Some(is_turned) => from_tiles(steps, &scale, of, is_turned)?,
-        None => scale,
+        None => counted(&scale, of)?,
     };
     let scale = if of.scales == Packing::Powers { from_powers(steps, &scale)? } else { scale };
-    let (sizes, dims) = (blocks(&x, &scale)?, *y.dims());
-    if dims != *x.dims() || y.layout.split.is_some() {
-        return Err(Error::unsupported(format!("{} by blocks to {dims}", x.dims())));
+    if y.dims() != x.dims() || y.layout.split.is_some() {
+        return Err(Error::unsupported(format!("{} by blocks to {}", x.dims(), y.dims())));
     }
-    steps.map(&cut(&y, &sizes)?, Function::Mul, &[cut(&x, &sizes)?, beside(&scale, &sizes)])
+    for region in regions(&x, of)? {
+        steps.map(&region.cut(&y)?, Function::Mul, &[region.cut(&x)?, region.beside(&scale)?])?;
+    }
+    Ok(())
 }
 
 /// `scale = amax of the block / largest number of y's type`, rounded up; `y = x / scale`, rounded to nearest even, 0 where the scale is 0.
 ///
 /// # Errors
-/// Not supported: other types than FP8 and FP4 of y, than E8M0, FP8 and FLOAT of scales; blocks of other sizes.
+/// Not supported: other types than FP8 and FP4 of y, than E8M0, FP8 and FLOAT of scales.
 pub fn quantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
     let (y, scale) = (steps.write(Port::Y)?, steps.write(Port::Scale)?);
     let x = steps.read(Port::X)?;
@@ -62,29 +64,34 @@ pub fn quantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
         return Ok(());
     }
     steps.compute = Compute::Single;
-    let amax = steps.wide(&of.extents)?;
-    let sizes = blocks(&x, &amax)?;
-    let named: Vec<i64> = sizes.iter().copied().filter(|&size| size != 1).collect();
-    if !(named.is_empty() && of.sizes == [1] || named == of.sizes) || y.layout.split.is_some() {
-        let text = format!("scales {:?} of {} in blocks of {:?}", of.extents, x.dims(), of.sizes);
-        return Err(Error::unsupported(text));
+    let mut dims = *x.dims();
+    if let Packing::Nibbles { axis } = of.values {
+        dims[axis] /= 2;
     }
-    steps.reduce(&amax, Reduction::Amax(NanRule::Propagate), &x)?;
-    let divisor = steps.constant(largest, &of.extents)?;
-    let wanted = steps.wide(&of.extents)?;
+    if *y.dims() != dims || y.layout.split.is_some() {
+        return Err(Error::unsupported(format!("{} by blocks to {}", x.dims(), y.dims())));
+    }
+    let regions = regions(&x, of)?;
+    let amax = steps.wide(&of.counts)?;
+    for region in &regions {
+        let (to, from) = (region.blocks(&amax)?, region.elements(&x)?);
+        steps.reduce(&to, Reduction::Amax(NanRule::Propagate), &from)?;
+    }
+    let divisor = steps.constant(largest, &of.counts)?;
+    let wanted = steps.wide(&of.counts)?;
     steps.map(&wanted, Function::Div, &[amax, divisor])?;
     let kind = if of.scales == Packing::Powers { Scalar::U8 } else { scale.scalar };
     let codes = match of.tiles {
-        // What is beyond the last row and column of a tile is 0.
         Some(_) => steps.scratch(kind, &padded(of))?,
         None => scale,
     };
+    // What is beyond the last block is 0.
+    if of.tiles.is_some() || of.counts != of.extents {
+        steps.fill_bits(&codes, 0);
+    }
     let part = match of.tiles {
-        Some(is_turned) => {
-            steps.fill_bits(&codes, 0);
-            inside(&codes, of, is_turned)?
-        }
-        None => codes,
+        Some(is_turned) => inside(&codes, of, is_turned)?,
+        None => counted(&codes, of)?,
     };
     let numbers = match (of.scales, kind) {
         (Packing::Powers, _) => {
@@ -105,56 +112,112 @@ pub fn quantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
         steps.transform(&scale, &quarters(&codes)?)?;
     }
     let quotient = steps.wide(x.dims())?;
-    let (to, by) = (cut(&quotient, &sizes)?, beside(&numbers, &sizes));
-    steps.map(&to, Function::Div, &[cut(&x, &sizes)?, by])?;
-    let zero = steps.constant(0.0, to.dims())?;
-    steps.map(&to, Function::Select, &[to, zero, by])?;
+    for region in &regions {
+        let (to, by) = (region.cut(&quotient)?, region.beside(&numbers)?);
+        steps.map(&to, Function::Div, &[region.cut(&x)?, by])?;
+        let zero = steps.constant(0.0, to.dims())?;
+        steps.map(&to, Function::Select, &[to, zero, by])?;
+    }
     match of.values {
         Packing::Nibbles { axis } => to_nibbles(steps, &y, &quotient, axis),
         _ => steps.transform(&y, &quotient),
     }
 }
 
-/// Elements of a block in each dimension.
-fn blocks(x: &View, scale: &View) -> Result<Vec<i64>> {
-    let (large, small) = (x.dims(), scale.dims());
-    let fits = large.rank() == small.rank()
-        && x.layout.split.is_none()
-        && scale.layout.split.is_none()
-        && large.iter().zip(small.iter()).all(|(&x, &scale)| scale > 0 && x % scale == 0);
-    let sizes: Vec<i64> =
-        large.iter().zip(small.iter()).map(|(&x, &scale)| if fits { x / scale } else { 1 }).collect();
-    if !fits || sizes.len() + sizes.iter().filter(|&&size| size != 1).count() > MAX_RANK {
-        return Err(Error::unsupported(format!("{large} in blocks of scales {small}")));
-    }
-    Ok(sizes)
+/// Elements of x whose blocks have one size.
+#[derive(Clone, Default)]
+struct Region {
+    /// The first element in each dimension.
+    element: Vec<i64>,
+    /// The first block in each dimension.
+    block: Vec<i64>,
+    /// Elements of a block in each dimension.
+    size: Vec<i64>,
+    /// Blocks in each dimension.
+    count: Vec<i64>,
 }
 
-/// Every dimension with blocks as two, the inner one of a block.
-fn cut(view: &View, sizes: &[i64]) -> Result<View> {
-    let mut cut = *view;
-    // From the last one on, so that those in front keep their places.
-    for (axis, &size) in sizes.iter().enumerate().rev().filter(|&(_, &size)| size != 1) {
-        if cut.dims()[axis] % size != 0 {
-            return Err(Error::unsupported(format!("{} in blocks of {sizes:?}", view.dims())));
-        }
-        cut = cut.cut(axis, size);
+/// The blocks of x: those that are whole in every dimension, and those that its end cuts off.
+///
+/// # Errors
+/// Not supported: vectors, too many dimensions.
+fn regions(x: &View, of: &Blocks) -> Result<Vec<Region>> {
+    let blocked = of.block.iter().filter(|&&size| size != 1).count();
+    if x.layout.split.is_some() || of.block.len() != x.dims().rank() || of.block.len() + blocked > MAX_RANK {
+        return Err(Error::unsupported(format!("{} in blocks of {:?}", x.dims(), of.block)));
     }
-    Ok(cut)
+    let mut regions = vec![Region::default()];
+    for (&dim, &size) in x.dims().iter().zip(&of.block) {
+        let (whole, rest) = (dim / size, dim % size);
+        let mut longer = Vec::new();
+        for region in &regions {
+            let parts = [(0, 0, size, whole), (whole * size, whole, rest, 1)];
+            for (element, block, size, count) in parts.into_iter().filter(|part| part.2 * part.3 > 0) {
+                let mut region = region.clone();
+                region.element.push(element);
+                region.block.push(block);
+                region.size.push(size);
+                region.count.push(count);
+                longer.push(region);
+            }
+        }
+        regions = longer;
+    }
+    Ok(regions)
 }
 
-/// Scales with a dimension of one for each that is inside of a block.
-fn beside(scale: &View, sizes: &[i64]) -> View {
-    let (mut dims, mut strides) = (Dims::EMPTY, Dims::EMPTY);
-    for (axis, &size) in sizes.iter().enumerate() {
-        dims.push(scale.dims()[axis]);
-        strides.push(scale.layout.strides[axis]);
-        if size != 1 {
-            dims.push(1);
-            strides.push(0);
+impl Region {
+    /// Its elements of a tensor of x's dims.
+    fn elements(&self, view: &View) -> Result<View> {
+        let mut part = *view;
+        for axis in 0..self.size.len() {
+            part = part.part(axis, self.element[axis], self.size[axis] * self.count[axis], 1)?;
         }
+        Ok(part)
     }
-    scale.with(dims, strides)
+
+    /// The same with every dimension that has blocks as two, the inner one of a block.
+    fn cut(&self, view: &View) -> Result<View> {
+        let mut cut = self.elements(view)?;
+        // From the last one on, so that those in front keep their places.
+        for (axis, &size) in self.size.iter().enumerate().rev().filter(|&(_, &size)| size != 1) {
+            cut = cut.cut(axis, size);
+        }
+        Ok(cut)
+    }
+
+    /// Its elements of a tensor of one for each block.
+    fn blocks(&self, view: &View) -> Result<View> {
+        let mut part = *view;
+        for axis in 0..self.size.len() {
+            part = part.part(axis, self.block[axis], self.count[axis], 1)?;
+        }
+        Ok(part)
+    }
+
+    /// The same beside [`cut`](Region::cut): with a dimension of one for each that is inside of a block.
+    fn beside(&self, view: &View) -> Result<View> {
+        let part = self.blocks(view)?;
+        let (mut dims, mut strides) = (Dims::EMPTY, Dims::EMPTY);
+        for (axis, &size) in self.size.iter().enumerate() {
+            dims.push(part.dims()[axis]);
+            strides.push(part.layout.strides[axis]);
+            if size != 1 {
+                dims.push(1);
+                strides.push(0);
+            }
+        }
+        Ok(part.with(dims, strides))
+    }
+}
+
+/// The scales that x has blocks for, without room for more.
+fn counted(scale: &View, of: &Blocks) -> Result<View> {
+    let mut part = *scale;
+    for (axis, &count) in of.counts.iter().enumerate() {
+        part = part.part(axis, 0, count, 1)?;
+    }
+    Ok(part)
 }
 
 /// The same cells as another scalar of their size.
@@ -240,11 +303,9 @@ fn padded(of: &Blocks) -> Vec<i64> {
     dims
 }
 
-/// The scales inside of whole tiles `[..., rows, columns]`.
+/// The scales that x has blocks for inside of whole tiles `[..., rows, columns]`.
 fn inside(all: &View, of: &Blocks, is_turned: bool) -> Result<View> {
-    let rank = all.dims().rank();
-    let view = if is_turned { transposed(all)? } else { *all };
-    view.part(rank - 2, 0, of.extents[rank - 2], 1)?.part(rank - 1, 0, of.extents[rank - 1], 1)
+    counted(&if is_turned { transposed(all)? } else { *all }, of)
 }
 
 /// Whole tiles as they lie in memory: `[..., rows / 128, 4, 32, columns / 4, 4]`.

@@ -14,25 +14,36 @@ use crate::ops::function::Function;
 mod mode {
     pub const INSTANCE: i32 = 1;
     pub const BATCH: i32 = 2;
+    pub const GROUP: i32 = 3;
     pub const RMS: i32 = 4;
     pub const ADAPTIVE: i32 = 5;
 }
 
-/// Dims of the statistics where no tensor tells them: those that the scale does not have.
-fn statistics(of: &Norm, x: &View, scale: Option<&View>) -> Dims {
+/// Dims of the statistics where no tensor tells them: those that the scale does not have. Of an adaptive normalisation each batch has a scale
+/// of its own, and so the batch does not count among those.
+///
+/// # Errors
+/// Not supported: groups, of which nothing else tells how many there are.
+fn statistics(of: &Norm, x: &View, scale: Option<&View>) -> Result<Dims> {
+    if of.mode == mode::GROUP {
+        return Err(Error::unsupported("groups without statistics, whose extents tell how many there are"));
+    }
     let mut dims = *x.dims();
     for (axis, dim) in dims.iter_mut().enumerate() {
         let joined = match (of.mode, scale) {
             (mode::INSTANCE, _) => axis > 1,
             (mode::BATCH, _) => axis != 1,
-            (mode::ADAPTIVE, _) | (_, None) => axis > 0,
-            (_, Some(scale)) => scale.dims().get(axis).is_some_and(|&own| own != 1),
+            (_, None) => axis > 0,
+            (mode, Some(scale)) => {
+                let is_shared = mode == mode::ADAPTIVE && axis == 0;
+                !is_shared && scale.dims().get(axis).is_some_and(|&own| own != 1)
+            }
         };
         if joined {
             *dim = 1;
         }
     }
-    dims
+    Ok(dims)
 }
 
 /// Tensors of a normalisation, cut so that everything broadcasts: a dimension of x that the statistics divide becomes two.
@@ -115,7 +126,7 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let given = (steps.given(Port::Mean)?, steps.given(Port::InverseVariance)?);
     let saved = (steps.wanted(Port::Mean, 0.0)?, steps.wanted(Port::InverseVariance, 0.0)?);
     let told = given.1.or(given.0).or(saved.1).or(saved.0);
-    let dims = told.map_or_else(|| statistics(of, &x, scale.as_ref()), |told| *told.dims());
+    let dims = told.map_or_else(|| statistics(of, &x, scale.as_ref()), |told| Ok(*told.dims()))?;
     let cut = Cut::new(&x, &dims)?;
     let (x, y) = (cut.view(&x)?, cut.view(&y)?);
     let (mean, inverse) = match given {
@@ -223,7 +234,7 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let is_rms = of.mode == mode::RMS;
     let (x, dy) = (steps.flat(&x)?, steps.flat(&dy)?);
     let told = inverse.or(mean);
-    let dims = told.map_or_else(|| statistics(of, &x, scale.as_ref()), |told| *told.dims());
+    let dims = told.map_or_else(|| statistics(of, &x, scale.as_ref()), |told| Ok(*told.dims()))?;
     let cut = Cut::new(&x, &dims)?;
     let groups = cut.dims(&dims);
     let (x, dy) = (cut.view(&x)?, cut.view(&dy)?);
