@@ -2,67 +2,72 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
 
 use anyhow::{Context, Result};
 
 use super::calls::Call;
-use crate::shell;
 
 /// The parts of a docstring behind its first line, as they stand there. `# Safety` is for callers in Rust.
 const SECTIONS: [&str; 6] = ["Operands", "Workspace", "Status", "Aliasing", "Source", "# Safety"];
 
-/// A row of the table of departures.
+/// A row of the tables of departures.
 pub struct Departure {
-    original: String,
+    /// Patterns of the names of the calls that it is about, such as `cudnnPooling*`.
+    calls: Vec<String>,
+    theirs: String,
     ours: String,
 }
 
-/// Words of the table of departures that stand for several calls: those whose names begin so.
-const TOPICS: [(&str, &str); 13] = [
-    ("pooling:", "cudnnPooling"),
-    ("output dims of pooling", "cudnnGetPooling"),
-    ("convolutions:", "cudnnConvolution"),
-    ("a convolution's workspace", "cudnnConvolution"),
-    ("workspace sizes of convolutions", "cudnnGetConvolution"),
-    ("dropout of", "cudnnDropout"),
-    ("divisive normalisation", "cudnnDivisiveNormalization"),
-    ("LRN", "cudnnLRN"),
-    ("softmax", "cudnnSoftmax"),
-    ("BatchNormalization,", "cudnnBatchNormalization"),
-    ("Normalization:", "cudnnNormalization"),
-    ("SpatialTfSampler", "cudnnSpatialTfSampler"),
-    ("in tensor setters", "cudnnSetTensor"),
-];
-
 impl Departure {
     fn concerns(&self, call: &Call) -> bool {
-        let name = call.name.strip_prefix("cudnn").unwrap_or(&call.name);
-        // `TransformTensor(Ex)` stands for both.
-        let text = self.original.replace("(Ex)", " TransformTensorEx");
-        let named = text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
-        let meant = |(words, begin): &(&str, &str)| {
-            // Of setters those of descriptors: cudnnSetTensor itself writes data.
-            call.name.starts_with(begin) && call.name != *begin && self.original.contains(words)
-        };
-        named || TOPICS.iter().any(meant)
+        self.calls.iter().any(|pattern| matches(pattern, &call.name))
     }
 }
 
-/// The rows of the table of departures in `docs/behaviour.md`.
+/// Whether a name is of a pattern, in which `*` stands for any letters.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, tail)) => {
+            name.strip_prefix(head).is_some_and(|rest| (0..=rest.len()).any(|at| matches(tail, &rest[at..])))
+        }
+    }
+}
+
+/// The patterns of calls that a text begins with, spans of code with commas between, and what comes behind the last one.
+fn patterns(text: &str) -> (Vec<String>, &str) {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((pattern, behind)) = rest.strip_prefix("`cudnn").and_then(|rest| rest.split_once('`')) {
+        found.push(format!("cudnn{pattern}"));
+        rest = behind.strip_prefix(", ").unwrap_or(behind);
+    }
+    (found, rest)
+}
+
+/// The rows of the tables of departures in `docs/behaviour.md`. Below a heading stand the calls that its table is about; a
+/// row that begins with calls and a colon is about these alone.
 pub fn departures(behaviour: &str) -> Result<Vec<Departure>> {
     let (_, rest) =
         behaviour.split_once("\n## Departures\n").context("docs/behaviour.md has no Departures")?;
-    let rows = rest.split("\n## ").next().unwrap_or(rest).lines().filter_map(|line| line.strip_prefix("| "));
-    let cells = rows.filter_map(|row| row.trim_end_matches(" |").split_once(" | "));
-    // The first row is the head.
-    Ok(cells
-        .skip(1)
-        .map(|(original, ours)| Departure {
-            original: original.to_owned(),
-            ours: ours.replace("](", "](../"),
-        })
-        .collect())
+    let mut rows = Vec::new();
+    let mut of_heading = Vec::new();
+    for line in rest.split("\n## ").next().unwrap_or(rest).lines() {
+        let named = patterns(line).0;
+        if !named.is_empty() {
+            of_heading = named;
+        }
+        let cells = line.strip_prefix("| ").and_then(|row| row.trim_end_matches(" |").split_once(" | "));
+        let Some((theirs, ours)) = cells.filter(|(theirs, _)| *theirs != "cuDNN") else { continue };
+        let (own, behind) = patterns(theirs);
+        let (calls, theirs) = match behind.strip_prefix(": ") {
+            Some(theirs) if !own.is_empty() => (own, theirs),
+            _ => (of_heading.clone(), theirs),
+        };
+        let linked = |text: &str| text.replace("](", "](../");
+        rows.push(Departure { calls, theirs: linked(theirs), ours: linked(ours) });
+    }
+    Ok(rows)
 }
 
 /// A prototype with its parameters below the name, for a telephone has no room beside it.
@@ -108,9 +113,9 @@ pub fn of_call(call: &Call, departures: &[Departure], example: Option<(&str, Str
     }
     let rows: Vec<&Departure> = departures.iter().filter(|departure| departure.concerns(call)).collect();
     if !rows.is_empty() {
-        text += "## Departures\n\n| the original | this library |\n|---|---|\n";
+        text += "## Departures\n\n| cuDNN | this library |\n|---|---|\n";
         for row in rows {
-            let _ = writeln!(text, "| {} | {} |", row.original, row.ours);
+            let _ = writeln!(text, "| {} | {} |", row.theirs, row.ours);
         }
         text +=
             "\n[Behaviour and departures](../behaviour.md) has the rule, and what holds for every call.\n\n";
@@ -207,7 +212,7 @@ fn groups(calls: &[Call]) -> BTreeMap<&str, Vec<&Call>> {
 pub fn of_groups(calls: &[Call]) -> Vec<(String, String)> {
     let mut pages = Vec::new();
     let mut list = "# Every call\n\nEach exported call has a page: what it computes, its operands, its statuses in the order of the checks, \
-                    and where it departs from the original. The search of this site finds calls by name.\n\n\
+                    and where it departs from cuDNN. The search of this site finds calls by name.\n\n\
                     | group | calls | stubs among them |\n|---|---|---|\n"
         .to_owned();
     for (group, members) in groups(calls) {
@@ -241,7 +246,10 @@ pub fn contents(calls: &[Call]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::{shell, tables};
 
     fn call(name: &str) -> Call {
         let lines = |text: &str| text.lines().map(str::to_owned).collect();
@@ -286,25 +294,32 @@ mod tests {
     #[test]
     fn departures_go_to_their_calls() {
         let table = departures(
-            "\n## Departures\n\n| the original | this library |\n|---|---|\n| pooling: no | yes |\n| \
-                                TransformTensor(Ex): no | [a](a.md) |\n",
+            "\n## Departures\n\n### Pooling\n\n`cudnnPooling*`, `cudnnGetPooling*Dim`\n\n| cuDNN | this library |\n|---|---|\n\
+             | a: no | yes |\n| `cudnnPoolingBackward`: b | [c](c.md) |\n\n### Other\n\n`cudnnX`\n\n| d | e |\n",
         )
         .unwrap();
         let of = |name: &str| -> Vec<bool> { table.iter().map(|row| row.concerns(&call(name))).collect() };
-        assert_eq!(of("cudnnPoolingForward"), [true, false]);
-        assert_eq!(of("cudnnTransformTensorEx"), [false, true]);
-        assert_eq!(of("cudnnTransformTensor"), [false, true]);
-        assert_eq!(of("cudnnTransformFilter"), [false, false]);
-        assert_eq!(table[1].ours, "[a](../a.md)");
+        assert_eq!(of("cudnnPoolingForward"), [true, false, false]);
+        assert_eq!(of("cudnnPoolingBackward"), [true, true, false]);
+        assert_eq!(of("cudnnGetPooling2dForwardOutputDim"), [true, false, false]);
+        assert_eq!(of("cudnnGetPooling2dDescriptor"), [false, false, false]);
+        assert_eq!(of("cudnnX"), [false, false, true]);
+        assert_eq!((table[0].theirs.as_str(), table[1].theirs.as_str()), ("a: no", "b"));
+        assert_eq!(table[1].ours, "[c](../c.md)");
     }
 
     #[test]
-    fn every_topic_is_in_the_table() {
+    fn every_departure_is_on_the_page_of_a_call() {
         let behaviour = fs::read_to_string(shell::root().join("docs/behaviour.md")).unwrap();
         let table = departures(&behaviour).unwrap();
-        assert!(table.len() >= 30);
-        for (words, _) in TOPICS {
-            assert!(table.iter().any(|row| row.original.contains(words)), "no departure says {words}");
+        assert!(table.len() >= 50, "{}", table.len());
+        let rows = tables::read_file(&shell::root().join("src/catalogue.tsv")).unwrap();
+        for row in &table {
+            assert!(!row.calls.is_empty(), "{} is about no call", row.theirs);
+            for pattern in &row.calls {
+                let known = rows.iter().any(|row| matches(pattern, &row["symbol"]));
+                assert!(known, "{pattern} is no call: {}", row.theirs);
+            }
         }
     }
 }
