@@ -146,6 +146,7 @@ fn with_calls(summary: &str, contents: &str) -> Result<String> {
 mod tests {
     use std::collections::BTreeSet;
     use std::fs;
+    use std::path::Path;
 
     use super::{dead, with_calls, write_pages};
     use crate::{shell, tables};
@@ -192,6 +193,37 @@ mod tests {
         });
         assert_eq!(unknown.count(), 0);
         assert_eq!(dead::of_pages(&scratch.0).unwrap(), Vec::<String>::new());
+    }
+
+    /// The words of the glossary are words of the sources: one that nobody uses any more is taken out.
+    #[test]
+    fn the_glossary_has_words_of_the_sources() {
+        fn read(folder: &Path, words: &mut BTreeSet<String>) {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    read(&path, words);
+                } else if path.extension().is_some_and(|end| ["rs", "cu", "cuh"].iter().any(|known| end == *known)) {
+                    let text = fs::read_to_string(&path).unwrap();
+                    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                    words.extend(text.split(|c| !is_word(c)).map(str::to_owned));
+                }
+            }
+        }
+        let mut words = BTreeSet::new();
+        read(&shell::root().join("src"), &mut words);
+        let page = fs::read_to_string(shell::root().join("docs/architecture.md")).unwrap();
+        let (_, glossary) = page.split_once("\n## Glossary\n").unwrap();
+        let terms: Vec<&str> = glossary
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split(" |").next())
+            .flat_map(|cell| cell.split("`, `"))
+            .map(|term| term.trim_matches('`'))
+            .collect();
+        assert!(terms.len() >= 20, "{terms:?}");
+        for term in terms {
+            assert!(words.contains(term), "{term} is no word of the sources");
+        }
     }
 
     #[test]
