@@ -203,7 +203,10 @@ mod tests {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
                     read(&path, words);
-                } else if path.extension().is_some_and(|end| ["rs", "cu", "cuh"].iter().any(|known| end == *known)) {
+                } else if path
+                    .extension()
+                    .is_some_and(|end| ["rs", "cu", "cuh"].iter().any(|known| end == *known))
+                {
                     let text = fs::read_to_string(&path).unwrap();
                     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
                     words.extend(text.split(|c| !is_word(c)).map(str::to_owned));
