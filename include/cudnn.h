@@ -83,7 +83,7 @@ typedef enum libraryPropertyType_t { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL }
 #endif
 #endif
 
-/* Define CUDNN_WARN_DEPRECATED to be told about what the original has deprecated. */
+/* Define CUDNN_WARN_DEPRECATED to be told about what cuDNN has deprecated. */
 #if defined(CUDNN_WARN_DEPRECATED) && defined(__GNUC__)
 #define CUDNN_DEPRECATED __attribute__((deprecated))
 #define CUDNN_DEPRECATED_ENUM __attribute__((deprecated))
@@ -4773,15 +4773,14 @@ cudnnStatus_t cudnnTransformFilter(cudnnHandle_t handle,
 /** The version of the interface: `CUDNN_VERSION`. */
 size_t cudnnGetVersion(void);
 
-/** The newest compute capability that the original of this version knows: major * 100 + minor * 10. */
+/** The newest compute capability that cuDNN of this version knows: major * 100 + minor * 10. */
 size_t cudnnGetMaxDeviceVersion(void);
 
 /** The version of the CUDA runtime library in this process. */
 size_t cudnnGetCudartVersion(void);
 
-/** Major (0), minor (1) or patch (2) version as an integer; 100 asks for the build, as observed on the original. */
-cudnnStatus_t cudnnGetProperty(libraryPropertyType type,
-                               int *value);
+/** Major (0), minor (1) or patch (2) version as an integer; 100 asks for the build, as observed on cuDNN. */
+cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int *value);
 
 /** Whether the graph part fits the rest: always, it is one library. */
 cudnnStatus_t cudnnGraphVersionCheck(void);
@@ -4798,7 +4797,7 @@ cudnnStatus_t cudnnAdvVersionCheck(void);
 /** Whether the subquadratic-ops part fits the rest: always, it is one library. */
 cudnnStatus_t cudnnSubquadraticOpsVersionCheck(void);
 
-/* What the original of this version no longer has; define CUDNN_SHIM_NO_REMOVED_CALLS to hide it. */
+/* What cuDNN of this version no longer has; define CUDNN_SHIM_NO_REMOVED_CALLS to hide it. */
 #ifndef CUDNN_SHIM_NO_REMOVED_CALLS
 /** Creates an algorithm descriptor that holds algorithm 0. */
 CUDNN_DEPRECATED cudnnStatus_t cudnnCreateAlgorithmDescriptor(cudnnAlgorithmDescriptor_t *algoDesc);

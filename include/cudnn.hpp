@@ -5,7 +5,7 @@
 //     cudnn::Pooling pooling(CUDNN_POOLING_MAX, {2, 2}, {0, 0}, {2, 2});
 //     CUDNN_CHECK(cudnnPoolingForward(handle, pooling, &one, x, x_data, &zero, y, y_data));
 //
-// Every object converts to the handle that C calls take. C++11 and the C header, nothing else; with the original, too.
+// Every object converts to the handle that C calls take. C++11 and the C header, nothing else; with cuDNN, too.
 #ifndef CUDNN_HPP
 #define CUDNN_HPP
 

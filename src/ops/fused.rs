@@ -135,7 +135,7 @@ impl FusedProblem {
             0 | 1 => Convolved::new(pack, mode).map(FusedProblem::Convolved),
             2 | 3 => Finalise::new(pack).map(FusedProblem::Finalise),
             4.. if mode.is_strict() => Err(Error::unsupported(format!(
-                "operation {number}: strict mode computes 0 to 3; the original reserves the others for later"
+                "operation {number}: strict mode computes 0 to 3; cuDNN reserves the others for later"
             ))),
             4 | 5 => Sum::new(pack).map(FusedProblem::Sum),
             _ => Split::new(pack).map(FusedProblem::Split),

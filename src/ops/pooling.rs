@@ -78,7 +78,7 @@ pub fn forward(
     if mode.is_strict() {
         check_strict_rank(pooling)?;
         if pooling.window().rank() == 3 && x.data_type().lanes() > 1 {
-            return Err(Error::Internal("so the original answers 3 spatial dimensions of vectors".into()));
+            return Err(Error::Internal("so cuDNN answers 3 spatial dimensions of vectors".into()));
         }
     }
     let source = x.layout()?;

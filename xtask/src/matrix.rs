@@ -49,7 +49,7 @@ fn generate() -> Result<String> {
          handle, and answers `CUDNN_STATUS_NOT_SUPPORTED` with a sentence.\n\n\
          The CUDA core is tested on the driver double, which runs its kernels on the CPU, and has passed its checks on one\n\
          H100 (`docs/gpu.md`).\n\n\
-         {} symbols of the original: {} built, {} stubs.\n\n| group | built | stubs |\n|---|---|---|\n",
+         {} symbols of cuDNN: {} built, {} stubs.\n\n| group | built | stubs |\n|---|---|---|\n",
         built.len() + stubs.len(),
         built.len(),
         stubs.len()

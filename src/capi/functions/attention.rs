@@ -151,13 +151,13 @@ pub(super) fn get(attnDesc: cudnnAttnDescriptor_t) -> Result<AttentionDescriptor
 /// Bytes of weights, workspace and reserve space of a multi-head attention.
 ///
 /// With a place for the reserve space these are the sizes of training: everything lies in the reserve space, and the workspace
-/// is 0, as the original has it. Without one they are those of inference. They serve every call that the descriptor allows for,
+/// is 0, as cuDNN has it. Without one they are those of inference. They serve every call that the descriptor allows for,
 /// whatever the core, and no dropout changes them. The weights are 0 bytes where nothing is projected.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive or if `weightSizeInBytes` is NULL;
 /// NOT_SUPPORTED for sizes beyond 64 bits. Without a place for the workspace only the weights are told.
 ///
-/// Source: observed on 9.27.0; the sizes of weights are the original's, the others are ours.
+/// Source: observed on 9.27.0; the sizes of weights are cuDNN's, the others are ours.
 ///
 /// # Safety
 /// Every pointer is NULL or valid for one write.

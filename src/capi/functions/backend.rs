@@ -98,7 +98,7 @@ pub(super) fn link(index: usize, descriptor: cudnnBackendDescriptor_t) -> Result
     link.map_err(|error| Error::mismatch(format!("element {index}: {error}")))
 }
 
-/// How many of the caller's descriptors, from the first on, are of this kind: the original fills those.
+/// How many of the caller's descriptors, from the first on, are of this kind: cuDNN fills those.
 fn count_of(descriptors: &[cudnnBackendDescriptor_t], kind: Kind) -> usize {
     let kinds = descriptors.iter().map(|descriptor| {
         DESCRIPTORS.with(descriptor.addr(), "arrayOfElements", |entry| Ok(entry.descriptor.kind()))
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor
 ///
 /// Status, in this order: BAD_PARAM_NULL_POINTER for NULL; BAD_PARAM for a descriptor that is not alive or is finalised, and (or
 /// NOT_SUPPORTED) for an attribute that its type does not have; NOT_SUPPORTED for one that is only read; BAD_PARAM,
-/// BAD_PARAM_ATTRIBUTE_TYPE, NOT_SUPPORTED or NOT_INITIALIZED for another type than the attribute has, as the original has it;
+/// BAD_PARAM_ATTRIBUTE_TYPE, NOT_SUPPORTED or NOT_INITIALIZED for another type than the attribute has, as cuDNN has it;
 /// BAD_PARAM for another number of values, for NULL and for an element that is not alive; BAD_PARAM_DESCRIPTOR_TYPE for a
 /// descriptor of another type. A call that fails changes nothing, but of operations of a graph, those before the one that is
 /// refused are set. Source: observed on 9.27.0.

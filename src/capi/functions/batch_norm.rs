@@ -110,7 +110,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationForwardInference(
 ///
 /// Aliasing: as cudnnBatchNormalizationForwardInference.
 ///
-/// Source: observed on 9.27.0; the unbiased running variance is what callers of the original measured.
+/// Source: observed on 9.27.0; the unbiased running variance is what callers of cuDNN measured.
 ///
 /// # Safety
 /// As cudnnBatchNormalizationForwardInference.

@@ -170,7 +170,7 @@ pub unsafe extern "C" fn cudnnBatchNormalizationBackwardEx(
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL `sizeInBytes`, an unknown `mode`;
 /// NOT_SUPPORTED and BAD_PARAM as the call itself for types and tensors; then, for mode SPATIAL_PERSISTENT, BAD_PARAM for
-/// an unknown `bnOps` and descriptors that are needed and not there; in strict mode NOT_SUPPORTED for what the original
+/// an unknown `bnOps` and descriptors that are needed and not there; in strict mode NOT_SUPPORTED for what cuDNN
 /// does not fuse. Source: observed on 9.27.0.
 ///
 /// # Safety
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSiz
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL `sizeInBytes`, an unknown
 /// `bnOps`, descriptors that are needed and not there, an unknown `mode`; NOT_SUPPORTED and BAD_PARAM as the call itself
-/// for types and tensors; in strict mode NOT_SUPPORTED for what the original does not fuse. Source: observed on 9.27.0.
+/// for types and tensors; in strict mode NOT_SUPPORTED for what cuDNN does not fuse. Source: observed on 9.27.0.
 ///
 /// # Safety
 /// `sizeInBytes` is NULL or valid for one write.
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
 /// otherwise.
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive, a NULL `sizeInBytes`, an unknown `mode`
-/// or `bnOps`, an activation that is needed and not there; in strict mode NOT_SUPPORTED for what the original does not
+/// or `bnOps`, an activation that is needed and not there; in strict mode NOT_SUPPORTED for what cuDNN does not
 /// fuse. Source: observed on 9.27.0.
 ///
 /// # Safety

@@ -85,7 +85,7 @@ fn direct(channels_inside: bool, activation: MaybeUninit<cudnnCausalConv1dActiva
     }
 }
 
-/// Sizes of a direct form with this order of axes, and what the original takes.
+/// Sizes of a direct form with this order of axes, and what cuDNN takes.
 fn sizes(channels_inside: bool, [batch, dim, length, taps]: [c_int; 4]) -> Sizes {
     let most = if channels_inside { 128 } else { 256 };
     Sizes { batch, dim, length, taps: ("kernelSize", taps, most), mixer: None }

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 use crate::ops::Plan;
 use crate::ops::causal_conv::{Call, CausalPlan, Form, Sizes, WORKSPACE, reserve};
 
-/// What the original's transforms are aligned to.
+/// What cuDNN's transforms are aligned to.
 const ALIGNMENT: usize = 16;
 
 fn call(form: Form, [batch, dim, length, taps]: [c_int; 4], data_type: MaybeUninit<cudnnDataType_t>) -> Call {
@@ -23,7 +23,7 @@ fn call(form: Form, [batch, dim, length, taps]: [c_int; 4], data_type: MaybeUnin
     Call { form, sizes, data_type: element(data_type), gradient: None }
 }
 
-/// Refuses, in strict mode, pointers that the original's transforms do not take.
+/// Refuses, in strict mode, pointers that cuDNN's transforms do not take.
 fn strictly_aligned<const N: usize>(pointers: [(*const c_void, &'static str); N]) -> Result<()> {
     if !Mode::current().is_strict() {
         return Ok(());

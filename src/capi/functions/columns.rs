@@ -31,7 +31,7 @@ use crate::ops::columns::ColumnsPlan;
 /// - BAD_PARAM: x of less than 3 dimensions.
 /// - NOT_SUPPORTED, in strict mode: types of x or the filter that are not floating; x of other than 4 dimensions.
 /// - NOT_SUPPORTED: more than one group.
-/// - BAD_PARAM: x, filter and convolution that do not go together (the original does not compare them).
+/// - BAD_PARAM: x, filter and convolution that do not go together (cuDNN does not compare them).
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: a handle that is not alive.
 ///
 /// Aliasing: x and colBuffer may overlap on the CPU core, as if all of x were read first; the CUDA core refuses it with

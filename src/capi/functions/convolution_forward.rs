@@ -41,7 +41,7 @@ use crate::ops::convolution::{Algorithm, ConvolutionPlan, Direction, Fused};
 /// - BAD_PARAM: ranks, channels, batch or an extent of y do not fit (the text says what would); y, in strict mode also x,
 ///   runs backwards or repeats an address
 /// - NOT_SUPPORTED: the algorithm is none; types that are not multiplied; INT32 sums of floating products. In strict mode
-///   also ranks, types, layouts and algorithms that the original refuses, and y = x
+///   also ranks, types, layouts and algorithms that cuDNN refuses, and y = x
 /// - strict mode, BAD_PARAM: the workspace is NULL or too small, but for algorithm 0
 /// - BAD_PARAM_MISALIGNED_POINTER: x, w or y
 ///

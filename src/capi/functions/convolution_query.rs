@@ -81,7 +81,7 @@ unsafe fn max_count(handle: cudnnHandle_t, count: *mut c_int, number: c_int) -> 
 /// One record per algorithm, those that serve first, as many as are there and requested; records behind them stay as
 /// they are. `time` is -1, as nothing is measured, `memory` what the workspace query answers. With math types 1 and 2
 /// two algorithms appear twice, once with math type 0. Outside strict mode every algorithm serves every problem. All
-/// numbers but those of Winograd's algorithms are computed alike here, so that the order is the original's; where these are
+/// numbers but those of Winograd's algorithms are computed alike here, so that the order is cuDNN's; where these are
 /// computed faster, they come first, but neither under FMA math nor in strict mode.
 ///
 /// Operands

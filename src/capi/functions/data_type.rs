@@ -8,7 +8,7 @@ use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 
-/// The element types that the original's tensors hold; the others are an extension.
+/// The element types that cuDNN's tensors hold; the others are an extension.
 const ORIGINAL: i32 = 9;
 
 /// The element type of this number, if the library has it.
@@ -35,7 +35,7 @@ pub(crate) fn known(code: c_int) -> Option<DataType> {
 /// The element type that a tensor or filter is to hold.
 ///
 /// # Errors
-/// Bad parameter for a type that the library does not have and, in strict mode, that the original's tensors lack.
+/// Bad parameter for a type that the library does not have and, in strict mode, that cuDNN's tensors lack.
 pub(crate) fn decode(code: MaybeUninit<cudnnDataType_t>, mode: Mode) -> Result<DataType> {
     let code = raw(code);
     known(code).filter(|_| code <= ORIGINAL || !mode.is_strict()).ok_or_else(|| {

@@ -57,7 +57,7 @@ pub extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescrip
 
 /// Bytes of random state that the caller provides for a dropout: 16.
 ///
-/// Two 64-bit numbers: the seed, and how many masks have been drawn. The original's figure depends on the device.
+/// Two 64-bit numbers: the seed, and how many masks have been drawn. cuDNN's figure depends on the device.
 ///
 /// Status: BAD_PARAM for a handle that is not alive or if `sizeInBytes` is NULL.
 ///

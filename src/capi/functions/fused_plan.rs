@@ -81,7 +81,7 @@ pub unsafe extern "C" fn cudnnDestroyFusedOpsPlan(plan: cudnnFusedOpsPlan_t) -> 
 /// - BAD_PARAM: a handle, plan or pack that is not alive, a NULL pointer; plan and pack of different operations; a
 ///   descriptor that the operation needs was never set; shapes that do not fit; mode 0
 /// - NOT_SUPPORTED: a bit mask with another activation than RELU, or of channels in blocks; types that are not multiplied; in
-///   strict mode operations 4 to 6, and of 0 and 1 what the original refuses: other than HALF in NHWC, a math type without
+///   strict mode operations 4 to 6, and of 0 and 1 what cuDNN refuses: other than HALF in NHWC, a math type without
 ///   tensor cores, an activation other than RELU, unaligned placeholders
 ///
 /// A failing call writes nothing and leaves the plan as it was. Source: observed on 9.27.0; the formulas from NVIDIA's

@@ -128,7 +128,7 @@ impl Sink {
     }
 }
 
-/// Stores the user's callback. As in the original, errors are always reported to it, and information brings the
+/// Stores the user's callback. As in cuDNN, errors are always reported to it, and information brings the
 /// warnings along.
 pub(crate) fn set_callback(mut callback: Callback) {
     let asked = callback.mask;

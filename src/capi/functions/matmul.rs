@@ -35,7 +35,7 @@ use crate::ops::MatmulPlan;
 /// Aliasing: the CPU core takes A and B that overlap C, as if all of them were read first; the CUDA core refuses it with
 /// NOT_SUPPORTED. A failing call writes nothing.
 ///
-/// Source: the original has no such call; the conventions are those of cudnnOpTensor.
+/// Source: cuDNN has no such call; the conventions are those of cudnnOpTensor.
 ///
 /// # Safety
 /// `alpha` and `beta` are NULL or valid for one read; `A` and `B` are NULL or valid for reads of the whole spans of their

@@ -225,7 +225,7 @@ impl BackwardCall {
         })
     }
 
-    /// What the original looks at before the descriptors of the gradients: factors, data, and the type of x.
+    /// What cuDNN looks at before the descriptors of the gradients: factors, data, and the type of x.
     fn check_as_original(&self, x: &TensorDescriptor) -> Result<()> {
         let factors = self.scaling.into_iter().chain(self.parameter_scaling);
         for (factor, name) in

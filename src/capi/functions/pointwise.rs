@@ -31,7 +31,7 @@ use crate::ops::{FillPlan, Number, OpPlan, op::Factors};
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
 /// - BAD_PARAM: types or ranks that differ; in strict mode 2 and 3 dimensions; a dimension of A that is neither 1 nor that
 ///   of C.
-/// - NOT_SUPPORTED, in strict mode: 6 to 8 dimensions; NCHW_VECT_C; types that the original refuses.
+/// - NOT_SUPPORTED, in strict mode: 6 to 8 dimensions; NCHW_VECT_C; types that cuDNN refuses.
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: C repeats an address through stride 0.
 /// - NOT_SUPPORTED: dimensions that are equal in elements but not in channels.
 ///
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn cudnnAddTensor(
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
-/// - BAD_PARAM: types of A and B that differ, or a combination that the original refuses so; ranks that differ; in strict
+/// - BAD_PARAM: types of A and B that differ, or a combination that cuDNN refuses so; ranks that differ; in strict
 ///   mode 2 and 3 dimensions, and A of other dims than C; a dimension of A or B that is neither 1 nor that of C; in strict
 ///   mode B = C.
 /// - NOT_SUPPORTED, in strict mode: 6 to 8 dimensions; NCHW_VECT_C; other types.

@@ -321,7 +321,7 @@ pub unsafe extern "C" fn cudnnPoolingForward(
 /// - BAD_PARAM: a handle or descriptor that is not alive; a NULL pointer, or data off its element's alignment.
 /// - BAD_PARAM: a rank of dy that is not that of the pooling and two more; for the maxima, y unlike dy or x unlike dx.
 /// - NOT_SUPPORTED, in strict mode: integers; other than 2 and 3 spatial dimensions.
-/// - BAD_PARAM: rank, N or C of dx unlike those of dy (the original does not compare them).
+/// - BAD_PARAM: rank, N or C of dx unlike those of dy (cuDNN does not compare them).
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: dx repeats an address through stride 0.
 ///
 /// Aliasing: dx may overlap x, y and dy on the CPU core, as if all of them were read first; the CUDA core refuses it

@@ -95,7 +95,7 @@ pub unsafe extern "C" fn cudnnGetReductionWorkspaceSize(
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
 /// - BAD_PARAM: ranks that differ; in strict mode 2 dimensions; a dimension of C that is neither that of A nor 1; in strict
-///   mode nothing to reduce; types that the original refuses so. NOT_SUPPORTED, in strict mode: other types.
+///   mode nothing to reduce; types that cuDNN refuses so. NOT_SUPPORTED, in strict mode: other types.
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: C repeats an address through stride 0.
 /// - NOT_SUPPORTED: one element of C that holds several channels, but not as many as those of A that it stands for; index
 ///   types that cannot count the reduced elements.

@@ -23,7 +23,7 @@ static PLANS: Table<()> = Table::new(Kind::PersistentPlan);
 
 /// Creates a plan for a persistent network and a batch size.
 ///
-/// It is a handle that programs need: no core of this library builds kernels for a batch size. The original compiles them with the
+/// It is a handle that programs need: no core of this library builds kernels for a batch size. cuDNN compiles them with the
 /// runtime compiler of CUDA.
 ///
 /// Status, in this order: BAD_PARAM for a descriptor that is not alive, or if `plan` is NULL; BAD_PARAM for a `minibatch`

@@ -119,7 +119,7 @@ impl Call {
         States { desc, name: "cDesc", is_given, dims }
     }
 
-    /// Refuses what persistent algorithms of the original do not do.
+    /// Refuses what persistent algorithms of cuDNN do not do.
     fn check_algorithm(&self) -> Result<()> {
         let is_whole = self.x.lengths().iter().all(|&length| length == self.x.max_length());
         if Mode::current().is_strict() && self.network.algo != RnnAlgo::Standard && !is_whole {
@@ -194,7 +194,7 @@ fn is_packed(tensor: &TensorDescriptor) -> bool {
 /// Aliasing: hy may be hx and cy may be cx. The CPU core takes any other overlap of what is read with what is written, as if all were read first; the CUDA
 /// core refuses it with NOT_SUPPORTED. A failing call writes nothing.
 ///
-/// Source: observed on 9.27.0; NULL x and y as the original takes them.
+/// Source: observed on 9.27.0; NULL x and y as cuDNN takes them.
 ///
 /// # Safety
 /// Every pointer is NULL or valid for what its descriptor says, the spaces for their sizes; no other thread uses any of them meanwhile.

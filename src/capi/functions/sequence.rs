@@ -206,7 +206,7 @@ pub extern "C" fn cudnnDestroySeqDataDescriptor(seqDataDesc: cudnnSeqDataDescrip
 /// element, NULL means zero. A failing call changes nothing.
 ///
 /// Status: BAD_PARAM for a descriptor that is not alive or nbDims below 1; NOT_SUPPORTED if it is not 4; BAD_PARAM for
-/// a number that is no type; INTERNAL_ERROR for types other than FLOAT, DOUBLE, HALF and BFLOAT16, as the original has
+/// a number that is no type; INTERNAL_ERROR for types other than FLOAT, DOUBLE, HALF and BFLOAT16, as cuDNN has
 /// it; BAD_PARAM for a NULL array, bad axes, an extent below 1, another number of lengths, or a bad length.
 ///
 /// Source: observed on 9.27.0.

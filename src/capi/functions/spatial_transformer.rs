@@ -152,7 +152,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorForward(
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL data, or data off its element's alignment.
 /// - NOT_SUPPORTED, in strict mode: types of x or y other than FLOAT, DOUBLE and HALF.
 /// - NOT_SUPPORTED: x or `stDesc` of other than 4 dimensions.
-/// - BAD_PARAM: N, H or W of y that are not those of `stDesc`; N or C of x that are not those of y (the original compares
+/// - BAD_PARAM: N, H or W of y that are not those of `stDesc`; N or C of x that are not those of y (cuDNN compares
 ///   nothing).
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: y repeats an address through stride 0; NULL factors.
 /// - NOT_SUPPORTED, on the CUDA core: elements of y that share an address.
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn cudnnSpatialTfGridGeneratorBackward(
 /// - BAD_PARAM: dims of x and dx, or types of x, dx and dy, that differ; N, H or W of dy that are not those of `stDesc`.
 /// - NOT_SUPPORTED, in strict mode: types other than FLOAT, DOUBLE and HALF.
 /// - NOT_SUPPORTED: x or `stDesc` of other than 4 dimensions.
-/// - BAD_PARAM: N or C of x that are not those of dy (the original does not compare them).
+/// - BAD_PARAM: N or C of x that are not those of dy (cuDNN does not compare them).
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: dx repeats an address through stride 0; dx and dgrid
 ///   that overlap.
 /// - NOT_SUPPORTED, on the CUDA core: elements of dx that share an address.

@@ -194,7 +194,7 @@ pub unsafe extern "C" fn cudnnInitTransformDest(
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL factors; NULL data, or data off its element's alignment.
-/// - BAD_PARAM: ranks or dims that differ. NOT_SUPPORTED, in strict mode: pairs of types that the original refuses.
+/// - BAD_PARAM: ranks or dims that differ. NOT_SUPPORTED, in strict mode: pairs of types that cuDNN refuses.
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: y repeats an address through stride 0.
 /// - BAD_PARAM, on the CUDA core: memory that does not serve (with `CUDNN_SHIM_CHECK=1`). EXECUTION_FAILED_CUDART: what the
 ///   driver refuses, or reports of earlier work.
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn cudnnTransformTensor(
 ///   mode: folding that cudnnInitTransformDest refuses.
 /// - NOT_SUPPORTED: NCHW_VECT_C of a type of one channel. BAD_PARAM: dims of `destDesc` that are not what the transform
 ///   yields.
-/// - NOT_SUPPORTED, in strict mode: pairs of types that the original refuses; folding with beta.
+/// - NOT_SUPPORTED, in strict mode: pairs of types that cuDNN refuses; folding with beta.
 /// - then as cudnnTransformTensor, from y's addresses on.
 ///
 /// Aliasing: as cudnnTransformTensor.

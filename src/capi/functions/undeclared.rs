@@ -10,7 +10,7 @@ use crate::error::Error;
 /// What these answer; no memory is touched.
 const NOT_BUILT: &str = "not built, as its row in MATRIX.md says";
 
-/// A switch for tests of the original. Not built yet.
+/// A switch for tests of cuDNN. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn cudnnGetBackdoor() -> cudnnStatus_t {
     Err(Error::unsupported(NOT_BUILT))
 }
 
-/// Sets a switch for tests of the original. Not built yet.
+/// Sets a switch for tests of cuDNN. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn cudnnSetBackdoor() -> cudnnStatus_t {
     Err(Error::unsupported(NOT_BUILT))
 }
 
-/// Sets a switch for tests of the original. Not built yet.
+/// Sets a switch for tests of cuDNN. Not built yet.
 ///
 /// # Safety
 /// No pointer is followed.

@@ -14,12 +14,12 @@ use super::types::{CUDNN_MAX_DEVICE_VERSION, cudnnStatus_t, libraryPropertyType}
 use super::{cudart, log};
 use crate::error::Error;
 
-/// Build of the original whose behaviour this library reproduces (9.27.0.42, 8.9.7.29).
+/// Build of cuDNN whose behaviour this library reproduces (9.27.0.42, 8.9.7.29).
 const BUILD: c_int = if cfg!(feature = "cudnn8") { 29 } else { 42 };
 /// The number of the undocumented property that tells the build.
 const BUILD_PROPERTY: c_int = 100;
 
-/// The CUDA runtime that the original of this version was built with; told when the process has none.
+/// The CUDA runtime that cuDNN of this version was built with; told when the process has none.
 const CUDART_VERSION: c_int = if cfg!(feature = "cudnn8") { 12_020 } else { 12_090 };
 
 /// What this process reports: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
@@ -54,7 +54,7 @@ pub extern "C" fn cudnnGetVersion() -> usize {
     number()
 }
 
-/// The newest compute capability that the original of this version knows: major * 100 + minor * 10.
+/// The newest compute capability that cuDNN of this version knows: major * 100 + minor * 10.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetMaxDeviceVersion() -> usize {
     CUDNN_MAX_DEVICE_VERSION
@@ -62,7 +62,7 @@ pub extern "C" fn cudnnGetMaxDeviceVersion() -> usize {
 
 /// The version of the CUDA runtime library in this process.
 ///
-/// Without one, of the runtime that the original of this version was built with.
+/// Without one, of the runtime that cuDNN of this version was built with.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetCudartVersion() -> usize {
     type RuntimeGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
@@ -78,7 +78,7 @@ pub extern "C" fn cudnnGetCudartVersion() -> usize {
     if version > 0 { version as usize } else { CUDART_VERSION as usize }
 }
 
-/// Major (0), minor (1) or patch (2) version as an integer; 100 asks for the build, as observed on the original.
+/// Major (0), minor (1) or patch (2) version as an integer; 100 asks for the build, as observed on cuDNN.
 ///
 /// Status: BAD_PARAM if `value` is NULL or `type` is none of these.
 ///

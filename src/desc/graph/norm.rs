@@ -69,14 +69,14 @@ pub(super) fn refuse_as_the_original(check: Check<'_>, operation: &Object) -> Re
     let narrow: &[i32] = if fields.has(OPERATION_NORM_FWD_PHASE) { &[9] } else { &[2, 9] };
     let mixed = tensor_type(OPERATION_NORM_FWD_XDESC).is_some_and(|x| narrow.contains(&x))
         && tensor_type(OPERATION_NORM_FWD_SCALE_DESC) == Some(0);
-    let rule = "the original does no inference on BFLOAT16 with scales in FLOAT";
+    let rule = "cuDNN does no inference on BFLOAT16 with scales in FLOAT";
     check.require_or(!(is_inference && mixed), ErrorKind::NotSupportedType, OPERATIONGRAPH_OPS, rule)?;
     let adaptive = fields.int_or(OPERATION_NORM_FWD_MODE, 0) == ADAPTIVE;
     let scales = fields
         .tensor(OPERATION_NORM_FWD_SCALE_DESC)
         .and_then(|scale| scale.dims.first().copied())
         .unwrap_or(1);
-    let rule = "the original does no adaptive normalisation of several images";
+    let rule = "cuDNN does no adaptive normalisation of several images";
     check.require_or(!(adaptive && scales > 1), ErrorKind::NotSupported, OPERATIONGRAPH_OPS, rule)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn refuse_fallback(operation: &Object) -> Result<()> {
     let mode = operation.fields.int_or(OPERATION_NORM_FWD_MODE, 0);
     let phase = operation.fields.int_or(OPERATION_NORM_FWD_PHASE, INFERENCE);
     if operation.kind == Kind::NormForward && (mode == GROUP || (mode, phase) == (BATCH, INFERENCE)) {
-        return Err(Error::unsupported("the original has no fallback of this normalisation"));
+        return Err(Error::unsupported("cuDNN has no fallback of this normalisation"));
     }
     Ok(())
 }

@@ -125,14 +125,14 @@ fn refuse_as_the_original(check: Check<'_>, operations: &[&Object]) -> Result<()
             || operations.iter().enumerate().filter(|&(other, _)| other != index).map(|(_, other)| other);
         let feeds =
             |other: &&&Object| ids(other, true).any(|uid| ids(operation, false).any(|read| read == uid));
-        let rule = "the original normalises in training what the graph is given, not what it makes";
+        let rule = "cuDNN normalises in training what the graph is given, not what it makes";
         let first = others().find(feeds).is_none();
         check.require_or(first, ErrorKind::NotSupported, OPERATIONGRAPH_OPS, rule)?;
         let all = |operation: &Object| ids(operation, true).chain(ids(operation, false)).collect::<Vec<_>>();
         let made = ids(operation, true).collect::<Vec<_>>();
         let follows =
             operations.len() == 1 || others().any(|other| all(other).iter().any(|uid| made.contains(uid)));
-        let rule = "the original normalises in training together with what uses the result only";
+        let rule = "cuDNN normalises in training together with what uses the result only";
         check.require_or(follows, ErrorKind::NotSupportedPattern, OPERATIONGRAPH_OPS, rule)?;
     }
     Ok(())

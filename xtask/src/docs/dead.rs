@@ -44,10 +44,16 @@ fn is_local(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with("data:")
 }
 
-/// The links of a site to files and places inside them that are not there.
-pub fn links(site: &Path) -> Result<Vec<String>> {
+/// The pages of a site.
+pub fn pages(site: &Path) -> Result<Vec<PathBuf>> {
     let mut pages = Vec::new();
     files(site, "html", &mut pages)?;
+    Ok(pages)
+}
+
+/// The links of a site to files and places inside them that are not there.
+pub fn links(site: &Path) -> Result<Vec<String>> {
+    let mut pages = pages(site)?;
     // What servers show instead of a page that is missing lies nowhere in particular.
     pages.retain(|page| !page.ends_with("404.html"));
     let mut texts = BTreeMap::new();

@@ -5,6 +5,7 @@
 //!  page.rs      the page of a call, and those of the groups
 //!  examples.rs  statements of C programs that make a call
 //!  links.rs     links of committed pages as the site has them, and calls where their names stand
+//!  narrow.rs    tables on narrow screens
 //!  dead.rs      links that lead nowhere
 //! ```
 
@@ -12,6 +13,7 @@ mod calls;
 mod dead;
 mod examples;
 mod links;
+mod narrow;
 mod page;
 
 use std::collections::BTreeSet;
@@ -80,6 +82,10 @@ pub fn build(mdbook: &Path) -> Result<PathBuf> {
     }
     shell::run(Command::new(mdbook).arg("build").arg("--dest-dir").arg(book.join("html")).arg(&book))?;
     let site = book.join("html");
+    for page in dead::pages(&site)? {
+        let text = fs::read_to_string(&page)?;
+        fs::write(&page, narrow::labelled(&text))?;
+    }
     let dead = dead::links(&site)?;
     if !dead.is_empty() {
         bail!("links that lead nowhere:\n{}", dead.join("\n"));

@@ -132,7 +132,7 @@ fn enumerators(item: &str, values: &BTreeMap<&str, &str>) -> String {
     lines.join("\n")
 }
 
-/// Moves the calls that the original of this version no longer has behind all others, where one macro hides them.
+/// Moves the calls that cuDNN of this version no longer has behind all others, where one macro hides them.
 pub fn removed_calls_last(text: &str, version_8: bool) -> Result<String> {
     let mut present = BTreeSet::new();
     for table in if version_8 { &["functions", "functions_v8_only"][..] } else { &["functions"] } {
@@ -148,7 +148,7 @@ pub fn removed_calls_last(text: &str, version_8: bool) -> Result<String> {
         .split("\n\n")
         .partition(|item| function(item).is_some_and(|name| !present.contains(name)));
     Ok(format!(
-        "{}\n\n/* What the original of this version no longer has; define CUDNN_SHIM_NO_REMOVED_CALLS to hide it. */\n\
+        "{}\n\n/* What cuDNN of this version no longer has; define CUDNN_SHIM_NO_REMOVED_CALLS to hide it. */\n\
          #ifndef CUDNN_SHIM_NO_REMOVED_CALLS\n{}\n#endif /* CUDNN_SHIM_NO_REMOVED_CALLS */\n\n{END}{after}",
         kept.join("\n\n"),
         removed.join("\n\n")
