@@ -65,7 +65,10 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::Phases(phases) => {
                 return phases.0.iter().try_for_each(|step| run(Step::Contract(step), at));
             }
-            Step::Random(step) => random(step, at),
+            Step::Random(step) => {
+                step.check()?;
+                random(step, at);
+            }
             Step::Normalise(step) => normalise(step, at),
             Step::NormaliseBackward(step) => normalise_backward(step, at),
             Step::Window(window) => self::window(window, at),

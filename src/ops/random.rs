@@ -3,13 +3,14 @@
 use std::fmt;
 
 use crate::dtype::Scalar;
+use crate::error::{Error, Result};
 use crate::layout::LoopNest;
 
 /// `dst = bit ? scale * src : 0` for every offset triple of the nest.
 ///
 /// # The mask
 /// Bit `i % 32` of the 32-bit word `i / 32` belongs to element `i`. A mask that is drawn ([`draw`](Random::draw)) is
-/// written whole; bits beyond the last element are 0. Its bits are numbers of Philox4x32-10 (Salmon, Moraes, Dror,
+/// written whole, also where the nest has fewer elements than the mask; bits beyond the last element are 0. Its bits are numbers of Philox4x32-10 (Salmon, Moraes, Dror,
 /// Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011): with key `(seed % 2^32, seed / 2^32)` and counter
 /// `(b % 2^32, b / 2^32, call % 2^32, call / 2^32)`, where `b = 8 * (i / 32) + i % 8`, element `i` is kept if word
 /// `i % 32 / 8` of the four is at least the threshold. Seed and call number are the two 64-bit words of the states; the
@@ -24,6 +25,23 @@ pub struct Random {
     pub scale: f64,
     /// Draws the mask, if it is not there.
     pub draw: Option<Draw>,
+}
+
+impl Random {
+    /// Refuses loops that ask for bits which the mask does not have. Every core asks before it runs a step.
+    ///
+    /// # Errors
+    /// Internal for a number below 0 or, where the mask is drawn, beyond its elements.
+    pub fn check(&self) -> Result<()> {
+        if self.nest.is_empty() {
+            return Ok(());
+        }
+        let elements = self.draw.map_or(u64::MAX, |draw| draw.elements);
+        match self.nest.span(2) {
+            Some((low, high)) if low >= 0 && (high as u64) < elements => Ok(()),
+            _ => Err(Error::Internal(format!("the mask has no bit for some cells: {self}").into())),
+        }
+    }
 }
 
 /// How a mask is drawn.

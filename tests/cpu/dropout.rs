@@ -194,6 +194,69 @@ fn every_machine_computes_what_the_reference_computes() {
     assert!(cases >= 324);
 }
 
+/// What recurrent networks of many layers do: the step of the first layer draws the masks of all.
+#[test]
+fn a_mask_may_go_on_behind_the_cells() {
+    let axis = |extent| Axis { extent, strides: [1; 3] };
+    for (cells, elements) in [(1, 2), (31, 33), (32, 64), (1000, 3000), (1024, 1025), (5000, 35_000)] {
+        let draw = Some(Draw { elements, threshold: 1 << 31 });
+        let step =
+            Random { nest: LoopNest::new(&[axis(cells)], [0; 3]), scalar: Scalar::F32, scale: 2.0, draw };
+        let seed = [5_u64, 3];
+        let kept = |i: u64| is_kept(i, 1 << 31, seed[0], seed[1]);
+        for isa in Isa::available() {
+            for threads in [1, 3] {
+                let mut states = seed;
+                let (input, mut output) = (vec![1_f32; elements as usize], vec![7_f32; elements as usize]);
+                let mut mask = vec![!0_u32; elements.div_ceil(32) as usize];
+                let at = [
+                    output.as_mut_ptr().into(),
+                    input.as_ptr().into(),
+                    mask.as_mut_ptr().into(),
+                    states.as_mut_ptr().into(),
+                ];
+                // SAFETY: there are more cells than the step has.
+                unsafe { backend::run(Step::Random(&step), &at, false, Machine { isa, threads }) }.unwrap();
+                for (i, value) in output.iter().enumerate() {
+                    let want =
+                        if i as i64 >= cells { 7.0 } else { f32::from(u8::from(kept(i as u64))) * 2.0 };
+                    assert!(*value == want, "{step} on {isa:?}: {value}, not {want} at {i}");
+                }
+                for i in 0..32 * mask.len() as u64 {
+                    let bit = mask[i as usize / 32] >> (i % 32) & 1 == 1;
+                    assert_eq!(bit, i < elements && kept(i), "{step} on {isa:?}: bit {i}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn cells_without_a_bit_are_refused_by_every_core() {
+    for (offset, elements) in [(0, 7), (1, 8), (-1, 8)] {
+        let axes = [Axis { extent: 8, strides: [1; 3] }];
+        let draw = Some(Draw { elements, threshold: 9 });
+        let nest = LoopNest::new(&axes, [0, 0, offset]);
+        let step = Random { nest, scalar: Scalar::F32, scale: 2.0, draw };
+        let (mut output, input, mut mask, mut states) = ([7_f32; 8], [1_f32; 8], [5_u32; 1], [1_u64, 2]);
+        let at = [
+            output.as_mut_ptr().into(),
+            input.as_ptr().into(),
+            mask.as_mut_ptr().into(),
+            states.as_mut_ptr().into(),
+        ];
+        // SAFETY: refused steps touch nothing.
+        let errors = unsafe {
+            [
+                backend::run(Step::Random(&step), &at, false, Machine::host()).unwrap_err(),
+                reference::run(Step::Random(&step), &at).unwrap_err(),
+            ]
+        };
+        assert!(errors.iter().all(|error| error.kind() == ErrorKind::Internal), "{errors:?}");
+        assert_eq!((output, mask, states), ([7.0; 8], [5], [1, 2]));
+    }
+}
+
 #[test]
 fn bits_are_independent_and_as_likely_as_asked() {
     // 10^8 draws: the rate, and how often each pattern of eight neighbours comes, by chi-square.

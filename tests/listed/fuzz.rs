@@ -12,7 +12,7 @@ use cudnn::ops::contract::Accumulate;
 use cudnn::ops::function::TABLE;
 use cudnn::ops::sample::{Pictures, SampleFunction};
 use cudnn::ops::window::WindowFunction;
-use cudnn::ops::{Compute, Map, Scaling};
+use cudnn::ops::{Compute, Draw, Map, Scaling};
 use testkit::agree::{Counts, Setting, check};
 use testkit::problems::Row;
 use testkit::random::Rng;
@@ -225,7 +225,12 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             (step.softmax, step.skips) = (rng.below(2) == 0, rng.below(2) == 0);
             step.gradients.iter_mut().for_each(|gradients| gradients.scalar = rng.pick(&FLOATS));
         }
-        Owned::Random(step) => step.scalar = rng.pick(&[Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16]),
+        Owned::Random(step) => {
+            step.scalar = rng.pick(&[Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16]);
+            // A mask may go on behind the elements.
+            let more = rng.pick(&[0, 1, 100, 5_000]);
+            step.draw = step.draw.map(|draw| Draw { elements: draw.elements + more, ..draw });
+        }
         Owned::Causal(step) => {
             step.scalar = rng.pick(&FLOATS);
             let sums = at_least(&[step.scalar], Compute::Single).scalar();

@@ -115,7 +115,7 @@ unsafe impl Sync for Places {}
 /// Runs `step` on `machine`: `at` are destination, source, mask and, if the step draws, states.
 ///
 /// # Errors
-/// As for [`crate::backend::run_by`].
+/// As for [`crate::backend::run_by`] and [`Random::check`].
 ///
 /// # Safety
 /// As for [`crate::backend::reference::random`]; the destination's offsets are distinct, and it does not overlap the source
@@ -123,6 +123,7 @@ unsafe impl Sync for Places {}
 pub(in crate::backend) unsafe fn run(
     step: &Random, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
+    step.check()?;
     let (_, bits) = choice.of(KERNELS, |accept| accept(step))?;
     let places = Places { dst: at[0].pointer(), src: at[1].pointer(), mask: at[2].pointer().cast() };
     let compute = if step.scalar == Scalar::F64 { Compute::Double } else { Compute::Single };
@@ -204,7 +205,8 @@ impl<'a, T: Real> Task<'a, T> {
     /// # Safety
     /// As for [`run`](fn@run); the nest [is straight](is_straight).
     unsafe fn draw_and_apply(&self, draw: Draw, numbers: Numbers) -> Result<()> {
-        let n = draw.elements as usize;
+        // The mask may go on behind the last cell.
+        let (n, cells) = (draw.elements as usize, self.step.nest.len() as usize);
         let cell = self.step.scalar.size() as isize;
         let [to, from, _] = self.step.nest.offsets;
         let dst = self.places.dst.wrapping_offset(to as isize * cell);
@@ -218,11 +220,12 @@ impl<'a, T: Real> Task<'a, T> {
                 let words = count.div_ceil(32);
                 let mask = places.mask.wrapping_add(first / 32);
                 let offset = first * cell as usize;
-                // SAFETY: the words and cells of this chunk.
+                let (dst, src) = (places.dst.wrapping_add(offset), places.src.wrapping_add(offset));
+                let there = count.min(cells.saturating_sub(first));
+                // SAFETY: the words of this chunk, and those of its cells that there are.
                 unsafe {
                     (self.draw_words)(mask, (first / 32) as u64, words, numbers);
-                    let (dst, src) = (places.dst.wrapping_add(offset), places.src.wrapping_add(offset));
-                    self.run_cells([dst, src.cast_mut()], [cell; 2], mask, count);
+                    self.run_cells([dst, src.cast_mut()], [cell; 2], mask, there);
                 }
             }
             stream::fence();

@@ -55,8 +55,9 @@ const _: () = assert!(size_of::<Parameters>() == 72 + 16 + 48 * MAX_AXES);
 /// Hands the launches of a step to `emit`: `at` are destination, source, mask and, if the step draws, states.
 ///
 /// # Errors
-/// As for [`super::plan::launches`].
+/// As for [`super::plan::launches`] and [`Random::check`].
 pub(super) fn launches(step: &Random, at: &[u64], emit: Emit<'_>) -> Result<()> {
+    step.check()?;
     let size = step.scalar.size() as i64;
     let sizes = [size, size, 1];
     let mut nest = LoopNest::new(&[], [0; 3]);

@@ -158,8 +158,8 @@ fn contract(step: &Contract) -> Result<Vec<Operand>, String> {
 fn random(step: &Random) -> Result<Vec<Operand>, String> {
     let (first, last) = span(&step.nest, 2)?;
     let words = match step.draw {
-        Some(draw) if first >= 0 && last as u64 + 1 == draw.elements => draw.words() as i64,
-        Some(draw) => return Err(format!("element {last} is not the last of {}", draw.elements)),
+        Some(draw) if first >= 0 && (last as u64) < draw.elements => draw.words() as i64,
+        Some(draw) => return Err(format!("the mask has {} bits, none for element {last}", draw.elements)),
         None if first >= 0 => last / 32 + 1,
         None => return Err(format!("element {first} is before the mask")),
     };

@@ -71,10 +71,12 @@ impl Vary for Owned {
             Owned::Contract(step) => Owned::Contract(contract(step, f)),
             Owned::Random(step) => {
                 let mut step = *step;
+                let needed = |nest: &LoopNest<3>| nest.span(2).map_or(0, |span| span.1) as u64 + 1;
+                let before = needed(&step.nest);
                 step.nest = nest(&step.nest, f);
-                // The mask ends with the last element.
-                let last = step.nest.span(2).map_or(0, |span| span.1);
-                step.draw = step.draw.map(|draw| Draw { elements: last as u64 + 1, ..draw });
+                // The mask ends with the last element, or is as many times as long as before.
+                let needed = needed(&step.nest);
+                step.draw = step.draw.map(|draw| Draw { elements: draw.elements / before * needed, ..draw });
                 Owned::Random(step)
             }
             Owned::Normalise(step) => {

@@ -8,7 +8,7 @@ struct Random {
     u32 *mask;
     u64 *states;  // seed and call number; only where a mask is drawn
     u64 count;    // elements of the loops
-    u64 elements;
+    u64 elements; // of the mask, at least as many
     u64 threshold;
     u64 first;  // number of the loops' first element
     f64 scale;
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(APPLYING, 1) random_apply_i32(const
 extern "C" __global__ void __launch_bounds__(APPLYING, 1) random_apply_i64(const Random p) { apply_mask<i64, u64, u64>(p); }
 
 // Elements that follow one another in both tensors, as they are numbered: each thread draws a word, and neighbouring
-// threads apply neighbouring bits.
+// threads apply neighbouring bits. The mask may go on behind the last of them.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) random_run(const Random p) {
     __shared__ u32 words[THREADS];
     const u64 first = u64(blockIdx.x) * THREADS;
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) random_run(const Random
         for (u32 i = 0; i < APPLIED; ++i) {
             const u64 index = 32 * first + (round + i) * THREADS + threadIdx.x;
             from[i] = p.src + index * cell;
-            wanted |= u32(index < p.elements) << i;
+            wanted |= u32(index < p.count) << i;
         }
         Held<f32, APPLIED> held;
         held.load(p.scalar, from, wanted);
