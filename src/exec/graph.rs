@@ -31,10 +31,10 @@ impl Execution {
         Ok(Execution { program: Program::new(graph)?, graph: graph.clone(), others })
     }
 
-    /// The same graph where some tensors have other extents: planned when it is first asked for.
+    /// The same graph where some tensors have other extents: planned when it is first asked for. Smaller ones take no more workspace.
     ///
     /// # Errors
-    /// As for [`Graph::overridden`] and [`Program::new`].
+    /// As for [`Graph::overridden`] and [`Program::under`].
     pub fn overridden(&self, overrides: &[Override]) -> Result<Arc<Execution>> {
         let forget = |others: &mut Vanished<_>| others.replace(Vec::new());
         let mut others = self.others.write(forget);
@@ -43,7 +43,9 @@ impl Execution {
             others[at..].rotate_left(1);
         } else {
             drop(others);
-            let made = Arc::new(Execution::new(&self.graph.overridden(overrides)?)?);
+            let graph = self.graph.overridden(overrides)?;
+            let program = Program::under(&graph, &self.program)?;
+            let made = Arc::new(Execution { program, graph, others: Lock::new(Vec::new()) });
             others = self.others.write(forget);
             if others.len() == MOST_OTHERS {
                 others.remove(0);

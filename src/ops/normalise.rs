@@ -55,13 +55,16 @@ impl Parts {
         (parts.count > 1 && units < Parts::ENOUGH && needed <= workspace).then_some(parts)
     }
 
-    /// Bytes of workspace for every way to cut these groups, whatever their layout; 0 if they are never cut.
+    /// Bytes of workspace for every way to cut these groups, or fewer of them, whatever their layout; 0 for members too few to be cut.
+    /// It grows with both.
     pub fn workspace(groups: usize, members: usize) -> usize {
         // The most parts are those of the smallest blocks.
         let least = members.div_ceil(Tree::ROWS.block).div_ceil(Parts::LEAST_BLOCKS);
-        if least < 2 || groups >= Parts::ENOUGH * Parts::ROW {
+        if least < 2 {
             return 0;
         }
+        // More groups than these are never cut.
+        let groups = groups.min(Parts::ENOUGH * Parts::ROW);
         groups.next_multiple_of(Parts::ROW) * (least.min(Parts::MOST) * Parts::SUMS + Parts::CONSTANTS)
     }
 }

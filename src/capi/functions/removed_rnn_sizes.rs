@@ -20,16 +20,12 @@ use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::recurrent::{Network, Sequences, reserve_size, workspace_size};
 
-/// The batch that needs most workspace of those with `batches` active sequences at the time steps: not sorted, and with padding,
-/// which is what the Ex calls take with the same sizes.
+/// The batch that needs most workspace of those with `batches` active sequences at the time steps: with padding, which is what the
+/// Ex calls take with the same sizes.
 fn roomiest(batches: &[i64]) -> Sequences {
     let ranks = 0..batches.first().copied().unwrap_or(0);
-    let mut lengths: Vec<i64> =
-        ranks.rev().map(|rank| batches.partition_point(|&active| active > rank) as i64).collect();
-    if let Some(last) = lengths.last_mut() {
-        *last += 1;
-    }
-    Sequences::new(RnnDataLayout::BatchMajorPadded, batches.len() as i64 + 1, lengths)
+    let lengths = ranks.map(|rank| batches.partition_point(|&active| active > rank) as i64).collect();
+    Sequences::new(RnnDataLayout::BatchMajorPadded, batches.len() as i64, lengths)
 }
 
 /// What a query of sizes is about.

@@ -275,7 +275,12 @@ impl Extents {
             Part::Fills => Some(FILLS.len() as i64),
             Part::QueryMask => of_rows(&[]),
             Part::KeyMask => of_keys(&[]),
-            Part::Weights => matrix(if is_training { self.batch } else { self.together }),
+            Part::Weights if is_training => matrix(self.batch),
+            // All bytes that may be taken, not those of a whole number of samples: the size grows with every extent.
+            Part::Weights => {
+                let most = TOGETHER / self.scalar.size() as i64;
+                Some(matrix(self.batch).unwrap_or(i64::MAX).min(matrix(1)?.max(most)))
+            }
             Part::Heads | Part::HeadGradients => if_projected(3, of_rows(&[self.heads, self.value_entries])),
             Part::Dropped => matrix(self.batch),
             Part::Output => of_rows(&[self.output]),

@@ -1,6 +1,6 @@
 //! From a graph to the plans that compute it, one per operation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::dag::Dag;
 use super::room::Room;
@@ -27,6 +27,9 @@ pub struct Value {
     pub offset: usize,
 }
 
+/// Where something lies in the workspace, and its bytes there, by operation and home.
+type Places = HashMap<(usize, Home), (usize, usize)>;
+
 /// A graph that runs operation by operation, whatever it consists of.
 pub struct Program {
     /// The plans, in the order in which they run.
@@ -37,6 +40,8 @@ pub struct Program {
     pub uids: Vec<i64>,
     /// Bytes of workspace.
     pub workspace: usize,
+    /// What lies in it.
+    places: Places,
 }
 
 impl Program {
@@ -46,16 +51,43 @@ impl Program {
     /// Those of [`Graph::check`]. Not supported, with the operation and the reason: types and operations that are not
     /// computed, shapes that do not fit, a virtual tensor that nothing writes.
     pub fn new(graph: &Graph) -> Result<Self> {
+        Program::placed(graph, None)
+    }
+
+    /// Plans the operations of a graph that is that of `whole` under other extents. Smaller ones never take more workspace than
+    /// `whole` does, though they may leave gaps that others do not fit into: then all lie where those of `whole` do.
+    ///
+    /// # Errors
+    /// As [`new`](Program::new).
+    pub fn under(graph: &Graph, whole: &Program) -> Result<Self> {
+        let own = Program::new(graph)?;
+        if own.workspace <= whole.workspace {
+            return Ok(own);
+        }
+        Ok(Program::placed(graph, Some(&whole.places)).unwrap_or(own))
+    }
+
+    /// Plans the operations in places of their own, or in those of another program, in which all have to fit.
+    fn placed(graph: &Graph, given: Option<&Places>) -> Result<Self> {
         let graph = &compose::composed(graph)?;
         let dag = Dag::new(graph)?;
         let mut room = Room::default();
-        let (mut values, mut begins) = (Vec::new(), HashMap::new());
+        let (mut values, mut places) = (Vec::new(), Places::new());
+        let mut place = |key: (usize, Home), bytes: usize, [first, last]: [usize; 2]| {
+            let begin = match given {
+                None => room.take(bytes, first, last)?,
+                Some(given) => given.get(&key).filter(|(_, most)| bytes <= *most)?.0,
+            };
+            places.insert(key, (begin, bytes));
+            Some(begin)
+        };
+        let mut seen = HashSet::new();
         let beyond = || Error::unsupported("a workspace beyond 64 bits");
         let last = dag.operations.len() - 1;
         for tensor in dag.operations.iter().flat_map(|operation| operation.links()).map(|link| &link.tensor) {
             let tensor = dag.described(tensor);
-            let home = Home::Tensor(tensor.uid);
-            if begins.contains_key(&home_key(0, home)) || !(tensor.is_virtual || tensor.by_value) {
+            let key = home_key(0, Home::Tensor(tensor.uid));
+            if !(tensor.is_virtual || tensor.by_value) || !seen.insert(key) {
                 continue;
             }
             let (scalar, layout) = describe(&dag, tensor)?;
@@ -67,23 +99,21 @@ impl Program {
             let elements = end.and_then(|end| usize::try_from(end).ok()).ok_or_else(beyond)?;
             let bytes = elements.checked_mul(scalar.size()).ok_or_else(beyond)?;
             let writer = dag.writers.get(&tensor.uid).copied();
-            let begin = if tensor.by_value && !tensor.is_virtual {
+            if tensor.by_value && !tensor.is_virtual {
                 if writer.is_some() {
                     return Err(Error::unsupported(format!(
                         "tensor {} is by value, and written",
                         tensor.uid
                     )));
                 }
-                let offset = room.take(bytes, 0, last).ok_or_else(beyond)?;
+                let offset = place(key, bytes, [0, last]).ok_or_else(beyond)?;
                 values.push(value(tensor, scalar, offset)?);
-                offset
             } else {
                 let first = writer.ok_or_else(|| {
                     Error::unsupported(format!("tensor {} is virtual, and nothing writes it", tensor.uid))
                 })?;
-                room.take(bytes, first, dag.last_use(tensor.uid)).ok_or_else(beyond)?
-            };
-            begins.insert(home_key(0, home), begin);
+                place(key, bytes, [first, dag.last_use(tensor.uid)]).ok_or_else(beyond)?;
+            }
         }
         let mut planned = Vec::new();
         for (at, operation) in dag.operations.iter().enumerate() {
@@ -92,27 +122,36 @@ impl Program {
                 Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
             };
             let mut builder = Builder::new(operation, &find, lower::is_wide(operation)).map_err(explained)?;
+            if let Some(given) = given {
+                // Parts of sums go without room where there is none.
+                let pieces =
+                    given.iter().filter(|((of, home), _)| *of == at && matches!(home, Home::Scratch(1..)));
+                builder.most_of_parts = pieces.map(|(_, (_, bytes))| *bytes).max().unwrap_or(0);
+            }
             lower::lower(operation, &mut builder).map_err(explained)?;
             let (plan, homes, pieces) = builder.finish();
             if homes.len() > MAX_OPERANDS {
                 return Err(explained(Error::unsupported(format!("more than {MAX_OPERANDS} tensors"))));
             }
             for (piece, &bytes) in pieces.iter().enumerate().filter(|&(_, &bytes)| bytes > 0) {
-                let begin = room.take(bytes, at, at).ok_or_else(beyond)?;
-                begins.insert(home_key(at, Home::Scratch(piece)), begin);
+                place(home_key(at, Home::Scratch(piece)), bytes, [at, at]).ok_or_else(beyond)?;
             }
             planned.push((plan, homes));
         }
         let parts = planned.into_iter().enumerate().map(|(at, (plan, homes))| {
-            let place = |home: &Home| match (begins.get(&home_key(at, *home)), home) {
-                (Some(&offset), _) => Place::workspace(offset),
+            let place = |home: &Home| match (places.get(&home_key(at, *home)), home) {
+                (Some(&(offset, _)), _) => Place::workspace(offset),
                 (None, Home::Tensor(uid)) => Place::of(*uid),
                 (None, Home::Scratch(_)) => Place::workspace(0),
             };
             Part { places: homes.iter().map(place).collect(), plan: Box::new(plan) }
         });
         let parts = parts.collect();
-        Ok(Program { parts, values, uids: graph.uids(), workspace: room.size() })
+        let workspace = match given {
+            None => room.size(),
+            Some(given) => given.values().map(|(begin, bytes)| begin + bytes).max().unwrap_or(0),
+        };
+        Ok(Program { parts, values, uids: graph.uids(), workspace, places })
     }
 }
 

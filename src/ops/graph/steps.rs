@@ -41,6 +41,8 @@ pub(super) struct Builder<'a> {
     scratch: usize,
     /// Bytes of the other pieces of scratch.
     pieces: Vec<usize>,
+    /// The most bytes that parts of a convolution's sums may take.
+    pub most_of_parts: usize,
     /// What functions are computed in.
     pub compute: Compute,
 }
@@ -59,7 +61,17 @@ impl<'a> Builder<'a> {
         }
         let compute = if wide { Compute::Double } else { Compute::of(&scalars) };
         let plan = StepsPlan { operands: Vec::new(), layouts: Vec::new(), works: Vec::new() };
-        Ok(Builder { operation, describe, homes: Vec::new(), plan, scratch: 0, pieces: Vec::new(), compute })
+        let (homes, pieces) = (Vec::new(), Vec::new());
+        Ok(Builder {
+            operation,
+            describe,
+            homes,
+            plan,
+            scratch: 0,
+            pieces,
+            most_of_parts: usize::MAX,
+            compute,
+        })
     }
 
     fn view(&mut self, port: Port, tensor: &Tensor, role: Role) -> Result<View> {
@@ -390,7 +402,7 @@ impl<'a> Builder<'a> {
     pub fn convolve(&mut self, step: Contract, direction: Direction, views: [&View; 3]) -> Result<()> {
         let Some(mut step) = counted_from(step, views) else { return Ok(()) };
         let mut slots = views.map(|view| view.slot).to_vec();
-        if let Some(bytes) = direction.workspace_of(&step) {
+        if let Some(bytes) = direction.workspace_of(&step).filter(|&bytes| bytes <= self.most_of_parts) {
             step.workspace = bytes;
             slots.push(self.piece(Scalar::F64, bytes.div_ceil(Scalar::F64.size()) as i64)?.slot);
         }

@@ -175,6 +175,12 @@ impl Sequences {
         self.order.is_sorted()
     }
 
+    /// Whether lengths can put rows and states of a batch of this layout out of our order. Where they can, every batch has room for
+    /// moving them: what suffices for the longest sequences suffices for all.
+    pub fn may_need_moves(&self) -> bool {
+        self.layout != RnnDataLayout::TimeMajorPacked && self.batch() > 1
+    }
+
     /// Whether the caller's rows lie in our order.
     pub fn is_ours(&self) -> bool {
         let alike = self.segments.len() <= 1 && self.segments.iter().all(|only| only.active == self.batch());

@@ -1,5 +1,8 @@
 //! What lies in the workspace and in the reserve space: regions one behind the other, each on a multiple of [`ALIGNMENT`].
 //!
+//! Each region grows with every extent, with the batch and with every length, and none depends on anything else of a batch but its
+//! layout: programs ask for their longest sequences, and run shorter ones in the same memory.
+//!
 //! Gates, cell states and gradients have the computation type, all that callers see has the type of the data. S counts the rows of all
 //! sequences, B the sequences of the batch, GH the entries of all gates of a cell, as [`Regions::gate_row`] does.
 
@@ -128,10 +131,11 @@ impl Regions {
 
         let mut workspace = Arena(Some(0));
         at.constants = workspace.take(&[3, compute]);
-        at.hx = workspace.take(&[when(!sequences.is_sorted(), pseudo), batch, projected, data]);
-        at.cx = workspace.take(&[when(!sequences.is_sorted(), lstm), pseudo, batch, hidden, data]);
+        let moves = sequences.may_need_moves();
+        at.hx = workspace.take(&[when(moves, pseudo), batch, projected, data]);
+        at.cx = workspace.take(&[when(moves, lstm), pseudo, batch, hidden, data]);
         if pass != Pass::Data {
-            at.x = workspace.take(&[when(!sequences.is_ours(), rows), input, data]);
+            at.x = workspace.take(&[when(moves, rows), input, data]);
             at.masked =
                 workspace.take(&[when(network.drops() && pass != Pass::Inference, rows), output, data]);
         }
@@ -148,7 +152,7 @@ impl Regions {
             Pass::Data => {
                 at.gradients =
                     [1, i64::from(layers > 1)].map(|count| workspace.take(&[count, rows, output, compute]));
-                let direct = sequences.is_ours() && network.scalar() == network.compute.scalar();
+                let direct = !moves && network.scalar() == network.compute.scalar();
                 at.dx = workspace.take(&[when(!direct, rows), input, compute]);
                 at.dunprojected = workspace.take(&[projects, batch, hidden, compute]);
                 at.dhx = workspace.take(&[batch, projected, compute]);
