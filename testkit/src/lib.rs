@@ -8,6 +8,7 @@ pub mod estimate;
 pub mod every_reduction;
 pub mod graphs;
 pub mod operations;
+pub mod pages;
 pub mod problems;
 pub mod ragged;
 pub mod random;

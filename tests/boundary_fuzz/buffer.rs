@@ -18,6 +18,10 @@ pub enum Content {
     Positive,
     /// Between -1 and 1.
     Real,
+    /// Between -1/8 and 1/8: weights of networks whose results depend smoothly on what goes in.
+    Small,
+    /// These integers.
+    List(Vec<i64>),
     /// The same, and every tenth element this much larger.
     Far(f64),
     /// Any bits.
@@ -35,6 +39,10 @@ pub enum Content {
 pub enum Check {
     /// Bit by bit.
     Bits,
+    /// Nearly: functions of sums, whose order is each core's own.
+    Near,
+    /// Only among runs of the same core.
+    Loose,
     /// Sums of so many products, in binary32 or, if wide, in binary64; of none: equal numbers.
     Sum { terms: u32, wide: bool, transformed: bool },
 }
@@ -63,19 +71,25 @@ impl Buffer {
             "whole" => Content::Whole,
             "positive" => Content::Positive,
             "real" => Content::Real,
+            "small" => Content::Small,
             "bits" => Content::Bits,
             "nan" => Content::Nan,
             "scratch" => Content::Scratch,
-            other => match (other.strip_prefix("far"), other.strip_prefix("ones=")) {
-                (Some(factor), _) => Content::Far(factor.parse().ok()?),
-                (_, Some(list)) => {
+            other => match other.split_once('=') {
+                None => Content::Far(other.strip_prefix("far")?.parse().ok()?),
+                Some(("ones", list)) => {
                     Content::Ones(list.split(',').map(str::parse).collect::<Result<_, _>>().ok()?)
                 }
-                _ => return None,
+                Some(("list", list)) => {
+                    Content::List(list.split(',').map(str::parse).collect::<Result<_, _>>().ok()?)
+                }
+                Some(_) => return None,
             },
         };
         let check = match check {
             [] => Check::Bits,
+            ["near"] => Check::Near,
+            ["loose"] => Check::Loose,
             [check] => {
                 let (rest, transformed) =
                     check.strip_suffix('w').map_or((*check, false), |rest| (rest, true));
@@ -110,6 +124,8 @@ impl Buffer {
                 Content::Whole => rng.below(7) as f64 - 3.0,
                 Content::Positive => 1.0 + rng.below(3) as f64,
                 Content::Real => real(&mut rng),
+                Content::Small => real(&mut rng) / 8.0,
+                Content::List(list) => list[index] as f64,
                 Content::Far(factor) => real(&mut rng) * if rng.below(10) == 0 { *factor } else { 1.0 },
                 Content::Ones(places) => f64::from(u8::from(places.contains(&index))),
                 Content::Nan | Content::Scratch | Content::Bits => f64::NAN,

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use crate::call::{Library, Machine};
-use crate::pages::{Pages, Side};
 use crate::{common, library};
+use testkit::pages::{Pages, Side};
 use testkit::random::Rng;
 
 /// Set in a child process: the seed of its first sequence, the milliseconds it may take, and the file for the call at hand.

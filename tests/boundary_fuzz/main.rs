@@ -3,11 +3,13 @@
 //! - Valid problems of every operation, a line each (see `problem.rs`): operands that begin or end at a page that must not be touched,
 //!   workspaces of just the told size, at every level of vector instructions and for several numbers of threads, against
 //!   the loops that define them.
+//! - Sizes of workspaces and reserve spaces, which grow with every extent (see `sizes.rs`).
 //! - Sequences of any calls at all with handles and numbers that make no sense (see `calls.rs`).
 //!
 //! The parts run in child processes, as they may end by a signal and as the library reads its environment once.
 //! Every run draws its own: `CUDNN_SHIM_FUZZ_FROM` names the first seed, `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take,
-//! `CUDNN_SHIM_FUZZ_PART` asks for `problems` or `calls` alone, `CUDNN_SHIM_FUZZ_AGAIN` runs one line again.
+//! `CUDNN_SHIM_FUZZ_PART` asks for `sizes`, `problems` or `calls` alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of these kinds,
+//! `CUDNN_SHIM_FUZZ_AGAIN` runs one line again.
 
 mod buffer;
 #[path = "../oracle/call.rs"]
@@ -19,12 +21,12 @@ mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod draw;
-mod pages;
 mod problem;
 mod problems;
 #[allow(dead_code, reason = "the recordings' test checks the parser")]
 #[path = "../oracle/signature.rs"]
 mod signature;
+mod sizes;
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,9 +39,12 @@ use signature::Signatures;
 const SECONDS: u64 = 12;
 
 fn library() -> Library {
-    let path = common::project_root().join("tests/data/abi/functions.tsv");
-    let table = fs::read_to_string(path).expect("table of C functions");
-    Library::open(&common::library(), Signatures::parse(&[table]))
+    // With what version 9 took away, which is there as well.
+    let tables = ["functions.tsv", "functions_v8_only.tsv"].map(|name| {
+        let path = common::project_root().join("tests/data/abi").join(name);
+        fs::read_to_string(path).expect("table of C functions")
+    });
+    Library::open(&common::library(), Signatures::parse(&tables))
 }
 
 /// The number in an environment variable, if it is set.
@@ -64,6 +69,9 @@ fn main() -> ExitCode {
     let only = env::var("CUDNN_SHIM_FUZZ_PART").ok();
     let asked = |part: &str| only.as_deref().is_none_or(|only| only == part);
     let mut faults = Vec::new();
+    if asked("sizes") {
+        faults.push(sizes::run(from));
+    }
     if asked("problems") {
         faults.push(problems::run(from, seconds));
     }

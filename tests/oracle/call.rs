@@ -299,8 +299,8 @@ impl Machine {
             arguments.words.push(address);
         } else if param.scalar == Scalar::Pointer {
             arguments.point_to(Memory::filled(8, FILL), Role::Register(token.to_owned()));
-        } else if param.scalar == Scalar::Byte && self.registers.contains_key(token) {
-            // The descriptor itself, where a call takes anything.
+        } else if self.registers.contains_key(token) {
+            // The descriptor itself, where a call takes anything, or memory of the caller's.
             arguments.words.push(self.pointer(token));
         } else {
             misfit();

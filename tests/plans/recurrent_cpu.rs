@@ -7,9 +7,12 @@ use cudnn::backend::{self, Address, Isa, Machine, Panels};
 use cudnn::desc::rnn::{RnnBias, RnnCell};
 use cudnn::desc::sequence::RnnDataLayout;
 use cudnn::dtype::DataType;
-use cudnn::ops::recurrent::{DataPlan, ForwardPlan, Given, Network, Problem, Sequences, WeightPlan};
+use cudnn::ops::recurrent::{
+    ALIGNMENT, DataPlan, ForwardPlan, Given, Network, Problem, Sequences, WeightPlan,
+};
 use cudnn::ops::{Compute, Plan, Step};
 use half::f16;
+use testkit::pages::{Pages, Side};
 use testkit::random::Rng;
 
 /// The steps that R^T of a real program had, those of an hour of speech.
@@ -248,6 +251,53 @@ fn weights_that_are_kept_change_no_bit() {
         same(network(RnnCell::Gru, data, [5, 72, 1]), lengths);
     }
     same(network(RnnCell::Tanh, DataType::Float, [3, 400, 1]), lengths[0]);
+}
+
+/// The first layer's step draws the masks of all: it may not write more than its own cells, whatever lies behind them.
+#[test]
+fn masks_of_many_layers_stay_inside_of_the_sizes_told() {
+    for (cell, layers) in [RnnCell::Lstm, RnnCell::Gru, RnnCell::Tanh].into_iter().zip([4, 6, 8]) {
+        for (data, dropout) in [(DataType::Float, 0.5), (DataType::Double, 0.5), (DataType::Half, 1.0)] {
+            let network = Network { dropout, ..network(cell, data, [16, 96, layers]) };
+            let problem = problem(network, &[7, 6, 6, 2, 1]);
+            let plan = ForwardPlan::new(problem.clone(), given(), true, Some(9)).expect("a plan");
+            let size = problem.workspace_size(true).expect("a size") - ALIGNMENT;
+            let kept = problem.reserve_size().expect("a size") - ALIGNMENT;
+            let run = |how: How| {
+                let states = network.layers * 5 * network.hidden;
+                let random = |count| Numbers::random(data, count, &mut Rng(6));
+                let rows = problem.sequences.rows();
+                let (x, h, w) = (
+                    random(rows * network.input),
+                    random(states),
+                    random(network.weight_elements().expect("a size")),
+                );
+                let (y, last) = (Numbers::none(data, rows * network.hidden), Numbers::none(data, 2 * states));
+                let [workspace, reserve] = [size, kept].map(|bytes| Pages::new(bytes, Side::End));
+                let within = |pages: &Pages, bytes: usize| pages.address().wrapping_byte_add(bytes).into();
+                let at = [
+                    y.from(0),
+                    last.from(0),
+                    last.from(states),
+                    within(&reserve, 0),
+                    within(&reserve, plan.masks()),
+                    within(&workspace, plan.states()),
+                    within(&workspace, 0),
+                    x.from(0),
+                    h.from(0),
+                    h.from(0),
+                    w.from(0),
+                ];
+                run(&plan, &at, how);
+                (y.bytes(0, rows * network.hidden), reserve.bytes()[plan.masks()..].to_vec())
+            };
+            let masks = run(on(1)).1;
+            for isa in Isa::available() {
+                let [first, second] = [1, 3].map(|threads| run(How { isa, threads, keeps: true }));
+                assert!(first == second && first.1 == masks, "{network:?} on {isa:?}");
+            }
+        }
+    }
 }
 
 /// Forward, from `cuts[k]` to `cuts[k + 1]` at a time: outputs and last states.

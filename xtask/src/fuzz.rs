@@ -24,7 +24,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     };
     // Other cases than in the runs before.
     let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-    // Steps of the listed kinds, then problems and calls through the C boundary in a build that checks itself: half the time
+    // Steps of the listed kinds, then sizes, problems and calls through the C boundary in a build that checks itself: half the time
     // for problems, a quarter for each of the others.
     let part = |test: &str, seconds: u64, how: &[(&str, &str)], arguments: &[&str]| {
         let mut command = shell::cargo();
@@ -35,6 +35,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     };
     // The two tests of steps run one beside the other.
     part("listed", seconds / 4, &[], &["--release", "--", "fuzz::", "--nocapture"])?;
+    part("boundary_fuzz", 0, &[("CUDNN_SHIM_FUZZ_PART", "sizes")], &[])?;
     part("boundary_fuzz", seconds / 2, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
     part("boundary_fuzz", seconds / 4, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])?;
     // What is too slow for every run, in whatever time it takes.

@@ -1,7 +1,11 @@
 //! Draws problems: valid calls of every operation, as lines.
 
+mod attention;
 mod convolution;
 mod layers;
+mod normal;
+mod recurrent;
+mod sequences;
 mod tensors;
 
 use cudnn::dtype::Scalar;
@@ -131,24 +135,59 @@ fn factor(scalar: Scalar, value: f64) -> String {
     if scalar == Scalar::F64 { format!("d:{value}") } else { format!("f:{value}") }
 }
 
-/// The line of a problem.
-pub fn problem(rng: &mut Rng) -> String {
+/// Draws the calls of a problem.
+type Draw = fn(&mut Rng, &mut Vec<String>);
+
+/// The kinds of problems, and how often each is drawn.
+const KINDS: [(&str, usize, Draw); 17] = [
+    ("convolution", 13, convolution::draw),
+    ("pooling", 1, layers::pool),
+    ("activation", 1, layers::activate),
+    ("softmax", 1, layers::softmax),
+    ("normalisation", 1, layers::normalise),
+    ("response", 1, layers::respond),
+    ("dropout", 1, layers::drop),
+    ("sampling", 1, layers::sample),
+    ("columns", 1, tensors::columns),
+    ("reduction", 1, tensors::reduce),
+    ("sums", 1, tensors::combine),
+    ("transform", 1, tensors::transform),
+    ("training", 2, normal::train),
+    ("recurrent", 6, recurrent::draw),
+    ("attention", 4, attention::draw),
+    ("ctc", 2, sequences::lose),
+    ("causal", 2, sequences::convolve),
+];
+
+/// The line of a problem of these kinds; of all if they are none.
+pub fn problem(rng: &mut Rng, kinds: &[String]) -> String {
+    let asked = |name: &str| kinds.is_empty() || kinds.iter().any(|kind| kind == name);
+    let all = KINDS.iter().filter(|(name, ..)| asked(name));
+    let mut at = rng.below(all.clone().map(|(_, weight, _)| weight).sum());
     let mut calls = Vec::new();
-    match rng.below(24) {
-        0..13 => convolution::draw(rng, &mut calls),
-        13 => layers::pool(rng, &mut calls),
-        14 => layers::activate(rng, &mut calls),
-        15 => layers::softmax(rng, &mut calls),
-        16 => layers::normalise(rng, &mut calls),
-        17 => layers::respond(rng, &mut calls),
-        18 => layers::drop(rng, &mut calls),
-        19 => layers::sample(rng, &mut calls),
-        20 => tensors::columns(rng, &mut calls),
-        21 => tensors::reduce(rng, &mut calls),
-        22 => tensors::combine(rng, &mut calls),
-        _ => tensors::transform(rng, &mut calls),
+    for (_, weight, draw) in all {
+        if at < *weight {
+            draw(rng, &mut calls);
+            break;
+        }
+        at -= weight;
     }
     calls.join("; ")
+}
+
+/// A row of integers in memory of just so many.
+fn integers(name: &str, values: &[i64]) -> String {
+    let all: Vec<String> = values.iter().map(i64::to_string).collect();
+    format!("{name}:{}:0..{}:list={}", Scalar::I32.name(), 4 * values.len(), all.join(","))
+}
+
+/// How much a problem may compute: the least of these mostly.
+fn scale_to(rng: &mut Rng, [usual, large, most]: &[i64; 3]) -> i64 {
+    match rng.below(20) {
+        0 => *most,
+        1..6 => *large,
+        _ => *usual,
+    }
 }
 
 /// Extents of a tensor of so many dimensions, of about so many elements at most.

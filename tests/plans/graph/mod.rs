@@ -20,6 +20,7 @@ use cudnn::ops::graph::{
 use half::f16;
 use testkit::operations;
 use testkit::operations::{by_value, float, hidden, indices, offset, packed, row_major};
+use testkit::pages::{Pages, Side};
 use testkit::random::Rng;
 
 /// Numbers by uid, in the order of the dimensions, and their memory.
@@ -48,24 +49,41 @@ impl World {
         operations::numbers(tensor, &self.memory[&tensor.uid].1)
     }
 
-    /// Runs the operations, in a workspace that is full of NaNs, begins at no multiple of anything, and is left as it is outside.
+    /// Runs the operations. Every tensor and the workspace end at a page that must not be touched, and the workspace begins at no
+    /// multiple of anything.
     fn run(&mut self, operations: Vec<Operation>) -> usize {
-        let execution = Execution::new(&Graph { operations }).expect("the graph runs");
-        const FRAME: usize = 13;
-        let mut workspace = vec![u8::MAX; execution.workspace() + 2 * FRAME + 16];
-        let at: HashMap<i64, Address> =
-            self.memory.iter_mut().map(|(&uid, (_, words))| (uid, words.as_mut_ptr().into())).collect();
-        let scratch = workspace.as_mut_ptr();
-        let begin = scratch.addr().next_multiple_of(16) - scratch.addr() + FRAME;
-        let scratch = scratch.wrapping_byte_add(begin);
+        self.execute(&Execution::new(&Graph { operations }).expect("the graph runs"))
+    }
+
+    /// The same of a graph that is planned.
+    fn execute(&mut self, execution: &Execution) -> usize {
+        const ODD: usize = 13;
+        let mut workspace = Pages::new(ODD + execution.workspace(), Side::End);
+        workspace.bytes_mut().fill(u8::MAX);
+        let exact = |(&uid, (tensor, words)): (&i64, &(Arc<Tensor>, Vec<u64>))| {
+            let size = operations::data_type(tensor).size();
+            let last = indices(&tensor.dims).iter().map(|index| offset(index, tensor)).max();
+            let mut pages = Pages::new(last.map_or(0, |last| (last + 1) * size), Side::End);
+            let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+            pages.bytes_mut().iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+            (uid, pages)
+        };
+        let pages: HashMap<i64, Pages> = self.memory.iter().map(exact).collect();
         let ran = Context::cpu().call("execute", &mut Told::default(), |call| {
+            let at = |uid| pages.get(&uid).map(|pages| pages.address().into());
+            let scratch = workspace.address().wrapping_byte_add(ODD);
             // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
-            unsafe { execution.run(call, &|uid| at.get(&uid).copied(), scratch.into()) }
+            unsafe { execution.run(call, &at, scratch.into()) }
         });
         ran.expect("the graph runs");
-        let (before, rest) = workspace.split_at(begin);
-        let untouched = before.iter().chain(&rest[execution.workspace()..]).all(|&byte| byte == u8::MAX);
-        assert!(untouched, "something was written beside the workspace");
+        assert!(workspace.bytes()[..ODD].iter().all(|&byte| byte == u8::MAX), "the workspace begins later");
+        for (uid, (_, words)) in &mut self.memory {
+            let mut bytes = pages[uid].bytes().to_vec();
+            bytes.resize(8 * words.len(), u8::MAX);
+            let cells =
+                bytes.chunks_exact(8).map(|cell| u64::from_le_bytes(cell.try_into().expect("8 bytes")));
+            words.iter_mut().zip(cells).for_each(|(word, cell)| *word = cell);
+        }
         execution.workspace()
     }
 }

@@ -128,3 +128,60 @@ fn a_plan_keeps_what_it_ran_under() {
     assert!(!Arc::ptr_eq(&first, &execution.overridden(&made[0]).expect("it runs")));
     assert_eq!(first.workspace(), Execution::new(&convolved(1, 6, 4)).expect("it runs").workspace());
 }
+
+/// Queries and keys grow apart: what is left of a large tensor may not take a small one. What suffices for the largest suffices for all.
+#[test]
+fn smaller_extents_take_no_more_workspace() {
+    let mut rng = Rng(31);
+    let mut tighter = 0;
+    for _ in 0..400 {
+        let mut extent = |most: usize| 1 + rng.below(most) as i64;
+        let (batch, rows, inner, columns) = (extent(3), extent(300), extent(300), extent(300));
+        let most = [batch, rows, inner, columns];
+        let less = most.map(|most| extent(most as usize));
+        // a = x y, a chain of functions of it, then b = a z, c = a^T x, sums of both.
+        let graph = |[batch, rows, inner, columns]: [i64; 4]| {
+            let (x, y) = (float(1, &[batch, rows, inner]), float(2, &[batch, inner, columns]));
+            let (z, out) = (float(3, &[batch, columns, inner]), float(4, &[batch, rows, 1]));
+            let virtual_of = |uid, dims: &[i64]| hidden(uid, DataType::Float, dims);
+            let (a, b) = (virtual_of(10, &[batch, rows, columns]), virtual_of(11, &[batch, rows, columns]));
+            let (c, d) = (virtual_of(12, &[batch, rows, inner]), virtual_of(13, &[batch, rows, inner]));
+            let e = virtual_of(14, &[batch, rows, 1]);
+            let total = |x: &Arc<Tensor>, y: &Arc<Tensor>| {
+                let settings = Reduction { operator: 0, math: DataType::Float.into() };
+                Operation::new(Kind::Reduction(settings), &[(Port::X, x)], &[(Port::Y, y)])
+            };
+            Graph {
+                operations: vec![
+                    matmul(&x, &y, &a),
+                    unary(100, &a, &b),
+                    matmul(&b, &z, &c),
+                    unary(100, &c, &d),
+                    total(&d, &e),
+                    unary(100, &e, &out),
+                ],
+            }
+        };
+        let (whole, part) = (graph(most), graph(less));
+        let execution = Execution::new(&whole).expect("it runs");
+        let under = execution.overridden(&extents(&part)).expect("it runs");
+        let alone = Execution::new(&part).expect("it runs");
+        assert!(under.workspace() <= execution.workspace(), "{less:?} of {most:?}");
+        if alone.workspace() > execution.workspace() {
+            tighter += 1;
+            let [batch, rows, inner, columns] = less;
+            let run = |execution: &Execution| {
+                let (mut world, mut rng) = (World::default(), Rng(32));
+                world.random(&mut rng, &float(1, &[batch, rows, inner]));
+                world.random(&mut rng, &float(2, &[batch, inner, columns]));
+                world.random(&mut rng, &float(3, &[batch, columns, inner]));
+                let out = float(4, &[batch, rows, 1]);
+                world.room(&out);
+                world.execute(execution);
+                world.get(&out).into_iter().map(f64::to_bits).collect::<Vec<_>>()
+            };
+            assert_eq!(run(&under), run(&alone), "{less:?} of {most:?}");
+        }
+    }
+    assert!(tighter > 0, "no problem needs the places of the largest");
+}

@@ -20,6 +20,7 @@ pub struct Pages {
 }
 
 impl Pages {
+    /// New pages, whose bytes are zeros. Panics if there are no addresses left.
     pub fn new(len: usize, side: Side) -> Pages {
         let inner = len.max(1).next_multiple_of(PAGE);
         let mapped = inner + 2 * PAGE;
@@ -36,15 +37,18 @@ impl Pages {
         Pages { mapping, mapped, at: mapping.wrapping_add(offset), len }
     }
 
+    /// Where the first byte is.
     pub fn address(&self) -> *mut u8 {
         self.at
     }
 
+    /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: mapped and accessible, and no call runs while the slice is alive.
         unsafe { std::slice::from_raw_parts(self.at, self.len) }
     }
 
+    /// All bytes, to write.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
