@@ -3,7 +3,7 @@
 //!
 //! Beside the recorded tokens there are the buffers of [`Buffer`], and `told`: the last number that a call answered, as a
 //! number or, in `W0:told`, as the size of a workspace. A query of several numbers names them, `@=w`, and `$w` stands for one of
-//! them in later calls. `H0` is the handle.
+//! them in later calls. `Hold` is no call: its buffers are there for those that follow. `H0` is the handle.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,8 @@ struct Run {
 pub struct Verdict {
     /// A hash of all results, for comparison with other machines.
     pub digest: u64,
-    /// Whether both cores refused it.
-    pub refused: bool,
+    /// Why both cores refused it, if they did.
+    pub refused: Option<String>,
 }
 
 const REFUSED: &str = "3000";
@@ -75,9 +75,9 @@ impl Bench {
             let mut words: Vec<String> = call.split(' ').map(str::to_owned).collect();
             let mut asked = Vec::new();
             for word in &mut words[1..] {
-                if let Some(name) = word.strip_prefix("@=") {
+                if let Some((output, name)) = word.clone().split_once('=').filter(|_| word.starts_with('@')) {
                     asked.push(format!("${name}"));
-                    "@".clone_into(word);
+                    output.clone_into(word);
                 }
                 if word.contains('$') {
                     named.iter().for_each(|(name, number)| *word = word.replace(name, number));
@@ -110,10 +110,17 @@ impl Bench {
                     machine.point(word, at as u64);
                 }
             }
+            if words[0] == "Hold" {
+                run.answers.push("0".to_owned());
+                continue;
+            }
             let answer = machine.call(&self.library, &words.join(" "));
             named.extend(asked.into_iter().zip(answer.iter().skip(1).cloned()));
             if let Some(number) = answer.last().filter(|_| answer.len() > 1 && call.ends_with('@')) {
                 told.clone_from(number);
+            }
+            if words[0] == "BackendCreateDescriptor" {
+                made.push(format!("BackendDestroyDescriptor {}", words[2]));
             }
             if let [create, register] = words.as_slice()
                 && let Some(kind) = create.strip_prefix("Create")
@@ -188,7 +195,7 @@ impl Bench {
                 return Err(format!("{name}: element {element} is another one than in the whole batch"));
             }
         }
-        Ok(Verdict { digest, refused })
+        Ok(Verdict { digest, refused: refused.then_some(got.reason) })
     }
 }
 

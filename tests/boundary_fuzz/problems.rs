@@ -1,7 +1,7 @@
 //! Runs problems in child processes: two at a time, which draw the same and have other numbers of threads, so that their
 //! results must be the same bits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use crate::problem::Bench;
+use crate::problem::{Bench, Verdict};
 use crate::{common, draw, library};
 use testkit::random::Rng;
 
@@ -56,7 +56,7 @@ pub fn run_as_child() -> bool {
         // SAFETY: a plain system call; the default action of the signal ends a process that hangs.
         unsafe { libc::alarm(SECONDS_PER_PROBLEM) };
         let word = match bench.judge(&line) {
-            Ok(verdict) if verdict.refused => "refused".to_owned(),
+            Ok(Verdict { refused: Some(reason), .. }) => format!("refused {reason}"),
             Ok(verdict) => format!("{:016x}", verdict.digest),
             Err(text) => format!("FAULT {text}\t{line}"),
         };
@@ -70,6 +70,8 @@ pub fn run_as_child() -> bool {
 struct Report {
     ran: usize,
     refused: usize,
+    /// How often each reason was given, its numbers aside.
+    reasons: BTreeMap<String, usize>,
     /// By seed.
     digests: HashMap<u64, String>,
     /// What is wrong, and the line.
@@ -98,7 +100,11 @@ fn child(level: &str, threads: usize, seed: u64, time: Duration, scratch: &Path)
             report.ran += 1;
             match word.strip_prefix("FAULT ").and_then(|text| text.split_once('\t')) {
                 Some((text, line)) => report.faults.push((text.to_owned(), line.to_owned())),
-                None if word == "refused" => report.refused += 1,
+                None if word.starts_with("refused ") => {
+                    report.refused += 1;
+                    let reason = word["refused ".len()..].replace(|c: char| c.is_ascii_digit(), "");
+                    *report.reasons.entry(reason).or_default() += 1;
+                }
                 None => _ = report.digests.insert(seed.parse().expect("a seed"), word.to_owned()),
             }
         }
@@ -121,6 +127,7 @@ pub fn run(from: u64, seconds: u64) -> usize {
     let scratch = common::scratch_dir("boundary_fuzz");
     let start = Instant::now();
     let (mut ran, mut refused, mut faults, mut shown) = (0, 0, 0, 0);
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut rng = Rng(from);
     let rounds = (seconds / 60).max(1);
     let time = Duration::from_secs(seconds) / (rounds * LEVELS.len() as u64) as u32;
@@ -152,6 +159,10 @@ pub fn run(from: u64, seconds: u64) -> usize {
         };
         for (report, threads) in reports.iter().zip(threads) {
             (ran, refused) = (ran + report.ran, refused + report.refused);
+            report
+                .reasons
+                .iter()
+                .for_each(|(reason, count)| *reasons.entry(reason.clone()).or_default() += count);
             faults += report.faults.len();
             report.faults.iter().for_each(|(text, line)| tell(level, threads, text, line));
         }
@@ -178,6 +189,9 @@ pub fn run(from: u64, seconds: u64) -> usize {
         "{ran} problems in {} s, of which {refused} were refused; {faults} faults",
         start.elapsed().as_secs()
     );
+    if let Some((reason, count)) = reasons.iter().max_by_key(|(_, count)| **count) {
+        println!("the most common reason, {count} times: {reason}");
+    }
     assert!(ran > 0 && refused * 3 < ran, "too few problems were computed");
     faults
 }
@@ -185,7 +199,7 @@ pub fn run(from: u64, seconds: u64) -> usize {
 /// Runs one line.
 pub fn again(line: &str) -> ExitCode {
     match Bench::new(library()).judge(line) {
-        Ok(verdict) if verdict.refused => println!("refused"),
+        Ok(Verdict { refused: Some(reason), .. }) => println!("refused: {reason}"),
         Ok(verdict) => println!("as the reference: {:016x}", verdict.digest),
         Err(text) => {
             println!("{text}");

@@ -268,6 +268,8 @@ impl Machine {
             // Null where a call claims more than it passes.
             content.resize(content.len().max(READABLE * 8), 0);
             arguments.input(&content);
+        } else if let Some(content) = self.elements(token).filter(|_| param.scalar == Scalar::Byte) {
+            arguments.input(&content);
         } else if let Some(elements) = array(token) {
             let mut content: Vec<u8> =
                 elements.iter().flat_map(|&element| (element as i32).to_ne_bytes()).collect();
@@ -305,6 +307,22 @@ impl Machine {
         } else {
             misfit();
         }
+    }
+
+    /// The elements of an attribute, `q:[1,2]`, whose type is named by a letter.
+    fn elements(&self, token: &str) -> Option<Vec<u8>> {
+        let (letter, list) = token.strip_suffix(']')?.split_once(":[")?;
+        let number = |element: &str| element.parse::<f64>().ok();
+        let bytes = |element: &str| match letter {
+            "b" => Some(vec![integer(element)? as u8]),
+            "i" => Some((integer(element)? as i32).to_ne_bytes().to_vec()),
+            "q" => Some(integer(element)?.to_ne_bytes().to_vec()),
+            "f" => Some((number(element)? as f32).to_ne_bytes().to_vec()),
+            "d" => Some(number(element)?.to_ne_bytes().to_vec()),
+            "p" => Some(self.pointer(element).to_ne_bytes().to_vec()),
+            _ => None,
+        };
+        list.split(',').map(bytes).collect::<Option<Vec<_>>>().map(|all| all.concat())
     }
 
     /// A register's value, null, or an address given as a number.
