@@ -67,6 +67,22 @@ int main(void) {
   EXPECT(cudaStreamSynchronize(stream) != cudaSuccess);
   EXPECT(cudnnTransformTensor(handle, &one, tensor, x, &zero, tensor, y) == CUDNN_STATUS_EXECUTION_FAILED);
   EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated);
+
+  /* The default stream waits for streams that were made blocking: nothing is computed there while one captures, and that capture is
+     spoiled. Others do not matter to it. */
+  cudaStream_t apart;
+  OK(cudaStreamCreateWithFlags(&apart, cudaStreamNonBlocking));
+  EXPECT(cudnnSetStream(handle, NULL) == CUDNN_STATUS_SUCCESS);
+  for (int blocks = 0; blocks < 2; blocks++) {
+    cudaStream_t captures = blocks ? stream : apart;
+    OK(cudaMemset(y, 0, sizeof values));
+    OK(cudaStreamBeginCapture(captures, cudaStreamCaptureModeRelaxed));
+    const cudnnStatus_t status = cudnnTransformTensor(handle, &one, tensor, x, &zero, tensor, y);
+    const cudaError_t end = cudaStreamEndCapture(captures, &graph);
+    EXPECT(status == (blocks ? CUDNN_STATUS_EXECUTION_FAILED : CUDNN_STATUS_SUCCESS));
+    EXPECT(end == (blocks ? cudaErrorStreamCaptureInvalidated : cudaSuccess));
+    for (i = 0; i < 4; i++) EXPECT(y[i] == (blocks ? 0 : values[i]));
+  }
   EXPECT(cudnnDestroyTensorDescriptor(tensor) == CUDNN_STATUS_SUCCESS);
   EXPECT(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
   return 0;

@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_void};
 
 use crate::sync::Once;
 
-/// `cudnnShimHostIsCapturing` of `libcudnn_shim_host.so`: not 0 if the stream at this address captures. It leaves no trace.
+/// `cudnnShimHostIsCapturing` of `libcudnn_shim_host.so`: not 0 if the stream at this address captures, or waits for one that does. It
+/// leaves no trace.
 type IsCapturing = unsafe extern "C" fn(usize) -> i32;
 
 /// `cudnnShimHostCapture` of the same library: adds a call to the graph that a stream captures; 0 if it did, else the call is not its own.
@@ -18,6 +19,9 @@ type Capture = unsafe extern "C" fn(
 /// A call that is made at each launch of a graph; it returns whether it succeeded. Launches of several graphs may meet.
 pub(super) type Kept = Box<dyn Fn() -> bool + Send + Sync>;
 
+/// No stream: what runs there is neither left to a graph nor refused, whatever captures meanwhile.
+pub(super) const NO_STREAM: usize = usize::MAX;
+
 /// The address of a function of the runtime, NULL where the program does not have it.
 fn look(name: &CStr) -> *mut c_void {
     // SAFETY: a name that ends with a zero.
@@ -27,10 +31,6 @@ fn look(name: &CStr) -> *mut c_void {
 /// Whether calls on this stream are meant for a graph. Looks for the runtime once.
 pub(super) fn captures(stream: usize) -> bool {
     static FOUND: Once<Option<IsCapturing>> = Once::new();
-    // The default stream does not capture.
-    if stream == 0 {
-        return false;
-    }
     let found = FOUND.get_or_init(|| {
         let address = look(c"cudnnShimHostIsCapturing");
         // SAFETY: what has that name is a function of this type, which stays loaded: its library cannot be unloaded.

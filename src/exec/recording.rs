@@ -77,7 +77,7 @@ impl Context {
     pub(super) unsafe fn record(&self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
         let (recording, at) = (Recording::new(plan)?, at.to_vec());
         let mut context = self.clone();
-        context.set_stream(0);
+        context.set_stream(host_runtime::NO_STREAM);
         let call: Kept = Box::new(move || {
             // SAFETY: the caller of `record` vouches for the operands at each launch.
             matches!(panics::caught(|| unsafe { context.run(&recording, &at) }), Ok(Ok(())))

@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use super::factor::{Factor, Place};
 use super::handle::Handle;
-use super::product::{Matrix, Products};
+use super::product::Products;
 use super::status::{Failure, Outcome, required};
 
 /// Whether a `cublasOperation_t` swaps rows and columns. Conjugation changes nothing of real numbers.
@@ -73,24 +74,52 @@ pub fn products(handle: &Handle) -> MutexGuard<'_, Products> {
     handle.products.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Multiplies as [`Products::multiply`] does, or leaves it to the graph that the handle's stream captures, with these factors.
+/// Does a product in the order of the handle's stream. `check` looks at what is touched for given factors: at the call if they are known
+/// then, and before each product.
 ///
 /// # Errors
-/// As the product, and for a capture that was spoiled.
+/// As the check and the product, and as [`Handle::submit`].
 ///
 /// # Safety
-/// As the product, now or when the graph is launched.
+/// Factors of the device are there whenever the product is done.
 pub unsafe fn multiply(
-    handle: &Arc<Handle>, matrices: [Matrix; 3], extents: [i64; 3], count: i64, factors: [f64; 2],
+    handle: &Arc<Handle>, factors: [Factor; 2],
+    check: impl Fn([f64; 2]) -> Outcome + Clone + Send + Sync + 'static,
+    product: impl Fn(&mut Products, [f64; 2]) -> Outcome + Clone + Send + Sync + 'static,
 ) -> Outcome {
-    let kept = Arc::clone(handle);
-    // SAFETY: the matrices are in memory when the graph is launched.
-    let later = move || unsafe { products(&kept).multiply(matrices, extents, count, factors).is_ok() };
-    if handle.leave_to_graph(later)? {
-        return Ok(());
+    if let [Some(alpha), Some(beta)] = factors.map(Factor::known) {
+        check([alpha, beta])?;
     }
-    // SAFETY: the matrices are in memory.
-    unsafe { products(handle).multiply(matrices, extents, count, factors) }
+    let kept = Arc::clone(handle);
+    handle.submit(move || {
+        // SAFETY: the product is done now.
+        let factors = unsafe { [factors[0].get()?, factors[1].get()?] };
+        check(factors)?;
+        product(&mut products(&kept), factors)
+    })
+}
+
+/// Reads the addresses of one place in arrays, each NULL or not.
+///
+/// # Errors
+/// Invalid value for the NULL of an array, or of an address, that is touched.
+///
+/// # Safety
+/// Arrays that are touched are NULL or hold an address at `i`.
+pub unsafe fn addresses(
+    arrays: [Place<*const c_void>; 3], names: [&str; 3], touched: [bool; 3], i: usize,
+) -> Outcome<[*const c_void; 3]> {
+    let mut found = [std::ptr::null(); 3];
+    for (at, to) in found.iter_mut().enumerate().filter(|&(at, _)| touched[at]) {
+        let (array, name) = (arrays[at].get().cast_const(), names[at]);
+        required(array, name)?;
+        // SAFETY: not NULL, and the caller vouches for this address.
+        *to = unsafe { array.wrapping_add(i).read_unaligned() };
+        if to.is_null() {
+            return Err(Failure::invalid(format!("{name}[{i}] is NULL")));
+        }
+    }
+    Ok(found)
 }
 
 /// The checked shape of `C = alpha op(A) op(B) + beta C`, column by column in memory.

@@ -5,10 +5,12 @@ use std::ffi::{c_int, c_void};
 use half::f16;
 
 use super::arguments::{self, Shape};
+use super::factor::Place;
 use super::gemm::{Types, check_algorithm, matrices};
 use super::handle;
 use super::kind::Kind;
-use super::status::{Outcome, calls, read};
+use super::product::Products;
+use super::status::{Outcome, calls};
 
 /// Every product of matrices whose addresses lie in arrays.
 ///
@@ -25,33 +27,36 @@ unsafe fn multiply_each(
     let (shape, types) = shape()?;
     arguments::extents([("batchCount", count)])?;
     // SAFETY: both factors are NULL or one readable number of their type.
-    let factors = unsafe { types.factors(factors[0], factors[1])? };
+    let factors = unsafe { types.factors(&handle, factors)? };
     if shape.is_empty() || count == 0 {
         return Ok(());
     }
-    let sums = shape.sums(factors[0]);
-    let touched = [sums, sums, true];
-    for (at, name) in ["Aarray", "Barray", "Carray"].into_iter().enumerate().filter(|&(at, _)| touched[at]) {
-        arguments::data(arrays[at].cast(), true, name)?;
-        for i in 0..count as usize {
-            // SAFETY: not NULL, and the caller vouches for `count` addresses.
-            let address = unsafe { read(arrays[at].wrapping_add(i), name)? };
-            arguments::data(address, true, &format!("{name}[{i}]"))?;
+    let arrays = arrays.map(Place::new);
+    let touched = move |alpha: f64| [shape.sums(alpha), shape.sums(alpha), true];
+    let check = move |factors: [f64; 2]| {
+        types.check_factors(factors)?;
+        for (at, name) in NAMES.into_iter().enumerate().filter(|&(at, _)| touched(factors[0])[at]) {
+            arguments::data(arrays[at].get().cast(), true, name)?;
         }
-    }
-    for i in 0..count as usize {
-        let mut data = [std::ptr::null(); 3];
-        for (at, to) in data.iter_mut().enumerate().filter(|&(at, _)| touched[at]) {
-            // SAFETY: an array that is touched holds `count` addresses.
-            *to = unsafe { read(arrays[at].wrapping_add(i), "array")? };
-        }
-        // SAFETY: the matrices at these addresses are NULL or as the shape and the types say.
-        unsafe {
-            arguments::multiply(&handle, matrices(&shape, &types, data, [0; 3]), shape.extents, 1, factors)?
-        };
-    }
-    Ok(())
+        Ok(())
+    };
+    // The arrays lie on the device: what they hold is read when the products are computed.
+    let products = move |products: &mut Products, factors: [f64; 2]| {
+        // SAFETY: arrays that are touched are not NULL, and hold `count` addresses.
+        let data = |i| unsafe { arguments::addresses(arrays, NAMES, touched(factors[0]), i) };
+        (0..count as usize).try_for_each(|i| data(i).map(drop))?;
+        (0..count as usize).try_for_each(|i| {
+            let matrices = matrices(&shape, &types, data(i)?, [0; 3]);
+            // SAFETY: the matrices at these addresses are as the shape and the types say.
+            unsafe { products.multiply(matrices, shape.extents, 1, factors) }
+        })
+    };
+    // SAFETY: factors of the device are there when the products are computed.
+    unsafe { arguments::multiply(&handle, factors, check, products) }
 }
+
+/// The arrays of addresses, as calls name them.
+const NAMES: [&str; 3] = ["Aarray", "Barray", "Carray"];
 
 macro_rules! batched {
     ($($T:ty, $kind:ident: $name:ident $wide:ident;)*) => {

@@ -3,6 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::arguments;
+use super::factor::Factor;
+use super::gemm::Types;
 use super::handle;
 use super::kind::{Element, Kind};
 use super::product::{Matrix, Products};
@@ -47,6 +49,27 @@ impl<T: Element> Triangle<T> {
                 b.set(row, column, x[row as usize]);
             }
         }
+    }
+
+    /// Solves for `count` columns.
+    ///
+    /// # Errors
+    /// For want of memory.
+    ///
+    /// # Safety
+    /// As for one column.
+    unsafe fn solve_all(&self, alpha: f64, b: View<T>, count: i64) -> Outcome {
+        let (extent, b) = (self.extent as usize, &b);
+        threads::share(count as usize, extent * extent, |range| {
+            let mut x = Vec::new();
+            x.try_reserve_exact(extent).map_err(|_| Failure::no_memory(extent * 8))?;
+            x.resize(extent, 0.0);
+            for column in range {
+                // SAFETY: the triangle and B are in memory; threads have columns of their own.
+                unsafe { self.solve(alpha, *b, column as i64, &mut x) };
+            }
+            Ok(())
+        })
     }
 }
 
@@ -110,37 +133,46 @@ macro_rules! of_type {
                 handle: *mut c_void, transa: c_int, transb: c_int, m: Int, n: Int, alpha: *const $T, a: *const $T, lda: Int,
                 beta: *const $T, b: *const $T, ldb: Int, c: *mut $T, ldc: Int,
             ) {
-                handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 let [m, n, lda, ldb, ldc] = [m, n, lda, ldb, ldc].map(i64::from);
                 let turned = [arguments::transposed(transa, "transa")?, arguments::transposed(transb, "transb")?];
                 arguments::extents([("m", m), ("n", n)])?;
                 arguments::leading("lda", lda, if turned[0] { n } else { m })?;
                 arguments::leading("ldb", ldb, if turned[1] { n } else { m })?;
                 arguments::leading("ldc", ldc, m)?;
-                let [alpha, beta] =
-                    // SAFETY: both factors are NULL or one readable number.
-                    unsafe { [Kind::$kind.read(alpha.cast(), "alpha")?, Kind::$kind.read(beta.cast(), "beta")?] };
+                let types = Types::all(Kind::$kind);
+                // SAFETY: both factors are NULL or one readable number.
+                let factors = unsafe { types.factors(&handle, [alpha.cast(), beta.cast()])? };
                 if m == 0 || n == 0 {
                     return Ok(());
                 }
-                arguments::data(a.cast(), alpha != 0.0, "A")?;
-                arguments::data(b.cast(), beta != 0.0, "B")?;
                 arguments::data(c.cast_const().cast(), true, "C")?;
-                for (matrix, turned, leading, name) in [(a, turned[0], lda, "A"), (b, turned[1], ldb, "B")] {
-                    if std::ptr::eq(matrix, c) && (turned || leading != ldc) {
-                        return Err(Failure::invalid(format!("C is {name}, which is transposed or has another leading dimension")));
-                    }
+                let sources = [(a, turned[0], lda), (b, turned[1], ldb)];
+                let is_misplaced = sources
+                    .map(|(matrix, turned, leading)| std::ptr::eq(matrix, c) && (turned || leading != ldc));
+                if let Some(at) = is_misplaced.into_iter().position(|is_misplaced| is_misplaced) {
+                    let name = ["A", "B"][at];
+                    return Err(Failure::invalid(format!("C is {name}, which is transposed or has another leading dimension")));
                 }
-                let (of_a, of_b) = (View::columns(a, lda, turned[0]), View::columns(b, ldb, turned[1]));
-                let (of_a, of_b) = (&of_a, &of_b);
-                let term = |factor: f64, of: &View<$T>, row: i64, column: i64| {
-                    // SAFETY: the matrix is in memory, and this element inside it.
-                    if factor == 0.0 { 0.0 } else { factor * unsafe { of.get(row, column) } }
+                let views = sources.map(|(matrix, turned, leading)| View::columns(matrix, leading, turned));
+                let into = View::columns(c.cast_const(), ldc, false);
+                let check = move |[alpha, beta]: [f64; 2]| {
+                    arguments::data(views[0].start(), alpha != 0.0, "A")?;
+                    arguments::data(views[1].start(), beta != 0.0, "B")
                 };
-                let sum = |row, column| term(alpha, of_a, row, column) + term(beta, of_b, row, column);
-                // SAFETY: C is in memory, and an element reads those in its own place.
-                unsafe { fill(View::columns(c.cast_const(), ldc, false), [m, n], sum) };
-                Ok(())
+                let sum = move |_: &mut Products, [alpha, beta]: [f64; 2]| {
+                    let [of_a, of_b] = &views;
+                    let term = |factor: f64, of: &View<$T>, row: i64, column: i64| {
+                        // SAFETY: the matrix is in memory, and this element inside it.
+                        if factor == 0.0 { 0.0 } else { factor * unsafe { of.get(row, column) } }
+                    };
+                    let sum = |row, column| term(alpha, of_a, row, column) + term(beta, of_b, row, column);
+                    // SAFETY: C is in memory, and an element reads those in its own place.
+                    unsafe { fill(into, [m, n], sum) };
+                    Ok(())
+                };
+                // SAFETY: factors of the device are there when the sum is computed.
+                unsafe { arguments::multiply(&handle, factors, check, sum) }
             }
 
             /// `C = diag(x) A` or `C = A diag(x)`, where C may be A.
@@ -151,7 +183,7 @@ macro_rules! of_type {
                 handle: *mut c_void, side: c_int, m: Int, n: Int, a: *const $T, lda: Int, x: *const $T, incx: Int,
                 c: *mut $T, ldc: Int,
             ) {
-                handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 let [m, n, lda, incx, ldc] = [m, n, lda, incx, ldc].map(i64::from);
                 let is_right = arguments::second(side, "mode")?;
                 arguments::extents([("m", m), ("n", n)])?;
@@ -166,14 +198,17 @@ macro_rules! of_type {
                 let len = if is_right { n } else { m };
                 let first = if incx < 0 { (1 - len) * incx } else { 0 };
                 let (of_a, of_x) = (View::columns(a, lda, false), View { first: x.cast_mut().wrapping_offset(first as isize), strides: [incx, 0] });
-                let (of_a, of_x) = (&of_a, &of_x);
-                let product = |row, column| {
-                    // SAFETY: the matrix and the vector are in memory, and these elements inside them.
-                    unsafe { of_a.get(row, column) * of_x.get(if is_right { column } else { row }, 0) }
-                };
-                // SAFETY: C is in memory, and an element reads at most the one in its own place.
-                unsafe { fill(View::columns(c.cast_const(), ldc, false), [m, n], product) };
-                Ok(())
+                let into = View::columns(c.cast_const(), ldc, false);
+                handle.submit(move || {
+                    let (of_a, of_x) = (&of_a, &of_x);
+                    let product = |row, column| {
+                        // SAFETY: the matrix and the vector are in memory, and these elements inside them.
+                        unsafe { of_a.get(row, column) * of_x.get(if is_right { column } else { row }, 0) }
+                    };
+                    // SAFETY: C is in memory, and an element reads at most the one in its own place.
+                    unsafe { fill(into, [m, n], product) };
+                    Ok(())
+                })
             }
 
             /// `C = alpha op(A) op(A)^T + beta C` in the lower (0) or the upper (1) triangle of C.
@@ -184,30 +219,36 @@ macro_rules! of_type {
                 handle: *mut c_void, uplo: c_int, trans: c_int, n: Int, k: Int, alpha: *const $T, a: *const $T, lda: Int,
                 beta: *const $T, c: *mut $T, ldc: Int,
             ) {
-                let handle = handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 let [n, k, lda, ldc] = [n, k, lda, ldc].map(i64::from);
                 let is_upper = arguments::second(uplo, "uplo")?;
                 let turned = arguments::transposed(trans, "trans")?;
                 arguments::extents([("n", n), ("k", k)])?;
                 arguments::leading("lda", lda, if turned { k } else { n })?;
                 arguments::leading("ldc", ldc, n)?;
-                let [alpha, beta] =
-                    // SAFETY: both factors are NULL or one readable number.
-                    unsafe { [Kind::$kind.read(alpha.cast(), "alpha")?, Kind::$kind.read(beta.cast(), "beta")?] };
-                if n == 0 || (beta == 1.0 && (k == 0 || alpha == 0.0)) {
+                let types = Types::all(Kind::$kind);
+                // SAFETY: both factors are NULL or one readable number.
+                let factors = unsafe { types.factors(&handle, [alpha.cast(), beta.cast()])? };
+                if n == 0 {
                     return Ok(());
                 }
-                arguments::data(a.cast(), k > 0 && alpha != 0.0, "A")?;
-                arguments::data(c.cast_const().cast(), true, "C")?;
                 let of_a = Matrix::columns(a.cast(), Kind::$kind, lda, turned, 0);
                 let of_c = Matrix::columns(c.cast_const().cast(), Kind::$kind, ldc, false, 0);
-                let mut products = arguments::products(&handle);
-                // SAFETY: both matrices are in memory, with these extents.
-                unsafe {
-                    triangle_of_product::<$T>(
-                        &mut products, [of_c, of_a, of_a.transposed()], [n, k], [alpha, beta], !is_upper,
-                    )
-                }
+                let is_nothing = move |[alpha, beta]: [f64; 2]| beta == 1.0 && (k == 0 || alpha == 0.0);
+                let check = move |factors: [f64; 2]| {
+                    arguments::data(of_a.start(), k > 0 && factors[0] != 0.0, "A")?;
+                    arguments::data(of_c.start(), !is_nothing(factors), "C")
+                };
+                let product = move |products: &mut Products, factors: [f64; 2]| {
+                    if is_nothing(factors) {
+                        return Ok(());
+                    }
+                    let matrices = [of_c, of_a, of_a.transposed()];
+                    // SAFETY: both matrices are in memory, with these extents.
+                    unsafe { triangle_of_product::<$T>(products, matrices, [n, k], factors, !is_upper) }
+                };
+                // SAFETY: factors of the device are there when the product is computed.
+                unsafe { arguments::multiply(&handle, factors, check, product) }
             }
 
             /// `op(A) X = alpha B` (side 0) or `X op(A) = alpha B` (side 1) for a triangular A; X takes the place of B. Solved by substitution
@@ -220,7 +261,7 @@ macro_rules! of_type {
                 handle: *mut c_void, side: c_int, uplo: c_int, trans: c_int, diag: c_int, m: Int, n: Int, alpha: *const $T,
                 a: *const $T, lda: Int, b: *mut $T, ldb: Int,
             ) {
-                handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 let [m, n, lda, ldb] = [m, n, lda, ldb].map(i64::from);
                 let is_right = arguments::second(side, "side")?;
                 let is_upper = arguments::second(uplo, "uplo")?;
@@ -231,33 +272,28 @@ macro_rules! of_type {
                 arguments::leading("lda", lda, extent)?;
                 arguments::leading("ldb", ldb, m)?;
                 // SAFETY: `alpha` is NULL or one readable number.
-                let alpha = unsafe { Kind::$kind.read(alpha.cast(), "alpha")? };
+                let alpha = unsafe { handle.factor(Kind::$kind, alpha.cast(), "alpha")? };
                 if m == 0 || n == 0 {
                     return Ok(());
                 }
-                arguments::data(a.cast(), alpha != 0.0, "A")?;
                 arguments::data(b.cast_const().cast(), true, "B")?;
                 let of_b = View::columns(b.cast_const(), ldb, false);
-                if alpha == 0.0 {
-                    // SAFETY: B is in memory, and nothing of it is read.
-                    unsafe { fill(of_b, [m, n], |_, _| 0.0) };
-                    return Ok(());
-                }
                 // A system from the right is one from the left of everything transposed.
                 let of = View::columns(a, lda, turned != is_right);
                 let system = Triangle { of, is_lower: is_upper == (turned != is_right), is_unit, extent };
-                let (of_b, count) = if is_right { (of_b.transposed(), m) } else { (of_b, n) };
-                let (system, of_b) = (&system, &of_b);
-                threads::share(count as usize, extent as usize * extent as usize, |range| {
-                    let mut x = Vec::new();
-                    x.try_reserve_exact(extent as usize).map_err(|_| Failure::no_memory(extent as usize * 8))?;
-                    x.resize(extent as usize, 0.0);
-                    for column in range {
-                        // SAFETY: the triangle and B are in memory; threads have columns of their own.
-                        unsafe { system.solve(alpha, *of_b, column as i64, &mut x) };
+                let check = move |[alpha, _]: [f64; 2]| arguments::data(system.of.start(), alpha != 0.0, "A");
+                let solve = move |_: &mut Products, [alpha, _]: [f64; 2]| {
+                    if alpha == 0.0 {
+                        // SAFETY: B is in memory, and nothing of it is read.
+                        unsafe { fill(of_b, [m, n], |_, _| 0.0) };
+                        return Ok(());
                     }
-                    Ok(())
-                })
+                    let (of_b, count) = if is_right { (of_b.transposed(), m) } else { (of_b, n) };
+                    // SAFETY: the triangle and B are in memory, with these extents.
+                    unsafe { system.solve_all(alpha, of_b, count) }
+                };
+                // SAFETY: a factor of the device is there when the system is solved.
+                unsafe { arguments::multiply(&handle, [alpha, Factor::Known(0.0)], check, solve) }
             }
         )*}
     };

@@ -5,9 +5,10 @@ use std::ffi::{c_int, c_longlong, c_void};
 use half::f16;
 
 use super::arguments::{self, Shape};
-use super::handle;
+use super::factor::Factor;
+use super::handle::{self, Handle};
 use super::kind::Kind;
-use super::product::Matrix;
+use super::product::{Matrix, Products};
 use super::status::{Failure, Outcome, calls};
 
 /// The types of a product: of A, B and C, and of the factors.
@@ -62,21 +63,26 @@ impl Types {
     /// Alpha and beta.
     ///
     /// # Errors
-    /// Invalid value for NULL, not supported for integers that binary32 does not hold.
+    /// Invalid value for NULL.
     ///
     /// # Safety
-    /// Both are NULL or valid for one read of their type.
-    pub unsafe fn factors(&self, alpha: *const c_void, beta: *const c_void) -> Outcome<[f64; 2]> {
+    /// Both are NULL or valid for one read of their type: now, or on the device whenever the product is done.
+    pub unsafe fn factors(&self, handle: &Handle, [alpha, beta]: [*const c_void; 2]) -> Outcome<[Factor; 2]> {
         // SAFETY: both factors are NULL or one readable number of their type.
-        let factors = unsafe { [self.factors.read(alpha, "alpha")?, self.factors.read(beta, "beta")?] };
-        match factors
-            .into_iter()
-            .find(|factor| self.factors == Kind::I32 && f64::from(*factor as f32) != *factor)
-        {
+        Ok(unsafe {
+            [handle.factor(self.factors, alpha, "alpha")?, handle.factor(self.factors, beta, "beta")?]
+        })
+    }
+
+    /// # Errors
+    /// Not supported for integers that binary32 does not hold.
+    pub fn check_factors(&self, factors: [f64; 2]) -> Outcome {
+        let is_lost = |factor: &f64| self.factors == Kind::I32 && f64::from(*factor as f32) != *factor;
+        match factors.into_iter().find(is_lost) {
             Some(factor) => {
                 Err(Failure::unsupported(format!("a factor of {factor}, which binary32 does not hold")))
             }
-            None => Ok(factors),
+            None => Ok(()),
         }
     }
 }
@@ -115,27 +121,26 @@ pub unsafe fn multiply(
     let (shape, types) = shape()?;
     arguments::extents([("batchCount", batch.count)])?;
     // SAFETY: both factors are NULL or one readable number of their type.
-    let factors = unsafe { types.factors(factors[0], factors[1])? };
+    let factors = unsafe { types.factors(&handle, factors)? };
     if shape.is_empty() || batch.count == 0 {
         return Ok(());
     }
-    let [a, b, c] = batch.data;
-    arguments::data(a, shape.sums(factors[0]), "A")?;
-    arguments::data(b, shape.sums(factors[0]), "B")?;
-    arguments::data(c, true, "C")?;
+    arguments::data(batch.data[2], true, "C")?;
     if batch.count > 1 && batch.apart[2] == 0 {
         return Err(Failure::invalid("strideC is 0: all products would be written to one place"));
     }
-    // SAFETY: the matrices are in memory as the shape and the types say.
-    unsafe {
-        arguments::multiply(
-            &handle,
-            matrices(&shape, &types, batch.data, batch.apart),
-            shape.extents,
-            batch.count,
-            factors,
-        )
-    }
+    let matrices = matrices(&shape, &types, batch.data, batch.apart);
+    let check = move |factors: [f64; 2]| {
+        types.check_factors(factors)?;
+        arguments::data(matrices[1].start(), shape.sums(factors[0]), "A")?;
+        arguments::data(matrices[2].start(), shape.sums(factors[0]), "B")
+    };
+    let product = move |products: &mut Products, factors| {
+        // SAFETY: the matrices are in memory, as the shape and the types say, when the product is done.
+        unsafe { products.multiply(matrices, shape.extents, batch.count, factors) }
+    };
+    // SAFETY: factors of the device are there when the product is done.
+    unsafe { arguments::multiply(&handle, factors, check, product) }
 }
 
 /// C, A and B.

@@ -4,14 +4,19 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::factor::Factor;
+use super::kind::Kind;
 use super::product::Products;
-use super::status::{Failure, NOT_INITIALIZED, Outcome, calls, required, store};
+use super::status::{
+    EXECUTION_FAILED, Failure, NOT_INITIALIZED, Outcome, SUCCESS, calls, finish, required, store,
+};
 use crate::registry::Registry;
 use crate::runtime::capture;
+use crate::runtime::operation::LibraryCall;
 
 /// What a `cublasHandle_t` stands for.
 pub struct Handle {
-    /// The caller's stream, kept for cublasGetStream: all work is done when a call returns.
+    /// The caller's stream.
     stream: AtomicUsize,
     pointer_mode: AtomicI32,
     math_mode: AtomicI32,
@@ -22,18 +27,65 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Leaves a product to the graph that the stream captures; false if it does not capture.
+    /// Does work in the order of the stream: now, or at each launch of the graph that the stream captures.
     ///
     /// # Errors
-    /// Invalid value for a stream that the runtime does not know, and for a capture that was spoiled.
-    pub fn leave_to_graph(&self, product: impl Fn() -> bool + Send + Sync + 'static) -> Outcome<bool> {
-        let stream = self.stream.load(Ordering::Relaxed);
-        // Programs without the runtime have no streams of its.
-        if stream == 0 {
-            return Ok(false);
+    /// As the work; execution failed for a stream that the runtime does not know, for a capture that was spoiled, and for the default
+    /// stream while it would wait for one that captures.
+    pub fn submit(&self, work: impl Fn() -> Outcome + Clone + Send + Sync + 'static) -> Outcome {
+        submit_on(self.stream.load(Ordering::Relaxed), work)
+    }
+
+    /// The same for work whose result the program reads: by the end of the call, unless the result lies on the device.
+    ///
+    /// # Errors
+    /// As [`Handle::submit`]; not supported on a stream that captures while results lie on the host.
+    pub fn submit_result(&self, work: impl Fn() -> Outcome + Clone + Send + Sync + 'static) -> Outcome {
+        if !self.is_device_mode() && capture::is_held(self.stream.load(Ordering::Relaxed)) {
+            return Err(Failure::unsupported(
+                "the stream captures, and the result lies on the host: there is nothing yet to store; \
+                 CUBLAS_POINTER_MODE_DEVICE leaves the call to the graph",
+            ));
         }
-        capture::library_call(stream, "a product of cuBLAS", || Arc::new(product))
-            .map_err(|failure| Failure::invalid(failure.to_string()))
+        self.submit(work)
+    }
+
+    /// A number of the call's arguments, which lies where the pointer mode says.
+    ///
+    /// # Errors
+    /// Invalid value for NULL.
+    ///
+    /// # Safety
+    /// As [`Factor::new`].
+    pub unsafe fn factor(
+        &self, kind: Kind, pointer: *const c_void, argument: &'static str,
+    ) -> Outcome<Factor> {
+        // SAFETY: as this function's caller says.
+        unsafe { Factor::new(kind, pointer, argument, self.is_device_mode()) }
+    }
+
+    fn is_device_mode(&self) -> bool {
+        self.pointer_mode.load(Ordering::Relaxed) == POINTER_MODE_DEVICE
+    }
+}
+
+/// `CUBLAS_POINTER_MODE_DEVICE`
+pub const POINTER_MODE_DEVICE: c_int = 1;
+
+/// As [`Handle::submit`], for a stream that the call names.
+///
+/// # Errors
+/// As [`Handle::submit`].
+pub fn submit_on(stream: usize, work: impl Fn() -> Outcome + Clone + Send + Sync + 'static) -> Outcome {
+    const NAME: &str = "a call of cuBLAS";
+    let later = || -> LibraryCall {
+        let work = work.clone();
+        Arc::new(move || finish(NAME, work()) == SUCCESS)
+    };
+    match capture::library_call(stream, NAME, later) {
+        Ok(true) => Ok(()),
+        Ok(false) => work(),
+        Err(failure) => Err(Failure::new(EXECUTION_FAILED, failure.to_string())),
     }
 }
 
@@ -50,29 +102,6 @@ pub const RUNTIME: usize = 12_090;
 /// Not initialized.
 pub fn get(handle: *mut c_void) -> Outcome<Arc<Handle>> {
     HANDLES.get(handle).ok_or_else(|| Failure::new(NOT_INITIALIZED, "handle is not alive"))
-}
-
-/// The handle, for work that no graph keeps.
-///
-/// # Errors
-/// Not initialized; not supported while the stream captures.
-pub fn get_to_work(handle: *mut c_void) -> Outcome<Arc<Handle>> {
-    let stream = get(handle)?.stream.load(Ordering::Relaxed);
-    get_to_work_on(handle, stream)
-}
-
-/// The same for a stream that the call names.
-///
-/// # Errors
-/// As for [`get_to_work`].
-pub fn get_to_work_on(handle: *mut c_void, stream: usize) -> Outcome<Arc<Handle>> {
-    let handle = get(handle)?;
-    if capture::is_capturing(stream) {
-        return Err(Failure::unsupported(
-            "the stream captures: of cuBLAS, graphs keep gemm, gemv and ger alone",
-        ));
-    }
-    Ok(handle)
 }
 
 /// Makes a handle, for cuBLAS and for cuBLASLt.
@@ -154,7 +183,7 @@ calls! {
         unsafe { store(value, "value", VERSION[property as usize]) }
     }
 
-    /// Keeps a stream, which a handle's calls need not wait for.
+    /// Keeps a stream: calls have done their work when they return, or leave it to the graph that the stream captures.
     ///
     /// Status: NOT_INITIALIZED for a handle that is not alive.
     fn cublasSetStream_v2(handle: *mut c_void, stream: *mut c_void) {
@@ -179,7 +208,8 @@ calls! {
         if bytes > 0 { required(workspace, "workspace") } else { Ok(()) }
     }
 
-    /// Where factors and results are said to lie; host memory is device memory, so that both are the same.
+    /// Where factors and results lie. Both are host memory; but a graph reads factors of the device at its launch, and keeps those of the
+    /// host as they are at the call.
     ///
     /// Status: NOT_INITIALIZED for a handle that is not alive, INVALID_VALUE for an unknown mode.
     fn cublasSetPointerMode_v2(handle: *mut c_void, mode: c_int) {

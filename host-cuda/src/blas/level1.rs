@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use super::factor::Place;
 use super::handle;
 use super::kind::Kind;
 use super::status::{Failure, Outcome, calls, required, store};
@@ -37,13 +38,13 @@ macro_rules! of_type {
             fn $axpy, $axpy64(
                 handle: *mut c_void, n: Int, alpha: *const $T, x: *const $T, incx: Int, y: *mut $T, incy: Int,
             ) {
-                handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 // SAFETY: `alpha` is NULL or one readable number; both vectors are in memory as described.
                 unsafe {
-                    let alpha = Kind::$kind.read(alpha.cast(), "alpha")?;
+                    let alpha = handle.factor(Kind::$kind, alpha.cast(), "alpha")?;
                     let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                     let y = Vector::new(y.cast_const().cast(), Kind::$kind, n.into(), incy.into(), "y")?;
-                    vector::add_scaled(alpha, x, y)
+                    handle.submit(move || vector::add_scaled(alpha.get()?, x, y))
                 }
             }
 
@@ -51,12 +52,12 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy. Nothing to do for a step below 1.
             fn $scal, $scal64(handle: *mut c_void, n: Int, alpha: *const $T, x: *mut $T, incx: Int) {
-                handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 // SAFETY: `alpha` is NULL or one readable number; the vector is in memory as described.
                 unsafe {
-                    let alpha = Kind::$kind.read(alpha.cast(), "alpha")?;
+                    let alpha = handle.factor(Kind::$kind, alpha.cast(), "alpha")?;
                     let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                    if incx > 0 { vector::scale(alpha, x) } else { Ok(()) }
+                    if incx > 0 { handle.submit(move || vector::scale(alpha.get()?, x)) } else { Ok(()) }
                 }
             }
 
@@ -64,22 +65,22 @@ macro_rules! of_type {
             ///
             /// Status: as for axpy.
             fn $copy, $copy64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, y: *mut $T, incy: Int) {
-                handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast_const().cast(), Kind::$kind, n.into(), incy.into(), "y")?;
                 // SAFETY: both vectors are in memory as described.
-                unsafe { vector::copy(x, y) }
+                unsafe { handle.submit(move || vector::copy(x, y)) }
             }
 
             /// `x, y = y, x`
             ///
             /// Status: as for axpy.
             fn $swap, $swap64(handle: *mut c_void, n: Int, x: *mut $T, incx: Int, y: *mut $T, incy: Int) {
-                handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast_const().cast(), Kind::$kind, n.into(), incy.into(), "y")?;
                 // SAFETY: both vectors are in memory as described.
-                unsafe { vector::swap(x, y) }
+                unsafe { handle.submit(move || vector::swap(x, y)) }
             }
 
             /// The sum of `x[i] y[i]`, in binary64; 0 for n below 1.
@@ -88,56 +89,61 @@ macro_rules! of_type {
             fn $dot, $dot64(
                 handle: *mut c_void, n: Int, x: *const $T, incx: Int, y: *const $T, incy: Int, result: *mut $T,
             ) {
-                handle::get_to_work(handle)?;
-                required(result, "result")?;
+                let handle = handle::get(handle)?;
+                let result = Place::new(result);
+required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast(), Kind::$kind, n.into(), incy.into(), "y")?;
                 // SAFETY: `result` is NULL or valid for one write; both vectors are in memory as described.
-                unsafe { store(result, "result", vector::dot(x, y)? as $T) }
+                unsafe { handle.submit_result(move || store(result.get(), "result", vector::dot(x, y)? as $T)) }
             }
 
             /// The root of the sum of squares; 0 for n or a step below 1.
             ///
             /// Status: as for axpy.
             fn $nrm2, $nrm264(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut $T) {
-                handle::get_to_work(handle)?;
-                required(result, "result")?;
+                let handle = handle::get(handle)?;
+                let result = Place::new(result);
+required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
-                unsafe { store(result, "result", vector::norm(x)? as $T) }
+                unsafe { handle.submit_result(move || store(result.get(), "result", vector::norm(x)? as $T)) }
             }
 
             /// The sum of magnitudes; 0 for n or a step below 1.
             ///
             /// Status: as for axpy.
             fn $asum, $asum64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut $T) {
-                handle::get_to_work(handle)?;
-                required(result, "result")?;
+                let handle = handle::get(handle)?;
+                let result = Place::new(result);
+required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
-                unsafe { store(result, "result", vector::sum_of_magnitudes(x)? as $T) }
+                unsafe { handle.submit_result(move || store(result.get(), "result", vector::sum_of_magnitudes(x)? as $T)) }
             }
 
             /// The number of the first element of the largest magnitude, counted from 1; 0 for n or a step below 1.
             ///
             /// Status: as for axpy.
             fn $amax, $amax64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut Int) {
-                handle::get_to_work(handle)?;
-                required(result, "result")?;
+                let handle = handle::get(handle)?;
+                let result = Place::new(result);
+required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
-                unsafe { store(result, "result", vector::extreme(x, true)? as Int) }
+                unsafe { handle.submit_result(move || store(result.get(), "result", vector::extreme(x, true)? as Int)) }
             }
 
             /// The number of the first element of the smallest magnitude, counted from 1; 0 for n or a step below 1.
             ///
             /// Status: as for axpy.
             fn $amin, $amin64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut Int) {
-                handle::get_to_work(handle)?;
-                required(result, "result")?;
+                let handle = handle::get(handle)?;
+                let result = Place::new(result);
+required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
-                unsafe { store(result, "result", vector::extreme(x, false)? as Int) }
+                unsafe { handle.submit_result(move || store(result.get(), "result", vector::extreme(x, false)? as Int)) }
             }
 
             /// `x, y = c x + s y, c y - s x`
@@ -146,13 +152,13 @@ macro_rules! of_type {
             fn $rot, $rot64(
                 handle: *mut c_void, n: Int, x: *mut $T, incx: Int, y: *mut $T, incy: Int, c: *const $T, s: *const $T,
             ) {
-                handle::get_to_work(handle)?;
+                let handle = handle::get(handle)?;
                 // SAFETY: `c` and `s` are NULL or one readable number; both vectors are in memory as described.
                 unsafe {
-                    let turn = [Kind::$kind.read(c.cast(), "c")?, Kind::$kind.read(s.cast(), "s")?];
+                    let turn = [handle.factor(Kind::$kind, c.cast(), "c")?, handle.factor(Kind::$kind, s.cast(), "s")?];
                     let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                     let y = Vector::new(y.cast_const().cast(), Kind::$kind, n.into(), incy.into(), "y")?;
-                    vector::rotate(x, y, turn)
+                    handle.submit(move || vector::rotate(x, y, [turn[0].get()?, turn[1].get()?]))
                 }
             }
         )*}
@@ -195,15 +201,15 @@ calls! {
         handle: *mut c_void, n: Int, alpha: *const c_void, alpha_type: c_int, x: *const c_void, x_type: c_int, incx: Int,
         y: *mut c_void, y_type: c_int, incy: Int, execution: c_int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executiontype")?;
         // SAFETY: `alpha` is NULL or one readable number of its type; both vectors are in memory as described.
         unsafe {
-            let alpha = Kind::decode(alpha_type, "alphaType")?.read(alpha, "alpha")?;
+            let alpha = handle.factor(Kind::decode(alpha_type, "alphaType")?, alpha, "alpha")?;
             let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
             let y = Vector::new(y.cast_const(), kind, n.into(), incy.into(), "y")?;
-            vector::add_scaled(alpha, x, y)
+            handle.submit(move || vector::add_scaled(alpha.get()?, x, y))
         }
     }
 
@@ -214,14 +220,14 @@ calls! {
         handle: *mut c_void, n: Int, alpha: *const c_void, alpha_type: c_int, x: *mut c_void, x_type: c_int, incx: Int,
         execution: c_int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         Kind::decode(execution, "executionType")?;
         // SAFETY: `alpha` is NULL or one readable number of its type; the vector is in memory as described.
         unsafe {
-            let alpha = Kind::decode(alpha_type, "alphaType")?.read(alpha, "alpha")?;
+            let alpha = handle.factor(Kind::decode(alpha_type, "alphaType")?, alpha, "alpha")?;
             let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;
-            if incx > 0 { vector::scale(alpha, x) } else { Ok(()) }
+            if incx > 0 { handle.submit(move || vector::scale(alpha.get()?, x)) } else { Ok(()) }
         }
     }
 
@@ -231,12 +237,12 @@ calls! {
     fn cublasCopyEx, cublasCopyEx_64(
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, y: *mut c_void, y_type: c_int, incy: Int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = shared(x_type, y_type)?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y.cast_const(), kind, n.into(), incy.into(), "y")?;
         // SAFETY: both vectors are in memory as described.
-        unsafe { vector::copy(x, y) }
+        unsafe { handle.submit(move || vector::copy(x, y)) }
     }
 
     /// `x, y = y, x` of a named type.
@@ -245,12 +251,12 @@ calls! {
     fn cublasSwapEx, cublasSwapEx_64(
         handle: *mut c_void, n: Int, x: *mut c_void, x_type: c_int, incx: Int, y: *mut c_void, y_type: c_int, incy: Int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = shared(x_type, y_type)?;
         let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y.cast_const(), kind, n.into(), incy.into(), "y")?;
         // SAFETY: both vectors are in memory as described.
-        unsafe { vector::swap(x, y) }
+        unsafe { handle.submit(move || vector::swap(x, y)) }
     }
 
     /// The sum of `x[i] y[i]` of named types.
@@ -260,15 +266,16 @@ calls! {
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, y: *const c_void, y_type: c_int, incy: Int,
         result: *mut c_void, result_type: c_int, execution: c_int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executionType")?;
         let result_kind = Kind::decode(result_type, "resultType")?;
-        required(result, "result")?;
+        let result = Place::new(result);
+required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y, kind, n.into(), incy.into(), "y")?;
         // SAFETY: `result` is NULL or valid for one write of its type; both vectors are in memory as described.
-        unsafe { store_as(result_kind, result, vector::dot(x, y)?) }
+        unsafe { handle.submit_result(move || store_as(result_kind, result.get(), vector::dot(x, y)?)) }
     }
 
     /// The same: real numbers are their own conjugates.
@@ -278,15 +285,16 @@ calls! {
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, y: *const c_void, y_type: c_int, incy: Int,
         result: *mut c_void, result_type: c_int, execution: c_int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executionType")?;
         let result_kind = Kind::decode(result_type, "resultType")?;
-        required(result, "result")?;
+        let result = Place::new(result);
+required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y, kind, n.into(), incy.into(), "y")?;
         // SAFETY: `result` is NULL or valid for one write of its type; both vectors are in memory as described.
-        unsafe { store_as(result_kind, result, vector::dot(x, y)?) }
+        unsafe { handle.submit_result(move || store_as(result_kind, result.get(), vector::dot(x, y)?)) }
     }
 
     /// The root of the sum of squares, of named types.
@@ -296,14 +304,15 @@ calls! {
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, result: *mut c_void, result_type: c_int,
         execution: c_int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         Kind::decode(execution, "executionType")?;
         let result_kind = Kind::decode(result_type, "resultType")?;
-        required(result, "result")?;
+        let result = Place::new(result);
+required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         // SAFETY: `result` is NULL or valid for one write of its type; the vector is in memory as described.
-        unsafe { store_as(result_kind, result, vector::norm(x)?) }
+        unsafe { handle.submit_result(move || store_as(result_kind, result.get(), vector::norm(x)?)) }
     }
 
     /// The sum of magnitudes, of named types.
@@ -313,14 +322,15 @@ calls! {
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, result: *mut c_void, result_type: c_int,
         execution: c_int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         Kind::decode(execution, "executiontype")?;
         let result_kind = Kind::decode(result_type, "resultType")?;
-        required(result, "result")?;
+        let result = Place::new(result);
+required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         // SAFETY: `result` is NULL or valid for one write of its type; the vector is in memory as described.
-        unsafe { store_as(result_kind, result, vector::sum_of_magnitudes(x)?) }
+        unsafe { handle.submit_result(move || store_as(result_kind, result.get(), vector::sum_of_magnitudes(x)?)) }
     }
 
     /// The number of the first element of the largest magnitude, of a named type.
@@ -329,12 +339,13 @@ calls! {
     fn cublasIamaxEx, cublasIamaxEx_64(
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, result: *mut Int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
-        required(result, "result")?;
+        let result = Place::new(result);
+required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
-        unsafe { store(result, "result", vector::extreme(x, true)? as Int) }
+        unsafe { handle.submit_result(move || store(result.get(), "result", vector::extreme(x, true)? as Int)) }
     }
 
     /// The number of the first element of the smallest magnitude, of a named type.
@@ -343,12 +354,13 @@ calls! {
     fn cublasIaminEx, cublasIaminEx_64(
         handle: *mut c_void, n: Int, x: *const c_void, x_type: c_int, incx: Int, result: *mut Int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
-        required(result, "result")?;
+        let result = Place::new(result);
+required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
-        unsafe { store(result, "result", vector::extreme(x, false)? as Int) }
+        unsafe { handle.submit_result(move || store(result.get(), "result", vector::extreme(x, false)? as Int)) }
     }
 
     /// `x, y = c x + s y, c y - s x` of named types.
@@ -358,16 +370,16 @@ calls! {
         handle: *mut c_void, n: Int, x: *mut c_void, x_type: c_int, incx: Int, y: *mut c_void, y_type: c_int, incy: Int,
         c: *const c_void, s: *const c_void, turn_type: c_int, execution: c_int,
     ) {
-        handle::get_to_work(handle)?;
+        let handle = handle::get(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executiontype")?;
         let of_turn = Kind::decode(turn_type, "csType")?;
         // SAFETY: `c` and `s` are NULL or one readable number of their type; both vectors are in memory as described.
         unsafe {
-            let turn = [of_turn.read(c, "c")?, of_turn.read(s, "s")?];
+            let turn = [handle.factor(of_turn, c, "c")?, handle.factor(of_turn, s, "s")?];
             let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;
             let y = Vector::new(y.cast_const(), kind, n.into(), incy.into(), "y")?;
-            vector::rotate(x, y, turn)
+            handle.submit(move || vector::rotate(x, y, [turn[0].get()?, turn[1].get()?]))
         }
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use half::{bf16, f16};
 
 use super::arguments;
-use super::handle;
+use super::factor::{Factor, Place};
+use super::handle::{self, Handle};
 use super::kind::Kind;
-use super::product::Matrix;
-use super::status::{Outcome, calls, read};
+use super::product::{Matrix, Products};
+use super::status::{Outcome, calls};
 use super::vector::Vector;
 
 /// `y = alpha op(A) x + beta y` for a batch.
@@ -37,40 +38,64 @@ impl ByVector {
         Ok(ByVector { transposed, extents, lda, steps, kinds })
     }
 
+    /// Alpha and beta.
+    ///
+    /// # Errors
+    /// Invalid value for NULL.
+    ///
+    /// # Safety
+    /// Both are NULL or valid for one read of their type: now, or on the device whenever the product is done.
+    unsafe fn factors(&self, handle: &Handle, [alpha, beta]: [*const c_void; 2]) -> Outcome<[Factor; 2]> {
+        let kind = self.kinds[2];
+        // SAFETY: both factors are NULL or one readable number of their type.
+        Ok(unsafe { [handle.factor(kind, alpha, "alpha")?, handle.factor(kind, beta, "beta")?] })
+    }
+
+    fn is_empty(&self, count: i64) -> bool {
+        self.extents.contains(&0) || count == 0
+    }
+
+    /// y, A and x as matrices, and the extents of their product.
+    fn product(&self, [a, x, y]: [*const c_void; 3], apart: [i64; 3]) -> ([Matrix; 3], [i64; 3]) {
+        let [of_a, of_y, _] = self.kinds;
+        let [m, n] = self.extents;
+        let [rows, terms] = if self.transposed { [n, m] } else { [m, n] };
+        let column = |data: *const c_void, kind, len, step, apart| {
+            let vector = Vector { data: data.cast_mut(), kind, len, step };
+            Matrix { data: vector.first(), kind, strides: [step, 1, apart] }
+        };
+        let matrix = Matrix::columns(a, of_a, self.lda, self.transposed, apart[0]);
+        let factor = column(x, of_a, terms, self.steps[0], apart[1]);
+        ([column(y, of_y, rows, self.steps[1], apart[2]), matrix, factor], [rows, 1, terms])
+    }
+
     /// # Errors
     /// Invalid value for NULL, and as the product.
     ///
     /// # Safety
     /// Factors and arrays are NULL or as described.
     unsafe fn run(
-        &self, handle: &Arc<handle::Handle>, factors: [*const c_void; 2], [a, x, y]: [*const c_void; 3],
-        apart: [i64; 3], count: i64,
+        self, handle: &Arc<Handle>, factors: [*const c_void; 2], arrays: [*const c_void; 3], apart: [i64; 3],
+        count: i64,
     ) -> Outcome {
-        let [of_a, of_y, of_factors] = self.kinds;
-        let [alpha, beta] =
-            // SAFETY: both factors are NULL or one readable number of their type.
-            unsafe { [of_factors.read(factors[0], "alpha")?, of_factors.read(factors[1], "beta")?] };
-        let [m, n] = self.extents;
-        let [rows, terms] = if self.transposed { [n, m] } else { [m, n] };
-        if m == 0 || n == 0 || count == 0 {
+        // SAFETY: both factors are NULL or one readable number of their type.
+        let factors = unsafe { self.factors(handle, factors)? };
+        if self.is_empty(count) {
             return Ok(());
         }
-        arguments::data(a, alpha != 0.0, "A")?;
-        arguments::data(x, alpha != 0.0, "x")?;
-        let [of_x, into] = [(x, of_a, terms, self.steps[0]), (y, of_y, rows, self.steps[1])]
-            .map(|(data, kind, len, step)| Vector { data: data.cast_mut(), kind, len, step });
-        arguments::data(y, true, "y")?;
-        let column = |vector: &Vector, apart: i64| Matrix {
-            data: vector.first(),
-            kind: vector.kind,
-            strides: [vector.step, 1, apart],
+        arguments::data(arrays[2], true, "y")?;
+        let [a, x] = [arrays[0], arrays[1]].map(Place::new);
+        let check = move |[alpha, _]: [f64; 2]| {
+            arguments::data(a.get(), alpha != 0.0, "A")?;
+            arguments::data(x.get(), alpha != 0.0, "x")
         };
-        let matrix = Matrix::columns(a, of_a, self.lda, self.transposed, apart[0]);
-        let [factor, result] = [column(&of_x, apart[1]), column(&into, apart[2])];
-        // SAFETY: the matrix and both vectors are in memory as described.
-        unsafe {
-            arguments::multiply(handle, [result, matrix, factor], [rows, 1, terms], count, [alpha, beta])
-        }
+        let (matrices, extents) = self.product(arrays, apart);
+        let product = move |products: &mut Products, factors| {
+            // SAFETY: the matrix and both vectors are in memory as described when the product is computed.
+            unsafe { products.multiply(matrices, extents, count, factors) }
+        };
+        // SAFETY: factors of the device are there when the product is computed.
+        unsafe { arguments::multiply(handle, factors, check, product) }
     }
 
     /// The same of arrays whose addresses lie in arrays.
@@ -81,20 +106,33 @@ impl ByVector {
     /// # Safety
     /// As for one, for each of the addresses.
     unsafe fn run_each(
-        &self, handle: &Arc<handle::Handle>, factors: [*const c_void; 2], arrays: [*const *const c_void; 3],
+        self, handle: &Arc<Handle>, factors: [*const c_void; 2], arrays: [*const *const c_void; 3],
         count: i64,
     ) -> Outcome {
-        for i in 0..count.max(0) as usize {
-            let mut data = [std::ptr::null(); 3];
-            for ((to, array), name) in data.iter_mut().zip(arrays).zip(["Aarray", "xarray", "yarray"]) {
-                arguments::data(array.cast(), true, name)?;
-                // SAFETY: not NULL, and the caller vouches for `count` addresses.
-                *to = unsafe { read(array.wrapping_add(i), name)? };
-            }
-            // SAFETY: factors, and the arrays at these addresses, are NULL or as described.
-            unsafe { self.run(handle, factors, data, [0; 3], 1)? };
+        const NAMES: [&str; 3] = ["Aarray", "xarray", "yarray"];
+        // SAFETY: both factors are NULL or one readable number of their type.
+        let factors = unsafe { self.factors(handle, factors)? };
+        if self.is_empty(count) {
+            return Ok(());
         }
-        Ok(())
+        for (array, name) in arrays.into_iter().zip(NAMES) {
+            arguments::data(array.cast(), true, name)?;
+        }
+        let arrays = arrays.map(Place::new);
+        // The arrays lie on the device: what they hold is read when the products are computed.
+        let products = move |products: &mut Products, factors: [f64; 2]| {
+            let read = factors[0] != 0.0;
+            // SAFETY: the arrays are not NULL, and hold `count` addresses.
+            let data = |i| unsafe { arguments::addresses(arrays, NAMES, [read, read, true], i) };
+            (0..count as usize).try_for_each(|i| data(i).map(drop))?;
+            (0..count as usize).try_for_each(|i| {
+                let (matrices, extents) = self.product(data(i)?, [0; 3]);
+                // SAFETY: the arrays at these addresses are as described.
+                unsafe { products.multiply(matrices, extents, 1, factors) }
+            })
+        };
+        // SAFETY: factors of the device are there when the products are computed.
+        unsafe { arguments::multiply(handle, factors, |_| Ok(()), products) }
     }
 }
 
@@ -192,18 +230,28 @@ macro_rules! outer {
                 arguments::step("incy", incy)?;
                 arguments::leading("lda", lda, m)?;
                 // SAFETY: `alpha` is NULL or one readable number.
-                let alpha = unsafe { Kind::$kind.read(alpha.cast(), "alpha")? };
-                if m == 0 || n == 0 || alpha == 0.0 {
+                let alpha = unsafe { handle.factor(Kind::$kind, alpha.cast(), "alpha")? };
+                if m == 0 || n == 0 {
                     return Ok(());
                 }
-                let x = Vector::new(x.cast(), Kind::$kind, m, incx, "x")?;
-                let y = Vector::new(y.cast(), Kind::$kind, n, incy, "y")?;
-                arguments::data(a.cast_const().cast(), true, "A")?;
+                let vector = |data: *const $T, len, step| {
+                    Vector { data: data.cast_mut().cast(), kind: Kind::$kind, len, step }
+                };
+                let (x, y) = (vector(x, m, incx), vector(y, n, incy));
                 let column = Matrix { data: x.first(), kind: x.kind, strides: [incx, 1, 0] };
                 let row = Matrix { data: y.first(), kind: y.kind, strides: [1, incy, 0] };
                 let result = Matrix::columns(a.cast_const().cast(), Kind::$kind, lda, false, 0);
-                // SAFETY: the matrix and both vectors are in memory as described.
-                unsafe { arguments::multiply(&handle, [result, column, row], [m, n, 1], 1, [alpha, 1.0]) }
+                let check = move |[alpha, _]: [f64; 2]| {
+                    arguments::data(x.start(), alpha != 0.0, "x")?;
+                    arguments::data(y.start(), alpha != 0.0, "y")?;
+                    arguments::data(result.start(), alpha != 0.0, "A")
+                };
+                let product = move |products: &mut Products, factors| {
+                    // SAFETY: the matrix and both vectors are in memory as described when the product is computed.
+                    unsafe { products.multiply([result, column, row], [m, n, 1], 1, factors) }
+                };
+                // SAFETY: a factor of the device is there when the product is computed.
+                unsafe { arguments::multiply(&handle, [alpha, Factor::Known(1.0)], check, product) }
             }
         )*}
     };

@@ -17,6 +17,7 @@ type Object = *mut c_void;
 pub struct Library {
     create: unsafe extern "C" fn(*mut Object) -> c_int,
     destroy: unsafe extern "C" fn(Object) -> c_int,
+    set_stream: unsafe extern "C" fn(Object, Object) -> c_int,
     create_tensor: unsafe extern "C" fn(*mut Object) -> c_int,
     destroy_tensor: unsafe extern "C" fn(Object) -> c_int,
     set_tensor: unsafe extern "C" fn(Object, c_int, c_int, *const c_int, *const c_int) -> c_int,
@@ -102,6 +103,9 @@ impl Library {
                 )?),
                 destroy: transmute::<*mut c_void, unsafe extern "C" fn(Object) -> c_int>(find(
                     c"cudnnDestroy",
+                )?),
+                set_stream: transmute::<*mut c_void, unsafe extern "C" fn(Object, Object) -> c_int>(find(
+                    c"cudnnSetStream",
                 )?),
                 create_tensor: transmute::<*mut c_void, unsafe extern "C" fn(*mut Object) -> c_int>(find(
                     c"cudnnCreateTensorDescriptor",
@@ -193,6 +197,10 @@ pub struct Shape {
     pub strides: [c_int; 3],
 }
 
+/// No stream of the runtime: nothing captures there, nor waits for a capture. A product of a graph is computed when it is launched,
+/// whatever else captures then.
+const NO_STREAM: Object = std::ptr::without_provenance_mut(usize::MAX);
+
 const NO_SHAPE: Shape = Shape { data_type: -1, dims: [0; 3], strides: [0; 3] };
 
 impl Multiplier {
@@ -214,6 +222,8 @@ impl Multiplier {
                 "libcudnn is on its CUDA core, this library on host memory: set CUDNN_SHIM_BACKEND=cpu";
             return Err(Failure::new(NOT_INITIALIZED, sentence));
         }
+        // SAFETY: the CPU core follows no stream, and asks the runtime alone, which takes any number.
+        library.check(unsafe { (library.set_stream)(made.handle, NO_STREAM) })?;
         for desc in &mut made.descs {
             // SAFETY: a place for the result.
             library.check(unsafe { (library.create_tensor)(desc) })?;

@@ -4,6 +4,7 @@
 //!  status.rs     statuses, failures with a sentence, the shape of a call
 //!  kind.rs       types of elements
 //!  arguments.rs  what calls on matrices check
+//!  factor.rs     numbers and arrays that calls are given by address
 //!  handle.rs     handles and what is set on them
 //!  library.rs    the libcudnn of this process
 //!  product.rs    products of matrices in memory
@@ -14,13 +15,14 @@
 //!  vector.rs     loops over vectors; level1.rs the calls on them
 //!  copies.rs     cublasSetMatrix and its kin
 //! ```
-//! Host memory is device memory, so that the pointer mode changes nothing. Every call has finished its work when it returns, but on a
-//! stream that captures: there gemm, gemv and ger are left to the graph, with the factors of then, and all else is refused.
+//! Host memory is device memory. Every call has finished its work when it returns, but on a stream that captures: there it is left to the
+//! graph, with factors of the host as they are at the call; factors and arrays of addresses on the device are read at each launch.
 
 pub mod arguments;
 mod batched;
 mod copies;
 mod dense;
+pub mod factor;
 pub mod gemm;
 pub mod handle;
 pub mod kind;

@@ -29,6 +29,11 @@ impl Matrix {
         Matrix { data: data.cast_mut(), kind, strides }
     }
 
+    /// Where it begins in memory, for checks.
+    pub fn start(&self) -> *const c_void {
+        self.data.cast_const()
+    }
+
     /// The same matrices from one of the batch on.
     pub fn of_batch(&self, first: i64) -> Self {
         let bytes = (first * self.strides[2]) as isize * self.kind.size() as isize;

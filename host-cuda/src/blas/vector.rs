@@ -21,6 +21,11 @@ pub struct Vector {
     pub step: i64,
 }
 
+// SAFETY: a vector is where it is for every thread; whoever reads or writes it vouches for its elements.
+unsafe impl Send for Vector {}
+// SAFETY: sharing where a vector lies gives access to nothing; what reads or writes it is unsafe.
+unsafe impl Sync for Vector {}
+
 impl Vector {
     /// # Errors
     /// Invalid value for NULL, unless there are no elements.
@@ -28,6 +33,11 @@ impl Vector {
         let len = len.max(0);
         arguments::data(data, len > 0, argument)?;
         Ok(Vector { data: data.cast_mut(), kind, len, step })
+    }
+
+    /// Where it begins in memory, for checks.
+    pub fn start(&self) -> *const c_void {
+        self.data.cast_const()
     }
 
     fn as_typed<T>(&self) -> Typed<T> {

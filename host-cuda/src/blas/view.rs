@@ -1,5 +1,7 @@
 //! Matrices of a known type, element by element.
 
+use std::ffi::c_void;
+
 use super::kind::Element;
 use crate::threads;
 
@@ -14,11 +16,18 @@ pub struct View<T> {
 
 // SAFETY: whoever makes a view vouches for its memory; threads have parts of their own of what is written.
 unsafe impl<T> Sync for View<T> {}
+// SAFETY: a view is where it is for every thread.
+unsafe impl<T> Send for View<T> {}
 
 impl<T: Element> View<T> {
     /// Columns of `leading` elements, or the transpose of a matrix that lies so.
     pub fn columns(data: *const T, leading: i64, is_transposed: bool) -> Self {
         View { first: data.cast_mut(), strides: if is_transposed { [leading, 1] } else { [1, leading] } }
+    }
+
+    /// Where it begins in memory, for checks.
+    pub fn start(&self) -> *const c_void {
+        self.first.cast_const().cast()
     }
 
     fn at(&self, row: i64, column: i64) -> *mut T {

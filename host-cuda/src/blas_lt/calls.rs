@@ -89,19 +89,19 @@ calls! {
     ///
     /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for descriptors that are not alive, orders,
     /// operations, extents, leading dimensions and batches that do not fit; NOT_SUPPORTED for types that cublasGemmEx does not take, orders
-    /// beside columns and rows, other epilogues; INVALID_VALUE for an unknown algorithm, NULL factors and NULL matrices that are touched;
+    /// beside columns and rows, other epilogues, vectors of factors; INVALID_VALUE for an unknown algorithm, NULL factors and NULL matrices that are touched;
     /// ALLOC_FAILED.
     fn cublasLtMatmul(
         handle: *mut c_void, desc: *const c_void, alpha: *const c_void, a: *const c_void, a_desc: *const c_void, b: *const c_void,
         b_desc: *const c_void, beta: *const c_void, c: *const c_void, c_desc: *const c_void, d: *mut c_void, d_desc: *const c_void,
         algorithm: *const Algorithm, _workspace: *mut c_void, _size: usize, stream: *mut c_void,
     ) {
-        let handle = handle::get_to_work_on(handle, stream.addr())?;
+        let handle = handle::get(handle)?;
         let plan = Plan::new(desc, [a_desc, b_desc, c_desc, d_desc])?;
         // SAFETY: `algorithm` is NULL or readable; factors and matrices are NULL or as described.
         unsafe {
             check_algorithm(algorithm)?;
-            plan.run(&handle, [alpha, beta], [a, b, c, d.cast_const()])
+            plan.submit(handle, stream.addr(), [alpha, beta], [a, b, c, d.cast_const()])
         }
     }
 

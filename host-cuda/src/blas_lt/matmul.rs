@@ -1,11 +1,13 @@
 //! `D = epilogue(alpha op(A) op(B) + beta C + bias)`.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use super::attributes::{self, Descriptor};
 use crate::blas::arguments;
+use crate::blas::factor::{Factor, Place};
 use crate::blas::gemm::Types;
-use crate::blas::handle;
+use crate::blas::handle::{self, Handle};
 use crate::blas::kind::{Element, Kind, typed};
 use crate::blas::product::{Matrix, Products};
 use crate::blas::status::{Failure, Outcome};
@@ -90,6 +92,7 @@ impl Layout {
 }
 
 /// A product as descriptors tell it, checked.
+#[derive(Clone, Copy)]
 pub struct Plan {
     types: Types,
     transposed: [bool; 2],
@@ -98,7 +101,9 @@ pub struct Plan {
     extents: [i64; 3],
     function: Function,
     /// Of one number a row, its type, and the distance of those of a batch.
-    bias: Option<(*const c_void, Kind, i64)>,
+    bias: Option<(Place<c_void>, Kind, i64)>,
+    /// Whether the factors lie on the device.
+    on_device: bool,
 }
 
 impl Plan {
@@ -171,45 +176,99 @@ impl Plan {
                 -1 => d.kind,
                 number => Kind::decode(number, "the bias' type")?,
             };
-            Some((pointer, kind, desc.value(attributes::BIAS_BATCH_STRIDE) as i64))
+            Some((Place::new(pointer), kind, desc.value(attributes::BIAS_BATCH_STRIDE) as i64))
         } else {
             None
         };
-        Ok(Plan { types, transposed, layouts: [a, b, c, d], extents: [m, n, k], function, bias })
+        let on_device = match desc.number(attributes::POINTER_MODE) {
+            0 => false,
+            handle::POINTER_MODE_DEVICE => true,
+            mode => {
+                return Err(Failure::unsupported(format!(
+                    "pointer mode {mode}: factors are one number each, of the host (0) or of the device (1)"
+                )));
+            }
+        };
+        Ok(Plan { types, transposed, layouts: [a, b, c, d], extents: [m, n, k], function, bias, on_device })
+    }
+
+    /// Computes D in the order of a stream.
+    ///
+    /// # Errors
+    /// Invalid value for NULL factors and matrices that are touched, alloc failed, and as the products and [`handle::submit_on`].
+    ///
+    /// # Safety
+    /// Factors and matrices are NULL or as described, now or when the graph that the stream captures is launched.
+    pub unsafe fn submit(
+        self, handle: Arc<Handle>, stream: usize, [alpha, beta]: [*const c_void; 2],
+        matrices: [*const c_void; 4],
+    ) -> Outcome {
+        let kind = self.types.factors;
+        // SAFETY: both factors are NULL or one readable number of their type.
+        let factors = unsafe {
+            [
+                Factor::new(kind, alpha, "alpha", self.on_device)?,
+                Factor::new(kind, beta, "beta", self.on_device)?,
+            ]
+        };
+        let matrices = matrices.map(Place::new);
+        if let [Some(alpha), Some(beta)] = factors.map(Factor::known) {
+            self.check([alpha, beta], matrices)?;
+        }
+        handle::submit_on(stream, move || {
+            // SAFETY: the product is computed now.
+            let factors = unsafe { [factors[0].get()?, factors[1].get()?] };
+            self.check(factors, matrices)?;
+            // SAFETY: the matrices are in memory as described.
+            unsafe { self.run(&mut arguments::products(&handle), factors, matrices.map(Place::get)) }
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.extents[0] == 0 || self.extents[1] == 0
+    }
+
+    /// Looks at what is touched with these factors.
+    ///
+    /// # Errors
+    /// Invalid value for NULL, and for a batch in one place; not supported for integers that binary32 does not hold.
+    fn check(&self, [alpha, beta]: [f64; 2], [a, b, c, d]: [Place<c_void>; 4]) -> Outcome {
+        self.types.check_factors([alpha, beta])?;
+        if self.is_empty() {
+            return Ok(());
+        }
+        let sums = self.extents[2] > 0 && alpha != 0.0;
+        arguments::data(a.get(), sums, "A")?;
+        arguments::data(b.get(), sums, "B")?;
+        arguments::data(c.get(), beta != 0.0, "C")?;
+        arguments::data(d.get(), true, "D")?;
+        if let Some((pointer, ..)) = self.bias {
+            arguments::data(pointer.get(), true, "the bias' pointer")?;
+        }
+        let of_d = &self.layouts[3];
+        if of_d.count > 1 && of_d.strides[2] == 0 {
+            return Err(Failure::invalid("Ddesc: all matrices of the batch are in one place"));
+        }
+        Ok(())
     }
 
     /// Computes D.
     ///
     /// # Errors
-    /// Invalid value for NULL factors and matrices that are touched, alloc failed, and as the products.
+    /// Alloc failed, and as the products.
     ///
     /// # Safety
-    /// Factors and matrices are NULL or as described.
-    pub unsafe fn run(
-        &self, handle: &handle::Handle, factors: [*const c_void; 2], [a, b, c, d]: [*const c_void; 4],
+    /// The matrices passed the check, and are as described.
+    unsafe fn run(
+        &self, products: &mut Products, [alpha, beta]: [f64; 2], [a, b, c, d]: [*mut c_void; 4],
     ) -> Outcome {
-        // SAFETY: both factors are NULL or one readable number of their type.
-        let [alpha, beta] = unsafe { self.types.factors(factors[0], factors[1])? };
-        let [m, n, k] = self.extents;
-        let of_d = &self.layouts[3];
-        if m == 0 || n == 0 {
+        if self.is_empty() {
             return Ok(());
         }
-        let sums = k > 0 && alpha != 0.0;
-        arguments::data(a, sums, "A")?;
-        arguments::data(b, sums, "B")?;
-        arguments::data(c, beta != 0.0, "C")?;
-        arguments::data(d, true, "D")?;
-        if let Some((pointer, ..)) = self.bias {
-            arguments::data(pointer, true, "the bias' pointer")?;
-        }
-        if of_d.count > 1 && of_d.strides[2] == 0 {
-            return Err(Failure::invalid("Ddesc: all matrices of the batch are in one place"));
-        }
+        let of_d = &self.layouts[3];
         let turned = |matrix: Matrix, turned: bool| if turned { matrix.transposed() } else { matrix };
         let of_a = turned(self.layouts[0].matrix(a), self.transposed[0]);
         let of_b = turned(self.layouts[1].matrix(b), self.transposed[1]);
-        let mut products = arguments::products(handle);
         let in_place = c == d && self.layouts[2] == self.layouts[3];
         let is_plain = self.function == Function::Identity && self.bias.is_none();
         if is_plain && (in_place || beta == 0.0) {
@@ -225,10 +284,8 @@ impl Plan {
             // SAFETY: matrices of the caller's batch.
             unsafe {
                 match d.kind {
-                    Kind::I32 => self.integers(&mut products, [a, b, c, d], [alpha, beta])?,
-                    kind => {
-                        typed!(kind, "D", T => self.one::<T>(&mut products, [a, b, c, d], [alpha, beta], i))?
-                    }
+                    Kind::I32 => self.integers(products, [a, b, c, d], [alpha, beta])?,
+                    kind => typed!(kind, "D", T => self.one::<T>(products, [a, b, c, d], [alpha, beta], i))?,
                 }
             }
         }
@@ -291,7 +348,10 @@ impl Plan {
         let bias = self.bias.map(|(pointer, kind, apart)| {
             let bytes = kind.size() as i64;
             let read = |row: i64| {
-                let at = pointer.wrapping_byte_offset(((number * apart + row) * bytes) as isize);
+                let at = pointer
+                    .get()
+                    .cast_const()
+                    .wrapping_byte_offset(((number * apart + row) * bytes) as isize);
                 // SAFETY: not NULL, and the caller vouches for a number a row.
                 unsafe { kind.read(at, "the bias") }
             };

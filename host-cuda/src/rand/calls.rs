@@ -43,8 +43,9 @@ fn get(generator: *mut c_void) -> Result<Arc<Mutex<Generator>>, (Status, String)
 /// The generator, for work that no graph keeps.
 fn get_to_work(generator: *mut c_void) -> Result<Arc<Mutex<Generator>>, (Status, String)> {
     let generator = get(generator)?;
-    if capture::is_capturing(lock(&generator).stream) {
-        return Err((PREEXISTING_FAILURE, "the stream captures: graphs keep nothing of cuRAND".to_owned()));
+    if capture::is_held(lock(&generator).stream) {
+        let rule = "the stream captures, or waits for one that does: graphs keep nothing of cuRAND";
+        return Err((PREEXISTING_FAILURE, rule.to_owned()));
     }
     Ok(generator)
 }

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 
 use super::error::{Error, Failure, Result};
-use super::graph::Graph;
 use super::operation::{LibraryCall, Operation};
 use super::state::{Handle, State, state};
-use super::stream::{self, PER_THREAD};
-use super::{Out, put};
+use super::stream::{self, PER_THREAD, Stream};
+
+mod entry;
+
+pub(super) use entry::list;
 
 /// `cudaStreamCaptureMode`: other threads, or this one, may not do what a capture cannot hold.
 const GLOBAL: i32 = 0;
@@ -68,22 +70,47 @@ pub(super) fn refuse_unsafe(state: &mut State) -> Result {
     Ok(())
 }
 
-/// Fails for work on the default stream that would wait for a stream that captures.
-fn refuse_implicit(state: &mut State, on: Handle) -> Result {
-    if on >= PER_THREAD {
-        return Ok(());
-    }
+/// Whether a stream waits for one that this capture has: it is the default stream, and one of them was made blocking.
+fn waits(on: Handle, capture: &Capture, streams: &HashMap<Handle, Stream>) -> bool {
+    let is_blocking = |stream: &Handle| streams.get(stream).is_none_or(|stream| !stream.is_non_blocking());
+    on < PER_THREAD && capture.tails.keys().any(is_blocking)
+}
+
+fn implicit() -> Failure {
+    let rule = "the default stream waits for streams that were made blocking, and one of them captures";
+    Error::StreamCaptureImplicit.because(rule)
+}
+
+/// Fails for work on the default stream that would wait for a stream that captures, and spoils the captures concerned.
+pub(super) fn refuse_implicit(state: &mut State, on: Handle) -> Result {
     let State { captures, streams, .. } = state;
-    let blocking = |stream: &Handle| streams.get(stream).is_none_or(|stream| !stream.is_non_blocking());
     let mut any = false;
-    for capture in captures.values_mut().filter(|capture| capture.tails.keys().any(blocking)) {
+    for capture in captures.values_mut().filter(|capture| waits(on, capture, streams)) {
         (capture.invalid, any) = (true, true);
     }
-    if any {
-        let rule = "the default stream waits for streams that were made blocking, and one of them captures";
-        return Err(Error::StreamCaptureImplicit.because(rule));
-    }
-    Ok(())
+    if any { Err(implicit()) } else { Ok(()) }
+}
+
+/// Fails for a question about the default stream while it would wait for a stream that captures; the capture goes on.
+fn refuse_question(state: &State, on: Handle) -> Result {
+    let any = state.captures.values().any(|capture| waits(on, capture, &state.streams));
+    if any { Err(implicit()) } else { Ok(()) }
+}
+
+/// Fails for a call that no graph holds, on a stream that captures or waits for one, and spoils the captures concerned.
+pub(super) fn refuse_unheld(state: &mut State, on: Handle) -> Result {
+    stream::known(state, on)?;
+    let Some(id) = of(state, on) else { return refuse_implicit(state, on) };
+    invalidate(state, id);
+    Err(Error::StreamCaptureUnsupported.because("the stream captures, and its graph cannot hold this call"))
+}
+
+/// Fails for a library's call that waits for the device, as cudaMemcpy does, while a capture forbids it.
+///
+/// # Errors
+/// As cudaMemcpy in a capture, which it spoils.
+pub fn refuse_waiting() -> Result {
+    refuse_unsafe(&mut state())
 }
 
 fn invalidated() -> Failure {
@@ -129,9 +156,10 @@ pub fn library_call(on: usize, name: &'static str, call: impl FnOnce() -> Librar
     keep(&mut state(), on, || Operation::Library(name, call()))
 }
 
-/// Whether a stream captures.
-pub fn is_capturing(on: usize) -> bool {
-    on != 0 && of(&state(), on).is_some()
+/// Whether a stream captures, or waits for one that does.
+pub fn is_held(on: usize) -> bool {
+    let state = state();
+    of(&state, on).is_some() || refuse_question(&state, on).is_err()
 }
 
 /// Records an event in a capture; false if the stream does not capture.
@@ -230,10 +258,11 @@ fn shared() -> Result {
     Err(Error::NotSupported.because(rule))
 }
 
-/// Whether a stream captures, not 0 if it does, for libraries that leave their calls to graphs.
+/// Whether a stream captures or waits for one that does, not 0 if so, for libraries that leave their calls to graphs. On the default
+/// stream, which captures nothing, the graph then does not take the call.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimHostIsCapturing(stream: Handle) -> i32 {
-    i32::from(of(&state(), stream).is_some())
+    i32::from(is_held(stream))
 }
 
 /// A call of a library outside, which is 0 if it succeeds, and what frees its data.
@@ -277,219 +306,4 @@ pub unsafe extern "C" fn cudnnShimHostCapture(
         Arc::new(move || call.succeeds())
     });
     i32::from(!matches!(taken, Ok(true)))
-}
-
-/// Copies a list of nodes that C passes.
-pub(super) fn list(nodes: *const Handle, count: usize) -> Result<Vec<Handle>> {
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    if nodes.is_null() || count > isize::MAX as usize / size_of::<Handle>() {
-        return Err(Error::InvalidValue.because(format_args!("{count} nodes at {nodes:p}")));
-    }
-    // SAFETY: not NULL, and the caller has as many handles there.
-    Ok(unsafe { std::slice::from_raw_parts(nodes, count) }.to_vec())
-}
-
-/// Where cudaStreamGetCaptureInfo stores what it finds; any but the status may be NULL.
-struct Info<'a> {
-    status: Out<'a, i32>,
-    id: Out<'a, u64>,
-    graph: Out<'a, Handle>,
-    nodes: Out<'a, *const Handle>,
-    edges: Out<'a, *const c_void>,
-    count: Out<'a, usize>,
-}
-
-fn info(on: Handle, info: Info) -> Result {
-    let mut state = state();
-    stream::known(&state, on)?;
-    let id = of(&state, on);
-    if id.is_none() {
-        refuse_implicit(&mut state, on)?;
-    }
-    let capture = id.and_then(|id| state.captures.get_mut(&id));
-    // `cudaStreamCaptureStatus`: none, active, invalidated.
-    let status = capture.as_ref().map_or(0, |capture| if capture.invalid { 2 } else { 1 });
-    put(info.status, "captureStatus_out", status)?;
-    let Some(capture) = capture.filter(|capture| !capture.invalid) else { return Ok(()) };
-    capture.shown = capture.tails.get(&on).cloned().unwrap_or_default();
-    if let Some(out) = info.id {
-        out.write(id.unwrap_or(0));
-    }
-    if let Some(out) = info.graph {
-        out.write(capture.graph);
-    }
-    if let Some(out) = info.nodes {
-        out.write(capture.shown.as_ptr());
-    }
-    if let Some(out) = info.edges {
-        out.write(std::ptr::null());
-    }
-    if let Some(out) = info.count {
-        out.write(capture.shown.len());
-    }
-    Ok(())
-}
-
-fn update(on: Handle, nodes: *const Handle, count: usize, flags: u32) -> Result {
-    let nodes = list(nodes, count)?;
-    let mut state = state();
-    stream::known(&state, on)?;
-    let Some(id) = of(&state, on) else {
-        return Err(Error::IllegalState.because("the stream does not capture"));
-    };
-    let State { captures, graphs, .. } = &mut *state;
-    let Some(capture) = captures.get_mut(&id) else { return Ok(()) };
-    let all = graphs.get(&capture.graph).is_some_and(|graph| nodes.iter().all(|&node| graph.has(node)));
-    let Some(tail) = capture.tails.get_mut(&on).filter(|_| all && flags <= 1) else {
-        return Err(
-            Error::InvalidValue.because(format_args!("flags is {flags}, or a node is not of the capture"))
-        );
-    };
-    // `cudaStreamSetCaptureDependencies`, or those that are added.
-    if flags == 1 {
-        tail.clear();
-    }
-    tail.extend(nodes);
-    tail.sort_unstable();
-    tail.dedup();
-    Ok(())
-}
-
-runtime! {
-    /// Begins to capture what is put on a stream.
-    ///
-    /// Status: cudaErrorInvalidValue for an unknown mode; cudaErrorInvalidResourceHandle for an unknown stream;
-    /// cudaErrorStreamCaptureUnsupported for the default stream; cudaErrorIllegalState if it captures already;
-    /// cudaErrorNotSupported if the runtime is linked statically.
-    fn cudaStreamBeginCapture(stream: Handle, mode: i32) {
-        let mut state = state();
-        may_begin(&state, stream, mode)?;
-        let graph = state.handle();
-        state.graphs.insert(graph, Graph::default());
-        begin(&mut state, stream, graph, Vec::new(), mode);
-        Ok(())
-    }
-
-    /// The same into a graph that is there, behind some of its nodes.
-    ///
-    /// Status: as cudaStreamBeginCapture; cudaErrorInvalidValue for an unknown graph or node.
-    fn cudaStreamBeginCaptureToGraph(
-        stream: Handle, graph: Handle, nodes: *const Handle, edges: *const c_void, count: usize, mode: i32,
-    ) {
-        let _ = edges;
-        let after = list(nodes, count)?;
-        let mut state = state();
-        may_begin(&state, stream, mode)?;
-        if !state.graphs.get(&graph).is_some_and(|graph| after.iter().all(|&node| graph.has(node))) {
-            return Err(Error::InvalidValue.because(format_args!("{graph:#x} is no graph with these nodes")));
-        }
-        begin(&mut state, stream, graph, after, mode);
-        Ok(())
-    }
-
-    /// Ends a capture; the graph of what it holds.
-    ///
-    /// Status: cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorIllegalState if it does not capture;
-    /// cudaErrorStreamCaptureUnmatched if another stream began; cudaErrorStreamCaptureWrongThread if another thread did;
-    /// cudaErrorStreamCaptureInvalidated if a call spoiled it; cudaErrorStreamCaptureUnjoined if work on other streams was
-    /// not waited for; cudaErrorInvalidValue for NULL.
-    fn cudaStreamEndCapture(stream: Handle, graph: Out<Handle>) {
-        let Some(out) = graph else { return Err(Error::InvalidValue.because("pGraph is NULL")) };
-        out.write(0);
-        let mut state = state();
-        stream::known(&state, stream)?;
-        let Some(id) = of(&state, stream) else {
-            return Err(Error::IllegalState.because("the stream does not capture"));
-        };
-        let capture = &state.captures[&id];
-        if capture.origin != stream {
-            invalidate(&mut state, id);
-            return Err(Error::StreamCaptureUnmatched.because("the capture began on another stream"));
-        }
-        if capture.mode != RELAXED && capture.thread != std::thread::current().id() {
-            return Err(Error::StreamCaptureWrongThread.because("another thread began the capture"));
-        }
-        let Some(capture) = state.captures.remove(&id) else { return Err(invalidated()) };
-        for event in state.events.values_mut() {
-            event.captured.take_if(|(other, _)| *other == id);
-        }
-        let tail = &capture.tails[&stream];
-        let joined = state.graphs.get(&capture.graph).is_some_and(|graph| graph.ends_in(tail));
-        if capture.invalid || !joined {
-            state.graphs.remove(&capture.graph);
-            return Err(if capture.invalid {
-                invalidated()
-            } else {
-                Error::StreamCaptureUnjoined.because("work on another stream of the capture was not waited for")
-            });
-        }
-        out.write(capture.graph);
-        Ok(())
-    }
-
-    /// Whether a stream captures: 0 no, 1 yes, 2 in vain.
-    ///
-    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown stream;
-    /// cudaErrorStreamCaptureImplicit for the default stream while one that it waits for captures.
-    fn cudaStreamIsCapturing(stream: Handle, status: Out<i32>) {
-        info(stream, Info { status, id: None, graph: None, nodes: None, edges: None, count: None })
-    }
-
-    /// The same with the number of the capture.
-    ///
-    /// Status: as cudaStreamIsCapturing.
-    fn cudaStreamGetCaptureInfo(stream: Handle, status: Out<i32>, id: Out<u64>) {
-        info(stream, Info { status, id, graph: None, nodes: None, edges: None, count: None })
-    }
-
-    /// The same with its graph, and the nodes that the next comes after.
-    ///
-    /// Status: as cudaStreamIsCapturing.
-    fn cudaStreamGetCaptureInfo_v2(
-        stream: Handle, status: Out<i32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<*const Handle>, count: Out<usize>,
-    ) {
-        info(stream, Info { status, id, graph, nodes, edges: None, count })
-    }
-
-    /// The same with data of edges, of which there is none.
-    ///
-    /// Status: as cudaStreamIsCapturing.
-    fn cudaStreamGetCaptureInfo_v3(
-        stream: Handle, status: Out<i32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<*const Handle>,
-        edges: Out<*const c_void>, count: Out<usize>,
-    ) {
-        info(stream, Info { status, id, graph, nodes, edges, count })
-    }
-
-    /// Adds nodes that the next one comes after (flags 0), or replaces them (1).
-    ///
-    /// Status: cudaErrorIllegalState if the stream does not capture; cudaErrorInvalidValue for other nodes or flags.
-    fn cudaStreamUpdateCaptureDependencies(stream: Handle, nodes: *const Handle, count: usize, flags: u32) {
-        update(stream, nodes, count, flags)
-    }
-
-    /// The same with data of edges, which says nothing here.
-    ///
-    /// Status: as cudaStreamUpdateCaptureDependencies.
-    fn cudaStreamUpdateCaptureDependencies_v2(
-        stream: Handle, nodes: *const Handle, edges: *const c_void, count: usize, flags: u32,
-    ) {
-        let _ = edges;
-        update(stream, nodes, count, flags)
-    }
-
-    /// Exchanges how far this thread minds captures.
-    ///
-    /// Status: cudaErrorInvalidValue for NULL or an unknown mode.
-    fn cudaThreadExchangeStreamCaptureMode(mode: Option<&mut i32>) {
-        match mode {
-            Some(mode) if (GLOBAL..=RELAXED).contains(mode) => {
-                *mode = MODE.replace(*mode);
-                Ok(())
-            }
-            mode => Err(Error::InvalidValue.because(format_args!("mode is {mode:?}, not one of 0 to 2"))),
-        }
-    }
 }

@@ -225,7 +225,7 @@ pub(super) fn allocate_ordered(out: Out<*mut c_void>, size: usize, on: Handle) -
         return Err(Error::InvalidValue.because("the pointer to store the address at is NULL"));
     };
     let mut state = state();
-    ordered(&state, on)?;
+    ordered(&mut state, on)?;
     out.write(std::ptr::null_mut());
     if size > 0 {
         let start = state.memory.take(size, Kind::Device, 0)?;
@@ -235,12 +235,12 @@ pub(super) fn allocate_ordered(out: Out<*mut c_void>, size: usize, on: Handle) -
 }
 
 /// Whether a stream may allocate and free: not while it captures, for nodes that do are not built.
-fn ordered(state: &State, on: Handle) -> Result {
+fn ordered(state: &mut State, on: Handle) -> Result {
     stream::known(state, on)?;
     if capture::of(state, on).is_some() {
         return Err(Error::NotSupported.because("allocations are not captured; allocate before the capture"));
     }
-    Ok(())
+    capture::refuse_implicit(state, on)
 }
 
 /// `cudaExtent`: width in bytes, height in rows, depth in slices.
@@ -358,7 +358,7 @@ runtime! {
     /// Status: as cudaFree; cudaErrorInvalidValue for NULL; as cudaMallocAsync.
     fn cudaFreeAsync(pointer: *mut c_void, stream: Handle) {
         let mut state = state();
-        ordered(&state, stream)?;
+        ordered(&mut state, stream)?;
         state.memory.give(pointer.expose_provenance(), &[Kind::Device, Kind::Managed])
     }
 

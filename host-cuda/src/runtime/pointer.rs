@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::error::{Error, Result};
 use super::memory::Kind;
 use super::state::{Handle, state};
-use super::{Out, put, stream};
+use super::{Out, capture, put};
 
 /// Whether these bytes are managed memory.
 fn managed(pointer: *const c_void, count: usize) -> Result {
@@ -81,11 +81,12 @@ runtime! {
 
     /// Moves managed memory ahead of its use; there is nothing to move.
     ///
-    /// Status: as cudaMemAdvise; cudaErrorInvalidResourceHandle for an unknown stream.
+    /// Status: as cudaMemAdvise; cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorStreamCaptureUnsupported for one
+    /// that captures: graphs have no such node.
     fn cudaMemPrefetchAsync(pointer: *const c_void, count: usize, device: i32, stream: Handle) {
         let _ = device;
         managed(pointer, count)?;
-        stream::known(&state(), stream)
+        capture::refuse_unheld(&mut state(), stream)
     }
 
     /// The same with a place in a structure of two numbers.
@@ -94,15 +95,15 @@ runtime! {
     fn cudaMemPrefetchAsync_v2(pointer: *const c_void, count: usize, location: u64, flags: u32, stream: Handle) {
         let _ = (location, flags);
         managed(pointer, count)?;
-        stream::known(&state(), stream)
+        capture::refuse_unheld(&mut state(), stream)
     }
 
     /// Binds managed memory to a stream; nothing follows from it.
     ///
-    /// Status: cudaErrorInvalidValue for other memory; cudaErrorInvalidResourceHandle for an unknown stream.
+    /// Status: cudaErrorInvalidValue for other memory; as cudaMemPrefetchAsync.
     fn cudaStreamAttachMemAsync(stream: Handle, pointer: *const c_void, length: usize, flags: u32) {
         let _ = flags;
         managed(pointer, length.max(1))?;
-        stream::known(&state(), stream)
+        capture::refuse_unheld(&mut state(), stream)
     }
 }

@@ -56,18 +56,9 @@ fn create(out: Out<Handle>, flags: u32, priority: i32) -> Result {
     Ok(())
 }
 
-/// Nothing is pending on any stream, but a stream that captures must not be asked.
+/// Nothing is pending on any stream, but a stream that captures, or waits for one that does, must not be asked.
 fn finished(stream: Handle) -> Result {
-    let mut state = state();
-    known(&state, stream)?;
-    match capture::of(&state, stream) {
-        None => Ok(()),
-        Some(id) => {
-            capture::invalidate(&mut state, id);
-            Err(Error::StreamCaptureUnsupported
-                .because("the stream captures; to wait for it ends the capture"))
-        }
-    }
+    capture::refuse_unheld(&mut state(), stream)
 }
 
 /// Bytes of `cudaStreamAttrValue`.
@@ -114,7 +105,8 @@ runtime! {
 
     /// Waits for a stream: all is done.
     ///
-    /// Status: cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorStreamCaptureUnsupported for one that captures.
+    /// Status: cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorStreamCaptureUnsupported for one that captures;
+    /// cudaErrorStreamCaptureImplicit for the default stream while one that it waits for captures.
     fn cudaStreamSynchronize(stream: Handle) {
         finished(stream)
     }

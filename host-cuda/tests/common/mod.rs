@@ -13,6 +13,7 @@ pub type Object = *mut c_void;
 pub const SUCCESS: c_int = 0;
 pub const NOT_INITIALIZED: c_int = 1;
 pub const INVALID_VALUE: c_int = 7;
+pub const EXECUTION_FAILED: c_int = 13;
 pub const NOT_SUPPORTED: c_int = 15;
 
 /// Loads the libcudnn that was built with this program, on its CPU core.

@@ -3,7 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use crate::common::{Array, INVALID_VALUE, Kind, NOT_INITIALIZED, NOT_SUPPORTED, Object, Rng, SUCCESS};
+use crate::common::{
+    Array, EXECUTION_FAILED, INVALID_VALUE, Kind, NOT_INITIALIZED, NOT_SUPPORTED, Object, Rng, SUCCESS,
+};
 use crate::*;
 
 unsafe extern "C" {
@@ -173,6 +175,10 @@ fn what_is_set_on_a_handle_is_kept_and_bad_values_are_refused() {
         assert_eq!(cublasSetStream_v2(handle, stored), SUCCESS);
         assert_eq!(cublasGetStream_v2(handle, &mut stream), SUCCESS);
         assert_eq!(stream, stored);
+        // Work on a stream that the runtime does not know fails; the stream of before is the default stream.
+        let (one, vector) = (x.as_ptr().cast::<c_void>(), y.as_mut_ptr().cast::<c_void>());
+        assert_eq!(cublasSaxpy_v2(handle, 4, one, one, 1, vector, 1), EXECUTION_FAILED);
+        assert_eq!(cublasSetStream_v2(handle, null_mut()), SUCCESS);
         assert_eq!(cublasGetVersion_v2(handle, &mut number), SUCCESS);
         assert!(number > 120_000);
         assert_eq!(cublasCreate_v2(null_mut()), INVALID_VALUE);

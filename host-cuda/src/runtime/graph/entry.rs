@@ -8,7 +8,7 @@ use super::{Executable, Graph, graph, owner, step};
 use crate::runtime::error::{Error, Result};
 use crate::runtime::operation::Operation;
 use crate::runtime::state::{Handle, State, state};
-use crate::runtime::{Out, capture, put, stream};
+use crate::runtime::{Out, capture, put};
 
 /// `cudaGraphExecUpdateResultInfo`.
 #[derive(Clone, Copy)]
@@ -358,11 +358,11 @@ runtime! {
 
     /// Brings a graph to the device ahead of its launch: it is there.
     ///
-    /// Status: as cudaGraphLaunch.
+    /// Status: as cudaGraphLaunch; cudaErrorStreamCaptureUnsupported for a stream that captures.
     fn cudaGraphUpload(executable: Handle, stream: Handle) {
-        let state = state();
+        let mut state = state();
         operations(&state, executable)?;
-        stream::known(&state, stream)
+        capture::refuse_unheld(&mut state, stream)
     }
 
     /// Ends what can be launched.
