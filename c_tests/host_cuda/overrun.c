@@ -18,6 +18,26 @@ int main(int argc, char **argv) {
     case 'p': /* Behind the last page. */
       block[1000 + 256] = 1;
       break;
+    case 'n': { /* The first float behind the end of a hundred, read and written. */
+      volatile float *numbers;
+      OK(cudaMalloc((void **)&numbers, 100 * sizeof(float)));
+      if (argv[1][1] == 'r') return numbers[100] > 0;
+      numbers[100] = 1;
+      break;
+    }
+    case 'a': { /* Every size ends less than 16 bytes before the page. */
+      for (size_t size = 1; size < 70; size++) {
+        volatile unsigned char *small;
+        OK(cudaMalloc((void **)&small, size));
+        EXPECT((size_t)small % 16 == 0 && ((size_t)small + size + 15) / 16 * 16 % 4096 == 0);
+        for (size_t i = 0; i < size; i++) small[i] = 1;
+        OK(cudaFree((void *)small));
+      }
+      break;
+    }
+    case 'b': /* The byte before the start. */
+      block[-1] = 1;
+      break;
     case 'u': /* After it was freed. */
       OK(cudaFree((void *)block));
       block[0] = 1;

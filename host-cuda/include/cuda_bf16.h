@@ -65,6 +65,46 @@ static inline float __bfloat162float(__nv_bfloat16 value) {
 
 static inline __nv_bfloat16 __float2bfloat16_rn(float value) { return __float2bfloat16(value); }
 
+#ifdef __cplusplus
+/* The result is rounded once: binary32 has more than twice the digits. Sums and products by themselves are of binary32. */
+static inline __nv_bfloat16 &operator+=(__nv_bfloat16 &a, __nv_bfloat16 b) { return a = __float2bfloat16(__bfloat162float(a) + __bfloat162float(b)); }
+static inline __nv_bfloat16 &operator-=(__nv_bfloat16 &a, __nv_bfloat16 b) { return a = __float2bfloat16(__bfloat162float(a) - __bfloat162float(b)); }
+static inline __nv_bfloat16 &operator*=(__nv_bfloat16 &a, __nv_bfloat16 b) { return a = __float2bfloat16(__bfloat162float(a) * __bfloat162float(b)); }
+static inline __nv_bfloat16 &operator/=(__nv_bfloat16 &a, __nv_bfloat16 b) { return a = __float2bfloat16(__bfloat162float(a) / __bfloat162float(b)); }
+static inline __nv_bfloat16 &operator++(__nv_bfloat16 &a) { return a += __float2bfloat16(1.0f); }
+static inline __nv_bfloat16 &operator--(__nv_bfloat16 &a) { return a -= __float2bfloat16(1.0f); }
+static inline __nv_bfloat16 operator++(__nv_bfloat16 &a, int) {
+  const __nv_bfloat16 old = a;
+  ++a;
+  return old;
+}
+static inline __nv_bfloat16 operator--(__nv_bfloat16 &a, int) {
+  const __nv_bfloat16 old = a;
+  --a;
+  return old;
+}
+static inline __nv_bfloat162 &operator+=(__nv_bfloat162 &a, const __nv_bfloat162 &b) {
+  a.x += b.x;
+  a.y += b.y;
+  return a;
+}
+static inline __nv_bfloat162 &operator-=(__nv_bfloat162 &a, const __nv_bfloat162 &b) {
+  a.x -= b.x;
+  a.y -= b.y;
+  return a;
+}
+static inline __nv_bfloat162 &operator*=(__nv_bfloat162 &a, const __nv_bfloat162 &b) {
+  a.x *= b.x;
+  a.y *= b.y;
+  return a;
+}
+static inline __nv_bfloat162 &operator/=(__nv_bfloat162 &a, const __nv_bfloat162 &b) {
+  a.x /= b.x;
+  a.y /= b.y;
+  return a;
+}
+#endif
+
 #undef CUDNN_SHIM_BFLOAT16_BITS
 
 #endif

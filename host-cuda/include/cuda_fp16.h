@@ -119,6 +119,46 @@ static inline __half2 __floats2half2_rn(float x, float y) {
 static inline __half __low2half(__half2 pair) { return pair.x; }
 static inline __half __high2half(__half2 pair) { return pair.y; }
 
+#ifdef __cplusplus
+/* The result is rounded once: binary32 has more than twice the digits. Sums and products by themselves are of binary32. */
+static inline __half &operator+=(__half &a, __half b) { return a = __float2half(__half2float(a) + __half2float(b)); }
+static inline __half &operator-=(__half &a, __half b) { return a = __float2half(__half2float(a) - __half2float(b)); }
+static inline __half &operator*=(__half &a, __half b) { return a = __float2half(__half2float(a) * __half2float(b)); }
+static inline __half &operator/=(__half &a, __half b) { return a = __float2half(__half2float(a) / __half2float(b)); }
+static inline __half &operator++(__half &a) { return a += __float2half(1.0f); }
+static inline __half &operator--(__half &a) { return a -= __float2half(1.0f); }
+static inline __half operator++(__half &a, int) {
+  const __half old = a;
+  ++a;
+  return old;
+}
+static inline __half operator--(__half &a, int) {
+  const __half old = a;
+  --a;
+  return old;
+}
+static inline __half2 &operator+=(__half2 &a, const __half2 &b) {
+  a.x += b.x;
+  a.y += b.y;
+  return a;
+}
+static inline __half2 &operator-=(__half2 &a, const __half2 &b) {
+  a.x -= b.x;
+  a.y -= b.y;
+  return a;
+}
+static inline __half2 &operator*=(__half2 &a, const __half2 &b) {
+  a.x *= b.x;
+  a.y *= b.y;
+  return a;
+}
+static inline __half2 &operator/=(__half2 &a, const __half2 &b) {
+  a.x /= b.x;
+  a.y /= b.y;
+  return a;
+}
+#endif
+
 #undef CUDNN_SHIM_HALF_BITS
 
 #endif

@@ -3,23 +3,9 @@
 #define CUDNN_SHIM_CUDA_RUNTIME_H
 
 #include "cuda_runtime_api.h"
+#include "driver_functions.h"
 #include "library_types.h"
 #include "vector_functions.h"
-
-static inline struct cudaPos make_cudaPos(size_t x, size_t y, size_t z) {
-  struct cudaPos position = {x, y, z};
-  return position;
-}
-
-static inline struct cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth) {
-  struct cudaExtent extent = {width, height, depth};
-  return extent;
-}
-
-static inline struct cudaPitchedPtr make_cudaPitchedPtr(void *pointer, size_t pitch, size_t width, size_t height) {
-  struct cudaPitchedPtr pitched = {pointer, pitch, width, height};
-  return pitched;
-}
 
 #ifdef __cplusplus
 /* Pointers to any type where C takes pointers to void. */

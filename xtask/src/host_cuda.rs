@@ -134,14 +134,19 @@ pub fn lay_out(tree: &mut Tree, built: &Path, release: bool) -> Result<()> {
     copy_all(tree, &folder().join("cmake"), "lib/host-cuda/cmake/CUDAToolkit")
 }
 
-/// Copies the files of a folder.
+/// Copies the files of a folder and of those in it.
 fn copy_all(tree: &mut Tree, from: &Path, to: &str) -> Result<()> {
     let list = fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))?;
     let mut files: Vec<PathBuf> = list.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     files.sort();
     for file in files {
         let name = file.file_name().and_then(|name| name.to_str()).context("our names are ASCII")?;
-        tree.copy(&file, &format!("{to}/{name}"), PLAIN)?;
+        let to = format!("{to}/{name}");
+        if file.is_dir() {
+            copy_all(tree, &file, &to)?;
+        } else {
+            tree.copy(&file, &to, PLAIN)?;
+        }
     }
     Ok(())
 }

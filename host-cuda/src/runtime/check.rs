@@ -1,12 +1,12 @@
 //! `CUDNN_SHIM_HOST_CHECK=1`: every block ends at a page that nobody may touch, and fresh memory is full of NaN.
 //!
-//! What is read before it was written shows as NaN, and what reaches past either end stops the program with a sentence
-//! about the block. GPUs have no such debugger.
+//! What is read before it was written shows as NaN. What reaches past the end stops the program at the instruction, with a sentence about
+//! the block, but for the up to 15 bytes that alignment leaves before the page: these, and those between the page before a block and its
+//! start, are filled, and the program is stopped when the block is freed, or at its end, if they were written. GPUs have no such debugger.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Once};
 
-use super::memory::ALIGNMENT;
 use super::state::{state, state_unless_locked};
 use crate::report;
 
@@ -23,6 +23,10 @@ pub fn is_on() -> bool {
 const FRESH: u8 = 0xff;
 /// The bytes between a block's end and the page behind it, for its start is aligned.
 const FENCE: u8 = 0xc5;
+
+/// What guarded blocks begin at a multiple of, so that they end near the page: what vectors of CUDA's types need. Blocks that are not
+/// guarded have more.
+const ALIGNMENT: usize = 16;
 
 /// A block between two pages that nobody may touch.
 pub struct Guarded {
@@ -89,11 +93,13 @@ impl Guarded {
         written.next().map(distance)
     }
 
-    /// Says whether bytes around the block were written.
-    pub(super) fn tell(&self) {
-        if let Some(distance) = self.broken() {
+    /// Says whether bytes around the block were written; whether they were.
+    fn tell(&self) -> bool {
+        let broken = self.broken();
+        if let Some(distance) = broken {
             self.accuse("written", distance);
         }
+        broken.is_some()
     }
 
     fn accuse(&self, what: &str, distance: isize) {
@@ -106,15 +112,27 @@ impl Guarded {
         ));
     }
 
-    /// Checks the bytes around the block and gives it back; who touches it later is stopped.
+    /// Checks the bytes around the block, stops the program if they were written, and gives the block back; who touches it later is
+    /// stopped.
     pub(super) fn release(self) {
-        self.tell();
+        if self.tell() {
+            stop();
+        }
         self.unmap();
     }
 
     fn unmap(&self) {
         // SAFETY: the whole mapping, which is not used after this.
         unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(self.map), self.length) };
+    }
+}
+
+/// Ends the program with SIGABRT, its output written.
+fn stop() -> ! {
+    // SAFETY: NULL stands for all streams; nothing of this library is needed any more.
+    unsafe {
+        libc::fflush(std::ptr::null_mut());
+        libc::abort()
     }
 }
 
@@ -141,7 +159,10 @@ fn watch() {
 }
 
 extern "C" fn at_end() {
-    state().memory.guarded().for_each(Guarded::tell);
+    let broken = state().memory.guarded().filter(|block| block.tell()).count();
+    if broken > 0 {
+        stop();
+    }
 }
 
 /// The program stops when this returns: the default action is back, and the access is tried again.
