@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::api::{Api, Libraries};
+use crate::package::notices;
 use crate::tree::{EXECUTABLE, PLAIN, Tree, set_mode};
 use crate::{archive, host_cuda, manifest, parts, shell, tool};
 
@@ -94,6 +95,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     lay_out(&mut tree, api, &built, arguments.release)
         .and_then(|()| tool::lay_out(&mut tree, &program))
         .and_then(|()| host_cuda::lay_out(&mut tree, &host, arguments.release))
+        .and_then(|()| notices::lay_out(&mut tree))
         .context("not all is installed; `cargo xtask uninstall` with the same arguments removes what is")?;
     println!("version {} is installed in {}; list: {manifest}", api.version(), root.display());
     if destdir().is_none() {

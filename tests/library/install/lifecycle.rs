@@ -38,7 +38,10 @@ fn destdir_moves_the_tree_and_uninstall_takes_it_away() {
     run_with("install");
     let root = destdir.join("opt/nn");
     let installed = files(&root);
-    for file in ["lib/libcudnn.so.9", "bin/cudnn-shim", "share/man/man1/cudnn-shim.1"] {
+    let licences =
+        ["LICENSE-APACHE", "LICENSE-MIT", "NOTICES.txt"].map(|name| format!("share/doc/cudnn-shim/{name}"));
+    let others = ["lib/libcudnn.so.9", "bin/cudnn-shim", "share/man/man1/cudnn-shim.1"];
+    for file in licences.iter().map(String::as_str).chain(others) {
         assert!(installed.contains(file), "{file} is missing");
     }
     // What is written says nothing of DESTDIR.

@@ -4,7 +4,7 @@
 mod contents;
 mod debian;
 mod glibc;
-mod notices;
+pub mod notices;
 mod rpm;
 mod tarball;
 mod verify;
@@ -28,6 +28,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What `cargo xtask package --help` tells.
 pub const ARGUMENTS: &str = "--out DIR        where to, target/package/out if not given
 --check [TREE]   packs TREE, an installation, or the library of this machine, and uses each artefact as a user would
+--keep           behind --check: leaves the artefacts, the wheel among them, in target/package-test/out
 SOURCE_DATE_EPOCH=SECONDS in the environment: the date of every file; that of the last commit if not given";
 
 /// The trees that a release is made of, and where it goes.
@@ -50,9 +51,12 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let out = match arguments {
         [] => shell::target().join("package/out"),
         [flag, folder] if flag == "--out" => std::path::absolute(folder)?,
-        [flag] if flag == "--check" => return check(&dist::build()?),
-        [flag, tree] if flag == "--check" => return check(&Dist::at(Path::new(tree))),
-        _ => bail!("the arguments are --out DIR, or --check [TREE]"),
+        [flag, rest @ ..] if flag == "--check" => {
+            let (tree, keeps) = checked(rest)?;
+            let dist = tree.map_or_else(dist::build, |tree| Ok(Dist::at(&tree)))?;
+            return check(&dist, keeps);
+        }
+        _ => bail!(USAGE),
     };
     let build = shell::target().join("package");
     let stage = |api: Api| build.join("stage").join(api.major());
@@ -69,9 +73,27 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
+const USAGE: &str = "the arguments are --out DIR, or --check [TREE] [--keep]";
+
+/// What is behind `--check`: the tree, if one is named, and whether the artefacts stay.
+fn checked(arguments: &[String]) -> Result<(Option<PathBuf>, bool)> {
+    let (options, trees): (Vec<&String>, Vec<&String>) =
+        arguments.iter().partition(|argument| argument.starts_with("--"));
+    let keeps = match options[..] {
+        [] => false,
+        [option] if option == "--keep" => true,
+        _ => bail!(USAGE),
+    };
+    match trees[..] {
+        [] => Ok((None, keeps)),
+        [tree] => Ok((Some(PathBuf::from(tree)), keeps)),
+        _ => bail!(USAGE),
+    }
+}
+
 /// Prints what the artefacts of `dist` are worth; fails if one does not serve.
-fn check(dist: &Dist) -> Result<()> {
-    let tally = verify(dist)?;
+fn check(dist: &Dist, keeps: bool) -> Result<()> {
+    let tally = verify(dist, keeps)?;
     println!("{tally}");
     if tally.failed() > 0 { bail!("an artefact does not serve") } else { Ok(()) }
 }
@@ -156,8 +178,24 @@ fn last_commit() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::VERSION;
+    use std::path::PathBuf;
+
+    use super::{VERSION, checked};
     use crate::shell;
+
+    #[test]
+    fn the_artefacts_stay_where_they_are_wanted() {
+        let read = |words: &[&str]| checked(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let tree = Some(PathBuf::from("tree"));
+        assert_eq!(read(&[]).unwrap(), (None, false));
+        assert_eq!(read(&["--keep"]).unwrap(), (None, true));
+        assert_eq!(read(&["tree"]).unwrap(), (tree.clone(), false));
+        assert_eq!(read(&["tree", "--keep"]).unwrap(), (tree.clone(), true));
+        assert_eq!(read(&["--keep", "tree"]).unwrap(), (tree, true));
+        for wrong in [&["--kept"][..], &["a", "b"], &["--keep", "--keep"]] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn every_file_that_states_the_version_states_the_same() {

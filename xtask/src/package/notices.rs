@@ -7,11 +7,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::contents::DOC;
 use super::glibc;
 use crate::shell;
+use crate::tree::{PLAIN, Tree};
 
 /// The packages that a release is built from.
 const ROOTS: [&str; 3] = ["cudnn-shim", "cudnn-shim-cli", "cudnn-shim-host-cuda"];
+
+/// Puts the licences, and those of the crates, into the tree of an installation.
+pub fn lay_out(tree: &mut Tree) -> Result<()> {
+    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        tree.copy(&shell::root().join(licence), &format!("{DOC}/{licence}"), PLAIN)?;
+    }
+    tree.write(&format!("{DOC}/NOTICES.txt"), &text()?)
+}
 
 /// One text: a heading a crate, with its licence and the files in which it states that.
 pub fn text() -> Result<String> {

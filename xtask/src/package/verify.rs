@@ -15,8 +15,9 @@ use crate::tree::Tree;
 use crate::{shell, tool, tools};
 
 /// Makes the artefacts of the tree that the tests have built, and counts those that serve. It is the build of this
-/// machine, not the portable one of `cargo xtask package`; what is packed, and how, is the same.
-pub fn verify(dist: &Dist) -> Result<Tally> {
+/// machine, not the portable one of `cargo xtask package`; what is packed, and how, is the same. The artefacts stay if that is
+/// wanted, all else if one does not serve.
+pub fn verify(dist: &Dist, keeps: bool) -> Result<Tally> {
     for name in ["dpkg-deb", "rpmbuild", "cpio", "xz", "python3"] {
         if let Some(line) = tools::lacking(name) {
             println!("skipped: {name} does not work here, nothing is packed; install it: {line}");
@@ -34,7 +35,9 @@ pub fn verify(dist: &Dist) -> Result<Tally> {
     }
     let release = Release::new(stage, None, build.join("out"), build.join("work"))?;
     let artefacts = release.make()?;
-    artefacts.iter().for_each(|file| println!("{}", file.display()));
+    if keeps {
+        artefacts.iter().for_each(|file| println!("{}", file.display()));
+    }
     let [tarball, deb, rpm, wheel, sums] = artefacts.as_slice() else { bail!("an artefact is missing") };
     shell::run(Command::new("sha256sum").args(["--check", "--quiet"]).arg(sums).current_dir(&release.out))?;
     let mut tally = Tally::default();
@@ -58,7 +61,12 @@ pub fn verify(dist: &Dist) -> Result<Tally> {
     }
     // Most of a gigabyte, which only a failure makes worth a look.
     if tally.failed() == 0 {
-        fs::remove_dir_all(&build)?;
+        for folder in [build.join("stage"), build.join("work"), build.join("root")] {
+            fs::remove_dir_all(folder)?;
+        }
+        if !keeps {
+            fs::remove_dir_all(&build)?;
+        }
     }
     Ok(tally)
 }
