@@ -4,6 +4,7 @@ use std::io;
 use std::io::Write;
 
 use clap::builder::PossibleValuesParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use cudnn::dtype::DataType;
 
@@ -125,6 +126,11 @@ pub fn of_image(name: &str) -> Option<String> {
     orders(name, IMAGE).then(|| format!("N{name}"))
 }
 
+/// Whether a layout is one of images, alone or in batches.
+pub fn is_of_images(name: &str) -> bool {
+    orders(name, IMAGE) || orders(name, "NCHW")
+}
+
 const LAYOUTS: &str = "Layouts: any order of the letters N C H W, N C D H W, B M N or N C, the innermost last (NHWC, chwn, BNM); CHW, HWC of one image; \
     KCRS, OIHW, KRSC, OHWI, HWIO of filters; NC/32HW32 or nChw16c; BMN:row, BMN:col; packed, channels_last, PyTorch:channels_last, TensorFlow, Caffe, ONNX, NumPy:C, NumPy:F. \
     Types: float, double, half, bfloat16, int8, uint8, int32, int64, boolean, fp8_e4m3, fp8_e5m2, int8x4, uint8x4, int8x32, and f16, i8, ...";
@@ -203,10 +209,11 @@ pub fn command() -> Command {
         .arg(Arg::new("program").value_name("PROGRAM").help("A program, a script or a library"))
         .arg(lib())
         .arg(flag("json", "Prints the facts as JSON"))
-        .after_help("Exit status: 0 if the program runs with `cudnn-shim run`, 1 if it will stop somewhere, 2 if it cannot start.");
+        .after_help("Exit status: 0 if the program runs with `cudnn-shim run`, 1 if it will stop somewhere, 2 if it cannot start, \
+            3 if that cannot be told: of a script, or of a program that asks for no library of CUDA by itself.");
     let run = Command::new("run")
         .about("Runs a program on the CPU, with this library and stand-ins for the CUDA runtime, cuBLAS and cuRAND")
-        .arg(flag("check", "Finds reads and writes beyond allocations, and of memory that was never written"))
+        .arg(flag("check", "Stops reads and writes beyond allocations, and fills fresh memory with NaN"))
         .arg(
             Arg::new("threads")
                 .long("threads")
@@ -246,6 +253,75 @@ pub fn command() -> Command {
         ])
 }
 
+/// What is said of an option that a command does not have.
+pub fn unknown(subcommand: &str, option: &str) -> String {
+    let known = command().find_subcommand(subcommand).map(|command| {
+        let longs = command.get_arguments().filter_map(|argument| argument.get_long());
+        longs.map(|long| format!("--{long}")).collect::<Vec<_>>()
+    });
+    let nearest = nearest(option, known.iter().flatten().map(String::as_str));
+    let meant = nearest.map_or(String::new(), |known| format!("; did you mean {known}?"));
+    format!("{option} is no option of `cudnn-shim {subcommand}`{meant}")
+}
+
+/// What is said of a word that is not known; `None` for other mistakes of the command line.
+pub fn mistaken(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        _ => None,
+    };
+    let (word, what, meant) = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let word = text(ContextKind::InvalidArg)?;
+            let what = if word.starts_with('-') { "is no option here" } else { "is one word too many" };
+            (word, what.to_owned(), text(ContextKind::SuggestedArg))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let known = command();
+            let names: Vec<&str> = known.get_subcommands().map(Command::get_name).collect();
+            let what = format!("is no command; there are {}", names.join(", "));
+            (text(ContextKind::InvalidSubcommand)?, what, text(ContextKind::SuggestedSubcommand))
+        }
+        ErrorKind::InvalidValue => {
+            let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue) else { return None };
+            let argument = text(ContextKind::InvalidArg)?;
+            let what = format!("is none of the values of {argument}: {}", known.join(", "));
+            (
+                text(ContextKind::InvalidValue).filter(|word| !word.is_empty())?,
+                what,
+                text(ContextKind::SuggestedValue),
+            )
+        }
+        _ => return None,
+    };
+    let meant = meant.map_or(String::new(), |known| format!("; did you mean {known}?"));
+    Some(format!("{word} {what}{meant}"))
+}
+
+/// The nearest of some words, if one is near: of as many small changes as a third of its letters.
+fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = known.map(|known| (distance(word, known), known));
+    near.filter(|(distance, known)| *distance * 3 <= known.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// How many letters are added, left out or changed.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, letter) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
 /// Prints shell completions.
 pub fn completions(given: &ArgMatches) -> Result<()> {
     if let Some(&shell) = given.get_one::<clap_complete::Shell>("shell") {
@@ -263,8 +339,13 @@ pub fn man(given: &ArgMatches) -> Result<()> {
     let page = match given.get_one::<String>("command") {
         None => whole,
         Some(name) => {
-            let sub =
-                whole.find_subcommand(name).ok_or_else(|| Failure::new(format!("man: no command {name}")))?;
+            let names: Vec<String> = whole.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+            let unknown = || {
+                let meant = nearest(name, names.iter().map(String::as_str));
+                let meant = meant.map_or(String::new(), |known| format!("; did you mean {known}?"));
+                Failure::new(format!("man: {name} is no command; there are {}{meant}", names.join(", ")))
+            };
+            let sub = whole.find_subcommand(name).ok_or_else(unknown)?;
             let version = env!("CARGO_PKG_VERSION");
             sub.clone().display_name(format!("cudnn-shim-{name}")).version(version)
         }

@@ -5,12 +5,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
-use cudnn::exec::Context;
 use serde_json::{Value, json};
 
 use crate::elf::{self, Elf};
 use crate::explain::say;
-use crate::library::{self, Handle};
+use crate::library;
 use crate::place::Place;
 use crate::program::{self, Weight};
 use crate::{Failure, Result};
@@ -18,7 +17,7 @@ use crate::{Failure, Result};
 /// Where the variables are listed that the library reads, and those of the stand-ins for CUDA's libraries.
 const PAGES: [&str; 2] = [include_str!("../data/behaviour.md"), include_str!("../data/without-a-gpu.md")];
 
-/// Runs the command. The exit status: 0 if a program runs, 1 if it will stop, 2 if it cannot start.
+/// Runs the command. The exit status: 0 if a program runs, 1 if it will stop, 2 if it cannot start, 3 if that cannot be told.
 pub fn run(given: &ArgMatches) -> Result<ExitCode> {
     let place = Place::find(given.get_one::<String>("lib").map(String::as_str));
     let Some(name) = given.get_one::<String>("program") else {
@@ -91,16 +90,16 @@ fn of_machine(place: Result<Place>) -> Result<Value> {
     read.sort();
     ignored.sort();
     // What a new handle would get, or why there would be none.
-    let (core, name, threads) = match (Context::create(), Handle::new()) {
-        (Ok(context), Ok(handle)) => (context.core_name(), handle.core()?, handle.threads()?),
-        (Err(error), _) => (format!("cudnnCreate fails: {error}"), "none".to_owned(), 0),
-        (_, Err(Failure(error))) => (format!("cudnnCreate fails: {error}"), "none".to_owned(), 0),
+    let version = library::version()?;
+    let (core, name, threads) = match library::described() {
+        Ok((core, handle)) => (core, handle.core()?, handle.threads()?),
+        Err(Failure(error)) => (format!("cudnnCreate fails: {error}"), "none".to_owned(), 0),
     };
     // SAFETY: a C string; the library's initialisers are those of the CUDA driver, which every program of it runs.
     let driver = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY) };
     Ok(json!({
-        "version": library::version(),
-        "stands_for": format!("libcudnn.so.{}", library::version() / 10_000),
+        "version": version,
+        "stands_for": format!("libcudnn.so.{}", if version < 10_000 { version / 1000 } else { version / 10_000 }),
         "core": name,
         "core_details": core,
         "cuda_driver": if driver.is_null() { "libcuda.so.1 is not found" } else { "libcuda.so.1 is found" },
@@ -142,6 +141,7 @@ fn of_program(name: &str, place: Option<Place>) -> Result<(String, Value, u8)> {
         Weight::Note => 0,
         Weight::Stop => 1,
         Weight::Start => 2,
+        Weight::Unknown => 3,
     };
     let reasons: Vec<Value> = examined
         .reasons
@@ -182,9 +182,11 @@ fn of_program(name: &str, place: Option<Place>) -> Result<(String, Value, u8)> {
     let version = examined.libraries.iter().find_map(|library| {
         library.soname.starts_with("libcudnn").then(|| program::major_of(&library.soname)).flatten()
     });
-    let answer = if version == Some(8) { 8907 } else { library::version() };
-    let check = if examined.functions.contains("cudnnGetVersion") {
+    let answer = if version == Some(8) { Ok(8907) } else { library::version() };
+    let check = if let (Ok(answer), true) = (answer, examined.functions.contains("cudnnGetVersion")) {
         format!("cudnnGetVersion answers {answer}; CUDNN_SHIM_VERSION changes that")
+    } else if examined.functions.contains("cudnnGetVersion") {
+        "cudnnGetVersion is asked".to_owned()
     } else {
         "asks for no version".to_owned()
     };

@@ -16,8 +16,24 @@ use crate::{Failure, Result};
 /// Beginnings of the names that libraries of CUDA and cuDNN export. `cuda` and `cublas` fall under `cu`, but so would much else.
 const PREFIXES: [&str; 5] = ["cudnn", "cuda", "__cuda", "cublas", "curand"];
 
-/// A text of the CUDA runtime that programs hold if it is linked statically: the name under which copies of it meet.
-const STATIC_RUNTIME: &[u8] = b"/cudart.shm.";
+/// A text of the CUDA runtime that programs hold if it is linked statically: the name under which copies of it meet. It is read from
+/// its end, so that this tool does not hold it.
+const STATIC_RUNTIME: &[u8] = b".mhs.traduc/";
+
+/// [`STATIC_RUNTIME`] from its start.
+fn static_runtime() -> Vec<u8> {
+    std::hint::black_box(STATIC_RUNTIME).iter().rev().copied().collect()
+}
+
+/// Part of the names of functions that compilers make of kernels, for the host to call.
+const DEVICE_STUB: &str = "__device_stub__";
+
+/// Whether a function of the runtime launches kernels: `cudaLaunchKernel`, `cudaLaunchKernelExC`, `__cudaLaunchKernel` of CUDA 13,
+/// `cudaLaunchCooperativeKernel`, `cudaLaunch` of old; `cudaLaunchHostFunc` does not.
+fn is_launch(function: &str) -> bool {
+    let rest = function.trim_start_matches('_').strip_prefix("cudaLaunch");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("Kernel") || rest.starts_with("Cooperative"))
+}
 
 /// The machine that this tool was built for, as ELF files name it.
 const MACHINE: object::elf::Machine =
@@ -38,6 +54,10 @@ pub struct Elf {
     /// Names of CUDA and cuDNN that others have to define, and names that it defines.
     pub imports: BTreeSet<String>,
     pub exports: BTreeSet<String>,
+    /// Whether it launches kernels of its own, as far as its names tell.
+    pub launches: bool,
+    /// Whether its table of symbols is there, without which the names of what is linked statically are not.
+    pub has_names: bool,
     /// Whether the CUDA runtime is linked statically.
     pub static_runtime: bool,
     /// Whether it brings code for GPUs.
@@ -79,9 +99,11 @@ impl Elf {
             path: Vec::new(),
             path_first: false,
             bind_now: false,
+            launches: false,
+            has_names: elf.symbols().next().is_some(),
             imports: BTreeSet::new(),
             exports: BTreeSet::new(),
-            static_runtime: holds(&data, STATIC_RUNTIME),
+            static_runtime: holds(&data, &static_runtime()),
             device_code: elf
                 .sections()
                 .any(|section| section.name() == Ok(".nv_fatbin") && section.size() > 0),
@@ -110,9 +132,13 @@ impl Elf {
                 }
             }
         }
+        // What compilers call where a kernel is launched has this in its name, and is the program's own.
+        read.launches =
+            elf.symbols().any(|symbol| symbol.name().is_ok_and(|name| name.contains(DEVICE_STUB)));
         for symbol in elf.dynamic_symbols() {
             let Ok(name) = symbol.name() else { continue };
             if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                read.launches |= symbol.is_undefined() && is_launch(name);
                 if symbol.is_undefined() { &mut read.imports } else { &mut read.exports }
                     .insert(name.to_owned());
             }

@@ -134,7 +134,7 @@ fn plan(from: &Explained, to: &Explained) -> Result<Option<String>> {
     }
     // SAFETY: no other thread runs yet.
     unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", "cpu") };
-    library::record_plans();
+    library::record_plans()?;
     // Words, so that every type is aligned.
     let (x, mut y) = (vec![0_u64; src_size.div_ceil(8)], vec![0_u64; dst_size.div_ceil(8)]);
     let scalar = from.data_type.scalar().size() as i64;
@@ -144,7 +144,7 @@ fn plan(from: &Explained, to: &Explained) -> Result<Option<String>> {
     let target = y.as_mut_ptr().cast::<u8>().wrapping_add(place(to));
     // SAFETY: both buffers hold the whole range around the pointers.
     unsafe { Handle::new()?.transform(1.0, (&src, source), (&dst, target), double, None) }?;
-    Ok(Some(library::last_plan()))
+    library::last_plan().map(Some)
 }
 
 /// The descriptor of the C interface.

@@ -1,10 +1,9 @@
 //! The library's C interface, as far as it is used here: what the tool does goes the way of every program's calls.
 //!
-//! `cudnn` is linked in, so that the tool works without an installed library.
+//! What needs no call - layouts, names, types - is the crate's; the functions are those of a library that is loaded.
 #![allow(deprecated, reason = "the interface is, this use of it is not")]
-#![allow(improper_ctypes, reason = "handles point to opaque tags")]
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -15,59 +14,60 @@ use cudnn::capi::types::{
 };
 use cudnn::dtype::{DataType, Scalar};
 
+use crate::functions::functions;
 use crate::{Failure, Result};
 
-unsafe extern "C" {
-    fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t;
-    fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t;
-    fn cudnnGetVersion() -> usize;
-    fn cudnnGetLastErrorString(message: *mut c_char, max_size: usize);
-    fn cudnnCreateTensorDescriptor(desc: *mut cudnnTensorDescriptor_t) -> cudnnStatus_t;
-    fn cudnnDestroyTensorDescriptor(desc: cudnnTensorDescriptor_t) -> cudnnStatus_t;
-    fn cudnnGetTensorSizeInBytes(desc: cudnnTensorDescriptor_t, size: *mut usize) -> cudnnStatus_t;
-    fn cudnnTransformTensor(
-        handle: cudnnHandle_t, alpha: *const c_void, src: cudnnTensorDescriptor_t, x: *const c_void,
-        beta: *const c_void, dst: cudnnTensorDescriptor_t, y: *mut c_void,
-    ) -> cudnnStatus_t;
-    fn cudnnCreateTensorTransformDescriptor(desc: *mut cudnnTensorTransformDescriptor_t) -> cudnnStatus_t;
-    fn cudnnDestroyTensorTransformDescriptor(desc: cudnnTensorTransformDescriptor_t) -> cudnnStatus_t;
-    fn cudnnSetTensorTransformDescriptor(
-        desc: cudnnTensorTransformDescriptor_t, rank: u32, format: MaybeUninit<cudnnTensorFormat_t>,
-        before: *const i32, after: *const i32, fold: *const u32,
-        direction: MaybeUninit<cudnnFoldingDirection_t>,
-    ) -> cudnnStatus_t;
-    fn cudnnTransformTensorEx(
-        handle: cudnnHandle_t, desc: cudnnTensorTransformDescriptor_t, alpha: *const c_void,
-        src: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dst: cudnnTensorDescriptor_t,
-        y: *mut c_void,
-    ) -> cudnnStatus_t;
-    fn cudnnShimSetTensorFromDLPack(
-        handle: cudnnHandle_t, desc: cudnnTensorDescriptor_t, tensor: *const cudnnShimDLTensor_t,
-        data: *mut *mut c_void,
-    ) -> cudnnStatus_t;
-    fn cudnnShimSetTensorLayout(
-        desc: cudnnTensorDescriptor_t, data_type: MaybeUninit<cudnnDataType_t>, layout: *const c_char,
-        rank: c_int, dims: *const c_int,
-    ) -> cudnnStatus_t;
-    fn cudnnShimGetCore(handle: cudnnHandle_t, size: usize, name: *mut c_char) -> cudnnStatus_t;
-    fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mut c_int) -> cudnnStatus_t;
-    fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t;
-    fn cudnnShimGetLastPlan(size: usize, plan: *mut c_char, needed: *mut usize) -> cudnnStatus_t;
+/// The version that the library reports.
+///
+/// # Errors
+/// There is no library.
+pub fn version() -> Result<usize> {
+    // SAFETY: no arguments.
+    Ok(unsafe { (functions()?.cudnnGetVersion)() })
 }
 
-/// The version that the library reports.
-pub fn version() -> usize {
-    // SAFETY: no arguments.
-    unsafe { cudnnGetVersion() }
+/// What the library says of the core of a new handle, with what it uses of the machine, and the handle.
+///
+/// # Errors
+/// As [`Handle::new`].
+pub fn described() -> Result<(String, Handle)> {
+    /// Keeps what follows "core: ".
+    unsafe extern "C" fn hear(_: c_int, kept: *mut c_void, _: *const c_void, text: *const c_char) {
+        // SAFETY: the pointer is that of `described`, which waits; the text is the library's, and ends with a zero.
+        let (kept, text) = unsafe { (&mut *kept.cast::<String>(), CStr::from_ptr(text).to_string_lossy()) };
+        if let Some((_, core)) = text.split_once("core: ") {
+            core.trim_end().clone_into(kept);
+        }
+    }
+    /// `CUDNN_SEV_INFO_EN`
+    const INFORMATION: c_uint = 8;
+    let mut core = String::new();
+    let functions = functions()?;
+    // SAFETY: `core` is there until the callback is taken away.
+    check(unsafe { (functions.cudnnSetCallback)(INFORMATION, (&raw mut core).cast(), Some(hear)) })?;
+    let made = Handle::new();
+    // SAFETY: no callback.
+    check(unsafe { (functions.cudnnSetCallback)(0, ptr::null_mut(), None) })?;
+    let handle = made?;
+    if core.is_empty() {
+        core = handle.core()?;
+    }
+    Ok((core, handle))
 }
 
 fn check(status: cudnnStatus_t) -> Result<()> {
     if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS {
         return Ok(());
     }
+    let functions = functions()?;
+    let Some(last_error) = functions.last_error else {
+        // SAFETY: the library's own text.
+        let name = unsafe { CStr::from_ptr((functions.cudnnGetErrorString)(MaybeUninit::new(status))) };
+        return Err(Failure::new(name.to_string_lossy()));
+    };
     let mut text = [0_u8; 1024];
     // SAFETY: as many bytes as are named.
-    unsafe { cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len()) };
+    unsafe { last_error(text.as_mut_ptr().cast(), text.len()) };
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     let text = String::from_utf8_lossy(&text[..end]).into_owned();
     // Behind the name of the call.
@@ -115,7 +115,7 @@ impl Tensor {
     fn new() -> Result<Tensor> {
         let mut desc = ptr::null_mut();
         // SAFETY: valid for one write.
-        check(unsafe { cudnnCreateTensorDescriptor(&mut desc) })?;
+        check(unsafe { (functions()?.cudnnCreateTensorDescriptor)(&mut desc) })?;
         Ok(Tensor(desc))
     }
 
@@ -137,7 +137,9 @@ impl Tensor {
         };
         let mut data = ptr::null_mut();
         // SAFETY: both arrays have ndim entries and live until the call returns; the data is not touched.
-        check(unsafe { cudnnShimSetTensorFromDLPack(ptr::null_mut(), tensor.0, &view, &mut data) })?;
+        check(unsafe {
+            (functions()?.cudnnShimSetTensorFromDLPack)(ptr::null_mut(), tensor.0, &view, &mut data)
+        })?;
         Ok(tensor)
     }
 
@@ -152,7 +154,13 @@ impl Tensor {
         let rank = dims.len() as c_int;
         // SAFETY: a C string and as many dims as are named.
         check(unsafe {
-            cudnnShimSetTensorLayout(tensor.0, code(data_type), layout.as_ptr(), rank, dims.as_ptr())
+            (functions()?.cudnnShimSetTensorLayout)(
+                tensor.0,
+                code(data_type),
+                layout.as_ptr(),
+                rank,
+                dims.as_ptr(),
+            )
         })?;
         Ok(tensor)
     }
@@ -161,15 +169,18 @@ impl Tensor {
     pub fn size(&self) -> Result<usize> {
         let mut size = 0;
         // SAFETY: valid for one write.
-        check(unsafe { cudnnGetTensorSizeInBytes(self.0, &mut size) })?;
+        check(unsafe { (functions()?.cudnnGetTensorSizeInBytes)(self.0, &mut size) })?;
         Ok(size)
     }
 }
 
 impl Drop for Tensor {
     fn drop(&mut self) {
-        // SAFETY: made by `new` and destroyed once.
-        unsafe { cudnnDestroyTensorDescriptor(self.0) };
+        // What was made has a library.
+        if let Ok(functions) = functions() {
+            // SAFETY: made by `new` and destroyed once.
+            unsafe { (functions.cudnnDestroyTensorDescriptor)(self.0) };
+        }
     }
 }
 
@@ -194,7 +205,7 @@ impl Handle {
     pub fn new() -> Result<Handle> {
         let mut handle = ptr::null_mut();
         // SAFETY: valid for one write.
-        check(unsafe { cudnnCreate(&mut handle) })?;
+        check(unsafe { (functions()?.cudnnCreate)(&mut handle) })?;
         Ok(Handle(handle))
     }
 
@@ -202,7 +213,7 @@ impl Handle {
     pub fn core(&self) -> Result<String> {
         let mut name = [0_u8; 16];
         // SAFETY: as many bytes as are named.
-        check(unsafe { cudnnShimGetCore(self.0, name.len(), name.as_mut_ptr().cast()) })?;
+        check(unsafe { (functions()?.cudnnShimGetCore)(self.0, name.len(), name.as_mut_ptr().cast()) })?;
         Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
     }
 
@@ -210,7 +221,7 @@ impl Handle {
     pub fn threads(&self) -> Result<i32> {
         let mut threads = 0;
         // SAFETY: valid for one write.
-        check(unsafe { cudnnShimGetThreads(self.0, &mut threads) })?;
+        check(unsafe { (functions()?.cudnnShimGetThreads)(self.0, &mut threads) })?;
         Ok(threads)
     }
 
@@ -230,19 +241,33 @@ impl Handle {
         let Some(change) = change else {
             // SAFETY: factors of this width live until the call returns; the tensors reach readable and writable memory only.
             return check(unsafe {
-                cudnnTransformTensor(self.0, alpha, src.0, x.cast(), beta, dst.0, y.cast())
+                (functions()?.cudnnTransformTensor)(self.0, alpha, src.0, x.cast(), beta, dst.0, y.cast())
             });
         };
         let how = Transformation::new(change)?;
         // SAFETY: factors of this width live until the call returns; the tensors reach readable and writable memory only.
-        check(unsafe { cudnnTransformTensorEx(self.0, how.0, alpha, src.0, x.cast(), beta, dst.0, y.cast()) })
+        check(unsafe {
+            (functions()?.cudnnTransformTensorEx)(
+                self.0,
+                how.0,
+                alpha,
+                src.0,
+                x.cast(),
+                beta,
+                dst.0,
+                y.cast(),
+            )
+        })
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: made by `new` and destroyed once.
-        unsafe { cudnnDestroy(self.0) };
+        // What was made has a library.
+        if let Ok(functions) = functions() {
+            // SAFETY: made by `new` and destroyed once.
+            unsafe { (functions.cudnnDestroy)(self.0) };
+        }
     }
 }
 
@@ -252,7 +277,7 @@ impl Transformation {
     fn new(change: &Change) -> Result<Transformation> {
         let mut desc = ptr::null_mut();
         // SAFETY: valid for one write.
-        check(unsafe { cudnnCreateTensorTransformDescriptor(&mut desc) })?;
+        check(unsafe { (functions()?.cudnnCreateTensorTransformDescriptor)(&mut desc) })?;
         let made = Transformation(desc);
         let small = |values: &[i64]| -> Result<Vec<i32>> {
             let small = |&value: &i64| {
@@ -270,7 +295,7 @@ impl Transformation {
         };
         // SAFETY: arrays of as many entries as there are dimensions, of which two are not spatial.
         check(unsafe {
-            cudnnSetTensorTransformDescriptor(
+            (functions()?.cudnnSetTensorTransformDescriptor)(
                 desc,
                 before.len() as u32,
                 MaybeUninit::new(cudnnTensorFormat_t::ALL[0]),
@@ -286,26 +311,36 @@ impl Transformation {
 
 impl Drop for Transformation {
     fn drop(&mut self) {
-        // SAFETY: made by `new` and destroyed once.
-        unsafe { cudnnDestroyTensorTransformDescriptor(self.0) };
+        // What was made has a library.
+        if let Ok(functions) = functions() {
+            // SAFETY: made by `new` and destroyed once.
+            unsafe { (functions.cudnnDestroyTensorTransformDescriptor)(self.0) };
+        }
     }
 }
 
 /// Has calls keep their plans.
-pub fn record_plans() {
+///
+/// # Errors
+/// There is no library.
+pub fn record_plans() -> Result<()> {
     // SAFETY: no pointers.
-    unsafe { cudnnShimRecordPlans(1) };
+    check(unsafe { (functions()?.cudnnShimRecordPlans)(1) })
 }
 
 /// The plan of this thread's last call.
-pub fn last_plan() -> String {
+///
+/// # Errors
+/// There is no library.
+pub fn last_plan() -> Result<String> {
+    let get = functions()?.cudnnShimGetLastPlan;
     let mut needed = 0;
     // SAFETY: nothing is written to the text.
-    unsafe { cudnnShimGetLastPlan(0, ptr::null_mut(), &mut needed) };
+    unsafe { get(0, ptr::null_mut(), &mut needed) };
     let mut text = vec![0_u8; needed.max(1)];
     // SAFETY: as many bytes as are named.
-    unsafe { cudnnShimGetLastPlan(text.len(), text.as_mut_ptr().cast(), ptr::null_mut()) };
+    unsafe { get(text.len(), text.as_mut_ptr().cast(), ptr::null_mut()) };
     text.pop();
     let text = String::from_utf8_lossy(&text).into_owned();
-    text.split_once(": ").map_or(text.clone(), |(_, plan)| plan.to_owned())
+    Ok(text.split_once(": ").map_or(text.clone(), |(_, plan)| plan.to_owned()))
 }

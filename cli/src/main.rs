@@ -10,10 +10,10 @@
 //!  tiles.rs      a transform in pieces that keep little of either file in memory
 //!  npy.rs        .npy headers
 //!  pixels.rs     PNG, JPEG and PPM
-//!  library.rs    the library's C interface, as far as it is used here
+//!  library.rs    the library's C interface, as far as it is used here; functions.rs loads it
 //!  place.rs      where the library is that programs are given
 //!  elf.rs        what an ELF file says of itself
-//!  program.rs    what becomes of a program
+//!  program.rs    what becomes of a program; python.rs what Python brings
 //!  run.rs        a program on the CPU core
 //!  doctor.rs     this machine, and what becomes of a program
 //! ```
@@ -26,11 +26,13 @@ mod doctor;
 mod elf;
 mod explain;
 mod figure;
+mod functions;
 mod library;
 mod npy;
 mod pixels;
 mod place;
 mod program;
+mod python;
 mod run;
 mod source;
 mod svg;
@@ -97,6 +99,10 @@ fn misread(error: &clap::Error) -> ExitCode {
     );
     if asked {
         error.exit();
+    }
+    if let Some(sentence) = arguments::mistaken(error) {
+        eprintln!("cudnn-shim: {sentence}");
+        return ExitCode::from(2);
     }
     let text = error.to_string();
     // Behind the first words there are the usage, and where to find more.

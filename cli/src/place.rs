@@ -9,7 +9,12 @@ use crate::{Failure, Result};
 pub const VARIABLE: &str = "CUDNN_SHIM_LIB";
 
 /// The library by the names that programs ask for.
-const LIBRARIES: [&str; 2] = ["libcudnn.so.9", "libcudnn.so.8"];
+pub const LIBRARIES: [&str; 2] = ["libcudnn.so.9", "libcudnn.so.8"];
+
+/// This program.
+fn tool() -> PathBuf {
+    std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default()
+}
 
 /// A folder with the library.
 pub struct Place {
@@ -32,12 +37,10 @@ impl Place {
             return Place::at(&folder)
                 .ok_or_else(|| Failure::new(format!("{}: no {} is here", folder.display(), LIBRARIES[0])));
         }
-        let tool = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
-        let above: Vec<&Path> = tool.ancestors().skip(2).collect();
-        let installed = above.first().filter(|_| tool.parent().is_some_and(|bin| bin.ends_with("bin")));
+        let tool = tool();
         let here = std::env::current_dir().unwrap_or_default().join("target");
-        let built = above.iter().take(3).map(|folder| folder.join("dist/lib"));
-        let candidates = installed.map(|prefix| prefix.join("lib")).into_iter().chain(built);
+        let built = tool.ancestors().skip(2).take(3).map(|folder| folder.join("dist/lib"));
+        let candidates = Place::installed().into_iter().chain(built);
         candidates.chain([here.join("dist/lib")]).find_map(|folder| Place::at(&folder)).ok_or_else(|| {
             Failure::new(format!(
                 "no {} beside this tool or in target/dist/lib: `cargo xtask dist` makes it; --lib DIR or {VARIABLE} names the \
@@ -45,6 +48,13 @@ impl Place {
                 LIBRARIES[0]
             ))
         })
+    }
+
+    /// `lib` of the installation that this tool belongs to.
+    pub fn installed() -> Option<PathBuf> {
+        let tool = tool();
+        let bin = tool.parent().filter(|bin| bin.ends_with("bin"))?;
+        Some(bin.parent()?.join("lib"))
     }
 
     fn at(lib: &Path) -> Option<Place> {

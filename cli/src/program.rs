@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::{self, Elf};
 use crate::place::Place;
-use crate::{Failure, Result};
+use crate::{Failure, Result, python};
+
+/// How to find out what a program loads while it runs.
+const SEE: &str = "`CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=stderr cudnn-shim run PROGRAM` shows each call that reaches this library";
 
 /// What is built of cuDNN and what is a stub, symbol by symbol.
 const CATALOGUE: &str = include_str!("../data/catalogue.tsv");
@@ -40,6 +43,8 @@ pub enum Weight {
     Start,
     /// The program comes to an end somewhere.
     Stop,
+    /// What the program does is not seen in its file.
+    Unknown,
     /// Worth knowing.
     Note,
 }
@@ -50,6 +55,7 @@ impl Weight {
         match self {
             Weight::Start => "start",
             Weight::Stop => "stop",
+            Weight::Unknown => "unknown",
             Weight::Note => "note",
         }
     }
@@ -116,6 +122,7 @@ impl Examined {
         match (self.weight(), first) {
             (Weight::Start, Some(reason)) => format!("does not start: {}: {}", reason.about, what(reason)),
             (Weight::Stop, Some(reason)) => format!("starts, stops at: {}", what(reason)),
+            (Weight::Unknown, Some(reason)) => format!("cannot tell: {}", what(reason)),
             _ => "starts and runs on the CPU with `cudnn-shim run`".to_owned(),
         }
     }
@@ -139,8 +146,12 @@ pub fn find(name: &Path) -> Result<PathBuf> {
         Some(name.to_owned()).filter(|file| file.exists())
     };
     match found {
-        None if plain => Err(Failure::new(format!(
+        None if plain && name.exists() => Err(Failure::new(format!(
             "{}: not found on PATH; a file of this folder is ./{0}",
+            name.display()
+        ))),
+        None if plain => Err(Failure::new(format!(
+            "{}: no program of this name on PATH, and no file in this folder",
             name.display()
         ))),
         None => Err(Failure::new(format!("{}: No such file or directory", name.display()))),
@@ -193,7 +204,7 @@ fn found_in(program: &Path, place: Option<&Place>) -> Result<Examined> {
         }
         let Some(interpreter) = interpreter(&file)? else { break };
         let text = format!("a script for {}; what that loads later is not seen here", interpreter.display());
-        examined.add(Weight::Note, "program", text, "");
+        examined.add(Weight::Unknown, "program", text, SEE);
         match find(&interpreter) {
             Ok(found) => file = found,
             Err(Failure(text)) => {
@@ -239,9 +250,12 @@ impl Search<'_> {
             }
         }
         self.functions(bind_now);
+        if let Some(torch) = python::torch(file) {
+            self.examined.add(Weight::Unknown, "program", torch.text(), torch.advice());
+        }
         if self.examined.libraries.is_empty() {
             let text = "asks for no libcudnn and no library of CUDA; it may still load one itself (dlopen)";
-            self.examined.add(Weight::Note, "program", text, "");
+            self.examined.add(Weight::Unknown, "program", text, SEE);
         }
         Ok(self.examined)
     }
@@ -260,8 +274,7 @@ impl Search<'_> {
                 "link it again with `nvcc -cudart shared`, or with the libcudart_static.a of host-cuda",
             );
         }
-        let launches = elf.imports.iter().any(|name| name.starts_with("cudaLaunch"));
-        if elf.device_code && (launches || elf.static_runtime) {
+        if elf.device_code && elf.launches {
             self.examined.add(
                 Weight::Stop,
                 about,
@@ -269,7 +282,11 @@ impl Search<'_> {
                 "build it without its kernels, or with a path for the CPU",
             );
         } else if elf.device_code {
-            let text = "brings code for GPUs (.nv_fatbin), and launches none of it through a shared runtime";
+            let text = if elf.static_runtime && !elf.has_names {
+                "brings code for GPUs (.nv_fatbin); whether it launches any is not seen, for its names are stripped"
+            } else {
+                "brings code for GPUs (.nv_fatbin), and launches none of it"
+            };
             self.examined.add(Weight::Note, about, text, "");
         }
     }

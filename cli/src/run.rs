@@ -9,7 +9,7 @@ use clap::ArgMatches;
 
 use crate::place::Place;
 use crate::program::{self, Weight};
-use crate::{Failure, Result};
+use crate::{Failure, Result, arguments};
 
 /// The loader's path: what it has to find first, and behind it what the environment names.
 fn path(place: &Place) -> Result<OsString> {
@@ -33,18 +33,27 @@ fn path(place: &Place) -> Result<OsString> {
     Ok(path)
 }
 
+/// What is said of a program whose name looks like an option: it is taken for the program, as what is behind that is its own.
+fn unknown_option(name: &Path) -> Option<String> {
+    let text = name.to_str().filter(|text| text.starts_with('-'))?;
+    Some(arguments::unknown("run", text.split('=').next().unwrap_or(text)))
+}
+
 /// Runs the command: says what stands against it, and becomes the program. Returns only if that cannot be.
 ///
 /// # Errors
 /// No such program; no library; what the system says of starting it.
 pub fn run(given: &ArgMatches) -> Result<()> {
-    let place = Place::find(given.get_one::<String>("lib").map(String::as_str))?;
     let mut words = given.get_many::<OsString>("command").into_iter().flatten();
     let name = words.next().map(Path::new).unwrap_or(Path::new(""));
-    let found = program::find(name)?;
+    let found = program::find(name).map_err(|failure| match unknown_option(name) {
+        Some(sentence) => Failure::new(sentence),
+        None => failure,
+    })?;
+    let place = Place::find(given.get_one::<String>("lib").map(String::as_str))?;
     match program::examine(&found, Some(&place)) {
         Ok(examined) => {
-            for reason in examined.reasons.iter().filter(|reason| reason.weight != Weight::Note) {
+            for reason in examined.reasons.iter().filter(|reason| reason.weight <= Weight::Stop) {
                 eprintln!("cudnn-shim run: {}", reason.sentence());
             }
         }

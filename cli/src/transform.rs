@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use cudnn::dtype::DataType;
 use cudnn::layout::Arrangement;
 
-use crate::arguments::{data_type, of_image, type_name};
+use crate::arguments::{data_type, is_of_images, of_image, type_name};
 use crate::changes::{change, yielded};
 use crate::library::{Change, Handle, Tensor};
 use crate::npy::Header;
@@ -58,6 +58,14 @@ impl Task {
             shape.insert(0, 1);
         }
         let from_name = image.as_deref().unwrap_or(named);
+        let wanted = text("to").unwrap_or(if pictures[1] { "NHWC" } else { named });
+        // Three axes are an image as often as three dimensions: only the caller knows which are the channels.
+        if text("from").is_none() && shape.len() == 3 && !pictures[0] && is_of_images(wanted) {
+            return Err(Failure::new(format!(
+                "an array of shape {shape:?} has 3 axes: --from HWC (or CHW) says that it is one image, which {} needs",
+                if text("to").is_some() { format!("--to {wanted}") } else { "a picture".to_owned() }
+            )));
+        }
         // The number of axes that a name stands for decides the rank.
         let fits = |axes: usize| {
             (2..=8).find_map(|rank| {
@@ -90,7 +98,7 @@ impl Task {
                 strides[k - 1] = strides[k] * shape[k];
             }
         }
-        let named = text("to").unwrap_or(if pictures[1] { "NHWC" } else { named });
+        let named = wanted;
         let image = of_image(named);
         let single = image.is_some();
         let to_name = image.as_deref().unwrap_or(named);

@@ -63,7 +63,10 @@ fn every_command_of_the_tool_runs_and_draws_the_pictures() {
                 .output()
                 .expect("sh starts");
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success() && said.is_empty(), "{}: {command}\n{said}", file.display());
+            // Of the program that stands for others `doctor` cannot tell.
+            let is_unknown = command.contains(" doctor ") && output.status.code() == Some(3);
+            let is_done = output.status.success() || is_unknown;
+            assert!(is_done && said.is_empty(), "{}: {command}\n{said}", file.display());
             ran += 1;
         }
     }

@@ -190,8 +190,48 @@ fn doctor_looks_for_what_keeps_a_program_from_a_cpu() {
         facts["verdict"].as_str().is_some_and(|text| text.contains("the first kernel of its own")),
         "{facts:#}"
     );
-    compile(&format!("{fatbin} int main() {{ return 0; }}"), &["-o", "no-launch"]);
-    assert_eq!(shop.doctor(&at("no-launch")).1, Some(0));
+    // CUDA 13's compiler calls by another name, and so did old ones.
+    for launch in ["__cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel", "cudaLaunch"] {
+        shop.library("lib/host-cuda/libcudart.so.12", &[launch]);
+        compile(
+            &format!("{fatbin} int {launch}(); int main() {{ return {launch}(); }}"),
+            &["-o", "kernels", "./lib/host-cuda/libcudart.so.12"],
+        );
+        let (facts, status) = shop.doctor(&at("kernels"));
+        assert_eq!(status, Some(1), "{launch}: {facts:#}");
+        assert!(facts.to_string().contains("the first kernel of its own"), "{launch}: {facts:#}");
+    }
+    // Host functions are none, and a program that has code for GPUs need not launch any.
+    for call in ["cudaLaunchHostFunc", "cudaMalloc"] {
+        shop.library("lib/host-cuda/libcudart.so.12", &[call]);
+        compile(
+            &format!("{fatbin} int {call}(); int main() {{ return {call}(); }}"),
+            &["-o", "no-launch", "./lib/host-cuda/libcudart.so.12"],
+        );
+        let (facts, status) = shop.doctor(&at("no-launch"));
+        assert_eq!(status, Some(0), "{call}: {facts:#}");
+    }
+    // With the runtime inside, its names tell, as long as they are there.
+    let inside = format!("{fatbin} const char *runtime = \"/cudart.shm.\";");
+    let stub = "int _Z25__device_stub__Z5twicePfiPfi() { return 0; }";
+    for (source, strip, accused, said) in [
+        (
+            format!("{inside} {stub} int main() {{ return runtime == 0; }}"),
+            false,
+            true,
+            "the first kernel of its own",
+        ),
+        (format!("{inside} int main() {{ return runtime == 0; }}"), false, false, "launches none of it"),
+        (format!("{inside} int main() {{ return runtime == 0; }}"), true, false, "its names are stripped"),
+    ] {
+        compile(&source, &[&["-o", "static"][..], if strip { &["-s"] } else { &[] }].concat());
+        let (facts, status) = shop.doctor(&at("static"));
+        assert_eq!(status, Some(1), "{facts:#}");
+        let text = facts.to_string();
+        assert!(text.contains("-cudart shared") && text.contains(said), "{facts:#}");
+        assert_eq!(text.contains("the first kernel of its own"), accused, "{facts:#}");
+    }
+    shop.library("lib/host-cuda/libcudart.so.12", &["cudaMalloc", "cudaLaunchKernel"]);
     // A library that nobody has, through one of the program's own.
     shop.library("libcufft.so.11", &["cufftExec"]);
     compile(
@@ -254,6 +294,70 @@ fn doctor_advises_what_helps() {
 }
 
 #[test]
+fn doctor_says_where_it_cannot_tell() {
+    let shop = Workshop::new("doctor_unknown", &["cudnnCreate", "cudnnShimGetCore"], &["cudaMalloc"]);
+    let at = |name: &str| shop.0.join(name).to_str().expect("UTF-8").to_owned();
+    let script = |name: &str, text: &str| {
+        fs::write(shop.0.join(name), text).expect("writable");
+        fs::set_permissions(shop.0.join(name), fs::Permissions::from_mode(0o755)).expect("settable");
+        at(name)
+    };
+    let sh = script("script", "#!/bin/sh\nexit 0\n");
+    for program in ["/bin/ls", env!("CARGO_BIN_EXE_cudnn-shim"), &sh] {
+        let (facts, status) = shop.doctor(program);
+        assert_eq!((status, &facts["exit_status"]), (Some(3), &3.into()), "{program}: {facts:#}");
+        assert!(facts["verdict"].as_str().is_some_and(|text| text.starts_with("cannot tell: ")), "{facts:#}");
+        assert!(sentences(&facts).iter().any(|text| text.contains("CUDNN_LOGLEVEL_DBG")), "{facts:#}");
+    }
+    // What is known weighs more.
+    let missing = script("missing", "#!/nowhere/interpreter\n");
+    assert_eq!(shop.doctor(&missing).1, Some(2));
+    // Python with a PyTorch for GPUs, with one for CPUs, and without.
+    fs::create_dir_all(shop.0.join("env/bin")).expect("writable");
+    shop.compile("int main() { return 0; }", &["-o", "env/bin/python3.11"]);
+    std::os::unix::fs::symlink("python3.11", shop.0.join("env/bin/python")).expect("a link");
+    let torch = shop.0.join("env/lib/python3.11/site-packages/torch");
+    let script = script("train.py", &format!("#!{}\nimport torch\n", at("env/bin/python")));
+    for (files, says) in [
+        (&[][..], None),
+        (&["__init__.py"], Some("PyTorch calls no cuDNN there")),
+        (&["__init__.py", "lib/libtorch_cuda.so"], Some("let it compute on its device `cpu`")),
+    ] {
+        for file in files {
+            fs::create_dir_all(torch.join(file).parent().expect("a folder")).expect("writable");
+            fs::write(torch.join(file), "").expect("writable");
+        }
+        for program in [&at("env/bin/python"), &at("env/bin/python3.11"), &script] {
+            let (facts, status) = shop.doctor(program);
+            assert_eq!(status, Some(3), "{facts:#}");
+            let said = facts.to_string();
+            assert_eq!(said.contains("PyTorch"), says.is_some(), "{facts:#}");
+            assert!(said.contains(says.unwrap_or("cannot tell")), "{facts:#}");
+        }
+    }
+}
+
+#[test]
+fn the_tool_does_not_hold_the_library() {
+    let tool = Path::new(env!("CARGO_BIN_EXE_cudnn-shim"));
+    let library = tool.parent().expect("a folder").join("deps/libcudnn.so");
+    let size = |file: &Path| fs::metadata(file).expect("it was built with the tool").len();
+    assert!(size(tool) * 2 < size(&library), "{} of {} bytes", size(tool), size(&library));
+    // Alone, it says what it needs; what needs no library it does.
+    let alone = folder("alone").join("cudnn-shim");
+    fs::copy(tool, &alone).expect("writable");
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(&alone);
+        command.args(arguments).current_dir(alone.parent().expect("a folder")).env_remove("LD_LIBRARY_PATH");
+        command.env_remove("CUDNN_SHIM_LIB").output().expect("the tool starts")
+    };
+    let output = start(&["explain", "--dims", "1,2,3,4", "--layout", "NHWC"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = refuses(&start(&["doctor"]));
+    assert!(said.contains("no libcudnn.so.9 of this project") && said.contains("CUDNN_SHIM_LIB"), "{said}");
+}
+
+#[test]
 fn run_becomes_the_program() {
     let stub = stub();
     let shop = Workshop::new("run", &["cudnnCreate", "cudnnShimGetCore", &stub], &["cudaMalloc"]);
@@ -309,7 +413,13 @@ fn run_takes_scripts_and_refuses_what_is_none() {
     assert_eq!((status, &facts["exit_status"]), (Some(2), &2.into()));
     let plain = script("plain", "#!/bin/sh\n", 0o644);
     for (arguments, says) in [
-        (&["run", "no-such-program-anywhere"][..], "not found on PATH"),
+        (
+            &["run", "no-such-program-anywhere"][..],
+            "no program of this name on PATH, and no file in this folder",
+        ),
+        (&["run", "--chek", &good], "--chek is no option of `cudnn-shim run`; did you mean --check?"),
+        (&["run", "--thread=3", &good], "--thread is no option of `cudnn-shim run`; did you mean --threads?"),
+        (&["run", "--verbose", &good], "--verbose is no option of `cudnn-shim run`"),
         (&["run", "./no-such-program"], "No such file"),
         (&["run", "/"], "a directory"),
         (&["run", &plain], "Permission denied"),

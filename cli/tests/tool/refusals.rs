@@ -45,6 +45,7 @@ fn transform_names_what_is_wrong_and_writes_nothing() {
     file("big.npy", &npy(">f4", false, &[1, 1, 1, 1], &[0; 4]));
     file("zero.npy", &npy("<f4", false, &[2, 0, 4, 5], &[]));
     file("huge.npy", &npy("<f8", false, &[1 << 32, 1 << 32, 4, 5], &[]));
+    file("image.npy", &npy("|u1", false, &[4, 5, 3], &[0; 60]));
     file("flat.npy", &npy("<f4", false, &[6], &[0; 24]));
     file("short.png", b"\x89PNG\r\n\x1a\n\0\0");
     file("short.jpg", b"\xff\xd8\xff");
@@ -76,6 +77,9 @@ fn transform_names_what_is_wrong_and_writes_nothing() {
         (&["short.png", "out.npy"], &["short.png"]),
         (&["short.jpg", "out.npy"], &["short.jpg"]),
         (&["short.ppm", "out.npy"], &["short.ppm", "3 of 48 bytes"]),
+        (&["image.npy", "out.npy", "--to", "NCHW"], &["[4, 5, 3]", "--from HWC (or CHW)", "--to NCHW"]),
+        (&["image.npy", "out.npy", "--to", "CHW"], &["--from HWC (or CHW)", "--to CHW"]),
+        (&["image.npy", "out.png"], &["--from HWC (or CHW)", "a picture"]),
         (&["whole.npy", "/dev/full"], &["/dev/full", "no space"]),
         (&["whole.npy", "out.tiff"], &["out.tiff", ".npy, .png"]),
         (&["whole.npy", "out.npy", "--from", "CHW"], &["--from CHW", "3 axes"]),
@@ -119,6 +123,33 @@ fn a_failing_disk_leaves_the_old_file() {
     assert!(said.starts_with("out.npy: "), "{said}");
     assert_eq!(fs::read(folder.join("out.npy")).expect("it is still there"), b"old");
     assert_eq!(fs::read_dir(&folder).expect("readable").count(), 2);
+}
+
+#[test]
+fn misspelt_words_are_named_with_what_was_meant() {
+    for (arguments, sentence) in [
+        (
+            &["explain", "--dims", "1,2,3,4", "--layot", "NHWC"][..],
+            "--layot is no option here; did you mean --layout?",
+        ),
+        (&["doctor", "--jsn"], "--jsn is no option here; did you mean --json?"),
+        (&["transform", "a", "b", "c"], "c is one word too many"),
+        (&["explain", "--dims", "1,2,3,4", "--type", "flot"], "; did you mean float?"),
+        (&["completions", "bsh"], "; did you mean bash?"),
+        (&["transfrom", "a", "b"], "; did you mean transform?"),
+        (&["docter"], "docter is no command; there are explain, transform, run, doctor, "),
+        (&["man", "doctr"], "; did you mean doctor?"),
+        (&["man", "xyz"], "man: xyz is no command; there are explain, "),
+        (&["doctor", "nope"], "nope: no program of this name on PATH, and no file in this folder"),
+    ] {
+        let said = refused(arguments);
+        assert!(said.contains(sentence), "{arguments:?}: {said}");
+        assert_eq!(
+            said.contains("did you mean"),
+            sentence.contains("did you mean") || arguments == ["docter"],
+            "{said}"
+        );
+    }
 }
 
 #[test]
