@@ -136,7 +136,7 @@ pub fn run(from: u64, seconds: u64) -> usize {
         let order = rng.order(THREADS.len());
         let threads = [THREADS[order[0]], THREADS[order[1]]];
         // The two draw the same problems, in every other round those of all levels; else every level draws others.
-        let are_same = (from + round) % 2 == 0;
+        let are_same = (from + round).is_multiple_of(2);
         if !are_same || level == LEVELS[0] {
             seed = rng.word() >> 1;
             of_levels.clear();

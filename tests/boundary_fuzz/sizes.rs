@@ -34,7 +34,7 @@ fn list(numbers: &[i64]) -> String {
 /// A network's type and cell, and its dropout.
 fn network(choices: u64, calls: &mut Vec<String>) -> (u64, u64) {
     let [of, cell] = [choices % 3, choices / 3 % 4];
-    let dropout = if choices / 12 % 2 == 0 { "0.5" } else { "0" };
+    let dropout = if (choices / 12).is_multiple_of(2) { "0.5" } else { "0" };
     calls.push("CreateDropoutDescriptor D0".to_owned());
     calls.push(format!("SetDropoutDescriptor D0 H0 {dropout} NULL 16 1"));
     calls.push("CreateRNNDescriptor N0".to_owned());
@@ -59,7 +59,7 @@ fn version_8(extents: &[i64], calls: &mut Vec<String>, choices: u64) -> String {
     let (of, cell) = network(choices, calls);
     let [input, hidden, layers, steps, ..] = *extents else { return String::new() };
     let (direction, layout, mode) = (choices / 24 % 2, choices / 48 % 3, choices / 144 % 2);
-    let projected = if cell == 2 && choices / 288 % 2 == 0 { (hidden + 1) / 2 } else { hidden };
+    let projected = if cell == 2 && (choices / 288).is_multiple_of(2) { (hidden + 1) / 2 } else { hidden };
     let compute = u64::from(of == 1);
     calls.push(format!(
         "SetRNNDescriptor_v8 N0 0 {cell} 2 {direction} 0 {of} {compute} 0 {input} {hidden} {projected} {layers} D0 1"
@@ -87,7 +87,7 @@ fn version_6(extents: &[i64], calls: &mut Vec<String>, choices: u64) -> String {
         calls.push(format!("SetTensorNdDescriptorEx T{batch} 0 {of} 3 [{batch},{input},1]"));
     }
     let arrays: Vec<String> = batches.iter().map(|batch| format!("T{batch}")).collect();
-    let name = if choices / 48 % 2 == 0 { "GetRNNWorkspaceSize" } else { "GetRNNTrainingReserveSize" };
+    let name = if (choices / 48).is_multiple_of(2) { "GetRNNWorkspaceSize" } else { "GetRNNTrainingReserveSize" };
     format!("{name} H0 N0 {steps} [{}] @", arrays.join(","))
 }
 
@@ -97,7 +97,7 @@ fn attention(extents: &[i64], calls: &mut Vec<String>, choices: u64) -> String {
     let [heads, of_keys, of_values, inner, projected, output, queries, keys, batch, beam] = *extents else {
         return String::new();
     };
-    let if_so = |bit: u64, size: i64| if choices / bit % 2 == 0 { size } else { 0 };
+    let if_so = |bit: u64, size: i64| if (choices / bit).is_multiple_of(2) { size } else { 0 };
     let (inner, projected, output) = (if_so(4, inner), if_so(8, projected), if_so(16, output));
     let compute = u64::from(of == 1);
     calls.push("CreateAttnDescriptor U0".to_owned());
@@ -105,7 +105,7 @@ fn attention(extents: &[i64], calls: &mut Vec<String>, choices: u64) -> String {
         "SetAttnDescriptor U0 2 {heads} 1.0 {of} {compute} 0 NULL NULL {of_keys} {of_keys} {of_values} {inner} {inner} {projected} \
          {output} {queries} {keys} {batch} {beam}"
     ));
-    let reserve = if choices / 32 % 2 == 0 { "@" } else { "NULL" };
+    let reserve = if (choices / 32).is_multiple_of(2) { "@" } else { "NULL" };
     format!("GetMultiHeadAttnBuffers H0 U0 @ @ {reserve}")
 }
 

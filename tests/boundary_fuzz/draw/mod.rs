@@ -2,6 +2,7 @@
 
 mod attention;
 mod convolution;
+mod fused;
 mod graphs;
 mod layers;
 mod normal;
@@ -140,7 +141,7 @@ fn factor(scalar: Scalar, value: f64) -> String {
 type Draw = fn(&mut Rng, &mut Vec<String>);
 
 /// The kinds of problems, and how often each is drawn.
-const KINDS: [(&str, usize, Draw); 18] = [
+const KINDS: [(&str, usize, Draw); 19] = [
     ("convolution", 13, convolution::draw),
     ("pooling", 1, layers::pool),
     ("activation", 1, layers::activate),
@@ -156,6 +157,7 @@ const KINDS: [(&str, usize, Draw); 18] = [
     ("training", 2, normal::train),
     ("recurrent", 6, recurrent::draw),
     ("attention", 4, attention::draw),
+    ("fused", 2, fused::draw),
     ("graph", 4, graphs::draw),
     ("ctc", 2, sequences::lose),
     ("causal", 2, sequences::convolve),
