@@ -2,6 +2,7 @@
  * refused. The expectations are the sums, written out. */
 #include "check.h"
 
+#include <cudnn_shim.h>
 #include <stdbool.h>
 
 enum { ROWS = 3, INNER = 5, COLUMNS = 4 };
@@ -198,11 +199,107 @@ static void kinds(void) {
     for (int i = 0; i < 3; i++) OK(cudnnBackendDestroyDescriptor(of[i]));
 }
 
+/* The engine of a graph by its number: those that programs name are the one that computes it, and others are none. */
+static void engines(void) {
+    cudnnBackendDescriptor_t graph = describe();
+    int64_t count = -1, number = -1;
+    OK(cudnnBackendGetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, 1, &count, &number));
+    CHECK(count == 1 && number > 5);
+    for (int64_t index = -1; index <= number; index++) {
+        cudnnBackendDescriptor_t engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+        set_object(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
+        OK(cudnnBackendSetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index));
+        const cudnnStatus_t status = cudnnBackendFinalize(engine);
+        CHECK(status == (index > 0 && index < number ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED));
+        OK(cudnnBackendDestroyDescriptor(engine));
+    }
+    OK(cudnnBackendDestroyDescriptor(graph));
+}
+
+/* Device 0 and the device of a handle have a text, where the CPU core is what a handle has; a text of that device makes the same. */
+static void devices(cudnnHandle_t handle) {
+    char core[8] = "", text[2048] = "", again[2048] = "";
+    OK(cudnnShimGetCore(handle, sizeof core, core));
+    if (strcmp(core, "cuda") == 0) return;
+    const int32_t first = 0, second = 1;
+    for (int by_handle = 0; by_handle <= 1; by_handle++) {
+        cudnnBackendDescriptor_t device = make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        int64_t count = -1;
+        if (by_handle) OK(cudnnBackendSetAttribute(device, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle));
+        else OK(cudnnBackendSetAttribute(device, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &first));
+        OK(cudnnBackendFinalize(device));
+        OK(cudnnBackendGetAttribute(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, sizeof text, &count, text));
+        CHECK(count == (int64_t)strlen(text) + 1 && strstr(text, "\"deviceVer\":900") != NULL);
+        OK(cudnnBackendDestroyDescriptor(device));
+        device = make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+        OK(cudnnBackendSetAttribute(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, count, text));
+        OK(cudnnBackendFinalize(device));
+        OK(cudnnBackendGetAttribute(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, sizeof again, &count, again));
+        CHECK(strcmp(text, again) == 0);
+        OK(cudnnBackendDestroyDescriptor(device));
+    }
+    cudnnBackendDescriptor_t none = make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    OK(cudnnBackendSetAttribute(none, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &second));
+    CHECK(cudnnBackendFinalize(none) == CUDNN_STATUS_NOT_INITIALIZED);
+    OK(cudnnBackendDestroyDescriptor(none));
+}
+
+/* A number that the library keeps: it is read when it is set, is in the text of a plan, and has no pointer in the pack. */
+static void constants(cudnnHandle_t handle) {
+    const int64_t one[2] = { 1, 1 }, dims[2] = { 1, 4 }, strides[2] = { 4, 1 }, alignment = 8, names[3] = { 1, 2, 3 };
+    const cudnnDataType_t type = CUDNN_DATA_DOUBLE;
+    const bool yes = true;
+    cudnnBackendDescriptor_t of[3];
+    double number = 2.5, x[4] = { 1, -2, 3, 0.5 }, y[4] = { 0 };
+    for (int i = 0; i < 3; i++) {
+        of[i] = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+        void *address = &number, *null = NULL;
+        OK(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &names[i]));
+        OK(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment));
+        OK(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 2, i == 1 ? one : dims));
+        OK(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 2, i == 1 ? one : strides));
+        if (i == 1) {
+            BAD(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_CONSTANT_VALUE, CUDNN_TYPE_DOUBLE, 1, &number));
+            BAD(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_CONSTANT_VALUE, CUDNN_TYPE_VOID_PTR, 1, &null));
+            /* As long as the type is FLOAT, it has four bytes. */
+            OK(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_CONSTANT_VALUE, CUDNN_TYPE_VOID_PTR, 1, &address));
+        }
+        OK(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
+        if (i == 1) {
+            BAD(cudnnBackendFinalize(of[i]));
+            OK(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_CONSTANT_VALUE, CUDNN_TYPE_VOID_PTR, 1, &address));
+            OK(cudnnBackendSetAttribute(of[i], CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes));
+            number = -1;
+        }
+        OK(cudnnBackendFinalize(of[i]));
+    }
+    cudnnBackendDescriptor_t operation = pointwise(CUDNN_POINTWISE_MUL, of[0], of[1], of[2]);
+    cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    OK(cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation));
+    OK(cudnnBackendFinalize(graph));
+    const int64_t ids[2] = { 1, 3 };
+    void *const pointers[2] = { x, y };
+    static char workspace[1 << 16];
+    cudnnBackendDescriptor_t plans[2] = { plan_of(graph) }, pack = pack_of(2, ids, pointers, workspace);
+    plans[1] = plan_of_text(handle, plans[0]);
+    for (int i = 0; i < 2; i++) {
+        memset(y, 0, sizeof y);
+        OK(cudnnBackendExecute(handle, plans[i], pack));
+        for (int k = 0; k < 4; k++) CHECK(y[k] == 2.5 * x[k]);
+        OK(cudnnBackendDestroyDescriptor(plans[i]));
+    }
+    cudnnBackendDescriptor_t used[] = { of[0], of[1], of[2], operation, graph, pack };
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) OK(cudnnBackendDestroyDescriptor(used[i]));
+}
+
 int main(void) {
     cudnnHandle_t handle;
     OK(cudnnCreate(&handle));
     extents();
     kinds();
+    engines();
+    devices(handle);
+    constants(handle);
     cudnnBackendDescriptor_t plan = plan_of(describe());
     int64_t size = -1, count = -1;
     OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &size));

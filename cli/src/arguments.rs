@@ -138,8 +138,18 @@ const LAYOUTS: &str = "Layouts: any order of the letters N C H W, N C D H W, B M
 /// The whole command line.
 pub fn command() -> Command {
     let explain = Command::new("explain")
-        .about("Shows what a layout or a list of strides means: facts, memory order, a picture")
-        .arg(list("dims", "N,C,H,W", "Extents in the usual order, whatever the layout").required(true))
+        .about("Shows what a layout or a list of strides means: facts, memory order, a picture; or what computes a graph")
+        .arg(
+            list("dims", "N,C,H,W", "Extents in the usual order, whatever the layout")
+                .required_unless_present("graph"),
+        )
+        .arg(
+            Arg::new("graph")
+                .long("graph")
+                .value_name("FILE")
+                .help("The text of an execution plan: its operations, with their steps")
+                .conflicts_with_all(["dims", "layout", "strides", "to", "type", "svg", "json"]),
+        )
         .arg(layout("layout", "The layout by name").conflicts_with("strides"))
         .arg(list("strides", "S,S,..", "The strides, in elements"))
         .arg(of_types("type", "The element type [default: float]"))

@@ -1,4 +1,4 @@
-//! `cudnn-shim explain`: what a layout or a list of strides means.
+//! `cudnn-shim explain`: what a layout or a list of strides means, and what computes a graph.
 
 use std::fs;
 use std::io::{IsTerminal, Write, stdout};
@@ -7,8 +7,10 @@ use std::path::Path;
 use clap::ArgMatches;
 use cudnn::desc::TensorDescriptor;
 use cudnn::dtype::DataType;
+use cudnn::exec::Execution;
 use cudnn::layout::Layout;
 use cudnn::mode::Mode;
+use cudnn::ops::graph::Graph;
 use serde_json::{Value, json};
 
 use crate::arguments::{List, data_type, of_image, type_name};
@@ -157,6 +159,9 @@ fn described(of: &Explained) -> Result<Tensor> {
 
 /// Runs the command.
 pub fn run(given: &ArgMatches) -> Result<()> {
+    if let Some(file) = given.get_one::<String>("graph") {
+        return say(&graph(file)?);
+    }
     let list = |name: &str| given.get_one::<List>(name).map(|list| &list.0[..]);
     let text = |name: &str| given.get_one::<String>(name).map(String::as_str);
     let of = text("type").map_or(DataType::Float, data_type);
@@ -190,6 +195,20 @@ pub fn run(given: &ArgMatches) -> Result<()> {
         out += &format!("\nplan of the transform\n  {}\n", plan.replace('\n', "\n  "));
     }
     say(&out)
+}
+
+/// The operations of a plan's text, each with its steps.
+fn graph(file: &str) -> Result<String> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{file}: {error}"));
+    let text = fs::read(Path::new(file)).map_err(|error| failed(&error))?;
+    let graph = cudnn::desc::graph::text::graph(&text).map_err(|error| failed(&error))?;
+    let graph = Graph::of(&graph).map_err(|error| failed(&error))?;
+    let execution =
+        Execution::new(&graph).map_err(|error| failed(&format!("no engine computes it: {error}")))?;
+    let mut lines: String = execution.parts().map(|part| part + "\n").collect();
+    let (workspace, uids) = (execution.workspace(), execution.uids());
+    lines.push_str(&format!("workspace: {workspace} bytes; tensors that need a pointer: {uids:?}\n"));
+    Ok(lines)
 }
 
 /// Prints to standard output.

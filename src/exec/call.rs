@@ -15,12 +15,22 @@ pub type Bound = (&'static str, Address);
 pub struct Told {
     /// Whether anyone listens; else no plan is kept.
     pub wanted: bool,
-    /// The plan that ran last, behind the name of the call.
+    /// The plan that ran last, behind the name of the call; of a graph a line for each of its parts.
     pub plan: Option<String>,
-    /// The kernels that ran it, where there are several for a step of its kind.
+    /// The kernels that ran it, where there are several for a step of its kind, as many lines.
     pub kernels: Option<String>,
     /// What looks wrong about the call.
     pub warning: Option<String>,
+}
+
+fn add_line(lines: &mut Option<String>, line: String) {
+    match lines {
+        None => *lines = Some(line),
+        Some(lines) => {
+            lines.push('\n');
+            lines.push_str(&line);
+        }
+    }
 }
 
 /// A call that computes. Plans run through it, so that listeners hear of them, and in the frame of [`Context::call`].
@@ -29,6 +39,8 @@ pub struct Call<'a> {
     pub context: &'a Context,
     name: &'static str,
     told: &'a mut Told,
+    /// What the next plan is a part of: told besides the parts before it.
+    part: Option<(usize, &'static str)>,
     /// The milliseconds of the plan that ran last, where the call measures instead of computing.
     time: Option<f32>,
 }
@@ -42,7 +54,7 @@ impl Context {
     pub fn call<R>(
         &self, name: &'static str, told: &mut Told, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
     ) -> Result<R> {
-        let call = Call { context: self, name, told, time: None };
+        let call = Call { context: self, name, told, part: None, time: None };
         // What a CUDA driver takes of the stack is not ours to say, and what is current there belongs to the thread.
         if self.is_cuda() {
             return framed(call, body);
@@ -172,11 +184,25 @@ impl Call<'_> {
 
     #[cold]
     fn keep(&mut self, plan: &dyn Plan, at: &[Address]) {
-        let name = self.name;
-        self.told.plan = Some(format!("{name}: {plan}"));
+        let name = match self.part {
+            None => {
+                (self.told.plan, self.told.kernels) = (None, None);
+                self.name.to_owned()
+            }
+            Some((place, part)) => format!("{}, part {place}, {part}", self.name),
+        };
+        add_line(&mut self.told.plan, format!("{name}: {plan}"));
         let mut kernels = self.context.kernels(plan, at);
         kernels.dedup();
         // Lines of their own: that of a plan can be read back.
-        self.told.kernels = (!kernels.is_empty()).then(|| format!("{name}: by {}", kernels.join(", then ")));
+        if !kernels.is_empty() {
+            add_line(&mut self.told.kernels, format!("{name}: by {}", kernels.join(", then ")));
+        }
+    }
+
+    /// Says that the next plan is this part of what the call computes.
+    #[inline]
+    pub fn tell_part(&mut self, place: usize, name: &'static str) {
+        self.part = Some((place, name));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::call::Call;
 use crate::backend::Address;
 use crate::error::{Error, Result};
-use crate::ops::graph::{Graph, Override, Program, Value, ValuesPlan};
+use crate::ops::graph::{Graph, Numbers, Override, Program, Value, ValuesPlan};
 use crate::ops::part::Base;
 use crate::sync::{Lock, Vanished};
 
@@ -63,6 +63,12 @@ impl Execution {
         self.program.workspace.saturating_add(WORKSPACE_ALIGNMENT)
     }
 
+    /// The operations of the graph in the order in which they run, each with its steps.
+    pub fn parts(&self) -> impl Iterator<Item = String> {
+        let parts = self.program.parts.iter().zip(&self.program.names).enumerate();
+        parts.map(|(place, (part, name))| format!("part {place}, {name}: {}", part.plan))
+    }
+
     /// The uids that need a pointer, in ascending order.
     pub fn uids(&self) -> &[i64] {
         &self.program.uids
@@ -116,13 +122,18 @@ impl Execution {
         if !self.program.values.is_empty() {
             let mut plan = ValuesPlan::new(self.program.workspace);
             for value in &self.program.values {
+                if let Some(cell) = value.constant {
+                    plan.set(value, 0, cell);
+                    continue;
+                }
                 // SAFETY: a tensor that is passed by value lies in host memory, with all its elements.
                 unsafe { read(value, place(Base::Caller(value.uid))?, &mut plan) };
             }
             // SAFETY: the values lie inside the workspace.
             unsafe { call.run_at(&plan, &[workspace]) }?;
         }
-        for part in &self.program.parts {
+        for (place_of_part, part) in self.program.parts.iter().enumerate() {
+            call.tell_part(place_of_part, self.program.names[place_of_part]);
             let mut at = Vec::with_capacity(part.places.len());
             for (operand, to) in part.plan.operands().iter().zip(&part.places) {
                 let base = if operand.is_touched() { place(to.base)? } else { Address::NULL };
@@ -130,9 +141,21 @@ impl Execution {
             }
             // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in the workspace is
             // inside its size.
-            unsafe { call.run_at(&*part.plan, &at) }?;
+            let ran = unsafe { call.run_at(&*part.plan, &at) };
+            ran.map_err(|error| named(error, self.program.numbers[place_of_part].as_ref()))?;
         }
         Ok(())
+    }
+}
+
+/// A refused number, by the tensor that it is in: steps know it by the arguments of other calls.
+fn named(error: Error, numbers: Option<&Numbers>) -> Error {
+    match (error, numbers) {
+        (Error::Element { index, value, rule, .. }, Some(&Numbers { uid, name, below })) => {
+            let rule = below.map_or(rule, |below| format!("is 0 or more and less than {below}").into());
+            Error::mismatch(format!("tensor {uid} ({name}), element {index} = {value}: {rule}"))
+        }
+        (error, _) => error,
     }
 }
 

@@ -15,7 +15,7 @@ import packed
 import rounds
 from attention import sdpa, sdpa_backward
 from cudnn import data_type
-from kit import FLOAT, INT32, TYPES, Graph, judge, strides_of
+from kit import FLOAT, INT32, INT64, TYPES, Graph, judge, strides_of
 
 EPSILON = 1e-3
 
@@ -339,6 +339,45 @@ def experts(t):
     t.write(y, want, dims=want.shape)
 
 
+def adalayernorm_inference(t):
+    """Without statistics the scale tells which dimensions are joined: those in which it is not 1, but for the batch."""
+    rows, width = int(t.rng.integers(1, 5)), int(t.rng.integers(2, 20))
+    x, image = t.operand(3, rows, width)
+    (s, scale), (b, bias) = t.operand(3, 1, width), t.operand(3, 1, width)
+    y = t.g.adalayernorm(norm_forward_phase=cudnn.norm_forward_phase.INFERENCE, input=x, scale=s, bias=b, epsilon=t.number(EPSILON, 3))[0]
+    t.write(y, normalised(image, (2,))[0] * scale + bias)
+
+
+def rectified(t):
+    """A NaN is the lower bound, whatever the bounds and the slope are."""
+    image = t.numbers(3, 5, 7)
+    image[0, 0, :2] = np.nan, -np.inf
+    x, image = t.read(image)
+    low, high, slope = [(0, 1, 0), (0, None, 0.25), (-0.5, None, 0), (0.5, 1.5, 0.125)][int(t.rng.integers(4))]
+    bounds = dict(lower_clip=low, negative_slope=slope) | ({} if high is None else dict(upper_clip=high))
+    held = np.where(np.isnan(image), low, image)
+    below = low + slope * (held - low) if slope else low
+    t.write(t.g.relu(x, **bounds), np.where(held < low, below, np.minimum(held, np.inf if high is None else high)))
+
+
+def long_integers(t):
+    """Integers that binary64 does not have."""
+    x, b = (t.rng.integers(-(2**62), 2**62, (2, 3, 8)) for _ in range(2))
+    (tx, _), (tb, _) = t.read(x, INT64), t.read(b, INT64)
+    total = t.g.add(tx, tb, compute_data_type=data_type.INT64)
+    # Differences to what is right, which are 0: results are compared in binary64.
+    want, _ = t.read(x + b, INT64)
+    t.write(t.g.sub(total, want, compute_data_type=data_type.INT64), np.zeros(x.shape), INT64, bound=0)
+
+
+def groups(t):
+    """Sums of groups of rows of other sizes."""
+    x, rows = t.operand(1, 12, 6)
+    offsets, _ = t.read(np.array([0, 5, 8]).reshape(3, 1, 1), INT32)
+    want = np.stack([part.sum(axis=0) for part in np.split(rows[0], [5, 8])]).reshape(3, 1, 6)
+    t.write(t.g.reduction(x, mode=cudnn.reduction_mode.ADD, group_offset=offsets), want, FLOAT, dims=(3, 1, 6), bound=4e-5)
+
+
 def other_extents(t):
     """A plan for matrices of 6 rows that runs on fewer, with their own strides, twice."""
     g = t.g = cudnn.pygraph(handle=t.handle, io_data_type=t.code, intermediate_data_type=data_type.FLOAT, compute_data_type=data_type.FLOAT,
@@ -402,7 +441,8 @@ def plan_text(t):
 CASES = [
     matmul, convolution, convolution_1d, convolution_3d, dgrad, wgrad, layernorm, layernorm_backward, rmsnorm, rmsnorm_backward, batchnorm,
     batchnorm_inference, batchnorm_backward, instancenorm, instancenorm_backward, adalayernorm, genstats, reduction, reshape, transpose, cut,
-    concatenate, pointwise, activations, rope, experts, sdpa, sdpa_backward, other_extents, plan_text, *attention_options.CASES, *packed.CASES,
+    concatenate, pointwise, activations, rectified, long_integers, groups, adalayernorm_inference,
+    rope, experts, sdpa, sdpa_backward, other_extents, plan_text, *attention_options.CASES, *packed.CASES,
 ]  # fmt: skip
 
 

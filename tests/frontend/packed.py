@@ -94,14 +94,16 @@ def packed_backward(t):
 
 
 def tiles(codes):
-    """Scales of 128 rows and 4 columns in 512 bytes."""
+    """Scales of 128 rows and 4 columns in 512 bytes. In the room that no element needs they are NaN."""
+    codes = np.pad(codes, [(0, 0), *((0, -extent % tile) for extent, tile in zip(codes.shape[1:], (128, 4)))], constant_values=255)
     batch, rows, columns = codes.shape
     seen = codes.reshape(batch, rows // 128, 4, 32, columns // 4, 4)
     return np.ascontiguousarray(seen.transpose(0, 1, 4, 3, 2, 5)).reshape(-1)
 
 
-def factor(t, dims, axis):
-    """A matrix in FP8 whose scales are along one of its dimensions, which follow each other there; and what it stands for."""
+def factor(t, dims, axis, padded=False, sizes=(32,)):
+    """A matrix in FP8 whose scales are along one of its dimensions, which follow each other there; and what it stands for. The tensor of scales
+    has the extents of whole tiles if it is padded."""
     kind = E4M3[1]
     values = t.numbers(*dims).astype(kind)
     order = [0, 1, 2] if axis == 2 else [0, 2, 1]
@@ -109,12 +111,15 @@ def factor(t, dims, axis):
     x = t.g.tensor(dim=list(dims), stride=strides_of(dims, order), data_type=E4M3[0])
     t.given.append((x, memory))
     extents = list(dims)
-    extents[axis] //= 32
+    extents[axis] = -(-extents[axis] // 32)
     codes = t.rng.integers(124, 130, extents).astype(np.uint8)
-    scale = t.g.tensor(dim=extents, stride=strides_of(extents, order), data_type=E8M0[0], reordering_type=cudnn.tensor_reordering.F8_128x4)
-    t.given.append((scale, tiles(codes.transpose(order))))
-    numbers = values.astype(np.float64) * np.repeat(codes.view(E8M0[1]).astype(np.float64), 32, axis)
-    y = t.g.block_scale_dequantize(x, scale, block_size=[32])
+    memory = tiles(codes.transpose(order))
+    room = [-(-extent // tile) * tile for extent, tile in zip(extents, (1, 4, 128) if axis == 1 else (1, 128, 4))] if padded else extents
+    scale = t.g.tensor(dim=room, stride=strides_of(room, order), data_type=E8M0[0], reordering_type=cudnn.tensor_reordering.F8_128x4)
+    t.given.append((scale, memory))
+    spread = np.repeat(codes.view(E8M0[1]).astype(np.float64), 32, axis)
+    numbers = values.astype(np.float64) * spread[tuple(slice(extent) for extent in dims)]
+    y = t.g.block_scale_dequantize(x, scale, block_size=list(sizes))
     y.set_data_type(data_type.FLOAT)
     return y, numbers
 
@@ -123,6 +128,15 @@ def block_scaled(t):
     """The product of two matrices in MXFP8."""
     (a, left), (b, right) = factor(t, (2, 128, 128), 2), factor(t, (2, 128, 128), 1)
     t.write(t.g.matmul(a, b), left @ right)
+
+
+def padded_scales(t):
+    """The same with scales that are padded to tiles, as clients give them: any number of rows, any number of blocks."""
+    m, n = int(t.rng.choice([1, 100, 128, 130, 200])), int(t.rng.choice([1, 24, 130]))
+    k = int(t.rng.choice([64, 96, 1024]))
+    left, right = ((1, 32), (32, 1)) if t.rng.integers(2) else ((32,), (32,))
+    (a, x), (b, y) = factor(t, (1, m, k), 2, True, left), factor(t, (1, k, n), 1, True, right)
+    t.write(t.g.matmul(a, b), x @ y)
 
 
 def block_quantised(t):
@@ -138,4 +152,4 @@ def block_quantised(t):
     t.write(scale, tiles(codes.view(np.uint8)).view(E8M0[1]).astype(np.float64), E8M0, flat=True)
 
 
-CASES = [packed, packed_backward, block_scaled, block_quantised]
+CASES = [packed, packed_backward, block_scaled, padded_scales, block_quantised]

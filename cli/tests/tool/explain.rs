@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{says, snapshot};
+use crate::{folder, says, snapshot};
 
 fn facts(arguments: &[&str]) -> Value {
     let text = says(&[&["explain", "--json"], arguments].concat());
@@ -147,4 +147,30 @@ fn it_answers_at_once() {
     // Of a quiet moment: 50 ms is promised of a release build, this one is not and shares its processor.
     let best = times.min().expect("five times");
     assert!(best.as_millis() < 500, "{best:?}");
+}
+
+/// The text of a plan: `relu(x + b)`, of which the sum has no memory.
+pub const PLAN: &str = r#"{"operationGraph": {"tensors": [
+    {"name": "1", "dataType": 0, "dim": [2, 3], "stride": [3, 1], "ptrAlignment": 4},
+    {"name": "2", "dataType": 0, "dim": [1, 3], "stride": [3, 1], "ptrAlignment": 4},
+    {"name": "3", "dataType": 0, "dim": [2, 3], "stride": [3, 1], "ptrAlignment": 4, "isVirtual": true},
+    {"name": "4", "dataType": 0, "dim": [2, 3], "stride": [3, 1], "ptrAlignment": 4}],
+  "nodes": [
+    {"operation": "OPERATION_POINTWISE", "OPERATION_POINTWISE_XDESC": "3", "OPERATION_POINTWISE_YDESC": "4",
+     "OPERATION_POINTWISE_PW_DESCRIPTOR": {"operation": "POINTWISE", "POINTWISE_MODE": 100}},
+    {"operation": "OPERATION_POINTWISE", "OPERATION_POINTWISE_XDESC": "1", "OPERATION_POINTWISE_BDESC": "2",
+     "OPERATION_POINTWISE_YDESC": "3", "OPERATION_POINTWISE_PW_DESCRIPTOR": {"operation": "POINTWISE", "POINTWISE_MODE": 0}}]}}"#;
+
+#[test]
+fn a_graph_is_told_operation_by_operation() {
+    let file = folder("graph").join("plan.json");
+    std::fs::write(&file, PLAN).expect("writable");
+    let said = says(&["explain", "--graph", file.to_str().expect("a path in UTF-8")]);
+    let lines: Vec<&str> = said.lines().collect();
+    let [sum, relu, end] = lines[..] else { panic!("three lines: {said}") };
+    assert!(
+        sum.starts_with("part 0, pointwise: map Add") && relu.starts_with("part 1, pointwise: map Relu"),
+        "{said}"
+    );
+    assert!(end.ends_with("tensors that need a pointer: [1, 2, 4]"), "{said}");
 }

@@ -30,6 +30,31 @@ fn explain_names_what_is_wrong() {
 }
 
 #[test]
+fn explain_names_what_is_wrong_with_a_graph() {
+    let folder = folder("graph_refusals");
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("writable");
+        path.to_str().expect("a path in UTF-8").to_owned()
+    };
+    let plan = crate::explain::PLAN;
+    for (path, words) in [
+        (folder.join("none.json").to_str().expect("a path in UTF-8").to_owned(), "No such file"),
+        (file("list.json", "[1]"), "no \"operationGraph\""),
+        (file("cut.json", &plan[..plan.len() / 2]), "the text of a plan"),
+        (file("mode.json", &plan.replace("\"POINTWISE_MODE\": 100", "\"POINTWISE_MODE\": 999")), "mode 999"),
+        (
+            file("type.json", &plan.replacen("\"dataType\": 0", "\"dataType\": 17", 1)),
+            "no engine computes it",
+        ),
+    ] {
+        let said = refused(&["explain", "--graph", &path]);
+        assert!(said.starts_with(&path) && said.contains(words), "{said}");
+    }
+    assert!(refused(&["explain", "--graph", "x", "--dims", "1,2,3,4"]).contains("--dims"));
+}
+
+#[test]
 fn transform_names_what_is_wrong_and_writes_nothing() {
     let folder = folder("refusals");
     let whole = npy("<f4", false, &[2, 3, 4, 5], &[0; 480]);

@@ -14,9 +14,9 @@ use super::types::{
     cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t,
     cudnnBackendDescriptorType_t, cudnnStatus_t, raw,
 };
-use crate::desc::graph::{Descriptor, Kind, Link, Object, Type, Value, engine, text};
+use crate::desc::graph::{Descriptor, Kind, Link, Object, Type, Value, device, engine, text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exec::Execution;
+use crate::exec::{Context, Execution};
 use crate::ops::graph::Graph;
 
 static DESCRIPTORS: Table<Entry> = Table::new(Tag::Backend);
@@ -48,8 +48,23 @@ fn execution_of(graph: &Object) -> Result<Execution> {
     Execution::new(&Graph::of(graph)?)
 }
 
+/// The text of the device that a handle made now would run on.
+///
+/// # Errors
+/// Not initialised on the CUDA core, whose devices are described by texts alone; those of making a handle.
+fn host() -> Result<Vec<u8>> {
+    if Context::create()?.is_cuda() {
+        let text = "the CUDA core describes no device: give CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION a text";
+        return Err(Error::NotInitialized(text.into()));
+    }
+    Ok(device::HOST.to_vec())
+}
+
 /// The values of attributes that are only read: what heuristics offer, and the workspace and the text of a plan, which is made here.
 fn derived(object: &Object, made: &mut Option<Arc<Execution>>) -> Result<Vec<(i32, Value)>> {
+    if object.kind == Kind::DeviceProperties && engine::describes_host(&object.fields) {
+        return Ok(vec![(engine::DEVICEPROP_JSON_REPRESENTATION, Value::Text(host()?))]);
+    }
     let Some(graph) = engine::graph_of(object) else { return Ok(Vec::new()) };
     let size = |execution: &Execution| {
         Value::Ints(Type::Int64, vec![i64::try_from(execution.workspace()).unwrap_or(i64::MAX)])

@@ -23,11 +23,20 @@ unsafe fn at<T>(array: *const c_void, index: usize) -> T {
 /// Bad parameter for a descriptor or a handle that is not alive.
 ///
 /// # Safety
-/// `array` is valid for reads of as many values as are expected.
+/// `array` is valid for reads of as many values as are expected; the address of a constant for reads of an element.
 pub(super) unsafe fn read(expected: &Expected, array: *const c_void) -> Result<Value> {
     if expected.is_lists() {
         // SAFETY: `array` holds as many values as are expected.
         return Ok(Value::Lists(unsafe { lists(array) }?));
+    }
+    if let Some(bytes) = expected.pointee {
+        // SAFETY: `array` holds the address.
+        let constant = unsafe { at::<*const c_void>(array, 0) };
+        if constant.is_null() {
+            return Err(Error::mismatch("arrayOfElements[0] is NULL: a constant has a value"));
+        }
+        // SAFETY: the address of a constant leads to an element of the tensor's type.
+        return Ok(Value::Text((0..bytes).map(|index| unsafe { at::<u8>(constant, index) }).collect()));
     }
     let indices = 0..expected.count;
     let ty = expected.ty;

@@ -6,7 +6,7 @@ use super::attribute::{Count, Reading, Row, Type};
 use super::fields::{Fields, Link, Object, Value};
 use super::finalize::{finalize, unchecked};
 use super::kind::{Fault, Kind};
-use super::{convolution, defaults, engine, norm, operation_graph, pack, shape};
+use super::{convolution, defaults, engine, norm, operation_graph, pack, shape, tensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mode::Mode;
 
@@ -36,6 +36,8 @@ pub struct Expected {
     pub ty: Type,
     /// How many there are.
     pub count: usize,
+    /// Bytes at the address that is the value, which are kept in its place.
+    pub pointee: Option<usize>,
 }
 
 /// What a Get answers.
@@ -145,7 +147,7 @@ impl Descriptor {
         }
         if !row.is_typed {
             let count = if is_null { 0 } else { count.clamp(0, MOST_CHARACTERS) };
-            return Ok(Expected { row, ty: Type::Char, count: count as usize });
+            return Ok(Expected { row, ty: Type::Char, count: count as usize, pointee: None });
         }
         let ty = self.check_type(row, ty)?;
         let (fits, rule) = match row.count {
@@ -162,7 +164,13 @@ impl Descriptor {
         }
         // One descriptor is taken where one is meant, however many there are.
         let most = if ty == Type::Descriptor && !is_list(row) { 1 } else { MOST_VALUES };
-        Ok(Expected { row, ty, count: count.clamp(0, most) as usize })
+        let pointee = match &self.state {
+            State::Open(fields) if row.number == tensor::TENSOR_CONSTANT_VALUE => {
+                Some(tensor::constant_size(fields))
+            }
+            _ => None,
+        };
+        Ok(Expected { row, ty, count: count.clamp(0, most) as usize, pointee })
     }
 
     /// Sets what was read.

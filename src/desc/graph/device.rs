@@ -33,6 +33,14 @@ const NUMBERS: &[&str] = &[
 /// The lists of numbers that it has to have.
 const LISTS: &[&str] = &["maxGridSize", "maxBlockSize"];
 
+/// What stands for the CPU core, of which nothing but the name tells: where programs look at a capability, it is 9.0.
+pub const HOST: &[u8] = b"{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\
+\"multiProcessorCount\":1,\"smCountOrigin\":0,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,\
+\"oversizedSharedMemoryPerBlock\":0,\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,\
+\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,\"supportCoopLaunch\":1,\"deviceVer\":900,\
+\"driverVer\":13000,\"smClockRateKHz\":1000000,\"memClockRateKHz\":1000000,\"memoryBusWidth\":64,\"l2CacheSize\":1048576,\
+\"deviceName\":\"cudnn-shim, CPU core\",\"totalGlobalMem\":1073741824,\"cudaDeviceId\":0}\0";
+
 /// Every field but two is needed, in any order; others are ignored.
 pub(super) fn check(check: Check<'_>, text: &[u8]) -> Result<()> {
     let attribute = DEVICEPROP_JSON_REPRESENTATION;

@@ -29,7 +29,7 @@ pub(super) fn finalize(kind: Kind, fields: &Fields) -> Result<Object> {
     let mut fields = fields.clone();
     if kind == Kind::OperationGraph {
         let count = operation_graph::OPERATIONGRAPH_ENGINE_GLOBAL_COUNT;
-        fields.set(count, Value::Ints(Type::Int64, vec![2]));
+        fields.set(count, Value::Ints(Type::Int64, vec![engine::ENGINES]));
         let mode = operation_graph::mode(&fields);
         fields.set(operation_graph::OPERATIONGRAPH_MODE, Value::Ints(Type::OperationgraphMode, vec![mode]));
     }

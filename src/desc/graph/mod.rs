@@ -17,7 +17,7 @@ mod check;
 pub mod convolution;
 mod defaults;
 mod descriptor;
-mod device;
+pub mod device;
 pub mod engine;
 pub mod experts;
 mod fields;

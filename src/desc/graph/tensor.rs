@@ -21,6 +21,7 @@ rows! {
     TENSOR_IS_VIRTUAL 907 [Boolean] One;
     TENSOR_IS_BY_VALUE 908 [Boolean] One;
     TENSOR_REORDERING_MODE 909 [TensorReorderingMode] One unreadable(AttributeType);
+    TENSOR_CONSTANT_VALUE 910 [Pointer] One mistyped(BadParam) unreadable(BadParam);
     TENSOR_RAGGED_OFFSET_DESC 913 [Descriptor] -> Tensor Positive;
     TENSOR_RAGGED_OFFSET_MULTIPLIER 914 [Int64] One;
 }
@@ -45,6 +46,8 @@ pub struct Tensor {
     pub is_virtual: bool,
     /// Whether its pointer is host memory, read when the graph runs.
     pub by_value: bool,
+    /// The bytes of its element, if that is the same whenever the graph runs.
+    pub constant: Option<Vec<u8>>,
     /// Elements of a vector: 1, 4 or 32.
     pub vector_count: i64,
     /// The dimension that the vectors are along.
@@ -69,6 +72,7 @@ impl Tensor {
             alignment: int(TENSOR_BYTE_ALIGNMENT),
             is_virtual: fields.is_set(TENSOR_IS_VIRTUAL),
             by_value: fields.is_set(TENSOR_IS_BY_VALUE),
+            constant: fields.text(TENSOR_CONSTANT_VALUE).map(<[u8]>::to_vec),
             vector_count: int(TENSOR_VECTOR_COUNT),
             vector_dimension: int(TENSOR_VECTORIZED_DIMENSION),
             reordering: int(TENSOR_REORDERING_MODE),
@@ -143,13 +147,23 @@ impl Tensor {
 
     /// Bytes of an element for the alignment; types below a byte count as one.
     fn element_size(&self) -> i64 {
-        match self.data_type {
-            1 | 10 | 20 | 21 => 8,
-            0 | 4 => 4,
-            2 | 9 => 2,
-            _ => 1,
-        }
+        element_size(self.data_type)
     }
+}
+
+/// Bytes of an element of a type; types below a byte count as one.
+fn element_size(data_type: i32) -> i64 {
+    match data_type {
+        1 | 10 | 20 | 21 => 8,
+        0 | 4 => 4,
+        2 | 9 => 2,
+        _ => 1,
+    }
+}
+
+/// Bytes of the value that the address of a constant leads to, of the type that is set so far.
+pub(super) fn constant_size(fields: &Fields) -> usize {
+    element_size(fields.int_or(TENSOR_DATA_TYPE, defaults::integer(TENSOR_DATA_TYPE)) as i32) as usize
 }
 
 /// The checks of Finalize.
@@ -202,6 +216,11 @@ pub(super) fn check(check: Check<'_>, tensor: &Tensor) -> Result<()> {
         TENSOR_BYTE_ALIGNMENT,
         "has to be set, to a multiple of the bytes of an element",
     )?;
+    if let Some(constant) = &tensor.constant {
+        let rule = "is one element, of the data type that was set before it, of a tensor that is not virtual";
+        let fits = constant.len() as i64 == size && tensor.volume() == 1 && !tensor.is_virtual;
+        check.require(fits, TENSOR_CONSTANT_VALUE, rule)?;
+    }
     if tensor.ragged_offset.is_some() {
         check.tensor(TENSOR_RAGGED_OFFSET_DESC)?;
         check.require(tensor.ragged_multiplier > 0, TENSOR_RAGGED_OFFSET_MULTIPLIER, "is positive")?;

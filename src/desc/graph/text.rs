@@ -72,6 +72,10 @@ impl Writer {
             tensor.alignment,
             tensor.reordering
         );
+        if let Some(constant) = &tensor.constant {
+            // Writing to a string never fails.
+            let _ = write!(says, ",\"constant\":{constant:?}");
+        }
         if let Some(offset) = tensor.ragged_offset.as_ref().and_then(|offset| offset.tensor.as_ref()) {
             let name = self.tensor(offset);
             let multiplier = tensor.ragged_multiplier;
@@ -135,7 +139,7 @@ fn number(value: f64) -> String {
 ///
 /// # Errors
 /// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and graph.
-pub(super) fn graph(text: &[u8]) -> Result<Object> {
+pub fn graph(text: &[u8]) -> Result<Object> {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     let value = json::read(&text[..end]).map_err(|why| wrong(&why))?;
     let graph = value.field("operationGraph").ok_or_else(|| wrong("no \"operationGraph\""))?;
@@ -204,6 +208,12 @@ impl Reader {
                     integers(value).ok_or_else(|| wrong(&format!("{field:?} of tensor {name:?}")))?,
                 );
             }
+        }
+        if let Some(value) = value.field("constant") {
+            let bytes =
+                integers(value).and_then(|bytes| bytes.iter().map(|&byte| u8::try_from(byte).ok()).collect());
+            let bytes = bytes.ok_or_else(|| wrong(&format!("\"constant\" of tensor {name:?}")))?;
+            fields.set(tensor::TENSOR_CONSTANT_VALUE, Value::Text(bytes));
         }
         if let Some(offset) = value.field("raggedOffset").and_then(Json::text) {
             fields.set(tensor::TENSOR_RAGGED_OFFSET_DESC, Value::Links(vec![Some(self.named(offset)?)]));

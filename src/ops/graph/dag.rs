@@ -22,7 +22,7 @@ impl Graph {
         Dag::new(self).map(|_| ())
     }
 
-    /// The uids of all tensors that a caller has to bring a pointer of, each once, in ascending order.
+    /// The uids of all tensors that a caller has to bring a pointer of (constants have none), each once, in ascending order.
     pub fn uids(&self) -> Vec<i64> {
         let links = self.operations.iter().flat_map(Operation::links);
         let mut uids: Vec<i64> = links
@@ -30,7 +30,7 @@ impl Graph {
                 let offset = link.tensor.ragged.as_ref().map(|ragged| &ragged.offset);
                 [Some(&link.tensor), offset].into_iter().flatten()
             })
-            .filter(|tensor| !tensor.is_virtual)
+            .filter(|tensor| !tensor.is_virtual && tensor.constant.is_none())
             .map(|tensor| tensor.uid)
             .collect();
         uids.sort_unstable();

@@ -41,7 +41,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use overrides::Override;
-pub use program::{Program, Value};
+pub use program::{Numbers, Program, Value};
 pub use settings::{
     Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Experts, GenStats, Kind,
     Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice,
@@ -111,6 +111,8 @@ pub struct Tensor {
     pub is_virtual: bool,
     /// Whether its pointer is host memory, read when the graph runs, on either core.
     pub by_value: bool,
+    /// The low bits of its one element, if that is known: then it needs no pointer.
+    pub constant: Option<u64>,
     /// The vectors it consists of, if it does.
     pub vector: Option<Vector>,
     /// `CUDNN_ATTR_TENSOR_REORDERING_MODE`, any number.
@@ -130,6 +132,7 @@ impl Tensor {
             alignment: data_type.size() as i64,
             is_virtual: false,
             by_value: false,
+            constant: None,
             vector: None,
             reorder: 0,
             ragged: None,

@@ -34,6 +34,7 @@ impl Graph {
     pub fn overridden(&self, overrides: &[Override]) -> Result<Graph> {
         let mut changed = Changed::new();
         for of in overrides {
+            let of = &self.in_full(of);
             let fits = |values: &[i64]| values.len() <= MAX_RANK && values.iter().all(|&value| value >= 0);
             if of.dims.len() != of.strides.len() || !fits(&of.dims) || !fits(&of.strides) {
                 let (uid, dims, strides) = (of.uid, &of.dims, &of.strides);
@@ -56,6 +57,25 @@ impl Graph {
             }
         }
         Ok(Graph { operations: follow(&self.operations, &mut changed)? })
+    }
+}
+
+impl Graph {
+    /// An override in as many dimensions as the tensor has: of packed sequences clients give what they hold, of tokens, heads and width. Where
+    /// a batch begins its offsets say, and so tokens are the rows of every batch.
+    fn in_full(&self, of: &Override) -> Override {
+        let links = self.operations.iter().flat_map(Operation::links);
+        let tensor = links.map(|link| &link.tensor).find(|tensor| tensor.uid == of.uid);
+        let Some(tensor) = tensor.filter(|tensor| tensor.ragged.is_some() && tensor.dims.rank() == 4) else {
+            return of.clone();
+        };
+        let &[token, head, column] = &of.strides[..] else { return of.clone() };
+        let dims = match of.dims[..] {
+            [_, heads, width] => vec![tensor.dims[0], heads, tensor.dims[2], width],
+            _ => of.dims.clone(),
+        };
+        let rows = dims.get(2).copied().unwrap_or(1);
+        Override { uid: of.uid, dims, strides: vec![rows.saturating_mul(token), head, token, column] }
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Value {
     pub scalar: Scalar,
     /// How many elements it has.
     pub count: usize,
+    /// The low bits of its one element, if that is known: then there is no pointer.
+    pub constant: Option<u64>,
     /// Elements from one to the next.
     pub stride: usize,
     /// Bytes from the workspace on where they follow each other.
@@ -30,10 +32,25 @@ pub struct Value {
 /// Where something lies in the workspace, and its bytes there, by operation and home.
 type Places = HashMap<(usize, Home), (usize, usize)>;
 
+/// A tensor whose numbers say where something lies: those that lead nowhere are refused when the graph runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    /// Its uid.
+    pub uid: i64,
+    /// What it is to its operation, or what is made of it.
+    pub name: &'static str,
+    /// What they are below, if that does not depend on each other.
+    pub below: Option<i64>,
+}
+
 /// A graph that runs operation by operation, whatever it consists of.
 pub struct Program {
     /// The plans, in the order in which they run.
     pub parts: Vec<Part>,
+    /// Of each plan the tensor whose numbers it may refuse.
+    pub numbers: Vec<Option<Numbers>>,
+    /// Of each plan the operation that it computes.
+    pub names: Vec<&'static str>,
     /// What is passed by value.
     pub values: Vec<Value>,
     /// The uids of tensors that need a pointer, in ascending order.
@@ -115,7 +132,7 @@ impl Program {
                 place(key, bytes, [first, dag.last_use(tensor.uid)]).ok_or_else(beyond)?;
             }
         }
-        let mut planned = Vec::new();
+        let (mut planned, mut numbers) = (Vec::new(), Vec::new());
         for (at, operation) in dag.operations.iter().enumerate() {
             let find = |tensor: &Tensor| describe(&dag, tensor);
             let explained = |error: Error| {
@@ -129,6 +146,7 @@ impl Program {
                 builder.most_of_parts = pieces.map(|(_, (_, bytes))| *bytes).max().unwrap_or(0);
             }
             lower::lower(operation, &mut builder).map_err(explained)?;
+            numbers.push(builder.numbers);
             let (plan, homes, pieces) = builder.finish();
             if homes.len() > MAX_OPERANDS {
                 return Err(explained(Error::unsupported(format!("more than {MAX_OPERANDS} tensors"))));
@@ -151,7 +169,8 @@ impl Program {
             None => room.size(),
             Some(given) => given.values().map(|(begin, bytes)| begin + bytes).max().unwrap_or(0),
         };
-        Ok(Program { parts, values, uids: graph.uids(), workspace, places })
+        let names = dag.operations.iter().map(|operation| operation.kind.name()).collect();
+        Ok(Program { parts, numbers, names, values, uids: graph.uids(), workspace, places })
     }
 }
 
@@ -182,7 +201,7 @@ fn value(tensor: &Tensor, scalar: Scalar, offset: usize) -> Result<Value> {
     let stride = axis.map_or(1, |axis| layout.strides[axis]);
     match (more, usize::try_from(count), usize::try_from(stride)) {
         (None, Ok(count @ 0..=MOST_VALUES), Ok(stride)) => {
-            Ok(Value { uid: tensor.uid, scalar, count, stride, offset })
+            Ok(Value { uid: tensor.uid, scalar, count, constant: tensor.constant, stride, offset })
         }
         _ => Err(Error::unsupported(format!("tensor {} of {} by value", tensor.uid, layout.dims))),
     }

@@ -69,7 +69,12 @@ fn tensor_of(object: &Object) -> Result<Arc<Tensor>> {
         strides: dims(&tensor.strides)?,
         alignment: tensor.alignment,
         is_virtual: tensor.is_virtual,
-        by_value: tensor.by_value,
+        // A constant is a number by value that is there already.
+        by_value: tensor.by_value || tensor.constant.is_some(),
+        constant: tensor
+            .constant
+            .as_ref()
+            .map(|bytes| bytes.iter().rev().fold(0, |cell, &byte| cell << 8 | u64::from(byte))),
         vector: (vector.count > 1).then_some(vector),
         reorder: tensor.reordering as i32,
         ragged,

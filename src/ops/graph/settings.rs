@@ -71,6 +71,10 @@ pub enum Kind {
     Quantize(Blocks),
     /// The inverse: reads X, Scale, writes Y.
     Dequantize(Blocks),
+    /// Numbers of codes in bytes: reads X, writes Y; a part of operations on types that are no scalar types.
+    Unpack(Packing),
+    /// Codes of numbers: reads X, writes Y.
+    Pack(Packing),
     /// Batches that lie where offsets say, as a dense tensor: reads X (ragged), Offset, writes Y.
     RaggedLoad {
         /// Elements per unit of an offset.
@@ -119,6 +123,8 @@ impl Kind {
             Kind::PagedLoad => "paged cache load",
             Kind::Quantize(_) => "block scale quantize",
             Kind::Dequantize(_) => "block scale dequantize",
+            Kind::Unpack(_) => "numbers of codes",
+            Kind::Pack(_) => "codes of numbers",
             Kind::RaggedLoad { .. } => "load of ragged batches",
             Kind::RaggedStore { .. } => "store of ragged batches",
             Kind::Weights => "attention weights",

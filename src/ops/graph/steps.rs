@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::view::View;
 use super::work::{StepsPlan, Work};
-use super::{Operation, Port, Tensor};
+use super::{Numbers, Operation, Port, Tensor};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
 use crate::error::{Error, Result};
@@ -33,7 +33,8 @@ const SCRATCH: usize = usize::MAX;
 
 /// A plan under construction.
 pub(super) struct Builder<'a> {
-    operation: &'a Operation,
+    /// What becomes steps.
+    pub operation: &'a Operation,
     /// What a tensor is, and where its elements lie.
     describe: &'a dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
     homes: Vec<Home>,
@@ -45,6 +46,8 @@ pub(super) struct Builder<'a> {
     pub most_of_parts: usize,
     /// What functions are computed in.
     pub compute: Compute,
+    /// The tensor whose numbers say where something lies, if there is one.
+    pub numbers: Option<Numbers>,
 }
 
 impl<'a> Builder<'a> {
@@ -71,7 +74,13 @@ impl<'a> Builder<'a> {
             pieces,
             most_of_parts: usize::MAX,
             compute,
+            numbers: None,
         })
+    }
+
+    /// Says of which tensor the numbers are that the plan may refuse, and what they are below.
+    pub fn tell_numbers(&mut self, port: Port, name: &'static str, below: Option<i64>) {
+        self.numbers = self.operation.read(port).map(|tensor| Numbers { uid: tensor.uid, name, below });
     }
 
     fn view(&mut self, port: Port, tensor: &Tensor, role: Role) -> Result<View> {

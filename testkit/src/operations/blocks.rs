@@ -1,6 +1,6 @@
 //! Quantisation by blocks of two: codes of elements and scales by hand.
 
-use cudnn::ops::graph::{Blocks, Type};
+use cudnn::ops::graph::{Blocks, Pointwise, Type};
 
 use super::*;
 
@@ -58,6 +58,26 @@ fn quantise() -> Problem {
     problem.given.push((x, vec![896.0, 1.0, 100.0, -3.0, 0.0, 0.0, 1.0, f64::NAN]));
     problem.wanted.push(codes(2, &[0x7e, 0x30, 0x7c, 0xd4, 0, 0, 0x7f, 0x7f]));
     problem.wanted.push(codes(3, &[128, 125, 0, 255]));
+    problem.bound = 0.0;
+    problem
+}
+
+/// A sum of FP4 and FP8_E8M0, and what it is in either: halves go to the even neighbour of FP4, and up to the next power of two.
+fn sums_of_codes() -> Problem {
+    let mut problem = Problem::new("sums of codes");
+    let (x, b) = (of_type(1, E2M1, &[1, 1, 1, 8]), of_type(2, E8M0, &[1, 1, 1, 8]));
+    let sum = hidden(10, DataType::Float, &[1, 1, 1, 8]);
+    let (narrow, power) = (of_type(3, E2M1, &[1, 1, 1, 8]), of_type(4, E8M0, &[1, 1, 1, 8]));
+    problem.push(Kind::Pointwise(Pointwise::new(0)), &[(Port::X, &x), (Port::B, &b)], &[(Port::Y, &sum)]);
+    for y in [&narrow, &power] {
+        problem.push(Kind::Pointwise(Pointwise::new(21)), &[(Port::X, &sum)], &[(Port::Y, y)]);
+    }
+    // 0 0.5 1 1.5 2 3 4 6, and 1 1 1/4 2 1/2 1/2 NaN 2^127.
+    problem.given.push(codes(1, &[0x10, 0x32, 0x54, 0x76]));
+    problem.given.push(codes(2, &[127, 127, 125, 128, 126, 126, 255, 254]));
+    // 1 1.5 1.25 3.5 2.5 3.5 NaN 2^127: to 1 1.5 1 4 2 4 6 6, and to 1 2 2 4 4 4 NaN 2^127.
+    problem.wanted.push(codes(3, &[0x32, 0x62, 0x64, 0x77]));
+    problem.wanted.push(codes(4, &[127, 128, 128, 129, 129, 129, 255, 254]));
     problem.bound = 0.0;
     problem
 }
@@ -168,7 +188,8 @@ fn quantised_with_room(rng: &mut Rng) -> Problem {
 
 pub fn problems() -> Vec<Problem> {
     let mut rng = Rng(28);
-    let mut problems = vec![dequantise(), quantise(), roomy(&mut rng), quantised_with_room(&mut rng)];
+    let mut problems =
+        vec![dequantise(), quantise(), sums_of_codes(), roomy(&mut rng), quantised_with_room(&mut rng)];
     for m in [1, 100, 128, 130, 200] {
         for k in [64, 96, 1024] {
             for is_turned in [false, true] {

@@ -1,8 +1,10 @@
 //! Graphs of operations on the CPU core, against plain loops in binary64.
 
 mod composed;
+mod integers;
 mod layers;
 mod modes;
+mod numbers;
 mod overrides;
 
 use std::collections::HashMap;

@@ -166,3 +166,55 @@ fn selections_indices_and_bounds() {
         assert_near(&world.get(&y), &want, 1e-6, "its gradient");
     }
 }
+
+/// A NaN stays where it is to be propagated; else it is as what lies below the lower bound: that bound, with the slope there.
+#[test]
+fn bounds_and_slopes_have_one_rule_for_nans() {
+    use cudnn::desc::NanPropagation::{Drop, Keep};
+    let (x, dy, y) = (float(1, &[1, 6]), float(2, &[1, 6]), float(3, &[1, 6]));
+    let xs = [f64::NAN, f64::NEG_INFINITY, -1.0, 0.25, 9.0, f64::INFINITY];
+    let dys = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0];
+    let bounds = [
+        ([0.0, f64::INFINITY], 0.0),
+        ([0.0, 6.0], 0.0),
+        ([0.0, f64::INFINITY], 0.25),
+        ([-0.5, f64::INFINITY], 0.0),
+        ([1.0, 6.0], 0.125),
+        ([1.0, 6.0], 0.0),
+    ];
+    for (clip, slope) in bounds {
+        for nan in [Drop, Keep] {
+            let what = format!("{clip:?} with slope {slope}, {nan:?}");
+            let settings = |mode| Kind::Pointwise(Pointwise { clip, slope, nan, ..Pointwise::new(mode) });
+            let mut world = World::default();
+            world.put(&x, &xs);
+            world.put(&dy, &dys);
+            world.room(&y);
+            world.run(vec![Operation::new(settings(100), &[(Port::X, &x)], &[(Port::Y, &y)])]);
+            let relu = |x: f64| match x {
+                x if x.is_nan() => {
+                    if nan == Keep {
+                        x
+                    } else {
+                        clip[0]
+                    }
+                }
+                x if x <= clip[0] && slope == 0.0 => clip[0],
+                x if x < clip[0] => clip[0] + slope * (x - clip[0]),
+                x => x.min(clip[1]),
+            };
+            assert_near(&world.get(&y), &xs.map(relu), 1e-6, &what);
+            world.room(&y);
+            let reads = [(Port::Dy, &dy), (Port::X, &x)];
+            world.run(vec![Operation::new(settings(200), &reads, &[(Port::Dx, &y)])]);
+            let gradient = |k: usize| match xs[k] {
+                x if x.is_nan() && nan == Keep => dys[k],
+                x if x.is_nan() || x <= clip[0] => slope * dys[k],
+                x if x > clip[1] => 0.0,
+                _ => dys[k],
+            };
+            let want: Vec<f64> = (0..6).map(gradient).collect();
+            assert_near(&world.get(&y), &want, 1e-6, &format!("the gradient of {what}"));
+        }
+    }
+}

@@ -89,6 +89,44 @@ fn products_and_broadcasts_follow() {
     }
 }
 
+/// What is behind a dequantisation follows, though the scales have extents of their own.
+#[test]
+fn products_of_dequantised_factors_follow() {
+    let graph = |rows: i64| {
+        let (x, b) = (packed(1, DataType::Int8, &[1, rows, 64]), float(3, &[1, 64, 5]));
+        let (scale, c) = (float(2, &[1, rows, 2]), float(4, &[1, rows, 5]));
+        let whole = hidden(10, DataType::Float, &[1, rows, 64]);
+        let settings = cudnn::ops::graph::Blocks { sizes: vec![1, 32], ..Default::default() };
+        let reads = [(Port::X, &x), (Port::Scale, &scale)];
+        let dequantise = Operation::new(Kind::Dequantize(settings), &reads, &[(Port::Y, &whole)]);
+        Graph { operations: vec![dequantise, matmul(&whole, &b, &c)] }
+    };
+    assert_eq!(graph(7).overridden(&extents(&graph(3))).expect("it follows"), graph(3));
+}
+
+/// Of packed sequences clients give strides of tokens, heads and elements: where a batch begins its offsets say.
+#[test]
+fn packed_sequences_may_have_three_strides() {
+    let graph = |batch: i64, rows: i64, heads: i64, token: i64| {
+        let offset = packed(2, DataType::Int32, &[batch + 1, 1, 1, 1]);
+        let ragged = |uid: i64| {
+            let ragged = cudnn::ops::graph::Ragged { offset: Arc::clone(&offset), multiplier: 1 };
+            let strides = [rows * token, 8, token, 1];
+            let tensor = Tensor::new(uid, DataType::Float, &[batch, heads, rows, 8], &strides);
+            Arc::new(Tensor { ragged: Some(ragged), ..tensor })
+        };
+        Graph { operations: vec![unary(100, &ragged(1), &ragged(3))] }
+    };
+    let offsets = Override { uid: 2, dims: vec![4, 1, 1, 1], strides: vec![1; 4] };
+    let with = |dims: &[i64], uid: i64| Override { uid, dims: dims.to_vec(), strides: vec![40, 8, 1] };
+    let wanted = graph(3, 9, 4, 40);
+    let given = [with(&[3, 4, 9, 8], 1), with(&[3, 4, 9, 8], 3), offsets];
+    assert_eq!(graph(2, 5, 2, 16).overridden(&given).expect("it follows"), wanted);
+    // Extents of tokens, heads and width say nothing of batches and rows.
+    let given = [with(&[17, 4, 8], 1), with(&[17, 4, 8], 3)];
+    assert_eq!(graph(3, 9, 2, 16).overridden(&given).expect("it follows"), wanted);
+}
+
 #[test]
 fn what_does_not_follow_or_fit_is_refused() {
     let (x, z) = (float(1, &[4, 6]), float(2, &[2, 12]));

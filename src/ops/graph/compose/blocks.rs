@@ -115,6 +115,22 @@ fn counts(dims: &Dims, block: &[i64]) -> Vec<i64> {
     dims.iter().zip(block).map(|(dim, size)| dim / size + i64::from(dim % size != 0)).collect()
 }
 
+/// Whether the elements of a tensor are codes in bytes.
+pub(super) fn is_packed(tensor: &Tensor) -> bool {
+    matches!(tensor.data_type, E8M0 | E2M1)
+}
+
+/// Such a tensor as its bytes, and how its elements lie in them.
+///
+/// # Errors
+/// Not supported: elements of half a byte that do not fill bytes.
+pub(super) fn as_bytes(tensor: &Tensor) -> Result<(Arc<Tensor>, Packing)> {
+    match tensor.data_type {
+        E2M1 => nibbles(tensor),
+        _ => Ok((bytes(tensor), Packing::Powers)),
+    }
+}
+
 fn bytes(tensor: &Tensor) -> Arc<Tensor> {
     Arc::new(Tensor { data_type: DataType::Uint8.into(), ..tensor.clone() })
 }

@@ -6,8 +6,10 @@
 mod attention;
 mod blocks;
 mod gradients;
+mod packed;
 mod ragged;
 mod scores;
+mod sink;
 
 pub(super) use blocks::{QUARTER, TILE};
 
@@ -39,6 +41,14 @@ pub(super) fn composed(graph: &Graph) -> Result<Cow<'_, Graph>> {
         if let Some(own) = blocks::in_bytes(operation).map_err(|error| explained(at, operation, &error))? {
             graph.to_mut().operations[at] = own;
         }
+    }
+    for at in sink::products(&graph) {
+        if let Kind::Pointwise(of) = &mut graph.to_mut().operations[at].kind {
+            of.alpha[0] = -of.alpha[0];
+        }
+    }
+    if graph.operations.iter().any(packed::is_foreign) {
+        graph = Cow::Owned(packed::unpacked(&graph)?);
     }
     if graph.operations.iter().any(ragged::is_ragged) {
         graph = Cow::Owned(ragged::dense(&graph)?);

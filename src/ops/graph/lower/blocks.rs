@@ -124,6 +124,43 @@ pub fn quantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
     }
 }
 
+/// The numbers of codes, in binary32.
+///
+/// # Errors
+/// Not supported: vectors.
+pub fn unpack(packing: Packing, steps: &mut Builder<'_>) -> Result<()> {
+    let y = steps.write(Port::Y)?;
+    let x = steps.read(Port::X)?;
+    if y.is_empty() {
+        return Ok(());
+    }
+    steps.compute = Compute::Single;
+    let numbers = match packing {
+        Packing::Nibbles { axis } => from_nibbles(steps, &x, axis)?,
+        Packing::Powers => from_powers(steps, &x)?,
+        Packing::Plain => x,
+    };
+    steps.transform(&y, &numbers)
+}
+
+/// The codes of numbers in binary32: of FP4 the nearest ones, of FP8_E8M0, which has no sign, those that are not below.
+///
+/// # Errors
+/// Not supported: vectors.
+pub fn pack(packing: Packing, steps: &mut Builder<'_>) -> Result<()> {
+    let y = steps.write(Port::Y)?;
+    let x = steps.read(Port::X)?;
+    if x.is_empty() {
+        return Ok(());
+    }
+    steps.compute = Compute::Single;
+    match packing {
+        Packing::Nibbles { axis } => to_nibbles(steps, &y, &x, axis),
+        Packing::Powers => power_above(steps, &y, &x),
+        Packing::Plain => steps.transform(&y, &x),
+    }
+}
+
 /// Elements of x whose blocks have one size.
 #[derive(Clone, Default)]
 struct Region {

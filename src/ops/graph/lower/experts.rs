@@ -1,7 +1,8 @@
 //! Products of rows, each with the matrix of its expert.
 //!
 //! The rows of an expert go from its first row up to the first row of the next expert. Where experts begin is data, so that each expert
-//! multiplies all rows, and keeps the results of its own. Source: docs.nvidia.com/cudnn/operations/MoeGroupedMatmul.
+//! multiplies all rows, and keeps the results of its own. With more offsets than experts the rows are those of several batches: in each, one
+//! segment for each expert. Source: docs.nvidia.com/cudnn/operations/MoeGroupedMatmul.
 
 use super::super::steps::Builder;
 use super::super::view::View;
@@ -45,7 +46,7 @@ pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
     else {
         return Err(misfit());
     };
-    if (width, columns) != (own_width, own_columns) || count != experts || experts > MOST_EXPERTS {
+    if (width, columns) != (own_width, own_columns) || !are_segments(count, experts) {
         return Err(misfit());
     }
     if y.is_empty() {
@@ -61,6 +62,7 @@ pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
             let to = steps.piece(x.scalar, rows.saturating_mul(width))?;
             let from = steps.piece_of(&x, tokens.saturating_mul(width))?;
             let index = named(index)?;
+            steps.tell_numbers(Port::Index, "token index", Some(tokens));
             by_number(steps, AggregateFunction::Forward, [&to, &from], &index, [tokens, rows, width])?;
             to.with(Dims::new(&[1, rows, width]), Dims::new(&[rows * width, width, 1]))
         }
@@ -73,8 +75,10 @@ pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
     let line = steps.line(3, 1, rows)?;
     for expert in 0..experts {
         product(steps, &own, &x, &w.part(0, expert, 1, 1)?)?;
-        let flags = rows_of(steps, &first, expert, &line)?;
-        steps.keep(&all, &own, &flags, &all)?;
+        for segment in segments(expert, experts, count) {
+            let flags = rows_of(steps, &first, segment, &line)?;
+            steps.keep(&all, &own, &flags, &all)?;
+        }
     }
     if of.mode != mode::SCATTER {
         return steps.transform(&y, &all);
@@ -86,6 +90,7 @@ pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
     steps.fill(&to, 0.0);
     let places = steps.wide(index.dims())?;
     steps.map_with(&places, Function::Add, &[index, slots], 0.0, [of.top_k as f64, 1.0])?;
+    steps.tell_numbers(Port::Index, "TOP_K * token index + token ks", Some(rows));
     by_number(steps, AggregateFunction::Backward, [&to, &from], &places, [rows, rows, columns])?;
     steps.transform(&y, &seen(&to))
 }
@@ -105,7 +110,8 @@ pub fn backward(steps: &mut Builder<'_>) -> Result<()> {
     else {
         return Err(misfit());
     };
-    if first.dims()[..] != [experts, 1, 1] || experts > MOST_EXPERTS || dy.dims().first() != Some(&1) {
+    let Ok([count, 1, 1]) = <[i64; 3]>::try_from(&first.dims()[..]) else { return Err(misfit()) };
+    if !are_segments(count, experts) || dy.dims().first() != Some(&1) {
         return Err(misfit());
     }
     if dw.is_empty() {
@@ -120,22 +126,40 @@ pub fn backward(steps: &mut Builder<'_>) -> Result<()> {
     }
     let wide = steps.wide(&[1, dw.dims()[1], dw.dims()[2]])?;
     let line = if rows > 0 { Some(steps.line(3, 1, rows)?) } else { None };
+    let sums = steps.wide(wide.dims())?;
     for expert in 0..experts {
-        let flags = match &line {
-            Some(line) => rows_of(steps, &first, expert, line)?,
-            None => Vec::new(),
-        };
-        for (own, view) in kept.iter().zip([&x, &dy]) {
-            steps.keep(own, view, &flags, &zero)?;
+        for segment in segments(expert, experts, count) {
+            let flags = match &line {
+                Some(line) => rows_of(steps, &first, segment, line)?,
+                None => Vec::new(),
+            };
+            for (own, view) in kept.iter().zip([&x, &dy]) {
+                steps.keep(own, view, &flags, &zero)?;
+            }
+            product(steps, &wide, &transposed(&kept[0])?, &kept[1])?;
+            if segment == expert {
+                steps.transform(&sums, &wide)?;
+            } else {
+                steps.map(&sums, Function::Add, &[sums, wide])?;
+            }
         }
-        product(steps, &wide, &transposed(&kept[0])?, &kept[1])?;
-        steps.transform(&dw.part(0, expert, 1, 1)?, &wide)?;
+        steps.transform(&dw.part(0, expert, 1, 1)?, &sums)?;
     }
     Ok(())
 }
 
-/// 1 for the rows of an expert, as the product of these; `line` holds the indices of all rows.
-fn rows_of(steps: &mut Builder<'_>, first: &View, expert: i64, line: &View) -> Result<Vec<View>> {
+/// Whether these offsets are one for each expert in some batches, and few enough.
+fn are_segments(count: i64, experts: i64) -> bool {
+    experts > 0 && count > 0 && count % experts == 0 && count <= MOST_EXPERTS || (count, experts) == (0, 0)
+}
+
+/// The segments of an expert: one in each batch.
+fn segments(expert: i64, experts: i64, count: i64) -> impl Iterator<Item = i64> {
+    (0..count / experts).map(move |batch| batch * experts + expert)
+}
+
+/// 1 for the rows of an expert (the segment of this number), as the product of these; `line` holds the indices of all rows.
+pub(super) fn rows_of(steps: &mut Builder<'_>, first: &View, expert: i64, line: &View) -> Result<Vec<View>> {
     let begin = first.part(0, expert, 1, 1)?;
     let mut flags = vec![steps.joined(Function::LessOrEqual, &begin, line)?];
     if expert + 1 < first.dims()[0] {

@@ -3,8 +3,10 @@
 mod blocks;
 mod convolution;
 mod experts;
+mod integers;
 mod masks;
 mod matmul;
+mod maxima;
 mod norm;
 mod pages;
 mod pointwise;
@@ -71,6 +73,8 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
         Kind::PagedLoad => pages::lower(steps),
         Kind::Quantize(of) => blocks::quantize(of, steps),
         Kind::Dequantize(of) => blocks::dequantize(of, steps),
+        Kind::Unpack(packing) => blocks::unpack(*packing, steps),
+        Kind::Pack(packing) => blocks::pack(*packing, steps),
         Kind::RaggedLoad { multiplier } => ragged::lower(RaggedFunction::Load, *multiplier, operation, steps),
         Kind::RaggedStore { multiplier } => {
             ragged::lower(RaggedFunction::Store, *multiplier, operation, steps)

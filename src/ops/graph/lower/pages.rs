@@ -60,6 +60,7 @@ pub fn lower(steps: &mut Builder<'_>) -> Result<()> {
     let numbers = steps.wide(table.dims())?;
     steps.keep(&numbers, &table, &[counts], &zero)?;
     let numbers = numbers.with(Dims::new(&[1, targets, 1]), Dims::new(&[targets, 1, 1]));
+    steps.tell_numbers(Port::Table, "page table", Some(pages));
     by_number(steps, AggregateFunction::Forward, [&loaded, &container], &numbers, [pages, targets, columns])?;
     // Whole pages, then what is left of the last one.
     let below = steps.below(2, length, &lengths)?;

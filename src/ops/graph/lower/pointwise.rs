@@ -4,6 +4,7 @@ use super::super::mode;
 use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{Pointwise, Port};
+use super::integers;
 use crate::desc::NanPropagation;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
@@ -14,6 +15,9 @@ use crate::ops::function::{Function, Scaled};
 /// # Errors
 /// Not supported: modes that there are none of, tensors that are missing or do not broadcast.
 pub fn lower(of: &Pointwise, steps: &mut Builder<'_>) -> Result<()> {
+    if integers::pointwise(of, steps)? {
+        return Ok(());
+    }
     match of.mode {
         mode::GEN_INDEX => indices(of, steps),
         mode::RELU_BACKWARD..=mode::GELU_TANH_BACKWARD => backward(of, steps),
@@ -168,11 +172,24 @@ fn relu(of: &Pointwise, steps: &mut Builder<'_>) -> Result<()> {
         (Bounds::Plain, true) => steps.map(&y, Function::ReluOrNan, &[x]),
         (Bounds::Above(c), false) => steps.map_with(&y, Function::ClippedRelu, &[x], c, [1.0; 2]),
         (Bounds::Above(c), true) => steps.map_with(&y, Function::ClippedReluOrNan, &[x], c, [1.0; 2]),
-        (Bounds::Any, _) => {
+        (Bounds::Any, keeps_nan) => {
             let [low, high, slope] = bounds(of, steps, y.dims().rank())?;
+            if of.slope == 0.0 {
+                let function = if keeps_nan { Function::ClipOrNan } else { Function::ClipNumber };
+                return steps.map(&y, function, &[x, low, high]);
+            }
+            let x = if keeps_nan { x } else { numbers(steps, &x, &low)? };
             steps.map(&y, Function::BoundedRelu, &[x, low, high, slope])
         }
     }
+}
+
+/// The tensor with a number in the place of each NaN.
+fn numbers(steps: &mut Builder<'_>, x: &View, number: &View) -> Result<View> {
+    let is_number = steps.joined(Function::Equal, x, x)?;
+    let own = steps.wide(x.dims())?;
+    steps.map(&own, Function::Select, &[*x, *number, is_number])?;
+    Ok(own)
 }
 
 /// `dx = dy * slope at x`; some slopes are known from the result, which is computed where only x is there.
@@ -216,8 +233,9 @@ fn backward(of: &Pointwise, steps: &mut Builder<'_>) -> Result<()> {
                 (Bounds::Plain, true) => (Function::ReluOrNanGradient, x, 0.0),
                 (Bounds::Above(c), false) => (Function::ClippedReluGradient, x, c),
                 (Bounds::Above(c), true) => (Function::ClippedReluOrNanGradient, x, c),
-                (Bounds::Any, _) => {
+                (Bounds::Any, keeps_nan) => {
                     let [low, high, slope] = bounds(of, steps, dx.dims().rank())?;
+                    let x = if keeps_nan { x } else { numbers(steps, &x, &low)? };
                     return steps.map(&dx, Function::BoundedReluGradient, &[x, dy, low, high, slope]);
                 }
             }

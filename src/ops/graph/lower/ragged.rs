@@ -19,6 +19,7 @@ pub fn lower(
         RaggedFunction::Store => (steps.batches(operation.write(Port::Y), true)?, steps.read(Port::X)?),
     };
     let offsets = steps.read(Port::Offset)?;
+    steps.tell_numbers(Port::Offset, "ragged offset", None);
     let (dense, lists) = match function {
         RaggedFunction::Load => (&to, &from),
         RaggedFunction::Store => (&from, &to),

@@ -3,6 +3,7 @@
 use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{Port, Resample};
+use super::maxima;
 use crate::desc::{PoolingDescriptor, PoolingMode, TensorDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
@@ -25,24 +26,7 @@ fn descriptor(of: &Resample, data: &mut View, result: &mut View) -> Result<Pooli
         MAXIMUM => PoolingMode::Max,
         other => return Err(Error::unsupported(format!("resampling mode {other}"))),
     };
-    let whole = |values: &[[i64; 2]]| -> Result<Dims> {
-        if values.is_empty() || values.len() > 6 {
-            return Err(Error::unsupported(format!("a window of {} dimensions", values.len())));
-        }
-        let mut dims = Dims::EMPTY;
-        for &[above, below] in values {
-            if below < 1 || above % below != 0 {
-                return Err(Error::unsupported(format!("a window of {above}/{below}")));
-            }
-            dims.push(above / below);
-        }
-        Ok(dims)
-    };
-    let [window, strides, mut before, after] =
-        [whole(&of.window)?, whole(&of.strides)?, whole(&of.before)?, whole(&of.after)?];
-    if [strides.rank(), before.rank(), after.rank()] != [window.rank(); 3] {
-        return Err(Error::unsupported("a window of other numbers of dimensions"));
-    }
+    let [window, strides, mut before, after] = windows(of)?;
     // A maximum leaves out what lies outside; an average counts it as zeros.
     let is_padded = before.iter().chain(after.iter()).any(|&pad| pad != 0);
     let zeros = if mode == PoolingMode::Max { NO_CELLS } else { 0 };
@@ -67,6 +51,31 @@ fn descriptor(of: &Resample, data: &mut View, result: &mut View) -> Result<Pooli
     PoolingDescriptor::new(mode, of.nan, window, before, strides)
 }
 
+/// Window, steps, padding in front and behind.
+///
+/// # Errors
+/// Not supported: fractions, other numbers of dimensions.
+pub(super) fn windows(of: &Resample) -> Result<[Dims; 4]> {
+    let whole = |values: &[[i64; 2]]| -> Result<Dims> {
+        if values.is_empty() || values.len() > 6 {
+            return Err(Error::unsupported(format!("a window of {} dimensions", values.len())));
+        }
+        let mut dims = Dims::EMPTY;
+        for &[above, below] in values {
+            if below < 1 || above % below != 0 {
+                return Err(Error::unsupported(format!("a window of {above}/{below}")));
+            }
+            dims.push(above / below);
+        }
+        Ok(dims)
+    };
+    let windows = [whole(&of.window)?, whole(&of.strides)?, whole(&of.before)?, whole(&of.after)?];
+    if windows.iter().any(|dims| dims.rank() != windows[0].rank()) {
+        return Err(Error::unsupported("a window of other numbers of dimensions"));
+    }
+    Ok(windows)
+}
+
 /// A tensor as the pooling knows it.
 fn tensor(view: &View) -> Result<TensorDescriptor> {
     let named = DataType::ALL.into_iter().find(|of| of.lanes() == 1 && of.scalar() == view.scalar);
@@ -81,13 +90,16 @@ fn tensor(view: &View) -> Result<TensorDescriptor> {
 /// `y = alpha * window(x) + beta * y`
 ///
 /// # Errors
-/// Not supported: interpolation, indices of maxima, other padding than the mode's own, x and y of other types.
+/// Not supported: interpolation, other padding than the mode's own, x and y of other types.
 pub fn forward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
     let mut y =
         steps.wanted(Port::Y, of.beta)?.ok_or_else(|| Error::unsupported("a resampling without y"))?;
     let mut x = steps.read(Port::X)?;
-    if steps.wanted(Port::Index, 0.0)?.is_some() {
-        return Err(Error::unsupported("indices of maxima"));
+    if let Some(index) = steps.wanted(Port::Index, 0.0)? {
+        if of.mode != MAXIMUM {
+            return Err(Error::unsupported("indices of no maxima"));
+        }
+        maxima::find(of, &x, &index, steps)?;
     }
     let scaling = Scaling { alpha: of.alpha, beta: of.beta };
     let pooling = descriptor(of, &mut x, &mut y)?;
@@ -95,14 +107,17 @@ pub fn forward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
     steps.embed(&plan, &[Some(y), Some(x)])
 }
 
-/// `dx = alpha * gradient + beta * dx`; that of a maximum goes to the first of the largest elements of x.
+/// `dx = alpha * gradient + beta * dx`; that of a maximum goes where the indices say, or to the first of the largest elements of x.
 ///
 /// # Errors
-/// Not supported: as [`forward`], and a maximum without x.
+/// Not supported: as [`forward`], and a maximum without indices or x.
 pub fn backward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
     let mut dx =
         steps.wanted(Port::Dx, of.beta)?.ok_or_else(|| Error::unsupported("a resampling without dx"))?;
     let mut dy = steps.read(Port::Dy)?;
+    if let Some(index) = steps.given(Port::Index)?.filter(|_| of.mode == MAXIMUM) {
+        return maxima::spread(of, &dx, &dy, &index, steps);
+    }
     let descriptor = descriptor(of, &mut dx, &mut dy)?;
     let (to, from) = (tensor(&dx)?, tensor(&dy)?);
     let scaling = Scaling { alpha: of.alpha, beta: of.beta };
