@@ -1,9 +1,9 @@
 """Runs the networks of examples/networks beside PyTorch, ONNX Runtime and OpenVINO, with the same weights and in turns.
 
-usage: networks_peers.py PROGRAM [--threads N] [--rounds N] [--batch N] [--layers] [TABLE...]
+usage: networks_peers.py PROGRAM [--threads N] [--rounds N] [--batch N] [--type f32|bf16] [--layers] [TABLE...]
 
 PROGRAM is that of examples/networks, which runs in a process of its own. Every row prints milliseconds of a forward pass, the best and the
-median of the rounds: ours in NCHW and in NHWC, PyTorch in both, and the others, which choose layouts by themselves and are held to f32; and
+median of the rounds: ours in NCHW and in NHWC, PyTorch in both, and the others, which choose layouts by themselves and are held to f32, or with --type bf16 to bf16, which ONNX Runtime does not run; and
 the speed of our better layout as a multiple of the fastest of ONNX Runtime and OpenVINO. A peer that is not installed has a `-`. All
 outputs are compared before anything is measured. --layers prints, for each layer, our time in either layout beside that of
 the nodes that ONNX Runtime's profile names after it; what it adds between layers is in its sum alone.
@@ -40,7 +40,7 @@ except ImportError:
 
 TABLES = [ROOT / "examples/networks" / f"{name}.txt" for name in ("vgg16", "yolov3_tiny", "resnet50", "mobilenet_v2")]
 LAYOUTS = ("NCHW", "NHWC")
-TOLERANCE = 1e-3
+TOLERANCE = {"f32": 1e-3, "bf16": 5e-2}
 
 
 def exported(network, batch):
@@ -105,9 +105,9 @@ def session(model, threads, profile=None):
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def through_openvino(model, threads):
+def through_openvino(model, threads, precision):
     core = openvino.Core()
-    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision}
     compiled = core.compile_model(core.read_model(model, b""), "CPU", settings)
     return lambda x: compiled(x)[0]
 
@@ -116,7 +116,7 @@ class Program:
     """Our program; a run is a process that times itself."""
 
     def __init__(self, options, table):
-        self.command = [options.program, str(table), "--batch", str(options.batch)]
+        self.command = [options.program, str(table), "--batch", str(options.batch), "--type", options.type]
         self.environment = dict(os.environ, CUDNN_SHIM_NUM_THREADS=str(options.threads))
 
     def run(self, layout, *arguments):
@@ -188,20 +188,26 @@ def row(table, options):
     x_last = x.to(memory_format=torch.channels_last)
     model = exported(network, options.batch) if onnx else None
     peers = {"PyTorch NCHW": torch.no_grad()(network), "channels_last": torch.no_grad()(lambda _: last(x_last))}
-    if onnxruntime:
+    if options.type == "bf16":
+        half, x_half = check.Network(table).eval().bfloat16().to(memory_format=torch.channels_last), x_last.bfloat16()
+        peers["channels_last"] = torch.no_grad()(lambda _: half(x_half).float())
+    elif onnxruntime:
         runtime = session(model, options.threads)
         peers["ONNX Runtime"] = lambda x: runtime.run(None, {"input": x.numpy()})[0]
     if openvino:
-        compiled = through_openvino(model or exported(network, options.batch), options.threads)
+        compiled = through_openvino(model or exported(network, options.batch), options.threads, options.type)
         peers["OpenVINO"] = lambda x: compiled(x.numpy())
     want = peers["PyTorch NCHW"](x).numpy()
     outputs = {name: np.asarray(work(x)) for name, work in peers.items()}
     outputs |= {f"ours {layout}": program.output(layout, want.shape) for layout in LAYOUTS}
     for name, output in outputs.items():
         error = np.abs(output.reshape(want.shape) - want).max() / np.abs(want).max()
-        if not error < TOLERANCE:
+        if not error < TOLERANCE[options.type]:
             sys.exit(f"{table.stem}: {name} differs from PyTorch by {error:.1e} of the largest result")
     times = collections.defaultdict(list)
+    if options.type != "f32":
+        # It was there to compare outputs.
+        del peers["PyTorch NCHW"]
     for _ in range(options.rounds):
         for layout in LAYOUTS:
             times[f"ours {layout}"].append(program.milliseconds(layout))
@@ -212,7 +218,7 @@ def row(table, options):
     others = [min(times[name]) for name in columns[4:] if times[name]]
     mine = min(min(times[name]) for name in columns[:2])
     faster = f"; {min(others) / mine:.2f} times as fast" if others else ""
-    print(f"{table.stem}, batch {options.batch}, {options.threads} threads: " + ", ".join(cells) + " ms" + faster, flush=True)
+    print(f"{table.stem}, {options.type}, batch {options.batch}, {options.threads} threads: " + ", ".join(cells) + " ms" + faster, flush=True)
     if options.layers:
         print_layers(program, network, model, options, x.numpy())
 
@@ -224,6 +230,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--type", choices=list(TOLERANCE), default="f32")
     parser.add_argument("--layers", action="store_true")
     options = parser.parse_intermixed_args()
     torch.set_num_threads(options.threads)

@@ -19,6 +19,11 @@ pub fn allows_tf32() -> bool {
     *ALLOWS.get_or_init(|| std::env::var_os("NVIDIA_TF32_OVERRIDE").is_none_or(|value| value != "0"))
 }
 
+/// Whether sums may have the order of tile instructions where a math type lets Tensor Cores have them: not in strict mode.
+pub fn allows_tiles() -> bool {
+    !Mode::current().is_strict()
+}
+
 /// Whether 3 x 3 windows may be computed with fewer products: not if `CUDNN_SHIM_WINOGRAD` is `0`. Read once.
 pub fn allows_winograd() -> bool {
     static ALLOWS: Once<bool> = Once::new();

@@ -156,6 +156,9 @@ pub struct Contract {
     pub epilogue: Epilogue,
     /// Whether binary32 operands may be rounded to a format that Tensor Cores take; the CPU core never does.
     pub allow_conversion: bool,
+    /// Whether sums of narrow numbers may have the order of tile instructions, which count denormal numbers as 0: as Tensor Cores, they are
+    /// no chain of fused multiply-adds. The CUDA core does not ask.
+    pub allow_tiles: bool,
     /// Whether windows of 3 x 3 taps may be computed by Winograd's F(2x2, 3x3), whose bound and range are not those of a sum; the CUDA core
     /// never does.
     pub allow_winograd: bool,
@@ -187,6 +190,7 @@ impl Contract {
             accumulate,
             epilogue,
             allow_conversion: false,
+            allow_tiles: false,
             allow_winograd: false,
             is_over_images: false,
             keeps_b: false,
@@ -352,6 +356,9 @@ impl fmt::Display for Contract {
         }
         if self.allow_conversion {
             f.write_str(" converting")?;
+        }
+        if self.allow_tiles {
+            f.write_str(" tiles")?;
         }
         if self.allow_winograd {
             f.write_str(" winograd")?;

@@ -58,7 +58,8 @@ impl MatmulPlan {
             .unwrap_or(if scalars.contains(&Scalar::F64) { Accumulate::Double } else { Accumulate::Single });
         let side = |at: usize, scalar| Side { layout: &layouts[at], scalar };
         let terms = Terms::scaled(scaling);
-        let sum = Contract::matmul(side(0, dst), side(1, factor), side(2, other), accumulate, &terms)?;
+        let mut sum = Contract::matmul(side(0, dst), side(1, factor), side(2, other), accumulate, &terms)?;
+        sum.allow_tiles = crate::mode::allows_tiles();
         let step = if scaling.alpha == 0.0 { sum.without_sum() } else { sum.canonical() };
         // Of what is not read nobody asks where it lies.
         if scaling.alpha == 0.0 {

@@ -206,6 +206,7 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             }
             step.dst = rng.pick(&NUMBERS);
             (step.allow_conversion, step.allow_winograd) = (rng.below(4) == 0, rng.below(2) == 0);
+            step.allow_tiles = rng.below(4) > 0;
         }
         Owned::Sample(step) => {
             step.grid = rng.pick(&FLOATS);

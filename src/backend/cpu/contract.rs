@@ -16,6 +16,10 @@
 //! gemm/       matrix products
 //!  engine.rs  the loops around the micro-kernel, for all contractions     tiles.rs  where lanes are in dst
 //!  gemv.rs    a matrix by a few vectors                           gemm_dot.rs  sums along both operands
+//! tiles/      matrix products by tile instructions
+//!  call.rs    what is multiplied at once                       unit.rs    what multiplies: amx.rs, or model.rs
+//!  pack.rs, sum.rs, split.rs  operands into strips of tiles
+//!  task.rs    the loops over strips, and where sums end
 //! direct/     convolutions of particular shapes
 //!  depthwise_planar.rs, depthwise_interleaved.rs               sums over the taps of one channel; channels contiguous
 //!  depthwise_wgrad_planar.rs, depthwise_wgrad_interleaved.rs   sums over the pixels of one channel; channels contiguous
@@ -33,6 +37,7 @@ mod operands;
 mod phases;
 mod problem;
 mod table;
+mod tiles;
 mod widen;
 
 pub use self::phases::{kernel_of_phases, kernels_of_phases, run_phases};
@@ -78,6 +83,9 @@ pub unsafe fn run(
         // SAFETY: every element that the step reads or writes is there; operands in binary32 are copies with as many.
         unsafe { launch.run() }
     };
+    if tiles::apply(step, machine.isa) {
+        return run(step, [at[1].cast_const(), at[2].cast_const()]);
+    }
     let dots = takes_dots(step, machine.isa);
     widen::in_parts(step, dots, |step| match widened(step, machine.isa) {
         // SAFETY: the operands are those of the step.
@@ -118,6 +126,9 @@ fn for_each_problem(step: &Contract, machine: Machine, mut ask: impl FnMut(&Prob
         return;
     }
     let transformed = may_be_transformed(step);
+    if tiles::apply(step, machine.isa) {
+        return ask(&Problem::without_data(step, transformed, machine));
+    }
     // Nothing fails, as nothing is run.
     let _ = widen::in_parts(step, takes_dots(step, machine.isa), |step| {
         let wide = widened(step, machine.isa);

@@ -7,7 +7,7 @@ use crate::desc::{ActivationDescriptor, ConvolutionMode, FilterDescriptor, MathT
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::mode::{Mode, allows_tf32};
+use crate::mode::{Mode, allows_tf32, allows_tiles};
 use crate::ops::activation::Activation;
 use crate::ops::contract::{Accumulate, Contract, Geometry, Phases, Side, Terms};
 use crate::ops::fill::zero_tail;
@@ -59,6 +59,7 @@ pub struct ConvolutionPlan {
     bias: Option<Place>,
     activation: Option<Activation>,
     allow_conversion: bool,
+    allow_tiles: bool,
     allow_winograd: bool,
     /// Whether z has its elements where the destination has them.
     z_in_place: bool,
@@ -107,6 +108,7 @@ impl ConvolutionPlan {
             bias: None,
             activation: None,
             allow_conversion: desc.math_type == MathType::TensorOpWithConversion && allows_tf32(),
+            allow_tiles: desc.math_type != MathType::Fma && allows_tiles(),
             allow_winograd: false,
             z_in_place: false,
             given: 0,
@@ -325,6 +327,7 @@ impl Plan for ConvolutionPlan {
         let prepared = |step: &Contract| {
             let mut step = if self.scaling.alpha == 0.0 { step.without_sum() } else { step.canonical() };
             step.allow_conversion = self.allow_conversion;
+            step.allow_tiles = self.allow_tiles;
             step.allow_winograd = self.allow_winograd;
             step
         };

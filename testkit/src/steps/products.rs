@@ -56,6 +56,7 @@ impl<'a> Text<'a> {
         let epilogue = Epilogue { scaling, z, bias, activation: self.activation()? };
         let mut step = Contract::new(types, accumulate, epilogue);
         step.allow_conversion = self.eat(" converting");
+        step.allow_tiles = self.eat(" tiles");
         step.allow_winograd = self.eat(" winograd");
         step.is_over_images = self.eat(" over images");
         step.keeps_b = self.eat(" keeping b");

@@ -97,11 +97,12 @@ fn kernels_stay_inside_their_operands() {
         let scaling = Scaling { alpha: rng.pick(&[1.0, 1.0, -2.0]), beta: rng.pick(&[0.0, 0.0, 2.0]) };
         let [dst, a, b] = &operands;
         let terms = Terms::scaled(scaling);
-        let Ok(steps) = conv.steps(direction, [dst, a, b], accumulate, &terms) else { continue };
+        let Ok(mut steps) = conv.steps(direction, [dst, a, b], accumulate, &terms) else { continue };
+        steps.iter_mut().for_each(|step| step.allow_tiles = case % 4 > 0);
         assert_stays_inside(&steps, &mut operands, &format!("case {case}, {direction:?}"), &mut taken);
     }
     println!("{taken:?}");
-    let mut wanted = vec!["depthwise_interleaved", "depthwise_planar", "gemm", "gemm_planes"];
+    let mut wanted = vec!["tiles", "depthwise_interleaved", "depthwise_planar", "gemm", "gemm_planes"];
     if Isa::all().count() > 1 {
         wanted.extend([
             "wgrad_few_filters",
@@ -233,15 +234,17 @@ fn assert_images_are_alone(
         return None;
     }
     let terms = Terms::scaled(Scaling::MOVE);
-    let together = conv.steps(direction, [dst, a, b], accumulate, &terms).ok()?;
+    let mut together = conv.steps(direction, [dst, a, b], accumulate, &terms).ok()?;
     let ((of_dst, dst_apart), (of_a, a_apart)) = (image(dst), image(a));
     let [one, of_one] =
         [(of_dst, dst.scalar), (of_a, a.scalar)].map(|(layout, scalar)| Tensor::new(layout, scalar));
     let first = |dims: &[i64]| [&[1], &dims[1..]].concat();
     let alone =
         Convolution { geometry: conv.geometry, x: first(&conv.x), w: conv.w.clone(), y: first(&conv.y) };
-    let alone = alone.steps(direction, [&one, &of_one, b], accumulate, &terms).expect("as for all images");
-    for isa in Isa::available() {
+    let mut alone =
+        alone.steps(direction, [&one, &of_one, b], accumulate, &terms).expect("as for all images");
+    together.iter_mut().chain(&mut alone).for_each(|step| step.allow_tiles = true);
+    for isa in Isa::all() {
         let machine = Machine { isa, threads: 2 };
         let want = run(&together, dst, &[a.base(), b.base()], machine);
         let mut got = dst.clone();

@@ -19,6 +19,8 @@ const TYPES: &[([Scalar; 3], Accumulate)] = &[
     ([Scalar::F32; 3], Accumulate::Single),
     ([Scalar::F32; 3], Accumulate::Single),
     ([Scalar::F16; 3], Accumulate::Single),
+    ([Scalar::Bf16; 3], Accumulate::Single),
+    ([Scalar::F32, Scalar::Bf16, Scalar::Bf16], Accumulate::Single),
     ([Scalar::F64; 3], Accumulate::Double),
     ([Scalar::I8; 3], Accumulate::Int32),
     ([Scalar::F32, Scalar::U8, Scalar::I8], Accumulate::Int32),
@@ -81,7 +83,7 @@ fn assert_layer(
     let Ok(mut steps) = conv.steps(direction, [&dst, &a, &b], sums, &terms) else { return };
     steps.iter_mut().for_each(|step| {
         *step = step.canonical();
-        step.allow_winograd = true;
+        (step.allow_tiles, step.allow_winograd) = (true, true);
     });
     let sources = [a.base(), b.base()];
     for step in &steps {
@@ -100,7 +102,7 @@ fn every_kernel_computes_what_it_accepts() {
         for near in [false, true] {
             for direction in DIRECTIONS {
                 let conv = Convolution::of_plane(channels, extents, stride, groups, &mut rng);
-                let types = TYPES[case % 3];
+                let types = TYPES[case % 5];
                 let what = format!("layer {case}, {direction:?}, near: {near}");
                 assert_layer(&conv, direction, types, near, &mut rng, &what, &mut forced);
             }

@@ -11,3 +11,4 @@ mod pages;
 mod phases;
 mod runs;
 mod steps;
+mod tiles;

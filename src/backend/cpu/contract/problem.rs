@@ -121,6 +121,12 @@ impl<'a> Problem<'a> {
         [of(1, self.a), of(2, self.b)]
     }
 
+    /// The factors of a step on the same operands, which are packed with the bits that they have.
+    pub(super) fn sources_as_they_are(&self, step: &'a Contract) -> [Source<'a>; 2] {
+        let of = |slot, data, scalar| Source::of(step, slot, data, Some(scalar), self.isa);
+        [of(1, self.a, step.a), of(2, self.b, step.b)]
+    }
+
     /// The factors if both are binary32 without bounds, and summed so.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn plain_singles(&self) -> Option<[*const f32; 2]> {

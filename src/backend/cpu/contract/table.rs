@@ -28,6 +28,7 @@ use super::problem::Problem;
 #[cfg(target_arch = "x86_64")]
 use super::problem::Ready;
 use super::takes_dots;
+use super::tiles::Tiles;
 use crate::backend::choice::{Kernel, Launch};
 use crate::ops::contract::{Accumulate, Contract};
 
@@ -39,6 +40,12 @@ pub const WINOGRAD: [&str; 2] = ["F(2x2, 3x3) of filters", "F(2x2, 3x3) of pixel
 
 /// The kernels; the first one that accepts a contraction runs it.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+    Kernel {
+        name: "tiles",
+        when: "where the level has tiles: products of bytes, and of halves and bf16 where a program lets \
+               Tensor Cores have them, at least 8 columns (filters of a group) and 16 terms a sum",
+        accept: |problem| problem.launch(Tiles::new(problem)),
+    },
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "F(2x2, 3x3) of filters",

@@ -1,0 +1,280 @@
+//! Contractions by tile instructions: strips of sixteen rows by strips of sixteen lanes, two by two at a time.
+//!
+//! Sums of bytes are those of every other kernel. Those of bf16 have the order of [`model`]: sixteen pairs of terms at a time, which depends
+//! on nothing but the loops of the sum, whatever is packed together, and so on neither the batch nor the number of threads.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod amx;
+mod call;
+mod model;
+mod pack;
+mod split;
+mod sum;
+mod task;
+mod unit;
+
+use self::call::{Product, ROW, STRIP, SUMS, TILE};
+use self::pack::{Form, LINES, STEPS, pack};
+use self::split::{Split, split};
+use self::sum::{Stretch, Terms};
+use self::unit::Unit;
+use super::epilogue::finish::Outputs;
+use super::gemm::engine::Shared;
+use super::operands::points::{Point, Walk};
+use super::operands::source::Source;
+use super::problem::{Problem, Ready, lanes_are_m};
+use super::{ALONE, Isa};
+use crate::backend::cpu::{arena, threads};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::contract::{Accumulate, Contract, Role};
+
+/// Columns of `b` and terms of a sum from which on tiles are full enough. The rows of `a` may be those of a batch, which does not decide.
+const COLUMNS: i64 = 8;
+const TERMS: i64 = 16;
+
+/// Strips of `a` and of `b` in a task: with [`STEPS`] steps those of `a` are an eighth of a second-level cache of 2 MiB, and the sums of
+/// both as much.
+const STRIPS: [usize; 2] = [8, 32];
+
+/// Bytes of `b` that are packed once for all tasks.
+const SHARED: usize = 64 << 20;
+
+/// What a step multiplies, and in which parts, if tiles may and should.
+fn product(step: &Contract) -> Option<(Product, Split)> {
+    let signs = [step.a, step.b].map(|scalar| scalar == Scalar::I8);
+    let product = match (step.accumulate, [step.a, step.b]) {
+        (Accumulate::Int32, _) => (Product::Bytes(signs), Split::None),
+        (Accumulate::Single, _) if !step.allow_tiles => return None,
+        (Accumulate::Single, [Scalar::Bf16, Scalar::Bf16]) => (Product::Bf16, Split::None),
+        (Accumulate::Single, [Scalar::F16, Scalar::F16]) => (Product::Bf16, Split::Half),
+        _ => return None,
+    };
+    (step.extent(Role::N) >= COLUMNS && step.extent(Role::K) >= TERMS).then_some(product)
+}
+
+/// Whether tiles multiply a step on this level.
+pub fn apply(step: &Contract, isa: Isa) -> bool {
+    Unit::of(isa).is_some() && product(step).is_some()
+}
+
+/// One operand.
+struct Side<'a> {
+    source: Source<'a>,
+    form: Form,
+    /// Its rows or lanes.
+    walk: Walk,
+    count: usize,
+    terms: Terms,
+    /// How far its rows are apart, if all of them and their terms lie evenly, so that they are read in place.
+    even: Option<usize>,
+}
+
+impl<'a> Side<'a> {
+    fn new(source: Source<'a>, form: Form, walk: Walk, sum: &Walk, is_split: bool) -> Side<'a> {
+        let terms = Terms::of(sum, source.slot, source.bounds);
+        let mut side = Side { source, form, count: walk.len(), terms, walk, even: None };
+        if form == Form::Rows && !is_split {
+            side.even = side.apart(sum.len());
+        }
+        side
+    }
+
+    /// How many bytes its rows or lanes are apart, if all of them and their terms, as many as fill steps, lie evenly.
+    fn apart(&self, terms: usize) -> Option<usize> {
+        let (Source { slot, scalar, bounds, .. }, [turn]) = (self.source, &self.walk.turns[..]) else {
+            return None;
+        };
+        let whole =
+            bounds.is_empty() && (terms * scalar.size()).is_multiple_of(ROW) && self.terms.are_a_run();
+        (whole && turn.by.at[slot] > 0).then(|| turn.by.at[slot] as usize * scalar.size())
+    }
+
+    fn strips(&self) -> usize {
+        self.count.div_ceil(STRIP)
+    }
+
+    /// The rows or lanes of some strips of a product that begins at `base`.
+    fn points(&self, first: usize, end: usize, base: &[i64; 5], points: &mut Vec<Point>) {
+        self.walk.points(first * STRIP, (end * STRIP).min(self.count), points);
+        points.iter_mut().for_each(|point| point.at[self.source.slot] += base[self.source.slot]);
+    }
+}
+
+/// One contraction.
+pub struct Tiles<'a> {
+    outputs: Outputs<'a>,
+    unit: Unit,
+    product: Product,
+    split: Split,
+    batch: Walk,
+    origin: [i64; 5],
+    a: Side<'a>,
+    b: Side<'a>,
+    /// Whether the rows of the sums are lanes of the destination.
+    is_turned: bool,
+    terms: usize,
+    /// Terms of a step, all steps, and those of a block of the sum.
+    per_step: usize,
+    steps: usize,
+    block: usize,
+    /// Tasks of a product, by strips of `a` and of `b`.
+    tasks: [usize; 2],
+    /// Whether `b` is packed once for all tasks.
+    is_shared: bool,
+}
+
+impl<'a> Tiles<'a> {
+    /// For a problem that tiles should multiply.
+    pub fn new(problem: &Problem<'a>) -> Option<Tiles<'a>> {
+        let (step, isa) = (problem.step(), problem.isa);
+        let (unit, (product, split)) = Unit::of(isa).zip(product(step))?;
+        let [m, n, sum, batch] = [Role::M, Role::N, Role::K, Role::Batch].map(|role| Walk::of(step, role));
+        let [a, b] = problem.sources_as_they_are(step);
+        let (lanes_are_m, is_split) = (lanes_are_m(step), split != Split::None);
+        // Few pixels of many filters are lanes, too, if filters are rows in place: else packing these would be most of the work.
+        let filters_are_rows = || {
+            let filters = Side::new(b, Form::Rows, n.clone(), &sum, is_split);
+            filters.even.is_some() && m.len() < filters.count
+        };
+        let a_are_lanes = lanes_are_m || filters_are_rows();
+        let product = match product {
+            Product::Bytes([a, b]) if a_are_lanes => Product::Bytes([b, a]),
+            product => product,
+        };
+        let forms = if a_are_lanes { [Form::Lanes, Form::Rows] } else { [Form::Rows, Form::Lanes] };
+        let (a, b) = (Side::new(a, forms[0], m, &sum, is_split), Side::new(b, forms[1], n, &sum, is_split));
+        let per_step = ROW / step.a.size();
+        let terms = sum.len();
+        let steps = terms.div_ceil(per_step);
+        let is_shared = b.even.is_none()
+            && batch.len().saturating_mul(b.strips() * steps * TILE * split.parts()) <= SHARED;
+        let outputs = problem.outputs;
+        let origin = step.nest.offsets;
+        let block = steps.div_ceil(steps.div_ceil(STEPS));
+        let mut tiles = Tiles {
+            outputs,
+            unit,
+            product,
+            split,
+            batch,
+            origin,
+            a,
+            b,
+            is_turned: a_are_lanes != lanes_are_m,
+            terms,
+            per_step,
+            steps,
+            block,
+            tasks: [1; 2],
+            is_shared,
+        };
+        tiles.divide(problem.threads);
+        Some(tiles)
+    }
+
+    /// Chooses the tasks. Results do not depend on them.
+    fn divide(&mut self, threads: usize) {
+        // Pairs of strips.
+        let pairs = [&self.a, &self.b].map(|side| side.strips().div_ceil(2));
+        self.tasks = [0, 1].map(|k| pairs[k].div_ceil(STRIPS[k] / 2));
+        if threads > 1 && self.b.even.is_some() && self.tasks[0] == 1 {
+            // Every task packs all of `a`.
+            self.tasks[1] = self.tasks[1].next_multiple_of(threads).min(pairs[1]);
+        } else if threads > 1 {
+            let wanted = (3 * threads).div_ceil(self.batch.len() * self.tasks[1]);
+            self.tasks[0] = self.tasks[0].max(wanted.min(pairs[0]));
+            let wanted = (3 * threads).div_ceil(self.batch.len() * self.tasks[0]);
+            self.tasks[1] = self.tasks[1].max(wanted.min(pairs[1]));
+        }
+    }
+
+    /// Strips of a part of a side, in whole pairs.
+    fn part(side: &Side<'_>, parts: usize, index: usize) -> (usize, usize) {
+        let pairs = side.strips().div_ceil(2);
+        let at = |index: usize| (2 * (pairs * index / parts)).min(side.strips());
+        (at(index), at(index + 1))
+    }
+
+    /// Most strips of a task.
+    fn most(&self, side: usize) -> usize {
+        let strips = [&self.a, &self.b][side].strips().div_ceil(2);
+        2 * strips.div_ceil(self.tasks[side])
+    }
+
+    /// Bytes that a task needs: strips of `a`, those of `b`, sums, and lines.
+    fn sizes(&self) -> [usize; 4] {
+        let [a, b] = [self.most(0), self.most(1)];
+        let sums = if self.block < self.steps { a * b / 4 } else { 1 };
+        let own = if self.is_shared { 0 } else { b };
+        let bytes = self.block * TILE * self.split.parts();
+        // Sums that are turned have room of their own.
+        let lines = self.lines().max(if self.is_turned { SUMS } else { 0 });
+        [a * bytes, own * bytes, sums * SUMS, lines]
+    }
+
+    /// Bytes that packing needs: lines, and tiles before they are split.
+    fn lines(&self) -> usize {
+        LINES + if self.split == Split::None { 0 } else { STEPS * TILE }
+    }
+
+    /// Packs some terms of a strip of a side: `steps` tiles of each part.
+    ///
+    /// # Safety
+    /// As for [`pack`]; `to` has room for the tiles of all parts, and `lines` for [`Tiles::lines`].
+    unsafe fn pack(
+        &self, side: &Side<'_>, points: &[Point], terms: &[Stretch], steps: usize, to: *mut u8,
+        lines: *mut u8,
+    ) {
+        let Side { source, form, .. } = side;
+        // SAFETY: the strip has its elements, and there is room for tiles, those before the split included.
+        unsafe {
+            if self.split == Split::None {
+                return pack(source, *form, points, terms, steps, to, lines);
+            }
+            let raw = lines.wrapping_add(LINES);
+            pack(source, *form, points, terms, steps, raw, lines);
+            split(raw, steps, to, source.isa);
+        }
+    }
+
+    /// Packs strips of `b` for the whole sum where all tasks find them.
+    ///
+    /// # Safety
+    /// As for [`Ready::run`]; there is room for every strip at its place, and for as many bytes as packing needs.
+    unsafe fn pack_shared(&self, shared: &Shared<u8>, strip: usize, lines: *mut u8) {
+        let (product, first) = (strip / self.b.strips(), strip % self.b.strips());
+        let base = self.batch.point(product).offsets(&self.origin);
+        let (mut points, mut terms) = (Vec::new(), Vec::new());
+        self.b.points(first, first + 1, &base, &mut points);
+        for begin in (0..self.steps).step_by(self.block) {
+            let steps = self.block.min(self.steps - begin);
+            let end = self.terms.min((begin + steps) * self.per_step);
+            self.b.terms.stretches(begin * self.per_step, end, &mut terms);
+            let to = shared.at((strip * self.steps + begin) * TILE * self.split.parts());
+            // SAFETY: the strip has its elements, and a place.
+            unsafe { self.pack(&self.b, &points, &terms, steps, to, lines) };
+        }
+    }
+}
+
+impl Ready for Tiles<'_> {
+    unsafe fn run(self, threads: usize) -> Result<()> {
+        let tasks = self.batch.len() * self.tasks[0] * self.tasks[1];
+        let products = self.a.count * self.b.count * self.terms * self.batch.len();
+        let threads = if products < ALONE { 1 } else { threads.min(tasks).max(1) };
+        let strips = if self.is_shared { self.batch.len() * self.b.strips() } else { 0 };
+        let known = self.known();
+        arena::with(strips * self.steps * TILE * self.split.parts(), |memory| {
+            let shared = Shared(memory);
+            threads::run_with(threads, strips, self.lines(), &|lines, strip| {
+                // SAFETY: the strip has its elements, and a place of its own.
+                unsafe { self.pack_shared(&shared, strip, lines) };
+            })?;
+            threads::run_with(threads, tasks, self.sizes().iter().sum(), &|scratch, index| {
+                // SAFETY: what is shared is packed, tasks write disjoint elements, and the processor has the unit.
+                unsafe { self.unit.with(|| self.task(&shared, known.as_ref(), scratch, index)) };
+            })
+        })
+    }
+}

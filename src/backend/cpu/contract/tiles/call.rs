@@ -1,0 +1,51 @@
+//! What is multiplied at once, and how tiles lie in memory.
+
+/// Bytes of a row of a tile: of `a` a run of the sum, of `b` a cell of four bytes of the sum for each lane, of the sums a row of them.
+pub const ROW: usize = 64;
+
+/// Rows of a tile, and lanes: as many rows or lanes are a strip.
+pub const STRIP: usize = 16;
+
+/// Bytes of a tile.
+pub const TILE: usize = ROW * STRIP;
+
+/// Rows and lanes of the sums that a call adds up: two strips by two.
+pub const SIDE: usize = 2 * STRIP;
+
+/// Bytes of the sums of a call.
+pub const SUMS: usize = SIDE * SIDE * size_of::<f32>();
+
+/// Bytes from one row of the sums of a call to the next.
+pub const SUMS_ROW: usize = SIDE * size_of::<f32>();
+
+/// What is multiplied, in sums of which type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Product {
+    /// bf16 in binary32, as [the model](super::model) says.
+    Bf16,
+    /// Bytes in 32-bit integers, and whether those of rows and of lanes have signs.
+    Bytes([bool; 2]),
+}
+
+/// One call: the sums of two strips of rows by two strips of lanes at most, over some steps of the sum.
+pub struct Call {
+    /// Where the strips of rows begin, how far rows are apart, and how far steps are.
+    pub a: [*const u8; 2],
+    pub a_row: usize,
+    pub a_step: usize,
+    /// Where the tiles of the strips of lanes begin, which lie one behind the other.
+    pub b: [*const u8; 2],
+    /// At least one.
+    pub steps: usize,
+    /// Where the sums are.
+    pub sums: *mut u8,
+    /// Whether they are added to those that are there.
+    pub adds: bool,
+}
+
+/// Multiplies strips of rows and of lanes, one or two of each, as many as the second argument says.
+///
+/// # Safety
+/// The tiles of all steps are readable, and [`SUMS`] bytes of sums writable, readable if they are added to; tiles are configured on this
+/// thread.
+pub type Multiply = unsafe fn(Product, [usize; 2], &Call);
