@@ -3,8 +3,8 @@
 usage: networks_peers.py PROGRAM [--threads N] [--rounds N] [--batch N] [--type f32|bf16] [--layers] [TABLE...]
 
 PROGRAM is that of examples/networks, which runs in a process of its own. Every row prints milliseconds of a forward pass, the best and the
-median of the rounds: ours in NCHW and in NHWC, PyTorch in both, and the others, which choose layouts by themselves and are held to f32, or with --type bf16 to bf16, which ONNX Runtime does not run; and
-the speed of our better layout as a multiple of the fastest of ONNX Runtime and OpenVINO. A peer that is not installed has a `-`. All
+median of the rounds: ours in NCHW and in NHWC, PyTorch in both, and the others, which choose layouts by themselves and are held to f32, or with --type bf16 to bf16, which ONNX Runtime
+does not run; and the speed of our better layout as a multiple of the fastest of ONNX Runtime and OpenVINO. A peer that is not installed has a `-`. All
 outputs are compared before anything is measured. --layers prints, for each layer, our time in either layout beside that of
 the nodes that ONNX Runtime's profile names after it; what it adds between layers is in its sum alone.
 """

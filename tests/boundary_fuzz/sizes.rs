@@ -87,7 +87,8 @@ fn version_6(extents: &[i64], calls: &mut Vec<String>, choices: u64) -> String {
         calls.push(format!("SetTensorNdDescriptorEx T{batch} 0 {of} 3 [{batch},{input},1]"));
     }
     let arrays: Vec<String> = batches.iter().map(|batch| format!("T{batch}")).collect();
-    let name = if (choices / 48).is_multiple_of(2) { "GetRNNWorkspaceSize" } else { "GetRNNTrainingReserveSize" };
+    let name =
+        if (choices / 48).is_multiple_of(2) { "GetRNNWorkspaceSize" } else { "GetRNNTrainingReserveSize" };
     format!("{name} H0 N0 {steps} [{}] @", arrays.join(","))
 }
 

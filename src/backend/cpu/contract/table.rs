@@ -43,7 +43,8 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "tiles",
         when: "where the level has tiles: products of bytes, and of halves and bf16 where a program lets \
-               Tensor Cores have them, at least 8 columns (filters of a group) and 16 terms a sum",
+               Tensor Cores have them, at least 8 columns (filters of a group) and 16 terms a sum, but for \
+               windows in planes (NCHW)",
         accept: |problem| problem.launch(Tiles::new(problem)),
     },
     #[cfg(target_arch = "x86_64")]

@@ -50,7 +50,15 @@ fn product(step: &Contract) -> Option<(Product, Split)> {
         (Accumulate::Single, [Scalar::F16, Scalar::F16]) => (Product::Bf16, Split::Half),
         _ => return None,
     };
-    (step.extent(Role::N) >= COLUMNS && step.extent(Role::K) >= TERMS).then_some(product)
+    let is_full = step.extent(Role::N) >= COLUMNS && step.extent(Role::K) >= TERMS;
+    (is_full && !are_pixels_of_windows(step)).then_some(product)
+}
+
+/// Whether neighbours in the destination see neighbouring windows, as in NCHW: to put these together in cells takes longer than what tiles
+/// gain, where there are few filters.
+fn are_pixels_of_windows(step: &Contract) -> bool {
+    let is_bound = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
+    step.loops(Role::M).any(|(index, axis)| axis.strides[0] == 1 && is_bound(index))
 }
 
 /// Whether tiles multiply a step on this level.
