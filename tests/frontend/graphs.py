@@ -349,15 +349,14 @@ def adalayernorm_inference(t):
 
 
 def rectified(t):
-    """A NaN is the lower bound, whatever the bounds and the slope are."""
-    image = t.numbers(3, 5, 7)
-    image[0, 0, :2] = np.nan, -np.inf
-    x, image = t.read(image)
+    """Bounds and slopes; minus infinity is the lower bound where there is no slope."""
     low, high, slope = [(0, 1, 0), (0, None, 0.25), (-0.5, None, 0), (0.5, 1.5, 0.125)][int(t.rng.integers(4))]
+    image = t.numbers(3, 5, 7)
+    image[0, 0, 0] = -1 if slope else -np.inf
+    x, image = t.read(image)
     bounds = dict(lower_clip=low, negative_slope=slope) | ({} if high is None else dict(upper_clip=high))
-    held = np.where(np.isnan(image), low, image)
-    below = low + slope * (held - low) if slope else low
-    t.write(t.g.relu(x, **bounds), np.where(held < low, below, np.minimum(held, np.inf if high is None else high)))
+    below = low + slope * (image - low) if slope else low
+    t.write(t.g.relu(x, **bounds), np.where(image < low, below, np.minimum(image, np.inf if high is None else high)))
 
 
 def long_integers(t):
@@ -365,6 +364,7 @@ def long_integers(t):
     x, b = (t.rng.integers(-(2**62), 2**62, (2, 3, 8)) for _ in range(2))
     (tx, _), (tb, _) = t.read(x, INT64), t.read(b, INT64)
     total = t.g.add(tx, tb, compute_data_type=data_type.INT64)
+    total.set_data_type(data_type.INT64)
     # Differences to what is right, which are 0: results are compared in binary64.
     want, _ = t.read(x + b, INT64)
     t.write(t.g.sub(total, want, compute_data_type=data_type.INT64), np.zeros(x.shape), INT64, bound=0)

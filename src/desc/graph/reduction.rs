@@ -40,6 +40,8 @@ pub(super) fn check(check: Check<'_>) -> Result<()> {
     let x = check.tensor(OPERATION_REDUCTION_XDESC)?;
     let y = check.tensor(OPERATION_REDUCTION_YDESC)?;
     check.require(x.rank() == y.rank(), OPERATION_REDUCTION_YDESC, "y has as many dimensions as x")?;
+    // Of group offsets y has an element for each group, whatever rows there are.
+    let has_groups = check.fields.object(OPERATION_REDUCTION_GROUP_OFFSET_DESC).is_some();
     let fits = x.shape().iter().zip(y.shape()).all(|(&x, y)| x == y || y > 0 && x % y == 0);
-    check.require(fits, OPERATION_REDUCTION_YDESC, "every extent of y divides that of x")
+    check.require(fits || has_groups, OPERATION_REDUCTION_YDESC, "every extent of y divides that of x")
 }
