@@ -150,15 +150,34 @@ struct Views {
 }
 
 impl AttentionPlan {
+    /// Whether descriptors fit each other, and so tell how long the arrays of a call are.
+    ///
+    /// # Errors
+    /// As [`Shapes::new`]; then bad parameter for residuals that cannot be added.
+    pub fn check(
+        desc: &AttentionDescriptor, sequences: Sequences<'_>, current: Option<i32>, is_training: bool,
+        has_residuals: bool,
+    ) -> Result<()> {
+        Self::shapes(desc, sequences, current, is_training, has_residuals).map(|_| ())
+    }
+
+    fn shapes(
+        desc: &AttentionDescriptor, sequences: Sequences<'_>, current: Option<i32>, is_training: bool,
+        has_residuals: bool,
+    ) -> Result<Shapes> {
+        let shapes = Shapes::new(desc, sequences, current, is_training)?;
+        if has_residuals {
+            check::check_residuals(sequences)?;
+        }
+        Ok(shapes)
+    }
+
     /// Plans `cudnnMultiHeadAttnForward`.
     ///
     /// # Errors
-    /// As [`Shapes::new`]; then bad parameter for residuals that cannot be added. Not supported: sizes beyond 64 bits.
+    /// As [`check`](AttentionPlan::check). Not supported: sizes beyond 64 bits.
     pub fn forward(desc: &AttentionDescriptor, sequences: Sequences<'_>, call: &Forward<'_>) -> Result<Self> {
-        let shapes = Shapes::new(desc, sequences, call.current, call.is_training)?;
-        if call.has_residuals {
-            check::check_residuals(sequences)?;
-        }
+        let shapes = Self::shapes(desc, sequences, call.current, call.is_training, call.has_residuals)?;
         let rows = match call.current {
             Some(current) => current.into()..i64::from(current) + 1,
             None => 0..shapes.queries,

@@ -166,33 +166,48 @@ pub struct CtcPlan {
 }
 
 impl CtcPlan {
-    /// Plans `cudnnCTCLoss`, with labels and lengths of the host. Operands: costs, gradients, workspace, probs. With
-    /// `gradients` of the tensors left out, the operand is not touched.
+    /// Whether descriptors and lengths of the host fit each other, so that the lengths tell how many labels there are.
     ///
     /// # Errors
     /// Bad parameter, in this order: whatever the size query refuses; an input longer than the tensors; a label length below 0;
-    /// a class outside 1..A-1; a workspace that is too small; gradients that repeat an address. Host allocation.
-    pub fn with_host_labels(
-        tensors: Tensors<'_>, labels: &[i32], lengths: Lengths<'_>, workspace_size: usize, mode: Mode,
-    ) -> Result<Self> {
+    /// a workspace that is too small for them.
+    pub fn check(
+        tensors: Tensors<'_>, lengths: Lengths<'_>, workspace_size: usize, mode: Mode,
+    ) -> Result<()> {
+        Self::host_step(tensors, lengths, workspace_size, mode).map(|_| ())
+    }
+
+    fn host_step(
+        tensors: Tensors<'_>, lengths: Lengths<'_>, workspace_size: usize, mode: Mode,
+    ) -> Result<Ctc> {
         let step = tensors.with_lengths(lengths, mode).map_err(as_bad_parameter)?;
-        let Ctc { rows, classes, .. } = step;
         for (n, &length) in lengths.inputs.iter().enumerate() {
-            if i64::from(length) > rows {
-                let rule = format!("probs has {rows} rows of time");
+            if i64::from(length) > step.rows {
+                let rule = format!("probs has {} rows of time", step.rows);
                 return Err(Error::element("hostInputLengths", n, length.into(), rule));
             }
         }
         for (n, &length) in lengths.labels.iter().enumerate() {
             if length < 0 {
-                return Err(Error::element(
-                    "hostLabelLengths",
-                    n,
-                    length.into(),
-                    "a length from 0 on is expected",
-                ));
+                let rule = "a length from 0 on is expected";
+                return Err(Error::element("hostLabelLengths", n, length.into(), rule));
             }
         }
+        check_workspace(&step, workspace_size)?;
+        Ok(step)
+    }
+
+    /// Plans `cudnnCTCLoss`, with labels and lengths of the host. Operands: costs, gradients, workspace, probs. With
+    /// `gradients` of the tensors left out, the operand is not touched.
+    ///
+    /// # Errors
+    /// Bad parameter, in this order: whatever [`check`](CtcPlan::check) refuses; a class outside 1..A-1; gradients that repeat an
+    /// address. Host allocation.
+    pub fn with_host_labels(
+        tensors: Tensors<'_>, labels: &[i32], lengths: Lengths<'_>, workspace_size: usize, mode: Mode,
+    ) -> Result<Self> {
+        let step = Self::host_step(tensors, lengths, workspace_size, mode)?;
+        let classes = step.classes;
         for (k, &class) in labels.iter().enumerate() {
             if !(1..classes).contains(&i64::from(class)) {
                 let rule = format!("classes are 1 to {}, and 0 is the blank", classes - 1);
@@ -229,11 +244,7 @@ impl CtcPlan {
     }
 
     fn new(tensors: Tensors<'_>, step: Ctc, workspace_size: usize) -> Result<Self> {
-        let needed = step.workspace_size();
-        if workspace_size < needed {
-            let rule = format!("the loss needs {needed} bytes of workspace");
-            return Err(Error::argument("workSpaceSizeInBytes", workspace_size as i64, rule));
-        }
+        let needed = check_workspace(&step, workspace_size)?;
         let scalar = step.compute.scalar();
         let gradients = match tensors.wanted() {
             None => Operand { role: Role::Write, ..Operand::untouched("gradients", scalar) },
@@ -266,6 +277,16 @@ impl CtcPlan {
             layouts: [*tensors.wanted().unwrap_or(tensors.probs).layout()?, *tensors.probs.layout()?],
         })
     }
+}
+
+/// The bytes of workspace of a step; refuses fewer.
+fn check_workspace(step: &Ctc, given: usize) -> Result<usize> {
+    let needed = step.workspace_size();
+    if given < needed {
+        let rule = format!("the loss needs {needed} bytes of workspace");
+        return Err(Error::argument("workSpaceSizeInBytes", given as i64, rule));
+    }
+    Ok(needed)
 }
 
 /// Every refusal of a size query is a bad parameter of the call that computes (observed on 9.27.0).

@@ -100,6 +100,10 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
             ));
         }
         let current = (currIdx >= 0).then_some(currIdx);
+        let has_residuals = !residuals.is_null();
+        let dropouts = if is_training { call.dropouts()? } else { [None; 2] };
+        // The descriptors tell how long the arrays are.
+        AttentionPlan::check(&call.attention, call.sequences(), current, is_training, has_residuals)?;
         // SAFETY: the arrays of windows have an entry of each time step, those of lengths one of each sequence.
         let (windows, lengths) = unsafe {
             (
@@ -107,15 +111,8 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
                 call.lengths(core.context, [devSeqLengthsQO, devSeqLengthsKV])?,
             )
         };
-        let dropouts = if is_training { call.dropouts()? } else { [None; 2] };
-        let forward = Forward {
-            current,
-            windows,
-            lengths: lengths.get(),
-            dropouts,
-            is_training,
-            has_residuals: !residuals.is_null(),
-        };
+        let forward =
+            Forward { current, windows, lengths: lengths.get(), dropouts, is_training, has_residuals };
         let plan = AttentionPlan::forward(&call.attention, call.sequences(), &forward)?;
         // SAFETY: data pointers are valid for the spans of their descriptors, memory for its size.
         unsafe { at.run(core, &call.attention, &plan, &dropouts) }
@@ -182,6 +179,9 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
         let data = [&[at.output, at.queries, at.keys, at.values][..], &gradients].concat();
         check_is_training(&at)?;
         call.check(&data, &at)?;
+        let dropouts = call.dropouts()?;
+        // The descriptors tell how long the arrays are.
+        AttentionPlan::check(&call.attention, call.sequences(), None, true, false)?;
         // SAFETY: the arrays of windows have an entry of each time step, those of lengths one of each sequence.
         let (windows, lengths) = unsafe {
             (
@@ -189,8 +189,6 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnBackwardData(
                 call.lengths(core.context, [devSeqLengthsDQDO, devSeqLengthsDKDV])?,
             )
         };
-        let dropouts = call.dropouts()?;
-
         let plan = AttentionPlan::data(&call.attention, call.sequences(), lengths.get(), &windows, dropouts)?;
         // SAFETY: data pointers are valid for the spans of their descriptors, memory for its size.
         unsafe { at.run(core, &call.attention, &plan, &dropouts) }

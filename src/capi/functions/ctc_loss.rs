@@ -74,15 +74,15 @@ pub unsafe extern "C" fn cudnnCTCLoss(
         let tensors = descriptors.tensors(raw(algo), !gradients.is_null());
         // SAFETY: both arrays of lengths are NULL or have an entry for each sample.
         let [labels, inputs] = unsafe { lengths(&tensors, hostLabelLengths, hostInputLengths)? };
-        // Lengths that are no lengths are refused before their labels are looked at.
-        let count = labels.iter().map(|&length| usize::try_from(length).unwrap_or(0)).sum();
-        let classes = if count == 0 || labels.iter().any(|&length| length < 0) {
-            Vec::new()
-        } else {
-            // SAFETY: `hostLabels` is NULL or has an entry for each label of the lengths.
-            unsafe { arg::int_list(hostLabels, count, "hostLabels")? }
-        };
         let lengths = Lengths { labels: &labels, inputs: &inputs };
+        // Lengths that are no lengths are refused before their labels are looked at.
+        CtcPlan::check(tensors, lengths, workSpaceSizeInBytes, Mode::current())?;
+        let count = labels.iter().map(|&length| usize::try_from(length).unwrap_or(0)).sum();
+        let classes = match count {
+            0 => Vec::new(),
+            // SAFETY: `hostLabels` is NULL or has an entry for each label of the lengths.
+            _ => unsafe { arg::int_list(hostLabels, count, "hostLabels")? },
+        };
         let plan =
             CtcPlan::with_host_labels(tensors, &classes, lengths, workSpaceSizeInBytes, Mode::current())?;
         data.check_alignment(&descriptors)?;
