@@ -209,10 +209,10 @@ fn search(handle: Opaque, layer: &Layer, direction: Direction) {
         // SAFETY: descriptors of a problem that fits, and room for so many records.
         unsafe { own(handle, descs[0], descs[1], desc, descs[2], most, returned, found) }
     });
-    // Sums of a forward call are never cut; else number 0 is measured beside the others, without a workspace.
+    // Sums of an image are never cut; else number 0 is measured beside the others, without a workspace.
     let whole = |[sums, joins, runs]: [u32; 3]| sums == runs && runs > 0 && joins == 0;
     let cut = |counts: [u32; 3]| match (direction, counts) {
-        (Direction::Forward, counts) => whole(counts),
+        (Direction::Forward | Direction::Data, counts) => whole(counts),
         (_, [sums, joins, runs]) => joins > 0 && joins < sums && runs == sums,
     };
     let counts = measured(&mut so_far);

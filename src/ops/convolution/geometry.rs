@@ -31,10 +31,15 @@ impl Direction {
         }
     }
 
-    /// Bytes of workspace with which a GPU [cuts](Parts) the sums of a step, if that is worth it. Those of a forward call are never cut:
-    /// whether that is worth it depends on how many images there are, and an image has the same bits in any batch.
+    /// Whether a GPU may [cut](Parts) sums of this direction. Whether that is worth it depends on how many images there are, and what
+    /// an image becomes, forward or as a gradient of the data, has the same bits in any batch.
+    pub(super) fn cuts_sums(self) -> bool {
+        self == Direction::BackwardFilter
+    }
+
+    /// Bytes of workspace with which a GPU cuts the sums of a step, if it may and that is worth it.
     pub(in crate::ops) fn workspace_of(self, step: &Contract) -> Option<usize> {
-        if self == Direction::Forward {
+        if !self.cuts_sums() {
             return None;
         }
         Parts::of(step)?.workspace(step.accumulate)

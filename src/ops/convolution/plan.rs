@@ -175,8 +175,11 @@ impl ConvolutionPlan {
         Ok(most)
     }
 
-    /// Adds an operand: a workspace of `bytes` bytes, which starts at a multiple of 16.
+    /// Adds an operand: a workspace of `bytes` bytes, which starts at a multiple of 16; none where sums are never cut.
     pub fn take_workspace(&mut self, bytes: usize) {
+        if !self.direction.cuts_sums() {
+            return;
+        }
         self.given = bytes;
         let span = (0, i64::try_from(bytes).unwrap_or(i64::MAX));
         let operand = Operand { role: Role::Scratch, span, ..Operand::untouched("workSpace", Scalar::F64) };
@@ -342,9 +345,7 @@ impl Plan for ConvolutionPlan {
             Direction::Forward => {
                 Contract::forward(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
             }
-            Direction::BackwardData
-                if self.given == 0 && Phases::are_together(dst.layout, a.layout, &self.geometry) =>
-            {
+            Direction::BackwardData if Phases::are_together(dst.layout, a.layout, &self.geometry) => {
                 let mut phases = Phases::default();
                 Contract::backward_data(dst, a, b, &self.geometry, self.accumulate, &terms, &mut |step| {
                     phases.0.push(prepared(step));
@@ -360,6 +361,13 @@ impl Plan for ConvolutionPlan {
             }
         }?;
         zero_tail(dst.layout, dst.scalar, false).map_or(Ok(()), |fill| sink(Step::Scale(&fill), &[0]))
+    }
+
+    fn is_one_step(&self) -> bool {
+        // A stride makes several phases of the gradient of the data.
+        let is_stepping = self.geometry.strides.iter().any(|&stride| stride != 1);
+        let is_whole = self.direction != Direction::BackwardData || !is_stepping;
+        is_whole && self.sides.iter().all(|side| side.side().layout.split.is_none())
     }
 }
 
