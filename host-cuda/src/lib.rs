@@ -16,6 +16,9 @@
 //! Device memory is host memory. Every call, asynchronous ones too, has finished its work when it returns.
 #![deny(rustdoc::broken_intra_doc_links)]
 
+// Linked for its allocator: want of memory does not end the process.
+use cudnn_shim_reserve as _;
+
 pub mod blas;
 pub mod blas_lt;
 pub mod rand;

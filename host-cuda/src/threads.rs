@@ -61,7 +61,13 @@ pub fn join<T: Copy + Send + Sync>(
     if count <= PIECE {
         return join(start, each(0..count));
     }
-    let parts: Vec<OnceLock<T>> = (0..count.div_ceil(PIECE)).map(|_| OnceLock::new()).collect();
+    let pieces_of = count.div_ceil(PIECE);
+    let mut parts: Vec<OnceLock<T>> = Vec::new();
+    if parts.try_reserve_exact(pieces_of).is_err() {
+        let range = |piece: usize| piece * PIECE..count.min((piece + 1) * PIECE);
+        return (0..pieces_of).fold(start, |sum, piece| join(sum, each(range(piece))));
+    }
+    parts.resize_with(pieces_of, OnceLock::new);
     let keep = |piece: usize, range| {
         // Each piece is made once.
         let _ = parts[piece].set(each(range));

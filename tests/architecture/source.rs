@@ -8,6 +8,7 @@ const FOLDERS: &[&str] = &[
     "src",
     "build",
     "macros",
+    "reserve",
     "tests",
     "testkit",
     "problems",

@@ -44,17 +44,23 @@ type Multiply = unsafe extern "C" fn(
 const NAMES: [&CStr; 2] = [c"libcudnn.so.9", c"libcudnn.so.8"];
 
 impl Library {
-    /// The one that is loaded, else the one in the folder above this library's, else the one that the loader finds. Looked for once.
+    /// The one that is loaded, else the one in the folder above this library's, else the one that the loader finds; it is kept.
     ///
     /// # Errors
-    /// Not initialized if there is none.
+    /// As [`load`](Library::load).
     pub fn get() -> Outcome<&'static Library> {
-        static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
-        let found = LIBRARY.get_or_init(Library::load);
-        found.as_ref().map_err(|sentence| Failure::new(NOT_INITIALIZED, sentence.clone()))
+        static LIBRARY: OnceLock<Library> = OnceLock::new();
+        if let Some(library) = LIBRARY.get() {
+            return Ok(library);
+        }
+        // What was not found may be there the next time, when there is memory.
+        let found = Library::load()?;
+        Ok(LIBRARY.get_or_init(|| found))
     }
 
-    fn load() -> Result<Library, String> {
+    /// # Errors
+    /// Not initialized if there is none; want of memory to load it.
+    fn load() -> Outcome<Library> {
         let mut unfit = String::new();
         let mut ours = |opened: *mut c_void| {
             let library = (!opened.is_null()).then(|| Library::of(opened))?;
@@ -65,25 +71,24 @@ impl Library {
                 .ok()
         };
         for name in NAMES {
-            // SAFETY: a C string; only what is loaded already is opened.
-            let opened = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+            let opened = open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD)?;
             if let Some(library) = ours(opened) {
                 return Ok(library);
             }
         }
         let beside = NAMES.iter().filter_map(|name| above(name)).collect::<Vec<_>>();
         for name in beside.iter().map(CString::as_c_str).chain(NAMES) {
-            // SAFETY: a C string; what this runs is the library's own start.
-            let opened = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+            let opened = open(name, libc::RTLD_NOW)?;
             if let Some(library) = ours(opened) {
                 return Ok(library);
             }
         }
         let places =
             beside.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>().join(", ");
-        Err(format!(
+        let sentence = format!(
             "no libcudnn.so.9 of cudnn-shim{unfit}: it is neither loaded, nor here: {places}, nor on the loader's path"
-        ))
+        );
+        Err(Failure::new(NOT_INITIALIZED, sentence))
     }
 
     /// # Errors
@@ -155,6 +160,22 @@ impl Library {
         };
         Err(Failure::new(ours, format!("{name} {reason}").trim_end().to_owned()))
     }
+}
+
+/// Opens a library; NULL if there is none.
+///
+/// # Errors
+/// Want of memory.
+fn open(name: &CStr, flags: c_int) -> Outcome<*mut c_void> {
+    // SAFETY: this thread's own number.
+    unsafe { *libc::__errno_location() = 0 };
+    // SAFETY: a C string; what this runs is the library's own start.
+    let opened = unsafe { libc::dlopen(name.as_ptr(), flags) };
+    // SAFETY: this thread's own number.
+    if opened.is_null() && unsafe { *libc::__errno_location() } == libc::ENOMEM {
+        return Err(Failure::new(ALLOC_FAILED, "no memory to load libcudnn.so"));
+    }
+    Ok(opened)
 }
 
 /// The file of this name in the folder above the one that this code was loaded from.

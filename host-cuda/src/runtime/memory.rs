@@ -1,6 +1,6 @@
 //! Device, pinned and managed memory: blocks of the host with room to spare behind them.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{GlobalAlloc as _, Layout, System};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -126,8 +126,9 @@ impl Memory {
             (guarded.start(), Store::Guarded(guarded))
         } else {
             let layout = Layout::from_size_align(size + SLACK, ALIGNMENT).map_err(|_| none())?;
+            // The system's memory alone: its want is what a program wants to know.
             // SAFETY: the layout has bytes, those of the slack at least.
-            let start = unsafe { alloc(layout) };
+            let start = unsafe { System.alloc(layout) };
             if start.is_null() {
                 return Err(none());
             }
@@ -154,9 +155,9 @@ impl Memory {
         if let Some(block) = self.blocks.remove(&start) {
             self.live -= block.size;
             match block.store {
-                // SAFETY: the address came from `alloc` with this layout, and the row that held it is gone.
+                // SAFETY: the address came from the system's `alloc` with this layout, and the row that held it is gone.
                 Store::Heap(layout) => unsafe {
-                    dealloc(std::ptr::with_exposed_provenance_mut(start), layout);
+                    System.dealloc(std::ptr::with_exposed_provenance_mut(start), layout);
                 },
                 Store::Guarded(guarded) => guarded.release(),
                 Store::Registered => {}

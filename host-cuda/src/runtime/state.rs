@@ -1,6 +1,6 @@
 //! Everything the runtime remembers between calls, behind one lock that survives a fork.
 
-use std::cell::RefCell;
+use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, Once};
 
@@ -75,16 +75,23 @@ fn locked() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-thread_local! {
-    /// The lock, while this thread forks.
-    static HELD: RefCell<Option<MutexGuard<'static, State>>> = const { RefCell::new(None) };
-}
+/// The lock, while a thread forks. No variable of the thread: without memory to register its destructor the process would end.
+struct Held(UnsafeCell<Option<MutexGuard<'static, State>>>);
+
+// SAFETY: only the thread that holds the lock looks inside.
+unsafe impl Sync for Held {}
+
+static HELD: Held = Held(UnsafeCell::new(None));
 
 /// The child has the forking thread alone, and needs the state whole and the lock free.
 extern "C" fn before_fork() {
-    HELD.with_borrow_mut(|held| *held = Some(locked()));
+    let lock = locked();
+    // SAFETY: this thread has the lock.
+    unsafe { *HELD.0.get() = Some(lock) };
 }
 
 extern "C" fn after_fork() {
-    HELD.with_borrow_mut(|held| *held = None);
+    // SAFETY: this thread, or the one it is a copy of, has the lock; it is given up when nothing refers to the place any more.
+    let lock = unsafe { (*HELD.0.get()).take() };
+    drop(lock);
 }

@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use setting::{Headers, compiled, is_there, layout, program, repository, run, scratch};
+use setting::{Headers, compiled, is_there, layout, linked, program, repository, run, scratch};
 
 /// Programs that run to the end in silence, and whether they do with guarded memory, too.
 const PROGRAMS: [(&str, bool); 5] =
@@ -49,6 +49,22 @@ fn programs_run_to_the_end() {
             succeeds(&file, &[("CUDNN_SHIM_HOST_CHECK", "1")]);
         }
     }
+}
+
+/// In the midst of every call, those of cuBLAS and cuRAND, too.
+#[test]
+fn want_of_memory_is_a_status() {
+    let file = scratch("no_memory").join("no_memory");
+    let libraries = linked().into_iter().chain(["-lcublas", "-lcurand"].map(str::to_owned));
+    let libraries: Vec<String> = libraries.collect();
+    let Some(()) = compiled("no_memory", &Headers::Ours.folders(), &libraries, &file) else { return };
+    // The libcudnn that was built with this program, where cuBLAS looks for one.
+    let built = std::env::current_exe().expect("this program").with_file_name("libcudnn.so");
+    let beside = layout().join("lib/libcudnn.so.9");
+    if !beside.exists() {
+        std::os::unix::fs::symlink(built, &beside).expect("a link");
+    }
+    assert_eq!(succeeds(&file, &[("CUDNN_SHIM_BACKEND", "cpu")]), "");
 }
 
 #[test]

@@ -16,8 +16,13 @@ pub(in crate::runtime) fn list(nodes: *const Handle, count: usize) -> Result<Vec
     if nodes.is_null() || count > isize::MAX as usize / size_of::<Handle>() {
         return Err(Error::InvalidValue.because(format_args!("{count} nodes at {nodes:p}")));
     }
+    let mut list = Vec::new();
+    list.try_reserve_exact(count).map_err(|_| {
+        Error::MemoryAllocation.because(format_args!("no memory for a list of {count} nodes"))
+    })?;
     // SAFETY: not NULL, and the caller has as many handles there.
-    Ok(unsafe { std::slice::from_raw_parts(nodes, count) }.to_vec())
+    list.extend_from_slice(unsafe { std::slice::from_raw_parts(nodes, count) });
+    Ok(list)
 }
 
 /// Where cudaStreamGetCaptureInfo stores what it finds; any but the status may be NULL.
