@@ -20,11 +20,14 @@ mod padded;
 mod real;
 pub mod reference;
 mod row_function;
+mod scratch;
 mod transform;
 
 pub use address::Address;
 pub use choice::{Choice, Kernel};
+pub use cpu::arena::Hold;
 pub use cpu::{Isa, Machine, Panels};
+pub use scratch::{hold, is_held, scratch};
 pub use transform::run_transform;
 
 /// Where the data of a transform lies. Both pointers are aligned to their scalar type and no further.

@@ -12,7 +12,7 @@ use crate::ops::{Plan, Role};
 
 /// The core that a handle is bound to for its life.
 #[derive(Clone, Debug)]
-enum Core {
+pub(super) enum Core {
     /// Embedded, on host pointers; calls finish before they return.
     Cpu {
         /// Why it is not the CUDA core, where that was looked for.
@@ -27,7 +27,7 @@ enum Core {
 /// What a `cudnnHandle_t` stands for. A clone uses the same core and the stream that was set when it was made.
 #[derive(Clone, Debug)]
 pub struct Context {
-    core: Core,
+    pub(super) core: Core,
     /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream`, and refuses one that captures.
     stream: usize,
 }
@@ -136,7 +136,7 @@ impl Context {
     /// # Errors
     /// Bad parameter for an operand that does not fit the address space around its pointer, and for two that are both
     /// written and overlap. On the CPU core: host allocation if an operand that is read overlaps one that is written
-    /// in a way that needs a copy, and there is no memory for it (nothing is written then); execution if a worker
+    /// in a way that needs a copy, or a step needs scratch, and there is no memory for it (nothing is written then); execution if a worker
     /// died, or the stream's capture was spoiled. On the CUDA core: not supported for such an overlap; driver errors; bad parameter for memory that does not
     /// serve, if that is looked at: in the first calls of a handle, and with `CUDNN_SHIM_CHECK`.
     ///
@@ -193,7 +193,18 @@ impl Context {
         match &self.core {
             Core::Cpu { .. } => {
                 let (ordered, panels) = (plan.is_ordered(), backend::Panels::new());
+                let _held = match plan.is_one_step() {
+                    true => None,
+                    // SAFETY: the spans of the operands are readable, and those that are written writable.
+                    false => unsafe { self.hold(std::iter::once((plan, &places[..at.len()]))) }?,
+                };
+                let mut steps = 0;
                 plan.steps(&mut |step, slots| {
+                    steps += 1;
+                    debug_assert!(
+                        steps == 1 || !plan.is_one_step(),
+                        "a plan of one step has another: {step}"
+                    );
                     let mut operands = [Address::NULL; MAX_OPERANDS];
                     operands.iter_mut().zip(slots).for_each(|(operand, &slot)| *operand = places[slot]);
                     let (operands, machine) = (&operands[..slots.len()], backend::Machine::host());

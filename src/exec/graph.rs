@@ -119,6 +119,18 @@ impl Execution {
         if needs_workspace && given == Address::NULL {
             return Err(Error::mismatch(format!("{} bytes of workspace are needed", self.workspace())));
         }
+        let mut addresses = Vec::with_capacity(self.program.parts.len());
+        for part in &self.program.parts {
+            let mut at: Vec<Address> = Vec::with_capacity(part.places.len());
+            for (operand, to) in part.plan.operands().iter().zip(&part.places) {
+                let base = if operand.is_touched() { place(to.base)? } else { Address::NULL };
+                at.push(base.pointer().wrapping_byte_add(to.offset).into());
+            }
+            addresses.push(at);
+        }
+        // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in the workspace is
+        // inside its size.
+        let _held = unsafe { call.hold(&self.program.parts, &addresses) }?;
         if !self.program.values.is_empty() {
             let mut plan = ValuesPlan::new(self.program.workspace);
             for value in &self.program.values {
@@ -132,16 +144,11 @@ impl Execution {
             // SAFETY: the values lie inside the workspace.
             unsafe { call.run_at(&plan, &[workspace]) }?;
         }
-        for (place_of_part, part) in self.program.parts.iter().enumerate() {
+        for (place_of_part, (part, at)) in self.program.parts.iter().zip(&addresses).enumerate() {
             call.tell_part(place_of_part, self.program.names[place_of_part]);
-            let mut at = Vec::with_capacity(part.places.len());
-            for (operand, to) in part.plan.operands().iter().zip(&part.places) {
-                let base = if operand.is_touched() { place(to.base)? } else { Address::NULL };
-                at.push(base.pointer().wrapping_byte_add(to.offset).into());
-            }
             // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in the workspace is
             // inside its size.
-            let ran = unsafe { call.run_at(&*part.plan, &at) };
+            let ran = unsafe { call.run_at(&*part.plan, at) };
             ran.map_err(|error| named(error, self.program.numbers[place_of_part].as_ref()))?;
         }
         Ok(())

@@ -8,6 +8,7 @@ mod host_runtime;
 mod inspect;
 mod measure;
 mod recording;
+mod scratch;
 mod staging;
 
 pub use crate::backend::Address;

@@ -274,6 +274,10 @@ impl Plan for ActivationPlan<'_> {
         let tail = super::fill::zero_tail(dst, self.scalars[0], self.ordered);
         tail.map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }
+
+    fn is_one_step(&self) -> bool {
+        self.layouts.iter().all(|layout| layout.split.is_none())
+    }
 }
 
 /// One line per step, as the log shows it.

@@ -201,6 +201,10 @@ impl Plan for DropoutPlan {
         outcome?;
         self.tail().map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }
+
+    fn is_one_step(&self) -> bool {
+        self.layouts.iter().all(|layout| layout.split.is_none())
+    }
 }
 
 impl DropoutPlan {

@@ -116,6 +116,10 @@ impl Plan for FillPlan {
         outcome?;
         zero_tail(&self.dst, scalar, self.ordered).map_or(Ok(()), |fill| sink(Step::Scale(&fill), &[0]))
     }
+
+    fn is_one_step(&self) -> bool {
+        self.dst.split.is_none()
+    }
 }
 
 /// The padding of a blocked destination, which every operation writes as zero.

@@ -150,6 +150,10 @@ impl Plan for AggregatePlan {
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         sink(Step::Aggregate(&self.step), &[0, 1, 2, 3, 4, 5, 6, 7])
     }
+
+    fn is_one_step(&self) -> bool {
+        true
+    }
 }
 
 /// Its step, as the log shows it.

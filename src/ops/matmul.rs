@@ -130,6 +130,10 @@ impl Plan for MatmulPlan {
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         sink(Step::Contract(&self.step), &[0, 1, 2])
     }
+
+    fn is_one_step(&self) -> bool {
+        true
+    }
 }
 
 /// Its step, as the log shows it.

@@ -168,6 +168,10 @@ impl Plan for OpPlan {
         let tail = super::fill::zero_tail(c, self.dst, self.ordered);
         tail.map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }
+
+    fn is_one_step(&self) -> bool {
+        self.layouts.iter().all(|layout| layout.split.is_none())
+    }
 }
 
 /// One line per step, as the log shows it.

@@ -99,6 +99,11 @@ pub trait Plan: fmt::Display {
         None
     }
 
+    /// Whether it is a single step, which takes its scratch before it writes; a plan of several is asked for the scratch of all.
+    fn is_one_step(&self) -> bool {
+        false
+    }
+
     /// Whether addresses of the destination repeat: then every step must keep the order of its loops.
     fn is_ordered(&self) -> bool {
         false

@@ -379,6 +379,10 @@ impl Plan for ReducePlan {
         let tail = super::fill::zero_tail(&self.c, self.types[0], self.ordered);
         tail.map_or(Ok(()), |tail| sink(Step::Scale(&tail), &[0]))
     }
+
+    fn is_one_step(&self) -> bool {
+        self.a.split.is_none() && self.c.split.is_none()
+    }
 }
 
 /// One line per step, as the log shows it.

@@ -172,6 +172,10 @@ impl Plan for SoftmaxPlan {
         let slots = [0, 1, self.function.arity()];
         sink(Step::Rows(&rows), &slots)
     }
+
+    fn is_one_step(&self) -> bool {
+        true
+    }
 }
 
 /// One line, as the log shows it.

@@ -120,6 +120,10 @@ impl Plan for GridPlan {
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         sink(Step::Sample(&self.step), &[0, 1])
     }
+
+    fn is_one_step(&self) -> bool {
+        true
+    }
 }
 
 /// One line, as the log shows it.

@@ -281,6 +281,10 @@ impl Plan for TransformPlan<'_> {
         }
         sink(Step::Mapped(self), &[0, 1])
     }
+
+    fn is_one_step(&self) -> bool {
+        self.is_single()
+    }
 }
 
 impl Map {

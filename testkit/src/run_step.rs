@@ -117,6 +117,14 @@ fn word(scalar: Scalar, least: i64, unit: f64, rng: &mut Rng) -> u64 {
     }
 }
 
+/// Has the scratch that the row asks for; builds with debug assertions then see to it that running it needs no more.
+fn hold(row: &Row, at: &[Address], machine: Machine) -> backend::Hold {
+    // SAFETY: every operand has its span.
+    let asked = unsafe { backend::scratch(row.step.step(), at, machine) };
+    let asked = asked.unwrap_or_else(|error| panic!("{row}: {error}"));
+    backend::hold(asked).expect("there is memory")
+}
+
 /// Runs the row on every instruction set level with each of these numbers of threads, by the kernel that is chosen for it and by every
 /// other one that accepts it. Panics where that differs from the reference. The names of the kernels.
 pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) -> BTreeSet<&'static str> {
@@ -136,6 +144,8 @@ pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) -> BTreeSet<&'static s
             for kernel in std::iter::once(None).chain(kernels.into_iter().skip(1).map(Some)) {
                 let mut got = before.clone();
                 let at = got.places(row);
+                let held = kernel.is_none().then(|| hold(row, &at, machine));
+                assert!(held.is_none() || got == before, "{row}: asking for scratch writes");
                 // SAFETY: as above; nothing overlaps, and no destination repeats.
                 let outcome = unsafe {
                     match kernel {
@@ -144,6 +154,7 @@ pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) -> BTreeSet<&'static s
                     }
                 };
                 outcome.unwrap_or_else(|error| panic!("{row}: {error}"));
+                drop(held);
                 for (k, operand) in row.operands().iter().enumerate() {
                     if operand.role == Role::Scratch {
                         continue;

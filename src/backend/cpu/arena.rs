@@ -5,9 +5,13 @@
 //! allocated for the one call. A job of [`threads`](super::threads) takes the scratch of each of its threads before that
 //! thread claims a task, so that an allocation that fails is an error with nothing written.
 //!
+//! A plan of several steps writes in the first and may run out of memory in the second. So it asks all of them first: in a
+//! [`survey`] steps take their scratch and compute nothing, and [`hold`] keeps as much for them until the plan has run.
+//!
 //! An arena is a thread-specific value of the system with `free` as its destructor: thread-local variables with a destructor
 //! end the process if there is no memory to register it.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +20,7 @@ use super::stream::LINE;
 use crate::error::{Error, Result};
 
 /// What a thread keeps at most: packed panels of a contraction and what is shared of them.
-const KEPT_BYTES: usize = 8 << 20;
+pub const KEPT_BYTES: usize = 8 << 20;
 
 /// What a thread keeps at least once it has asked for anything: most calls need less, so that it grows once.
 const FIRST_BYTES: usize = 128 << 10;
@@ -34,12 +38,118 @@ pub fn with<R>(bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<
     let size = bytes.checked_next_multiple_of(LINE).ok_or(Error::HostAllocation { bytes })?;
     let loan = if size > 0 { Some(take(size)?) } else { None };
     let at = loan.as_ref().map_or(std::ptr::without_provenance_mut(LINE), |loan| loan.at.as_ptr());
-    if cfg!(debug_assertions) {
+    let _counted = Counted::new(size);
+    if cfg!(debug_assertions) && !is_surveying() {
         // SAFETY: `size` bytes that nobody else has.
         unsafe { at.write_bytes(0xff, size) };
     }
     // Called in one place, so that what is large is compiled once.
     work(at)
+}
+
+thread_local! {
+    /// What the steps of a plan have asked for, while they are asked for nothing else.
+    static SURVEY: Cell<Option<Survey>> = const { Cell::new(None) };
+    /// Whether this thread holds the scratch of a plan.
+    static HELD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Bytes of scratch: those that are lent, and the most that ever were.
+#[derive(Clone, Copy, Default)]
+struct Survey {
+    lent: usize,
+    most: usize,
+}
+
+/// Whether this thread asks steps for their scratch: then nothing is read, and nothing written but scratch.
+pub fn is_surveying() -> bool {
+    SURVEY.get().is_some()
+}
+
+/// The bytes of scratch that `ask` has in use at a time. What it runs on [`threads`](super::threads) is not run.
+///
+/// # Errors
+/// Those of `ask`; host allocation if there is not as much.
+pub fn survey(ask: impl FnOnce() -> Result<()>) -> Result<usize> {
+    /// Ends the survey, even by a panic.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            SURVEY.set(None);
+        }
+    }
+    SURVEY.set(Some(Survey::default()));
+    let _end = End;
+    ask()?;
+    Ok(SURVEY.get().map_or(0, |survey| survey.most))
+}
+
+/// A loan that a survey counts, if there is one.
+struct Counted(usize);
+
+impl Counted {
+    fn new(size: usize) -> Counted {
+        if let Some(Survey { lent, most }) = SURVEY.get() {
+            let lent = lent.saturating_add(size);
+            SURVEY.set(Some(Survey { lent, most: most.max(lent) }));
+        }
+        Counted(size)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(survey) = SURVEY.get() {
+            SURVEY.set(Some(Survey { lent: survey.lent.saturating_sub(self.0), ..survey }));
+        }
+    }
+}
+
+/// Scratch that a thread keeps for the steps of a plan.
+#[derive(Debug)]
+pub struct Hold {
+    /// Whether it is more than the thread keeps for good.
+    is_large: bool,
+}
+
+/// Whether this thread holds the scratch of a plan.
+pub fn is_held() -> bool {
+    HELD.get()
+}
+
+/// Keeps `bytes` bytes of scratch, and at least [`KEPT_BYTES`], until the hold goes: loans of as many together, and of
+/// [`NESTED_BYTES`] in tasks, do not fail. Pages that nobody touches cost nothing.
+///
+/// # Errors
+/// Host allocation.
+pub fn hold(bytes: usize) -> Result<Hold> {
+    let none = Error::HostAllocation { bytes };
+    let size = bytes.max(KEPT_BYTES).checked_next_multiple_of(LINE);
+    let size = size.and_then(|size| size.checked_add(NESTED_BYTES)).ok_or(none)?;
+    let key = key()?;
+    let arena = arena(key);
+    // SAFETY: this thread's arena.
+    let room = arena.map_or(0, |arena| unsafe { (*arena.as_ptr()).size });
+    if size > room {
+        grow(key, arena, size)?;
+    }
+    HELD.set(true);
+    Ok(Hold { is_large: size > KEPT_BYTES + NESTED_BYTES })
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        HELD.set(false);
+        if self.is_large
+            && let Ok(key) = key()
+            && let Some(arena) = arena(key)
+        {
+            // SAFETY: nothing of it is lent any more; the next loan finds no arena, or this one where it could not be forgotten.
+            if unsafe { libc::pthread_setspecific(key, std::ptr::null()) } == 0 {
+                drop(Block(arena.cast()));
+            }
+        }
+    }
 }
 
 /// Memory that starts on a line.
@@ -142,8 +252,12 @@ fn take(size: usize) -> Result<Loan> {
         arena.map_or((0, 0), |arena| unsafe { ((*arena.as_ptr()).used, (*arena.as_ptr()).size) });
     if used == 0 {
         // Of a loan that has a block of its own, only what comes inside it is taken from here.
-        let kept = if size > KEPT_BYTES { LINE } else { size };
+        let kept = if size > KEPT_BYTES && size.saturating_add(NESTED_BYTES) > room { LINE } else { size };
         if kept + NESTED_BYTES > room {
+            debug_assert!(
+                !is_held(),
+                "a step takes {size} bytes of scratch, of which the plan's survey knew nothing"
+            );
             arena = Some(grow(key, arena, kept + NESTED_BYTES)?);
         }
     }
@@ -151,7 +265,12 @@ fn take(size: usize) -> Result<Loan> {
     // SAFETY: this thread's arena, which nobody else refers to.
     let this = unsafe { &mut *arena.as_ptr() };
     let end = used.saturating_add(size);
-    if end > this.size || used == 0 && size > KEPT_BYTES {
+    let left = if used == 0 { NESTED_BYTES } else { 0 };
+    if end.saturating_add(left) > this.size {
+        debug_assert!(
+            !is_held(),
+            "a step takes {size} bytes of scratch, of which the plan's survey knew nothing"
+        );
         this.most = this.most.max(end).min(KEPT_BYTES);
         let own = Block::new(size)?;
         // At least a line of the arena is in use, or a loan inside this one would be the first.

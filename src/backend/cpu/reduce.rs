@@ -214,6 +214,9 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                 // SAFETY: the source has the tile's elements.
                 unsafe { self.join(self.tile(task / chunks), range(task), work) };
             })?;
+            if arena::is_surveying() {
+                return Ok(());
+            }
             arena::with(self.scratch(), |scratch| {
                 for tile in 0..tiles {
                     // SAFETY: scratch of this thread; all tasks have ended, and every slot has been put. There are as

@@ -93,7 +93,9 @@ pub(super) fn in_ranges(
     let threads = threads.min(items);
     if threads <= 1 {
         return arena::with(scratch, |scratch| {
-            work(scratch, 0..items);
+            if !arena::is_surveying() {
+                work(scratch, 0..items);
+            }
             Ok(())
         });
     }
@@ -145,7 +147,7 @@ pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Resul
 }
 
 /// The same with `scratch` bytes for each thread, from its [arena]: tasks that run one after the other on a thread have
-/// the same ones.
+/// the same ones. In a [survey](arena::survey) the scratch is taken and no task is run.
 ///
 /// # Errors
 /// As for [`run`]; [`Error::HostAllocation`](crate::Error::HostAllocation) if there is no scratch for the caller, and no
@@ -157,6 +159,9 @@ pub fn run_with(threads: usize, tasks: usize, scratch: usize, task: &Task<'_>) -
     let erased: &'static Task<'static> = unsafe { std::mem::transmute(task) };
     let job = || Shared::new(Job::new(erased, scratch, tasks, helpers + 1)?);
     arena::with(scratch, |scratch| {
+        if arena::is_surveying() {
+            return Ok(());
+        }
         if helpers > 0
             && !BUSY.get()
             && let Some(pool) = Pool::current()

@@ -180,12 +180,14 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
         for (operand, place) in parts.iter().flat_map(touched) {
             super::arg::data(pointer(label(place)), operand.scalar.size(), operand.name)?;
         }
-        for part in parts {
-            let address = |place: &Place| pointer(label(*place)).wrapping_byte_add(place.offset).into();
-            let at: Vec<Address> = part.places.iter().map(address).collect();
-            // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are
-            // the plans'; what lies in the workspace is inside its size.
-            unsafe { call.run_at(&*part.plan, &at) }?;
+        let address = |place: &Place| pointer(label(*place)).wrapping_byte_add(place.offset).into();
+        let addresses: Vec<Vec<Address>> =
+            parts.iter().map(|part| part.places.iter().map(address).collect()).collect();
+        // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are
+        // the plans'; what lies in the workspace is inside its size.
+        unsafe {
+            let _held = call.hold(&parts, &addresses)?;
+            parts.iter().zip(&addresses).try_for_each(|(part, at)| call.run_at(&*part.plan, at))?;
         }
         Ok(())
     })

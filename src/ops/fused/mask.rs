@@ -232,6 +232,10 @@ impl Plan for ApplyMask {
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         sink(Step::Random(&self.step), &[0, 1, 2])
     }
+
+    fn is_one_step(&self) -> bool {
+        true
+    }
 }
 
 /// One line per step, as the log shows it.

@@ -194,6 +194,10 @@ impl Plan for WindowPlan {
         }
         Ok(())
     }
+
+    fn is_one_step(&self) -> bool {
+        self.layouts.iter().all(|layout| layout.split.is_none())
+    }
 }
 
 /// One line per step, as the log shows it.

@@ -1,0 +1,77 @@
+//! The scratch of steps, asked for before any of them runs: what comes after the first store of a plan cannot run out of memory.
+
+use super::cpu::arena::{self, Hold, KEPT_BYTES};
+use super::{Address, Choice, Machine, run_chosen};
+use crate::error::Result;
+use crate::ops::Step;
+use crate::ops::contract::{Contract, Role};
+
+/// Whether this thread holds the scratch of the plans that it runs.
+pub fn is_held() -> bool {
+    arena::is_held()
+}
+
+/// Keeps scratch for steps that ask for `bytes` bytes, as [`scratch`] tells, and for all that ask for less, until the hold goes.
+///
+/// # Errors
+/// Host allocation.
+pub fn hold(bytes: usize) -> Result<Hold> {
+    arena::hold(bytes)
+}
+
+/// The bytes of scratch that a step asks for on this thread of the CPU core; 0 where a hold of any size suffices. Operands may be
+/// packed or looked at, and are not written.
+///
+/// # Errors
+/// As for [`super::run`].
+///
+/// # Safety
+/// As for [`super::run`].
+pub unsafe fn scratch(step: Step<'_>, at: &[Address], machine: Machine) -> Result<usize> {
+    if is_modest(step) {
+        return Ok(0);
+    }
+    // SAFETY: the operands are those of the step, of which no task is run.
+    arena::survey(|| unsafe { run_chosen(step, at, machine, None, Choice::First) })
+}
+
+/// Whether a step asks for no more than every hold keeps, whatever kernel runs it.
+fn is_modest(step: Step<'_>) -> bool {
+    match step {
+        Step::Contract(step) => is_small(step),
+        Step::Phases(phases) => phases.0.iter().all(is_small),
+        // Their scratch grows with extents.
+        Step::Rows(_)
+        | Step::Reduce(_)
+        | Step::Window(_)
+        | Step::Sample(_)
+        | Step::Causal(_)
+        | Step::Ctc(_) => false,
+        // Buffers of a tile, a few rows, or none.
+        Step::Mapped(_)
+        | Step::Transform(_)
+        | Step::Padded(_)
+        | Step::Scale(_)
+        | Step::Set(_)
+        | Step::Map(_)
+        | Step::WideMap(_)
+        | Step::Random(_)
+        | Step::Normalise(_)
+        | Step::NormaliseBackward(_)
+        | Step::Aggregate(_)
+        | Step::Ragged(_)
+        | Step::Words(_) => true,
+    }
+}
+
+/// Whether a contraction is so small that copies of its operands, padded to whole tiles and transformed, fit into any hold.
+fn is_small(step: &Contract) -> bool {
+    /// Lanes of the largest tile.
+    const TILE: i64 = 64;
+    /// A copy in the widest type, and what Winograd's algorithm makes of it.
+    const COPIES: i64 = 4 * 8;
+    let padded = |role| step.extent(role).saturating_add(TILE);
+    let [m, n, k] = [Role::M, Role::N, Role::K].map(padded);
+    let cells = m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n));
+    cells.saturating_mul(step.extent(Role::Batch)).saturating_mul(COPIES) <= KEPT_BYTES as i64
+}
