@@ -241,7 +241,7 @@ fn what_is_not_built_answers_so_and_why() {
     let file = folder.join("refused.c");
     fs::write(&file, source).expect("the scratch folder is writable");
     let program = folder.join("refused");
-    if setting::compiled_file(&file, &Headers::Ours.folders(), &setting::linked(), &program).is_none() {
+    if setting::compiled_file(&file, &Headers::Ours.folders(), &linked(), &program).is_none() {
         return;
     }
     let said = succeeds(&program, &[("CUDNN_SHIM_HOST_LOG", "1")]);
@@ -279,7 +279,7 @@ fn libcudnn_leaves_its_calls_to_a_stream_that_captures() {
     let folder = scratch("libcudnn");
     let built = std::env::current_exe().expect("this program").with_file_name("libcudnn.so");
     fs::copy(&built, folder.join("libcudnn.so.9")).expect("the library is beside this program");
-    let mut libraries = setting::linked().to_vec();
+    let mut libraries = linked().to_vec();
     libraries.push(folder.join("libcudnn.so.9").to_str().expect("UTF-8").to_owned());
     libraries.push(format!("-Wl,-rpath,{}", folder.display()));
     let file = folder.join("captured_call");
