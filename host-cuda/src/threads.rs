@@ -1,14 +1,19 @@
 //! Loops over threads, for work that is long enough. What is computed does not depend on how many there are.
 
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::num::NonZero;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Elements of a piece, whose sum is one number.
 const PIECE: usize = 1 << 15;
 /// Elements from which threads pay.
 const MANY: usize = 1 << 19;
+/// Threads beside the caller's at most.
+const HELPERS: usize = 255;
 
 /// The most threads: `CUDNN_SHIM_NUM_THREADS`, else one a processor.
 fn most() -> usize {
@@ -38,15 +43,44 @@ fn pieces(count: usize, each: &(dyn Fn(usize, Range<usize>) + Sync)) {
     if helpers == 0 {
         return work();
     }
-    std::thread::scope(|scope| {
-        for _ in 0..helpers {
-            // Without a thread the others do its part.
-            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                break;
-            }
+    together(helpers, &work);
+}
+
+/// Threads that run what somebody lent them; joined before it goes.
+struct Started {
+    threads: [MaybeUninit<libc::pthread_t>; HELPERS],
+    count: usize,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        for thread in &self.threads[..self.count] {
+            // SAFETY: started, and joined once.
+            unsafe { libc::pthread_join(thread.assume_init(), null_mut()) };
         }
+    }
+}
+
+/// Calls `work` here and on `helpers` threads beside this one, and returns when all have ended. A thread that cannot be started leaves its
+/// part to the others: the standard library's threads end the process where there is no memory for one. So does a panic.
+fn together(helpers: usize, work: &(dyn Fn() + Sync)) {
+    extern "C" fn enter(work: *mut c_void) -> *mut c_void {
+        // SAFETY: the address of a reference that lives until this thread is joined.
+        let work = unsafe { *work.cast::<&(dyn Fn() + Sync)>() };
         work();
-    });
+        null_mut()
+    }
+    let lent = &raw const work;
+    let mut started = Started { threads: [MaybeUninit::uninit(); HELPERS], count: 0 };
+    while started.count < helpers.min(HELPERS) {
+        let thread = started.threads[started.count].as_mut_ptr();
+        // SAFETY: a place for the thread's number; what is lent outlives the thread, which `started` joins.
+        if unsafe { libc::pthread_create(thread, null(), enter, lent.cast_mut().cast()) } != 0 {
+            break;
+        }
+        started.count += 1;
+    }
+    work();
 }
 
 /// Calls `each` with ranges that together are `0..count`.
@@ -88,21 +122,18 @@ pub fn share<E: Send>(
         return each(0..count);
     }
     let part = |i: usize| i * count / threads..(i + 1) * count / threads;
-    std::thread::scope(|scope| {
-        let (each, part) = (&each, &part);
-        let work = move |i: usize| each(part(i));
-        let helpers: Vec<_> = (1..threads)
-            .map(|i| (i, std::thread::Builder::new().spawn_scoped(scope, move || work(i))))
-            .collect();
-        let mut outcome = work(0);
-        for (i, helper) in helpers {
-            // Without a thread this one does its part; one that panics ends the process, as every panic here does.
-            let done = match helper {
-                Ok(helper) => helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(_) => work(i),
-            };
-            outcome = outcome.and(done);
+    let (next, outcome) = (AtomicUsize::new(0), Mutex::new(Ok(())));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= threads {
+                break;
+            }
+            if let Err(error) = each(part(number)) {
+                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+            }
         }
-        outcome
-    })
+    };
+    together(threads - 1, &work);
+    outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

@@ -64,9 +64,12 @@ fn want_of_memory_is_a_status() {
     if !beside.exists() {
         std::os::unix::fs::symlink(built, &beside).expect("a link");
     }
-    // On one thread: glibc ends a process that has no memory for the thread-local data of a new one.
-    let variables = [("CUDNN_SHIM_BACKEND", "cpu"), ("CUDNN_SHIM_NUM_THREADS", "1")];
-    assert_eq!(succeeds(&file, &variables), "");
+    for (threads, arguments) in [("1", &[][..]), ("3", &["several"])] {
+        let variables = [("CUDNN_SHIM_BACKEND", "cpu"), ("CUDNN_SHIM_NUM_THREADS", threads)];
+        let output = started(&file, arguments, &variables);
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{threads} threads: {}\n{said}", output.status);
+    }
 }
 
 #[test]
