@@ -47,7 +47,7 @@ impl Library {
     /// The one that is loaded, else the one in the folder above this library's, else the one that the loader finds; it is kept.
     ///
     /// # Errors
-    /// As [`load`](Library::load).
+    /// Not initialized if there is none; want of memory to load it.
     pub fn get() -> Outcome<&'static Library> {
         static LIBRARY: OnceLock<Library> = OnceLock::new();
         if let Some(library) = LIBRARY.get() {

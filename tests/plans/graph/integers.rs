@@ -101,7 +101,8 @@ fn sums_and_extremes_have_every_bit() {
     let xs = integers(&mut rng, 120);
     let mut world = World::default();
     put(&mut world, &x, &xs);
-    let joins: [(i32, fn(i64, i64) -> i64); 3] = [(0, i64::wrapping_add), (2, i64::min), (3, i64::max)];
+    type Join = fn(i64, i64) -> i64;
+    let joins: [(i32, Join); 3] = [(0, i64::wrapping_add), (2, i64::min), (3, i64::max)];
     for (operator, join) in joins {
         for y_dims in [[4, 1, 10], [1, 3, 1], [1, 1, 1]] {
             let y = long(2, &y_dims);

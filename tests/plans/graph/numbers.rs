@@ -81,7 +81,8 @@ fn groups_of_other_sizes_are_joined() {
     xs[2] = f64::NAN;
     world.put(&x, &xs);
     world.put(&first, &begins.map(|row| row as f64));
-    let joins: [(i32, f64, fn(f64, f64) -> f64); 5] = [
+    type Join = fn(f64, f64) -> f64;
+    let joins: [(i32, f64, Join); 5] = [
         (0, 0.0, |a, b| a + b),
         (1, 1.0, |a, b| a * b),
         (2, f64::INFINITY, f64::min),

@@ -61,7 +61,7 @@ pub unsafe fn pack(
     let is_across = is_even && is_near;
     // SAFETY: elements are read inside the bounds only, and tiles written up to their end.
     unsafe {
-        if lanes.len() < STRIP || (total * source.scalar.size()) % ROW != 0 {
+        if lanes.len() < STRIP || !(total * source.scalar.size()).is_multiple_of(ROW) {
             to.write_bytes(0, steps * TILE);
         }
         if is_across {
