@@ -262,7 +262,7 @@ fn searches_measure_long_sums_in_parts() {
             (Direction::Data, [24, 128], 6),
             (Direction::Filter, [16, 16], 33),
             // Few enough columns for a thread for each result.
-            (Direction::Data, [3, 128], 5),
+            (Direction::Filter, [16, 3], 33),
         ] {
             for data_type in [FLOAT, HALF] {
                 search(handle, &Layer { channels, side, data_type }, direction);
