@@ -77,7 +77,7 @@ for part in state memory access traffic grid matrix copies driver kinds launch c
     fi
     [ "$part" = cudart ] || objects="$objects $out/$part.o"
 done
-for part in text instructions decode forms memory together run; do
+for part in text instructions decode forms memory together issue run; do
     if ! is_newer "$out/ptx_$part.o" "$here"/*.h "$here/ptx"/*.h "$here/build.sh" "$here/ptx/$part.cpp"; then
         $cxx $flags -O2 -fexceptions $warn -I"$here" -c "$here/ptx/$part.cpp" -o "$out/ptx_$part.part"
         mv "$out/ptx_$part.part" "$out/ptx_$part.o"

@@ -3,6 +3,7 @@
 // A fiber that comes to its kernel's end takes the next CUDA thread of the block: a kernel without barriers needs one
 // fiber for a whole block.
 #include "double.h"
+#include "ptx/issue.h"
 
 #include <sys/mman.h>
 #include <cstdlib>
@@ -237,6 +238,7 @@ void run_block() {
         }
     }
     end_traffic_of_block();
+    ptx::end_issue_of_block();
 }
 
 }  // namespace
@@ -289,8 +291,15 @@ int run_grid(const Grid &what) {
     open_memory();
     launches = (launches + 1) % 4094;
     if (launches == 0) forget_cells();
-    for (uint64_t i = 0; i < (all ? blocks : 3 * sample) && outcome == SUCCESS; ++i) {
-        const uint64_t at = all || i < sample ? i : i < 2 * sample ? blocks / 2 + i - sample : blocks - 3 * sample + i;
+    const auto sampled = [&](uint64_t i) {
+        return all || i < sample ? i : i < 2 * sample ? blocks / 2 + i - sample : blocks - 3 * sample + i;
+    };
+    const bool counted = ptx::counts_issue();
+    const auto goes_on = [&](uint64_t i) {
+        return counted ? ptx::counts_another_block(i, blocks) : i < (all ? blocks : 3 * sample);
+    };
+    for (uint64_t i = 0; goes_on(i) && outcome == SUCCESS; ++i) {
+        const uint64_t at = counted ? ptx::counted_block(i, blocks) : sampled(i);
         const uint64_t block = block_at = backwards ? blocks - 1 - at : at;
         emu::running.block_index = {unsigned(block % g.x), unsigned(block / g.x % g.y), unsigned(block / g.x / g.y)};
         run_block();

@@ -1,5 +1,6 @@
 // The entry points of libcuda.so.1 for modules, launches, streams and graphs.
 #include "driver.h"
+#include "ptx/issue.h"
 #include "ptx/programs.h"
 #include "texts.h"
 
@@ -216,7 +217,7 @@ int settle() {
             break;
         case What::KERNEL:
             ran.push_back(work.grid.kernel->name);
-            work.context->error = run_grid(work.grid);
+            work.context->error = ptx::counts_issue() ? ptx::run_counted(work.grid) : run_grid(work.grid);
             break;
         case What::RELEASE: release(work.address); break;
         case What::SET:
@@ -445,6 +446,7 @@ ENTRY(cuEventElapsedTime, float *milliseconds, Event *from, Event *to) {
     START(cuEventElapsedTime);
     if (!from->happened || !to->happened) return INVALID_HANDLE;
     for (size_t i = from->kernels; i < to->kernels; ++i) tally(std::string("measured ") + ran[i]);
+    ptx::report_issue(from->kernels, to->kernels);
     *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
     return SUCCESS;
 }

@@ -11,6 +11,7 @@ mod examples;
 mod frontend;
 mod fuzz;
 mod gpu_kit;
+mod gpu_model;
 mod header;
 mod host_cuda;
 mod install;
@@ -83,6 +84,12 @@ const TASKS: &[Task] = &[
         about: "lays out what a machine with a GPU but no compiler needs to test and time the CUDA core",
         arguments: "[DIR [--of LIBRARY TESTS DOUBLE]]   the folder to write, target/gpu-kit if not given; --of: of what tests have built",
         run: gpu_kit::run,
+    },
+    Task {
+        name: "gpu-model",
+        about: "tells how long rows of a device's tables would take, and what binds them, by what the driver double counts",
+        arguments: gpu_model::ARGUMENTS,
+        run: gpu_model::run,
     },
     Task {
         name: "header",

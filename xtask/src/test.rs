@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, Dist};
-use crate::{demo, dependencies, examples, frontend, package, shell, tools};
+use crate::{demo, dependencies, examples, frontend, gpu_model, package, shell, tools};
 
 /// The library is one file that is quickly fetched and loaded: below this many bytes, as it is installed.
 const LIBRARY_BYTES: u64 = 24_000_000;
@@ -126,6 +126,7 @@ fn released() -> Result<Vec<Outcome>> {
         timed("MPI ranks", || runner("MPI ranks", || examples::mpi(&dist))),
         timed("sequences", || runner("sequences", || examples::sequences(&dist))),
         timed("docs site", || runner("docs site", examples::site)),
+        timed("GPU model", || runner("GPU model", || gpu_model::check(&dist.library()))),
         timed("aarch64", || runner("aarch64", other_processor)),
         timed("packages", || runner("packages", || package::verify(&dist, false))),
     ])

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "issue.h"
 #include "programs.h"
 #include "ptx.h"
 
@@ -74,15 +75,18 @@ void run_thread(const void *parameter) {
     for (const auto &[slot, which] : program.specials) file->slots[slot] = special(which);
     Frame frame = {file->slots.data(), file->unknown.data(), NULL, {}, 0, file->locals.data(), file->locals_unknown.data(),
                    static_cast<const unsigned char *>(parameter), entry};
+    Lane *const lane = begin_lane(*entry);
     for (const Instruction *i = &program.code[entry->start]; i != NULL; i = frame.next) {
         frame.next = i + 1;
         if (i->guard != ALWAYS) {
             need(frame, *i, i->guard, "the predicate was never computed");
             if (get<bool>(frame, i->guard) == i->skips_if) {
+                if (lane != NULL) count(*lane, frame, *i, true);
                 i->executed = true;
                 continue;
             }
         }
+        if (lane != NULL) count(*lane, frame, *i, false);
         i->executed = true;
         i->run(frame, *i);
     }
