@@ -229,7 +229,8 @@ fn judge(rows: &[Row], exceptions: &[Exception]) -> Vec<String> {
 
 /// What a row that was counted now has more of than its committed row.
 pub fn growth(committed: &Row, now: &Row) -> Vec<String> {
-    let figures: [(&str, fn(&Row) -> f64); 3] = [
+    type Figure = fn(&Row) -> f64;
+    let figures: [(&str, Figure); 3] = [
         ("warp-instructions a byte", |row| row.per_byte),
         ("instructions of the longest warp", |row| row.longest),
         ("microseconds by the model", |row| row.model),
@@ -267,12 +268,12 @@ mod tests {
     fn rows_are_held_to_their_budgets() {
         assert!(judge(&[row("relu/f32/nchw"), row("softmax/f32/nchw")], &[]).is_empty());
         let busy = Row { per_byte: 0.2, ..row("relu/f32/nchw") };
-        assert_eq!(judge(&[busy.clone()], &[]).len(), 1);
+        assert_eq!(judge(std::slice::from_ref(&busy), &[]).len(), 1);
         assert!(judge(&[busy], &[exception("relu/", "issue")]).is_empty());
         // A hyperbolic tangent has more to compute.
         assert!(judge(&[Row { per_byte: 0.2, ..row("tanh/f32/nchw") }], &[]).is_empty());
         let long = Row { serial: 61.0, ..row("bias-back/f32/nhwc") };
-        assert_eq!(judge(&[long.clone()], &[exception("bias-back/", "issue")]).len(), 2);
+        assert_eq!(judge(std::slice::from_ref(&long), &[exception("bias-back/", "issue")]).len(), 2);
         assert!(judge(&[long], &[exception("bias-back/", "serial")]).is_empty());
     }
 
