@@ -25,15 +25,30 @@ struct Program {
 }
 
 const PROGRAMS: [Program; 3] = [
-    Program { name: "gpu_layers", arguments: &[], has: |row| row.matches('/').count() == 2, is_listed: true },
-    Program { name: "gpu_reduce", arguments: &[], has: |row| row.starts_with("sum-"), is_listed: true },
+    Program {
+        name: "gpu_layers",
+        arguments: &[],
+        has: |row| row.matches('/').count() == 2 && has_layout(row),
+        is_listed: true,
+    },
+    Program {
+        name: "gpu_reduce",
+        arguments: &[],
+        has: |row| row.starts_with("sum-") && (row.contains("-inner-") || row.contains("-outer-")),
+        is_listed: true,
+    },
     Program {
         name: "gpu_convolution",
         arguments: &["problems/contractions.txt", "--batch", IMAGES],
-        has: |row| row.matches('/').count() == 3,
+        has: |row| row.matches('/').count() == 3 && has_layout(row),
         is_listed: false,
     },
 ];
+
+/// Whether the last part of a row's name is a layout.
+fn has_layout(row: &str) -> bool {
+    row.ends_with("/nchw") || row.ends_with("/nhwc")
+}
 
 /// Rows that a device measured: name and microseconds, in the order of the file.
 pub fn measured() -> Result<Vec<(String, f64)>> {
