@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::explain::PLAN;
 use crate::{folder, npy};
 
 fn root() -> PathBuf {
@@ -45,6 +46,7 @@ fn every_command_of_the_tool_runs_and_draws_the_pictures() {
     fs::copy("/bin/true", folder.join("program")).expect("a program");
     fs::write(folder.join("product.py"), "").expect("writable");
     fs::write(folder.join("libcudnn.so.9"), "").expect("writable");
+    fs::write(folder.join("plan.json"), PLAN).expect("writable");
     let program = Path::new(env!("CARGO_BIN_EXE_cudnn-shim"));
     let path = format!(
         "{}:{}",
