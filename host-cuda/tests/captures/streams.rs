@@ -150,7 +150,7 @@ impl Setting {
         }
         let name = name.as_ptr().expose_provenance();
         call("__cudaRegisterVar", &[module, at(&*setting.symbol), name, name, 0, COUNT, 0, 0]);
-        let (mut graph, mut node) = (0, 0);
+        let (mut graph, mut node) = (0_usize, 0_usize);
         succeed("cudaGraphCreate", &[to(&mut graph), 0]);
         // cudaMemsetParams: where, the pitch, value and size of an element, width and height.
         let set = [setting.to, 0, 1 << 32 | 0x33, COUNT, 1];
