@@ -206,8 +206,8 @@ fn the_stripped_library_is_small() {
         let copy = scratch(&format!("small-{interface:?}")).join("stripped.so");
         run(Command::new("strip").arg(lib(interface).join(interface.soname())).arg("-o").arg(&copy));
         let bytes = std::fs::metadata(&copy).expect("strip wrote it").len();
-        // A build of tests, which checks itself; the release has the same bound.
-        assert!(bytes < 24_000_000, "{bytes} bytes");
+        // A build of tests checks itself, and is larger than a release: 18.76 MB of version 9.
+        assert!(bytes < 19_000_000, "{bytes} bytes");
     }
 }
 
