@@ -158,6 +158,11 @@ fn attention() {
 }
 
 #[test]
+fn arrays_of_the_host() {
+    passes("host_arrays");
+}
+
+#[test]
 fn attention_training() {
     passes("attention_training");
 }
@@ -292,7 +297,7 @@ fn the_network_of_the_demo_learns_the_same_on_ptx_and_on_the_sources() {
 }
 
 /// What these test lies in the memory and the threads of the host, or is said by the CPU core alone, which looks at a reserve.
-const OF_THE_HOST: [&str; 16] = [
+const OF_THE_HOST: [&str; 17] = [
     "closed_streams",
     "convolution_no_memory",
     "disjoint",
@@ -304,6 +309,7 @@ const OF_THE_HOST: [&str; 16] = [
     "layouts",
     "no_memory",
     "no_memory_first",
+    "no_memory_training",
     "page_faults",
     "panics",
     "pooling_extremes",

@@ -7,7 +7,9 @@
 
 use half::f16;
 
-use super::call::{ROW, TILE};
+#[cfg(target_arch = "x86_64")]
+use super::call::ROW;
+use super::call::TILE;
 use crate::backend::cpu::Isa;
 
 /// What an operand becomes.
