@@ -26,6 +26,8 @@ pub enum Content {
     Far(f64),
     /// Any bits.
     Bits,
+    /// Below all numbers: what a mask makes of a score.
+    Infinite,
     /// NaN, or 0x5a in types without.
     Nan,
     /// Zeros but for ones at these places.
@@ -73,6 +75,7 @@ impl Buffer {
             "real" => Content::Real,
             "small" => Content::Small,
             "bits" => Content::Bits,
+            "-inf" => Content::Infinite,
             "nan" => Content::Nan,
             "scratch" => Content::Scratch,
             other => match other.split_once('=') {
@@ -128,6 +131,7 @@ impl Buffer {
                 Content::List(list) => list[index] as f64,
                 Content::Far(factor) => real(&mut rng) * if rng.below(10) == 0 { *factor } else { 1.0 },
                 Content::Ones(places) => f64::from(u8::from(places.contains(&index))),
+                Content::Infinite => f64::NEG_INFINITY,
                 Content::Nan | Content::Scratch | Content::Bits => f64::NAN,
             };
             put(self.scalar, element, if magnitudes { value.abs() } else { value });

@@ -21,6 +21,7 @@ mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod draw;
+mod lists;
 mod problem;
 mod problems;
 #[allow(dead_code, reason = "the recordings' test checks the parser")]

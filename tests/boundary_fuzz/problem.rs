@@ -3,7 +3,8 @@
 //!
 //! Beside the recorded tokens there are the buffers of [`Buffer`], and `told`: the last number that a call answered, as a
 //! number or, in `W0:told`, as the size of a workspace. A query of several numbers names them, `@=w`, and `$w` stands for one of
-//! them in later calls. `Hold` is no call: its buffers are there for those that follow. `H0` is the handle.
+//! them in later calls. `Hold` is no call: its buffers are there for those that follow. Nor is `Lists`: its name stands for a
+//! `std::vector<std::vector<int64_t>>` of the lists behind it. `H0` is the handle.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use cudnn::dtype::Scalar;
 
 use crate::buffer::{Buffer, Check, Content, get, hash};
 use crate::call::{Library, Machine};
+use crate::lists::Lists;
 use testkit::pages::{Pages, Side};
 
 /// What every problem is run on: the handles are made once.
@@ -70,9 +72,19 @@ impl Bench {
         machine.point("H0", self.handles[core]);
         let mut run = Run { answers: Vec::new(), reason: String::new(), buffers: BTreeMap::new() };
         let (mut told, mut made) = ("0".to_owned(), Vec::new());
+        let mut vectors = Vec::new();
         let mut named: BTreeMap<String, String> = BTreeMap::new();
         for call in line.split("; ") {
             let mut words: Vec<String> = call.split(' ').map(str::to_owned).collect();
+            if let [name, of @ ..] = &words[1..]
+                && words[0] == "Lists"
+            {
+                let lists = Lists::new(of);
+                machine.point(name, lists.address());
+                vectors.push(lists);
+                run.answers.push("0".to_owned());
+                continue;
+            }
             let mut asked = Vec::new();
             for word in &mut words[1..] {
                 if let Some((output, name)) = word.clone().split_once('=').filter(|_| word.starts_with('@')) {

@@ -17,7 +17,8 @@ use testkit::random::Rng;
 /// Set in a child process: the seed of its first problem, the seconds it may take, and the file for the line at hand.
 const CHILD: &str = "CUDNN_SHIM_FUZZ_CHILD";
 
-const LEVELS: [&str; 5] = ["portable", "avx2", "avx2vnni", "avx512", "avx512vnni"];
+/// The names that `CUDNN_SHIM_ISA` takes; a processor that lacks a level has the next lower one instead.
+const LEVELS: [&str; 7] = ["portable", "avx2", "avx2vnni", "avx512", "avx512vnni", "amxmodel", "amx"];
 const THREADS: [usize; 5] = [1, 2, 3, 5, 8];
 
 /// Calls of these names promise the same bits at every level, and have no handle by which to ask for the reference.

@@ -2,136 +2,26 @@
 
 use cudnn::dtype::Scalar;
 
-use super::{Tensor, code, extents, most};
+use super::graph::{DATA_TYPE, FLOAT, Graph, Node, POINTWISE_MODE};
+use super::{Tensor, extents, most};
 use testkit::random::Rng;
 
-// Kinds of descriptors, types of attributes, and attributes, by their numbers in `cudnn.h`.
+// Kinds of descriptors and types of attributes, by their numbers in `cudnn.h`.
 const POINTWISE: u32 = 0;
 const CONVOLUTION: u32 = 1;
-const ENGINE: u32 = 2;
-const ENGINE_CONFIG: u32 = 3;
-const PLAN: u32 = 5;
 const OF_CONVOLUTION: u32 = 10;
 const OF_POINTWISE: u32 = 13;
-const GRAPH: u32 = 15;
-const PACK: u32 = 16;
-const TENSOR: u32 = 17;
 const MATMUL: u32 = 18;
 const OF_MATMUL: u32 = 19;
 const REDUCTION: u32 = 21;
 const OF_REDUCTION: u32 = 22;
 const OF_NORM: u32 = 29;
-
-const HANDLE: u32 = 0;
-const DATA_TYPE: u32 = 1;
-const BOOLEAN: u32 = 2;
-const INT64: u32 = 3;
-const FLOAT: u32 = 4;
-const VOID_PTR: u32 = 6;
 const CONVOLUTION_MODE: u32 = 7;
-const POINTWISE_MODE: u32 = 14;
-const DESCRIPTOR: u32 = 15;
 const REDUCTION_OPERATOR: u32 = 18;
 const NORM_MODE: u32 = 27;
 const NORM_PHASE: u32 = 28;
 
-/// A graph while its calls are written.
-struct Graph<'a> {
-    calls: &'a mut Vec<String>,
-    descriptors: usize,
-    operations: Vec<String>,
-    /// The caller's tensors: their buffers.
-    held: Vec<String>,
-}
-
-/// A tensor of a graph: its descriptor, and how its elements lie.
-#[derive(Clone)]
-struct Node {
-    name: String,
-    layout: Tensor,
-}
-
-impl Node {
-    fn dims(&self) -> &[i64] {
-        &self.layout.dims
-    }
-}
-
 impl Graph<'_> {
-    fn create(&mut self, kind: u32) -> String {
-        let name = format!("G{}", self.descriptors);
-        self.descriptors += 1;
-        self.calls.push(format!("BackendCreateDescriptor {kind} {name}"));
-        name
-    }
-
-    fn set(&mut self, name: &str, attribute: u32, ty: u32, letter: char, values: &[String]) {
-        let (count, values) = (values.len(), values.join(","));
-        self.calls.push(format!("BackendSetAttribute {name} {attribute} {ty} {count} {letter}:[{values}]"));
-    }
-
-    fn integers(&mut self, name: &str, attribute: u32, values: &[i64]) {
-        let values: Vec<String> = values.iter().map(i64::to_string).collect();
-        self.set(name, attribute, INT64, 'q', &values);
-    }
-
-    fn choice(&mut self, name: &str, attribute: u32, ty: u32, value: u32) {
-        self.set(name, attribute, ty, 'i', &[value.to_string()]);
-    }
-
-    fn refer(&mut self, name: &str, attribute: u32, to: &str) {
-        self.set(name, attribute, DESCRIPTOR, 'p', &[to.to_owned()]);
-    }
-
-    fn finish(&mut self, name: &str) {
-        self.calls.push(format!("BackendFinalize {name}"));
-    }
-
-    /// A tensor, the caller's with this content, or virtual.
-    fn tensor(&mut self, rng: &mut Rng, of: Scalar, dims: &[i64], content: Option<&str>) -> Node {
-        let rank = dims.len();
-        let order: Vec<usize> = match rng.below(2) {
-            0 => (0..rank).collect(),
-            _ => [0].into_iter().chain(2..rank).chain([1]).collect(),
-        };
-        let tensor = Tensor::ordered(of, dims, &order, &vec![0; rank]);
-        self.laid_out(&tensor, content, false)
-    }
-
-    fn laid_out(&mut self, tensor: &Tensor, content: Option<&str>, by_value: bool) -> Node {
-        let name = self.create(TENSOR);
-        // The caller's count from 1.
-        let uid = match content {
-            Some(_) => 1 + self.held.len(),
-            None => 1000 + self.descriptors,
-        };
-        self.integers(&name, 906, &[uid as i64]);
-        self.choice(&name, 901, DATA_TYPE, code(tensor.scalar));
-        self.integers(&name, 900, &[tensor.scalar.size() as i64]);
-        self.integers(&name, 902, &tensor.dims);
-        self.integers(&name, 903, &tensor.strides);
-        match content {
-            None => self.set(&name, 907, BOOLEAN, 'b', &["1".to_owned()]),
-            Some(content) => {
-                let buffer = tensor.buffer(&format!("B{}", self.held.len()), content);
-                self.held.push(buffer);
-            }
-        }
-        if by_value {
-            self.set(&name, 908, BOOLEAN, 'b', &["1".to_owned()]);
-        }
-        self.finish(&name);
-        Node { name, layout: tensor.clone() }
-    }
-
-    /// An operation that reads and writes these by their attributes.
-    fn operation(&mut self, kind: u32, links: &[(u32, &str)]) -> String {
-        let name = self.create(kind);
-        links.iter().for_each(|(attribute, to)| self.refer(&name, *attribute, to));
-        self.operations.push(name.clone());
-        name
-    }
-
     fn pointwise(&mut self, mode: u32, [x, y]: [&Node; 2], b: Option<&Node>) {
         let how = self.create(POINTWISE);
         self.choice(&how, 0, POINTWISE_MODE, mode);
@@ -185,10 +75,9 @@ impl Graph<'_> {
         parameters[0] = 1;
         let mut statistics = vec![1; parameters.len()];
         statistics[0] = x.dims()[0];
-        let single = vec![1; parameters.len()];
         let scale = self.tensor(rng, Scalar::F32, &parameters, Some("real"));
         let bias = self.tensor(rng, Scalar::F32, &parameters, Some("real"));
-        let epsilon = self.laid_out(&Tensor::packed(Scalar::F32, &single), Some("positive"), true);
+        let epsilon = self.value(Scalar::F32, parameters.len(), "positive");
         let kept =
             trains.then(|| [0, 1].map(|_| self.tensor(rng, Scalar::F32, &statistics, Some("nan:near"))));
         let mut links = vec![
@@ -206,41 +95,24 @@ impl Graph<'_> {
         self.choice(&name, 2001, NORM_PHASE, u32::from(trains));
         self.finish(&name);
     }
-
-    /// Makes the plan, asks for its workspace, and executes it.
-    fn run(mut self) {
-        let graph = self.create(GRAPH);
-        self.set(&graph, 800, HANDLE, 'p', &["H0".to_owned()]);
-        let operations = std::mem::take(&mut self.operations);
-        self.set(&graph, 801, DESCRIPTOR, 'p', &operations);
-        self.finish(&graph);
-        let engine = self.create(ENGINE);
-        self.refer(&engine, 1300, &graph);
-        self.integers(&engine, 1301, &[1]);
-        self.finish(&engine);
-        let config = self.create(ENGINE_CONFIG);
-        self.refer(&config, 300, &engine);
-        self.finish(&config);
-        let plan = self.create(PLAN);
-        self.set(&plan, 400, HANDLE, 'p', &["H0".to_owned()]);
-        self.refer(&plan, 401, &config);
-        self.finish(&plan);
-        self.calls.push(format!("BackendGetAttribute {plan} 402 {INT64} 1 @=c @l=w"));
-        let names: Vec<String> = (0..self.held.len()).map(|at| format!("B{at}")).collect();
-        self.calls.push(format!("Hold {} W0:u8:0..$w:scratch", self.held.join(" ")));
-        let pack = self.create(PACK);
-        let uids: Vec<i64> = (1..=names.len() as i64).collect();
-        self.integers(&pack, 1000, &uids);
-        self.set(&pack, 1001, VOID_PTR, 'p', &names);
-        self.set(&pack, 1003, VOID_PTR, 'p', &["W0".to_owned()]);
-        self.finish(&pack);
-        self.calls.push(format!("BackendExecute H0 {plan} {pack}"));
-    }
 }
 
 pub fn draw(rng: &mut Rng, calls: &mut Vec<String>) {
+    // Every fourth one is executed with other extents than it is described with.
+    let (is_overridden, seed, extents) = (rng.below(4) == 0, rng.word(), rng.word());
+    let mut graph = Graph::new(calls);
+    describe(&mut graph, &mut Rng(seed));
+    let mut spare = Vec::new();
+    let smaller = is_overridden.then(|| {
+        let mut smaller = Graph::smaller(&mut spare, extents);
+        describe(&mut smaller, &mut Rng(seed));
+        smaller
+    });
+    graph.run(smaller.as_ref());
+}
+
+fn describe(graph: &mut Graph<'_>, rng: &mut Rng) {
     let of = rng.pick(&[Scalar::F32, Scalar::F32, Scalar::F16, Scalar::Bf16]);
-    let mut graph = Graph { calls, descriptors: 0, operations: Vec::new(), held: Vec::new() };
     let later = rng.below(5);
     // A result is the caller's where it is the last, and sometimes else.
     let result = |rng: &mut Rng, is_last: bool| (is_last || rng.below(4) == 0).then_some("nan:near");
@@ -249,7 +121,8 @@ pub fn draw(rng: &mut Rng, calls: &mut Vec<String>) {
     };
     let mut at = match rng.below(3) {
         0 => {
-            let [batch, rows, inner, columns] = [4, 20, 40, 40].map(|most| 1 + rng.below(most) as i64);
+            let [batch, rows, inner, columns] =
+                [4, 20, 40, 40].map(|most| graph.extent(1, 1 + rng.below(most) as i64));
             let a = graph.tensor(rng, of, &[batch, rows, inner], Some("real"));
             let batch_of_b = if rng.below(2) == 0 { 1 } else { batch };
             let b = graph.tensor(rng, of, &[batch_of_b, inner, columns], Some("real"));
@@ -260,11 +133,13 @@ pub fn draw(rng: &mut Rng, calls: &mut Vec<String>) {
             c
         }
         1 => {
-            let [images, channels, filters] = [3, 12, 12].map(|most| 1 + rng.below(most) as i64);
+            let [images, channels, filters] =
+                [3, 12, 12].map(|most| graph.extent(1, 1 + rng.below(most) as i64));
             let axes: Vec<[i64; 3]> = (0..2)
                 .map(|_| [rng.pick(&[1, 2, 3]), rng.below(2) as i64, 1 + rng.below(2) as i64])
                 .collect();
-            let extent: Vec<i64> = axes.iter().map(|[window, ..]| window + rng.below(9) as i64).collect();
+            let extent: Vec<i64> =
+                axes.iter().map(|[window, ..]| graph.extent(*window, window + rng.below(9) as i64)).collect();
             let out = axes
                 .iter()
                 .zip(&extent)
@@ -281,7 +156,8 @@ pub fn draw(rng: &mut Rng, calls: &mut Vec<String>) {
         _ => {
             let most = most(rng);
             let (rank, later) = (rng.pick(&[3, 4]), later.max(1));
-            let dims = extents(rng, rank, most);
+            let drawn = extents(rng, rank, most);
+            let dims: Vec<i64> = drawn.into_iter().map(|extent| graph.extent(1, extent)).collect();
             let x = graph.tensor(rng, of, &dims, Some("real"));
             let content = result(rng, later == 1);
             let kind = of_result(rng, content);
@@ -317,12 +193,11 @@ pub fn draw(rng: &mut Rng, calls: &mut Vec<String>) {
             }
             _ => {
                 // Which has the strides of what is normalised.
-                let y = graph.laid_out(&Tensor { scalar: kind, ..at.layout.clone() }, content, false);
+                let y = graph.laid_out(&Tensor { scalar: kind, ..at.layout.clone() }, content);
                 let trains = rng.below(2) == 0;
                 graph.normalise(rng, [&at, &y], trains);
                 at = y;
             }
         }
     }
-    graph.run();
 }

@@ -2,7 +2,9 @@
 
 mod attention;
 mod convolution;
+mod dot_product;
 mod fused;
+mod graph;
 mod graphs;
 mod layers;
 mod normal;
@@ -141,7 +143,7 @@ fn factor(scalar: Scalar, value: f64) -> String {
 type Draw = fn(&mut Rng, &mut Vec<String>);
 
 /// The kinds of problems, and how often each is drawn.
-const KINDS: [(&str, usize, Draw); 19] = [
+const KINDS: [(&str, usize, Draw); 20] = [
     ("convolution", 13, convolution::draw),
     ("pooling", 1, layers::pool),
     ("activation", 1, layers::activate),
@@ -157,8 +159,9 @@ const KINDS: [(&str, usize, Draw); 19] = [
     ("training", 2, normal::train),
     ("recurrent", 6, recurrent::draw),
     ("attention", 4, attention::draw),
-    ("fused", 2, fused::draw),
+    ("fused", 4, fused::draw),
     ("graph", 4, graphs::draw),
+    ("dot_product", 3, dot_product::draw),
     ("ctc", 2, sequences::lose),
     ("causal", 2, sequences::convolve),
 ];
