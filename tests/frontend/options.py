@@ -102,24 +102,73 @@ def dropout(t):
     t.write(o, want, dims=(BATCH, HEADS, QUERIES, WIDTH))
 
 
-def bias_gradient(t):
-    given = operands(t)
-    (q, k, v), (wide_q, wide_k, wide_v) = zip(*given)
-    bias, added = t.operand(1, HEADS, QUERIES, KEYS)
-    o, statistics, weights = outcome(wide_q, wide_k, wide_v, bias=added)
-    do, loss = t.operand(*o.shape)
-    dbias = t.g.tensor(dim=list(added.shape), stride=[HEADS * QUERIES * KEYS, QUERIES * KEYS, KEYS, 1], data_type=t.code)
-    made = t.g.sdpa_backward(
-        q=q, k=k, v=v, o=t.read(o)[0], dO=do, stats=t.read(statistics, FLOAT)[0], attn_scale=SCALE, bias=bias, dBias=dbias)
-    joined = lambda x: x.reshape(BATCH, SHARED, -1, *x.shape[2:]).sum(axis=2)
-    per_weight = loss @ np.repeat(wide_v, HEADS // SHARED, axis=1).swapaxes(-1, -2)
-    per_score = weights * (per_weight - (per_weight * weights).sum(axis=-1, keepdims=True))
-    wanted = [
-        SCALE * per_score @ np.repeat(wide_k, HEADS // SHARED, axis=1), joined(SCALE * per_score.swapaxes(-1, -2) @ wide_q),
-        joined(weights.swapaxes(-1, -2) @ loss), per_score.sum(axis=0, keepdims=True),
-    ]  # fmt: skip
-    for tensor, want in zip([*made, dbias], wanted):
+def joined(x):
+    """Sums over the heads that share a head of keys and values."""
+    return x.reshape(BATCH, SHARED, -1, *x.shape[2:]).sum(axis=2)
+
+
+def gradients(given, weights, o, loss, derivative=1):
+    """The gradients of queries, keys, values and scores, of an output as it was given."""
+    (_, q), (_, k), (_, v) = given
+    k, v = (np.repeat(x, HEADS // SHARED, axis=1) for x in (k, v))
+    per_weight = loss @ v.swapaxes(-1, -2)
+    per_score = weights * (per_weight - (loss * o).sum(axis=-1, keepdims=True)) * derivative
+    return SCALE * per_score @ k, joined(SCALE * per_score.swapaxes(-1, -2) @ q), joined(weights.swapaxes(-1, -2) @ loss), per_score
+
+
+def attend_backward(t, given, o, do, statistics, **how):
+    q, k, v = (tensor for tensor, _ in given)
+    return t.g.sdpa_backward(q=q, k=k, v=v, o=o, dO=do, stats=t.read(statistics, FLOAT)[0], attn_scale=SCALE, **how)
+
+
+def compare_gradients(t, made, wanted):
+    for tensor, want in zip(made, wanted):
         t.write(tensor, want, dims=want.shape, bound=3 * t.bound)
 
 
-CASES = [bottom_right, slopes, sink, soft_cap, paged, dropout, bias_gradient]
+def soft_cap_gradient(t):
+    """The function of the scores goes forward again, and its derivative, which the graph describes, back."""
+    given = operands(t)
+    o, statistics, weights = outcome(*(x for _, x in given), change=lambda x: 3 * np.tanh(x / 3))
+    (o, rounded), (do, loss) = t.read(o), t.operand(*o.shape)
+    most, least = t.number(3.0, 4), t.number(1 / 3, 4)
+    limited = {}
+
+    def change(graph, scores):
+        limited["x"] = graph.mul(scores, least)
+        return graph.mul(graph.tanh(limited["x"]), most)
+
+    # Which reads what tanh was taken of, not what it made.
+    back = lambda graph, loss: graph.mul(graph.tanh_backward(graph.mul(loss, most), limited["x"]), least)
+    (_, q), (_, k), _ = given
+    scores = SCALE * q @ np.repeat(k, HEADS // SHARED, axis=1).swapaxes(-1, -2)
+    wanted = gradients(given, weights, rounded, loss, 1 - np.tanh(scores / 3) ** 2)
+    made = attend_backward(t, given, o, do, statistics, score_mod=change, score_mod_bprop=back)
+    compare_gradients(t, made, wanted)
+
+
+def sink_gradient(t):
+    """The gradient of a sink is that of the output as it is given, which narrow types have rounded: sums of it may be a few percent off."""
+    given = operands(t)
+    token, logits = t.operand(1, HEADS, 1, 1, kind=FLOAT)
+    o, statistics, weights = outcome(*(x for _, x in given), COLUMNS <= ROWS, sink=logits)
+    (o, rounded), (do, loss) = t.read(o), t.operand(*o.shape)
+    dsink = t.g.tensor(dim=[1, HEADS, 1, 1], stride=[HEADS, 1, 1, 1], data_type=cudnn.data_type.FLOAT)
+    made = attend_backward(t, given, o, do, statistics, use_causal_mask=True, sink_token=token, dSink_token=dsink)
+    compare_gradients(t, made, gradients(given, weights, rounded, loss))
+    per_row = np.exp(logits - statistics) * (loss * rounded).sum(axis=-1, keepdims=True)
+    t.write(dsink, -per_row.sum(axis=(0, 2), keepdims=True), FLOAT, dims=(1, HEADS, 1, 1))
+
+
+def bias_gradient(t):
+    given = operands(t)
+    bias, added = t.operand(1, HEADS, QUERIES, KEYS)
+    o, statistics, weights = outcome(*(x for _, x in given), bias=added)
+    (o, rounded), (do, loss) = t.read(o), t.operand(*o.shape)
+    dbias = t.g.tensor(dim=list(added.shape), stride=[HEADS * QUERIES * KEYS, QUERIES * KEYS, KEYS, 1], data_type=t.code)
+    made = attend_backward(t, given, o, do, statistics, bias=bias, dBias=dbias)
+    *wanted, per_score = gradients(given, weights, rounded, loss)
+    compare_gradients(t, [*made, dbias], [*wanted, per_score.sum(axis=0, keepdims=True)])
+
+
+CASES = [bottom_right, slopes, sink, soft_cap, soft_cap_gradient, sink_gradient, paged, dropout, bias_gradient]
