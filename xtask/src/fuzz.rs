@@ -4,7 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell;
+use crate::test::numpy;
+use crate::{dist, shell};
 
 /// How long it goes on if nobody says.
 const SECONDS: u64 = 60;
@@ -39,5 +40,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     part("boundary_fuzz", seconds / 2, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
     part("boundary_fuzz", seconds / 4, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])?;
     // What is too slow for every run, in whatever time it takes.
-    part("plans", 0, &[("CUDNN_SHIM_LONG", "1")], &["--release", "--", "recurrent_cpu::"])
+    part("plans", 0, &[("CUDNN_SHIM_LONG", "1")], &["--release", "--", "recurrent_cpu::"])?;
+    let compared = numpy::run(&dist::build()?, numpy::Extent::Full)?;
+    println!("\nNumPy: {compared}");
+    if compared.failed() > 0 { bail!("a comparison with NumPy fails") } else { Ok(()) }
 }

@@ -24,6 +24,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// The names of the recordings of functions whose plans may have steps of this kind, as `tests/oracle` is asked for them.
+pub fn recordings(kind: &str) -> Result<BTreeSet<String>> {
+    Ok(Sources::read(shell::root())?.recordings(kind))
+}
+
 /// What is searched: the text of each file, by its path below the root.
 struct Sources(Vec<(PathBuf, String)>);
 
@@ -94,6 +99,25 @@ impl Sources {
         Some(sections.into_iter().filter(|(_, lines)| !lines.is_empty()).collect())
     }
 
+    /// The recordings of functions whose plans may have steps of this kind.
+    fn recordings(&self, kind: &str) -> BTreeSet<String> {
+        let functions = self.text(Path::new(CATALOGUE)).into_iter().flat_map(str::lines).skip(1);
+        let functions = functions.filter_map(|row| row.split('\t').next());
+        let has_kind = |name: &&str| {
+            let entry = self.entry(name);
+            entry.is_some_and(|(_, text, _)| self.kinds(&self.plans(name, text)).contains(kind))
+        };
+        let names: Vec<&str> =
+            functions.filter(has_kind).map(|name| name.trim_start_matches("cudnn")).collect();
+        let is_of = |text: &str| names.iter().any(|name| contains_word(text, name));
+        let files = self.below(RECORDINGS).filter(|(file, text)| {
+            file.parent() == Some(Path::new(RECORDINGS))
+                && file.extension().is_some_and(|end| end == "tsv")
+                && is_of(text)
+        });
+        files.filter_map(|(file, _)| Some(file.file_stem()?.to_str()?.to_owned())).collect()
+    }
+
     /// The files below a folder.
     fn below(&self, folder: &str) -> impl Iterator<Item = (&Path, &str)> {
         self.0.iter().filter(move |(file, _)| file.starts_with(folder)).map(|(file, text)| (&**file, &**text))
@@ -160,6 +184,10 @@ impl Sources {
     }
 }
 
+/// The table of all functions, and the folder of the recordings.
+const CATALOGUE: &str = "src/catalogue.tsv";
+const RECORDINGS: &str = "tests/data/oracle";
+
 /// Tables of all names, which tell nothing about one.
 const EVERY_NAME: &str = "tests/data/abi";
 
@@ -212,5 +240,7 @@ mod tests {
         let version = sources.find("cudnnGetVersion").unwrap();
         assert!(lines(&version, "steps").is_empty());
         assert!(sources.find("cudnnPooling").is_none());
+        let windows = sources.recordings("Window");
+        assert!(windows.contains("op_pooling") && !windows.contains("op_ctc"), "{windows:?}");
     }
 }

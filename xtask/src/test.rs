@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::iter::Sum;
 use std::ops::Add;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, Dist};
 use crate::{demo, dependencies, examples, frontend, gpu_model, package, shell, tools};
+use numpy::Extent;
+
+pub mod numpy;
+mod quick;
 
 /// The library is one file that is quickly fetched and loaded: below this many bytes, as it is installed.
 const LIBRARY_BYTES: u64 = 24_000_000;
-
-/// The number of random problems that the library has to solve as NumPy does, where `CUDNN_SHIM_NUMPY_CASES` does not name another.
-const NUMPY_CASES: &str = "4000";
 
 /// How many tests passed, failed or were skipped. Printed as `3 passed, 0 failed, 1 skipped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,27 +77,11 @@ impl fmt::Display for Tally {
 pub fn run(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => everything(),
-        [flag] if flag == "--quick" => quick(),
+        [flag] if flag == "--quick" => quick::run(None),
+        [flag, of, kind] if flag == "--quick" && of == "--kind" => quick::run(Some(kind)),
         [flag] if flag == RELEASED => sum_up(&released()?),
-        _ => bail!("usage: cargo xtask test [--quick | {RELEASED}]"),
+        _ => bail!("usage: cargo xtask test [--quick [--kind KIND] | {RELEASED}]"),
     }
-}
-
-/// What is quick to run and finds most mistakes: the format, unit tests, the rules of the tree, layouts, the sums that a
-/// GPU produced, and the replay of the recordings.
-const QUICK: &[&[&str]] = &[
-    &["--lib", "--test=architecture", "--test=oracle"],
-    &["--test=basics", "--test=plans", "--", "layout::", "types::", "golden::"],
-];
-
-fn quick() -> Result<()> {
-    shell::run(shell::cargo().args(["fmt", "--all", "--check"]))?;
-    let outcomes = QUICK.iter().map(|tests| {
-        let mut command = shell::cargo();
-        command.args(["test", "--package", "cudnn-shim"]).args(*tests);
-        timed("cargo test, quick", || counted(counted_cargo(&mut command)))
-    });
-    sum_up(&outcomes.collect::<Vec<_>>())
 }
 
 fn everything() -> Result<()> {
@@ -120,7 +105,7 @@ fn released() -> Result<Vec<Outcome>> {
         timed("size", || runner("size", || size(&dist))),
         timed("dependencies", || runner("dependencies", dependencies::check)),
         timed("demo", || demo_runs(&dist)),
-        timed("NumPy differential", || counted(numpy(&dist))),
+        timed("NumPy differential", || runner("NumPy differential", || numpy::run(&dist, Extent::Sample))),
         timed("cudnn-frontend", || runner("cudnn-frontend", || frontend::test(&dist))),
         timed("Python examples", || runner("Python examples", || examples::python(&dist))),
         timed("MPI ranks", || runner("MPI ranks", || examples::mpi(&dist))),
@@ -262,9 +247,14 @@ fn heading(title: &str) -> String {
 
 /// Unit, integration and documentation tests of the whole workspace.
 fn cargo_test() -> Result<Tally> {
-    let mut command = shell::cargo();
-    command.args(["test", "--workspace"]);
-    counted_cargo(built_once(&mut command))
+    let mut tally = Tally::default();
+    // xtask apart: it is there, built alone, and crates that it shares with others have other features when all are built at once.
+    for packages in [["--workspace", "--exclude=xtask"].as_slice(), &["--package=xtask"]] {
+        let mut command = shell::cargo();
+        command.arg("test").args(packages);
+        tally = tally + counted(counted_cargo(built_once(&mut command)));
+    }
+    Ok(tally)
 }
 
 /// What incremental builds keep is four gigabytes, as much as all else together: they keep nothing here, unless the caller wants it.
@@ -287,6 +277,11 @@ fn counted_cargo(command: &mut Command) -> Result<Tally> {
     command.env("CUDNN_SHIM_TEST_GB", "4");
     let status = shell::stream(command, |line| count.look(line))?;
     count.times.print();
+    if let [solved, all] = count.sampled
+        && solved < all
+    {
+        println!("\nsamples: {solved} of {all} problems; `cargo xtask fuzz` solves all");
+    }
     Ok(count.tally().judged(status))
 }
 
@@ -317,6 +312,8 @@ impl Times {
 struct CargoCount {
     reported: Tally,
     skips: usize,
+    /// Problems that tests solved of those that they have, where these are samples.
+    sampled: [usize; 2],
     skipping_tests: usize,
     this_test_skips: bool,
     /// The test program that runs.
@@ -345,6 +342,8 @@ impl CargoCount {
             self.skips += 1;
             self.skipping_tests += usize::from(!self.this_test_skips);
             self.this_test_skips = true;
+        } else if let Some(counts) = line.strip_prefix("sampled: ").and_then(sample) {
+            self.sampled = [0, 1].map(|at| self.sampled[at] + counts[at]);
         }
     }
 
@@ -357,115 +356,16 @@ impl CargoCount {
     }
 }
 
+/// Reads what a test says of its sample: `400 of 1200 problems`.
+fn sample(counts: &str) -> Option<[usize; 2]> {
+    let (solved, all) = counts.strip_suffix(" problems")?.split_once(" of ")?;
+    Some([solved.parse().ok()?, all.parse().ok()?])
+}
+
 /// The demo checks every step it shows.
 fn demo_runs(dist: &Dist) -> Tally {
     println!("\n{}", heading("demo"));
     counted(demo::show(dist).map(|()| Tally::PASS))
-}
-
-/// Random problems, solved by each core of the library and by NumPy, and controls that the comparison can fail. The
-/// CUDA core runs on the driver double.
-fn numpy(dist: &Dist) -> Result<Tally> {
-    println!("\n{}", heading("NumPy differential"));
-    let python = match tools::python() {
-        Ok(python) => python,
-        Err(lines) => {
-            println!("skipped: Python with numpy and ml_dtypes is missing; install it: {lines}");
-            return Ok(Tally::SKIP);
-        }
-    };
-    let double = shell::target().join("driver_double");
-    let (cores, mut tally) = match driver_double(&double) {
-        Ok(Tally::PASS) => (&["cpu", "cuda"][..], Tally::default()),
-        Ok(other) => (&["cpu"][..], other),
-        Err(error) => (&["cpu"][..], counted(Err(error))),
-    };
-    let mut times = Times::default();
-    let mut program = |file: &str, arguments: &[&str]| -> Result<Tally> {
-        let mut reported = None;
-        let start = Instant::now();
-        let mut command = Command::new(&python);
-        command.arg(shell::root().join("tests/numpy").join(file)).arg("--library").arg(dist.library());
-        command.env("LD_LIBRARY_PATH", &double).env("CUDNN_SHIM_CHECK", "1");
-        let status =
-            shell::stream(command.args(arguments), |line| reported = Tally::parse(line).or(reported))?;
-        times.push(format!("{file} {}", arguments.join(" ")), start.elapsed().as_secs_f64());
-        Ok(reported.unwrap_or_default().judged(status))
-    };
-    let asked = std::env::var("CUDNN_SHIM_NUMPY_CASES").ok();
-    let most = asked.clone().unwrap_or_else(|| NUMPY_CASES.to_owned());
-    for core in cores {
-        // On the driver double fewer of everything: each block of a launch is a loop over its threads.
-        let cases = if *core == "cpu" { &most } else { "1500" };
-        tally = tally + program("differential.py", &["--core", core, "--cases", cases])?;
-        let control = ["--core", core, "--cases", "200", "--negative-control"];
-        tally = tally + program("differential.py", &control)?;
-        tally = tally + program("arithmetic.py", &["--core", core])?;
-        tally = tally + program("arithmetic.py", &["--core", core, "--negative-control"])?;
-        tally = tally + program("layers.py", &["--core", core])?;
-        tally = tally + program("layers.py", &["--core", core, "--negative-control"])?;
-        tally = tally + program("windows.py", &["--core", core])?;
-        tally = tally + program("windows.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        tally = tally + program("normalisation.py", &["--core", core])?;
-        tally =
-            tally + program("normalisation.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        let cases = if *core == "cpu" { "300" } else { "60" };
-        tally = tally + program("ctc.py", &["--core", core, "--cases", cases])?;
-        tally = tally + program("ctc.py", &["--core", core, "--cases", "30", "--negative-control"])?;
-        let cases = if *core == "cpu" { "400" } else { "150" };
-        tally = tally + program("streams.py", &["--core", core, "--cases", cases])?;
-        tally = tally + program("streams.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        tally = tally + program("sampler.py", &["--core", core])?;
-        tally = tally + program("sampler.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        let cases = if *core == "cpu" { "400" } else { "60" };
-        tally = tally + program("attention.py", &["--core", core, "--cases", cases])?;
-        tally = tally + program("attention.py", &["--core", core, "--cases", "40", "--negative-control"])?;
-        // tests/cuda/contract.rs has more of them, and larger ones.
-        let cases = if *core == "cpu" { &most } else { "600" };
-        tally = tally + program("convolution.py", &["--core", core, "--cases", cases])?;
-        tally = tally + program("convolution.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        let cases = if *core == "cpu" { "3000" } else { "300" };
-        tally = tally + program("matmul.py", &["--core", core, "--cases", cases])?;
-        tally = tally + program("matmul.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        let cases = if *core == "cpu" { asked.as_deref().unwrap_or("400") } else { "200" };
-        tally = tally + program("graphs.py", &["--core", core, "--cases", cases])?;
-        tally = tally + program("graphs.py", &["--core", core, "--cases", "60", "--negative-control"])?;
-        let cases = if *core == "cpu" { "120" } else { "20" };
-        tally = tally + program("recurrent.py", &["--core", core, "--cases", cases])?;
-        tally = tally + program("recurrent.py", &["--core", core, "--cases", "20", "--negative-control"])?;
-    }
-    // On the CPU core alone: tests/cuda holds the other one to it, problem by problem.
-    tally = tally + program("combinations.py", &[])?;
-    tally = tally + program("combinations.py", &["--cases", "300", "--negative-control"])?;
-    for file in ["promises.py", "exactness.py", "repeats.py"] {
-        tally = tally + program(file, &[])?;
-        tally = tally + program(file, &["--negative-control"])?;
-    }
-    // On the CPU core alone, as the other one has the models in NumPy.
-    tally = tally + program("torch_witness.py", &[])?;
-    tally = tally + program("torch_witness.py", &["--cases", "10", "--negative-control"])?;
-    // What PyTorch makes of the perceptron of the C programs.
-    let mut command = Command::new(&python);
-    command.arg(shell::root().join("c_tests/perceptron.py")).arg("--check");
-    let mut reported = None;
-    let status = shell::stream(&mut command, |line| reported = Tally::parse(line).or(reported))?;
-    tally = tally + reported.unwrap_or_default().judged(status);
-    // On the CPU core alone: the driver double takes minutes for as many elements; tests/cuda/large.rs samples them.
-    tally = tally + program("arithmetic.py", &["--slow"])?;
-    times.print();
-    Ok(tally)
-}
-
-/// Builds the driver double into `folder`: a pass if it is there, a skip without its compiler.
-fn driver_double(folder: &Path) -> Result<Tally> {
-    if std::env::var_os("CXX").is_none()
-        && let Some(line) = tools::lacking("g++")
-    {
-        println!("skipped: no driver double for the CUDA core without g++; install it: {line}");
-        return Ok(Tally::SKIP);
-    }
-    shell::run(Command::new("sh").arg(shell::root().join("c_tests/driver_double/build.sh")).arg(folder))?;
-    Ok(Tally::PASS)
 }
 
 #[cfg(test)]
@@ -506,12 +406,16 @@ skipped: no clang; install it: apt-get install clang
 skipped: no valgrind; install it: apt-get install valgrind
 ---- two stdout ----
 nothing to say
+sampled: 400 of 1200 problems
+---- three stdout ----
+sampled: 60 of 200 problems
 test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s
      Running tests/oracle/main.rs (target/debug/deps/oracle-0123456789abcdef)
 test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.25s";
         let mut count = CargoCount::default();
         output.lines().for_each(|line| count.look(line));
         assert_eq!(count.tally(), Tally { passed: 7, failed: 1, skipped: 4 });
+        assert_eq!(count.sampled, [460, 1400]);
         assert_eq!(count.times.0[1], ("tests/oracle/main.rs".to_owned(), 1.25));
     }
 }
