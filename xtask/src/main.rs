@@ -22,6 +22,7 @@ mod matrix;
 mod mutants;
 mod package;
 mod parts;
+mod prove;
 mod ptx;
 mod sanitize;
 mod shell;
@@ -132,6 +133,12 @@ const TASKS: &[Task] = &[
         about: "makes what a release consists of: a tarball, packages for Debian and for RPM, a wheel",
         arguments: package::ARGUMENTS,
         run: package::run,
+    },
+    Task {
+        name: "prove",
+        about: "runs the checks that take hours, those first that passed longest ago, and writes docs/proof.md",
+        arguments: prove::ARGUMENTS,
+        run: prove::run,
     },
     Task {
         name: "ptx",
