@@ -185,7 +185,7 @@ class Rows:
     def states(self):
         lib, size = self.lib, c_size_t()
         lib.call("DropoutGetStatesSize", lib.handle, byref(size))
-        states = lib.data("states", INT32, 64)
+        states = lib.data("states", INT32, size.value // 4)
         self.set = lambda: lib.call("SetDropoutDescriptor", desc, lib.handle, c_float(0.5), states, size, c_ulonglong(1))
         desc = lib.descriptor("Dropout")
         self.set()

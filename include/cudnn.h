@@ -3721,7 +3721,7 @@ cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t *dropoutDesc
 /** Destroys a dropout descriptor; NULL is fine. The random state stays the caller's. */
 cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t dropoutDesc);
 
-/** Bytes of random state that the caller provides for a dropout: 16. */
+/** Bytes of random state that the caller provides for a dropout: 6,488,064. */
 cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *sizeInBytes);
 
 /** Bytes that dropout keeps between forward and backward: one bit per element, in words of 4 bytes. */

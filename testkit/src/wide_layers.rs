@@ -131,7 +131,7 @@ fn dropouts(x: &TensorDescriptor) -> Vec<Layer> {
     let words = (x.dims().product().expect("a number") + 31) / 32;
     let (mask, states) = (packed(DataType::Int32, &[1, words]), packed(DataType::Int64, &[1, 2]));
     let mut desc = DropoutDescriptor::default();
-    desc.restore(0.5, 8, 16, 1).expect("enough room");
+    desc.restore(0.5, 8, 16, 1, Mode::Extended).expect("enough room");
     let reserve_size = 4 * words as usize;
     let pass = Pass { src: ("x", x), dst: ("y", x), reserve_size, in_place: false };
     let forward = DropoutPlan::forward(&desc, pass, Mode::Extended).expect("a plan");

@@ -23,7 +23,7 @@ const FLOATING: [DataType; 6] = [
 
 fn dropout(probability: f32, states: &[u64; 2]) -> DropoutDescriptor {
     let mut desc = DropoutDescriptor::default();
-    desc.restore(probability, states.as_ptr().addr(), 16, states[0]).expect("enough room");
+    desc.restore(probability, states.as_ptr().addr(), 16, states[0], Mode::Extended).expect("enough room");
     desc
 }
 
@@ -338,7 +338,7 @@ fn a_mask_may_take_the_place_of_its_states() {
         let input = vec![1_f32; n as usize];
         let run = |mask: *mut u32, states: *mut u64, size: usize| {
             let mut desc = DropoutDescriptor::default();
-            desc.restore(0.5, states.addr(), size, 0).unwrap();
+            desc.restore(0.5, states.addr(), size, 0, Mode::Extended).unwrap();
             let mut output = vec![0_f32; n as usize];
             let pass =
                 Pass { src: ("xdesc", &x), dst: ("ydesc", &x), reserve_size: 4 * words, in_place: false };
@@ -393,7 +393,23 @@ fn what_is_refused_is_named() {
     assert_eq!(plan(&x, &int, 99).unwrap_err().0, ErrorKind::BadParam);
     assert_eq!(plan(&int, &int, 99).unwrap_err().0, ErrorKind::NotSupported);
     let mut states = DropoutDescriptor::default();
-    let error = states.set(0.5, 4096, 15, 1).unwrap_err();
-    assert!(error.to_string().contains("= 15") && error.to_string().contains("16 bytes"), "{error}");
-    assert_eq!(states, DropoutDescriptor::default(), "a failing call changes nothing");
+    // The default mode takes what is used, strict mode what callers are told to provide.
+    for (mode, least) in [(Mode::Extended, 16), (Mode::Strict, 6_488_064)] {
+        let refused = [
+            states.set(0.5, 4096, least - 1, 1, mode).unwrap_err(),
+            states.restore(0.5, 4096, least - 1, 1, mode).unwrap_err(),
+            states.restore(0.5, 0, 0, 1, mode).unwrap_err(),
+        ];
+        let rule = format!("{least} bytes");
+        assert!(refused[0].to_string().contains(&format!("= {}", least - 1)), "{}", refused[0]);
+        for error in refused {
+            assert_eq!(error.kind(), ErrorKind::BadParam);
+            assert!(error.to_string().contains(&rule), "{error}");
+        }
+        assert_eq!(states, DropoutDescriptor::default(), "a failing call changes nothing");
+        let mut set = states;
+        set.set(0.5, 0, 0, 1, mode).expect("no states, no size");
+        set.set(0.5, 4096, least, 1, mode).expect("enough room");
+        assert_eq!((set.states(), set.states_size()), (4096, least));
+    }
 }

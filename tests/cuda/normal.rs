@@ -72,7 +72,7 @@ fn dropouts(cores: &mut Cores) {
         let states = format(DataType::Int64, Format::Nchw, &[1, 2]);
         let mut desc = DropoutDescriptor::default();
         let p = cores.rng.pick(&[0.0, 0.3, 0.5, 1.0]);
-        desc.restore(p, 8, 16, 1).expect("enough room");
+        desc.restore(p, 8, 16, 1, Mode::Extended).expect("enough room");
         let pass = Pass {
             src: ("xdesc", &x.desc),
             dst: ("ydesc", &y.desc),

@@ -55,9 +55,11 @@ pub extern "C" fn cudnnDestroyDropoutDescriptor(dropoutDesc: cudnnDropoutDescrip
     destroy!(dropoutDesc, DROPOUTS)
 }
 
-/// Bytes of random state that the caller provides for a dropout: 16.
+/// Bytes of random state that the caller provides for a dropout: 6,488,064.
 ///
-/// Two 64-bit numbers: the seed, and how many masks have been drawn. cuDNN's figure depends on the device.
+/// The original tells 24 for each thread that the device can hold, and some programs pass these states as the reserve
+/// space; the number is that of 132 multiprocessors of 2,048 threads. 16 bytes are used: the seed, and how many masks
+/// have been drawn.
 ///
 /// Status: BAD_PARAM for a handle that is not alive or if `sizeInBytes` is NULL.
 ///
@@ -69,7 +71,7 @@ pub unsafe extern "C" fn cudnnDropoutGetStatesSize(
     handle: cudnnHandle_t, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
     context::check(handle)?;
-    results!(new sizeInBytes = dropout::STATES_SIZE)
+    results!(new sizeInBytes = dropout::STATES_TOLD)
 }
 
 /// Bytes that dropout keeps between forward and backward: one bit per element, in words of 4 bytes.
@@ -104,7 +106,7 @@ pub unsafe extern "C" fn cudnnDropoutGetReserveSpaceSize(
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive
-/// - BAD_PARAM: fewer bytes than cudnnDropoutGetStatesSize asks for, or misaligned ones
+/// - BAD_PARAM: fewer than 16 bytes, in strict mode fewer than cudnnDropoutGetStatesSize tells, or misaligned ones
 ///
 /// Aliasing: there is one operand. A failing call changes nothing.
 ///
@@ -121,7 +123,7 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     context::compute(handle, "cudnnSetDropoutDescriptor", |call| {
         DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
             let mut set = *desc;
-            set.set(dropout, states.addr(), stateSizeInBytes, seed)?;
+            set.set(dropout, states.addr(), stateSizeInBytes, seed, Mode::current())?;
             if !states.is_null() {
                 let plan = StatesPlan::new(seed);
                 // SAFETY: `states` has the bytes that `stateSizeInBytes` says, which the descriptor found enough and aligned.
@@ -138,8 +140,8 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
 /// Operands
 /// - `states`: remembered, neither read nor written here; NULL is remembered as well.
 ///
-/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; BAD_PARAM for fewer bytes than
-/// cudnnDropoutGetStatesSize asks for, also of NULL. A failing call changes nothing.
+/// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; BAD_PARAM for fewer than 16 bytes,
+/// in strict mode fewer than cudnnDropoutGetStatesSize tells, also of NULL. A failing call changes nothing.
 ///
 /// Source: observed on 9.27.0.
 #[entry]
@@ -150,7 +152,7 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
 ) -> cudnnStatus_t {
     context::check(handle)?;
     DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
-        desc.restore(dropout, states.expose_provenance(), stateSizeInBytes, seed)
+        desc.restore(dropout, states.expose_provenance(), stateSizeInBytes, seed, Mode::current())
     })
 }
 
