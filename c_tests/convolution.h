@@ -110,7 +110,7 @@ static inline cudnnStatus_t compute(cudnnHandle_t handle, const struct convoluti
     struct room room = {NULL, 0};
     cudnnStatus_t status = workspace_size(handle, of, direction, number, &room.size);
     if (status != CUDNN_STATUS_SUCCESS) return status;
-    CHECK(room.size > 0);
+    CHECK((room.size > 0) == (number != 0));
     room.memory = guarded_alloc(room.size);
     memset(room.memory, 0xff, room.size);
     status = compute_in(handle, of, direction, number, room, factor, old, x, w, y);

@@ -136,7 +136,7 @@ class Bench:
         for algorithm in range(ALGORITHMS[direction]):
             dst.raw[:] = before
             size = self.workspace(direction, tensors, algorithm)
-            wrong = None if size > 0 else "a workspace of 0 bytes"
+            wrong = None if (size > 0) == (algorithm != 0) else f"a workspace of {size} bytes"
             wrong = wrong or self.compute(direction, tensors, at, algorithm, size, 1.0, beta)
             if wrong or not np.array_equal(dst.raw, want):
                 return f"{NAMES[direction]} {problem} algorithm {algorithm} types {dst.code} beta {beta}: {wrong or 'other bits'}"

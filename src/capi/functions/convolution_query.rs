@@ -210,8 +210,8 @@ unsafe fn ranked<R: CRecord>(handle: cudnnHandle_t, described: &Described, list:
 
 /// Bytes of workspace of a convolution.
 ///
-/// At least 16, as a driver-level allocation of 0 bytes fails; 16 for algorithm 0, which makes no use of it, and the same
-/// for every other algorithm and math type. On a GPU the answer is more where sums are so long, and results so few, that
+/// 0 for algorithm 0, which takes none. At least 16 for every other algorithm, as a driver-level allocation of 0 bytes fails,
+/// and the same for all of them and for every math type. On a GPU the answer is more where sums are so long, and results so few, that
 /// several blocks of threads sum parts of each; without that workspace one block sums them all, which takes longer and may
 /// round otherwise. The call takes NULL and less as well; in strict mode with algorithm 0 only.
 ///

@@ -46,7 +46,7 @@ impl Direction {
     }
 }
 
-/// What is reported where nothing is needed: a driver-level allocation of 0 bytes fails.
+/// What is reported of numbers that take a workspace where nothing is needed: a driver-level allocation of 0 bytes fails.
 const LEAST_WORKSPACE: usize = 16;
 
 /// Input, filter and output that fit each other: x has `groups` times the channels of w, y one per filter, and the
@@ -110,7 +110,7 @@ impl Convolution {
         let of = |algorithm: Algorithm| {
             algorithm.check(self, mode)?;
             let useful = useful.clone()?;
-            Ok(if algorithm.takes_workspace() { useful } else { LEAST_WORKSPACE })
+            Ok(if algorithm.takes_workspace() { useful } else { 0 })
         };
         let mut records = records(self.direction, self.desc.math_type, winograd_first, of);
         if mode.is_strict() || records.iter().all(|record| record.workspace.is_err()) {
@@ -124,7 +124,9 @@ impl Convolution {
     /// # Errors
     /// As [`ConvolutionPlan::new`], which every factor is the same to.
     pub fn workspace(&self, algorithm: Algorithm, cuts: bool) -> Result<usize> {
-        self.useful_workspace(cuts && algorithm.takes_workspace())
+        let takes = algorithm.takes_workspace();
+        let useful = self.useful_workspace(cuts && takes)?;
+        Ok(if takes { useful } else { 0 })
     }
 
     /// Bytes of workspace with which all sums are cut that are worth it, or those that fit what is allowed.
