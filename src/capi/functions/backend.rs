@@ -80,7 +80,10 @@ fn derived(object: &Object, made: &mut Option<Arc<Execution>>) -> Result<Vec<(i3
             };
             vec![(engine::ENGINEHEUR_RESULTS, Value::Links(results))]
         }
-        Kind::EngineConfig => vec![(engine::ENGINECFG_WORKSPACE_SIZE, size(&execution_of(graph)?))],
+        Kind::EngineConfig => {
+            let workspace = (engine::ENGINECFG_WORKSPACE_SIZE, size(&execution_of(graph)?));
+            [workspace].into_iter().chain(engine::shared_memory(graph)).collect()
+        }
         Kind::ExecutionPlan => {
             let execution = made.insert(Arc::new(execution_of(graph)?));
             vec![

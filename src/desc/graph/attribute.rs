@@ -103,6 +103,8 @@ pub enum Count {
     Pair,
     /// At least one.
     Positive,
+    /// Any number but a negative one.
+    NotNegative,
     /// Any number; none where it is not positive.
     Any,
 }
@@ -116,6 +118,8 @@ pub(super) enum Reading {
     Yes,
     /// No, with this status.
     No(Fault),
+    /// Where the descriptor has a value, else no, with this status.
+    IfKnown(Fault),
 }
 
 /// One attribute of one kind.
@@ -195,6 +199,11 @@ impl Row {
     /// To be read back, unlike others of its kind.
     pub(super) const fn readable(self) -> Self {
         Row { reading: Reading::Yes, ..self }
+    }
+
+    /// Not to be read back where it has no value.
+    pub(super) const fn readable_if_known(self, fault: Fault) -> Self {
+        Row { reading: Reading::IfKnown(fault), ..self }
     }
 
     /// Not to be read back, unlike others of its kind.

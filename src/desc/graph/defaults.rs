@@ -2,7 +2,7 @@
 
 use super::attribute::{Count, Row, Storage, Type};
 use super::fields::Value;
-use super::{engine, tensor};
+use super::{engine, matmul, tensor};
 
 /// The value of an attribute that was not set, as it is read with this type.
 pub(super) fn of(row: &Row, ty: Type) -> Value {
@@ -24,9 +24,12 @@ pub(super) fn integer(attribute: i32) -> i64 {
         | tensor::TENSOR_VECTORIZED_DIMENSION
         | engine::KNOB_CHOICE_KNOB_VALUE
         | engine::ENGINE_GLOBAL_INDEX => -1,
-        tensor::TENSOR_VECTOR_COUNT | tensor::TENSOR_RAGGED_OFFSET_MULTIPLIER => 1,
-        // Undocumented, and what the original answers.
+        tensor::TENSOR_VECTOR_COUNT
+        | tensor::TENSOR_RAGGED_OFFSET_MULTIPLIER
+        | matmul::OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT => 1,
+        // `CUDNN_HEUR_MODES_COUNT`, observed, and `CUDNN_KNOB_TYPE_COUNTS` in the same way: no mode, and no knob.
         engine::ENGINEHEUR_MODE => 4,
+        engine::KNOB_CHOICE_KNOB_TYPE => 46,
         _ => 0,
     }
 }

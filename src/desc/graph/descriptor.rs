@@ -6,7 +6,7 @@ use super::attribute::{Count, Reading, Row, Type};
 use super::fields::{Fields, Link, Object, Value};
 use super::finalize::{finalize, unchecked};
 use super::kind::{Fault, Kind};
-use super::{convolution, defaults, engine, norm, operation_graph, pack, shape, tensor};
+use super::{convolution, defaults, engine, matmul, norm, operation_graph, pack, shape, tensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mode::Mode;
 
@@ -154,6 +154,7 @@ impl Descriptor {
             Count::One => (count == 1, "takes one value"),
             Count::Pair => ((1..=2).contains(&count), "takes one or two values"),
             Count::Positive => ((1..=MOST_VALUES).contains(&count), "takes 1 to 4096 values"),
+            Count::NotNegative => ((0..=MOST_VALUES).contains(&count), "takes 0 to 4096 values"),
             Count::Any => (count <= MOST_VALUES, "takes at most 4096 values"),
         };
         if !fits {
@@ -233,6 +234,7 @@ impl Descriptor {
         let row = self.row(attribute)?;
         let unreadable = match row.reading {
             Reading::No(fault) => Some(fault),
+            Reading::IfKnown(fault) => Some(fault).filter(|_| !object.fields.has(attribute)),
             Reading::AsKind if !self.kind.is_readable() => Some(Fault::Unsupported),
             Reading::AsKind | Reading::Yes => None,
         };
@@ -245,6 +247,13 @@ impl Descriptor {
             && let Some(tensor) = convolution::with_groups(object, attribute)
         {
             value = Value::Links(vec![Some(tensor)]);
+        }
+        if let Value::Ints(stored, _) = &mut value
+            && Mode::current().is_strict()
+            && attribute == matmul::OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT
+        {
+            // The original stores an int32_t, the lower half of what the type says.
+            *stored = Type::Int32;
         }
         let is_scalar = row.count == Count::One
             || ty == Type::Descriptor && row.target == Some(Kind::Tensor) && !is_list(row);

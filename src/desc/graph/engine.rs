@@ -20,7 +20,7 @@ rows! {
     ENGINE_NUMERICAL_NOTE 1303 [NumericalNote] Any read_only();
     ENGINE_BEHAVIOR_NOTE 1305 [BehaviorNote] Any read_only();
     ENGINE_SM_COUNT_TARGET 1306 [Int32] One;
-    ENGINE_DEVICEPROP 1307 [Descriptor] -> DeviceProperties One required();
+    ENGINE_DEVICEPROP 1307 [Descriptor] -> DeviceProperties One miscounted(Unsupported) required();
     ENGINE_DISABLE_CLUSTER_COOPERATIVE 1308 [Boolean] One;
     ENGINE_SHARED_MEMORY_LIMIT 1309 [Int32] One;
 }
@@ -32,7 +32,7 @@ rows! {
     ENGINECFG_INTERMEDIATE_INFO 301 [Descriptor] Any read_only();
     ENGINECFG_KNOB_CHOICES 302 [Descriptor] -> KnobChoice Any;
     ENGINECFG_WORKSPACE_SIZE 303 [Int64] One read_only();
-    ENGINECFG_SHARED_MEMORY_USED 304 [Int32] One unreadable(Unsupported);
+    ENGINECFG_SHARED_MEMORY_USED 304 [Int32] One readable_if_known(Unsupported);
 }
 
 rows! {
@@ -56,7 +56,7 @@ rows! {
     EXECUTION_PLAN_RUN_ONLY_INTERMEDIATE_UIDS 404 [Int64] One;
     EXECUTION_PLAN_JSON_REPRESENTATION 405 [Char] Any untyped();
     EXECUTION_PLAN_KERNEL_CACHE 406 [Descriptor] -> KernelCache One required() miscounted(Unsupported);
-    EXECUTION_PLAN_DEVICEPROP 407 [Descriptor] -> DeviceProperties One required();
+    EXECUTION_PLAN_DEVICEPROP 407 [Descriptor] -> DeviceProperties One miscounted(Unsupported) required();
 }
 
 rows! {
@@ -103,8 +103,8 @@ rows! {
 pub const OPERATION_BY_OPERATION: i64 = 1;
 /// How many numbers of engines there are: as many as cudnn-frontend names one of (5, for gradients of attention in FP8).
 pub(super) const ENGINES: i64 = 6;
-/// The mode `CUDNN_HEUR_MODE_FALLBACK`.
-pub const FALLBACK: i64 = 3;
+/// The mode `CUDNN_HEUR_MODE_A`.
+const MODE_A: i64 = 3;
 
 /// Refuses a second source of device properties, and a handle that is NULL.
 pub(super) fn check_source(fields: &Fields, row: &Row, value: &Value) -> Result<()> {
@@ -137,12 +137,12 @@ pub(super) fn check_heuristic(check: Check<'_>) -> Result<()> {
         None => Err(check.bad(ENGINEHEUR_OPERATION_GRAPH, "has to be set")),
         Some(_) => {
             let graph = check.object_or(ErrorKind::NotFinalized, ENGINEHEUR_OPERATION_GRAPH)?;
-            let is_fallback = check.fields.int_or(ENGINEHEUR_MODE, 0) == FALLBACK;
-            if !is_fallback || !Mode::current().is_strict() {
+            let is_a = check.fields.int_or(ENGINEHEUR_MODE, 0) == MODE_A;
+            if !is_a || !Mode::current().is_strict() {
                 return Ok(());
             }
             let mut operations = graph.fields.links(OPERATIONGRAPH_OPS).iter().flatten();
-            operations.try_for_each(|operation| norm::refuse_fallback(operation))
+            operations.try_for_each(|operation| norm::refuse_mode_a(operation))
         }
     }
 }
@@ -208,13 +208,32 @@ pub fn configuration(graph: &Arc<Object>, workspace: usize) -> Arc<Object> {
         ],
     );
     let size = i64::try_from(workspace).unwrap_or(i64::MAX);
-    object(
-        Kind::EngineConfig,
-        vec![
-            (ENGINECFG_ENGINE, Value::Links(vec![Some(engine)])),
-            (ENGINECFG_WORKSPACE_SIZE, Value::Ints(Type::Int64, vec![size])),
-        ],
-    )
+    let mut values = vec![
+        (ENGINECFG_ENGINE, Value::Links(vec![Some(engine)])),
+        (ENGINECFG_WORKSPACE_SIZE, Value::Ints(Type::Int64, vec![size])),
+    ];
+    values.extend(shared_memory(graph));
+    object(Kind::EngineConfig, values)
+}
+
+/// The shared memory that an engine asks for at run time: none. As the original, engines of graphs with a convolution or a
+/// normalisation do not tell.
+pub fn shared_memory(graph: &Object) -> Option<(i32, Value)> {
+    use Kind::{
+        ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, NormBackward, NormForward,
+    };
+    let silent = |operation: &Arc<Object>| {
+        matches!(
+            operation.kind,
+            ConvolutionForward
+                | ConvolutionBackwardData
+                | ConvolutionBackwardFilter
+                | NormForward
+                | NormBackward
+        )
+    };
+    let tells = !graph.fields.links(OPERATIONGRAPH_OPS).iter().flatten().any(silent);
+    tells.then(|| (ENGINECFG_SHARED_MEMORY_USED, Value::Ints(Type::Int32, vec![0])))
 }
 
 /// The graph of an engine, of its configuration, of a plan or of heuristics.

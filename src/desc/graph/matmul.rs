@@ -12,12 +12,12 @@ rows! {
 }
 
 rows! {
-    /// The attributes of OPERATION_MATMUL.
+    /// The attributes of OPERATION_MATMUL. The original does not look at the number of descriptors.
     OPERATION:
-    OPERATION_MATMUL_ADESC 1520 [Descriptor] -> Tensor Positive;
-    OPERATION_MATMUL_BDESC 1521 [Descriptor] -> Tensor Positive;
+    OPERATION_MATMUL_ADESC 1520 [Descriptor] -> Tensor Any;
+    OPERATION_MATMUL_BDESC 1521 [Descriptor] -> Tensor Any;
     OPERATION_MATMUL_CDESC 1522 [Descriptor] -> Tensor Any output();
-    OPERATION_MATMUL_DESC 1523 [Descriptor] -> Matmul Positive;
+    OPERATION_MATMUL_DESC 1523 [Descriptor] -> Matmul Any;
     OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT 1524 [Int64] One;
     OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC 1525 [Descriptor] -> Tensor Any;
     OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC 1526 [Descriptor] -> Tensor Any;

@@ -24,7 +24,7 @@ rows! {
     OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC 2011 [Descriptor] -> Tensor One output();
     OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC 2012 [Descriptor] -> Tensor One output();
     OPERATION_NORM_FWD_YDESC 2013 [Descriptor] -> Tensor One output();
-    OPERATION_NORM_FWD_PEER_STAT_DESCS 2014 [Descriptor] -> Tensor One;
+    OPERATION_NORM_FWD_PEER_STAT_DESCS 2014 [Descriptor] -> Tensor Positive;
 }
 
 rows! {
@@ -80,12 +80,12 @@ pub(super) fn refuse_as_the_original(check: Check<'_>, operation: &Object) -> Re
     check.require_or(!(adaptive && scales > 1), ErrorKind::NotSupported, OPERATIONGRAPH_OPS, rule)
 }
 
-/// Refuses to look for another engine of normalisations for which the original has one only.
-pub(super) fn refuse_fallback(operation: &Object) -> Result<()> {
+/// Refuses the normalisations that the original's heuristics of mode A know nothing of.
+pub(super) fn refuse_mode_a(operation: &Object) -> Result<()> {
     let mode = operation.fields.int_or(OPERATION_NORM_FWD_MODE, 0);
     let phase = operation.fields.int_or(OPERATION_NORM_FWD_PHASE, INFERENCE);
     if operation.kind == Kind::NormForward && (mode == GROUP || (mode, phase) == (BATCH, INFERENCE)) {
-        return Err(Error::unsupported("cuDNN has no fallback of this normalisation"));
+        return Err(Error::unsupported("cuDNN has no heuristics of mode A for this normalisation"));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ rows! {
     OPERATION:
     OPERATION_REDUCTION_XDESC 1610 [Descriptor] -> Tensor One;
     OPERATION_REDUCTION_YDESC 1611 [Descriptor] -> Tensor One output();
-    OPERATION_REDUCTION_DESC 1612 [Descriptor] -> Reduction Positive;
+    OPERATION_REDUCTION_DESC 1612 [Descriptor] -> Reduction Any;
     OPERATION_REDUCTION_GROUP_OFFSET_DESC 1613 [Descriptor] -> Tensor Any;
     OPERATION_REDUCTION_DIMS 1640 [Int64] Any read_only();
     OPERATION_REDUCTION_INIT_VALUES 1641 [Int64] Any read_only();

@@ -19,26 +19,26 @@ rows! {
 }
 
 rows! {
-    /// The attributes of OPERATION_RESAMPLE_FWD.
+    /// The attributes of OPERATION_RESAMPLE_FWD. The original does not look at the number of descriptors.
     FORWARD:
-    OPERATION_RESAMPLE_FWD_XDESC 1710 [Descriptor] -> Tensor Positive;
-    OPERATION_RESAMPLE_FWD_YDESC 1711 [Descriptor] -> Tensor Positive output();
+    OPERATION_RESAMPLE_FWD_XDESC 1710 [Descriptor] -> Tensor Any;
+    OPERATION_RESAMPLE_FWD_YDESC 1711 [Descriptor] -> Tensor Any output();
     OPERATION_RESAMPLE_FWD_IDXDESC 1712 [Descriptor] -> Tensor Any output();
     OPERATION_RESAMPLE_FWD_ALPHA 1713 [Float Double] One;
     OPERATION_RESAMPLE_FWD_BETA 1714 [Float Double] One;
-    OPERATION_RESAMPLE_FWD_DESC 1716 [Descriptor] -> Resample Positive;
+    OPERATION_RESAMPLE_FWD_DESC 1716 [Descriptor] -> Resample Any;
 }
 
 rows! {
-    /// The attributes of OPERATION_RESAMPLE_BWD.
+    /// The attributes of OPERATION_RESAMPLE_BWD, of which the same is true.
     BACKWARD:
-    OPERATION_RESAMPLE_BWD_DXDESC 1720 [Descriptor] -> Tensor Positive output();
-    OPERATION_RESAMPLE_BWD_DYDESC 1721 [Descriptor] -> Tensor Positive;
-    OPERATION_RESAMPLE_BWD_IDXDESC 1722 [Descriptor] -> Tensor Positive;
+    OPERATION_RESAMPLE_BWD_DXDESC 1720 [Descriptor] -> Tensor Any output();
+    OPERATION_RESAMPLE_BWD_DYDESC 1721 [Descriptor] -> Tensor Any;
+    OPERATION_RESAMPLE_BWD_IDXDESC 1722 [Descriptor] -> Tensor Any;
     OPERATION_RESAMPLE_BWD_ALPHA 1723 [Float Double] One;
     OPERATION_RESAMPLE_BWD_BETA 1724 [Float Double] One;
     OPERATION_RESAMPLE_BWD_DESC 1725 [Descriptor] -> Resample Any;
-    OPERATION_RESAMPLE_BWD_XDESC 1726 [Descriptor] -> Tensor Positive;
+    OPERATION_RESAMPLE_BWD_XDESC 1726 [Descriptor] -> Tensor Any;
     OPERATION_RESAMPLE_BWD_YDESC 1727 [Descriptor] -> Tensor Any;
 }
 

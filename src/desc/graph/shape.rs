@@ -26,7 +26,7 @@ rows! {
     TRANSPOSE:
     OPERATION_TRANSPOSE_XDESC 3200 [Descriptor] -> Tensor One;
     OPERATION_TRANSPOSE_YDESC 3201 [Descriptor] -> Tensor One output();
-    OPERATION_TRANSPOSE_PERMUTATION 3202 [Int64] Positive mistyped(AttributeType);
+    OPERATION_TRANSPOSE_PERMUTATION 3202 [Int64] NotNegative mistyped(AttributeType);
 }
 
 rows! {

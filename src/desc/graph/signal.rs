@@ -9,7 +9,7 @@ rows! {
     /// The attributes of OPERATION_SIGNAL.
     SIGNAL:
     OPERATION_SIGNAL_MODE 1900 [SignalMode] One mistyped(AttributeType);
-    OPERATION_SIGNAL_FLAGDESC 1901 [Descriptor] -> Tensor Positive;
+    OPERATION_SIGNAL_FLAGDESC 1901 [Descriptor] -> Tensor Any;
     OPERATION_SIGNAL_VALUE 1902 [Int64] One mistyped(AttributeType);
     OPERATION_SIGNAL_XDESC 1903 [Descriptor] -> Tensor Any;
     OPERATION_SIGNAL_YDESC 1904 [Descriptor] -> Tensor Any output();

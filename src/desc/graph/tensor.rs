@@ -22,7 +22,7 @@ rows! {
     TENSOR_IS_BY_VALUE 908 [Boolean] One;
     TENSOR_REORDERING_MODE 909 [TensorReorderingMode] One unreadable(AttributeType);
     TENSOR_CONSTANT_VALUE 910 [Pointer] One mistyped(BadParam) unreadable(BadParam);
-    TENSOR_RAGGED_OFFSET_DESC 913 [Descriptor] -> Tensor Positive;
+    TENSOR_RAGGED_OFFSET_DESC 913 [Descriptor] -> Tensor NotNegative;
     TENSOR_RAGGED_OFFSET_MULTIPLIER 914 [Int64] One;
 }
 
