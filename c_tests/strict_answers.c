@@ -1,6 +1,9 @@
 /* Answers of strict mode that no recording in tests/data/oracle holds: groups of integers, 3-D convolutions in HALF, strides, the order of what
- * a fused call looks at, normalisations backwards without a handle and fused ones without a workspace, windows of vectors. */
+ * a fused call looks at, normalisations backwards without a handle and fused ones without a workspace, parameters of other dims, windows of
+ * vectors, states of dropouts, attention that drops everything, numbers of descriptors in graphs. */
 #include "convolution.h"
+
+#include <math.h>
 
 static cudnnHandle_t handle;
 
@@ -42,7 +45,7 @@ static void groups_of_integers(void) {
     forget(&of);
 }
 
-/* The gradient of the data in 3-D, in HALF throughout: without groups and dilation only. */
+/* In 3-D, in HALF throughout: the gradient of the data only, by number 1, with groups and dilation, too. */
 static void in_half(void) {
     const int pads[3] = {0, 0, 0}, ones[3] = {1, 1, 1};
     int groups, dilation;
@@ -64,9 +67,13 @@ static void in_half(void) {
             OK(cudnnSetFilterNdDescriptor(w, CUDNN_DATA_HALF, CUDNN_TENSOR_NCHW, 5, w_dims));
             OK(cudnnSetConvolutionNdDescriptor(desc, 3, pads, ones, steps, CUDNN_CROSS_CORRELATION, CUDNN_DATA_HALF));
             OK(cudnnSetConvolutionGroupCount(desc, groups));
-            EXPECT(groups == 1 && dilation == 1 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED,
-                   cudnnGetConvolutionBackwardDataWorkspaceSize(handle, w, y, desc, x, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1,
+            OK(cudnnGetConvolutionBackwardDataWorkspaceSize(handle, w, y, desc, x, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, &size));
+            EXPECT(CUDNN_STATUS_NOT_SUPPORTED,
+                   cudnnGetConvolutionBackwardDataWorkspaceSize(handle, w, y, desc, x, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0,
                                                                 &size));
+            EXPECT(CUDNN_STATUS_NOT_SUPPORTED,
+                   cudnnGetConvolutionForwardWorkspaceSize(handle, x, w, desc, y, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                                                           &size));
             OK(cudnnDestroyConvolutionDescriptor(desc));
             OK(cudnnDestroyFilterDescriptor(w));
             OK(cudnnDestroyTensorDescriptor(y));
@@ -176,6 +183,7 @@ static void fused_normalisation(void) {
     cudnnTensorDescriptor_t desc, parameters;
     cudnnActivationDescriptor_t relu;
     size_t size = 0, kept = 0;
+    double epsilon = 1e-3;
     void *reserve;
     int fuses;
     OK(cudnnCreateTensorDescriptor(&desc));
@@ -195,8 +203,8 @@ static void fused_normalisation(void) {
         reserve = guarded_alloc(kept);
 #define FORWARD_WITH(WORKSPACE, SIZE)                                                                                  \
     cudnnBatchNormalizationForwardTrainingEx(handle, mode, ops, &one, &zero, desc, x, NULL, NULL, desc, y, parameters, \
-                                             of_channels[0], of_channels[1], 0.5, of_channels[2], of_channels[3],      \
-                                             1e-3, of_channels[4], of_channels[5], of, WORKSPACE, SIZE, reserve, kept)
+                                             of_channels[0], of_channels[1], NAN, of_channels[2], NULL, epsilon,       \
+                                             of_channels[4], of_channels[5], of, WORKSPACE, SIZE, reserve, kept)
 #define BACKWARD_WITH(WORKSPACE, SIZE)                                                                                 \
     cudnnBatchNormalizationBackwardEx(handle, mode, ops, &one, &zero, &one, &zero, desc, x, desc, y, desc, y, NULL,    \
                                       NULL, desc, dx, parameters, of_channels[0], of_channels[1], of_channels[6],      \
@@ -205,6 +213,9 @@ static void fused_normalisation(void) {
         EXPECT(without, FORWARD_WITH(NULL, 0));
         EXPECT(without, FORWARD_WITH(workspace, 0));
         OK(FORWARD_WITH(workspace, sizeof workspace));
+        epsilon = 0;
+        OK(FORWARD_WITH(workspace, sizeof workspace));
+        epsilon = 1e-3;
         EXPECT(without, BACKWARD_WITH(NULL, 0));
         OK(BACKWARD_WITH(workspace, sizeof workspace));
         guarded_free(reserve, kept);
@@ -212,6 +223,151 @@ static void fused_normalisation(void) {
     OK(cudnnDestroyActivationDescriptor(relu));
     OK(cudnnDestroyTensorDescriptor(parameters));
     OK(cudnnDestroyTensorDescriptor(desc));
+}
+
+/* What is added to a fused normalisation is packed as x is. */
+static void added(void) {
+    enum { CHANNELS = 4, N = 2 * CHANNELS * 6 };
+    static uint16_t x[N], y[N], z[N];
+    static float of_channels[6][CHANNELS], workspace[4096];
+    const float one = 1, zero = 0;
+    const cudnnBatchNormMode_t mode = CUDNN_BATCHNORM_SPATIAL_PERSISTENT;
+    const cudnnBatchNormOps_t ops = CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION;
+    cudnnTensorDescriptor_t desc, planes, parameters;
+    cudnnActivationDescriptor_t relu;
+    unsigned char reserve[8192];
+    int laid;
+    OK(cudnnCreateTensorDescriptor(&desc));
+    OK(cudnnCreateTensorDescriptor(&planes));
+    OK(cudnnCreateTensorDescriptor(&parameters));
+    OK(cudnnCreateActivationDescriptor(&relu));
+    OK(cudnnSetTensor4dDescriptor(desc, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF, 2, CHANNELS, 3, 2));
+    OK(cudnnSetTensor4dDescriptor(planes, CUDNN_TENSOR_NCHW, CUDNN_DATA_HALF, 2, CHANNELS, 3, 2));
+    OK(cudnnDeriveBNTensorDescriptor(parameters, desc, mode));
+    OK(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_NOT_PROPAGATE_NAN, 0));
+    for (laid = 0; laid < 2; laid++)
+        EXPECT(laid ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS,
+               cudnnBatchNormalizationForwardTrainingEx(handle, mode, ops, &one, &zero, desc, x, laid ? planes : desc, z, desc, y,
+                                                        parameters, of_channels[0], of_channels[1], 0.5, NULL, NULL, 1e-8,
+                                                        of_channels[4], of_channels[5], relu, workspace, sizeof workspace, reserve,
+                                                        sizeof reserve));
+    OK(cudnnDestroyActivationDescriptor(relu));
+    OK(cudnnDestroyTensorDescriptor(parameters));
+    OK(cudnnDestroyTensorDescriptor(planes));
+    OK(cudnnDestroyTensorDescriptor(desc));
+}
+
+/* Parameters of each element are as many packed numbers as there are elements, whatever dims they are described with. */
+static void parameters_per_activation(void) {
+    enum { N = 2, ELEMENTS = 12 };
+    const int shapes[4][4] = {{1, 3, 2, 2}, {1, 12, 1, 1}, {2, 2, 2, 2}, {1, 3, 2, 1}};
+    float x[N * ELEMENTS], y[4][N * ELEMENTS], numbers[4][16];
+    const float one = 1, zero = 0;
+    cudnnTensorDescriptor_t desc, parameters;
+    int i, k;
+    for (i = 0; i < N * ELEMENTS; i++) x[i] = (float)(i * 7 % 5);
+    for (k = 0; k < 4; k++)
+        for (i = 0; i < 16; i++) numbers[k][i] = 1 + (float)(i * (k + 3) % 7);
+    OK(cudnnCreateTensorDescriptor(&desc));
+    OK(cudnnCreateTensorDescriptor(&parameters));
+    OK(cudnnSetTensor4dDescriptor(desc, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, N, 3, 2, 2));
+    memset(y, CHECK_FILL, sizeof y);
+    for (k = 0; k < 4; k++) {
+        const int *d = shapes[k];
+        OK(cudnnSetTensor4dDescriptor(parameters, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, d[0], d[1], d[2], d[3]));
+        EXPECT(k == 3 ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_SUCCESS,
+               cudnnBatchNormalizationForwardInference(handle, CUDNN_BATCHNORM_PER_ACTIVATION, &one, &zero, desc, x, desc, y[k],
+                                                       parameters, numbers[0], numbers[1], numbers[2], numbers[3], 1e-3));
+    }
+    CHECK(memcmp(y[0], y[1], sizeof y[0]) == 0 && memcmp(y[0], y[2], sizeof y[0]) == 0);
+    CHECK(!all_filled(y[0], sizeof y[0]) && all_filled(y[3], sizeof y[3]));
+    OK(cudnnDestroyTensorDescriptor(parameters));
+    OK(cudnnDestroyTensorDescriptor(desc));
+}
+
+/* States have the size that is told. Attention refuses a dropout of all weights in training, too. */
+static void dropouts(void) {
+    const cudnnSeqDataAxis_t axes[4] = {CUDNN_SEQDATA_TIME_DIM, CUDNN_SEQDATA_BATCH_DIM, CUDNN_SEQDATA_BEAM_DIM,
+                                        CUDNN_SEQDATA_VECT_DIM};
+    const int dims[4] = {3, 2, 1, 4}, lengths[2] = {3, 3}, low[3] = {0, 0, 0}, high[3] = {3, 3, 3};
+    float data[24] = {0}, out[24];
+    cudnnDropoutDescriptor_t drop;
+    cudnnAttnDescriptor_t attention;
+    cudnnSeqDataDescriptor_t sequence;
+    size_t told = 0, weights = 0, none = 0, kept = 0;
+    void *states, *reserve;
+    int all;
+    OK(cudnnDropoutGetStatesSize(handle, &told));
+    states = guarded_alloc(told);
+    OK(cudnnCreateDropoutDescriptor(&drop));
+    BAD(cudnnSetDropoutDescriptor(drop, handle, 1, states, told - 1, 7));
+    BAD(cudnnRestoreDropoutDescriptor(drop, handle, 1, NULL, told - 1, 7));
+    OK(cudnnCreateAttnDescriptor(&attention));
+    OK(cudnnCreateSeqDataDescriptor(&sequence));
+    OK(cudnnSetSeqDataDescriptor(sequence, CUDNN_DATA_FLOAT, 4, dims, axes, 2, lengths, NULL));
+    for (all = 0; all < 2; all++) {
+        OK(cudnnSetDropoutDescriptor(drop, handle, all ? 1 : 0.5f, states, told, 7));
+        OK(cudnnSetAttnDescriptor(attention, 0, 1, 1, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, drop, NULL, 4, 4, 4,
+                                  0, 0, 0, 0, 3, 3, 2, 1));
+        OK(cudnnGetMultiHeadAttnBuffers(handle, attention, &weights, &none, &kept));
+        reserve = guarded_alloc(kept);
+        EXPECT(all ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_SUCCESS,
+               cudnnMultiHeadAttnForward(handle, attention, -1, low, high, lengths, lengths, sequence, data, NULL, sequence, data,
+                                         sequence, data, sequence, out, 0, NULL, 0, NULL, kept, reserve));
+        guarded_free(reserve, kept);
+    }
+    guarded_free(states, told);
+    OK(cudnnDestroySeqDataDescriptor(sequence));
+    OK(cudnnDestroyAttnDescriptor(attention));
+    OK(cudnnDestroyDropoutDescriptor(drop));
+}
+
+/* How many descriptors an attribute takes: one exactly, any positive number, any number, or one with a status of its own. */
+static void descriptors_of_graphs(void) {
+    const struct {
+        int kind, attribute, of;
+        cudnnStatus_t negative, none, several;
+    } rows[] = {
+        {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+         CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_BAD_PARAM},
+        {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+         CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS},
+        {CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+         CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS},
+        {CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR, CUDNN_ATTR_OPERATION_SIGNAL_FLAGDESC, CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+         CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS},
+        {CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS,
+         CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_SUCCESS},
+        {CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC,
+         CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_SUCCESS},
+        {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+         CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS},
+        {CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR,
+         CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED},
+    };
+    cudnnBackendKnobType_t knob = (cudnnBackendKnobType_t)-1;
+    cudnnBackendDescriptor_t object, values[2];
+    int64_t count = 0;
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const cudnnBackendAttributeName_t attribute = (cudnnBackendAttributeName_t)rows[i].attribute;
+        const cudnnBackendAttributeType_t type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+        OK(cudnnBackendCreateDescriptor((cudnnBackendDescriptorType_t)rows[i].kind, &object));
+        OK(cudnnBackendCreateDescriptor((cudnnBackendDescriptorType_t)rows[i].of, &values[0]));
+        values[1] = values[0];
+        EXPECT(rows[i].negative, cudnnBackendSetAttribute(object, attribute, type, -1, values));
+        EXPECT(rows[i].none, cudnnBackendSetAttribute(object, attribute, type, 0, values));
+        EXPECT(rows[i].several, cudnnBackendSetAttribute(object, attribute, type, 2, values));
+        OK(cudnnBackendSetAttribute(object, attribute, type, 1, values));
+        OK(cudnnBackendDestroyDescriptor(values[0]));
+        OK(cudnnBackendDestroyDescriptor(object));
+    }
+    /* A knob that was not set is none. */
+    OK(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &object));
+    OK(cudnnBackendFinalize(object));
+    OK(cudnnBackendGetAttribute(object, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &count, &knob));
+    CHECK(count == 1 && knob == CUDNN_KNOB_TYPE_COUNTS);
+    OK(cudnnBackendDestroyDescriptor(object));
 }
 
 int main(void) {
@@ -224,6 +380,10 @@ int main(void) {
     normalised();
     windows_of_vectors();
     fused_normalisation();
+    added();
+    parameters_per_activation();
+    dropouts();
+    descriptors_of_graphs();
     OK(cudnnDestroy(handle));
     return check_result("strict_answers");
 }

@@ -61,6 +61,8 @@ pub enum Place {
     WeightStates,
     /// The states of the dropout behind the output.
     OutputStates,
+    /// States that are made for this call, in the reserve space, this number of bytes behind its start at least.
+    MadeStates(i64),
     /// The gradient by the output.
     OutGradient,
     /// The gradient by the queries.
@@ -132,6 +134,8 @@ struct Drop {
     mask: Mask,
     /// The operand that masks are drawn with, in the forward pass.
     states: Option<usize>,
+    /// The seed of states that are made for this call, where the descriptor has none.
+    seed: Option<u64>,
 }
 
 /// Every operand that has loops; those that a pass does not have are not looked at.
@@ -233,6 +237,7 @@ impl AttentionPlan {
                     factor: super::dropout::factor(desc.probability(), extents.scalar),
                 },
                 states: states[which],
+                seed: states[which].filter(|_| desc.states() == 0).map(|_| desc.seed()),
             })
         };
         Ok(AttentionPlan {
@@ -334,9 +339,17 @@ impl Building {
                     which == 1
                         && dropouts[0].map(|desc| desc.states()) == dropouts[1].map(|desc| desc.states())
                 });
+                let (role, place) = match dropouts[which] {
+                    // Gradients by keys come later. Behind the start of their part there is an alignment at least.
+                    Some(desc) if desc.states() == 0 => {
+                        let memory = problem.extents.parts(true)?;
+                        (Role::Scratch, Place::MadeStates(memory[Part::KeyGradients as usize].1.start))
+                    }
+                    _ => (Role::Update, places[which]),
+                };
                 states[which] = Some(shared.unwrap_or_else(|| {
                     let bytes = dropout::STATES_SIZE as i64;
-                    self.operand("the states of a dropout", Role::Update, Scalar::I64, bytes, places[which])
+                    self.operand("the states of a dropout", role, Scalar::I64, bytes, place)
                 }));
             }
         }

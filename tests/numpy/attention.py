@@ -171,12 +171,14 @@ class Attention:
 
     def restore(self):
         for i, states in enumerate(self.states):
-            states.view(np.uint64)[:] = [SEED + i, 0]
+            states.view(np.uint64)[:] = [SEED + i, i if self.p.is_stateless else 0]
 
     def place_states(self, addresses):
-        for drop, address, probability in zip(self.drops, addresses, self.p.dropouts):
-            self.lib.call("cudnnRestoreDropoutDescriptor", drop, self.lib.handle, c_float(probability), c_void_p(address),
-                          c_size_t(16), c_ulonglong(0))  # fmt: skip
+        """Where the states are; without any, masks are drawn from the seeds, the second one with call number 1."""
+        for i, (drop, address, probability) in enumerate(zip(self.drops, addresses, self.p.dropouts)):
+            place = None if self.p.is_stateless else c_void_p(address)
+            self.lib.call("cudnnRestoreDropoutDescriptor", drop, self.lib.handle, c_float(probability), place, c_size_t(16),
+                          c_ulonglong(SEED + i))  # fmt: skip
 
     def masks(self):
         """The factors that both dropouts multiply with, from cudnnDropoutForward with the same states."""
@@ -262,6 +264,7 @@ class Bench:
         drawn = float(rng.choice([0.0, 0.25, 0.5])), float(rng.choice([0.0, 0.25, 0.5, 1.0]))
         dropouts = (0.0, 0.0) if rng.random() < 0.6 else drawn
         p = Problem(rng, dropouts)
+        p.is_stateless = bool(rng.random() < 0.3)
         a = Attention(self.lib, p)
         try:
             return (wrong := self.outputs(rng, p, a) or self.gradients(rng, p, a)) and f"{p}: {wrong}"

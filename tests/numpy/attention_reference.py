@@ -33,6 +33,7 @@ class Problem:
         self.scale = float(rng.choice([1.0, 0.5, 0.3, 0.0, 3.0]))
         self.axes = [int(axis) for axis in rng.permutation(3)] + [3]
         self.dropouts = dropouts
+        self.is_stateless = False
         self.lengths = [self.drawn(rng, self.queries, (self.batch, self.beam)), self.drawn(rng, self.keys, (self.batch, 1))]
         shorter = lambda l: np.where(rng.random(l.shape) < 0.8, l + pick(0, 5), rng.integers(-2, l.max() + 1, l.shape)).astype(np.int32)
         self.arrays = [l.copy() if rng.random() < 0.6 else shorter(l) for l in self.lengths]

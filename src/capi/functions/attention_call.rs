@@ -162,6 +162,10 @@ impl Pointers {
             Place::Weights => self.weights.0,
             Place::WeightStates => states(0),
             Place::OutputStates => states(1),
+            Place::MadeStates(offset) => {
+                let start = self.reserve.0.wrapping_byte_add(offset as usize);
+                start.map_addr(|address| address.next_multiple_of(STATES_ALIGNMENT))
+            }
             Place::QueryGradient => self.gradients[0],
             Place::KeyGradient => self.gradients[1],
             Place::ValueGradient => self.gradients[2],

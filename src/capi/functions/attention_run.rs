@@ -14,6 +14,7 @@ use super::types::{
 };
 use crate::desc::DropoutDescriptor;
 use crate::error::Error;
+use crate::mode::Mode;
 use crate::ops::attention::{AttentionPlan, Forward, Weights};
 
 /// `out[t] = drop(Wo * (sum over s of drop(softmax(smScaler * k[s] . q[t])) v[s], of all heads) + bo) + residuals[t]`
@@ -37,7 +38,7 @@ use crate::ops::attention::{AttentionPlan, Forward, Weights};
 ///
 /// Workspace: in inference the size that cudnnGetMultiHeadAttnBuffers tells without a reserve space, in training none. The reserve
 /// space, of the size that it tells, makes the call training: dropouts act, which they do nowhere else, and what the gradients need
-/// stays there. A probability of 0 draws no mask.
+/// stays there. A probability of 0 draws no mask. A dropout without states draws from its seed, the same masks in every call.
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive; NULL for anything but residuals, workspace, reserve space, and weights
@@ -45,8 +46,8 @@ use crate::ops::attention::{AttentionPlan, Forward, Weights};
 /// - BAD_PARAM: weights, workspace or reserve space that are too small; a size and no pointer, a reserve space and no size
 /// - BAD_PARAM: sequences that do not fit each other or are larger than the attention allows for; a `currIdx` that is no time step,
 ///   or in training; residuals of other vectors than `out`
-/// - BAD_PARAM: in inference a dropout of the weights with probability 1
-/// - BAD_PARAM: in training a dropout descriptor that was destroyed, or that has no states; data off its element's alignment
+/// - BAD_PARAM: in inference, and in strict mode in training, a dropout of the weights with probability 1
+/// - BAD_PARAM: in training a dropout descriptor that was destroyed; data off its element's alignment
 /// - NOT_SUPPORTED: sizes beyond 64 bits
 ///
 /// Aliasing: queries, keys, values and residuals may be the same. The CPU core takes an `out` that is any of them, as if all were
@@ -94,9 +95,11 @@ pub unsafe extern "C" fn cudnnMultiHeadAttnForward(
         };
         let is_training = call.check(&[at.queries, at.keys, at.values, at.output], &at)?;
         let drops_all = |desc: DropoutDescriptor| desc.probability() == 1.0;
-        if !is_training && call.dropouts().is_ok_and(|[of_weights, _]| of_weights.is_some_and(drops_all)) {
+        // The original looks at the probability before it looks for a reserve space.
+        let refuses = !is_training || Mode::current().is_strict();
+        if refuses && call.dropouts().is_ok_and(|[of_weights, _]| of_weights.is_some_and(drops_all)) {
             return Err(Error::mismatch(
-                "attnDropoutDesc drops everything, which is refused in inference, too",
+                "attnDropoutDesc has the probability 1: cuDNN does not drop all weights",
             ));
         }
         let current = (currIdx >= 0).then_some(currIdx);

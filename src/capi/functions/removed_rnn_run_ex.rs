@@ -149,6 +149,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
 ///
 /// Operands
 /// - `y`, `dy`: outputs and their gradients, laid out as in the forward call; `dx`: written. NULL dy are zeros
+/// - `dxDesc`: under CUDNN_SKIP_INPUT vectors of any size, as observed; what is behind the hidden size becomes zeros
 /// - `dhy`, `dcy`: gradients by the last states, NULL for zeros; `dhx`, `dcx`: written, NULL if not wanted. Their descriptors are looked at where
 ///   the pointer is given
 /// - `hx`, `cx`: the first states of the forward call; `hxDesc` and `cxDesc` are not looked at

@@ -126,7 +126,8 @@ pub unsafe extern "C" fn cudnnGetRNNWeightSpaceSize(
 ///
 /// Status, in this order: BAD_PARAM for a handle or descriptor that is not alive; BAD_PARAM for an `rnnDesc` that was never
 /// set, NOT_INITIALIZED for one set by cudnnSetRNNDescriptor_v6; BAD_PARAM for a pseudo-layer or a `linLayerID` (0 to `2 * gates`, for every cell) that is not there, a weight space that is too
-/// small, and where only one of `mDesc` and `mAddr` or of `bDesc` and `bAddr` is NULL. A failing call writes nothing.
+/// small, and where only one of `mDesc` and `mAddr` or of `bDesc` and `bAddr` is NULL. A failing call writes nothing, but in strict
+/// mode the addresses up to the one that the weight space is too small for, as the original does.
 ///
 /// Aliasing: the weights are not touched.
 ///
@@ -160,6 +161,18 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     let needed = network.weight_bytes()?;
     // The size does not matter where nothing is asked for that is there.
     if weightSpaceSize < needed && (matrix.is_some() || bias.is_some()) {
+        if Mode::current().is_strict() {
+            let address = |part: Option<(i64, [i64; 3])>| {
+                part.map_or(std::ptr::null_mut(), |(offset, _)| place_of(&network, weightSpace, offset))
+            };
+            // SAFETY: `mAddr` and `bAddr` are NULL or valid for one write each.
+            unsafe {
+                arg::set_optional(mAddr, address(matrix));
+                if matrix.is_none() {
+                    arg::set_optional(bAddr, address(bias));
+                }
+            }
+        }
         let rule = format!("the weights take {needed} bytes");
         return Err(Error::argument("weightSpaceSize", weightSpaceSize as i64, rule));
     }
@@ -170,6 +183,11 @@ pub unsafe extern "C" fn cudnnGetRNNWeightParams(
     // By reference: programs ask for hundreds of matrices, and moving descriptors is half of what that takes.
     matrix.as_ref().map_or(Ok(()), Answer::store)?;
     bias.as_ref().map_or(Ok(()), Answer::store)
+}
+
+/// The address of a part that begins with this element of the weight space.
+fn place_of(network: &Network, base: *const c_void, offset: i64) -> *mut c_void {
+    base.wrapping_byte_add(offset as usize * network.scalar().size()).cast_mut()
 }
 
 /// One part of the weights, and where to write of it.
@@ -197,10 +215,9 @@ impl Answer {
         let place = unsafe { Out::new(place.0, place.1) }?;
         let (tensor, address) = match part {
             Some((offset, dims)) => {
-                let bytes = offset as usize * network.scalar().size();
                 let tensor =
                     TensorDescriptor::with_format(network.data, Format::Nchw, 3, &dims, Mode::current())?;
-                (tensor, base.cast::<u8>().wrapping_add(bytes).cast_mut().cast())
+                (tensor, place_of(network, base, offset))
             }
             None => (TensorDescriptor::default(), std::ptr::null_mut()),
         };

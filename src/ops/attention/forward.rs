@@ -74,6 +74,7 @@ impl AttentionPlan {
             }
             if let Some(drop) = &self.dropouts[0] {
                 let dropped = self.part(Part::Dropped);
+                steps.make_states(drop, 0)?;
                 steps.mask(&dropped, &weights, drop.mask, drop.states)?;
                 weights = dropped;
             }
@@ -178,6 +179,7 @@ impl AttentionPlan {
         }
         let out = self.views.outer[OUTPUT];
         if let Some(drop) = &self.dropouts[1] {
+            steps.make_states(drop, 1)?;
             steps.mask(&target, &target, drop.mask, drop.states)?;
             for group in groups {
                 let turns = [&rows(group, group.queries.clone())[..], &[self.output_entries()]].concat();

@@ -317,6 +317,16 @@ impl<'a> Steps<'a> {
         (self.sink)(Step::Random(&step), if states.is_some() { &slots } else { &slots[..3] })
     }
 
+    /// States of a dropout whose descriptor has none: its seed, and the number of the mask in this call.
+    pub(super) fn make_states(&mut self, drop: &super::Drop, mask: u64) -> Result<()> {
+        let (Some(slot), Some(seed)) = (drop.states, drop.seed) else { return Ok(()) };
+        for (place, cell) in [(0, seed), (1, mask)] {
+            let step = Set { nest: LoopNest::new(&[], [place]), dst: Scalar::I64, cell };
+            (self.sink)(Step::Set(&step), &[slot])?;
+        }
+        Ok(())
+    }
+
     /// `dst = sum of src` over the loops `summed`.
     pub(super) fn sum(&mut self, dst: &View, src: &View, turns: &[Turn], summed: &[Turn]) -> Result<()> {
         let count = View { strides: [0; LOOPS], offset: 0, ..*dst };

@@ -2,7 +2,7 @@
 
 use super::parameter_type;
 use crate::desc::normalization::BatchNormMode;
-use crate::desc::{ActivationDescriptor, ActivationMode, TensorDescriptor};
+use crate::desc::{ActivationDescriptor, ActivationMode, Format, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::Dims;
@@ -131,7 +131,26 @@ pub(super) fn check(
     agree::check_destination(tensor.layout()?, name)
 }
 
-/// Parameters per activation: the original looks at their number only.
+/// The descriptor of parameters as they are read: in strict mode parameters per activation are the first of as many packed
+/// elements as are described, whatever the dims (observed on 9.27.0).
+pub(super) fn as_read(
+    bn: BatchNormMode, x: &TensorDescriptor, parameters: &TensorDescriptor, mode: Mode,
+) -> Result<TensorDescriptor> {
+    if !mode.is_strict() || bn != BatchNormMode::PerActivation || !x.is_set() || !parameters.is_set() {
+        return Ok(*parameters);
+    }
+    let (own, strides) = (parameters.stored_dims(), parameters.strides());
+    let mut wanted = x.stored_dims();
+    wanted[0] = 1;
+    let packed = agree::row_major(&own);
+    let lie_packed = (0..own.rank()).all(|k| strides[k] == packed[k] || own[k] == 1 && strides[k] > 0);
+    if own == wanted || !lie_packed || own.product() < wanted.product() {
+        return Ok(*parameters);
+    }
+    TensorDescriptor::with_format(parameters.data_type(), Format::Nchw, wanted.rank() as i64, &wanted, mode)
+}
+
+/// Parameters per activation lie packed.
 fn strict_packed(Parameters { name, tensor }: Parameters<'_>, dims: &Dims) -> Result<()> {
     let own = tensor.stored_dims();
     let packed = agree::row_major(&own);
@@ -173,17 +192,6 @@ pub(super) fn strict_parameters(
 pub(super) fn check_epsilon(epsilon: f64) -> Result<()> {
     if epsilon < 0.0 {
         return Err(Error::mismatch(format!("epsilon = {epsilon}: it must not be negative")));
-    }
-    Ok(())
-}
-
-/// The least epsilon of the fused passes of the original (observed on 9.27.0).
-///
-/// # Errors
-/// Not supported.
-pub(super) fn strict_epsilon(epsilon: f64) -> Result<()> {
-    if epsilon < 1e-5 {
-        return Err(Error::unsupported(format!("strict mode: epsilon = {epsilon} is not fused, 1e-5 is")));
     }
     Ok(())
 }
@@ -234,11 +242,20 @@ pub(super) fn strict_fused(bn: BatchNormMode, tensors: &[Named<'_>]) -> Result<(
         return Err(Error::unsupported(format!("strict mode: mode {bn:?} is not fused")));
     }
     for tensor in tensors {
-        if !is_channels_last(tensor.tensor) {
-            return Err(Error::unsupported(format!("strict mode: {} is not packed NHWC", tensor.name)));
-        }
+        strict_layout(*tensor)?;
     }
     Ok(())
+}
+
+/// The layout of what the original fuses: packed NHWC.
+///
+/// # Errors
+/// Not supported.
+pub(super) fn strict_layout(Named { name, tensor }: Named<'_>) -> Result<()> {
+    if is_channels_last(tensor) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("strict mode: {name} is not packed NHWC")))
 }
 
 /// What the kernel of the original takes: FLOAT, HALF and BFLOAT16, RELU (with one operand and forward, SWISH, too).

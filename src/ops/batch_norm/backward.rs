@@ -89,6 +89,8 @@ impl BackwardPlan {
         let named = |name, tensor| Named { name, tensor };
         let (named_dx, named_dy) = (named("dxDesc", dx), named("dyDesc", dy));
         agree::check_set(x)?;
+        let read = agree::as_read(call.mode, x, parameters.tensor, mode)?;
+        let parameters = Parameters { tensor: &read, ..parameters };
         if fused.is_some() && mode.is_strict() {
             agree::strict_fused(call.mode, &[named("xDesc", x), named_dx, named_dy])?;
         }
@@ -106,6 +108,9 @@ impl BackwardPlan {
         }
         if let (Some(fused), true) = (&fused, mode.is_strict()) {
             agree::strict_kernel(x, fused, false, true)?;
+            if let Some(dz) = dz {
+                agree::strict_layout(named("dzDesc", dz))?;
+            }
             if !call.saved[0] {
                 return Err(Error::unsupported(
                     "strict mode: fused passes take saved mean and inverse variance",

@@ -100,6 +100,8 @@ impl ForwardPlan {
         let (named_y, named_z) =
             (Named { name: "yDesc", tensor: y }, z.map(|tensor| Named { name: "zDesc", tensor }));
         agree::check_set(x)?;
+        let read = agree::as_read(call.mode, x, parameters.tensor, mode)?;
+        let parameters = Parameters { tensor: &read, ..parameters };
         if fused.is_some() && mode.is_strict() {
             agree::strict_fused(call.mode, &[Named { name: "xDesc", tensor: x }, named_y])?;
         }
@@ -189,9 +191,8 @@ impl ForwardPlan {
 fn strict(call: &Forward<'_>) -> Result<()> {
     if let Some(fused) = &call.fused {
         agree::strict_kernel(call.x, fused, true, true)?;
-        // Of the calls of BatchNormalization alone, whose parameters are named so.
-        if call.parameters.name.starts_with("bn") {
-            agree::strict_epsilon(call.epsilon)?;
+        if let Some(tensor) = call.z {
+            agree::strict_layout(Named { name: "zDesc", tensor })?;
         }
         if let Source::Batch { saved: [false, _], .. } = call.source {
             return Err(Error::unsupported("strict mode: fused passes save mean and inverse variance"));

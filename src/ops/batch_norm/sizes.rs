@@ -34,6 +34,8 @@ impl Query<'_> {
     /// Not supported: types. Bad parameter: tensors that do not agree.
     pub fn check(&self, mode: Mode) -> Result<()> {
         let Query { x, others, added, parameters, forward, .. } = *self;
+        let read = agree::as_read(self.mode, x, parameters.tensor, mode)?;
+        let parameters = Parameters { tensor: &read, ..parameters };
         agree::check_type(x, true, mode)?;
         agree::check_bfloat16(x, parameters)?;
         let added = added.filter(|_| !forward);

@@ -149,7 +149,7 @@ impl Types {
 
 /// The numbers that compute a floating problem.
 fn floating(convolution: &Convolution, is_half: bool, is_wide: bool) -> &'static [i32] {
-    let Convolution { direction, x, w, y, desc, groups } = convolution;
+    let Convolution { direction, x, w, y, .. } = convolution;
     let is_double = x.data_type() == DataType::Double;
     let is_flat = x.rank() == 4;
     if w.format() == Format::Nhwc {
@@ -172,9 +172,9 @@ fn floating(convolution: &Convolution, is_half: bool, is_wide: bool) -> &'static
             _ => &[1],
         };
     }
-    let is_plain = *groups == 1 && desc.geometry.dilation().iter().all(|&dilation| dilation == 1);
     match direction {
-        Direction::BackwardData if is_half && !is_flat && is_plain && follows(y, Format::Nchw) => &[1],
+        // The one direction in which HALF is summed in HALF over three dimensions, grouped or not.
+        Direction::BackwardData if is_half && !is_flat && follows(y, Format::Nchw) => &[1],
         _ if is_half && !is_flat => &[],
         Direction::Forward if is_half || !is_flat => &[0, 1],
         Direction::Forward if is_winograd(convolution) && !is_wide => &[0, 1, 2, 6],

@@ -131,7 +131,8 @@ impl DataPlan {
     /// The gradient of the input of a layer, from the gradients of its gates.
     fn enter(&self, sink: &mut Sink<'_>, layer: i64, dst: Rows) -> Result<()> {
         let frame = self.frame();
-        let Network { hidden, directions, .. } = *frame.network;
+        let network = frame.network;
+        let Network { hidden, directions, .. } = *network;
         let rows = frame.sequences.rows();
         let part = Part { layer, direction: 0, pseudo: layer * directions };
         let apart = rows * self.at.gate_row;
@@ -149,13 +150,19 @@ impl DataPlan {
                 beta = 1.0;
                 continue;
             }
+            // Skipped input of another size than the hidden vectors: what no cell read has no gradient.
+            let entries = network.input_of(layer).min(hidden);
+            if beta == 0.0 && entries < network.input_of(layer) {
+                sink.clear([rows, network.input_of(layer)], dst)?;
+                beta = 1.0;
+            }
             for (direction, k) in
                 (0..directions).flat_map(|direction| (0..count).map(move |k| (direction, k)))
             {
                 let gate = gates.columns(k * hidden).shifted(direction * apart);
                 match beta {
-                    0.0 => sink.copy([rows, hidden], dst, gate)?,
-                    _ => sink.map(Function::Add, [rows, hidden], dst, [dst, gate], 0.0)?,
+                    0.0 => sink.copy([rows, entries], dst, gate)?,
+                    _ => sink.map(Function::Add, [rows, entries], dst, [dst, gate], 0.0)?,
                 }
                 beta = 1.0;
             }
