@@ -159,7 +159,7 @@ fn attention() {
 
 #[test]
 fn arrays_of_the_host() {
-    passes("host_arrays");
+    passes_in_place("host_arrays");
 }
 
 #[test]
