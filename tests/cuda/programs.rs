@@ -297,7 +297,7 @@ fn the_network_of_the_demo_learns_the_same_on_ptx_and_on_the_sources() {
 }
 
 /// What these test lies in the memory and the threads of the host, or is said by the CPU core alone, which looks at a reserve.
-const OF_THE_HOST: [&str; 17] = [
+const OF_THE_HOST: [&str; 18] = [
     "closed_streams",
     "convolution_no_memory",
     "disjoint",
@@ -309,6 +309,7 @@ const OF_THE_HOST: [&str; 17] = [
     "layouts",
     "no_memory",
     "no_memory_first",
+    "no_memory_layers",
     "no_memory_training",
     "page_faults",
     "panics",
