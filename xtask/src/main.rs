@@ -174,7 +174,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "test",
         about: "runs every test there is and sums them up; --quick: those that take little time",
-        arguments: "[--quick]   only what takes little time",
+        arguments: "[--quick [--kind KIND]]   only what takes little time; for the kernels of one kind of step, such as contract",
         run: test::run,
     },
 ];

@@ -19,6 +19,14 @@ pub enum Extent {
     Full,
 }
 
+impl Extent {
+    /// A sample, or all with `CUDNN_SHIM_TEST_FULL=1`, which tests in Rust read as well.
+    pub fn asked() -> Extent {
+        let is_full = std::env::var_os("CUDNN_SHIM_TEST_FULL").is_some_and(|value| value == "1");
+        if is_full { Extent::Full } else { Extent::Sample }
+    }
+}
+
 /// A program of `tests/numpy`.
 struct Program {
     file: &'static str,
