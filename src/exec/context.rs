@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::host_runtime;
 use super::staging::{self, Staged};
+use super::tasks;
 use crate::backend::cuda::{Cuda, Driver, Unavailable};
 use crate::backend::{self, Address};
 use crate::error::{Error, Result};
@@ -45,6 +46,11 @@ impl Context {
             Choice::Cuda(driver) => Core::Cuda(Arc::new(Cuda::create(driver).map_err(no_handle)?)),
         };
         Ok(Context { core, stream: 0 })
+    }
+
+    /// Whether [`create`](Context::create) would choose the CUDA core.
+    pub fn expects_cuda() -> bool {
+        matches!(Choice::read(), Ok(Choice::Cuda(_)))
     }
 
     /// The context of calls that have no handle, on this stream: on the core that [`create`](Context::create) would choose,
@@ -192,6 +198,10 @@ impl Context {
         }
         match &self.core {
             Core::Cpu { .. } => {
+                if let Some(own) = plan.tasks() {
+                    // SAFETY: the spans of the operands are readable, and those that are written writable.
+                    return unsafe { tasks::run(plan, own, &places[..at.len()]) };
+                }
                 let (ordered, panels) = (plan.is_ordered(), backend::Panels::new());
                 let _held = match plan.is_one_step() {
                     true => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::call::Call;
 use crate::backend::Address;
 use crate::error::{Error, Result};
-use crate::ops::graph::{Graph, Numbers, Override, Program, Value, ValuesPlan};
+use crate::ops::graph::{Graph, Numbers, Override, Program, Tiles, Value, ValuesPlan};
 use crate::ops::part::Base;
 use crate::sync::{Lock, Vanished};
 
@@ -27,8 +27,16 @@ impl Execution {
     /// # Errors
     /// As for [`Program::new`].
     pub fn new(graph: &Graph) -> Result<Self> {
+        Execution::in_tiles(graph, Tiles::DEFAULT)
+    }
+
+    /// Plans a graph whose scores are computed in these tiles.
+    ///
+    /// # Errors
+    /// As for [`Program::new`].
+    pub fn in_tiles(graph: &Graph, tiles: Tiles) -> Result<Self> {
         let others = Lock::new(Vec::new());
-        Ok(Execution { program: Program::new(graph)?, graph: graph.clone(), others })
+        Ok(Execution { program: Program::new(graph, tiles)?, graph: graph.clone(), others })
     }
 
     /// The same graph where some tensors have other extents: planned when it is first asked for. Smaller ones take no more workspace.

@@ -10,6 +10,7 @@ mod measure;
 mod recording;
 mod scratch;
 mod staging;
+mod tasks;
 
 pub use crate::backend::Address;
 pub use call::{Bound, Call, Told};

@@ -25,7 +25,8 @@ impl Context {
         let machine = backend::Machine::host();
         let mut most = 0;
         for (plan, at) in plans {
-            if plan.is_ordered() {
+            // Tasks take theirs when they run.
+            if plan.is_ordered() || plan.tasks().is_some_and(|tasks| tasks.scratch().is_some()) {
                 continue;
             }
             plan.steps(&mut |step, slots| {

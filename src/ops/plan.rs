@@ -75,6 +75,28 @@ impl Operand {
 /// operand of the step, destination first, which operand of the plan it is, or [`ABSENT`].
 pub type StepSink<'a> = &'a mut dyn FnMut(Step<'_>, &[usize]) -> Result<()>;
 
+/// Reads a number of an operand, a number of bytes from its address on, in the type of its elements.
+pub type Reader<'a> = dyn Fn(usize, i64) -> f64 + 'a;
+
+/// Receives a step, and for each operand of it which operand of the plan it is in, and how many bytes from its address on.
+pub type PlacedSink<'a> = &'a mut dyn FnMut(Step<'_>, &[(usize, i64)]) -> Result<()>;
+
+/// Steps that are computed task by task: a task waits for none, and shares nothing that is written with others but its scratch, of which
+/// each thread that runs some has its own.
+pub trait Tasks: Sync {
+    /// How many tasks there are.
+    fn count(&self) -> usize;
+
+    /// Which operand of the plan is scratch, if tasks have some each.
+    fn scratch(&self) -> Option<usize>;
+
+    /// Hands every step of a task to `sink`; numbers that are read say which are needed.
+    ///
+    /// # Errors
+    /// The first of `sink`, which ends the task.
+    fn steps_of(&self, task: usize, read: &Reader<'_>, sink: PlacedSink<'_>) -> Result<()>;
+}
+
 /// A call, checked and ready to run on any core. Displayed, it is the list of its steps, as the log shows it.
 pub trait Plan: fmt::Display {
     /// Every data pointer, destinations first.
@@ -102,6 +124,11 @@ pub trait Plan: fmt::Display {
     /// Whether it is a single step, which takes its scratch before it writes; a plan of several is asked for the scratch of all.
     fn is_one_step(&self) -> bool {
         false
+    }
+
+    /// The same steps as tasks that do not wait for each other, if the plan is one of those.
+    fn tasks(&self) -> Option<&dyn Tasks> {
+        None
     }
 
     /// Whether addresses of the destination repeat: then every step must keep the order of its loops.

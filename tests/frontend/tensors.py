@@ -260,9 +260,10 @@ def activation_gradients(t):
     t.write(getattr(t.g, f"{name}_backward")(dy, x), gradients(function(image), loss, image)[0], bound=max(TYPES[t.kind][1], 1e-4))
 
 
-def attention(t):
+def attention(t, rows=None, columns=None):
     """Heads share keys and values, and causal scores begin in the upper left corner."""
-    batch, groups, rows, columns, width = between(1, 3), between(1, 3), between(1, 9), between(1, 9), 8
+    batch, groups, width = between(1, 3), between(1, 3), 8
+    rows, columns = rows or between(1, 9), columns or between(1, 9)
     (q, queries), (k, keys), (v, values) = t.operand(batch, 2 * groups, rows, width), *(t.operand(batch, groups, columns, width) for _ in range(2))
     causal = pick(True, False)
     scale = 0.3
@@ -271,8 +272,18 @@ def attention(t):
     t.write(o, want, told=True)
 
 
-def attention_backward(t):
-    batch, heads, rows, width = between(1, 3), between(1, 3), between(2, 9), 8
+def attention_in_tiles(t):
+    """More scores than a tile has."""
+    attention(t, between(129, 300), between(129, 600))
+
+
+def attention_backward_in_tiles(t):
+    attention_backward(t, between(129, 300))
+
+
+def attention_backward(t, rows=None):
+    batch, heads, width = between(1, 3), between(1, 3), 8
+    rows = rows or between(2, 9)
     (q, queries), (k, keys), (v, values), (d, loss) = (t.operand(batch, heads, rows, width) for _ in range(4))
     causal, scale = pick(True, False), 0.3
     scores = queries @ keys.transpose(2, 3) * scale
@@ -289,6 +300,7 @@ def attention_backward(t):
 CASES = [
     matmul, transposed_matmul, convolution, convolution_3d, convolution_gradients, layernorm, layernorm_backward, rmsnorm, batchnorm, batchnorm_backward,
     instancenorm, reductions, softmax, shapes, permutation, choice, activation_gradients, attention, attention_backward,
+    attention_in_tiles, attention_backward_in_tiles,
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ use super::types::{
 use crate::desc::graph::{Descriptor, Kind, Link, Object, Type, Value, device, engine, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Context, Execution};
-use crate::ops::graph::Graph;
+use crate::ops::graph::{Graph, Tiles};
 
 static DESCRIPTORS: Table<Entry> = Table::new(Tag::Backend);
 
@@ -45,7 +45,9 @@ impl Entry {
 /// # Errors
 /// Not supported, with the operation and the reason.
 fn execution_of(graph: &Object) -> Result<Execution> {
-    Execution::new(&Graph::of(graph)?)
+    // A tile is too little for a GPU.
+    let tiles = if Context::expects_cuda() { Tiles::NONE } else { Tiles::DEFAULT };
+    Execution::in_tiles(&Graph::of(graph)?, tiles)
 }
 
 /// The text of the device that a handle made now would run on.

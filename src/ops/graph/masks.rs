@@ -1,18 +1,34 @@
 //! Indices along a dimension, and the elements that comparing them leaves of a tensor: parts of the plan of an operation.
 
+use super::Port;
 use super::steps::Builder;
 use super::view::View;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::ops::Compute;
+use crate::ops::Role;
 use crate::ops::function::Function;
 
 impl Builder<'_> {
+    /// The index along a dimension of rank 4, where the operation is of a tile that does not begin with 0.
+    ///
+    /// # Errors
+    /// Not supported for a dimension of which a tile has no index.
+    pub fn line_of_tile(&mut self, rank: usize, axis: usize) -> Result<Option<View>> {
+        let Some(lines) = self.lines else { return Ok(None) };
+        let line = axis.checked_sub(2).filter(|_| rank == 4).and_then(|line| lines.get(line));
+        let line = line.ok_or_else(|| Error::unsupported("an index that tiles do not have"))?;
+        self.view(Port::Index, line, Role::Read).map(Some)
+    }
+
     /// The index along a dimension, in dims that have one element elsewhere: by doubling what is there. Pre: `count > 0`.
     ///
     /// # Errors
     /// As for [`scratch`](Builder::scratch).
     pub fn line(&mut self, rank: usize, axis: usize, count: i64) -> Result<View> {
+        if let Some(line) = self.line_of_tile(rank, axis)? {
+            return Ok(line);
+        }
         let own = if count < 1 << 24 { Compute::Single } else { Compute::Double };
         let compute = std::mem::replace(&mut self.compute, own);
         let one = Dims::filled(rank, 1);

@@ -9,6 +9,7 @@
 //!  dag.rs         the order of operations, and what no graph may have
 //!  program.rs     Graph -> Program: one plan per operation, and what lies where in the workspace
 //!  compose/       operations that are graphs of others
+//!  stream/        attention tile by tile
 //!  room.rs        places in the workspace, by lifetime
 //!  overrides.rs   a graph under other extents
 //!  view.rs        where the elements of an operand lie
@@ -33,6 +34,7 @@ mod read;
 mod room;
 mod settings;
 mod steps;
+mod stream;
 mod values;
 mod view;
 mod work;
@@ -47,6 +49,7 @@ pub use settings::{
     Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice,
     Softmax, Spatial, Transpose,
 };
+pub use stream::{Region, Stage, Tiles};
 pub use values::ValuesPlan;
 
 use crate::dtype::DataType;

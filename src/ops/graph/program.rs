@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use super::dag::Dag;
 use super::room::Room;
 use super::steps::{Builder, Home};
-use super::{Graph, Tensor, compose, lower};
+use super::stream::{self, StreamPlan, Tiles};
+use super::{Graph, Kind, Tensor, compose, lower};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::ops::part::{Part, Place};
-use crate::ops::plan::MAX_OPERANDS;
+use crate::ops::plan::{MAX_OPERANDS, Plan};
 
 /// A tensor that is passed by value: read on the host, and written to the workspace before anything else.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,10 @@ pub struct Program {
     pub workspace: usize,
     /// What lies in it.
     places: Places,
+    /// The tiles that scores are computed in.
+    tiles: Tiles,
+    /// Whether some are.
+    streams: bool,
 }
 
 impl Program {
@@ -67,8 +72,8 @@ impl Program {
     /// # Errors
     /// Those of [`Graph::check`]. Not supported, with the operation and the reason: types and operations that are not
     /// computed, shapes that do not fit, a virtual tensor that nothing writes.
-    pub fn new(graph: &Graph) -> Result<Self> {
-        Program::placed(graph, None)
+    pub fn new(graph: &Graph, tiles: Tiles) -> Result<Self> {
+        Program::placed(graph, None, tiles)
     }
 
     /// Plans the operations of a graph that is that of `whole` under other extents. Smaller ones never take more workspace than
@@ -77,16 +82,29 @@ impl Program {
     /// # Errors
     /// As [`new`](Program::new).
     pub fn under(graph: &Graph, whole: &Program) -> Result<Self> {
-        let own = Program::new(graph)?;
+        // Scores that are kept whole take more than those that are not, however few there are.
+        let least = if whole.streams { 0 } else { i64::MAX };
+        let tiles = Tiles { least, ..whole.tiles };
+        let own = Program::new(graph, tiles)?;
         if own.workspace <= whole.workspace {
             return Ok(own);
         }
-        Ok(Program::placed(graph, Some(&whole.places)).unwrap_or(own))
+        Ok(Program::placed(graph, Some(&whole.places), tiles).unwrap_or(own))
     }
 
     /// Plans the operations in places of their own, or in those of another program, in which all have to fit.
-    fn placed(graph: &Graph, given: Option<&Places>) -> Result<Self> {
+    fn placed(graph: &Graph, given: Option<&Places>, tiles: Tiles) -> Result<Self> {
         let graph = &compose::composed(graph)?;
+        if let Some(streamed) = stream::streamed(graph, tiles)
+            && let Ok(program) = Program::of(&streamed, given, tiles)
+        {
+            return Ok(Program { streams: true, uids: graph.uids(), ..program });
+        }
+        Program::of(graph, given, tiles)
+    }
+
+    /// Plans the operations, none of which is a graph of others.
+    fn of(graph: &Graph, given: Option<&Places>, tiles: Tiles) -> Result<Self> {
         let dag = Dag::new(graph)?;
         let mut room = Room::default();
         let (mut values, mut places) = (Vec::new(), Places::new());
@@ -138,6 +156,16 @@ impl Program {
             let explained = |error: Error| {
                 Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
             };
+            if let Kind::Stream(region) = &operation.kind {
+                let (plan, homes, bytes) = StreamPlan::new(region, &find)?;
+                if homes.len() > MAX_OPERANDS {
+                    return Err(Error::unsupported(format!("more than {MAX_OPERANDS} tensors")));
+                }
+                place(home_key(at, Home::Scratch(0)), bytes, [at, at]).ok_or_else(beyond)?;
+                numbers.push(None);
+                planned.push((Box::new(plan) as Box<dyn Plan + Send + Sync>, homes));
+                continue;
+            }
             let mut builder = Builder::new(operation, &find, lower::is_wide(operation)).map_err(explained)?;
             if let Some(given) = given {
                 // Parts of sums go without room where there is none.
@@ -154,7 +182,7 @@ impl Program {
             for (piece, &bytes) in pieces.iter().enumerate().filter(|&(_, &bytes)| bytes > 0) {
                 place(home_key(at, Home::Scratch(piece)), bytes, [at, at]).ok_or_else(beyond)?;
             }
-            planned.push((plan, homes));
+            planned.push((Box::new(plan) as Box<dyn Plan + Send + Sync>, homes));
         }
         let parts = planned.into_iter().enumerate().map(|(at, (plan, homes))| {
             let place = |home: &Home| match (places.get(&home_key(at, *home)), home) {
@@ -162,7 +190,7 @@ impl Program {
                 (None, Home::Tensor(uid)) => Place::of(*uid),
                 (None, Home::Scratch(_)) => Place::workspace(0),
             };
-            Part { places: homes.iter().map(place).collect(), plan: Box::new(plan) }
+            Part { places: homes.iter().map(place).collect(), plan }
         });
         let parts = parts.collect();
         let workspace = match given {
@@ -170,7 +198,17 @@ impl Program {
             Some(given) => given.values().map(|(begin, bytes)| begin + bytes).max().unwrap_or(0),
         };
         let names = dag.operations.iter().map(|operation| operation.kind.name()).collect();
-        Ok(Program { parts, numbers, names, values, uids: graph.uids(), workspace, places })
+        Ok(Program {
+            parts,
+            numbers,
+            names,
+            values,
+            uids: graph.uids(),
+            workspace,
+            places,
+            tiles,
+            streams: false,
+        })
     }
 }
 

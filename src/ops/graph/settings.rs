@@ -87,6 +87,10 @@ pub enum Kind {
     },
     /// The weights of attention again: `y = exp(x - stats)`, 0 where x is minus infinity; a part of its gradients.
     Weights,
+    /// Operations on tensors of scores, computed tile by tile: reads and writes what they share with the rest of the graph.
+    Stream(Box<super::stream::Region>),
+    /// What a tile of such scores needs besides those operations.
+    Tile(super::stream::Stage),
     /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no engine.
     Other(i32),
 }
@@ -128,6 +132,8 @@ impl Kind {
             Kind::RaggedLoad { .. } => "load of ragged batches",
             Kind::RaggedStore { .. } => "store of ragged batches",
             Kind::Weights => "attention weights",
+            Kind::Stream(_) => "stream",
+            Kind::Tile(_) => "tile",
             Kind::Other(_) => "an operation that is not computed",
         }
     }

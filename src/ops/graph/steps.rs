@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::view::View;
-use super::work::{StepsPlan, Work};
+use super::work::{Segment, Segments, StepsPlan, Work};
 use super::{Numbers, Operation, Port, Tensor};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
@@ -42,6 +42,8 @@ pub(super) struct Builder<'a> {
     scratch: usize,
     /// Bytes of the other pieces of scratch.
     pieces: Vec<usize>,
+    /// Where the operation is of a tile: the index of rows and that of columns, as tensors.
+    pub lines: Option<&'a [Arc<Tensor>; 2]>,
     /// The most bytes that parts of a convolution's sums may take.
     pub most_of_parts: usize,
     /// What functions are computed in.
@@ -63,7 +65,7 @@ impl<'a> Builder<'a> {
             scalars.push(describe(&link.tensor)?.0);
         }
         let compute = if wide { Compute::Double } else { Compute::of(&scalars) };
-        let plan = StepsPlan { operands: Vec::new(), layouts: Vec::new(), works: Vec::new() };
+        let plan = StepsPlan::default();
         let (homes, pieces) = (Vec::new(), Vec::new());
         Ok(Builder {
             operation,
@@ -72,6 +74,7 @@ impl<'a> Builder<'a> {
             plan,
             scratch: 0,
             pieces,
+            lines: None,
             most_of_parts: usize::MAX,
             compute,
             numbers: None,
@@ -83,7 +86,11 @@ impl<'a> Builder<'a> {
         self.numbers = self.operation.read(port).map(|tensor| Numbers { uid: tensor.uid, name, below });
     }
 
-    fn view(&mut self, port: Port, tensor: &Tensor, role: Role) -> Result<View> {
+    /// A tensor of the operation as an operand.
+    ///
+    /// # Errors
+    /// Those of `describe`.
+    pub fn view(&mut self, port: Port, tensor: &Tensor, role: Role) -> Result<View> {
         let (scalar, layout) = (self.describe)(tensor)?;
         let home = Home::Tensor(tensor.uid);
         let slot = match self.homes.iter().position(|&other| other == home) {
@@ -327,32 +334,6 @@ impl<'a> Builder<'a> {
         self.map_with(to, Function::Add, &[*a, *b], 0.0, [1.0, -1.0])
     }
 
-    /// The same elements without blocks: where they are, or copied.
-    ///
-    /// # Errors
-    /// As for [`scratch`](Builder::scratch).
-    pub fn flat(&mut self, view: &View) -> Result<View> {
-        if view.layout.split.is_none() {
-            return Ok(*view);
-        }
-        let copy = self.scratch(view.scalar, view.dims())?;
-        self.transform(&copy, view)?;
-        Ok(copy)
-    }
-
-    /// The same elements in the order of their dimensions: where they are, or copied.
-    ///
-    /// # Errors
-    /// As for [`scratch`](Builder::scratch).
-    pub fn packed(&mut self, view: &View) -> Result<View> {
-        if view.is_row_major() {
-            return Ok(*view);
-        }
-        let copy = self.scratch(view.scalar, view.dims())?;
-        self.transform(&copy, view)?;
-        Ok(copy)
-    }
-
     /// `to = reduction of from`: each element of `to` joins as many neighbours as there are for it in every dimension.
     ///
     /// # Errors
@@ -419,6 +400,16 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// How many steps there are.
+    pub fn count(&self) -> usize {
+        self.plan.works.len()
+    }
+
+    /// Has products stand for all steps from `first` on, where numbers can be read.
+    pub fn segments(&mut self, first: usize, products: Vec<Segment>) {
+        self.plan.segments.push(Segments { works: first..self.count(), products });
+    }
+
     /// A random step; operands destination, source, mask, states.
     pub fn random(&mut self, step: Random, slots: [&View; 4]) {
         self.push(Work::Random(Box::new(step)), &slots.map(|view| view.slot));
@@ -481,6 +472,12 @@ impl<'a> Builder<'a> {
             for (_, slots) in &mut self.plan.works {
                 slots.iter_mut().filter(|slot| **slot == SCRATCH).for_each(|slot| *slot = last);
             }
+            let products = self.plan.segments.iter_mut().flat_map(|segments| &mut segments.products);
+            for view in
+                products.flat_map(|product| product.views.iter_mut().chain(product.ends.iter_mut().flatten()))
+            {
+                view.slot = if view.slot == SCRATCH { last } else { view.slot };
+            }
             self.homes.push(Home::Scratch(0));
             let span = (0, self.scratch as i64);
             self.plan.operands.push(Operand {
@@ -497,7 +494,7 @@ impl<'a> Builder<'a> {
 }
 
 /// A contraction whose offsets count from these views, in canonical form; `None` if it has no elements.
-fn counted_from(mut step: Contract, views: [&View; 3]) -> Option<Contract> {
+pub(super) fn counted_from(mut step: Contract, views: [&View; 3]) -> Option<Contract> {
     for (offset, view) in step.nest.offsets.iter_mut().zip(views) {
         *offset += view.offset;
     }

@@ -1,13 +1,18 @@
 //! The steps of one operation, as they are kept: a plan.
 
 use std::fmt;
+use std::ops::Range;
 
+use super::lower;
+use super::steps::counted_from;
+use super::view::View;
+use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Layout, LoopNest};
 use crate::ops::contract::Contract;
 use crate::ops::map::Map;
-use crate::ops::plan::{self, Operand, Plan, Step, StepSink};
-use crate::ops::{Aggregate, Ragged, Random, Reduce, Set, Transform, Window};
+use crate::ops::plan::{self, Operand, PlacedSink, Plan, Reader, Step, StepSink, Tasks};
+use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Set, Transform, Window};
 
 /// A step that a plan keeps.
 pub(super) enum Work {
@@ -24,7 +29,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    fn step(&self) -> Step<'_> {
+    pub fn step(&self) -> Step<'_> {
         match self {
             Work::Transform(step) => Step::Transform(step),
             Work::Set(step) => Step::Set(step),
@@ -37,6 +42,45 @@ impl Work {
             Work::Aggregate(step) => Step::Aggregate(step),
             Work::Ragged(step) => Step::Ragged(step),
         }
+    }
+
+    /// Whether its loops count from operands that may lie anywhere, as those of tiles do.
+    pub fn is_of_tiles(&self) -> bool {
+        self.shifted(&|_| 0).is_some()
+    }
+
+    /// The same step on operands that lie this many bytes further on; `None` where its loops do not say where all of them begin.
+    pub fn shifted(&self, bytes: &dyn Fn(usize) -> i64) -> Option<Work> {
+        let by = |operand: usize, scalar: Scalar| bytes(operand) / scalar.size() as i64;
+        Some(match self {
+            Work::Transform(step) => {
+                let mut step = *step;
+                step.nest.offsets[0] += by(0, step.dst);
+                step.nest.offsets[1] += by(1, step.src);
+                Work::Transform(step)
+            }
+            Work::Set(step) => {
+                let mut step = step.clone();
+                step.nest.offsets[0] += by(0, step.dst);
+                Work::Set(step)
+            }
+            Work::Map(step) => Work::Map(Box::new(moved(step, &by))),
+            Work::WideMap(step) => Work::WideMap(Box::new(moved(step, &by))),
+            Work::Reduce(step) if step.indices.is_none() => {
+                let mut step = step.clone();
+                step.outputs.offsets[0] += by(0, step.dst);
+                step.outputs.offsets[1] += by(2, step.src);
+                Work::Reduce(step)
+            }
+            Work::Contract(step) if step.workspace == 0 => {
+                let mut step = step.clone();
+                for (operand, scalar) in [step.dst, step.a, step.b].into_iter().enumerate() {
+                    step.nest.offsets[operand] += by(operand, scalar);
+                }
+                Work::Contract(step)
+            }
+            _ => return None,
+        })
     }
 
     /// Whether each element of the destination is computed of the one that lies there in this operand of the step.
@@ -60,11 +104,81 @@ impl Work {
     }
 }
 
+fn moved<const N: usize>(step: &Map<N>, by: &dyn Fn(usize, Scalar) -> i64) -> Map<N> {
+    let mut step = *step;
+    for (operand, scalar) in step.scalars.into_iter().enumerate() {
+        step.nest.offsets[operand] += by(operand, scalar);
+    }
+    step
+}
+
 /// The steps of an operation.
+#[derive(Default)]
 pub(super) struct StepsPlan {
     pub operands: Vec<Operand>,
     pub layouts: Vec<Option<Layout>>,
     pub works: Vec<(Work, Vec<usize>)>,
+    /// Products of rows that numbers name, in the order of the steps that they stand for.
+    pub segments: Vec<Segments>,
+}
+
+/// Products of some rows only, where numbers can be read when the plan runs. Elsewhere steps stand for them that look at all rows.
+pub(super) struct Segments {
+    /// Those steps.
+    pub works: Range<usize>,
+    pub products: Vec<Segment>,
+}
+
+/// `c = a b + beta c`, of the rows of c and a, or of the terms, from a number up to another one.
+#[derive(Clone)]
+pub(super) struct Segment {
+    /// C, A, B, with all rows.
+    pub views: [View; 3],
+    /// The dimension of each that the numbers bound.
+    pub axes: [Option<usize>; 3],
+    pub compute: Compute,
+    pub beta: f64,
+    /// How many rows there are.
+    pub rows: i64,
+    /// The first number, and the one after the last; all rows that follow without it.
+    pub ends: [Option<View>; 2],
+}
+
+impl Segment {
+    /// The product of the rows that the numbers name; `None` if there are none.
+    fn product(&self, read: &Reader<'_>) -> Result<Option<Contract>> {
+        let number = |view: &View| read(view.slot, view.offset * view.scalar.size() as i64);
+        // Beyond the rows there are none, however far a number is.
+        let [first, end] = [
+            self.ends[0].map_or(0.0, |view| number(&view)),
+            self.ends[1].map_or(f64::MAX, |view| number(&view)),
+        ]
+        .map(|number| number.clamp(0.0, self.rows as f64) as i64);
+        if first >= end {
+            return Ok(None);
+        }
+        let mut views = self.views;
+        for (view, axis) in views.iter_mut().zip(self.axes) {
+            if let Some(axis) = axis {
+                *view = view.part(axis, first, end - first, 1)?;
+            }
+        }
+        let [c, a, b] = &views;
+        let step = lower::product_of(self.compute, [c, a, b], self.beta)?;
+        Ok(step.and_then(|step| counted_from(step, [c, a, b])))
+    }
+}
+
+impl StepsPlan {
+    /// Whether `write` may lie where `read` lies, if nobody needs that any more: only the first step that writes reads it, element by
+    /// element, or steps before.
+    pub fn replaces(&self, read: usize, write: usize) -> bool {
+        let Some(first) = self.works.iter().position(|(_, slots)| slots[0] == write) else { return false };
+        self.works[first..].iter().enumerate().all(|(k, (work, slots))| {
+            let reads = (1..slots.len()).filter(|&operand| slots[operand] == read);
+            reads.into_iter().all(|operand| k == 0 && work.is_in_place(operand))
+        })
+    }
 }
 
 impl Plan for StepsPlan {
@@ -91,6 +205,42 @@ impl Plan for StepsPlan {
 
     fn layout(&self, operand: usize) -> Option<&Layout> {
         self.layouts[operand].as_ref()
+    }
+
+    fn tasks(&self) -> Option<&dyn Tasks> {
+        if self.segments.is_empty() { None } else { Some(self) }
+    }
+}
+
+/// One task, in which products are of the rows that numbers name.
+impl Tasks for StepsPlan {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn scratch(&self) -> Option<usize> {
+        None
+    }
+
+    fn steps_of(&self, _: usize, read: &Reader<'_>, sink: PlacedSink<'_>) -> Result<()> {
+        let places = |slots: &[usize]| slots.iter().map(|&slot| (slot, 0)).collect::<Vec<_>>();
+        let mut segments = self.segments.iter().peekable();
+        let mut at = 0;
+        while at < self.works.len() {
+            if let Some(of) = segments.next_if(|of| of.works.start == at) {
+                for segment in &of.products {
+                    if let Some(step) = segment.product(read)? {
+                        sink(Step::Contract(&step), &places(&segment.views.map(|view| view.slot)))?;
+                    }
+                }
+                at = of.works.end;
+                continue;
+            }
+            let (work, slots) = &self.works[at];
+            sink(work.step(), &places(slots))?;
+            at += 1;
+        }
+        Ok(())
     }
 }
 

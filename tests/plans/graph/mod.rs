@@ -6,6 +6,7 @@ mod layers;
 mod modes;
 mod numbers;
 mod overrides;
+mod streams;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -77,21 +77,21 @@ fn explained(at: usize, operation: &Operation, error: &Error) -> Error {
 }
 
 /// The operations of a graph while others are put in the place of some.
-struct Parts {
-    operations: Vec<Operation>,
+pub(super) struct Parts {
+    pub operations: Vec<Operation>,
     uids: BTreeSet<i64>,
     next: i64,
 }
 
 impl Parts {
-    fn of(graph: &Graph) -> Parts {
+    pub fn of(graph: &Graph) -> Parts {
         let mut uids = BTreeSet::new();
         graph.operations.iter().for_each(|operation| uids_of(operation, &mut uids));
         Parts { operations: Vec::new(), uids, next: i64::MIN }
     }
 
     /// A virtual tensor, packed.
-    fn hidden(&mut self, data_type: impl Into<Type>, dims: &[i64]) -> Arc<Tensor> {
+    pub fn hidden(&mut self, data_type: impl Into<Type>, dims: &[i64]) -> Arc<Tensor> {
         while !self.uids.insert(self.next) {
             self.next += 1;
         }
@@ -100,7 +100,7 @@ impl Parts {
         Arc::new(Tensor { data_type: data_type.into(), is_virtual: true, ..tensor })
     }
 
-    fn push(&mut self, kind: Kind, reads: &[(Port, &Arc<Tensor>)], writes: &[(Port, &Arc<Tensor>)]) {
+    pub fn push(&mut self, kind: Kind, reads: &[(Port, &Arc<Tensor>)], writes: &[(Port, &Arc<Tensor>)]) {
         self.operations.push(Operation::new(kind, reads, writes));
     }
 

@@ -1,16 +1,18 @@
 //! Products of rows, each with the matrix of its expert.
 //!
-//! The rows of an expert go from its first row up to the first row of the next expert. Where experts begin is data, so that each expert
-//! multiplies all rows, and keeps the results of its own. With more offsets than experts the rows are those of several batches: in each, one
+//! The rows of an expert go from its first row up to the first row of the next expert. Where experts begin is data: where that can be read when
+//! the plan runs, each expert multiplies its own rows; elsewhere each multiplies all rows, and keeps the results of its own. With more offsets than experts the rows are those of several batches: in each, one
 //! segment for each expert. Source: docs.nvidia.com/cudnn/operations/MoeGroupedMatmul.
 
 use super::super::steps::Builder;
 use super::super::view::View;
+use super::super::work::Segment;
 use super::super::{Experts, Port};
 use super::matmul::{factor, product, transposed};
 use super::rows::by_number;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
+use crate::ops::Compute;
 use crate::ops::aggregate::AggregateFunction;
 use crate::ops::function::Function;
 
@@ -74,11 +76,16 @@ pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
     let own = steps.wide(y.dims())?;
     let line = steps.line(3, 1, rows)?;
     for expert in 0..experts {
-        product(steps, &own, &x, &w.part(0, expert, 1, 1)?)?;
+        let (before, own_w) = (steps.count(), w.part(0, expert, 1, 1)?);
+        product(steps, &own, &x, &own_w, 0.0)?;
         for segment in segments(expert, experts, count) {
             let flags = rows_of(steps, &first, segment, &line)?;
             steps.keep(&all, &own, &flags, &all)?;
         }
+        let views = [all, x, own_w];
+        let of = |segment| segment_of(steps.compute, views, [Some(1), Some(1), None], &first, segment, 0.0);
+        let products = segments(expert, experts, count).map(of).collect::<Result<_>>()?;
+        steps.segments(before, products);
     }
     if of.mode != mode::SCATTER {
         return steps.transform(&y, &all);
@@ -128,6 +135,8 @@ pub fn backward(steps: &mut Builder<'_>) -> Result<()> {
     let line = if rows > 0 { Some(steps.line(3, 1, rows)?) } else { None };
     let sums = steps.wide(wide.dims())?;
     for expert in 0..experts {
+        steps.fill(&sums, 0.0);
+        let before = steps.count();
         for segment in segments(expert, experts, count) {
             let flags = match &line {
                 Some(line) => rows_of(steps, &first, segment, line)?,
@@ -136,13 +145,17 @@ pub fn backward(steps: &mut Builder<'_>) -> Result<()> {
             for (own, view) in kept.iter().zip([&x, &dy]) {
                 steps.keep(own, view, &flags, &zero)?;
             }
-            product(steps, &wide, &transposed(&kept[0])?, &kept[1])?;
+            product(steps, &wide, &transposed(&kept[0])?, &kept[1], 0.0)?;
             if segment == expert {
                 steps.transform(&sums, &wide)?;
             } else {
                 steps.map(&sums, Function::Add, &[sums, wide])?;
             }
         }
+        let views = [sums, transposed(&x)?, dy];
+        let of = |segment| segment_of(steps.compute, views, [None, Some(2), Some(1)], &first, segment, 1.0);
+        let products = segments(expert, experts, count).map(of).collect::<Result<_>>()?;
+        steps.segments(before, products);
         steps.transform(&dw.part(0, expert, 1, 1)?, &sums)?;
     }
     Ok(())
@@ -156,6 +169,16 @@ fn are_segments(count: i64, experts: i64) -> bool {
 /// The segments of an expert: one in each batch.
 fn segments(expert: i64, experts: i64, count: i64) -> impl Iterator<Item = i64> {
     (0..count / experts).map(move |batch| batch * experts + expert)
+}
+
+/// A product of the rows of a segment.
+fn segment_of(
+    compute: Compute, views: [View; 3], axes: [Option<usize>; 3], first: &View, segment: i64, beta: f64,
+) -> Result<Segment> {
+    let end = segment + 1;
+    let end = (end < first.dims()[0]).then(|| first.part(0, end, 1, 1)).transpose()?;
+    let ends = [Some(first.part(0, segment, 1, 1)?), end];
+    Ok(Segment { views, axes, compute, beta, rows: views[1].dims()[axes[1].unwrap_or(1)], ends })
 }
 
 /// 1 for the rows of an expert (the segment of this number), as the product of these; `line` holds the indices of all rows.

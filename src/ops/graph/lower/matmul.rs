@@ -6,8 +6,8 @@ use super::super::{Matmul, Port};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Axis;
-use crate::ops::Compute;
 use crate::ops::contract::{Accumulate, Contract, Epilogue, Role};
+use crate::ops::{Compute, Scaling};
 
 /// Adds the steps.
 ///
@@ -40,12 +40,25 @@ pub fn lower(of: &Matmul, steps: &mut Builder<'_>) -> Result<()> {
         .filter_map(|(axis, count)| Some((axis, count.as_ref()?)))
         .collect();
     if counts.is_empty() && c.layout.split.is_none() && c.scalar != Scalar::Bool {
-        return product(steps, &c, &a, &b);
+        return product(steps, &c, &a, &b, 0.0);
     }
     let flat = steps.wide(c.dims())?;
-    product(steps, &flat, &a, &b)?;
+    product(steps, &flat, &a, &b, 0.0)?;
     let kept = counted(steps, &flat, &counts, of.padding)?;
     steps.transform(&c, &kept)
+}
+
+/// `c = a b + c`, of factors that are multiplied as they are.
+///
+/// # Errors
+/// Not supported: dims that do not fit.
+pub(super) fn accumulate(of: &Matmul, steps: &mut Builder<'_>) -> Result<()> {
+    let c = steps.write(Port::C)?;
+    let mut factors = [steps.read(Port::A)?, steps.read(Port::B)?];
+    for (view, swaps) in factors.iter_mut().zip(of.transposed) {
+        *view = if swaps { transposed(view)? } else { *view };
+    }
+    product(steps, &c, &factors[0], &factors[1], 1.0)
 }
 
 /// Last two dimensions the other way about. Pre: no blocks.
@@ -93,11 +106,24 @@ pub(super) fn factor(steps: &mut Builder<'_>, view: &View) -> Result<View> {
     Ok(copy)
 }
 
-/// `c = a b`. Pre: factors of a type that is multiplied, without blocks; c without blocks.
+/// `c = a b + beta c`. Pre: factors of a type that is multiplied, without blocks; c without blocks.
 ///
 /// # Errors
 /// Not supported for dims that do not fit.
-pub(super) fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View) -> Result<()> {
+pub(super) fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View, beta: f64) -> Result<()> {
+    if let Some(step) = product_of(steps.compute, [c, a, b], beta)? {
+        steps.contract(step, [c, a, b]);
+    }
+    Ok(())
+}
+
+/// The step of such a product, whose offsets count from the views; `None` if it has no elements.
+///
+/// # Errors
+/// As for [`product`].
+pub(in super::super) fn product_of(
+    compute: Compute, [c, a, b]: [&View; 3], beta: f64,
+) -> Result<Option<Contract>> {
     let (dc, da, db) = (c.dims(), a.dims(), b.dims());
     let rank = dc.rank();
     let misfit = || misfit(c, a, b);
@@ -106,16 +132,17 @@ pub(super) fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View) -> 
     if da[row] != m || db[row] != k || db[column] != n {
         return Err(misfit());
     }
-    let accumulate = Accumulate::of_bytes([a.scalar, b.scalar], Some(k)).unwrap_or(match steps.compute {
+    let accumulate = Accumulate::of_bytes([a.scalar, b.scalar], Some(k)).unwrap_or(match compute {
         Compute::Single => Accumulate::Single,
         Compute::Double => Accumulate::Double,
     });
-    let mut step = Contract::new([c.scalar, a.scalar, b.scalar], accumulate, Epilogue::PLAIN);
+    let epilogue = Epilogue { scaling: Scaling { alpha: 1.0, beta }, ..Epilogue::PLAIN };
+    let mut step = Contract::new([c.scalar, a.scalar, b.scalar], accumulate, epilogue);
     for axis in 0..row {
         let extent = dc[axis];
         let [x, y] = [da[axis], db[axis]];
         if extent == 0 {
-            return Ok(());
+            return Ok(None);
         }
         if x == 0 || y == 0 || extent % x != 0 || extent % y != 0 {
             return Err(misfit());
@@ -143,6 +170,5 @@ pub(super) fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View) -> 
     step.push(Role::M, Axis { extent: m, strides: [stride(c, row), stride(a, row), 0, 0, 0] });
     step.push(Role::N, Axis { extent: n, strides: [stride(c, column), 0, stride(b, column), 0, 0] });
     step.push(Role::K, Axis { extent: k, strides: [0, stride(a, column), stride(b, row), 0, 0] });
-    steps.contract(step, [c, a, b]);
-    Ok(())
+    Ok(Some(step))
 }

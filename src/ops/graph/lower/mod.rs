@@ -19,8 +19,12 @@ mod rows;
 mod shape;
 mod softmax;
 mod statistics;
+mod tiles;
+
+pub(super) use matmul::product_of;
 
 use super::steps::Builder;
+use super::stream::Stage;
 use super::{Kind, Operation, Type};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
@@ -30,7 +34,7 @@ use crate::ops::ragged::RaggedFunction;
 pub(super) fn is_wide(operation: &Operation) -> bool {
     let math = match &operation.kind {
         Kind::Pointwise(of) => of.math,
-        Kind::Matmul(of) => of.math,
+        Kind::Matmul(of) | Kind::Tile(Stage::Accumulate(of)) => of.math,
         Kind::Convolution(of) => of.math,
         Kind::Reduction(of) => of.math,
         Kind::GenStats(of) | Kind::BatchNormBackwardWeights(of) => of.math,
@@ -80,8 +84,9 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
             ragged::lower(RaggedFunction::Store, *multiplier, operation, steps)
         }
         Kind::Weights => softmax::weights(steps),
+        Kind::Tile(of) => tiles::lower(of, steps),
         // What is a graph of others is one when it gets here.
-        Kind::AttentionForward(_) | Kind::AttentionBackward(_) | Kind::Other(_) => {
+        Kind::AttentionForward(_) | Kind::AttentionBackward(_) | Kind::Stream(_) | Kind::Other(_) => {
             Err(Error::unsupported("nothing computes it yet"))
         }
     }

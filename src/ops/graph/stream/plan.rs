@@ -1,0 +1,255 @@
+//! The plan of a region: tiles of rows and columns, one after the other.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::super::steps::Home;
+use super::super::work::Work;
+use super::super::{Operation, Port, Tensor};
+use super::band::{Band, Relation, bands};
+use super::stages::Stages;
+use super::tile::{Group, Kit, Spot};
+use super::{BATCH, COLUMNS, HEADS, ROWS, Region};
+use crate::dtype::Scalar;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::ops::plan::{Operand, PlacedSink, Plan, Reader, Role, StepSink, Tasks};
+
+/// Tiles of the region.
+pub(in super::super) struct StreamPlan {
+    operands: Vec<Operand>,
+    layouts: Vec<Option<Layout>>,
+    extents: [i64; 4],
+    /// Rows and columns of a tile.
+    tile: [i64; 2],
+    sums_over_rows: bool,
+    bands: Vec<Band>,
+    head_begin: Vec<Group>,
+    head_end: Vec<Group>,
+    /// By whether the rows, and the columns, are the last ones, which may be fewer.
+    tiles: [[Option<Tile>; 2]; 2],
+}
+
+/// The steps of a tile of some extents.
+struct Tile {
+    rows_begin: Vec<Group>,
+    tile: Vec<Group>,
+    rows_end: Vec<Group>,
+}
+
+/// Receives a step with its operands, and the index where its tile begins.
+type Sink<'a> = &'a mut dyn FnMut(&Work, &[Spot], [i64; 4]) -> Result<()>;
+
+impl StreamPlan {
+    /// The plan of a region, where its operands lie, and the bytes of scratch.
+    ///
+    /// # Errors
+    /// Not supported: what is not computed tile by tile.
+    pub fn new(
+        region: &Region, outer: &dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
+    ) -> Result<(StreamPlan, Vec<Home>, usize)> {
+        let stages =
+            Stages::of(region).ok_or_else(|| Error::unsupported("tensors that do not follow the scores"))?;
+        let (mut operands, mut layouts, mut homes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut numbers = HashMap::new();
+        let lists =
+            [&stages.head_begin, &stages.rows_begin, &stages.tile, &stages.rows_end, &stages.head_end];
+        let operations = || lists.into_iter().flatten();
+        let written: Vec<i64> =
+            operations().flat_map(|operation| &operation.writes).map(|link| link.tensor.uid).collect();
+        let lines = region.lines.iter().map(|line| (Port::Index, line));
+        let links =
+            operations().flat_map(Operation::links).map(|link| (link.port, &link.tensor)).chain(lines);
+        for (port, tensor) in links {
+            let is_graph = stages.places.get(&tensor.uid).is_some_and(|place| place.scratch.is_none());
+            if !is_graph || numbers.contains_key(&tensor.uid) {
+                continue;
+            }
+            let (scalar, layout) = outer(tensor)?;
+            let (low, high) = layout.padded_span().unwrap_or_default();
+            let role = if written.contains(&tensor.uid) { Role::Write } else { Role::Read };
+            let size = scalar.size() as i64;
+            numbers.insert(tensor.uid, operands.len());
+            operands.push(Operand { name: port.name(), role, scalar, span: (low * size, (high + 1) * size) });
+            layouts.push(Some(layout));
+            homes.push(Home::Tensor(tensor.uid));
+        }
+        let mut kit = Kit {
+            region,
+            stages: &stages,
+            outer,
+            operands: numbers,
+            scratch: operands.len(),
+            kept: HashMap::new(),
+            kept_bytes: 0,
+        };
+        kit.keep()?;
+        let [_, _, rows, columns] = region.extents;
+        let tile = [region.tiles.rows.clamp(1, rows), region.tiles.columns.clamp(1, columns)];
+        let (mut heads, mut bytes) =
+            kit.lowered(&[&stages.head_begin, &stages.head_end], [tile[0], columns])?;
+        let (head_end, head_begin) = (heads.pop().unwrap_or_default(), heads.pop().unwrap_or_default());
+        let mut tiles = [[None, None], [None, None]];
+        for (is_last_row, of_rows) in tiles.iter_mut().enumerate() {
+            for (is_last_column, of_both) in of_rows.iter_mut().enumerate() {
+                let extent =
+                    |is_last, tile: i64, all: i64| if is_last == 1 { (all - 1) % tile + 1 } else { tile };
+                let extents = [extent(is_last_row, tile[0], rows), extent(is_last_column, tile[1], columns)];
+                let stages = [&stages.rows_begin[..], &stages.tile[..], &stages.rows_end[..]];
+                let (mut lists, taken) = kit.lowered(&stages, extents)?;
+                bytes = bytes.max(taken);
+                let mut next = || lists.pop().unwrap_or_default();
+                let (rows_end, tile, rows_begin) = (next(), next(), next());
+                *of_both = Some(Tile { rows_begin, tile, rows_end });
+            }
+        }
+        let spot = |uid| kit.spot(uid, &HashMap::new());
+        let bands = bands(&stages.tile, &spot)?;
+        homes.push(Home::Scratch(0));
+        let span = (0, bytes as i64);
+        operands.push(Operand { name: "scratch", role: Role::Scratch, scalar: Scalar::F64, span });
+        layouts.push(None);
+        let plan = StreamPlan {
+            operands,
+            layouts,
+            extents: region.extents,
+            tile,
+            sums_over_rows: stages.sums_over_rows,
+            bands,
+            head_begin,
+            head_end,
+            tiles,
+        };
+        Ok((plan, homes, bytes))
+    }
+
+    fn blocks_of_rows(&self) -> i64 {
+        (self.extents[ROWS] - 1) / self.tile[0] + 1
+    }
+
+    /// The steps of a task: of some rows of a head, or of all.
+    fn walk(&self, task: usize, read: Option<&Reader<'_>>, sink: Sink<'_>) -> Result<()> {
+        let (task, blocks) = (task as i64, self.blocks_of_rows());
+        let (head, rows) = match self.sums_over_rows {
+            true => (task, 0..blocks),
+            // The last rows, of which a causal mask leaves the most, come first.
+            false => (task / blocks, blocks - 1 - task % blocks..blocks - task % blocks),
+        };
+        let mut index = [0; 4];
+        (index[BATCH], index[HEADS]) = (head / self.extents[HEADS], head % self.extents[HEADS]);
+        run(&self.head_begin, index, &[], sink)?;
+        for block in rows {
+            index[ROWS] = block * self.tile[0];
+            self.walk_rows(index, read, sink)?;
+        }
+        (index[ROWS], index[COLUMNS]) = (0, 0);
+        run(&self.head_end, index, &[], sink)
+    }
+
+    fn walk_rows(&self, mut index: [i64; 4], read: Option<&Reader<'_>>, sink: Sink<'_>) -> Result<()> {
+        let end = |first: i64, axis: usize| (first + self.tile[axis - ROWS]).min(self.extents[axis]);
+        let of = |index: [i64; 4]| {
+            let is_last = |axis: usize| usize::from(end(index[axis], axis) == self.extents[axis]);
+            self.tiles[is_last(ROWS)][is_last(COLUMNS)]
+                .as_ref()
+                .ok_or_else(|| Error::Internal("no steps for a tile".into()))
+        };
+        run(&of(index)?.rows_begin, index, &[], sink)?;
+        let drops = read.is_some_and(|read| self.bands.iter().all(|band| band.is_lowest(read, index)));
+        let mut inside = vec![false; self.bands.len()];
+        while index[COLUMNS] < self.extents[COLUMNS] {
+            let mut last = index;
+            (last[ROWS], last[COLUMNS]) = (end(index[ROWS], ROWS) - 1, end(index[COLUMNS], COLUMNS) - 1);
+            let mut is_outside = false;
+            for (band, inside) in self.bands.iter().zip(&mut inside) {
+                let relation = read.map_or(Relation::Across, |read| band.relation(read, index, last));
+                *inside = relation == Relation::Inside;
+                is_outside |= drops && band.drops && relation == Relation::Outside;
+            }
+            if !is_outside {
+                run(&of(index)?.tile, index, &inside, sink)?;
+            }
+            index[COLUMNS] = last[COLUMNS] + 1;
+        }
+        index[COLUMNS] = 0;
+        run(&of(index)?.rows_end, index, &[], sink)
+    }
+}
+
+/// All steps but those of masks that the tile is inside of.
+fn run(groups: &[Group], index: [i64; 4], inside: &[bool], sink: Sink<'_>) -> Result<()> {
+    for group in groups {
+        if group.band.is_some_and(|band| inside.get(band).copied().unwrap_or(false)) {
+            continue;
+        }
+        group.works.iter().try_for_each(|(work, spots)| sink(work, spots, index))?;
+    }
+    Ok(())
+}
+
+impl Plan for StreamPlan {
+    fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        for task in 0..self.count() {
+            self.walk(task, None, &mut |work, spots, index| {
+                let bytes = |operand: usize| spots[operand].at(index);
+                let work =
+                    work.shifted(&bytes).ok_or_else(|| Error::Internal("a step that cannot move".into()))?;
+                let slots: Vec<usize> = spots.iter().map(|spot| spot.operand).collect();
+                sink(work.step(), &slots)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn layout(&self, operand: usize) -> Option<&Layout> {
+        self.layouts[operand].as_ref()
+    }
+
+    fn tasks(&self) -> Option<&dyn Tasks> {
+        Some(self)
+    }
+}
+
+impl Tasks for StreamPlan {
+    fn count(&self) -> usize {
+        let heads = self.extents[BATCH] * self.extents[HEADS];
+        let blocks = if self.sums_over_rows { 1 } else { self.blocks_of_rows() };
+        heads.saturating_mul(blocks) as usize
+    }
+
+    fn scratch(&self) -> Option<usize> {
+        self.operands.len().checked_sub(1)
+    }
+
+    fn steps_of(&self, task: usize, read: &Reader<'_>, sink: PlacedSink<'_>) -> Result<()> {
+        let mut places = Vec::new();
+        self.walk(task, Some(read), &mut |work, spots, index| {
+            places.clear();
+            places.extend(spots.iter().map(|spot| (spot.operand, spot.at(index))));
+            sink(work.step(), &places)
+        })
+    }
+}
+
+/// The extents of the scores and of a tile, and the steps of one.
+impl fmt::Display for StreamPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([batch, heads, rows, columns], [height, width]) = (self.extents, self.tile);
+        write!(f, "scores of {batch}x{heads}x{rows}x{columns} in tiles of {height}x{width}: ")?;
+        let steps = || {
+            let tile =
+                self.tiles[0][0].iter().flat_map(|tile| [&tile.rows_begin, &tile.tile, &tile.rows_end]);
+            [&self.head_begin].into_iter().chain(tile).chain([&self.head_end]).flatten()
+        };
+        let mut separator = "";
+        for (work, _) in steps().flat_map(|group| &group.works) {
+            write!(f, "{separator}{}", work.step())?;
+            separator = "; ";
+        }
+        Ok(())
+    }
+}
