@@ -99,6 +99,16 @@ extern "C" {
  * Offsets and strides count elements, coordinates run over the dims that cudnnGetTensorNdDescriptor reports. Under
  * NCHW_VECT_C and in blocked layouts offsets count single channels. Strides of dims of 1 decide nothing. */
 
+/** Says that filters stay as they are: what calls with this handle pack of them is kept in up to as many bytes, 0 for none (the default). */
+cudnnStatus_t cudnnShimSetConstantFilters(cudnnHandle_t handle,
+                                          size_t bytes);
+
+/** Forgets the filters that are kept for this handle, which may then change; those of later calls are kept again. */
+cudnnStatus_t cudnnShimForgetFilters(cudnnHandle_t handle);
+
+/** Bytes of the filters that are kept for this handle. */
+cudnnStatus_t cudnnShimGetConstantFilters(cudnnHandle_t handle, size_t *bytes);
+
 /** Describes a DLPack tensor: type, dims and strides, no copy. */
 cudnnStatus_t cudnnShimSetTensorFromDLPack(cudnnHandle_t handle,
                                            cudnnTensorDescriptor_t tensorDesc,

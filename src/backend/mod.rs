@@ -26,7 +26,7 @@ mod transform;
 pub use address::Address;
 pub use choice::{Choice, Kernel};
 pub use cpu::arena::Hold;
-pub use cpu::{Isa, Machine, Panels};
+pub use cpu::{Filters, Isa, Machine, Panels};
 pub use scratch::{hold, is_held, scratch};
 pub use transform::run_transform;
 

@@ -6,7 +6,7 @@ use super::host_runtime;
 use super::staging::{self, Staged};
 use super::tasks;
 use crate::backend::cuda::{Cuda, Driver, Unavailable};
-use crate::backend::{self, Address};
+use crate::backend::{self, Address, Filters, Panels};
 use crate::error::{Error, Result};
 use crate::ops::plan::MAX_OPERANDS;
 use crate::ops::{Plan, Role};
@@ -29,6 +29,8 @@ pub(super) enum Core {
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(super) core: Core,
+    /// What stays packed of filters that the caller leaves as they are, if it says so.
+    filters: Option<Arc<Filters>>,
     /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream`, and refuses one that captures.
     stream: usize,
 }
@@ -45,7 +47,7 @@ impl Context {
             Choice::Reference => Core::Reference,
             Choice::Cuda(driver) => Core::Cuda(Arc::new(Cuda::create(driver).map_err(no_handle)?)),
         };
-        Ok(Context { core, stream: 0 })
+        Ok(Context { core, filters: constant_filters(Filters::limit_of_environment()), stream: 0 })
     }
 
     /// Whether [`create`](Context::create) would choose the CUDA core.
@@ -74,12 +76,12 @@ impl Context {
             Choice::Reference => Core::Reference,
             Choice::Cuda(driver) => Core::Cuda(Cuda::of_stream(driver, stream).map_err(no_handle)?),
         };
-        Ok(Context { core, stream })
+        Ok(Context { core, filters: None, stream })
     }
 
     /// A new context on the CPU core, whatever the environment asks for.
     pub fn cpu() -> Self {
-        Context { core: Core::Cpu { instead_of_cuda: None }, stream: 0 }
+        Context { core: Core::Cpu { instead_of_cuda: None }, filters: None, stream: 0 }
     }
 
     /// The core's name for the log, with what it uses of the machine, and why it is not the CUDA core.
@@ -114,6 +116,26 @@ impl Context {
     /// Chooses the stream of later calls.
     pub fn set_stream(&mut self, stream: usize) {
         self.stream = stream;
+    }
+
+    /// Lets filters of later calls stay packed in as many bytes, none in 0; those that are go.
+    pub fn set_constant_filters(&mut self, bytes: usize) {
+        self.filters = constant_filters(bytes);
+    }
+
+    /// Forgets the filters that are packed; those of later calls stay again.
+    pub fn forget_filters(&mut self) {
+        self.filters = self.filters.as_ref().and_then(|filters| constant_filters(filters.limit()));
+    }
+
+    /// Bytes of filters that stay packed.
+    pub fn filter_bytes(&self) -> usize {
+        self.filters.as_ref().map_or(0, |filters| filters.bytes())
+    }
+
+    /// The same without filters that stay: for operands in memory that goes.
+    pub(super) fn without_filters(&self) -> Context {
+        Context { filters: None, ..self.clone() }
     }
 
     /// Whether data pointers are the host's.
@@ -202,7 +224,14 @@ impl Context {
                     // SAFETY: the spans of the operands are readable, and those that are written writable.
                     return unsafe { tasks::run(plan, own, &places[..at.len()]) };
                 }
-                let (ordered, panels) = (plan.is_ordered(), backend::Panels::new());
+                let ordered = plan.is_ordered();
+                // A copy is not what the caller leaves as it is.
+                let own = |&(_, operand): &(_, usize)| places[operand] == at[operand];
+                let filters = self.filters.clone().zip(plan.filters()).filter(own);
+                let panels = match filters {
+                    Some((filters, operand)) => Panels::beside(filters, places[operand].pointer()),
+                    None => Panels::new(),
+                };
                 let _held = match plan.is_one_step() {
                     true => None,
                     // SAFETY: the spans of the operands are readable, and those that are written writable.
@@ -232,6 +261,11 @@ impl Context {
             Core::Cuda(cuda) => unsafe { cuda.run(plan, at, self.stream) },
         }
     }
+}
+
+/// Room for filters that stay packed; `None` of no bytes.
+fn constant_filters(bytes: usize) -> Option<Arc<Filters>> {
+    (bytes > 0).then(|| Arc::new(Filters::new(bytes)))
 }
 
 /// Whatever the driver says, what it means for the caller is that nothing can be computed.

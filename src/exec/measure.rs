@@ -73,11 +73,13 @@ impl Context {
                 }
             }
         }
+        // What is the measurement's own goes with it.
+        let context = self.without_filters();
         let mut best = f32::INFINITY;
         for _ in 0..RUNS {
             let start = Instant::now();
             // SAFETY: what is written is our own, and the spans of what is read are readable.
-            unsafe { self.run(plan, &places) }?;
+            unsafe { context.run(plan, &places) }?;
             best = best.min(start.elapsed().as_secs_f32() * 1e3);
             if best > SHORT {
                 break;

@@ -108,6 +108,9 @@ impl Bound {
     }
 }
 
+/// Rows of `a` from which on products of binary32 are made in parts, which are split for all columns: pixels of an image, or rows of a matrix.
+pub const PART_ROWS: i64 = 128;
+
 /// The most bounds: one per spatial dimension.
 pub const MAX_BOUNDS: usize = 6;
 
@@ -154,10 +157,11 @@ pub struct Contract {
     pub accumulate: Accumulate,
     /// From the sum to the destination.
     pub epilogue: Epilogue,
-    /// Whether binary32 operands may be rounded to a format that Tensor Cores take; the CPU core never does.
+    /// Whether binary32 operands may be rounded to a format that Tensor Cores take: the CPU core leaves out the smaller parts of products
+    /// in tiles.
     pub allow_conversion: bool,
-    /// Whether sums of narrow numbers may have the order of tile instructions, which count denormal numbers as 0: as Tensor Cores, they are
-    /// no chain of fused multiply-adds. The CUDA core does not ask.
+    /// Whether sums may have the order of tile instructions: as Tensor Cores, they are no chain of fused multiply-adds, and count denormal
+    /// bf16 as 0. The CUDA core does not ask.
     pub allow_tiles: bool,
     /// Whether windows of 3 x 3 taps may be computed by Winograd's F(2x2, 3x3), whose bound and range are not those of a sum; the CUDA core
     /// never does.

@@ -121,6 +121,11 @@ pub trait Plan: fmt::Display {
         None
     }
 
+    /// The operand that holds filters, which a program may say that it leaves as they are.
+    fn filters(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether it is a single step, which takes its scratch before it writes; a plan of several is asked for the scratch of all.
     fn is_one_step(&self) -> bool {
         false

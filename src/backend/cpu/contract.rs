@@ -77,8 +77,10 @@ pub unsafe fn run(
     let transformed = may_be_transformed(step);
     let run = |step: &Contract, operands: [*const u8; 2]| {
         // Not of a copy that the next step does not find.
-        let panels = panels.filter(|_| step.keeps_b && operands[1] == at[2].cast_const());
-        let problem = Problem::new(step, at, operands, transformed, machine, panels);
+        let own = panels.filter(|_| operands[1] == at[2].cast_const());
+        let mut problem =
+            Problem::new(step, at, operands, transformed, machine, own.filter(|_| step.keeps_b));
+        problem.filters = own.and_then(|panels| panels.filters_at(operands[1]));
         let (_, launch) = choice.of(KERNELS, |accept| accept(&problem))?;
         // SAFETY: every element that the step reads or writes is there; operands in binary32 are copies with as many.
         unsafe { launch.run() }

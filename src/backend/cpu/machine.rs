@@ -1,6 +1,6 @@
 //! What one run may use: an instruction set and a number of threads.
 
-use super::{Isa, threads};
+use super::{Filters, Isa, threads};
 use crate::mode;
 
 /// Bytes below which waking threads costs more than it saves.
@@ -23,9 +23,10 @@ impl Machine {
     /// set.
     pub fn complaints() -> impl Iterator<Item = String> {
         type Complaint = fn(&str) -> Option<String>;
-        let limits: [(&str, Complaint); 4] = [
+        let limits: [(&str, Complaint); 5] = [
             ("CUDNN_SHIM_NUM_THREADS", threads::complaint),
             ("CUDNN_SHIM_ISA", Isa::complaint),
+            ("CUDNN_SHIM_CONSTANT_FILTERS", Filters::complaint),
             ("CUDNN_SHIM_WINOGRAD", mode::winograd_complaint),
             ("CUDNN_CONV_WSCAP_DBG", mode::cap_complaint),
         ];

@@ -23,6 +23,7 @@ pub(super) mod causal;
 pub(super) mod contract;
 pub(super) mod copy;
 pub(super) mod ctc;
+mod filters;
 pub mod float_mode;
 mod grid;
 mod held;
@@ -55,6 +56,7 @@ pub(super) mod transpose;
 mod wide;
 pub(super) mod window;
 
+pub use filters::Filters;
 pub use isa::Isa;
 pub use machine::Machine;
 pub use panels::Panels;

@@ -1,10 +1,12 @@
 //! What contractions keep for later steps of the same call: `b` of a step that [keeps it](crate::ops::Contract::keeps_b), in panels.
 //!
 //! The recurrent weights of a layer meet the states of every step. Packed anew for each step, the weights would cost as much as the
-//! products of a small batch.
+//! products of a small batch. Beside them [filters](Filters) that stay from call to call.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
+use super::Filters;
 use super::arena::Block;
 use crate::dtype::Scalar;
 
@@ -38,6 +40,8 @@ struct Entry {
 pub struct Panels {
     /// The panels used last come first.
     entries: RefCell<[Option<Entry>; KEPT]>,
+    /// What stays when the call ends, and the operand whose filters may.
+    filters: Option<(Arc<Filters>, *const u8)>,
 }
 
 /// Room for the panels of an operand.
@@ -51,6 +55,16 @@ impl Panels {
     /// None yet.
     pub fn new() -> Panels {
         Panels::default()
+    }
+
+    /// None yet, in a call whose operand at this address holds filters that stay.
+    pub fn beside(filters: Arc<Filters>, at: *const u8) -> Panels {
+        Panels { filters: Some((filters, at)), ..Panels::default() }
+    }
+
+    /// Where filters at this address stay, if they do.
+    pub(super) fn filters_at(&self, at: *const u8) -> Option<&Filters> {
+        self.filters.as_ref().filter(|(_, own)| *own == at).map(|(filters, _)| &**filters)
     }
 
     /// The place of the panels with this key, which stays until this is called for [`KEPT`] others. `None` if there is no memory for

@@ -34,6 +34,17 @@ pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Resu
     CONTEXTS.with(handle.addr(), "handle", body)
 }
 
+/// Changes the context behind `handle`; calls that other threads are making go on with the one that they began with.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn with_mut(handle: cudnnHandle_t, body: impl FnOnce(&mut Context)) -> Result<()> {
+    CONTEXTS.with_mut(handle.addr(), "handle", |context| {
+        body(context);
+        Ok(())
+    })
+}
+
 /// Runs `body` as the call `name` that computes, on a copy of the context behind `handle`: as long as it may take, nothing
 /// waits for it, be it a thread that uses the handle or a child that was forked meanwhile. Listeners hear what there is to tell when
 /// it has ended, in the caller's floating-point mode.

@@ -19,6 +19,7 @@ mod causal_conv_fourier;
 #[cfg(not(feature = "cudnn8"))]
 mod causal_conv_gated;
 mod columns;
+mod constant_filters;
 mod context;
 mod convolution;
 mod convolution_backward;

@@ -2,7 +2,7 @@
 
 mod phases;
 
-use super::{Accumulate, Bound, Contract, Epilogue, MAX_BOUNDS, Role};
+use super::{Accumulate, Bound, Contract, Epilogue, MAX_BOUNDS, PART_ROWS, Role};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Dims, Layout};
@@ -32,6 +32,15 @@ pub struct Geometry {
     pub groups: i64,
     /// Whether taps are mirrored: convolution in the mathematical sense.
     pub flip: bool,
+}
+
+impl Geometry {
+    /// Whether an image of a result with these dims has the [rows](PART_ROWS) of binary32 in parts, in every phase of the strides where it is a
+    /// gradient of the data: the number of images must not decide.
+    pub fn has_part_rows(&self, dims: &Dims, is_gradient: bool) -> bool {
+        let phase = |(extent, stride): (&i64, &i64)| if is_gradient { extent / stride } else { *extent };
+        dims[2..].iter().zip(self.strides.iter()).map(phase).product::<i64>() >= PART_ROWS
+    }
 }
 
 /// The terms beside the sum; see [`Epilogue`].

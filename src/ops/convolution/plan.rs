@@ -96,11 +96,15 @@ impl ConvolutionPlan {
             groups: *groups,
             flip: desc.geometry.mode() == ConvolutionMode::Convolution,
         };
+        let is_data = *direction == Direction::BackwardData;
+        let has_rows =
+            *direction == Direction::BackwardFilter || geometry.has_part_rows(&dst.layout()?.dims, is_data);
         let [dst, a, b] = tensors.map(|(_, tensor)| Place::of(tensor));
+        let (dst, a, b) = (dst?, a?, b?);
         Ok(ConvolutionPlan {
             direction: *direction,
             operands,
-            sides: [dst?, a?, b?],
+            sides: [dst, a, b],
             geometry,
             accumulate,
             scaling,
@@ -108,7 +112,9 @@ impl ConvolutionPlan {
             bias: None,
             activation: None,
             allow_conversion: desc.math_type == MathType::TensorOpWithConversion && allows_tf32(),
-            allow_tiles: desc.math_type != MathType::Fma && allows_tiles(),
+            allow_tiles: desc.math_type != MathType::Fma
+                && allows_tiles()
+                && (a.scalar != Scalar::F32 || has_rows),
             allow_winograd: false,
             z_in_place: false,
             given: 0,
@@ -305,6 +311,11 @@ impl Convolution {
 impl Plan for ConvolutionPlan {
     fn operands(&self) -> &[Operand] {
         &self.operands
+    }
+
+    fn filters(&self) -> Option<usize> {
+        // The last of the destination and both factors, but that of their gradient.
+        (self.direction != Direction::BackwardFilter).then_some(2)
     }
 
     fn works_in_place(&self, read: usize, write: usize) -> bool {

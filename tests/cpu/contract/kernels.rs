@@ -108,6 +108,13 @@ fn every_kernel_computes_what_it_accepts() {
             }
         }
     }
+    // As many filters and channels as parts of binary32 want.
+    for (direction, near) in
+        DIRECTIONS.into_iter().flat_map(|direction| [(direction, false), (direction, true)])
+    {
+        let conv = Convolution::of_plane([128, 130], [12, 13], 1, 1, &mut rng);
+        assert_layer(&conv, direction, TYPES[0], near, &mut rng, "many filters", &mut forced);
+    }
     // Gradients of filters of one tap, over many pixels of a plane.
     let mut conv = Convolution::of_plane([6, 8], [16, 17], 1, 1, &mut rng);
     (conv.x, conv.w, conv.y) = (vec![2, 6, 16, 17], vec![8, 6, 1, 1], vec![2, 8, 16, 17]);

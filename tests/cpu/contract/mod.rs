@@ -12,3 +12,4 @@ mod phases;
 mod runs;
 mod steps;
 mod tiles;
+mod tiles_single;

@@ -11,7 +11,8 @@ use super::operands::pack::{Part, Source};
 use super::operands::points::Walk;
 use super::operands::view::View;
 use crate::backend::choice::Launch;
-use crate::backend::cpu::{Isa, Machine, Panels};
+use crate::backend::cpu::filters::Room;
+use crate::backend::cpu::{Filters, Isa, Machine, Panels};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS, Role};
@@ -53,6 +54,8 @@ pub(in crate::backend) struct Problem<'a> {
     pub(super) threads: usize,
     /// Where `b` is kept in panels, if it is.
     pub(super) panels: Option<&'a Panels>,
+    /// Where `b` stays packed from call to call, if it does.
+    pub(super) filters: Option<&'a Filters>,
 }
 
 impl<'a> Problem<'a> {
@@ -63,7 +66,7 @@ impl<'a> Problem<'a> {
     ) -> Self {
         let isa = machine.isa;
         let outputs = Outputs::of(step, at, isa);
-        Problem { outputs, a, b, isa, transformed, threads: machine.threads, panels }
+        Problem { outputs, a, b, isa, transformed, threads: machine.threads, panels, filters: None }
     }
 
     /// A step that is asked about, and not run: which kernels accept it depends on no address.
@@ -119,6 +122,11 @@ impl<'a> Problem<'a> {
     pub(super) fn sources<S: Simd<Part: Part>>(&self, step: &'a Contract) -> [Source<'a>; 2] {
         let of = |slot, data| Source::of(step, slot, data, <S::Part as Part>::SCALAR, self.isa);
         [of(1, self.a), of(2, self.b)]
+    }
+
+    /// Where a kernel keeps `b` from call to call, if it may.
+    pub(super) fn room(&self, kernel: &'static str) -> Option<Room<'a>> {
+        self.filters.map(|filters| Room::new(filters, self.step(), self.b, self.isa, kernel))
     }
 
     /// The factors of a step on the same operands, which are packed with the bits that they have.

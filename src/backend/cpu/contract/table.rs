@@ -45,7 +45,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         when: "where the level has tiles: products of bytes, and of halves and bf16 where a program lets \
                Tensor Cores have them, at least 8 columns (filters of a group) and 16 terms a sum, but for \
                windows in planes (NCHW)",
-        accept: |problem| problem.launch(Tiles::new(problem)),
+        accept: |problem| problem.launch(Tiles::new(problem).filter(|tiles| !tiles.are_single())),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
@@ -61,6 +61,13 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "F(2x2, 3x3) of pixels",
         when: "the same where rows of the destination are contiguous. Lanes are tiles",
         accept: |problem| single!(problem, compiled => PixelLanes::new(problem, &compiled.kernels)),
+    },
+    Kernel {
+        name: "tiles_of_parts",
+        when: "where the level has tiles and a program lets Tensor Cores have them: f32 in parts of bf16, at \
+               least 128 columns (filters of a group), 512 terms a sum and 128 rows (pixels of an image), but for \
+               windows in planes (NCHW)",
+        accept: |problem| problem.launch(Tiles::new(problem).filter(Tiles::are_single)),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {

@@ -8,6 +8,7 @@ mod amx;
 mod call;
 mod model;
 mod pack;
+mod single;
 mod split;
 mod sum;
 mod task;
@@ -24,18 +25,26 @@ use super::operands::points::{Point, Walk};
 use super::operands::source::Source;
 use super::problem::{Problem, Ready, lanes_are_m};
 use super::{ALONE, Isa};
+use crate::backend::cpu::filters::{Kept, Room};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::{Accumulate, Contract, PART_ROWS, Role};
 
 /// Columns of `b` and terms of a sum from which on tiles are full enough. The rows of `a` may be those of a batch, which does not decide.
 const COLUMNS: i64 = 8;
 const TERMS: i64 = 16;
 
+/// The same of binary32: to split a number takes as long as tiles gain in 60 products, and a sum leaves through memory.
+const PART_COLUMNS: i64 = 128;
+const PART_TERMS: i64 = 512;
+
 /// Strips of `a` and of `b` in a task: with [`STEPS`] steps those of `a` are an eighth of a second-level cache of 2 MiB, and the sums of
 /// both as much.
 const STRIPS: [usize; 2] = [8, 32];
+
+/// Steps of the sum at most of numbers in parts: strips of a block, two by two, stay in a first-level cache.
+const PART_STEPS: usize = 8;
 
 /// Bytes of `b` that are packed once for all tasks.
 const SHARED: usize = 64 << 20;
@@ -48,10 +57,25 @@ fn product(step: &Contract) -> Option<(Product, Split)> {
         (Accumulate::Single, _) if !step.allow_tiles => return None,
         (Accumulate::Single, [Scalar::Bf16, Scalar::Bf16]) => (Product::Bf16, Split::None),
         (Accumulate::Single, [Scalar::F16, Scalar::F16]) => (Product::Bf16, Split::Half),
+        (Accumulate::Single, [Scalar::F32, Scalar::F32]) if is_large(step) => {
+            if step.allow_conversion {
+                (Product::Three, Split::Single(2))
+            } else {
+                (Product::Six, Split::Single(3))
+            }
+        }
         _ => return None,
     };
     let is_full = step.extent(Role::N) >= COLUMNS && step.extent(Role::K) >= TERMS;
     (is_full && !are_pixels_of_windows(step)).then_some(product)
+}
+
+/// Whether products of binary32 in parts take less time than fused multiply-adds, for which nothing is split. The number of images does not
+/// decide: each has [`PART_ROWS`] if a step may use tiles at all.
+fn is_large(step: &Contract) -> bool {
+    step.extent(Role::M) >= PART_ROWS
+        && step.extent(Role::N) >= PART_COLUMNS
+        && step.extent(Role::K) >= PART_TERMS
 }
 
 /// Whether neighbours in the destination see neighbouring windows, as in NCHW: to put these together in cells takes longer than what tiles
@@ -128,8 +152,9 @@ pub struct Tiles<'a> {
     block: usize,
     /// Tasks of a product, by strips of `a` and of `b`.
     tasks: [usize; 2],
-    /// Whether `b` is packed once for all tasks.
+    /// Whether `b` is packed once for all tasks, and where for later calls, too.
     is_shared: bool,
+    room: Option<Room<'a>>,
 }
 
 impl<'a> Tiles<'a> {
@@ -152,14 +177,15 @@ impl<'a> Tiles<'a> {
         };
         let forms = if a_are_lanes { [Form::Lanes, Form::Rows] } else { [Form::Rows, Form::Lanes] };
         let (a, b) = (Side::new(a, forms[0], m, &sum, is_split), Side::new(b, forms[1], n, &sum, is_split));
-        let per_step = ROW / step.a.size();
+        let per_step = split.raw() * ROW / step.a.size();
         let terms = sum.len();
         let steps = terms.div_ceil(per_step);
         let is_shared = b.even.is_none()
             && batch.len().saturating_mul(b.strips() * steps * TILE * split.parts()) <= SHARED;
         let outputs = problem.outputs;
         let origin = step.nest.offsets;
-        let block = steps.div_ceil(steps.div_ceil(STEPS));
+        let most = if let Split::Single(_) = split { PART_STEPS } else { STEPS };
+        let block = steps.div_ceil(steps.div_ceil(most));
         let mut tiles = Tiles {
             outputs,
             unit,
@@ -176,9 +202,15 @@ impl<'a> Tiles<'a> {
             block,
             tasks: [1; 2],
             is_shared,
+            room: problem.room("tiles"),
         };
         tiles.divide(problem.threads);
         Some(tiles)
+    }
+
+    /// Whether numbers are binary32.
+    pub fn are_single(&self) -> bool {
+        matches!(self.split, Split::Single(_))
     }
 
     /// Chooses the tasks. Results do not depend on them.
@@ -223,7 +255,13 @@ impl<'a> Tiles<'a> {
 
     /// Bytes that packing needs: lines, and tiles before they are split.
     fn lines(&self) -> usize {
-        LINES + if self.split == Split::None { 0 } else { STEPS * TILE }
+        LINES
+            + match self.split {
+                Split::None => 0,
+                Split::Half => STEPS * TILE,
+                // A block of two strips where sums are made anew, and sums of their own.
+                Split::Single(_) => 2 * STEPS * TILE + SUMS,
+            }
     }
 
     /// Packs some terms of a strip of a side: `steps` tiles of each part.
@@ -241,8 +279,12 @@ impl<'a> Tiles<'a> {
                 return pack(source, *form, points, terms, steps, to, lines);
             }
             let raw = lines.wrapping_add(LINES);
-            pack(source, *form, points, terms, steps, raw, lines);
-            split(raw, steps, to, source.isa);
+            pack(source, *form, points, terms, steps * self.split.raw(), raw, lines);
+            match self.split {
+                Split::Single(2) => single::split::of::<2>(source.isa)(raw, steps, to),
+                Split::Single(_) => single::split::of::<3>(source.isa)(raw, steps, to),
+                Split::Half | Split::None => split(raw, steps, to, source.isa),
+            }
         }
     }
 
@@ -273,12 +315,23 @@ impl Ready for Tiles<'_> {
         let threads = if products < ALONE { 1 } else { threads.min(tasks).max(1) };
         let strips = if self.is_shared { self.batch.len() * self.b.strips() } else { 0 };
         let known = self.known();
-        arena::with(strips * self.steps * TILE * self.split.parts(), |memory| {
-            let shared = Shared(memory);
-            threads::run_with(threads, strips, self.lines(), &|lines, strip| {
-                // SAFETY: the strip has its elements, and a place of its own.
-                unsafe { self.pack_shared(&shared, strip, lines) };
-            })?;
+        let bytes = strips * self.steps * TILE * self.split.parts();
+        let form = [usize::from(self.b.form == Form::Rows), self.split.parts(), self.per_step, self.block];
+        let kept = match &self.room {
+            // SAFETY: every element of `b` is readable.
+            Some(room) => unsafe { room.place(form, bytes) }?,
+            None => None,
+        };
+        arena::with(if kept.is_some() { 0 } else { bytes }, |memory| {
+            let shared = Shared(kept.as_ref().map_or(memory, Kept::at));
+            if !kept.as_ref().is_some_and(|kept| kept.is_filled) {
+                threads::run_with(threads, strips, self.lines(), &|lines, strip| {
+                    // SAFETY: the strip has its elements, and a place of its own.
+                    unsafe { self.pack_shared(&shared, strip, lines) };
+                })?;
+                // SAFETY: all strips are packed.
+                kept.iter().for_each(|kept| unsafe { kept.fill() });
+            }
             threads::run_with(threads, tasks, self.sizes().iter().sum(), &|scratch, index| {
                 // SAFETY: what is shared is packed, tasks write disjoint elements, and the processor has the unit.
                 unsafe { self.unit.with(|| self.task(&shared, known.as_ref(), scratch, index)) };

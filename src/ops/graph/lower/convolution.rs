@@ -68,9 +68,11 @@ pub fn lower(of: &Convolution, steps: &mut Builder<'_>) -> Result<()> {
     let side = |at: usize| Side { layout: &views[at].layout, scalar: views[at].scalar };
     let (dst_side, a_side, b_side) = (side(0), side(1), side(2));
     let terms = Terms::scaled(Scaling { alpha: of.alpha, beta: of.beta });
+    let has_rows = of.direction == Direction::BackwardFilter
+        || geometry.has_part_rows(dst.dims(), of.direction == Direction::BackwardData);
     let mut sink = |step: &Contract| {
         let mut step = *step;
-        step.allow_tiles = crate::mode::allows_tiles();
+        step.allow_tiles = crate::mode::allows_tiles() && (step.a != Scalar::F32 || has_rows);
         steps.convolve(step, of.direction, views)
     };
     let build = match of.direction {

@@ -22,6 +22,7 @@ use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Turn, Walk};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready, lanes_are_m};
+use crate::backend::cpu::filters::{Kept, Room};
 use crate::backend::cpu::panels::Key;
 use crate::backend::cpu::{Panels, arena, threads};
 use crate::dtype::Scalar;
@@ -162,8 +163,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         problem: &Problem<'a>, kernels: &'a Kernels<S>, task: Task<S>, planes: Option<Planes>,
     ) -> Result<Keeper<'a, S>> {
         let Problem { outputs, threads, .. } = *problem;
-        let (step, keeps) = (problem.step(), problem.panels.is_some());
+        let step = problem.step();
         let lanes_are_m = are_m::<S>(step);
+        let keeps = problem.panels.is_some() || problem.filters.is_some() && !lanes_are_m;
         let View { a, b, batch, origin } = problem.view::<S>();
         let [m, n] = [Role::M, Role::N].map(|role| Walk::of(step, role));
         let (rows, lanes) = if lanes_are_m { (n, m) } else { (m, n) };
@@ -224,6 +226,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             None if !lanes_are_m && packed_lanes <= SHARED && (row_count > MR || keeps) => Lanes::Shared,
             None => Lanes::Local,
         };
+        let kind = if matches!(from_lanes, Lanes::Planes(_)) { "gemm_planes" } else { "gemm" };
+        let room = problem.room(kind).map(|room| {
+            let flags = usize::from(lanes_are_m) | usize::from(row_source.weight != 0) << 1;
+            (room, [Kernels::<S>::NR << 16 | S::PER << 8 | bytes << 2 | flags, inner, unit, turns])
+        });
         let mut engine = Engine {
             direct: outputs.takes_sums(S::Sum::SCALAR),
             keeps: keeps && batch.turns.is_empty() && lanes.turns.len() == 1 && sum.turns.len() == 1,
@@ -253,11 +260,11 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
             if engine.even.is_some() && few_rows {
                 engine.from_lanes = Lanes::Local;
                 engine.divide_few(threads);
-                return Ok(Keeper { engine, panels: problem.panels });
+                return Ok(Keeper { engine, panels: problem.panels, room });
             }
         }
         engine.divide(threads);
-        Ok(Keeper { engine, panels: problem.panels })
+        Ok(Keeper { engine, panels: problem.panels, room })
     }
 
     /// The same of few even rows, of which every task packs the panels for itself: each thread has a share of the panels, or of the rows,
@@ -332,11 +339,13 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         self.parts = self.parts.min(self.strips).max(1);
     }
 
-    /// Runs the contraction, with `panels` kept for later steps, if they may be.
+    /// Runs the contraction, with `panels` kept for later steps, or filters for later calls, if they may be.
     ///
     /// # Safety
     /// As for [`Ready::run`].
-    unsafe fn run(&self, threads: usize, panels: Option<&Panels>) -> Result<()> {
+    unsafe fn run(
+        &self, threads: usize, panels: Option<&Panels>, room: Option<(Room<'_>, [usize; 4])>,
+    ) -> Result<()> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>() * self.parts;
         let products = self.row_count * self.lanes.len() * self.sum.len().max(1) * self.batch.len();
         let threads = if products < ALONE { 1 } else { threads.min(tasks).max(1) };
@@ -353,8 +362,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let (per_task, shared_bytes) = (sizes.iter().sum::<usize>() * cell, shared * cell);
         // Without memory for what is kept, every step packs anew.
         let kept = panels.zip(self.key(shared_bytes)).and_then(|(panels, key)| panels.place(&key));
-        arena::with(if kept.is_some() { 0 } else { shared_bytes }, |memory| {
-            let memory = kept.as_ref().map_or(memory, |kept| kept.at);
+        let filters = match room.filter(|_| kept.is_none() && self.shares_b()) {
+            // SAFETY: every element of `b` is readable.
+            Some((room, form)) => unsafe { room.place(form, shared_bytes) }?,
+            None => None,
+        };
+        let place = kept.as_ref().map(|kept| kept.at).or(filters.as_ref().map(Kept::at));
+        let is_filled = kept.as_ref().is_some_and(|kept| kept.is_filled)
+            || filters.as_ref().is_some_and(|filters| filters.is_filled);
+        arena::with(if place.is_some() { 0 } else { shared_bytes }, |memory| {
+            let memory = place.unwrap_or(memory);
             let base = Shared(memory.cast::<S::Cell>());
             let carve = |own: *mut u8| {
                 let [v, r, _] = sizes;
@@ -366,7 +383,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                     sums: own.wrapping_add(v + r).cast(),
                 }
             };
-            if shared > 0 && !kept.as_ref().is_some_and(|kept| kept.is_filled) {
+            if shared > 0 && !is_filled {
                 let pieces = if matches!(self.from_lanes, Lanes::Shared) { lanes / nr } else { self.strips };
                 let pieces = self.batch.len() * pieces;
                 let chunk = pieces.div_ceil(4 * threads).max(1);
@@ -375,12 +392,23 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                     unsafe { self.pack_shared(&base, index * chunk..pieces.min((index + 1) * chunk)) };
                 })?;
                 panels.filter(|_| kept.is_some()).into_iter().for_each(Panels::fill);
+                // SAFETY: all pieces are packed.
+                filters.iter().for_each(|filters| unsafe { filters.fill() });
             }
             threads::run_with(threads, tasks, per_task, &|scratch, index| {
                 // SAFETY: what is shared is packed, tasks write disjoint elements, and the scratch is this one's.
                 unsafe { (self.task)(self, &carve(scratch), index) };
             })
         })
+    }
+
+    /// Whether what is packed once for all tasks is `b`.
+    fn shares_b(&self) -> bool {
+        match (&self.from_rows, &self.from_lanes) {
+            (_, Lanes::Shared) => self.lane_source.slot == 2,
+            (RowSource::Shared, _) => self.row_source.slot == 2,
+            _ => false,
+        }
     }
 
     /// What tells the panels of all lanes from others, if they are kept.
@@ -436,12 +464,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
 pub struct Keeper<'a, S: Simd> {
     engine: Engine<'a, S>,
     panels: Option<&'a Panels>,
+    /// Where `b` stays for later calls, and the form in which it is packed.
+    room: Option<(Room<'a>, [usize; 4])>,
 }
 
 impl<S: Simd<Part: Part, Sum: Element>> Ready for Keeper<'_, S> {
     unsafe fn run(self, threads: usize) -> Result<()> {
         // SAFETY: the operands are those of the contraction that the engine was made for.
-        unsafe { self.engine.run(threads, self.panels) }
+        unsafe { self.engine.run(threads, self.panels, self.room) }
     }
 }
 

@@ -42,26 +42,139 @@ pub unsafe fn release() {
     unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
 }
 
-/// A loop over the steps: tiles 0 to 3 are the sums, 4 and 5 of `a`, 6 and 7 of `b`. Sums are loaded where there are some, else they
-/// begin as 0; then come the lines of a step, and at last sums are stored.
+/// What is done to every sum: tiles 0 to 3 are the sums of two strips of rows by two of lanes.
+macro_rules! sums {
+    ($of:ident, 1, 1) => {
+        $of!("0", "0")
+    };
+    ($of:ident, 1, 2) => {
+        concat!($of!("0", "0"), "\n", $of!("1", "64"))
+    };
+    ($of:ident, 2, 1) => {
+        concat!($of!("0", "0"), "\n", $of!("2", "2048"))
+    };
+    ($of:ident, 2, 2) => {
+        concat!(sums!($of, 1, 2), "\n", $of!("2", "2048"), "\n", $of!("3", "2112"))
+    };
+}
+
+macro_rules! load {
+    ($tile:literal, $at:literal) => {
+        concat!("tileloadd tmm", $tile, ", [{c} + {sums}*1 + ", $at, "]")
+    };
+}
+
+macro_rules! zero {
+    ($tile:literal, $at:literal) => {
+        concat!("tilezero tmm", $tile)
+    };
+}
+
+macro_rules! store {
+    ($tile:literal, $at:literal) => {
+        concat!("tilestored [{c} + {sums}*1 + ", $at, "], tmm", $tile)
+    };
+}
+
+/// Loads a part of one or two strips of rows into tiles 4 and 5.
+macro_rules! rows {
+    (1, $at:literal) => {
+        concat!("tileloadd tmm4, [{a0} + {row}*1 + ", $at, "]")
+    };
+    (2, $at:literal) => {
+        concat!(rows!(1, $at), "\n", "tileloadd tmm5, [{a1} + {row}*1 + ", $at, "]")
+    };
+}
+
+/// Loads a part of one or two strips of lanes into tiles 6 and 7.
+macro_rules! lanes {
+    (1, $at:literal) => {
+        concat!("tileloadd tmm6, [{b0} + {cells}*1 + ", $at, "]")
+    };
+    (2, $at:literal) => {
+        concat!(lanes!(1, $at), "\n", "tileloadd tmm7, [{b1} + {cells}*1 + ", $at, "]")
+    };
+}
+
+/// Adds the products of what is loaded to all sums.
+macro_rules! products {
+    ($op:literal, 1, 1) => {
+        concat!($op, " tmm0, tmm4, tmm6")
+    };
+    ($op:literal, 1, 2) => {
+        concat!(products!($op, 1, 1), "\n", $op, " tmm1, tmm4, tmm7")
+    };
+    ($op:literal, 2, 1) => {
+        concat!(products!($op, 1, 1), "\n", $op, " tmm2, tmm5, tmm6")
+    };
+    ($op:literal, 2, 2) => {
+        concat!(products!($op, 1, 2), "\n", $op, " tmm2, tmm5, tmm6\n", $op, " tmm3, tmm5, tmm7")
+    };
+}
+
+/// One step of numbers that are one part, and of the products of [`SIX`](super::call::SIX) and [`THREE`](super::call::THREE).
+macro_rules! one {
+    ($op:literal, $rows:tt, $lanes:tt) => {
+        concat!(lanes!($lanes, "0"), "\n", rows!($rows, "0"), "\n", products!($op, $rows, $lanes))
+    };
+}
+
+macro_rules! six {
+    ($op:literal, $rows:tt, $lanes:tt) => {
+        concat!(
+            concat!(
+                lanes!($lanes, "0"),
+                "\n",
+                rows!($rows, "2048"),
+                "\n",
+                products!($op, $rows, $lanes),
+                "\n"
+            ),
+            concat!(rows!($rows, "1024"), "\n", products!($op, $rows, $lanes), "\n"),
+            concat!(lanes!($lanes, "1024"), "\n", products!($op, $rows, $lanes), "\n"),
+            concat!(rows!($rows, "0"), "\n", products!($op, $rows, $lanes), "\n"),
+            concat!(lanes!($lanes, "2048"), "\n", products!($op, $rows, $lanes), "\n"),
+            concat!(lanes!($lanes, "0"), "\n", products!($op, $rows, $lanes)),
+        )
+    };
+}
+
+macro_rules! three {
+    ($op:literal, $rows:tt, $lanes:tt) => {
+        concat!(
+            concat!(
+                lanes!($lanes, "0"),
+                "\n",
+                rows!($rows, "1024"),
+                "\n",
+                products!($op, $rows, $lanes),
+                "\n"
+            ),
+            concat!(rows!($rows, "0"), "\n", products!($op, $rows, $lanes), "\n"),
+            concat!(lanes!($lanes, "1024"), "\n", products!($op, $rows, $lanes)),
+        )
+    };
+}
+
+/// A loop over the steps. Sums are loaded where there are some, else they begin as 0; in the end they are stored.
 macro_rules! steps {
-    ($call:ident, [$($load:tt)*], [$($zero:tt)*], [$($step:tt)*], [$($store:tt)*]) => {
+    ($step:ident, $tiles:literal, $op:literal, $call:ident, $rows:tt, $lanes:tt) => {
         asm!(
             "test {adds:e}, {adds:e}",
             "jz 2f",
-            $($load)*
+            sums!(load, $rows, $lanes),
             "jmp 3f",
             "2:",
-            $($zero)*
+            sums!(zero, $rows, $lanes),
             "3:",
-            $($step)*
+            $step!($op, $rows, $lanes),
             "add {a0}, {step}",
             "add {a1}, {step}",
-            "add {b0}, {tile}",
-            "add {b1}, {tile}",
+            "add {b0}, {tiles}",
+            "add {b1}, {tiles}",
             "dec {n}",
             "jnz 3b",
-            $($store)*
+            sums!(store, $rows, $lanes),
             adds = in(reg) u32::from($call.adds),
             a0 = inout(reg) $call.a[0] => _,
             a1 = inout(reg) $call.a[1] => _,
@@ -73,85 +186,26 @@ macro_rules! steps {
             row = in(reg) $call.a_row,
             step = in(reg) $call.a_step,
             cells = in(reg) ROW,
-            tile = const TILE,
+            tiles = const $tiles * TILE,
             options(nostack),
         )
     };
 }
 
-/// The loops of one product, by strips of rows and of lanes.
+/// The loops of one product, by strips of rows and of lanes, with as many tiles a step.
 macro_rules! strips {
-    ($op:literal, $strips:ident, $call:ident) => {
+    ($step:ident, $tiles:literal, $op:literal, $strips:ident, $call:ident) => {
         match $strips {
-            [1, 1] => steps!(
-                $call,
-                ["tileloadd tmm0, [{c} + {sums}*1]",],
-                ["tilezero tmm0",],
-                [
-                    "tileloadd tmm4, [{a0} + {row}*1]",
-                    "tileloadd tmm6, [{b0} + {cells}*1]",
-                    concat!($op, " tmm0, tmm4, tmm6"),
-                ],
-                ["tilestored [{c} + {sums}*1], tmm0",]
-            ),
-            [1, _] => steps!(
-                $call,
-                ["tileloadd tmm0, [{c} + {sums}*1]", "tileloadd tmm1, [{c} + {sums}*1 + 64]",],
-                ["tilezero tmm0", "tilezero tmm1",],
-                [
-                    "tileloadd tmm4, [{a0} + {row}*1]",
-                    "tileloadd tmm6, [{b0} + {cells}*1]",
-                    "tileloadd tmm7, [{b1} + {cells}*1]",
-                    concat!($op, " tmm0, tmm4, tmm6"),
-                    concat!($op, " tmm1, tmm4, tmm7"),
-                ],
-                ["tilestored [{c} + {sums}*1], tmm0", "tilestored [{c} + {sums}*1 + 64], tmm1",]
-            ),
-            [_, 1] => steps!(
-                $call,
-                ["tileloadd tmm0, [{c} + {sums}*1]", "tileloadd tmm2, [{c} + {sums}*1 + 2048]",],
-                ["tilezero tmm0", "tilezero tmm2",],
-                [
-                    "tileloadd tmm6, [{b0} + {cells}*1]",
-                    "tileloadd tmm4, [{a0} + {row}*1]",
-                    "tileloadd tmm5, [{a1} + {row}*1]",
-                    concat!($op, " tmm0, tmm4, tmm6"),
-                    concat!($op, " tmm2, tmm5, tmm6"),
-                ],
-                ["tilestored [{c} + {sums}*1], tmm0", "tilestored [{c} + {sums}*1 + 2048], tmm2",]
-            ),
-            _ => steps!(
-                $call,
-                [
-                    "tileloadd tmm0, [{c} + {sums}*1]",
-                    "tileloadd tmm1, [{c} + {sums}*1 + 64]",
-                    "tileloadd tmm2, [{c} + {sums}*1 + 2048]",
-                    "tileloadd tmm3, [{c} + {sums}*1 + 2112]",
-                ],
-                ["tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",],
-                [
-                    "tileloadd tmm6, [{b0} + {cells}*1]",
-                    "tileloadd tmm4, [{a0} + {row}*1]",
-                    "tileloadd tmm7, [{b1} + {cells}*1]",
-                    concat!($op, " tmm0, tmm4, tmm6"),
-                    "tileloadd tmm5, [{a1} + {row}*1]",
-                    concat!($op, " tmm1, tmm4, tmm7"),
-                    concat!($op, " tmm2, tmm5, tmm6"),
-                    concat!($op, " tmm3, tmm5, tmm7"),
-                ],
-                [
-                    "tilestored [{c} + {sums}*1], tmm0",
-                    "tilestored [{c} + {sums}*1 + 64], tmm1",
-                    "tilestored [{c} + {sums}*1 + 2048], tmm2",
-                    "tilestored [{c} + {sums}*1 + 2112], tmm3",
-                ]
-            ),
+            [1, 1] => steps!($step, $tiles, $op, $call, 1, 1),
+            [1, _] => steps!($step, $tiles, $op, $call, 1, 2),
+            [_, 1] => steps!($step, $tiles, $op, $call, 2, 1),
+            _ => steps!($step, $tiles, $op, $call, 2, 2),
         }
     };
 }
 
-// The distances of the sums of a call, as the loops have them.
-const _: () = assert!(SUMS_ROW * STRIP == 2048 && ROW == 64);
+// The distances of the sums of a call and of parts, as the loops have them.
+const _: () = assert!(SUMS_ROW * STRIP == 2048 && ROW == 64 && TILE == 1024);
 
 /// Multiplies tiles.
 ///
@@ -161,11 +215,13 @@ pub unsafe fn multiply(product: Product, strips: [usize; 2], call: &Call) {
     // SAFETY: the tiles of all strips and steps are readable, and so are the sums, which are writable; tiles are configured.
     unsafe {
         match product {
-            Product::Bf16 => strips!("tdpbf16ps", strips, call),
-            Product::Bytes([true, true]) => strips!("tdpbssd", strips, call),
-            Product::Bytes([true, false]) => strips!("tdpbsud", strips, call),
-            Product::Bytes([false, true]) => strips!("tdpbusd", strips, call),
-            Product::Bytes([false, false]) => strips!("tdpbuud", strips, call),
+            Product::Bf16 => strips!(one, 1, "tdpbf16ps", strips, call),
+            Product::Bytes([true, true]) => strips!(one, 1, "tdpbssd", strips, call),
+            Product::Bytes([true, false]) => strips!(one, 1, "tdpbsud", strips, call),
+            Product::Bytes([false, true]) => strips!(one, 1, "tdpbusd", strips, call),
+            Product::Bytes([false, false]) => strips!(one, 1, "tdpbuud", strips, call),
+            Product::Six => strips!(six, 3, "tdpbf16ps", strips, call),
+            Product::Three => strips!(three, 2, "tdpbf16ps", strips, call),
         }
     }
 }

@@ -25,6 +25,35 @@ pub enum Product {
     Bf16,
     /// Bytes in 32-bit integers, and whether those of rows and of lanes have signs.
     Bytes([bool; 2]),
+    /// Numbers in three parts of bf16, whose tiles follow each other in a step: the products of [`SIX`].
+    Six,
+    /// The same in two parts: the products of [`THREE`].
+    Three,
+}
+
+/// Which parts are multiplied, of rows and of lanes, in this order: each follows one with which it shares a part, so that tiles are loaded
+/// fourteen times for twenty-four products.
+pub const SIX: [[usize; 2]; 6] = [[2, 0], [1, 0], [1, 1], [0, 1], [0, 2], [0, 0]];
+pub const THREE: [[usize; 2]; 3] = [[1, 0], [0, 0], [0, 1]];
+
+impl Product {
+    /// The parts of a step that are multiplied.
+    pub fn parts(self) -> &'static [[usize; 2]] {
+        match self {
+            Product::Bf16 | Product::Bytes(_) => &[[0, 0]],
+            Product::Six => &SIX,
+            Product::Three => &THREE,
+        }
+    }
+
+    /// Tiles of a step of either operand.
+    pub fn tiles(self) -> usize {
+        match self {
+            Product::Bf16 | Product::Bytes(_) => 1,
+            Product::Six => 3,
+            Product::Three => 2,
+        }
+    }
 }
 
 /// One call: the sums of two strips of rows by two strips of lanes at most, over some steps of the sum.

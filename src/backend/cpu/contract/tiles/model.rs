@@ -21,14 +21,17 @@ pub unsafe fn multiply(product: Product, strips: [usize; 2], call: &Call) {
             unsafe {
                 let mut total = if call.adds { sum.read() } else { 0 };
                 for step in 0..call.steps {
-                    let a = a.wrapping_add(step * call.a_step).cast::<[u8; ROW]>().read_unaligned();
-                    let b = b.wrapping_add(step * TILE);
-                    let cell = |k: usize| b.wrapping_add(k * ROW).cast::<[u8; 4]>().read();
-                    let cells: [[u8; 4]; STRIP] = std::array::from_fn(cell);
-                    total = match product {
-                        Product::Bf16 => of_bf16(total, &a, &cells),
-                        Product::Bytes(signs) => of_bytes(total, &a, &cells, signs),
-                    };
+                    for [of_a, of_b] in product.parts() {
+                        let a = a.wrapping_add(step * call.a_step + of_a * TILE);
+                        let a = a.cast::<[u8; ROW]>().read_unaligned();
+                        let b = b.wrapping_add((step * product.tiles() + of_b) * TILE);
+                        let cell = |k: usize| b.wrapping_add(k * ROW).cast::<[u8; 4]>().read();
+                        let cells: [[u8; 4]; STRIP] = std::array::from_fn(cell);
+                        total = match product {
+                            Product::Bytes(signs) => of_bytes(total, &a, &cells, signs),
+                            _ => of_bf16(total, &a, &cells),
+                        };
+                    }
                 }
                 sum.write(total);
             }

@@ -10,7 +10,7 @@ use crate::backend::cpu::contract::operands::points::Point;
 use crate::backend::cpu::contract::operands::source::Source;
 use crate::ops::contract::MAX_BOUNDS;
 
-/// Bytes of a cell: two halves or four bytes.
+/// Bytes of a cell: a number in binary32, two halves or four bytes.
 const CELL: usize = 4;
 
 /// Steps of the sum at most that are packed at once: strips of a block stay in a first-level cache, four of them with sums in a second.
@@ -61,7 +61,7 @@ pub unsafe fn pack(
     let is_across = is_even && is_near;
     // SAFETY: elements are read inside the bounds only, and tiles written up to their end.
     unsafe {
-        if lanes.len() < STRIP || !(total * source.scalar.size()).is_multiple_of(ROW) {
+        if lanes.len() < STRIP || total * source.scalar.size() < steps * ROW {
             to.write_bytes(0, steps * TILE);
         }
         if is_across {
@@ -184,6 +184,7 @@ unsafe fn stage(source: &Source<'_>, lane: &Point, terms: &[Stretch], mut to: *m
             match (size, by) {
                 (_, 1) => here.copy_from_nonoverlapping(from, count * size),
                 (2, _) => gather(from.cast::<u16>(), by as isize, count, here.cast::<u16>()),
+                (4, _) => gather(from.cast::<u32>(), by as isize, count, here.cast::<u32>()),
                 _ => gather(from, by as isize, count, here),
             }
             to.add(high * size).write_bytes(0, (stretch.len() - high) * size);
@@ -294,13 +295,21 @@ unsafe fn cells(
     if isa.has_avx512() && apart == 1 {
         // SAFETY: the processor has AVX-512.
         return unsafe {
-            if size == 2 { halves_avx512(from, masks, to) } else { bytes_avx512(from, masks, to) }
+            match size {
+                4 => singles_avx512(from[0], masks[0], to),
+                2 => halves_avx512(from, masks, to),
+                _ => bytes_avx512(from, masks, to),
+            }
         };
     }
     let _ = isa;
     // SAFETY: elements that masks name are readable, and there is room for every lane.
     unsafe {
-        if size == 2 { some::<u16>(from, masks, apart, to) } else { some::<u8>(from, masks, apart, to) }
+        match size {
+            4 => some::<u32>(from, masks, apart, to),
+            2 => some::<u16>(from, masks, apart, to),
+            _ => some::<u8>(from, masks, apart, to),
+        }
     }
 }
 
@@ -321,6 +330,17 @@ unsafe fn some<E: Copy + Into<u32>>(from: &[*const u8; CELL], masks: &[u16; CELL
         // SAFETY: there is room for every lane.
         unsafe { to.add(l).write(cell) };
     }
+}
+
+/// # Safety
+/// As for [`cells`], of binary32; the processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+unsafe fn singles_avx512(from: *const u8, mask: u16, to: *mut u32) {
+    use std::arch::x86_64::*;
+    // SAFETY: only elements that the mask names are read.
+    unsafe { _mm512_storeu_si512(to.cast(), _mm512_maskz_loadu_epi32(mask, from.cast())) };
 }
 
 /// # Safety

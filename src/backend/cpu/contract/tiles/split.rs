@@ -19,6 +19,8 @@ pub enum Split {
     None,
     /// Halves, in two parts.
     Half,
+    /// Binary32, in [three parts or two](super::single), whose tiles follow each other in a step.
+    Single(usize),
 }
 
 /// Which part a tile holds: the first as it is, the first of finite numbers, the second.
@@ -35,13 +37,19 @@ impl Split {
         match self {
             Split::None => 1,
             Split::Half => PARTS,
+            Split::Single(parts) => parts,
         }
     }
 
-    /// The parts that are multiplied, least products first.
+    /// Tiles that are split into those of one step.
+    pub fn raw(self) -> usize {
+        if let Split::Single(_) = self { 2 } else { 1 }
+    }
+
+    /// The parts that are multiplied one after the other, least products first.
     pub fn products(self) -> &'static [[usize; 2]] {
         match self {
-            Split::None => &[[FIRST, FIRST]],
+            Split::None | Split::Single(_) => &[[FIRST, FIRST]],
             Split::Half => &[[SECOND, SECOND], [FINITE, SECOND], [SECOND, FINITE], [FIRST, FIRST]],
         }
     }

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use super::call::{Call, ROW, SIDE, STRIP, SUMS, SUMS_ROW, TILE};
-use super::pack::Form;
+use super::pack::{Form, LINES, STEPS, pack};
+use super::single;
+use super::split::Split;
 use super::{Isa, Side, Tiles};
 use crate::backend::cpu::contract::epilogue::finish::{Run, finish};
 #[cfg(target_arch = "x86_64")]
@@ -14,6 +16,9 @@ use crate::backend::cpu::contract::operands::pack::turn_many;
 use crate::backend::cpu::contract::operands::points::Point;
 use crate::ops::contract::Accumulate;
 
+/// Where lines have room for the sums of a block of parts, or for chains.
+const OWN_SUMS: usize = LINES + 2 * STEPS * TILE;
+
 /// The strips of a side that a task multiplies.
 struct Strips<'a> {
     side: &'a Side<'a>,
@@ -22,8 +27,9 @@ struct Strips<'a> {
     points: Cow<'a, [Point]>,
     /// Where the first of them begins for the block of the sum, and bytes to the next one.
     packed: (*const u8, usize),
-    /// Bytes from one part of a strip to the next.
+    /// Bytes from one part of a strip to the next, and from one step to the next.
     part: usize,
+    step: usize,
 }
 
 /// Where a strip begins, how far its rows are apart, and how far its steps are.
@@ -33,6 +39,7 @@ impl<'a> Strips<'a> {
     /// One of several parts of a side of a product that begins at `base`, which may be known.
     fn of(
         side: &'a Side<'_>, known: Option<&'a Known>, base: &[i64; 5], (parts, part): (usize, usize),
+        step: usize,
     ) -> Strips<'a> {
         let (first, end) = Tiles::part(side, parts, part);
         let points = match known {
@@ -43,7 +50,7 @@ impl<'a> Strips<'a> {
                 Cow::Owned(points)
             }
         };
-        Strips { side, first, end, points, packed: (std::ptr::null(), 0), part: 0 }
+        Strips { side, first, end, points, packed: (std::ptr::null(), 0), part: 0, step }
     }
 
     /// How many.
@@ -68,7 +75,7 @@ impl<'a> Strips<'a> {
             let at = self.points[index * STRIP].at[source.slot] as isize + term as isize;
             return (source.data.wrapping_offset(at * source.scalar.size() as isize), apart, ROW);
         }
-        (self.packed.0.wrapping_add(index * self.packed.1 + part * self.part), ROW, TILE)
+        (self.packed.0.wrapping_add(index * self.packed.1 + part * self.part), ROW, self.step)
     }
 }
 
@@ -85,8 +92,9 @@ impl Tiles<'_> {
         let (index, b_part) = (index / self.tasks[1], index % self.tasks[1]);
         let (product, a_part) = (index / self.tasks[0], index % self.tasks[0]);
         let base = self.batch.point(product).offsets(&self.origin);
-        let mut a = Strips::of(&self.a, None, &base, (self.tasks[0], a_part));
-        let mut b = Strips::of(&self.b, known, &base, (self.tasks[1], b_part));
+        let step = self.product.tiles() * TILE;
+        let mut a = Strips::of(&self.a, None, &base, (self.tasks[0], a_part), step);
+        let mut b = Strips::of(&self.b, known, &base, (self.tasks[1], b_part), step);
         let (a_room, b_room) = (scratch, scratch.wrapping_add(a_bytes));
         let sums = b_room.wrapping_add(b_bytes);
         let lines = sums.wrapping_add(sums_bytes);
@@ -144,6 +152,8 @@ impl Tiles<'_> {
                 if is_last {
                     self.ask(&ends, to);
                 }
+                // Blocks of parts have sums of their own: few roundings are as large as the whole.
+                let own = (self.are_single() && !is_first).then(|| lines.wrapping_add(OWN_SUMS));
                 for (number, &[of_a, of_b]) in self.split.products().iter().enumerate() {
                     let of = if self.a.form == Form::Rows { [of_a, of_b] } else { [of_b, of_a] };
                     let [from_rows, from_lanes] = [0, 1].map(|side| {
@@ -153,12 +163,25 @@ impl Tiles<'_> {
                     });
                     let (_, a_row, a_step) = from_rows[0];
                     let (a, b) = (from_rows.map(|(at, ..)| at), from_lanes.map(|(at, ..)| at));
-                    let call = Call { a, a_row, a_step, b, steps, sums, adds: !is_first || number > 0 };
+                    let (to, adds) = (own.unwrap_or(sums), own.is_none() && (!is_first || number > 0));
+                    let call = Call { a, a_row, a_step, b, steps, sums: to, adds };
                     // SAFETY: the strips are packed or lie in place, and the sums have room.
                     unsafe { (self.unit.multiply)(self.product, count, &call) };
                 }
+                if let Some(own) = own {
+                    // SAFETY: both have the sums of the strips.
+                    unsafe { single::add::of(self.outputs.isa)(sums, own, count[0], count[1]) };
+                }
                 if !is_last {
                     continue;
+                }
+                if let Split::Single(_) = self.split {
+                    // SAFETY: the sums are those of the strips, and lines have room for all that this packs.
+                    unsafe {
+                        if !single::unscale::of(self.outputs.isa)(sums, count[0], count[1]) {
+                            self.make_anew(here, count, sums, lines);
+                        }
+                    }
                 }
                 // SAFETY: the sums are those of the pairs.
                 unsafe {
@@ -168,6 +191,37 @@ impl Tiles<'_> {
                     self.finish(&ends, to, if self.is_turned { lines } else { sums });
                 }
             }
+        }
+    }
+
+    /// Makes those sums of some strips of rows and of lanes anew that are infinite or none: as chains of fused multiply-adds.
+    ///
+    /// # Safety
+    /// As for [`task`](Tiles::task); `lines` has room for [`Tiles::lines`].
+    #[cold]
+    unsafe fn make_anew(
+        &self, here: [(&Strips<'_>, usize); 2], count: [usize; 2], sums: *mut u8, lines: *mut u8,
+    ) {
+        let raw = [0, 1].map(|side| lines.wrapping_add(LINES + side * STEPS * TILE));
+        let chains = lines.wrapping_add(OWN_SUMS);
+        let (mut terms, block) = (Vec::new(), STEPS * self.per_step / self.split.raw());
+        // SAFETY: strips have their elements, and there is room for a block of each side and for all chains.
+        unsafe {
+            chains.write_bytes(0, SUMS);
+            for begin in (0..self.terms).step_by(block) {
+                let end = self.terms.min(begin + block);
+                for (row, lane) in (0..count[0]).flat_map(|row| (0..count[1]).map(move |lane| (row, lane))) {
+                    for (side, index) in [row, lane].into_iter().enumerate() {
+                        let (Strips { side: Side { source, form, terms: all, .. }, .. }, pair) = here[side];
+                        all.stretches(begin, end, &mut terms);
+                        let points = here[side].0.points(2 * pair + index);
+                        pack(source, *form, points, &terms, STEPS, raw[side], lines);
+                    }
+                    let to = chains.wrapping_add(row * STRIP * SUMS_ROW + lane * ROW);
+                    single::chains::of(self.outputs.isa)(raw[0], raw[1], STEPS, to);
+                }
+            }
+            single::replace(sums, chains, count);
         }
     }
 

@@ -136,7 +136,8 @@ mod tests {
     }
 
     impl Case {
-        fn new(kind: Kind, steps: usize, random: &mut Random) -> Case {
+        fn new(kind: Kind, product: Product, steps: usize, random: &mut Random) -> Case {
+            let steps = steps * product.tiles();
             let halves = 2 * steps * TILE / 2;
             let [mut a, mut b] = [0, 1].map(|_| (0..halves).map(|_| half(kind, random)).collect::<Vec<_>>());
             let sum = |random: &mut Random| match kind {
@@ -168,10 +169,11 @@ mod tests {
             let mut sums = self.sums.clone();
             let of = |halves: &[u16]| {
                 let first = halves.as_ptr().cast::<u8>();
-                [first, first.wrapping_add(steps * TILE)]
+                [first, first.wrapping_add(steps * product.tiles() * TILE)]
             };
             let (a, b) = (of(&self.a), of(&self.b));
-            let call = Call { a, a_row: ROW, a_step: TILE, b, steps, sums: sums.as_mut_ptr().cast(), adds };
+            let a_step = product.tiles() * TILE;
+            let call = Call { a, a_row: ROW, a_step, b, steps, sums: sums.as_mut_ptr().cast(), adds };
             // SAFETY: both operands have two strips of as many steps, and the sums room for all.
             unsafe { unit.with(|| (unit.multiply)(product, strips, &call)) };
             sums
@@ -189,12 +191,13 @@ mod tests {
         let [unit, model] = [isa, model].map(|isa| Unit::of(isa).expect("the level has tiles"));
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let products = [true, false].map(|a| [true, false].map(|b| Product::Bytes([a, b])));
-        let products = products.as_flattened().iter().chain([&Product::Bf16; 4]);
+        let floats = [Product::Bf16, Product::Six, Product::Three];
+        let products = products.as_flattened().iter().chain([&floats; 3].into_iter().flatten());
         let rounds = if cfg!(debug_assertions) { 40 } else { 400 };
         for (&product, kind) in products.flat_map(|product| KINDS.map(|kind| (product, kind))) {
             for round in 0..rounds {
                 let steps = 1 + round % 3;
-                let case = Case::new(kind, steps, &mut random);
+                let case = Case::new(kind, product, steps, &mut random);
                 let (strips, adds) = ([1 + round / 2 % 2, 1 + round / 4 % 2], round % 5 > 0);
                 let [got, want] = [&unit, &model].map(|unit| case.run(unit, product, strips, steps, adds));
                 let differs = got.iter().zip(&want).position(|(got, want)| got != want);

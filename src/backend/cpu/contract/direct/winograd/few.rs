@@ -28,11 +28,30 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         filters >= FILTERS && patches <= filters.min(PATCHES) && (threads == 1 || panels >= 2 * threads)
     }
 
-    /// Runs the contraction.
+    /// Transforms the filters of all panels, one panel behind the other.
+    ///
+    /// # Safety
+    /// As for [`run`](FilterLanes::run); there is room for every panel.
+    pub(super) unsafe fn all_filters(&self, threads: usize, to: &Shared<f32>) -> Result<()> {
+        let panels = self.view.batch.len() * self.panels();
+        let cells = ELEMENTS * self.panel_cells();
+        let packed = TAPS * PASS * Self::NR * size_of::<f32>();
+        // There may be a single panel.
+        let passes = self.passes();
+        let parts = if threads > 1 { (4 * threads).div_ceil(panels).min(passes) } else { 1 };
+        threads::run_with(threads, panels * parts, packed, &|scratch, index| {
+            let (panel, part) = (index / parts, index % parts);
+            let own = passes * part / parts..passes * (part + 1) / parts;
+            // SAFETY: every panel has its filters and a place of its own, in which every pass has its channels.
+            unsafe { self.filters(to.at(panel * cells), scratch.cast(), panel, own) };
+        })
+    }
+
+    /// Runs the contraction, with filters that are transformed, if they are.
     ///
     /// # Safety
     /// As for [`run`](FilterLanes::run), with sums of one panel at once.
-    pub(super) unsafe fn run_few(&self, threads: usize) -> Result<()> {
+    pub(super) unsafe fn run_few(&self, threads: usize, filters: Option<&Shared<f32>>) -> Result<()> {
         let (products, tiles) = (self.view.batch.len(), self.tiles());
         let slab = self.slab(tiles);
         let cells = [
@@ -65,7 +84,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let product = number / self.panels();
                 let patches = shared.at(product * ELEMENTS * slab);
                 // SAFETY: the patches are there, tasks write disjoint elements, and the scratch is this one's.
-                unsafe { self.panel(number, patches, slab, scratch.cast(), cells) };
+                unsafe { self.panel(number, filters, (patches, slab), scratch.cast(), cells) };
             })
         })
     }
@@ -77,21 +96,28 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// sums and lines.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn panel(
-        &self, number: usize, patches: *const f32, slab: usize, scratch: *mut f32, cells: [usize; 4],
+        &self, number: usize, filters: Option<&Shared<f32>>, (patches, slab): (*const f32, usize),
+        scratch: *mut f32, cells: [usize; 4],
     ) {
         let (place, panel) = (self.place(number / self.panels()), number % self.panels());
         let packed = scratch.wrapping_add(cells[0]);
         let sums = packed.wrapping_add(cells[1]);
         let lines = sums.wrapping_add(cells[2]);
-        // SAFETY: the scratch has room for a panel of transformed filters, and for those of a pass.
-        unsafe { self.filters(scratch, packed, number, 0..self.passes()) };
+        let transformed = match filters {
+            Some(filters) => filters.at(number * cells[0]),
+            None => {
+                // SAFETY: the scratch has room for a panel of transformed filters, and for those of a pass.
+                unsafe { self.filters(scratch, packed, number, 0..self.passes()) };
+                scratch
+            }
+        };
         let offsets = self.steps();
         let all = self.tiles();
         for first in (0..all).step_by(TILES) {
             let count = TILES.min(all - first);
             let sums_slab = self.sums(count);
             for e in 0..ELEMENTS {
-                let filters = scratch.wrapping_add(e * self.panel_cells());
+                let filters = transformed.wrapping_add(e * self.panel_cells());
                 let patches = patches.wrapping_add(e * slab + first * self.tile_cells());
                 let to = sums.wrapping_add(e * sums_slab);
                 // SAFETY: the patches and the filters are transformed, and there is room for the sums.

@@ -26,6 +26,7 @@ use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
+use crate::backend::cpu::filters::{Kept, Room};
 use crate::backend::cpu::stream::fetch_far;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
@@ -86,6 +87,8 @@ pub struct FilterLanes<'a, S: Simd> {
     pub(super) planar: bool,
     /// Panels whose sums are kept at once: the same in all blocks, so that the scratch of the largest one is enough.
     pub(super) group: usize,
+    /// Where transformed filters stay for later calls, if they may.
+    room: Option<Room<'a>>,
 }
 
 impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
@@ -128,6 +131,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             shares: 1,
             group: 1,
             planar,
+            room: problem.room("F(2x2, 3x3) of filters"),
             view,
             images: pairs.outer,
             dims: pairs.dims,
@@ -438,10 +442,21 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
 impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
         let products = self.view.batch.len();
+        let bytes = products * self.panels() * ELEMENTS * self.panel_cells() * size_of::<f32>();
+        // SAFETY: the operands are those of this contraction, and there is room for every panel.
+        let kept = unsafe {
+            let kept = self.room.map_or(Ok(None), |room| room.place([Self::NR, 0, 0, 0], bytes))?;
+            if let Some(kept) = kept.as_ref().filter(|kept| !kept.is_filled) {
+                self.all_filters(threads, &Shared(kept.at().cast()))?;
+                kept.fill();
+            }
+            kept
+        };
         if self.has_few_tiles(threads) {
             self.group = 1;
+            let kept = kept.as_ref().map(|kept| Shared(kept.at().cast()));
             // SAFETY: the operands are those of this contraction.
-            return unsafe { self.run_few(threads) };
+            return unsafe { self.run_few(threads, kept.as_ref()) };
         }
         if threads > 1 {
             // Each share transforms the patches again, so that it must have filters enough.
@@ -455,20 +470,12 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
         self.group = self.group_of(tiles);
         let lines = 4 * self.group * Self::NR;
         let scratch = ELEMENTS * (self.slab(tiles) + self.sums(tiles)) + lines + self.pixels();
-        let panels = products * self.panels();
-        let filters = ELEMENTS * self.panel_cells();
-        arena::with(panels * filters * size_of::<f32>(), |memory| {
-            let shared = Shared(memory.cast::<f32>());
-            let packed = TAPS * PASS * Self::NR * size_of::<f32>();
-            // There may be a single panel.
-            let passes = self.passes();
-            let parts = if threads > 1 { (4 * threads).div_ceil(panels).min(passes) } else { 1 };
-            threads::run_with(threads, panels * parts, packed, &|scratch, index| {
-                let (panel, part) = (index / parts, index % parts);
-                let own = passes * part / parts..passes * (part + 1) / parts;
-                // SAFETY: every panel has its filters and a place of its own, in which every pass has its channels.
-                unsafe { self.filters(shared.at(panel * filters), scratch.cast(), panel, own) };
-            })?;
+        arena::with(if kept.is_some() { 0 } else { bytes }, |memory| {
+            let shared = Shared(kept.as_ref().map_or(memory, Kept::at).cast::<f32>());
+            if kept.is_none() {
+                // SAFETY: there is room for every panel.
+                unsafe { self.all_filters(threads, &shared) }?;
+            }
             let tasks = products * self.blocks * self.shares;
             threads::run_with(threads, tasks, scratch * size_of::<f32>(), &|scratch, index| {
                 // SAFETY: the filters are transformed, tasks write disjoint elements, and the scratch is this one's.

@@ -21,6 +21,7 @@ use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Even, Point, Walk};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
+use crate::backend::cpu::filters::{Kept, Room};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -47,6 +48,8 @@ pub struct PixelLanes<'a, S: Simd> {
     /// Blocks of tiles, and parts of the strips.
     parts: usize,
     shares: usize,
+    /// Where transformed filters stay for later calls, if they may.
+    room: Option<Room<'a>>,
 }
 
 /// Cells of one element of transformed patches: a line more, so that the elements of a patch do not meet in the same sets.
@@ -90,6 +93,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         Some(PixelLanes {
             parts: slow.outputs.extent.div_ceil(high),
             shares: 1,
+            room: problem.room("F(2x2, 3x3) of pixels"),
             strips: count.div_ceil(MR),
             view,
             rows,
@@ -370,15 +374,22 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for PixelLanes<'_, S> {
             .max()
             .unwrap_or(0);
         let scratch = (scratch + 64) * size_of::<f32>();
-        arena::with(filters * ELEMENTS * self.strip_cells() * size_of::<f32>(), |memory| {
-            let shared = Shared(memory.cast::<f32>());
-            let chunk = filters.div_ceil(4 * threads).max(1);
-            threads::run(threads, filters.div_ceil(chunk), &|index| {
-                for number in index * chunk..filters.min((index + 1) * chunk) {
-                    // SAFETY: every strip has its filters and a place of its own.
-                    unsafe { filters_of::avx2(&self, shared.at(0), number) };
-                }
-            })?;
+        let bytes = filters * ELEMENTS * self.strip_cells() * size_of::<f32>();
+        // SAFETY: the operands are those of this contraction.
+        let kept = self.room.map_or(Ok(None), |room| unsafe { room.place([self.strips, 0, 0, 0], bytes) })?;
+        arena::with(if kept.is_some() { 0 } else { bytes }, |memory| {
+            let shared = Shared(kept.as_ref().map_or(memory, Kept::at).cast::<f32>());
+            if !kept.as_ref().is_some_and(|kept| kept.is_filled) {
+                let chunk = filters.div_ceil(4 * threads).max(1);
+                threads::run(threads, filters.div_ceil(chunk), &|index| {
+                    for number in index * chunk..filters.min((index + 1) * chunk) {
+                        // SAFETY: every strip has its filters and a place of its own.
+                        unsafe { filters_of::avx2(&self, shared.at(0), number) };
+                    }
+                })?;
+                // SAFETY: all filters are transformed.
+                kept.iter().for_each(|kept| unsafe { kept.fill() });
+            }
             let tasks = images * self.parts * self.shares;
             threads::run_with(threads, tasks, scratch, &|scratch, index| {
                 // SAFETY: the filters are transformed, tasks write disjoint elements, and the scratch is this one's.
