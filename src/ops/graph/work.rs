@@ -60,7 +60,7 @@ impl Work {
                 Work::Transform(step)
             }
             Work::Set(step) => {
-                let mut step = step.clone();
+                let mut step = *step;
                 step.nest.offsets[0] += by(0, step.dst);
                 Work::Set(step)
             }

@@ -1,15 +1,16 @@
 //! The steps of a tile of some extents, and where their operands lie.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::super::lower;
 use super::super::room::{ALIGNMENT, Room};
 use super::super::steps::{Builder, Home};
 use super::super::work::{StepsPlan, Work};
-use super::super::{Kind, Operation, Tensor};
+use super::super::{Kind, Link, Operation, Port, Tensor};
 use super::along::Along;
 use super::stages::{Lasts, Place, Stages};
-use super::{BATCH, COLUMNS, HEADS, ROWS, Region};
+use super::{COLUMNS, ROWS, Region};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout};
@@ -201,7 +202,6 @@ impl Kit<'_> {
         } else {
             spot.begin = self.kept.get(&uid).copied().unwrap_or(0);
         }
-        debug_assert!(BATCH < HEADS);
         Ok(spot)
     }
 
@@ -232,7 +232,7 @@ impl Kit<'_> {
             else {
                 continue;
             };
-            let fits = |x: &&super::super::Link| {
+            let fits = |x: &&Link| {
                 let uid = x.tensor.uid;
                 let slots = slot(uid).zip(slot(y.tensor.uid));
                 is_of_tile(uid)
@@ -271,8 +271,7 @@ fn is_big(tensor: &Tensor) -> bool {
 
 /// Whether a mask writes where it reads.
 fn in_place(operation: &Operation, begins: &HashMap<i64, usize>) -> bool {
-    use super::super::Port;
-    let place = |tensor: Option<&std::sync::Arc<Tensor>>| tensor.and_then(|tensor| begins.get(&tensor.uid));
+    let place = |tensor: Option<&Arc<Tensor>>| tensor.and_then(|tensor| begins.get(&tensor.uid));
     let (x, y) = (place(operation.read(Port::X)), place(operation.write(Port::Y)));
     x.is_some() && x == y
 }
