@@ -14,17 +14,30 @@ use cudnn::ops::{
 
 use crate::cores::{Cores, FAR, PLAIN};
 use crate::double::Memory;
-use crate::tensors::{Tensor, Words, format, strided};
+use crate::tensors::{Rng, Tensor, Words, format, strided};
 
 const FLOATS: [DataType; 4] = [DataType::Float, DataType::Half, DataType::Bfloat16, DataType::Double];
 
+/// What operands hold: so many bytes of a type.
+pub type Contents = fn(&mut Rng, DataType, usize) -> Vec<u8>;
+
+/// Any bits, NaNs and infinities among them.
+pub fn any_bits(rng: &mut Rng, _: DataType, size: usize) -> Vec<u8> {
+    rng.bytes(size)
+}
+
 impl Cores {
-    fn activation(&mut self, activation: &ActivationDescriptor, tensors: [Tensor; 3]) {
+    /// An activation and its gradient, of numbers that are made for them.
+    pub fn activation(
+        &mut self, activation: &ActivationDescriptor, tensors: [Tensor; 3], scaling: Option<Scaling>,
+        made: Contents,
+    ) {
         let [dst, a, b] = tensors;
-        let scaling = self.scaling();
+        let scaling = scaling.unwrap_or_else(|| self.scaling());
+        let contents = |rng: &mut Rng, tensor: Tensor| made(rng, tensor.desc.data_type(), tensor.size());
         let plan = ActivationPlan::forward(activation, [&a.desc, &dst.desc], scaling, false, Mode::Extended);
         if let Ok(plan) = plan {
-            let contents = [self.before(dst, scaling.beta), self.rng.bytes(a.size())];
+            let contents = [self.before(dst, scaling.beta), contents(&mut self.rng, a)];
             // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
             self.same(&plan, &[dst, a], &contents, &|context, at, _| unsafe {
                 context.run(&plan, &[at[0].into(), at[1].into()])
@@ -39,32 +52,35 @@ impl Cores {
             Mode::Extended,
         );
         let Ok(plan) = plan else { return };
-        let contents = [self.before(dst, scaling.beta), self.rng.bytes(a.size()), self.rng.bytes(b.size())];
+        let before = self.before(dst, scaling.beta);
+        let contents = [before, contents(&mut self.rng, a), contents(&mut self.rng, b)];
         // SAFETY: as above; the fourth operand is not followed.
         self.same(&plan, &[dst, a, b], &contents, &|context, at, _| unsafe {
             context.run(&plan, &[at[0].into(), at[1].into(), at[2].into(), at[2].into()])
         });
     }
 
-    fn softmax(&mut self, tensors: [Tensor; 3]) {
+    /// A softmax of every kind and its gradient, of numbers that are made for them.
+    pub fn softmax(&mut self, tensors: [Tensor; 3], scaling: Option<Scaling>, made: Contents) {
         let [dst, a, b] = tensors;
+        let contents = |rng: &mut Rng, tensor: Tensor| made(rng, tensor.desc.data_type(), tensor.size());
         for &algorithm in SoftmaxAlgorithm::ALL {
             for &mode in SoftmaxMode::ALL {
                 let choices = || Choices { algorithm: Ok(algorithm), mode: Ok(mode) };
-                let scaling = self.scaling();
+                let scaling = scaling.unwrap_or_else(|| self.scaling());
                 let plan = SoftmaxPlan::forward(choices(), [&a.desc, &dst.desc], scaling, Mode::Extended)
                     .expect("a plan");
-                let contents = [self.before(dst, scaling.beta), self.rng.bytes(a.size())];
+                let held = [self.before(dst, scaling.beta), contents(&mut self.rng, a)];
                 // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
-                self.same(&plan, &[dst, a], &contents, &|context, at, _| unsafe {
+                self.same(&plan, &[dst, a], &held, &|context, at, _| unsafe {
                     context.run(&plan, &[at[0].into(), at[1].into()])
                 });
                 let descs = [&a.desc, &b.desc, &dst.desc];
                 let plan = SoftmaxPlan::backward(choices(), descs, scaling, Mode::Extended).expect("a plan");
-                let contents =
-                    [self.before(dst, scaling.beta), self.rng.bytes(a.size()), self.rng.bytes(b.size())];
+                let before = self.before(dst, scaling.beta);
+                let held = [before, contents(&mut self.rng, a), contents(&mut self.rng, b)];
                 // SAFETY: as above.
-                self.same(&plan, &[dst, a, b], &contents, &|context, at, _| unsafe {
+                self.same(&plan, &[dst, a, b], &held, &|context, at, _| unsafe {
                     context.run(&plan, &[at[0].into(), at[1].into(), at[2].into()])
                 });
             }
@@ -80,9 +96,9 @@ fn activations(cores: &mut Cores) {
             for data_type in FLOATS {
                 for (channels, width) in [(8, 16), (5, 9), (3, 341)] {
                     let tensor = format(data_type, Format::Nhwc, &[2, channels, 1, width]);
-                    cores.activation(&activation, [tensor; 3]);
+                    cores.activation(&activation, [tensor; 3], None, any_bits);
                     let shift = cores.rng.below(9);
-                    cores.activation(&activation, [tensor.shifted(shift); 3]);
+                    cores.activation(&activation, [tensor.shifted(shift); 3], None, any_bits);
                 }
             }
             for _ in 0..12 {
@@ -90,15 +106,15 @@ fn activations(cores: &mut Cores) {
                 let dims = cores.dims(rank, 1000);
                 let data_type = cores.rng.pick(&PLAIN);
                 let tensors = [false, true, true].map(|repeats| cores.laid_out(data_type, &dims, repeats));
-                cores.activation(&activation, tensors);
+                cores.activation(&activation, tensors, None, any_bits);
             }
             let repeating = strided(DataType::Float, &[4, 4], &[2, 1]);
             let other = strided(DataType::Float, &[4, 4], &[1, 4]);
-            cores.activation(&activation, [repeating, other, other]);
+            cores.activation(&activation, [repeating, other, other], None, any_bits);
             let dims = [2, 11, 3, 5];
             let blocked = format(DataType::Float, Format::Blocked(4), &dims);
             let plain = format(DataType::Float, Format::Nhwc, &dims);
-            cores.activation(&activation, [blocked, plain, blocked]);
+            cores.activation(&activation, [blocked, plain, blocked], None, any_bits);
         }
     }
 }
@@ -107,7 +123,7 @@ fn softmaxes(cores: &mut Cores) {
     for data_type in FLOATS {
         for dims in [[3, 10, 1, 1], [2, 33, 2, 5], [1, 1100, 2, 3], [5, 1, 4, 4], [2, 40, 9, 7]] {
             for layout in [Format::Nchw, Format::Nhwc] {
-                cores.softmax([format(data_type, layout, &dims); 3]);
+                cores.softmax([format(data_type, layout, &dims); 3], None, any_bits);
             }
         }
     }
@@ -116,11 +132,11 @@ fn softmaxes(cores: &mut Cores) {
         let dims = cores.dims(rank, 1500);
         let data_type = cores.rng.pick(&[FLOATS[0], FLOATS[1], FLOATS[3], DataType::Int8, DataType::Int32]);
         let tensors = [false, true, true].map(|repeats| cores.laid_out(data_type, &dims, repeats));
-        cores.softmax(tensors);
+        cores.softmax(tensors, None, any_bits);
     }
     let repeating = strided(DataType::Float, &[4, 4], &[2, 1]);
     let other = strided(DataType::Float, &[4, 4], &[1, 4]);
-    cores.softmax([repeating, other, other]);
+    cores.softmax([repeating, other, other], None, any_bits);
 }
 
 /// A step of its own as a plan: what no call of the C interface needs yet.
@@ -208,5 +224,6 @@ pub fn all(cores: &mut Cores) {
     softmaxes(cores);
     table(cores);
     far_apart(cores);
+    crate::specialised::all(cores);
     crate::listed::functions_of_graphs(cores);
 }

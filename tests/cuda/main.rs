@@ -36,6 +36,7 @@ mod ptx_coverage;
 mod ragged;
 mod sample;
 mod search;
+mod specialised;
 mod streams;
 mod strict;
 mod tensors;

@@ -115,11 +115,12 @@ pub fn launches() -> Vec<(String, Launch)> {
             let c = strided(data_type, &[70, 1], &[1, 1]);
             let plan = ReducePlan::new(&rule, &a, &c, Scaling::MOVE, Mode::Extended).unwrap();
             let at = [0x1000, 0x2001, 0x10_0000, 0x8000_0001].map(place);
-            push(&[kernel], collected(&plan, &at));
+            // Without room for parts each of a few outputs has a block.
+            push(&[blocks], collected(&plan, &at));
             // With room for parts, they are joined by a second kernel.
             let size = reduce_workspace(&rule, &a, &c);
             push(&[kernel, chunks], collected(&plan.with_workspace(size), &at));
-            push(&[kernel], collected(&plan.with_workspace(size - 1), &at));
+            push(&[blocks], collected(&plan.with_workspace(size - 1), &at));
         }
     }
     list

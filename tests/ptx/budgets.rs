@@ -71,8 +71,11 @@ const FEW: f64 = 8.6e6;
 const FEW_SUMS: &str = "the list gives no workspace, without which a block has a whole sum";
 const FEW_GROUPS: &str = "the list gives no workspace, without which a block has a group, or 32 channels";
 
+const COLUMNS: &str =
+    "a thread goes down a column, a row of cells at a time, and issues a third of what it did";
+
 /// Rows that are expected below [`SHARE`], and why.
-const SLOWER: [(&str, &str); 12] = [
+const SLOWER: [(&str, &str); 15] = [
     ("logsoftmax-f16", "a warp has a row, and 4,096 rows of halves do not fill a device"),
     ("sum-all", FEW_SUMS),
     ("bias-gradient", FEW_SUMS),
@@ -84,6 +87,9 @@ const SLOWER: [(&str, &str); 12] = [
     ("training-back-own", FEW_GROUPS),
     ("vector", "the list gives no workspace, without which a thread has a whole product"),
     ("affine-gradient", "a block has all sums of an image"),
+    ("max-3x3-f16", COLUMNS),
+    ("max-3x3-nhwc", COLUMNS),
+    ("max-gradient", COLUMNS),
     ("grid-gradient", "a thread has a place, whose gradient is one sum over all channels"),
 ];
 

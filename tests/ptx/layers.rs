@@ -8,7 +8,7 @@ use cudnn::mode::Mode;
 use cudnn::ops::softmax::Choices;
 use cudnn::ops::{ActivationPlan, Plan, Scaling, SoftmaxPlan};
 
-use crate::{collected, packed, place, strided};
+use crate::{SCALED, collected, packed, place, strided};
 use testkit::steps::{Ordered, Row};
 
 /// Each with the kernel that it must end in.
@@ -24,10 +24,16 @@ pub fn launches() -> Vec<(String, Launch)> {
         collected(&plan.unwrap(), &[place(0x1000), place(0x2000)])
     };
     let (float, double) = (DataType::Float, DataType::Double);
-    for data_type in [float, DataType::Half, DataType::Bfloat16, DataType::Int8] {
-        push(&["formula_run"], sigmoid(&packed(data_type, Format::Nchw, &[2, 8, 4, 4])));
-        // What vectors leave of a run.
-        push(&["formula_run", "formula_f32_i32"], sigmoid(&packed(data_type, Format::Nchw, &[1, 1001])));
+    push(&["formula_run"], sigmoid(&packed(DataType::Int8, Format::Nchw, &[2, 8, 4, 4])));
+    // What vectors leave of a run.
+    push(&["formula_run", "formula_f32_i32"], sigmoid(&packed(DataType::Int8, Format::Nchw, &[1, 1001])));
+    for (data_type, kernel) in [
+        (float, "activation_sigmoid_f32"),
+        (DataType::Half, "activation_sigmoid_f16"),
+        (DataType::Bfloat16, "activation_sigmoid_bf16"),
+    ] {
+        push(&[kernel], sigmoid(&packed(data_type, Format::Nchw, &[2, 8, 4, 4])));
+        push(&[kernel, "formula_f32_i32"], sigmoid(&packed(data_type, Format::Nchw, &[1, 1001])));
     }
     push(&["formula_f32_i64"], sigmoid(&strided(float, &[5, 7], &[1 << 34, 1])));
     push(&["formula_f64_i64"], sigmoid(&strided(double, &[5, 7], &[9, 1])));
@@ -47,7 +53,7 @@ pub fn launches() -> Vec<(String, Launch)> {
     push(&["graph_formula_ordered"], launched(&Ordered(sine("f32->f32->f32", "35*(0,1,0)"))));
     let softmax = |y: &TensorDescriptor| {
         let choices = Choices { algorithm: Ok(SoftmaxAlgorithm::Accurate), mode: Ok(SoftmaxMode::Channel) };
-        let plan = SoftmaxPlan::forward(choices, [y, y], Scaling::MOVE, Mode::Extended);
+        let plan = SoftmaxPlan::forward(choices, [y, y], SCALED, Mode::Extended);
         collected(&plan.unwrap(), &[place(0x1000), place(0x2000)])
     };
     for (data_type, by_thread, by_warp) in [

@@ -14,6 +14,7 @@ mod moves;
 mod normal;
 mod ragged;
 mod sample;
+mod specialised;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,7 @@ fn expected() -> Vec<(String, Launch)> {
         moves::launches(),
         arithmetic::launches(),
         layers::launches(),
+        specialised::launches(),
         normal::launches(),
         sample::launches(),
         causal::launches(),

@@ -13,7 +13,7 @@ use cudnn::ops::columns::ColumnsPlan;
 use cudnn::ops::pooling::{self, Forward};
 use cudnn::ops::{Plan, Scaling, response};
 
-use crate::{collected, packed, place};
+use crate::{SCALED, collected, packed, place};
 
 /// Each with the kernel that it must end in.
 pub fn launches() -> Vec<(String, Launch)> {
@@ -32,7 +32,7 @@ pub fn launches() -> Vec<(String, Launch)> {
                 let (sides, zeros, pairs) = (Dims::filled(2, side), Dims::filled(2, 0), Dims::filled(2, 2));
                 let strides = if few { pairs } else { Dims::filled(2, 1) };
                 let desc = PoolingDescriptor::new(mode, NanPropagation::Keep, sides, zeros, strides).unwrap();
-                let plan = pooling::forward(&desc, &x, &y, Scaling::MOVE, Mode::Extended).unwrap();
+                let plan = pooling::forward(&desc, &x, &y, SCALED, Mode::Extended).unwrap();
                 let kernel = |name: &str, front: &str| match suffix {
                     "f32" if !front.is_empty() => format!("{front}_window_{name}"),
                     _ => format!("window_{name}_{suffix}"),
@@ -40,7 +40,7 @@ pub fn launches() -> Vec<(String, Launch)> {
                 let few = if few { "few" } else { "" };
                 push(kernel(name, few), &plan);
                 let forward = Some(Forward { x: &x, y: &y });
-                let plan = pooling::backward(&desc, forward, &y, &x, Scaling::MOVE, Mode::Extended).unwrap();
+                let plan = pooling::backward(&desc, forward, &y, &x, SCALED, Mode::Extended).unwrap();
                 push(kernel(&format!("{name}_gradient"), if name == "max" { "pair" } else { few }), &plan);
             }
         }
@@ -52,29 +52,22 @@ pub fn launches() -> Vec<(String, Launch)> {
             PoolingDescriptor::new(PoolingMode::Max, NanPropagation::Keep, pairs, zeros, pairs).unwrap();
         let small = packed(data_type, Format::Nchw, &[2, 3, 2, 2, 2]);
         let forward = Some(Forward { x: &volume, y: &small });
-        let plan = pooling::backward(&desc, forward, &small, &volume, Scaling::MOVE, Mode::Extended).unwrap();
+        let plan = pooling::backward(&desc, forward, &small, &volume, SCALED, Mode::Extended).unwrap();
         push(format!("window_max_gradient_{suffix}"), &plan);
         let desc = LrnDescriptor::default();
-        let plan = response::cross_channel(&desc, &x, &x, Scaling::MOVE, Mode::Extended).unwrap();
+        let plan = response::cross_channel(&desc, &x, &x, SCALED, Mode::Extended).unwrap();
         let pair = |name: &str| match suffix {
             "f32" => format!("pair_window_{name}"),
             _ => format!("window_{name}_{suffix}"),
         };
         push(pair("response"), &plan);
-        let plan = response::cross_channel_gradient(&desc, &x, &x, &x, Scaling::MOVE, Mode::Extended);
+        let plan = response::cross_channel_gradient(&desc, &x, &x, &x, SCALED, Mode::Extended);
         push(pair("response_gradient"), &plan.unwrap());
-        let plan = response::divisive(&desc, &volume, &volume, false, Scaling::MOVE, Mode::Extended);
+        let plan = response::divisive(&desc, &volume, &volume, false, SCALED, Mode::Extended);
         push(format!("window_response_{suffix}"), &plan.unwrap());
         let (means, wanted) = (false, false);
-        let plan = response::divisive_gradient(
-            &desc,
-            &volume,
-            &volume,
-            means,
-            wanted,
-            Scaling::MOVE,
-            Mode::Extended,
-        );
+        let plan =
+            response::divisive_gradient(&desc, &volume, &volume, means, wanted, SCALED, Mode::Extended);
         push(format!("window_response_gradient_{suffix}"), &plan.unwrap());
     }
     // Of four axes.

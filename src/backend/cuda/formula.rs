@@ -1,5 +1,6 @@
 //! Launches of the functions of the table (`kernels/formula_kernels.cuh`).
 
+use super::activation;
 use super::general::{index_for, launch};
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
@@ -128,6 +129,9 @@ pub(super) fn launches<const N: usize>(
             params,
         });
     }
+    if let Some(rest) = activation::launches(map, at, emit)? {
+        return tail(map, at, rest, emit);
+    }
     if vectored(map, at, emit)? {
         return Ok(());
     }
@@ -231,13 +235,18 @@ pub(super) fn vectored<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_
     let block = [THREADS as u32, 1, 1];
     let kernel = Kernels::of(map.function).run;
     emit(&Launch { kernel, grid, block, shared: 0, params: Params::new(&params) })?;
-    let rest = inner.extent % lanes;
-    if rest > 0 {
-        let mut tail = *map;
-        let axis = map.nest.axes()[0];
-        tail.nest = LoopNest::new(&[Axis { extent: rest, ..axis }], map.nest.offsets);
-        (0..N).for_each(|k| tail.nest.offsets[k] += (inner.extent - rest) * axis.strides[k]);
-        emit(&strided(&tail, at)?)?;
-    }
+    tail(map, at, inner.extent % lanes, emit)?;
     Ok(true)
+}
+
+/// The last `rest` elements of a step of a single loop, element by element.
+fn tail<const N: usize>(map: &Map<N>, at: [u64; N], rest: i64, emit: Emit<'_>) -> Result<()> {
+    if rest == 0 {
+        return Ok(());
+    }
+    let axis = map.nest.axes()[0];
+    let mut tail = *map;
+    tail.nest = LoopNest::new(&[Axis { extent: rest, ..axis }], map.nest.offsets);
+    (0..N).for_each(|k| tail.nest.offsets[k] += (axis.extent - rest) * axis.strides[k]);
+    emit(&strided(&tail, at)?)
 }

@@ -13,6 +13,7 @@
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it allocates no device memory and waits for nothing, so it
 //! can be captured into a graph. The first launch of a kernel in a context loads it, which takes time and may wait.
 
+mod activation;
 mod aggregate;
 mod binding;
 mod bytes;
@@ -32,12 +33,16 @@ mod normalise;
 pub mod params;
 pub mod plan;
 mod pointwise;
+mod pool;
 mod ragged;
 mod random;
 mod reduce;
 mod residency;
+mod response;
+mod row_sums;
 mod rows;
 mod sample;
+mod softmax;
 mod streams;
 mod table;
 mod tiled;

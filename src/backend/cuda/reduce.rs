@@ -8,6 +8,7 @@ use super::general::turns;
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, OperandTurn, Operation, Params, Turn};
 use super::pointwise::operand_turns;
+use super::row_sums;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -18,6 +19,8 @@ use crate::ops::{Compute, Reduce, Reduction};
 const THREADS: u32 = 256;
 /// Threads of a block of `reduce_rows_*`, each with an output.
 const ROW_THREADS: u32 = 64;
+/// Of fewer outputs that would be cut, and have no workspace, each has a block of threads.
+const FEW_OUTPUTS: i64 = 4096;
 /// Sequences up to this long are a warp's; longer ones, up to the second length, where there are enough outputs for all warps
 /// of a device.
 const WARP_LENGTHS: [i64; 2] = [1024, 8192];
@@ -104,12 +107,20 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
     if problem.outputs.is_empty() {
         return Ok(());
     }
+    if !ordered && row_sums::launches(problem, [at.dst, at.src], finish(problem.reduction), emit)? {
+        return Ok(());
+    }
     // In order, one block of threads does one output after the other.
-    let schedule = if ordered { Schedule::Blocks } else { problem.schedule() };
+    let mut schedule = if ordered { Schedule::Blocks } else { problem.schedule() };
     let mut partition = if ordered { problem.whole(schedule) } else { problem.partition(schedule) };
     // Partial results are aligned to 16 bytes.
     let partials = at.workspace.next_multiple_of(16);
     if partition.chunks > 1 && problem.workspace_bytes(partition) > problem.workspace {
+        // A thread for each of a few outputs would leave a device idle: blocks read other outputs' elements beside theirs, but most
+        // of those from the cache.
+        if problem.outputs.len() < FEW_OUTPUTS {
+            schedule = Schedule::Blocks;
+        }
         partition = problem.whole(schedule);
     }
     let family = Family::of(problem, schedule);

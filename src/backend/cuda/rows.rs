@@ -3,6 +3,7 @@
 use super::launch::{Emit, Launch, grid};
 use super::params::{Index, OperandTurn, Operation, Params};
 use super::pointwise::operand_turns;
+use super::softmax;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::{Compute, Rows};
@@ -51,6 +52,9 @@ const _: () = assert!(size_of::<Parameters>() == 24 + 16 + 32 + 32 + 2 * 48 * MA
 /// As for [`super::plan::launches`].
 pub(super) fn launches(rows: &Rows, at: [u64; 3], ordered: bool, emit: Emit<'_>) -> Result<()> {
     if rows.groups.is_empty() || rows.elements.is_empty() {
+        return Ok(());
+    }
+    if !ordered && softmax::launches(rows, at, emit)? {
         return Ok(());
     }
     let sizes = rows.scalars.map(|scalar| scalar.size() as i64);

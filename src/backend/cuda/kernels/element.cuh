@@ -268,6 +268,20 @@ __device__ __forceinline__ i64 load_i64(u32 scalar, const char *p) {
     }
 }
 
+// The bits of a number in a type of at most four bytes that is no integer of four.
+__device__ __forceinline__ u32 stored_bits(u32 scalar, f32 x) {
+    switch (scalar) {
+    case F32: return canonical(x);
+    case F16: return to_f16(x);
+    case BF16: return to_bf16(x);
+    case I8: return to_i8(x);
+    case U8: return to_u8(x);
+    case BOOL: return x != 0;
+    case E4M3: return to_e4m3(x);
+    default: return to_e5m2(x);
+    }
+}
+
 __device__ __forceinline__ void store_f32(u32 scalar, char *p, f32 x) {
     switch (scalar) {
     case F32: return put<u32>(p, canonical(x));

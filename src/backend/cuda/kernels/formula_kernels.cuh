@@ -175,22 +175,8 @@ __device__ __forceinline__ f32 lane_of(const Vector &v, u32 scalar, u32 size, u3
     return value_f32(scalar, size == 4 ? bits : size == 2 ? bits & 0xffff : bits & 0xff);
 }
 
-// The bits of a number in a type of at most four bytes that is no integer of four.
-__device__ __forceinline__ u32 stored(u32 scalar, f32 x) {
-    switch (scalar) {
-    case F32: return canonical(x);
-    case F16: return to_f16(x);
-    case BF16: return to_bf16(x);
-    case I8: return to_i8(x);
-    case U8: return to_u8(x);
-    case BOOL: return x != 0;
-    case E4M3: return to_e4m3(x);
-    default: return to_e5m2(x);
-    }
-}
-
 __device__ __forceinline__ void set_lane(Vector &v, u32 scalar, u32 size, u32 lane, f32 x) {
-    const u32 place = lane * size, word = stored(scalar, x) << (place % 4 * 8);
+    const u32 place = lane * size, word = stored_bits(scalar, x) << (place % 4 * 8);
 #pragma unroll
     for (u32 k = 0; k < 4; ++k) v.word[k] |= k == place / 4 ? word : 0;
 }

@@ -3,8 +3,7 @@
 #include "counter.cuh"
 #include "formula.cuh"
 #include "pointwise.cuh"
-
-enum RowFunction : u32 { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRADIENT, LOG_SOFTMAX_GRADIENT };
+#include "softmax.cuh"
 
 struct Rows {
     char *at[3];  // the destination, x, dy

@@ -1,0 +1,117 @@
+//! Launches of softmax and its gradient for groups that fit into registers (`kernels/softmax.cu`).
+
+use super::launch::{Emit, Launch, grid};
+use super::params::{Divisor, Index, Params};
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::{Compute, Rows, Scaling};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+/// Groups of a block where each has a warp, and where 32 neighbours share eight.
+const ROWS: u64 = 8;
+const COLUMNS: u64 = 32;
+/// Elements of a group at most: of short rows, of long ones, and of columns.
+const SHORT: i64 = 128;
+const LONG: i64 = 1024;
+const HIGH: i64 = 256;
+
+/// Groups of elements side by side, at equal distances: `*_short_*` and `*_long_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct RowParameters {
+    /// Where the destination, x and dy start.
+    pub at: [u64; 3],
+    /// Bytes from group to group.
+    pub step: [i64; 3],
+    /// Number of groups.
+    pub groups: u32,
+    /// Elements of each.
+    pub length: u32,
+}
+
+/// Neighbouring groups of elements at equal distances: `*_columns_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct ColumnParameters {
+    /// Where the destination, x and dy start.
+    pub at: [u64; 3],
+    /// Bytes from element to element.
+    pub step: [i64; 3],
+    /// Bytes from plane to plane.
+    pub outer: [i64; 3],
+    /// Groups side by side.
+    pub plane: Divisor,
+    /// Number of groups.
+    pub groups: u32,
+    /// Elements of each.
+    pub length: u32,
+}
+
+// The same numbers stand in the kernels' source.
+const _: () = assert!(size_of::<RowParameters>() == 56);
+const _: () = assert!(size_of::<ColumnParameters>() == 104);
+
+/// The kernels of a shape in binary32, binary16 and bfloat16, in the order of [`RowFunction`](crate::ops::RowFunction).
+macro_rules! kernels {
+    ($shape:literal) => {
+        kernels!($shape: "softmax" "log_softmax" "softmax_gradient" "log_softmax_gradient")
+    };
+    ($shape:literal: $($function:literal)*) => {
+        [$([
+            concat!($function, "_", $shape, "_f32"),
+            concat!($function, "_", $shape, "_f16"),
+            concat!($function, "_", $shape, "_bf16"),
+        ]),*]
+    };
+}
+
+type Kernels = [[&'static str; 3]; 4];
+const SHORT_ROWS: Kernels = kernels!("short");
+const LONG_ROWS: Kernels = kernels!("long");
+const OF_COLUMNS: Kernels = kernels!("columns");
+
+/// Hands the launch of a step to `emit` whose groups fit into registers, and whose type has kernels; whether this is one. `at` are
+/// the addresses of its operands.
+pub(super) fn launches(rows: &Rows, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
+    let arity = rows.function.arity();
+    let scalar = rows.scalars[0];
+    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
+    let Some(column) = usual.iter().position(|&own| own == scalar) else { return Ok(false) };
+    let plain = rows.compute == Compute::Single
+        && rows.scaling == Scaling::MOVE
+        && rows.scalars[..=arity].iter().all(|&own| own == scalar);
+    let &[along] = rows.elements.axes() else { return Ok(false) };
+    let count = rows.groups.len();
+    if !plain || along.extent > LONG || count as u64 >= 1 << 31 {
+        return Ok(false);
+    }
+    let size = scalar.size() as i64;
+    // Operands that are not read have strides of 0.
+    let side_by_side = |strides: [i64; 3]| strides[..=arity].iter().all(|&stride| stride == 1);
+    let bytes = |strides: [i64; 3]| strides.map(|stride| stride * size);
+    let start = |k: usize| (rows.groups.offsets[k] + rows.elements.offsets[k]) * size;
+    let at = std::array::from_fn(|k| if k <= arity { at[k].wrapping_add_signed(start(k)) } else { 0 });
+    let (groups, length) = (count as u32, along.extent as u32);
+    let (kernels, blocks, params) = match *rows.groups.axes() {
+        [ref around @ ..] if side_by_side(along.strides) && around.len() <= 1 => {
+            let step = around.first().map_or([0; 3], |axis| bytes(axis.strides));
+            let params = Params::new(&RowParameters { at, step, groups, length });
+            let kernels = if along.extent <= SHORT { &SHORT_ROWS } else { &LONG_ROWS };
+            (kernels, (count as u64).div_ceil(ROWS), params)
+        }
+        [ref planes @ .., near]
+            if side_by_side(near.strides) && planes.len() <= 1 && along.extent <= HIGH =>
+        {
+            let step = bytes(along.strides);
+            let outer = planes.first().map_or([0; 3], |axis| bytes(axis.strides));
+            let plane = Divisor::new(near.extent, Index::I32);
+            let params = Params::new(&ColumnParameters { at, step, outer, plane, groups, length });
+            (&OF_COLUMNS, (count as u64).div_ceil(COLUMNS), params)
+        }
+        _ => return Ok(false),
+    };
+    let kernel = kernels[rows.function as usize][column];
+    emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })?;
+    Ok(true)
+}

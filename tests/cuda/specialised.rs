@@ -1,0 +1,264 @@
+//! Kernels whose function and type are constants: both cores leave the same bits, on the kernels' sources and on their PTX.
+
+use cudnn::backend::cuda::module;
+use cudnn::desc::{ActivationDescriptor, ActivationMode, Choice, Format, NanPropagation};
+use cudnn::dtype::{DataType, Scalar};
+use cudnn::exec::Address;
+use cudnn::ops::{Plan, Scaling};
+
+use crate::child;
+use crate::cores::{Cores, check_counts};
+use crate::double::{self, Memory, Runs};
+use crate::layers::{Contents, any_bits};
+use crate::tensors::{Rng, Words, format, strided};
+use testkit::steps::Row;
+
+const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat16];
+
+/// The families of such kernels.
+const FAMILIES: [&str; 5] = ["activation", "softmax", "row_sums", "pool", "response"];
+
+/// Numbers of either sign from 1/64 to 16, with any mantissa: what a network has, and exponentials show.
+fn moderate(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
+    let (bytes, mantissa, bias) = match data_type {
+        DataType::Float => (4, 23, 127),
+        DataType::Half => (2, 10, 15),
+        _ => (2, 7, 127),
+    };
+    let mut number = || {
+        let exponent = bias - 6 + rng.below(10) as u64;
+        let word = rng.word();
+        (word & 1) << (8 * bytes - 1) | exponent << mantissa | word >> 8 & ((1 << mantissa) - 1)
+    };
+    (0..size / bytes).flat_map(|_| number().to_ne_bytes()[..bytes].to_vec()).collect()
+}
+
+const CONTENTS: [Contents; 2] = [moderate, any_bits];
+
+/// A few numbers, so that many are equal; zeros of both signs, infinities and NaNs among them.
+fn equals(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
+    let numbers = [0x0000_0000, 0x8000_0000, 0x3f80_0000, 0xbf80_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000];
+    let halves = [0x0000, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00];
+    let bytes = if data_type == DataType::Float { 4 } else { 2 };
+    let mut number = || {
+        // Mostly plain ones.
+        let k = if rng.below(4) == 0 { rng.below(7) } else { rng.below(4) };
+        match data_type {
+            DataType::Float => numbers[k],
+            DataType::Half => halves[k],
+            _ => numbers[k] >> 16,
+        }
+    };
+    (0..size / bytes).flat_map(|_| u32::to_ne_bytes(number())[..bytes].to_vec()).collect()
+}
+
+/// Runs a step, whose operands begin at their addresses, on both cores, and compares what they leave.
+fn agree(cores: &mut Cores, step: &str, made: Contents) {
+    let row = Row::parse(&format!("step {step}")).unwrap_or_else(|error| panic!("{error}: {step}"));
+    let contents = row.operands.iter().map(|operand| {
+        let data_type = match operand.scalar {
+            Scalar::F32 => DataType::Float,
+            Scalar::F16 => DataType::Half,
+            _ => DataType::Bfloat16,
+        };
+        made(&mut cores.rng, data_type, (operand.span.1 - operand.span.0) as usize)
+    });
+    let contents: Vec<Vec<u8>> = contents.collect();
+    let mut host: Vec<Words> = contents.iter().map(|bytes| Words::new(bytes)).collect();
+    let device: Vec<Memory> = contents.iter().map(|bytes| Memory::new(bytes)).collect();
+    let touched = |k: usize, at: Address| if row.operands[k].is_touched() { at } else { Address::NULL };
+    let at: Vec<Address> =
+        host.iter_mut().enumerate().map(|(k, words)| touched(k, words.address_mut().into())).collect();
+    // SAFETY: every operand has its span.
+    unsafe { cores.cpu.run(&row, &at) }.expect("the CPU core");
+    let at: Vec<Address> =
+        device.iter().enumerate().map(|(k, memory)| touched(k, memory.pointer().into())).collect();
+    // SAFETY: as above, on the device.
+    unsafe { cores.cuda.run(&row, &at) }.expect("the CUDA core");
+    for (k, (host, device)) in host.iter().zip(&device).enumerate() {
+        let got = device.read();
+        let first = got.iter().zip(host.bytes()).position(|(a, b)| a != b);
+        assert!(first.is_none(), "{} of {step} differs at byte {first:?}", row.operands()[k].name);
+    }
+    cores.solved += 1;
+}
+
+/// Activations along a run: less than a vector is left, or several of a thread are not there.
+fn activations(cores: &mut Cores) {
+    for &mode in ActivationMode::ALL {
+        for &nan in NanPropagation::ALL {
+            let activation = ActivationDescriptor { mode, nan, coefficient: 1.5, swish_beta: 0.75 };
+            for data_type in TYPES {
+                for (length, made) in [8, 2051, 4096].into_iter().zip(CONTENTS.into_iter().cycle()) {
+                    let tensor = format(data_type, Format::Nchw, &[1, length, 1, 1]);
+                    cores.activation(&activation, [tensor; 3], Some(Scaling::MOVE), made);
+                }
+            }
+        }
+    }
+}
+
+/// Groups of every number of slots, side by side and apart, around the ends of each.
+fn softmaxes(cores: &mut Cores) {
+    const SIDE_BY_SIDE: [i64; 12] = [1, 2, 31, 32, 33, 64, 100, 128, 129, 500, 1000, 1024];
+    const APART: [i64; 9] = [2, 8, 9, 31, 33, 64, 100, 255, 256];
+    for data_type in TYPES {
+        for made in CONTENTS {
+            for length in SIDE_BY_SIDE {
+                let tensor = format(data_type, Format::Nhwc, &[1, length, 3, 3]);
+                cores.softmax([tensor; 3], Some(Scaling::MOVE), made);
+            }
+            for length in APART {
+                let tensor = format(data_type, Format::Nchw, &[2, length, 5, 7]);
+                cores.softmax([tensor; 3], Some(Scaling::MOVE), made);
+            }
+            // Operands of other distances, with gaps that nobody may write.
+            let rows = [(72, 1), (80, 1), (65, 1)].map(|(group, element)| {
+                strided(data_type, &[5, 65, 1, 1], &[group, element, element, element])
+            });
+            cores.softmax(rows, Some(Scaling::MOVE), made);
+            let columns = [(700, 12), (560, 9), (1000, 10)]
+                .map(|(plane, step)| strided(data_type, &[3, 50, 1, 9], &[plane, step, 9, 1]));
+            cores.softmax(columns, Some(Scaling::MOVE), made);
+        }
+    }
+}
+
+/// Sums and means of rows, one more and one less than a warp has, that end between the elements of a thread, or with gaps.
+fn row_sums(cores: &mut Cores) {
+    for scalar in SCALARS {
+        for made in CONTENTS {
+            for (rows, length) in
+                [(1, 16), (9, 31), (33, 49), (34, 128), (7, 129), (5, 784), (66, 1000), (3, 1024)]
+            {
+                for (what, to, factors) in [
+                    ("Add", scalar, "alpha=1 beta=0"),
+                    ("Avg", scalar, "alpha=-0.75 beta=0.5"),
+                    ("Add", "f32", "alpha=1 beta=0"),
+                ] {
+                    let gap = length + 3;
+                    let loops = format!("{rows}*(2,{gap},0) +0,+0,+0 each of dst/src: {length}*(1,0) +0,+0");
+                    agree(
+                        cores,
+                        &format!(
+                            "reduce {what} {scalar}->f32->{to} {factors} outputs dst/src1/src2: {loops}"
+                        ),
+                        made,
+                    );
+                }
+            }
+        }
+    }
+}
+
+const SCALARS: [&str; 3] = ["f32", "f16", "bf16"];
+
+/// Poolings of the shapes that have kernels, with and without padding: images of odd sides, and ones of several runs of windows.
+fn poolings(cores: &mut Cores) {
+    let shapes = [(2, 1), (2, 2), (3, 1), (3, 2)];
+    let images = [[2, 3, 9, 11], [1, 5, 41, 8], [3, 33, 5, 6]];
+    for (k, s) in shapes {
+        for scalar in SCALARS {
+            for (number, [n, c, h, w]) in images.into_iter().enumerate() {
+                let pad = number as i64 % k;
+                let [y, x] = [h, w].map(|side| (side + 2 * pad - k) / s + 1);
+                for is_nhwc in [false, true] {
+                    // Bytes of a row, of a cell, and the loops around.
+                    let strides = |width: i64| if is_nhwc { (width * c, c) } else { (width, 1) };
+                    let ((big_row, cell), (row, _)) = (strides(w), strides(x));
+                    let (big, small) = (h * w, y * x);
+                    for function in ["max", "max or NaN", "average", "average with padding"] {
+                        let made = cores.rng.pick(&[equals as Contents, moderate, any_bits]);
+                        let axes = format!(
+                            "{h}->{y}:k{k}s{s}p{pad}({row},{big_row},0) {w}->{x}:k{k}s{s}p{pad}({cell},{cell},0)"
+                        );
+                        let around = match is_nhwc {
+                            true => format!("{n}*({},{},0) {c}*(1,1,0)", small * c, big * c),
+                            false => format!("{}*({small},{big},0)", n * c),
+                        };
+                        let step = format!(
+                            "{scalar}<-{scalar} in f32 alpha=1 beta=0 {axes} dst/src1/src2: {around} +0,+0,+0"
+                        );
+                        agree(cores, &format!("window {function} {step}"), made);
+                        if !function.starts_with("max") {
+                            continue;
+                        }
+                        let axes = format!(
+                            "{h}->{y}:k{k}s{s}p{pad}({big_row},{big_row},{row}) {w}->{x}:k{k}s{s}p{pad}({cell},{cell},{cell})"
+                        );
+                        let around = match is_nhwc {
+                            true => format!("{n}*({0},{0},{1}) {c}*(1,1,1)", big * c, small * c),
+                            false => format!("{}*({big},{big},{small})", n * c),
+                        };
+                        let types = format!("{scalar}<-{scalar}<-{scalar}");
+                        let step =
+                            format!("{types} in f32 alpha=1 beta=0 {axes} dst/src1/src2: {around} +0,+0,+0");
+                        agree(cores, &format!("window gradient of {function} {step}"), made);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Response normalisation over few channels and many, whole runs of them and not.
+fn responses(cores: &mut Cores) {
+    for scalar in SCALARS {
+        for channels in [1, 3, 5, 8, 13, 16, 24, 64] {
+            for is_nhwc in [false, true] {
+                let places = 15;
+                let (apart, around) = match is_nhwc {
+                    true => (1, [(2 * places, channels)].to_vec()),
+                    false => (places, vec![(2, channels * places), (places, 1)]),
+                };
+                let made = cores.rng.pick(&CONTENTS);
+                let step = |reads: i64| {
+                    let loops: Vec<String> = around
+                        .iter()
+                        .map(|(n, step)| format!("{n}*({step},{step},{})", step * reads))
+                        .collect();
+                    let types = if reads == 1 {
+                        format!("{scalar}<-{scalar}<-{scalar}")
+                    } else {
+                        format!("{scalar}<-{scalar}")
+                    };
+                    format!(
+                        "normalise k=2 scale=0.0625 beta=0.75 {types} in f32 alpha=1 beta=0 {channels}->{channels}:k5s1p2({apart},{apart},{}) dst/src1/src2: {} +0,+0,+0",
+                        apart * reads,
+                        loops.join(" ")
+                    )
+                };
+                agree(cores, &format!("window {}", step(0)), made);
+                agree(cores, &format!("window gradient of {}", step(1)), made);
+            }
+        }
+    }
+}
+
+/// Every problem of this file.
+pub fn all(cores: &mut Cores) {
+    activations(cores);
+    softmaxes(cores);
+    row_sums(cores);
+    poolings(cores);
+    responses(cores);
+}
+
+/// All of them, and every kernel.
+fn problems() {
+    let mut cores = Cores::new();
+    all(&mut cores);
+    let kernels = module::kernels().iter().filter(|kernel| FAMILIES.contains(&kernel.family()));
+    check_counts(kernels.map(|kernel| kernel.name));
+    println!("{} problems, equal on both cores", cores.solved);
+}
+
+#[test]
+fn specialised_kernels_leave_the_bits_of_the_other_core() {
+    child::run(&double::of(Runs::Source), &[("DRIVER_DOUBLE_ORDER", "reverse")], problems);
+}
+
+#[test]
+fn specialised_kernels_leave_the_bits_of_the_other_core_on_ptx() {
+    child::run(&double::of(Runs::Ptx), &[], problems);
+}
