@@ -1,5 +1,5 @@
-/* Memory that runs out inside calls of normalisation, dropout and spatial transformers, forward and backward: they say so, and have
- * written nothing, states and reserve spaces included.
+/* Memory that runs out inside calls of normalisation, dropout and spatial transformers, forward and backward, and in a fused operation
+ * that copies an operand in its second part: they say so, and have written nothing, states and reserve spaces included.
  *
  * Not under valgrind, which has an allocator of its own. */
 #define _DEFAULT_SOURCE
@@ -116,6 +116,84 @@ static void sampling(void) {
     free(x), free(dy), free(theta);
 }
 
+/* Operation 6: its first part writes dz; its second one reads x and writes dx, which begins an element behind x, so that x is copied. */
+static cudnnFusedOpsPlan_t plan;
+static cudnnFusedOpsVariantParamPack_t variants;
+
+static cudnnStatus_t executed(void) { return cudnnFusedOpsExecute(handle, plan, variants); }
+
+struct parameter {
+    int label;
+    const void *value;
+};
+
+static void overlapping(void) {
+    static const int there = CUDNN_PTR_ELEM_ALIGNED, mode = CUDNN_BATCHNORM_SPATIAL;
+    const int mask_dims[] = {N * PLANE, C / 32, 1}, mask_strides[] = {C / 32, 1, 1};
+    cudnnTensorDescriptor_t bits;
+    cudnnFusedOpsConstParamPack_t constants;
+    float *both, *dz, *inverse;
+    unsigned *mask = (unsigned *)numbers(N * PLANE * C / 32);
+    int i;
+    OK(cudnnSetTensor4dDescriptor(desc, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, N, C, SIDE, SIDE));
+    OK(cudnnCreateTensorDescriptor(&bits));
+    OK(cudnnSetTensorNdDescriptor(bits, CUDNN_DATA_INT32, 3, mask_dims, mask_strides));
+    dy = numbers(CELLS), scale = numbers(C), inverse = numbers(C);
+    both = (float *)output((CELLS + 1) * sizeof *both), dz = (float *)output(CELLS * sizeof *dz);
+    dscale = channels(), dbias = channels();
+    for (i = 0; i <= CELLS; i++) both[i] = drawn();
+    {
+        const struct parameter fixed[] = {{CUDNN_PARAM_XDESC, desc},
+                                          {CUDNN_PARAM_XDATA_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_BN_MODE, &mode},
+                                          {CUDNN_PARAM_ACTIVATION_DESC, relu},
+                                          {CUDNN_PARAM_DYDESC, desc},
+                                          {CUDNN_PARAM_DYDATA_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC, vector},
+                                          {CUDNN_PARAM_BN_SCALE_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_ACTIVATION_BITMASK_DESC, bits},
+                                          {CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_DXDESC, desc},
+                                          {CUDNN_PARAM_DXDATA_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_DZDESC, desc},
+                                          {CUDNN_PARAM_DZDATA_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_BN_DSCALE_PLACEHOLDER, &there},
+                                          {CUDNN_PARAM_BN_DBIAS_PLACEHOLDER, &there}};
+        const struct parameter varying[] = {{CUDNN_PTR_ACTIVATION_BITMASK, mask},
+                                            {CUDNN_PTR_XDATA, both},
+                                            {CUDNN_PTR_DYDATA, dy},
+                                            {CUDNN_PTR_BN_SCALE, scale},
+                                            {CUDNN_PTR_BN_SAVED_MEAN, scale},
+                                            {CUDNN_PTR_BN_SAVED_INVSTD, inverse},
+                                            {CUDNN_PTR_DXDATA, both + 1},
+                                            {CUDNN_PTR_DZDATA, dz},
+                                            {CUDNN_PTR_BN_DSCALE, dscale},
+                                            {CUDNN_PTR_BN_DBIAS, dbias}};
+        const cudnnFusedOps_t operation = CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM;
+        OK(cudnnCreateFusedOpsConstParamPack(&constants, operation));
+        for (i = 0; i < (int)(sizeof fixed / sizeof *fixed); i++)
+            OK(cudnnSetFusedOpsConstParamPackAttribute(constants, (cudnnFusedOpsConstParamLabel_t)fixed[i].label, fixed[i].value));
+        OK(cudnnCreateFusedOpsPlan(&plan, operation));
+        OK(cudnnMakeFusedOpsPlan(handle, plan, constants, &work_size));
+        work = checked(malloc(work_size));
+        OK(cudnnCreateFusedOpsVariantParamPack(&variants, operation));
+        for (i = 0; i < (int)(sizeof varying / sizeof *varying); i++)
+            OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, (cudnnFusedOpsVariantParamLabel_t)varying[i].label,
+                                                         (void *)varying[i].value));
+        OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_WORKSPACE, work));
+        OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES, &work_size));
+    }
+    exhausted("cudnnFusedOpsExecute", executed);
+    OK(cudnnDestroyFusedOpsVariantParamPack(variants));
+    OK(cudnnDestroyFusedOpsPlan(plan));
+    OK(cudnnDestroyFusedOpsConstParamPack(constants));
+    OK(cudnnDestroyTensorDescriptor(bits));
+    clear();
+    free(dy), free(scale), free(inverse), free(mask), free(work);
+}
+
 int main(void) {
     setenv("CUDNN_SHIM_NUM_THREADS", "2", 1);
     OK(cudnnCreate(&handle));
@@ -127,6 +205,7 @@ int main(void) {
     normalised(CUDNN_TENSOR_NHWC);
     dropping();
     sampling();
+    overlapping();
     /* A program that no call refuses shows nothing. */
     CHECK(refused > 10);
     OK(cudnnDestroyActivationDescriptor(relu));

@@ -1,6 +1,7 @@
 //! The scratch of steps, asked for before any of them runs: what comes after the first store of a plan cannot run out of memory.
 
 use super::cpu::arena::{self, Hold, KEPT_BYTES};
+use super::cpu::normalise;
 use super::{Address, Choice, Machine, run_chosen};
 use crate::error::Result;
 use crate::ops::Step;
@@ -19,6 +20,19 @@ pub fn hold(bytes: usize) -> Result<Hold> {
     arena::hold(bytes)
 }
 
+/// Calls `work` with `bytes` bytes of this thread's scratch until it returns; none are had for 0.
+///
+/// # Errors
+/// Host allocation, and `work` was not called then; what `work` returns.
+pub fn lend<R>(bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<R> {
+    arena::with(bytes, work)
+}
+
+/// Whether no hold keeps less than products of at most these extents ask for, in any order.
+pub fn is_kept([m, n, k]: [i64; 3]) -> bool {
+    fits([m, n, k], 1)
+}
+
 /// The bytes of scratch that a step asks for on this thread of the CPU core; 0 where a hold of any size suffices. Operands may be
 /// packed or looked at, and are not written.
 ///
@@ -28,7 +42,7 @@ pub fn hold(bytes: usize) -> Result<Hold> {
 /// # Safety
 /// As for [`super::run`].
 pub unsafe fn scratch(step: Step<'_>, at: &[Address], machine: Machine) -> Result<usize> {
-    if is_modest(step) {
+    if is_modest(step, machine) {
         return Ok(0);
     }
     // SAFETY: the operands are those of the step, of which no task is run.
@@ -36,10 +50,13 @@ pub unsafe fn scratch(step: Step<'_>, at: &[Address], machine: Machine) -> Resul
 }
 
 /// Whether a step asks for no more than every hold keeps, whatever kernel runs it.
-fn is_modest(step: Step<'_>) -> bool {
+fn is_modest(step: Step<'_>, machine: Machine) -> bool {
+    let normalises = |groups: i64| normalise::most_scratch(groups as usize, machine) <= KEPT_BYTES;
     match step {
         Step::Contract(step) => is_small(step),
         Step::Phases(phases) => phases.0.iter().all(is_small),
+        Step::Normalise(step) => normalises(step.groups.len()),
+        Step::NormaliseBackward(step) => normalises(step.groups.len()),
         // Their scratch grows with extents.
         Step::Rows(_)
         | Step::Reduce(_)
@@ -56,22 +73,24 @@ fn is_modest(step: Step<'_>) -> bool {
         | Step::Map(_)
         | Step::WideMap(_)
         | Step::Random(_)
-        | Step::Normalise(_)
-        | Step::NormaliseBackward(_)
         | Step::Aggregate(_)
         | Step::Ragged(_)
         | Step::Words(_) => true,
     }
 }
 
-/// Whether a contraction is so small that copies of its operands, padded to whole tiles and transformed, fit into any hold.
+/// Whether a contraction is so small that its scratch fits into any hold.
 fn is_small(step: &Contract) -> bool {
+    fits([Role::M, Role::N, Role::K].map(|role| step.extent(role)), step.extent(Role::Batch))
+}
+
+/// Whether copies of matrices with these extents, padded to whole tiles and transformed, fit into any hold.
+fn fits(extents: [i64; 3], batch: i64) -> bool {
     /// Lanes of the largest tile.
     const TILE: i64 = 64;
     /// A copy in the widest type, and what Winograd's algorithm makes of it.
     const COPIES: i64 = 4 * 8;
-    let padded = |role| step.extent(role).saturating_add(TILE);
-    let [m, n, k] = [Role::M, Role::N, Role::K].map(padded);
+    let [m, n, k] = extents.map(|extent| extent.saturating_add(TILE));
     let cells = m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n));
-    cells.saturating_mul(step.extent(Role::Batch)).saturating_mul(COPIES) <= KEPT_BYTES as i64
+    cells.saturating_mul(batch).saturating_mul(COPIES) <= KEPT_BYTES as i64
 }

@@ -3,13 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use super::host_runtime;
-use super::staging::{self, Staged};
+use super::staging::Copies;
 use super::tasks;
 use crate::backend::cuda::{Cuda, Driver, Unavailable};
 use crate::backend::{self, Address, Filters, Panels};
 use crate::error::{Error, Result};
+use crate::ops::Plan;
 use crate::ops::plan::MAX_OPERANDS;
-use crate::ops::{Plan, Role};
 
 /// The core that a handle is bound to for its life.
 #[derive(Clone, Debug)]
@@ -180,44 +180,39 @@ impl Context {
             ));
         }
         let is_recorded = self.is_cpu() && host_runtime::captures(self.stream);
-        // The last one is the place of those that are absent.
-        let mut places = [Address::NULL; MAX_OPERANDS + 1];
-        places[..at.len()].copy_from_slice(at);
-        // Copies are alive until the plan has run.
-        let mut copies = Vec::new();
-        for (written, destination) in
-            operands.iter().enumerate().filter(|(_, operand)| operand.role.is_written())
-        {
-            staging::addresses(at[written], destination.span)?;
-            for (other, operand) in operands.iter().enumerate() {
-                let is_pair = other != written && operand.role != Role::Scratch && operand.is_touched();
-                // Of two that are written, each pair is judged once.
-                if !is_pair || (operand.role.is_written() && other < written) {
-                    continue;
-                }
-                let in_place = at[other] == at[written] && plan.works_in_place(other, written);
-                if in_place || !staging::overlap(plan, [written, other], at)? {
-                    continue;
-                }
-                if operand.role.is_written() {
-                    return Err(staging::both_written(operand.name, destination.name));
-                }
-                if self.cuda().is_some() {
-                    return Err(staging::refusal(operand.name, destination.name));
-                }
-                // What is recorded is copied at each launch.
-                if !is_recorded && places[other] == at[other] {
-                    // SAFETY: every byte of the operand's span is readable.
-                    let copy = unsafe { Staged::copy(at[other], operand.span) }?;
-                    places[other] = copy.base();
-                    copies.push(copy);
-                }
-            }
-        }
+        let copies = Copies::of(plan, at, self.cuda().is_some())?;
         if is_recorded {
             // SAFETY: every byte of the spans is readable or writable until the recorded work is done.
             return unsafe { self.record(plan, at) };
         }
+        // SAFETY: the spans of the operands are readable, and those that are written writable.
+        let _held = unsafe { self.hold_one(plan, at, copies.bytes) }?;
+        // The last one is the place of those that are absent.
+        let mut places = [Address::NULL; MAX_OPERANDS + 1];
+        places[..at.len()].copy_from_slice(at);
+        if copies.bytes == 0 {
+            // SAFETY: as the caller says; no operand that is read overlaps one that is written.
+            return unsafe { self.run_apart(plan, &places, at) };
+        }
+        backend::lend(copies.bytes, |memory| {
+            // SAFETY: every byte of the spans is readable, and the memory is scratch; copies are alive until the plan has run.
+            unsafe {
+                copies.make(plan, &mut places[..at.len()], memory);
+                self.run_apart(plan, &places, at)
+            }
+        })
+    }
+
+    /// Runs a plan at places that do not overlap unless it works in place: the caller's addresses, or those of copies.
+    ///
+    /// # Errors
+    /// As for [`Context::run`].
+    ///
+    /// # Safety
+    /// As for [`Context::run`].
+    unsafe fn run_apart(
+        &self, plan: &dyn Plan, places: &[Address; MAX_OPERANDS + 1], at: &[Address],
+    ) -> Result<()> {
         match &self.core {
             Core::Cpu { .. } => {
                 if let Some(own) = plan.tasks() {
@@ -231,11 +226,6 @@ impl Context {
                 let panels = match filters {
                     Some((filters, operand)) => Panels::beside(filters, places[operand].pointer()),
                     None => Panels::new(),
-                };
-                let _held = match plan.is_one_step() {
-                    true => None,
-                    // SAFETY: the spans of the operands are readable, and those that are written writable.
-                    false => unsafe { self.hold(std::iter::once((plan, &places[..at.len()]))) }?,
                 };
                 let mut steps = 0;
                 plan.steps(&mut |step, slots| {
@@ -258,7 +248,7 @@ impl Context {
                 unsafe { backend::reference::run(step, &operands) }
             }),
             // SAFETY: the device may use the spans, the stream is alive, and overlaps were judged just above.
-            Core::Cuda(cuda) => unsafe { cuda.run(plan, at, self.stream) },
+            Core::Cuda(cuda) => unsafe { cuda.run(plan, &places[..at.len()], self.stream) },
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::call::Call;
+use super::scratch::Known;
 use crate::backend::Address;
 use crate::error::{Error, Result};
 use crate::ops::graph::{Graph, Numbers, Override, Program, Tiles, Value, ValuesPlan};
@@ -16,6 +17,7 @@ pub struct Execution {
     graph: Graph,
     /// The same graph under other extents, the last used one last.
     others: Lock<Vec<(Vec<Override>, Arc<Execution>)>>,
+    scratch: Known,
 }
 
 /// Under how many other extents a graph is kept ready.
@@ -36,7 +38,8 @@ impl Execution {
     /// As for [`Program::new`].
     pub fn in_tiles(graph: &Graph, tiles: Tiles) -> Result<Self> {
         let others = Lock::new(Vec::new());
-        Ok(Execution { program: Program::new(graph, tiles)?, graph: graph.clone(), others })
+        let (program, scratch) = (Program::new(graph, tiles)?, Known::new());
+        Ok(Execution { program, graph: graph.clone(), others, scratch })
     }
 
     /// The same graph where some tensors have other extents: planned when it is first asked for. Smaller ones take no more workspace.
@@ -53,7 +56,8 @@ impl Execution {
             drop(others);
             let graph = self.graph.overridden(overrides)?;
             let program = Program::under(&graph, &self.program)?;
-            let made = Arc::new(Execution { program, graph, others: Lock::new(Vec::new()) });
+            let made =
+                Arc::new(Execution { program, graph, others: Lock::new(Vec::new()), scratch: Known::new() });
             others = self.others.write(forget);
             if others.len() == MOST_OTHERS {
                 others.remove(0);
@@ -138,7 +142,7 @@ impl Execution {
         }
         // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in the workspace is
         // inside its size.
-        let _held = unsafe { call.hold(&self.program.parts, &addresses) }?;
+        let _held = unsafe { call.hold(&self.program.parts, &addresses, Some(&self.scratch)) }?;
         if !self.program.values.is_empty() {
             let mut plan = ValuesPlan::new(self.program.workspace);
             for value in &self.program.values {

@@ -136,6 +136,12 @@ pub trait Plan: fmt::Display {
         None
     }
 
+    /// The extents of M, N and K, in any order, that none of its products exceeds, where its other steps ask for no more scratch than these
+    /// products: what small plans are not walked for a second time for. None where that is not known.
+    fn most_extents(&self) -> Option<[i64; 3]> {
+        None
+    }
+
     /// Whether addresses of the destination repeat: then every step must keep the order of its loops.
     fn is_ordered(&self) -> bool {
         false

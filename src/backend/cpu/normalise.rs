@@ -12,6 +12,7 @@ mod table;
 mod turn;
 mod walk;
 
+pub(in crate::backend) use self::engine::most_scratch;
 pub(in crate::backend) use self::table::{KERNELS, kernels, kernels_backward};
 use self::walk::{Access, Lines};
 use super::Machine;

@@ -186,7 +186,7 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
         // SAFETY: the pointers are aligned, and the caller vouches for the spans of the descriptors, which are
         // the plans'; what lies in the workspace is inside its size.
         unsafe {
-            let _held = call.hold(&parts, &addresses)?;
+            let _held = call.hold(&parts, &addresses, None)?;
             parts.iter().zip(&addresses).try_for_each(|(part, at)| call.run_at(&*part.plan, at))?;
         }
         Ok(())

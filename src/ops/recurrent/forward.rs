@@ -280,6 +280,10 @@ impl Plan for ForwardPlan {
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         self.run(&mut Sink { sink, compute: self.problem.network.compute })
     }
+
+    fn most_extents(&self) -> Option<[i64; 3]> {
+        Some(self.problem.most_extents())
+    }
 }
 
 /// One line per step, as the log shows it.

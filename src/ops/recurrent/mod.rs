@@ -65,3 +65,15 @@ pub struct Problem {
     /// What fills y behind the end of a sequence; `None` leaves it alone.
     pub fill: Option<u64>,
 }
+
+impl Problem {
+    /// Extents that no product of the three plans exceeds: vectors of all time steps, gates, and entries of a vector.
+    fn most_extents(&self) -> [i64; 3] {
+        let network = &self.network;
+        let vector = network.input.max(network.output()).max(network.hidden);
+        [self.sequences.rows(), GATES * network.hidden, vector]
+    }
+}
+
+/// Gates of the cell that has the most.
+const GATES: i64 = 4;

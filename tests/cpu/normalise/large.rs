@@ -1,5 +1,6 @@
 //! Results that are written past the caches, while what comes next is asked for; and rows of more groups than a tile has.
 
+use cudnn::backend::{self, Address, Isa, Machine};
 use cudnn::desc::normalization::parameters;
 use cudnn::desc::{Format, TensorDescriptor};
 use cudnn::dtype::DataType;
@@ -66,6 +67,38 @@ fn results_of_many_channels_are_those_of_the_reference() {
             let strides = [31 * 19 * pitch, 1, 19 * pitch, pitch];
             let x = TensorDescriptor::with_strides(data_type, 4, &dims, &strides, Mode::Extended).unwrap();
             check_all(&x, &mut rng);
+        }
+    }
+}
+
+#[test]
+fn numbers_of_all_groups_are_asked_for_before_a_plan_runs() {
+    // Of no memory at all: nothing is read, and nothing written.
+    let at = [Address::NULL; 11];
+    let machine = Machine { isa: Isa::best(), threads: 8 };
+    let of_steps = |plan: &dyn Plan| {
+        let mut most = 0;
+        plan.steps(&mut |step, slots| {
+            // SAFETY: the addresses are looked at, and not what is there.
+            most = most.max(unsafe { backend::scratch(step, &at[..slots.len()], machine) }?);
+            Ok(())
+        })
+        .expect("steps");
+        most
+    };
+    for (channels, is_more) in [(64, false), (300_000, true)] {
+        let dims = [1024, channels, 4, 4];
+        let x =
+            TensorDescriptor::with_format(DataType::Float, Format::Nhwc, 4, &dims, Mode::Extended).unwrap();
+        let s = parameters(&x, false, Mode::Extended).unwrap();
+        let source = Source::Batch { factor: 1.0, running: [false; 2], saved: [true; 2] };
+        let forward = ForwardPlan::new(plain_forward(&x, &s, source), Mode::Extended).unwrap();
+        let backward = BackwardPlan::new(plain_backward(&x, &s), Mode::Extended).unwrap();
+        for plan in [&forward as &dyn Plan, &backward] {
+            // Mean, slope and offset at least; a hold of any size has room for what few groups take.
+            let least = if is_more { 3 * 4 * channels as usize } else { 0 };
+            let asked = of_steps(plan);
+            assert!(asked >= least && (asked > 0) == is_more, "{asked} bytes for {plan}");
         }
     }
 }

@@ -7,10 +7,11 @@ use super::job::{GroupTile, Job, Known, LISTS, PIECE, Room, Stages};
 use super::kernels::{GROUPS, Kernels, SPAN};
 use super::table::{Elements, Groups, KERNELS};
 use super::turn::Turn;
-use super::walk::{Cells, Loops, Run, Shared, WIDTH, numbers};
+use super::walk::{Cells, Loops, Run, Shared, WIDTH};
 use crate::backend::choice::Choice;
 use crate::backend::cpu::machine::TASKS_PER_THREAD;
-use crate::backend::cpu::{Machine, stream, threads};
+use crate::backend::cpu::stream::LINE;
+use crate::backend::cpu::{Machine, arena, stream, threads};
 use crate::backend::function::Real;
 use crate::error::Result;
 use crate::layout::LoopNest;
@@ -26,6 +27,15 @@ const NEAR_BYTES: usize = 256 << 10;
 /// stay in the first-level cache.
 const LEAST_ROWS: usize = 4;
 const ROW_NUMBERS: usize = 2048;
+
+/// Bytes of scratch that a step of so many groups takes at most: numbers of tiles that are not filled, and sums of their chunks. Tiles
+/// of one width never have room for twice as many groups.
+pub(in crate::backend) fn most_scratch(groups: usize, machine: Machine) -> usize {
+    let sums = 2 * size_of::<f64>();
+    let of_tasks = PIECE * sums * TASKS_PER_THREAD;
+    let of_groups = groups.saturating_mul(2 * (LISTS * size_of::<f64>() + sums));
+    machine.threads.saturating_mul(of_tasks).saturating_add(of_groups).saturating_add(LINE)
+}
 
 /// A job, cut into tiles.
 pub(super) struct Engine<'a, T, J, const N: usize, const M: usize> {
@@ -107,59 +117,70 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
                 stream::fence();
             });
         }
-        let mut known: [Vec<T>; LISTS] = [const { Vec::new() }; LISTS];
-        for list in &mut known {
-            *list = numbers(groups)?;
-        }
-        let known = known.each_mut().map(|list| Shared::new(list));
-        // SAFETY: the groups of one tile, which one task at a time has.
-        let lists =
-            |tile: &GroupTile<M>| known.each_ref().map(|list| unsafe { list.places(tile.first, tile.width) });
         let chunk =
             blocks.div_ceil(wanted.div_ceil(tiles)).max(CHUNK_BLOCKS).next_power_of_two() * self.tree.block;
         let chunks = self.members.len.div_ceil(chunk);
         let range = |number: usize| chunk * number..(chunk * (number + 1)).min(self.members.len);
-        for number in 0..tiles {
-            let tile = self.tile(number, cuts);
-            // SAFETY: the tile is one of the groups, and no other task has its lists.
-            unsafe { self.job.prepare(tile, &mut lists(&tile)) };
-        }
-        for sum in 0..self.job.sums() {
-            let mut partial = numbers::<f64>(tiles * chunks * 2 * self.width)?;
-            let partials = Shared::new(&mut partial);
+        // Numbers of all groups, and sums of all chunks, which every sum uses again.
+        let numbers = LISTS.saturating_mul(groups).saturating_mul(size_of::<T>()).next_multiple_of(LINE);
+        let sums =
+            if self.job.sums() > 0 { tiles.saturating_mul(chunks).saturating_mul(2 * self.width) } else { 0 };
+        let bytes = numbers.saturating_add(sums.saturating_mul(size_of::<f64>()));
+        arena::with(bytes, |memory| {
+            if arena::is_surveying() {
+                return Ok(());
+            }
+            // SAFETY: as many bytes, which are numbers of either type now.
+            let (known, partials) = unsafe {
+                memory.write_bytes(0, bytes);
+                let list = |k: usize| Shared::at(memory.cast::<T>().add(k * groups));
+                (std::array::from_fn::<_, LISTS, _>(list), Shared::at(memory.add(numbers).cast::<f64>()))
+            };
+            let lists = |tile: &GroupTile<M>| {
+                // SAFETY: the groups of one tile, which one task at a time has.
+                known.each_ref().map(|list| unsafe { list.places(tile.first, tile.width) })
+            };
+            for number in 0..tiles {
+                let tile = self.tile(number, cuts);
+                // SAFETY: the tile is one of the groups, and no other task has its lists.
+                unsafe { self.job.prepare(tile, &mut lists(&tile)) };
+            }
+            for sum in 0..self.job.sums() {
+                threads::run(threads, tiles * chunks, &|task| {
+                    let mut room = self.room();
+                    let tile = self.tile(task / chunks, cuts);
+                    let lists = lists(&tile);
+                    // SAFETY: the tile's groups are there, and each task has a place of its own.
+                    unsafe {
+                        self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
+                        self.sum(sum, tile, range(task % chunks), &lists, &mut room);
+                        partials.places(task * 2 * self.width, 2 * tile.width).copy_from_slice(&room.sums);
+                    }
+                })?;
+                let mut room = self.room();
+                for number in 0..tiles {
+                    let tile = self.tile(number, cuts);
+                    let mut lists = lists(&tile);
+                    let mut tree = Pairs::new(&mut room.waiting);
+                    for task in number * chunks..(number + 1) * chunks {
+                        // SAFETY: the sums of a chunk, whose task has ended.
+                        tree.push(unsafe { partials.places(task * 2 * self.width, 2 * tile.width) });
+                    }
+                    room.sums = tree.root();
+                    // SAFETY: all chunks of the tile were summed, and no other task has its lists.
+                    unsafe {
+                        self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
+                        self.job.take(sum, tile, &mut room.sums, &room.shifts, &mut lists);
+                    }
+                }
+            }
             threads::run(threads, tiles * chunks, &|task| {
                 let mut room = self.room();
                 let tile = self.tile(task / chunks, cuts);
-                let lists = lists(&tile);
-                // SAFETY: the tile's groups are there, and each task has a place of its own.
-                unsafe {
-                    self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
-                    self.sum(sum, tile, range(task % chunks), &lists, &mut room);
-                    partials.places(task * 2 * self.width, 2 * tile.width).copy_from_slice(&room.sums);
-                }
-            })?;
-            let mut room = self.room();
-            for number in 0..tiles {
-                let tile = self.tile(number, cuts);
-                let mut lists = lists(&tile);
-                let mut tree = Pairs::new(&mut room.waiting);
-                for task in number * chunks..(number + 1) * chunks {
-                    tree.push(&partial[task * 2 * self.width..][..2 * tile.width]);
-                }
-                room.sums = tree.root();
-                // SAFETY: all chunks of the tile were summed, and no other task has its lists.
-                unsafe {
-                    self.job.shifts(sum, self.first(tile), &lists, &mut room.shifts);
-                    self.job.take(sum, tile, &mut room.sums, &room.shifts, &mut lists);
-                }
-            }
-        }
-        threads::run(threads, tiles * chunks, &|task| {
-            let mut room = self.room();
-            let tile = self.tile(task / chunks, cuts);
-            // SAFETY: the chunk is one of the tile, whose lists are known.
-            unsafe { self.map(tile, range(task % chunks), &lists(&tile), &mut room) };
-            stream::fence();
+                // SAFETY: the chunk is one of the tile, whose lists are known.
+                unsafe { self.map(tile, range(task % chunks), &lists(&tile), &mut room) };
+                stream::fence();
+            })
         })
     }
 
@@ -368,7 +389,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             let known = Known::One(std::array::from_fn(|k| lists[k][0]));
             self.members.runs(range, |run| {
                 // Of equal lengths, about, in whole lines.
-                let piece = run.len.div_ceil(run.len.div_ceil(PIECE)).next_multiple_of(stream::LINE);
+                let piece = run.len.div_ceil(run.len.div_ceil(PIECE)).next_multiple_of(LINE);
                 for first in (0..run.len).step_by(piece) {
                     let n = piece.min(run.len - first);
                     map(Some(Cells { offsets: tile.at(run.at(first)), steps: run.steps, n }), known);

@@ -7,7 +7,6 @@ use crate::backend::cpu::row::Row;
 use crate::backend::cpu::stream::{self, LINE};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::function::Real;
-use crate::error::{Error, Result};
 use crate::layout::LoopNest;
 use crate::ops::Scaling;
 
@@ -176,15 +175,6 @@ impl Lines {
     }
 }
 
-/// Numbers for every group, `None` of them until they are known.
-pub(super) fn numbers<T: Real>(count: usize) -> Result<Vec<T>> {
-    let mut numbers = Vec::new();
-    let bytes = count.saturating_mul(size_of::<T>());
-    numbers.try_reserve_exact(count).map_err(|_| Error::HostAllocation { bytes })?;
-    numbers.resize(count, T::ZERO);
-    Ok(numbers)
-}
-
 /// Places that several threads write, each its own.
 pub(super) struct Shared<T>(*mut T);
 
@@ -194,12 +184,13 @@ unsafe impl<T> Send for Shared<T> {}
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    pub fn new(places: &mut [T]) -> Self {
-        Shared(places.as_mut_ptr())
+    /// Those that begin here.
+    pub fn at(first: *mut T) -> Self {
+        Shared(first)
     }
 
     /// # Safety
-    /// The places are inside what this was made of, and no other thread uses them meanwhile.
+    /// The places are there, are initialised, and no other thread uses them meanwhile.
     #[allow(clippy::mut_from_ref, reason = "the caller vouches for the places being its own")]
     pub unsafe fn places(&self, first: usize, count: usize) -> &mut [T] {
         // SAFETY: the places are inside the list, and this task's alone.
