@@ -24,16 +24,30 @@ pub fn entry(attribute: TokenStream, item: TokenStream) -> TokenStream {
         return error(&tokens[at], "#[entry] belongs to a function with a body and without generics");
     };
     let parameters = first_names(&parts(parameters.stream()));
+    let body = body.clone();
+    tokens.iter_mut().for_each(export_outside_tests);
     // As C names them: `type`, not `r#type`.
     let shown = |name: &String| format!("{}={{}}", name.trim_start_matches("r#"));
     let format = parameters.iter().map(shown).collect::<Vec<_>>().join(", ");
     let values: String = parameters.iter().map(|name| format!(", {GUARD}::Shown(&{name})")).collect();
     let mut arguments = parsed(&format!("\"{name}\", ::core::format_args!(\"{format}\"{values}), ||"));
-    arguments.extend([TokenTree::Group(body.clone())]);
+    arguments.extend([TokenTree::Group(body)]);
     let mut call = parsed(&format!("{GUARD}::entry"));
     call.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, arguments))]);
     *tokens.last_mut().expect("the body") = TokenTree::Group(Group::new(Delimiter::Brace, call));
     tokens.into_iter().collect()
+}
+
+/// Makes `#[unsafe(no_mangle)]` one that unit tests do not have: a program that exports every entry point has the code of all kernels, and
+/// this one only what its tests reach.
+fn export_outside_tests(token: &mut TokenTree) {
+    let TokenTree::Group(group) = token else { return };
+    if group.delimiter() == Delimiter::Bracket
+        && group.stream().to_string().replace(' ', "") == "unsafe(no_mangle)"
+    {
+        let attribute = parsed("cfg_attr(not(test), unsafe(no_mangle))");
+        *token = TokenTree::Group(Group::new(Delimiter::Bracket, attribute));
+    }
 }
 
 /// Where the functions and types lie that [`entry`] names.

@@ -6,6 +6,7 @@ pub mod causal;
 pub mod convolution;
 pub mod estimate;
 pub mod every_reduction;
+pub mod extent;
 pub mod graphs;
 pub mod operations;
 pub mod pages;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use cudnn::backend::{self, Address, Isa, Machine, reference};
+use cudnn::backend::{self, Address, Machine, reference};
 use cudnn::dtype::Scalar;
-use cudnn::ops::{Operand, Plan, Role, Step};
+use cudnn::ops::{Operand, Plan, Role};
 
+use crate::extent::levels;
 use crate::random::Rng;
 use crate::steps::{Owned, Row, losses};
 
@@ -133,10 +134,8 @@ pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) -> BTreeSet<&'static s
     let at = want.places(row);
     // SAFETY: every operand has its span.
     unsafe { reference::run(row.step.step(), &at) }.unwrap_or_else(|error| panic!("{row}: {error}"));
-    let is_sum = matches!(row.step.step(), Step::Contract(_));
     let mut names = BTreeSet::new();
-    let levels = || Isa::all().filter(|isa| is_sum || Isa::available().any(|level| level == *isa));
-    for isa in levels() {
+    for isa in levels(row.step.step()) {
         for &threads in threads {
             let machine = Machine { isa, threads };
             let kernels = backend::kernels(row.step.step(), machine);

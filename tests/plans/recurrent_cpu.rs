@@ -1,7 +1,7 @@
 //! Recurrent networks on the CPU core: the same bits for any number of threads and with weights kept or packed anew, a sequence cut anywhere goes on with the bits of the
 //! whole, and sequences of tens of thousands of steps, whose memory and steps grow by their length.
 //!
-//! `CUDNN_SHIM_LONG=1`, as `cargo xtask fuzz` sets it, also computes the gradients of the longest.
+//! `CUDNN_SHIM_TEST_FULL=1`, as `cargo xtask fuzz` sets it, also computes the gradients of the longest.
 
 use cudnn::backend::{self, Address, Isa, Machine, Panels};
 use cudnn::desc::rnn::{RnnBias, RnnCell};
@@ -12,6 +12,7 @@ use cudnn::ops::recurrent::{
 };
 use cudnn::ops::{Compute, Plan, Step};
 use half::f16;
+use testkit::extent::is_full;
 use testkit::pages::{Pages, Side};
 use testkit::random::Rng;
 
@@ -356,7 +357,7 @@ fn tens_of_thousands_of_steps_are_those_of_pieces() {
 
 #[test]
 fn gradients_of_thousands_of_steps_are_finite() {
-    let steps = if std::env::var_os("CUDNN_SHIM_LONG").is_some() { LONGEST } else { 5_000 };
+    let steps = if is_full() { LONGEST } else { 5_000 };
     let network = network(RnnCell::Lstm, DataType::Float, [1, 2, 1]);
     let results = train(&problem(network, &[steps, 1]), &mut Rng(10), on(2));
     assert!(results.y.are_finite(2 * (steps + 1)) && results.dx.are_finite(steps + 1));

@@ -40,7 +40,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     part("boundary_fuzz", seconds / 2, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
     part("boundary_fuzz", seconds / 4, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])?;
     // What is too slow for every run, in whatever time it takes.
-    part("plans", 0, &[("CUDNN_SHIM_LONG", "1")], &["--release", "--", "recurrent_cpu::"])?;
+    let full = ("CUDNN_SHIM_TEST_FULL", "1");
+    part("plans", 0, &[full], &["--release", "--", "recurrent_cpu::"])?;
+    part("cpu", 0, &[full], &[])?;
     let compared = numpy::run(&dist::build()?, numpy::Extent::Full)?;
     println!("\nNumPy: {compared}");
     if compared.failed() > 0 { bail!("a comparison with NumPy fails") } else { Ok(()) }

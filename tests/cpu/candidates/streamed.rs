@@ -1,11 +1,13 @@
 //! Results that exceed the caches, and are written past them: the ends of rows, of tiles and of lines are many cases.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cudnn::dtype::Scalar;
 use cudnn::ops::{Scaling, Transform};
 
 use super::chosen::picked;
+use testkit::extent::{self, is_full};
 use testkit::random::Rng;
 
 use super::{check, nest};
@@ -13,12 +15,20 @@ use super::{check, nest};
 #[test]
 fn what_is_streamed_equals_the_reference() {
     let (mut rng, mut counts) = (Rng(6), BTreeMap::new());
+    // What is chosen is looked at for all; a sample computes every third, and one by each kernel.
+    let (solved, all) = (Cell::new(0), Cell::new(0));
+    let mut kernels = BTreeSet::new();
     let mut scaled = |name, axes: &[(i64, i64, i64)], dst, src, alpha| {
         let (nest, sizes) = nest(axes);
         assert!(nest.len() as usize * Scalar::size(dst) >= 16 << 20, "{nest} is not streamed");
         let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta: 0.0 } };
         assert_eq!(picked(&transform), name);
-        check(&transform, sizes, &[2], &mut rng, &mut counts);
+        let is_first = kernels.insert(name);
+        if is_full() || all.get() % 3 == 0 || is_first {
+            check(&transform, sizes, &[2], &mut rng, &mut counts);
+            solved.set(solved.get() + 1);
+        }
+        all.set(all.get() + 1);
     };
     // Narrowed and scaled where lines start anywhere.
     for narrow in [Scalar::F16, Scalar::Bf16, Scalar::I8, Scalar::U8] {
@@ -148,4 +158,5 @@ fn what_is_streamed_equals_the_reference() {
     streamed("interleave", &images, Scalar::F64, Scalar::F32);
     streamed("copy", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::F32);
     streamed("rows", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::Bf16);
+    extent::say(solved.get(), all.get());
 }

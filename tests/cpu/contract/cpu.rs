@@ -1,6 +1,8 @@
 //! The CPU core against the definition: small integers, whose sums are exact, in every direction, layout and type, at
 //! every level, for several numbers of threads.
 
+use std::ops::Range;
+
 use cudnn::backend::{Isa, Machine, run_contract};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
@@ -11,6 +13,7 @@ use cudnn::ops::{Contract, Scaling};
 
 use super::runs::{assert_bytes, assert_is_steady, assert_referenced, run, sources, with_values};
 use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::extent;
 use testkit::random::Rng;
 use testkit::tensor::{Tensor, each};
 
@@ -38,9 +41,9 @@ const LAYER_TYPES: &[([Scalar; 3], Accumulate)] = &[
     ([Scalar::F32, Scalar::I8, Scalar::I8], Accumulate::Int32),
 ];
 
-fn convolutions(seed: u64, cases: usize, cells: i64, plain: bool) {
+fn convolutions(seed: u64, cases: Range<usize>, cells: i64, plain: bool) {
     let mut rng = Rng(seed);
-    for case in 0..cases {
+    for case in cases {
         let direction = DIRECTIONS[case % 3];
         let (types, accumulate) = rng.pick(TYPES);
         let conv = Convolution::random(cells, &mut rng);
@@ -64,18 +67,18 @@ fn convolutions(seed: u64, cases: usize, cells: i64, plain: bool) {
 
 #[test]
 fn convolutions_of_any_layout_agree_with_the_definition() {
-    convolutions(11, 1500, 40_000, false);
+    convolutions(11, extent::cases(300, 1500), 40_000, false);
 }
 
 #[test]
 fn convolutions_of_common_layouts_agree_with_the_definition() {
-    convolutions(12, 900, 400_000, true);
+    convolutions(12, extent::cases(180, 900), 400_000, true);
 }
 
 #[test]
 fn matrix_products_agree_with_the_reference() {
     let mut rng = Rng(13);
-    for case in 0..600 {
+    for case in extent::cases(180, 600) {
         let (types, accumulate) = rng.pick(TYPES);
         // Of all sizes, with few rows or columns, and small.
         let most = match case % 20 {
@@ -204,7 +207,7 @@ fn layers_of_contiguous_channels_agree_with_the_reference() {
 #[test]
 fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
     let mut rng = Rng(14);
-    for case in 0..200 {
+    for case in extent::cases(60, 200) {
         let direction = DIRECTIONS[case % 3];
         let conv = Convolution::random(600_000, &mut rng);
         let plain = case % 4 > 0;
@@ -226,7 +229,7 @@ fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
 #[test]
 fn an_image_has_the_same_bits_in_any_batch() {
     let mut rng = Rng(15);
-    for case in 0..120 {
+    for case in extent::cases(48, 120) {
         let types = [[Scalar::F32; 3], [Scalar::F16; 3], [Scalar::F32, Scalar::F16, Scalar::Bf16]][case % 3];
         let mut conv = Convolution::random(150_000, &mut rng);
         if case % 6 == 3 {

@@ -11,6 +11,7 @@ use cudnn::ops::{Contract, Scaling};
 
 use super::runs::{lines, referenced};
 use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::extent::levels;
 use testkit::random::Rng;
 use testkit::tensor::Tensor;
 
@@ -45,7 +46,7 @@ fn assert_alike(
     step: Step<'_>, steps: &[Contract], dst: &Tensor, sources: &[*mut u8], what: &str, forced: &mut Forced,
 ) {
     let want = referenced(steps, dst, sources);
-    for (isa, threads) in Isa::all().zip([2, 3].into_iter().cycle()) {
+    for (isa, threads) in levels(step).into_iter().zip([2, 3].into_iter().cycle()) {
         let machine = Machine { isa, threads };
         let kernels = backend::kernels(step, machine);
         if matches!(step, Step::Contract(_)) {

@@ -87,7 +87,7 @@ fn phases_agree_with_the_reference() {
         let phases = phases(&conv, [&dst, &a, &b], &terms);
         let at = sources(&phases.0[0], [&mut a, &mut b, &mut z, &mut bias]);
         let want = referenced(&phases.0, &dst, &at);
-        for machine in machines() {
+        for machine in machines(&phases.0) {
             let got = run_together(&phases, &dst, &at, machine);
             assert!(got.same_bytes(&want), "case {case}, {dims:?} on {machine:?}: {phases}");
         }

@@ -1,6 +1,7 @@
 //! What every test of the CPU core does with the steps of a contraction: run them at every level, for several numbers of threads,
 //! and compare.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use cudnn::backend::{Isa, Machine, reference, run_contract, takes_winograd};
@@ -8,17 +9,25 @@ use cudnn::ops::contract::Role;
 use cudnn::ops::{Contract, Step};
 
 use testkit::convolution::{Convolution, Direction};
+use testkit::extent;
 use testkit::tensor::{Tensor, each};
 
-pub fn machines() -> impl Iterator<Item = Machine> {
-    Isa::all().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))
+/// Every level that has a way of its own for one of the steps.
+pub fn levels(steps: &[Contract]) -> BTreeSet<Isa> {
+    steps.iter().flat_map(|step| extent::levels(Step::Contract(step))).collect()
+}
+
+/// These levels, with several numbers of threads.
+pub fn machines(steps: &[Contract]) -> impl Iterator<Item = Machine> {
+    levels(steps).into_iter().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))
 }
 
 /// The steps as they are, and as those of Winograd's algorithms where there is a kernel for these on some machine.
 fn ways(steps: &[Contract]) -> Vec<Vec<Contract>> {
     let mut allowed = steps.to_vec();
     allowed.iter_mut().for_each(|step| step.allow_winograd = true);
-    let takes = |step: &Contract| machines().any(|machine| takes_winograd(Step::Contract(step), machine));
+    let takes =
+        |step: &Contract| machines(steps).any(|machine| takes_winograd(Step::Contract(step), machine));
     let differs = allowed.iter().any(takes);
     std::iter::once(steps.to_vec()).chain(differs.then_some(allowed)).collect()
 }
@@ -68,7 +77,7 @@ pub fn assert_bytes(
     steps: &[Contract], dst: &Tensor, sources: &[*mut u8], want: &Tensor, what: impl Display,
 ) {
     for steps in ways(steps) {
-        for machine in machines() {
+        for machine in machines(&steps) {
             let got = run(&steps, dst, sources, machine);
             if got.same_bytes(want) {
                 continue;

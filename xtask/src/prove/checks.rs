@@ -101,7 +101,7 @@ pub const CHECKS: &[Check] = &[
         minutes: 15,
         run: &[cargo(
             &["test", "--release", "--test", "plans", "--", "recurrent_cpu::"],
-            &[("CUDNN_SHIM_LONG", "1")],
+            &[("CUDNN_SHIM_TEST_FULL", "1")],
         )],
         figure: Figure::Tests,
     },
