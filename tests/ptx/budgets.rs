@@ -75,8 +75,7 @@ const COLUMNS: &str =
     "a thread goes down a column, a row of cells at a time, and issues a third of what it did";
 
 /// Rows that are expected below [`SHARE`], and why.
-const SLOWER: [(&str, &str); 15] = [
-    ("logsoftmax-f16", "a warp has a row, and 4,096 rows of halves do not fill a device"),
+const SLOWER: [(&str, &str); 14] = [
     ("sum-all", FEW_SUMS),
     ("bias-gradient", FEW_SUMS),
     ("bias-gradient-nhwc", "as above, and a thread where sums lie side by side"),

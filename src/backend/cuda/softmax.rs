@@ -94,7 +94,7 @@ pub(super) fn launches(rows: &Rows, at: [u64; 3], emit: Emit<'_>) -> Result<bool
     let at = std::array::from_fn(|k| if k <= arity { at[k].wrapping_add_signed(start(k)) } else { 0 });
     let (groups, length) = (count as u32, along.extent as u32);
     let (kernels, blocks, params) = match *rows.groups.axes() {
-        [ref around @ ..] if side_by_side(along.strides) && around.len() <= 1 => {
+        ref around if side_by_side(along.strides) && around.len() <= 1 => {
             let step = around.first().map_or([0; 3], |axis| bytes(axis.strides));
             let params = Params::new(&RowParameters { at, step, groups, length });
             let kernels = if along.extent <= SHORT { &SHORT_ROWS } else { &LONG_ROWS };
