@@ -28,7 +28,7 @@ const NEAR_BYTES: usize = 256 << 10;
 const LEAST_ROWS: usize = 4;
 const ROW_NUMBERS: usize = 2048;
 
-/// Bytes of scratch that a step of so many groups takes at most: numbers of tiles that are not filled, and sums of their chunks. Tiles
+/// Bytes of scratch that a step of `groups` groups takes at most: numbers of tiles that are not filled, and sums of their chunks. Tiles
 /// of one width never have room for twice as many groups.
 pub(in crate::backend) fn most_scratch(groups: usize, machine: Machine) -> usize {
     let sums = 2 * size_of::<f64>();
