@@ -7,7 +7,7 @@
 #include "failing_memory.h"
 
 #ifdef IS_FAILING
-enum { N = 2, C = 32, SIDE = 64, PLANE = SIDE * SIDE, COUNT = N * 2 * C * PLANE };
+enum { N = 10, C = 32, SIDE = 64, PLANE = SIDE * SIDE, COUNT = N * 2 * C * PLANE };
 
 static cudnnHandle_t handle;
 static cudnnTensorDescriptor_t slice;
