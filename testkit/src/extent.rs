@@ -32,7 +32,7 @@ pub fn say(count: usize, all: usize) {
 
 /// The levels that compute a step in ways of their own, lowest first. What only multiplies bytes or tiles otherwise than the level below
 /// is left out for a step that it computes by the same instructions; and the model of tiles, which is slow, for three of four steps that
-/// tiles compute. The text of the step decides which.
+/// tiles compute without parts. The text of the step decides which.
 pub fn levels(step: Step<'_>) -> Vec<Isa> {
     let contractions: &[Contract] = match step {
         Step::Contract(step) => std::slice::from_ref(step),
@@ -43,11 +43,16 @@ pub fn levels(step: Step<'_>) -> Vec<Isa> {
         return Isa::all().collect();
     }
     let has_bytes = contractions.iter().any(|step| step.accumulate == Accumulate::Int32);
-    let is_modelled = || contractions.iter().map(digest).sum::<u32>() % MODELLED == 0;
-    let takes_tiles = |isa| backend::kernels(step, Machine { isa, threads: 2 }).contains(&"tiles");
+    let takes = |isa, kernel: &str| {
+        backend::kernels(step, Machine { isa, threads: 2 }).iter().any(|name| name.starts_with(kernel))
+    };
+    let takes_tiles = |isa| takes(isa, "tiles");
+    // Few steps are large enough for tiles of parts.
+    let is_modelled =
+        |isa| takes(isa, "tiles_of_parts") || contractions.iter().map(digest).sum::<u32>() % MODELLED == 0;
     let wanted = |isa: &Isa| match isa.name() {
         "amx" => takes_tiles(*isa),
-        "amxmodel" => takes_tiles(*isa) && is_modelled(),
+        "amxmodel" => takes_tiles(*isa) && is_modelled(*isa),
         _ => has_bytes || Isa::available().any(|level| level == *isa),
     };
     Isa::all().filter(wanted).collect()
@@ -72,15 +77,16 @@ mod tests {
     #[test]
     fn levels_of_bytes_and_tiles_are_for_steps_with_them() {
         let there: Vec<&str> = Isa::all().map(Isa::name).collect();
-        let floats = "f contract f32*f32->f32 in f32 m:40*(48,32,0,0,0) n:48*(1,0,32,0,0) k:32*(0,1,1,0,0) at 0,0,0,0,0";
+        let floats =
+            "f contract f32*f32->f32 in f32 tiles m:40*(48,32,0) n:48*(1,0,32) k:32*(0,1,1) at 0,0,0";
         let has = |names: &[&str], part: &str| names.iter().any(|name| name.contains(part));
         let of_floats = names(floats);
         assert_eq!(of_floats.contains(&"avx2"), there.contains(&"avx2"));
         assert!(of_floats.contains(&"portable") && !has(&of_floats, "vnni") && !has(&of_floats, "amx"));
         let mut modelled = 0;
-        for n in 32..64 {
+        for n in 128..160 {
             let bytes = format!(
-                "b contract s8*s8->s32 in s32 m:40*({n},32,0,0,0) n:{n}*(1,0,32,0,0) k:32*(0,1,1,0,0) at 0,0,0,0,0"
+                "b contract s8*s8->s32 in s32 tiles m:784*({n},64,0) n:{n}*(1,0,64) k:64*(0,1,1) at 0,0,0"
             );
             let of_bytes = names(&bytes);
             assert_eq!(has(&of_bytes, "vnni"), has(&there, "vnni"));
