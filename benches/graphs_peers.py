@@ -9,9 +9,12 @@ best of its rounds, and the speed as a multiple of PyTorch's. Results are compar
 
 import argparse
 import math
+import sys
 import time
 
-import cudnn
+# The folder of this program has a module of that name, too.
+sys.path.pop(0)
+import cudnn  # noqa: E402
 import torch
 import torch.nn.functional as F
 
