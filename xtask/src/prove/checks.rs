@@ -15,11 +15,11 @@ pub struct Check {
     pub about: &'static str,
     /// How long it takes on two processors.
     pub minutes: u64,
-    run: &'static [Run],
+    run: Run,
     pub figure: Figure,
 }
 
-/// One command of a check.
+/// The command of a check.
 struct Run {
     program: Program,
     arguments: &'static [&'static str],
@@ -54,129 +54,129 @@ pub const CHECKS: &[Check] = &[
         name: "steps",
         about: "random variations of every kind of step have the bits of the reference loops",
         minutes: 35,
-        run: &[cargo(
+        run: cargo(
             &["test", "--release", "--test", "listed", "--", "fuzz::", "--nocapture"],
             &[("CUDNN_SHIM_FUZZ_SECONDS", "1800")],
-        )],
+        ),
         figure: Figure::Tests,
     },
     Check {
         name: "problems",
         about: "random problems of every family at guard pages, at every level of instructions and several numbers of threads",
         minutes: 65,
-        run: &[boundary(&[("CUDNN_SHIM_FUZZ_PART", "problems"), ("CUDNN_SHIM_FUZZ_SECONDS", "3600")])],
+        run: boundary(&[("CUDNN_SHIM_FUZZ_PART", "problems"), ("CUDNN_SHIM_FUZZ_SECONDS", "3600")]),
         figure: Figure::Last(" problems in "),
     },
     Check {
         name: "sequences",
         about: "the same of recurrent networks, attention, CTC, causal convolutions, graphs and dropout alone",
         minutes: 35,
-        run: &[boundary(&[
+        run: boundary(&[
             ("CUDNN_SHIM_FUZZ_PART", "problems"),
             (
                 "CUDNN_SHIM_FUZZ_KINDS",
                 "recurrent,attention,graph,training,fused,normalisation,dropout,ctc,causal",
             ),
             ("CUDNN_SHIM_FUZZ_SECONDS", "1800"),
-        ])],
+        ]),
         figure: Figure::Last(" problems in "),
     },
     Check {
         name: "calls",
         about: "random sequences of calls with any handle and any number get a status",
         minutes: 35,
-        run: &[boundary(&[("CUDNN_SHIM_FUZZ_PART", "calls"), ("CUDNN_SHIM_FUZZ_SECONDS", "1800")])],
+        run: boundary(&[("CUDNN_SHIM_FUZZ_PART", "calls"), ("CUDNN_SHIM_FUZZ_SECONDS", "1800")]),
         figure: Figure::Last(" calls;"),
     },
     Check {
         name: "sizes",
         about: "what a query tells for the largest problem is enough for every smaller one",
         minutes: 5,
-        run: &[boundary(&[("CUDNN_SHIM_FUZZ_PART", "sizes"), ("CUDNN_SHIM_FUZZ_SECONDS", "1")])],
+        run: boundary(&[("CUDNN_SHIM_FUZZ_PART", "sizes"), ("CUDNN_SHIM_FUZZ_SECONDS", "1")]),
         figure: Figure::Last(" pairs of sizes"),
     },
     Check {
         name: "recurrent",
         about: "recurrent networks of every cell, direction and layout against plain loops, all combinations",
         minutes: 15,
-        run: &[cargo(
+        run: cargo(
             &["test", "--release", "--test", "plans", "--", "recurrent_cpu::"],
             &[("CUDNN_SHIM_TEST_FULL", "1")],
-        )],
+        ),
         figure: Figure::Tests,
     },
     Check {
         name: "numpy",
         about: "100,000 random cases against NumPy, and every other test",
         minutes: 120,
-        run: &[Run {
+        run: Run {
             program: Program::Task,
             arguments: &["test"],
             variables: &[("CUDNN_SHIM_NUMPY_CASES", "100000"), ("CUDNN_SHIM_TEST_FULL", "1")],
-        }],
+        },
         figure: Figure::Last(" passed, "),
     },
     Check {
         name: "ptx",
         about: "the tests of the CUDA core on the PTX that the library carries, in place of the sources",
         minutes: 90,
-        run: &[cargo(&["test", "--test", "cuda"], &[("CUDNN_SHIM_DOUBLE", "ptx")])],
+        run: cargo(&["test", "--test", "cuda"], &[("CUDNN_SHIM_DOUBLE", "ptx")]),
         figure: Figure::Tests,
     },
     Check {
         name: "mutants-1",
         about: "of 400 small changes of the library, drawn with seed 1, quick tests notice all but 5 %",
         minutes: 120,
-        run: &[task(&["mutants", "--seed", "1"])],
+        run: task(&["mutants", "--seed", "1"]),
         figure: Figure::Noticed,
     },
     Check {
         name: "mutants-2",
         about: "the same with seed 2",
         minutes: 120,
-        run: &[task(&["mutants", "--seed", "2"])],
+        run: task(&["mutants", "--seed", "2"]),
         figure: Figure::Noticed,
     },
     Check {
         name: "mutants-3",
         about: "the same with seed 3",
         minutes: 120,
-        run: &[task(&["mutants", "--seed", "3"])],
+        run: task(&["mutants", "--seed", "3"]),
         figure: Figure::Noticed,
     },
     Check {
         name: "miri",
         about: "Miri interprets the C boundary, descriptors, layouts, operations and the listed steps of small operands",
         minutes: 240,
-        run: &[task(&["sanitize", "miri"])],
+        run: task(&["sanitize", "miri"]),
         figure: Figure::Tests,
     },
     Check {
         name: "thread",
         about: "ThreadSanitizer watches handles, arenas and the thread pool",
         minutes: 20,
-        run: &[task(&["sanitize", "thread"])],
+        run: task(&["sanitize", "thread"]),
         figure: Figure::Tests,
     },
     Check {
         name: "aarch64",
         about: "unit tests, layouts, steps and recordings on an emulated processor of another kind",
         minutes: 120,
-        run: &[task(&["sanitize", "aarch64"])],
+        run: task(&["sanitize", "aarch64"]),
         figure: Figure::Tests,
     },
     Check {
         name: "fresh",
         about: "both commands of the README on a minimal Debian that has Rust and a C compiler and nothing else",
         minutes: 90,
-        run: &[Run { program: Program::File(".ci/fresh"), arguments: &[], variables: &[] }],
+        run: Run { program: Program::File(".ci/fresh"), arguments: &[], variables: &[] },
         figure: Figure::Last(" passed, "),
     },
     Check {
         name: "packages",
         about: "two clones in different folders make the same files of a release",
         minutes: 60,
-        run: &[Run { program: Program::File(".ci/same-packages"), arguments: &[], variables: &[] }],
+        run: Run { program: Program::File(".ci/same-packages"), arguments: &[], variables: &[] },
         figure: Figure::Last(" files are the same"),
     },
 ];
@@ -185,30 +185,29 @@ impl Check {
     /// Runs it and returns its figure.
     ///
     /// # Errors
-    /// A command of it fails, or what it prints does not show that it has passed.
+    /// Its command fails, or what it prints does not show that it has passed.
     pub fn prove(&self) -> Result<String> {
         let mut found = Found::new(self.figure);
         // Other cases than in the runs before.
         let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis().to_string();
-        for run in self.run {
-            let mut command = match run.program {
-                Program::Cargo => shell::cargo(),
-                Program::Task => Command::new(std::env::current_exe()?),
-                Program::File(file) => Command::new(shell::root().join(file)),
-            };
-            command.args(run.arguments).env("CUDNN_SHIM_FUZZ_FROM", &from);
-            command.envs(run.variables.iter().copied()).current_dir(shell::root());
-            let status = shell::stream(&mut command, |line| found.look(line))?;
-            if !status.success() {
-                bail!("`{run}` ended with {status}");
-            }
+        let run = &self.run;
+        let mut command = match run.program {
+            Program::Cargo => shell::cargo(),
+            Program::Task => Command::new(std::env::current_exe()?),
+            Program::File(file) => Command::new(shell::root().join(file)),
+        };
+        command.args(run.arguments).env("CUDNN_SHIM_FUZZ_FROM", &from);
+        command.envs(run.variables.iter().copied()).current_dir(shell::root());
+        let status = shell::stream(&mut command, |line| found.look(line))?;
+        if !status.success() {
+            bail!("`{run}` ended with {status}");
         }
         found.figure()
     }
 
     /// What one would type.
     pub fn command(&self) -> String {
-        self.run.iter().map(Run::to_string).collect::<Vec<_>>().join("; ")
+        self.run.to_string()
     }
 }
 

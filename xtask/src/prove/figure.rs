@@ -68,7 +68,7 @@ impl Found {
         }
     }
 
-    /// The figure of a check whose commands have all succeeded.
+    /// The figure of a check whose command has succeeded.
     ///
     /// # Errors
     /// There is none, or it says that the check has not passed.
