@@ -1,4 +1,5 @@
-//! Gives the shared library the ELF identity that relinked and existing programs look for, and packs the kernels.
+//! Gives the shared library the ELF identity that relinked and existing programs look for, and
+//! packs the kernels.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -31,8 +32,9 @@ fn identity() {
     let version_8 = env::var_os("CARGO_FEATURE_CUDNN8").is_some();
     let soname = if version_8 { "libcudnn.so.8" } else { "libcudnn.so.9" };
     for arg in [
-        // rust-lld ignores --default-symver, which is what names the version node after the SONAME. gcc looks for `ld.bfd`
-        // among its own programs first, so that a compiler for another processor takes the linker for that.
+        // rust-lld ignores --default-symver, which is what names the version node after the SONAME.
+        // gcc looks for `ld.bfd` among its own programs first, so that a compiler for another
+        // processor takes the linker for that.
         "-fuse-ld=bfd",
         &format!("-Wl,-soname,{soname}"),
         // Every symbol becomes `cudnnX@@<soname>`, the version that linked programs ask for.
@@ -49,7 +51,8 @@ fn identity() {
     }
 }
 
-/// Compresses each family, and writes the tables that `backend/cuda/module.rs` finds a kernel's text with.
+/// Compresses each family, and writes the tables that `backend/cuda/module.rs` finds a kernel's
+/// text with.
 fn pack_kernels() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the folder"));
     let mut files: Vec<PathBuf> = fs::read_dir(PTX)

@@ -1,7 +1,9 @@
-//! Element-wise operations and reductions as ratios to a copy and a fill of the same traffic, on as many threads.
+//! Element-wise operations and reductions as ratios to a copy and a fill of the same traffic, on as
+//! many threads.
 //!
-//! `cargo bench --bench arithmetic`: one row per problem; `ratio` is its time over that of the faster of a copy and a fill
-//! that move as many bytes; words after `--` choose the rows whose names hold all of them. The target is 1.15, and NHWC within 1.1 of NCHW.
+//! `cargo bench --bench arithmetic`: one row per problem; `ratio` is its time over that of the
+//! faster of a copy and a fill that move as many bytes; words after `--` choose the rows whose
+//! names hold all of them. The target is 1.15, and NHWC within 1.1 of NCHW.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! What every row of the lists can be expected to reach of a copy's speed on a GPU. Estimates: nothing here was measured.
+//! What every row of the lists can be expected to reach of a copy's speed on a GPU. Estimates:
+//! nothing here was measured.
 //!
 //! `cargo bench --bench gpu_estimates -- [NAME...]`: rows whose names contain one of these.
 

@@ -1,4 +1,5 @@
-//! `cargo bench --bench graphs`: what a graph costs - the making of its plan, its pack, and a run - beside the same product by one call.
+//! `cargo bench --bench graphs`: what a graph costs - the making of its plan, its pack, and a run -
+//! beside the same product by one call.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;

@@ -1,4 +1,5 @@
-//! Small jobs on one thread and on all of them, in turns: from which size on it pays to share a call.
+//! Small jobs on one thread and on all of them, in turns: from which size on it pays to share a
+//! call.
 //!
 //! `cargo bench --bench jobs`
 
@@ -11,8 +12,8 @@ use testkit::random::Rng;
 use testkit::run_step;
 use testkit::steps::Row;
 
-/// Products of contiguous matrices and functions of contiguous numbers, which take a processor of some 100 GFLOPS and of 50 GB/s inside its
-/// caches about 10, 50 and 200 microseconds.
+/// Products of contiguous matrices and functions of contiguous numbers, which take a processor of
+/// some 100 GFLOPS and of 50 GB/s inside its caches about 10, 50 and 200 microseconds.
 const JOBS: [&str; 6] = [
     "product-10 contract f32*f32->f32 in f32 m:64*(128,64,0) n:128*(1,0,64) k:64*(0,1,1) at 0,0,0",
     "product-50 contract f32*f32->f32 in f32 m:196*(112,128,0) n:112*(1,0,128) k:128*(0,1,1) at 0,0,0",

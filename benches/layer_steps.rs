@@ -1,6 +1,8 @@
-//! Every step of `steps.txt`, from the fastest level on all threads, beside a copy of as many bytes, in turns.
+//! Every step of `steps.txt`, from the fastest level on all threads, beside a copy of as many
+//! bytes, in turns.
 //!
-//! `cargo bench --bench layer_steps -- [list=FILE] [NAME...]`: rows whose names contain one of these; those of another list.
+//! `cargo bench --bench layer_steps -- [list=FILE] [NAME...]`: rows whose names contain one of
+//! these; those of another list.
 
 #[allow(dead_code, reason = "other benchmarks use the rest")]
 mod timing;

@@ -1,8 +1,8 @@
 //! Activations and softmax as shares of a copy of the same traffic, on as many threads.
 //!
-//! `cargo bench --bench layers`: one row per problem; `share` is the time of a copy that moves as many bytes over that of the
-//! row, best and median; words after `--` choose the rows whose names hold all of them. `benches/layers_peers.py` times the
-//! same problems with PyTorch.
+//! `cargo bench --bench layers`: one row per problem; `share` is the time of a copy that moves as
+//! many bytes over that of the row, best and median; words after `--` choose the rows whose names
+//! hold all of them. `benches/layers_peers.py` times the same problems with PyTorch.
 
 use cudnn::backend::Machine;
 use cudnn::desc::{

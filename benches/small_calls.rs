@@ -1,4 +1,5 @@
-//! `cargo bench --bench small_calls [-- CALL]`: what a call costs when there is next to nothing to compute.
+//! `cargo bench --bench small_calls [-- CALL]`: what a call costs when there is next to nothing to
+//! compute.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;

@@ -1,9 +1,9 @@
-//! Every transform of `problems.txt` and its inverse beside a copy of the same bytes on the same threads, in turns, so
-//! that both meet the same neighbours on the machine.
+//! Every transform of `problems.txt` and its inverse beside a copy of the same bytes on the same
+//! threads, in turns, so that both meet the same neighbours on the machine.
 //!
 //! `cargo bench --bench transforms -- [rounds=N] [size=beyond|inside|all] [offset=BYTES] [list=FILE] [grow] [dump] [NAME...]`
-//! - `size`: buffers that together exceed the caches (about 128 MiB or more), that fit them (about 8 MiB or less), or
-//!   both.
+//! - `size`: buffers that together exceed the caches (about 128 MiB or more), that fit them (about
+//!   8 MiB or less), or both.
 //! - `offset`: where buffers start in a cache line; large blocks of `malloc` start at 16.
 //! - `list`: rows of another file, in the form of `problems.txt`.
 //! - `grow`: each row again with every extent one larger.
@@ -104,8 +104,8 @@ fn main() {
     }
 }
 
-/// The row with a batch that makes its buffers exceed or fit the caches; `None` where it has no batch to change and
-/// is of the other kind.
+/// The row with a batch that makes its buffers exceed or fit the caches; `None` where it has no
+/// batch to change and is of the other kind.
 fn sized(row: &Row, size: &str) -> Option<Row> {
     let (bytes, beyond) = if size == "beyond" { (BEYOND, true) } else { (INSIDE, false) };
     if row.bytes() >= 1 << 16
@@ -207,8 +207,9 @@ fn dump(row: &Row) {
     outcome.expect("nothing fails");
 }
 
-/// Memory at a chosen place in its cache line, every page touched. Its bytes are ordinary numbers of about 0.01 to 1
-/// in every floating type: subnormal ones would slow the arithmetic down, not the memory.
+/// Memory at a chosen place in its cache line, every page touched. Its bytes are ordinary numbers
+/// of about 0.01 to 1 in every floating type: subnormal ones would slow the arithmetic down, not
+/// the memory.
 struct Buffer {
     bytes: Vec<u8>,
     start: usize,

@@ -1,13 +1,16 @@
-//! Version nodes of the shared library: the original's for its own symbols, one of our own for those of `cudnn_shim.h`.
+//! Version nodes of the shared library: the original's for its own symbols, one of our own for
+//! those of `cudnn_shim.h`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The version node of what `cudnn_shim.h` adds; it counts changes that linked programs would notice.
+/// The version node of what `cudnn_shim.h` adds; it counts changes that linked programs would
+/// notice.
 const EXTENSIONS: &str = "CUDNN_SHIM_1";
 
-/// Arguments for the compiler driver that links the library `soname`; none where its linker cannot be found.
+/// Arguments for the compiler driver that links the library `soname`; none where its linker cannot
+/// be found.
 pub fn arguments(soname: &str) -> Option<String> {
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let folder = PathBuf::from(env::var_os("OUT_DIR")?);
@@ -28,9 +31,10 @@ fn linker() -> Option<PathBuf> {
 
 /// Puts a script in front of the linker that gives the extensions a version node of their own.
 ///
-/// rustc lists the exported symbols in a version script without a name, and the linker takes no second script beside
-/// such a one. The script names the nodes in rustc's own list. Where it is not started, the extensions share the node
-/// of all others, which is the worse name but links and runs.
+/// rustc lists the exported symbols in a version script without a name, and the linker takes no
+/// second script beside such a one. The script names the nodes in rustc's own list. Where it is not
+/// started, the extensions share the node of all others, which is the worse name but links and
+/// runs.
 fn front(folder: &Path, linker: &Path, soname: &str) {
     let script = format!(
         r#"#!/bin/sh

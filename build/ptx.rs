@@ -1,5 +1,6 @@
-//! Takes the PTX text of a family of kernels apart, so that each kernel can be a module of its own: for the build
-//! script, which embeds the texts, and for `cargo xtask ptx`, which assembles what is embedded.
+//! Takes the PTX text of a family of kernels apart, so that each kernel can be a module of its own:
+//! for the build script, which embeds the texts, and for `cargo xtask ptx`, which assembles what is
+//! embedded.
 
 /// A family's kernels, and the lines that every module of theirs starts with.
 pub struct Family<'a> {

@@ -1,4 +1,5 @@
-//! Writes, for each library, the functions that are exported and refused: `$OUT_DIR/<library>_refused.rs`.
+//! Writes, for each library, the functions that are exported and refused:
+//! `$OUT_DIR/<library>_refused.rs`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -26,8 +27,8 @@ fn main() {
     }
 }
 
-/// A function for each refused row. It takes no parameters: the caller removes its own, in every calling convention
-/// that Linux has.
+/// A function for each refused row. It takes no parameters: the caller removes its own, in every
+/// calling convention that Linux has.
 fn refused(table: &str) -> Result<String, String> {
     let mut functions = String::new();
     let mut names = Vec::new();

@@ -1,4 +1,5 @@
-//! What can go wrong, in the library's own words: argument, index, value and rule. No C types, no status numbers.
+//! What can go wrong, in the library's own words: argument, index, value and rule. No C types, no
+//! status numbers.
 
 use std::borrow::Cow;
 
@@ -53,7 +54,8 @@ pub enum Error {
     /// A data pointer off the alignment of its elements.
     #[error("{0}")]
     Misaligned(Cow<'static, str>),
-    /// Memory that ends in front of what the call is about, in a call whose original has a status of its own for that.
+    /// Memory that ends in front of what the call is about, in a call whose original has a status
+    /// of its own for that.
     #[error("{0}")]
     TooShort(Cow<'static, str>),
     /// Valid, but not done: either the original refuses it under strict mode, or it is not built.
@@ -184,7 +186,8 @@ impl Error {
         Error::Element { argument, index, value, rule: rule.into() }
     }
 
-    /// The same for a call that takes the entries of `array` as arguments of their own, called `names`.
+    /// The same for a call that takes the entries of `array` as arguments of their own, called
+    /// `names`.
     pub fn by_name(self, array: &str, names: &[&'static str]) -> Self {
         match self {
             Error::Element { argument, index, value, rule } if argument == array && index < names.len() => {

@@ -1,4 +1,5 @@
-//! Whether the library answers exactly as the original does, or also does what the original refuses.
+//! Whether the library answers exactly as the original does, or also does what the original
+//! refuses.
 #![forbid(unsafe_code)]
 
 use crate::sync::Once;
@@ -8,23 +9,26 @@ use crate::sync::Once;
 pub enum Mode {
     /// Whatever is meaningful is done, also where the original refuses it.
     Extended,
-    /// The original's refusals are kept (`CUDNN_SHIM_STRICT=1`), so that programs can test their fallbacks.
+    /// The original's refusals are kept (`CUDNN_SHIM_STRICT=1`), so that programs can test their
+    /// fallbacks.
     Strict,
 }
 
-/// Whether FLOAT data may be multiplied as TF32 where a convolution's math type allows it: not if `NVIDIA_TF32_OVERRIDE`,
-/// which NVIDIA's libraries share, is `0`. Read once.
+/// Whether FLOAT data may be multiplied as TF32 where a convolution's math type allows it: not if
+/// `NVIDIA_TF32_OVERRIDE`, which NVIDIA's libraries share, is `0`. Read once.
 pub fn allows_tf32() -> bool {
     static ALLOWS: Once<bool> = Once::new();
     *ALLOWS.get_or_init(|| std::env::var_os("NVIDIA_TF32_OVERRIDE").is_none_or(|value| value != "0"))
 }
 
-/// Whether sums may have the order of tile instructions where a math type lets Tensor Cores have them: not in strict mode.
+/// Whether sums may have the order of tile instructions where a math type lets Tensor Cores have
+/// them: not in strict mode.
 pub fn allows_tiles() -> bool {
     !Mode::current().is_strict()
 }
 
-/// Whether 3 x 3 windows may be computed with fewer products: not if `CUDNN_SHIM_WINOGRAD` is `0`. Read once.
+/// Whether 3 x 3 windows may be computed with fewer products: not if `CUDNN_SHIM_WINOGRAD` is `0`.
+/// Read once.
 pub fn allows_winograd() -> bool {
     static ALLOWS: Once<bool> = Once::new();
     *ALLOWS.get_or_init(|| std::env::var_os("CUDNN_SHIM_WINOGRAD").is_none_or(|value| value != "0"))
@@ -35,8 +39,8 @@ pub fn winograd_complaint(value: &str) -> Option<String> {
     (!["0", "1"].contains(&value)).then(|| "neither 0 nor 1, which is the default".to_owned())
 }
 
-/// Bytes of workspace that a convolution may be told to have: `CUDNN_CONV_WSCAP_DBG`, in MiB, as the original reads it; any number
-/// if it is not set or makes no sense. Read once.
+/// Bytes of workspace that a convolution may be told to have: `CUDNN_CONV_WSCAP_DBG`, in MiB, as
+/// the original reads it; any number if it is not set or makes no sense. Read once.
 pub fn workspace_cap() -> usize {
     static CAP: Once<usize> = Once::new();
     *CAP.get_or_init(|| {
@@ -56,7 +60,8 @@ pub fn cap_complaint(value: &str) -> Option<String> {
 }
 
 impl Mode {
-    /// The mode of this process: `CUDNN_SHIM_STRICT`, read once; unset, empty and `0` mean [`Mode::Extended`].
+    /// The mode of this process: `CUDNN_SHIM_STRICT`, read once; unset, empty and `0` mean
+    /// [`Mode::Extended`].
     pub fn current() -> Mode {
         static MODE: Once<Mode> = Once::new();
         *MODE.get_or_init(|| match std::env::var_os("CUDNN_SHIM_STRICT") {

@@ -1,4 +1,5 @@
-//! Panics inside the library: a sentence for the caller, and nothing on the standard error of the program.
+//! Panics inside the library: a sentence for the caller, and nothing on the standard error of the
+//! program.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
@@ -35,7 +36,8 @@ thread_local! {
 /// Calls `work`. Of a panic inside it is what this returns: its text and its place.
 pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     static HOOKED: AtomicBool = AtomicBool::new(false);
-    // No lock, which a forked child might find taken. While a thread panics the hook cannot be changed.
+    // No lock, which a forked child might find taken. While a thread panics the hook cannot be
+    // changed.
     if !HOOKED.load(Ordering::Relaxed) && !std::thread::panicking() && !HOOKED.swap(true, Ordering::Relaxed) {
         let before = take_hook();
         set_hook(Box::new(move |panic| if INSIDE.get() > 0 { keep(panic) } else { before(panic) }));
@@ -65,8 +67,9 @@ fn keep(panic: &PanicHookInfo<'_>) {
     });
 }
 
-/// In builds with debug assertions, and in no others: panics when a place is reached that `CUDNN_SHIM_TEST_PANIC` names, once in a
-/// process, so that tests can see what a program sees of it.
+/// In builds with debug assertions, and in no others: panics when a place is reached that
+/// `CUDNN_SHIM_TEST_PANIC` names, once in a process, so that tests can see what a program sees of
+/// it.
 #[inline(always)]
 pub(crate) fn panic_if_asked(place: &str) {
     #[cfg(debug_assertions)]
@@ -88,7 +91,8 @@ mod asked {
             return false;
         }
         // Not by the standard library, which would allocate: tests count what a call allocates.
-        // SAFETY: a C string; programs set the variable before their first call, and leave it as it is.
+        // SAFETY: a C string; programs set the variable before their first call, and leave it as it
+        // is.
         let asked = unsafe { libc::getenv(c"CUDNN_SHIM_TEST_PANIC".as_ptr()) };
         if asked.is_null() {
             OVER.store(true, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Lists that grow with a problem: want of memory for one of them is a status.
 //!
-//! Small ones that nobody asks for in this way find room in the [reserve](cudnn_shim_reserve) where the system has no memory left.
+//! Small ones that nobody asks for in this way find room in the [reserve](cudnn_shim_reserve) where
+//! the system has no memory left.
 
 // Linked for its allocator.
 use cudnn_shim_reserve as _;

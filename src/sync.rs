@@ -1,19 +1,23 @@
 //! Locks and cells that a forked child finds usable, whatever the threads of its parent were doing.
 //!
-//! A child has one thread. What the other threads of its parent held stays held for ever in the locks of the standard
-//! library. Locks here know which process they are held in: a child takes those of its parent away, and learns where a
-//! writer may have left a value half written. Nothing that is initialised once is waited for.
+//! A child has one thread. What the other threads of its parent held stays held for ever in the
+//! locks of the standard library. Locks here know which process they are held in: a child takes
+//! those of its parent away, and learns where a writer may have left a value half written. Nothing
+//! that is initialised once is waited for.
 //!
-//! A thread that waits yields, as nobody holds a lock for longer than a few stores and an allocation.
+//! A thread that waits yields, as nobody holds a lock for longer than a few stores and an
+//! allocation.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The number of this process among its ancestors since the library was loaded: another one after every fork.
+/// The number of this process among its ancestors since the library was loaded: another one after
+/// every fork.
 ///
-/// It lies on a page that the system empties for a child; where it does not, `fork` calls a handler that does.
+/// It lies on a page that the system empties for a child; where it does not, `fork` calls a handler
+/// that does.
 pub(crate) fn process() -> u32 {
     static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
     /// As in the parent at first, which is what makes the child's number another one.
@@ -81,15 +85,18 @@ fn new_page(published: &AtomicPtr<AtomicU32>) -> *mut AtomicU32 {
     }
 }
 
-/// Bit of the state of a lock: one holder, which may write. All other bits count holders that only read.
+/// Bit of the state of a lock: one holder, which may write. All other bits count holders that only
+/// read.
 const WRITER: u32 = 1 << 31;
 
-/// Turns of waiting that only yield; then it sleeps, for the holder may be a thread of lower priority.
+/// Turns of waiting that only yield; then it sleeps, for the holder may be a thread of lower
+/// priority.
 const YIELDS: u32 = 1000;
 
 /// A value of one writer or several readers.
 pub(crate) struct Lock<T> {
-    /// The [`process`] that the state is true in, above the state: the number of readers, or [`WRITER`].
+    /// The [`process`] that the state is true in, above the state: the number of readers, or
+    /// [`WRITER`].
     word: AtomicU64,
     value: UnsafeCell<T>,
 }
@@ -107,7 +114,8 @@ impl<T> Lock<T> {
         Lock { word: AtomicU64::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Waits until nobody writes. `repair` is called first, with the value to itself, if a writer vanished in a fork.
+    /// Waits until nobody writes. `repair` is called first, with the value to itself, if a writer
+    /// vanished in a fork.
     pub(crate) fn read(&self, repair: impl FnOnce(&mut Vanished<T>)) -> Read<'_, T> {
         if self.take(1, |state| state & WRITER == 0).is_err() {
             self.repaired(repair);
@@ -131,7 +139,8 @@ impl<T> Lock<T> {
         repair(&mut Vanished(self.value.get()));
     }
 
-    /// Adds `share` to the state once it allows that. If a writer vanished in a fork, this thread is the [`WRITER`] instead.
+    /// Adds `share` to the state once it allows that. If a writer vanished in a fork, this thread
+    /// is the [`WRITER`] instead.
     #[inline]
     fn take(&self, share: u32, allows: impl Fn(u32) -> bool) -> Result<(), Abandoned> {
         let mine = u64::from(process()) << 32;
@@ -185,7 +194,8 @@ pub(crate) struct Vanished<T>(*mut T);
 impl<T> Vanished<T> {
     /// Puts another value there, and forgets what there was.
     pub(crate) fn replace(&mut self, value: T) {
-        // SAFETY: the thread that makes one has the value alone; it is valid for writes, and not dropped.
+        // SAFETY: the thread that makes one has the value alone; it is valid for writes, and not
+        // dropped.
         unsafe { self.0.write(value) }
     }
 
@@ -244,7 +254,8 @@ impl<T> Drop for Write<'_, T> {
     }
 }
 
-/// A value that the first who ask compute, each for itself; one of them is kept for good. Nobody waits.
+/// A value that the first who ask compute, each for itself; one of them is kept for good. Nobody
+/// waits.
 pub struct Once<T: 'static>(AtomicPtr<T>);
 
 impl<T: Send + Sync> Once<T> {
@@ -252,7 +263,8 @@ impl<T: Send + Sync> Once<T> {
         Once(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// The value, the same one for everybody. `compute` has no effect that matters how often it happens.
+    /// The value, the same one for everybody. `compute` has no effect that matters how often it
+    /// happens.
     pub fn get_or_init(&self, compute: impl FnOnce() -> T) -> &T {
         let seen = self.0.load(Ordering::Acquire);
         // SAFETY: null, or a value that was published below and never goes.
@@ -265,7 +277,8 @@ impl<T: Send + Sync> Once<T> {
         match self.0.compare_exchange(std::ptr::null_mut(), mine, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: published, so that it stays.
             Ok(_) => unsafe { &*mine },
-            // SAFETY: mine is a box that nobody else has seen; the other one was published and stays.
+            // SAFETY: mine is a box that nobody else has seen; the other one was published and
+            // stays.
             Err(other) => unsafe {
                 drop(Box::from_raw(mine));
                 &*other
@@ -282,7 +295,8 @@ mod tests {
         panic!("nobody vanished");
     }
 
-    /// The status of a child that ends with what `body` returns, or with a signal after some seconds.
+    /// The status of a child that ends with what `body` returns, or with a signal after some
+    /// seconds.
     fn in_child(body: impl FnOnce() -> bool) -> i32 {
         // SAFETY: the child runs `body`, which allocates nothing, and leaves through _exit.
         unsafe {

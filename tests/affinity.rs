@@ -1,4 +1,5 @@
-//! Where worker threads run after their process was given other processors. Alone in its process, whose threads it counts.
+//! Where worker threads run after their process was given other processors. Alone in its process,
+//! whose threads it counts.
 
 use cudnn::backend::cpu::threads;
 use std::fs;

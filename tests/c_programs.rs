@@ -1,8 +1,8 @@
-//! Compiles the C and C++ programs of `c_tests/` against the header and the shared library as a user would, and runs
-//! them plainly, with sanitizers and under valgrind.
+//! Compiles the C and C++ programs of `c_tests/` against the header and the shared library as a
+//! user would, and runs them plainly, with sanitizers and under valgrind.
 //!
-//! A program that calls a function which is not built yet is skipped, and so is a tool that is not installed; both
-//! are counted and printed.
+//! A program that calls a function which is not built yet is skipped, and so is a tool that is not
+//! installed; both are counted and printed.
 
 mod common;
 
@@ -280,7 +280,8 @@ impl Setting {
         }
         command.env("CUDNN_SHIM_BACKEND", "cpu").env("LD_LIBRARY_PATH", &self.lib);
         command.envs(environment.iter().copied());
-        // Whether the library is one that panics on demand, as `panics.c` asks: that which is built with this program.
+        // Whether the library is one that panics on demand, as `panics.c` asks: that which is built
+        // with this program.
         if cfg!(debug_assertions) && std::env::var_os("CUDNN_SHIM_TEST_LIBRARY").is_none() {
             command.env("DEBUG_ASSERTIONS", "1");
         }

@@ -1,5 +1,5 @@
-//! Worker threads after `fork`. Alone in its process: a child of a process whose other threads are in the midst
-//! of allocating or unwinding may find the C library's own locks taken.
+//! Worker threads after `fork`. Alone in its process: a child of a process whose other threads are
+//! in the midst of allocating or unwinding may find the C library's own locks taken.
 
 use cudnn::backend::cpu::threads;
 use std::sync::{Barrier, Mutex};

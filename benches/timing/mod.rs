@@ -10,8 +10,9 @@ pub const BYTES: usize = 64 << 20;
 /// Rounds of which the best and the median count.
 pub const ROUNDS: usize = 41;
 
-/// Seconds per run of every body, sorted: all rounds in turns, so that whatever else runs on the machine meets all.
-/// `others` are read before each, so that none pays for what the one before left to be written.
+/// Seconds per run of every body, sorted: all rounds in turns, so that whatever else runs on the
+/// machine meets all. `others` are read before each, so that none pays for what the one before left
+/// to be written.
 pub fn times<const N: usize>(others: &[f32], mut bodies: [&mut dyn FnMut(); N]) -> [Vec<f64>; N] {
     let mut times: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
     for _ in 0..ROUNDS {

@@ -102,8 +102,8 @@ fn orders(name: &str, letters: &str) -> bool {
     name.len() == letters.len() && letters.chars().all(|letter| name.contains(letter))
 }
 
-/// A layout as the library names it: letters in any case, and those of filters - K C R S, O I H W - as N C H W. What is no
-/// order of letters stays as it is.
+/// A layout as the library names it: letters in any case, and those of filters - K C R S, O I H W -
+/// as N C H W. What is no order of letters stays as it is.
 fn layout_name(text: &str) -> String {
     let name = text.to_ascii_uppercase();
     for (filter, plain) in [("KCRS", "NCHW"), ("OIHW", "NCHW"), ("KCTRS", "NCDHW"), ("OIDHW", "NCDHW")] {

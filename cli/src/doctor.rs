@@ -14,10 +14,12 @@ use crate::place::Place;
 use crate::program::{self, Weight};
 use crate::{Failure, Result};
 
-/// Where the variables are listed that the library reads, and those of the stand-ins for CUDA's libraries.
+/// Where the variables are listed that the library reads, and those of the stand-ins for CUDA's
+/// libraries.
 const PAGES: [&str; 2] = [include_str!("../data/behaviour.md"), include_str!("../data/without-a-gpu.md")];
 
-/// Runs the command. The exit status: 0 if a program runs, 1 if it will stop, 2 if it cannot start, 3 if that cannot be told.
+/// Runs the command. The exit status: 0 if a program runs, 1 if it will stop, 2 if it cannot start,
+/// 3 if that cannot be told.
 pub fn run(given: &ArgMatches) -> Result<ExitCode> {
     let place = Place::find(given.get_one::<String>("lib").map(String::as_str));
     let Some(name) = given.get_one::<String>("program") else {
@@ -64,7 +66,8 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The environment variables in the tables of the pages: the names in the first column of what is under "Environment".
+/// The environment variables in the tables of the pages: the names in the first column of what is
+/// under "Environment".
 pub fn variables() -> BTreeSet<&'static str> {
     let tables =
         PAGES.into_iter().filter_map(|page| page.split("\n## Environment").nth(1)?.split("\n## ").next());
@@ -95,7 +98,8 @@ fn of_machine(place: Result<Place>) -> Result<Value> {
         Ok((core, handle)) => (core, handle.core()?, handle.threads()?),
         Err(Failure(error)) => (format!("cudnnCreate fails: {error}"), "none".to_owned(), 0),
     };
-    // SAFETY: a C string; the library's initialisers are those of the CUDA driver, which every program of it runs.
+    // SAFETY: a C string; the library's initialisers are those of the CUDA driver, which every
+    // program of it runs.
     let driver = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY) };
     Ok(json!({
         "version": version,

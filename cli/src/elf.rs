@@ -13,11 +13,12 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
 use crate::{Failure, Result};
 
-/// Beginnings of the names that libraries of CUDA and cuDNN export. `cuda` and `cublas` fall under `cu`, but so would much else.
+/// Beginnings of the names that libraries of CUDA and cuDNN export. `cuda` and `cublas` fall under
+/// `cu`, but so would much else.
 const PREFIXES: [&str; 5] = ["cudnn", "cuda", "__cuda", "cublas", "curand"];
 
-/// A text of the CUDA runtime that programs hold if it is linked statically: the name under which copies of it meet. It is read from
-/// its end, so that this tool does not hold it.
+/// A text of the CUDA runtime that programs hold if it is linked statically: the name under which
+/// copies of it meet. It is read from its end, so that this tool does not hold it.
 const STATIC_RUNTIME: &[u8] = b".mhs.traduc/";
 
 /// [`STATIC_RUNTIME`] from its start.
@@ -28,8 +29,9 @@ fn static_runtime() -> Vec<u8> {
 /// Part of the names of functions that compilers make of kernels, for the host to call.
 const DEVICE_STUB: &str = "__device_stub__";
 
-/// Whether a function of the runtime launches kernels: `cudaLaunchKernel`, `cudaLaunchKernelExC`, `__cudaLaunchKernel` of CUDA 13,
-/// `cudaLaunchCooperativeKernel`, `cudaLaunch` of old; `cudaLaunchHostFunc` does not.
+/// Whether a function of the runtime launches kernels: `cudaLaunchKernel`, `cudaLaunchKernelExC`,
+/// `__cudaLaunchKernel` of CUDA 13, `cudaLaunchCooperativeKernel`, `cudaLaunch` of old;
+/// `cudaLaunchHostFunc` does not.
 fn is_launch(function: &str) -> bool {
     let rest = function.trim_start_matches('_').strip_prefix("cudaLaunch");
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("Kernel") || rest.starts_with("Cooperative"))
@@ -49,14 +51,16 @@ pub struct Elf {
     pub path: Vec<String>,
     /// Whether these come before LD_LIBRARY_PATH.
     pub path_first: bool,
-    /// Whether the loader looks for every function when it starts, and not when each is called first.
+    /// Whether the loader looks for every function when it starts, and not when each is called
+    /// first.
     pub bind_now: bool,
     /// Names of CUDA and cuDNN that others have to define, and names that it defines.
     pub imports: BTreeSet<String>,
     pub exports: BTreeSet<String>,
     /// Whether it launches kernels of its own, as far as its names tell.
     pub launches: bool,
-    /// Whether its table of symbols is there, without which the names of what is linked statically are not.
+    /// Whether its table of symbols is there, without which the names of what is linked statically
+    /// are not.
     pub has_names: bool,
     /// Whether the CUDA runtime is linked statically.
     pub static_runtime: bool,
@@ -86,7 +90,8 @@ impl Elf {
         if file.metadata().is_ok_and(|facts| facts.len() == 0) {
             return Err(of_file(&"the file is empty"));
         }
-        // SAFETY: who changes a file while it is read gets what he reads; the parser trusts nothing.
+        // SAFETY: who changes a file while it is read gets what he reads; the parser trusts
+        // nothing.
         let data = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| of_file(&error))?;
         if !data.starts_with(b"\x7fELF") {
             return Err(of_file(&"no ELF program or library"));
@@ -132,7 +137,8 @@ impl Elf {
                 }
             }
         }
-        // What compilers call where a kernel is launched has this in its name, and is the program's own.
+        // What compilers call where a kernel is launched has this in its name, and is the program's
+        // own.
         read.launches =
             elf.symbols().any(|symbol| symbol.name().is_ok_and(|name| name.contains(DEVICE_STUB)));
         for symbol in elf.dynamic_symbols() {
@@ -154,8 +160,8 @@ impl Elf {
         self.path.iter().map(|dir| PathBuf::from(whole(dir))).collect()
     }
 
-    /// The file that the loader would take for `soname`, which the file at `at` needs, with these folders in
-    /// `LD_LIBRARY_PATH`: as its manual describes, but for folders of hardware levels.
+    /// The file that the loader would take for `soname`, which the file at `at` needs, with these
+    /// folders in `LD_LIBRARY_PATH`: as its manual describes, but for folders of hardware levels.
     pub fn resolve(&self, at: &Path, soname: &str, folders: &[PathBuf]) -> Option<PathBuf> {
         if soname.contains('/') {
             return Some(PathBuf::from(soname)).filter(|file| file.exists());

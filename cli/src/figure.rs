@@ -1,5 +1,5 @@
-//! Which elements a picture of a layout shows - planes of the logical tensor, runs of memory - and the picture in the
-//! terminal.
+//! Which elements a picture of a layout shows - planes of the logical tensor, runs of memory - and
+//! the picture in the terminal.
 
 use std::fmt::Write as _;
 
@@ -69,8 +69,8 @@ fn parts(layout: &Layout) -> Vec<Part> {
     parts
 }
 
-/// Which of `count` things are shown: the first ones, those around every `border` that is given, and the last;
-/// `None` stands for those left out in between.
+/// Which of `count` things are shown: the first ones, those around every `border` that is given,
+/// and the last; `None` stands for those left out in between.
 fn shown(count: i64, first: i64, borders: &[i64], last: i64) -> Vec<Option<i64>> {
     let mut kept: Vec<i64> = (0..first).chain(count - last..count).collect();
     kept.extend(borders.iter().flat_map(|border| [border - 1, *border]));

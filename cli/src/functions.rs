@@ -1,4 +1,5 @@
-//! The functions of the library, which is loaded when one is needed first: the tool does not hold it a second time.
+//! The functions of the library, which is loaded when one is needed first: the tool does not hold
+//! it a second time.
 #![allow(deprecated, reason = "the interface is, this use of it is not")]
 #![allow(improper_ctypes_definitions, reason = "handles point to opaque tags")]
 
@@ -92,8 +93,8 @@ unsafe fn symbol(library: *mut c_void, name: &'static str) -> Result<*mut c_void
     if found.is_null() { Err(name.trim_end_matches('\0')) } else { Ok(found) }
 }
 
-/// The files that may be the library, the likeliest first: that of the installation or of the build that this tool belongs to, the one that
-/// `run` gives to programs, and what the loader finds.
+/// The files that may be the library, the likeliest first: that of the installation or of the build
+/// that this tool belongs to, the one that `run` gives to programs, and what the loader finds.
 fn candidates() -> Vec<PathBuf> {
     let tool = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
     let beside = tool.parent().unwrap_or(Path::new(""));
@@ -123,7 +124,8 @@ fn load() -> Result<Functions, String> {
         if opened.is_null() {
             continue;
         }
-        // SAFETY: the library is open; only this project's has the names with `Shim`, and the others are those of cudnn.h.
+        // SAFETY: the library is open; only this project's has the names with `Shim`, and the
+        // others are those of cudnn.h.
         match unsafe { Functions::of(opened) } {
             Ok(functions) => return Ok(functions),
             Err(name) => unfit = format!("; {} has no {name}", file.display()),

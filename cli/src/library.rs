@@ -1,6 +1,8 @@
-//! The library's C interface, as far as it is used here: what the tool does goes the way of every program's calls.
+//! The library's C interface, as far as it is used here: what the tool does goes the way of every
+//! program's calls.
 //!
-//! What needs no call - layouts, names, types - is the crate's; the functions are those of a library that is loaded.
+//! What needs no call - layouts, names, types - is the crate's; the functions are those of a
+//! library that is loaded.
 #![allow(deprecated, reason = "the interface is, this use of it is not")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -26,14 +28,16 @@ pub fn version() -> Result<usize> {
     Ok(unsafe { (functions()?.cudnnGetVersion)() })
 }
 
-/// What the library says of the core of a new handle, with what it uses of the machine, and the handle.
+/// What the library says of the core of a new handle, with what it uses of the machine, and the
+/// handle.
 ///
 /// # Errors
 /// As [`Handle::new`].
 pub fn described() -> Result<(String, Handle)> {
     /// Keeps what follows "core: ".
     unsafe extern "C" fn hear(_: c_int, kept: *mut c_void, _: *const c_void, text: *const c_char) {
-        // SAFETY: the pointer is that of `described`, which waits; the text is the library's, and ends with a zero.
+        // SAFETY: the pointer is that of `described`, which waits; the text is the library's, and
+        // ends with a zero.
         let (kept, text) = unsafe { (&mut *kept.cast::<String>(), CStr::from_ptr(text).to_string_lossy()) };
         if let Some((_, core)) = text.split_once("core: ") {
             core.trim_end().clone_into(kept);
@@ -119,7 +123,8 @@ impl Tensor {
         Ok(Tensor(desc))
     }
 
-    /// A tensor with strides in elements, which may leave 32 bits: through DLPack, whose strides have 64.
+    /// A tensor with strides in elements, which may leave 32 bits: through DLPack, whose strides
+    /// have 64.
     pub fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> Result<Tensor> {
         let tensor = Tensor::new()?;
         // A tensor has two dimensions at least.
@@ -136,7 +141,8 @@ impl Tensor {
             byte_offset: 0,
         };
         let mut data = ptr::null_mut();
-        // SAFETY: both arrays have ndim entries and live until the call returns; the data is not touched.
+        // SAFETY: both arrays have ndim entries and live until the call returns; the data is not
+        // touched.
         check(unsafe {
             (functions()?.cudnnShimSetTensorFromDLPack)(ptr::null_mut(), tensor.0, &view, &mut data)
         })?;
@@ -228,7 +234,8 @@ impl Handle {
     /// `y = scale * x`, in y's layout and type.
     ///
     /// # Safety
-    /// Every byte that `src` reaches around `x` is readable, every element of `dst` around `y` writable.
+    /// Every byte that `src` reaches around `x` is readable, every element of `dst` around `y`
+    /// writable.
     pub unsafe fn transform(
         &self, scale: f64, (src, x): (&Tensor, *const u8), (dst, y): (&Tensor, *mut u8), is_double: bool,
         change: Option<&Change>,
@@ -239,13 +246,15 @@ impl Handle {
         // Zeros of either width.
         let beta: *const c_void = (&raw const zero).cast();
         let Some(change) = change else {
-            // SAFETY: factors of this width live until the call returns; the tensors reach readable and writable memory only.
+            // SAFETY: factors of this width live until the call returns; the tensors reach readable
+            // and writable memory only.
             return check(unsafe {
                 (functions()?.cudnnTransformTensor)(self.0, alpha, src.0, x.cast(), beta, dst.0, y.cast())
             });
         };
         let how = Transformation::new(change)?;
-        // SAFETY: factors of this width live until the call returns; the tensors reach readable and writable memory only.
+        // SAFETY: factors of this width live until the call returns; the tensors reach readable and
+        // writable memory only.
         check(unsafe {
             (functions()?.cudnnTransformTensorEx)(
                 self.0,

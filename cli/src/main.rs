@@ -1,4 +1,5 @@
-//! `cudnn-shim`: sees tensor layouts, transforms arrays and images between them, and says which libcudnn a program gets.
+//! `cudnn-shim`: sees tensor layouts, transforms arrays and images between them, and says which
+//! libcudnn a program gets.
 //!
 //! ```text
 //!  arguments.rs  the command line
@@ -17,8 +18,8 @@
 //!  run.rs        a program on the CPU core
 //!  doctor.rs     this machine, and what becomes of a program
 //! ```
-//! Whatever is wrong with the input is one line on the error stream and exit status 2. `run` ends as the program does that it
-//! runs, and the exit status of `doctor PROGRAM` is its verdict.
+//! Whatever is wrong with the input is one line on the error stream and exit status 2. `run` ends
+//! as the program does that it runs, and the exit status of `doctor PROGRAM` is its verdict.
 
 mod arguments;
 mod changes;
@@ -88,7 +89,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is wrong with the command line, in one line like everything else; help and version as they are.
+/// What is wrong with the command line, in one line like everything else; help and version as they
+/// are.
 fn misread(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     let asked = matches!(

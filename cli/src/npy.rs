@@ -18,7 +18,8 @@ pub struct Header {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The types that NumPy has, by their names in headers; bool, half and the like have no byte order that matters.
+/// The types that NumPy has, by their names in headers; bool, half and the like have no byte order
+/// that matters.
 const TYPES: [(&str, DataType); 8] = [
     ("f4", DataType::Float),
     ("f8", DataType::Double),
@@ -31,8 +32,8 @@ const TYPES: [(&str, DataType); 8] = [
 ];
 
 impl Header {
-    /// Reads a header; also where the data begins. `bits` is the type of elements for which NumPy has no name, whose
-    /// bits the file holds.
+    /// Reads a header; also where the data begins. `bits` is the type of elements for which NumPy
+    /// has no name, whose bits the file holds.
     pub fn parse(file: &[u8], bits: Option<DataType>) -> Result<(Header, usize)> {
         let cut = || Failure::new("a .npy header that ends early");
         if !file.starts_with(MAGIC) {
@@ -85,7 +86,8 @@ impl Header {
         Ok(Header { data_type: data_type(descr, bits)?, fortran, shape })
     }
 
-    /// The header of a file in C order, padded as NumPy does, so that the data begins on a multiple of 64 bytes.
+    /// The header of a file in C order, padded as NumPy does, so that the data begins on a multiple
+    /// of 64 bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let descr = descr(self.data_type)?;
         let shape: String = self.shape.iter().map(|extent| format!("{extent}, ")).collect();
@@ -125,7 +127,8 @@ fn data_type(descr: &str, bits: Option<DataType>) -> Result<DataType> {
     Ok(data_type)
 }
 
-/// How a header names a type. NumPy has no bfloat16 and no FP8: their bits go as unsigned integers of the same size.
+/// How a header names a type. NumPy has no bfloat16 and no FP8: their bits go as unsigned integers
+/// of the same size.
 fn descr(data_type: DataType) -> Result<String> {
     Ok(match data_type {
         DataType::Bfloat16 => "<u2".to_owned(),

@@ -1,4 +1,5 @@
-//! Where the library lies that `run` and `doctor` speak of, and beside it the stand-ins for CUDA's libraries.
+//! Where the library lies that `run` and `doctor` speak of, and beside it the stand-ins for CUDA's
+//! libraries.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// The folder that is given, else the one that the environment names, else `lib` of the installation that this tool belongs
-    /// to, else `dist/lib` of the build folder that it was built in, or of the `target` here.
+    /// The folder that is given, else the one that the environment names, else `lib` of the
+    /// installation that this tool belongs to, else `dist/lib` of the build folder that it was
+    /// built in, or of the `target` here.
     ///
     /// # Errors
     /// No library is there.

@@ -1,5 +1,5 @@
-//! What becomes of a program under `cudnn-shim run`: the libraries that it would get, the functions that these refuse, and
-//! what else keeps it from running without a GPU.
+//! What becomes of a program under `cudnn-shim run`: the libraries that it would get, the functions
+//! that these refuse, and what else keeps it from running without a GPU.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -189,7 +189,8 @@ pub fn interpreter(script: &Path) -> Result<Option<PathBuf>> {
 /// It cannot be read.
 pub fn examine(program: &Path, place: Option<&Place>) -> Result<Examined> {
     let mut examined = found_in(program, place)?;
-    // Reasons of one weight stay in the order in which they were found, which is that of their meaning.
+    // Reasons of one weight stay in the order in which they were found, which is that of their
+    // meaning.
     examined.reasons.sort_by_key(|reason| reason.weight);
     Ok(examined)
 }

@@ -45,7 +45,8 @@ pub fn torch(interpreter: &Path) -> Option<Torch> {
     if !is_python(interpreter) {
         return None;
     }
-    // An environment has a link to the interpreter: its packages are beside the link, those of the system beside the file.
+    // An environment has a link to the interpreter: its packages are beside the link, those of the
+    // system beside the file.
     let real = fs::canonicalize(interpreter).unwrap_or_default();
     let prefixes = [interpreter, &real].into_iter().filter_map(|file| file.parent()?.parent());
     let folders = prefixes.flat_map(|prefix| {

@@ -1,4 +1,5 @@
-//! `cudnn-shim run`: a program, with the library and the stand-ins for CUDA's libraries in its path, on the CPU core.
+//! `cudnn-shim run`: a program, with the library and the stand-ins for CUDA's libraries in its
+//! path, on the CPU core.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -33,13 +34,15 @@ fn path(place: &Place) -> Result<OsString> {
     Ok(path)
 }
 
-/// What is said of a program whose name looks like an option: it is taken for the program, as what is behind that is its own.
+/// What is said of a program whose name looks like an option: it is taken for the program, as what
+/// is behind that is its own.
 fn unknown_option(name: &Path) -> Option<String> {
     let text = name.to_str().filter(|text| text.starts_with('-'))?;
     Some(arguments::unknown("run", text.split('=').next().unwrap_or(text)))
 }
 
-/// Runs the command: says what stands against it, and becomes the program. Returns only if that cannot be.
+/// Runs the command: says what stands against it, and becomes the program. Returns only if that
+/// cannot be.
 ///
 /// # Errors
 /// No such program; no library; what the system says of starting it.

@@ -41,13 +41,15 @@ impl Bytes {
     /// Gives pages of the file back that were read: they stay in the system's cache.
     pub fn forget(&self) {
         if let Bytes::Map(map) = self {
-            // SAFETY: the mapping is shared and read only, so that its pages come back from the file as they were.
+            // SAFETY: the mapping is shared and read only, so that its pages come back from the
+            // file as they were.
             let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
         }
     }
 }
 
-/// Opens a file; `bits` is what the elements of a `.npy` file are, if that is not what its header says.
+/// Opens a file; `bits` is what the elements of a `.npy` file are, if that is not what its header
+/// says.
 pub fn open(name: &str, bits: Option<DataType>) -> Result<Source> {
     let of_file = |error: io::Error| Failure::new(format!("{name}: {}", plain(&error)));
     let in_file = |Failure(text): Failure| Failure::new(format!("{name}: {text}"));
@@ -67,7 +69,8 @@ pub fn open(name: &str, bits: Option<DataType>) -> Result<Source> {
     if facts.len() == 0 {
         return Err(Failure::new(format!("{name}: the file is empty")));
     }
-    // SAFETY: who changes a file while it is read gets what he reads; nothing here trusts the bytes.
+    // SAFETY: who changes a file while it is read gets what he reads; nothing here trusts the
+    // bytes.
     let map = unsafe { Mmap::map(&file) }.map_err(of_file)?;
     if let Some(format) = pixels::format(path) {
         if bits.is_some() {

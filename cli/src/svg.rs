@@ -1,4 +1,5 @@
-//! The picture of a layout as SVG: the tensor's planes, coloured by channel, over the runs of memory.
+//! The picture of a layout as SVG: the tensor's planes, coloured by channel, over the runs of
+//! memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -64,7 +65,8 @@ fn line_colour(hue: i64) -> String {
 /// Where the cells of memory were drawn, and their hues: by value, the first of each.
 type Places = BTreeMap<i64, (i64, i64, i64)>;
 
-/// The picture of one layout, or of two with arrows from every element of the first that the second shows too.
+/// The picture of one layout, or of two with arrows from every element of the first that the second
+/// shows too.
 pub fn draw(title: &str, figure: &Figure, to: Option<(&str, &Figure)>) -> String {
     let mut canvas = Canvas { body: String::new(), under: String::new(), width: 0, height: MARGIN };
     let digits = to.map_or(0, |(_, figure)| figure.digits()).max(figure.digits()) as i64;
@@ -156,7 +158,8 @@ fn runs(canvas: &mut Canvas, figure: &Figure, left: i64, top: i64, cell: i64, ti
     places
 }
 
-/// An arrow whose line passes under the cells, and whose head stands on the border of the one that it leads to.
+/// An arrow whose line passes under the cells, and whose head stands on the border of the one that
+/// it leads to.
 fn arrow(canvas: &mut Canvas, hue: i64, (x, y): (i64, i64), (to_x, to_y): (i64, i64)) {
     let (middle, colour) = ((x + to_x) / 2, line_colour(hue));
     let _ = writeln!(

@@ -1,5 +1,6 @@
-//! A transform in pieces: boxes of the tensor that touch little memory on either side are read from a mapped file,
-//! transformed into a buffer and written where they belong, while the next one is transformed.
+//! A transform in pieces: boxes of the tensor that touch little memory on either side are read from
+//! a mapped file, transformed into a buffer and written where they belong, while the next one is
+//! transformed.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,7 +15,8 @@ use crate::{Failure, Result};
 /// Bytes of both sides that one tile may touch.
 const BUDGET: i64 = 40 << 20;
 
-/// What a file is read in: the system maps this much around a byte that is missing (fault_around_bytes of Linux).
+/// What a file is read in: the system maps this much around a byte that is missing
+/// (fault_around_bytes of Linux).
 const READ: i64 = 64 << 10;
 
 /// What a file is written in.
@@ -96,11 +98,11 @@ impl Job {
         extents
     }
 
-    /// Where the elements of a box lie in the file, in runs of `run` elements that follow each other in the box's own
-    /// packed order.
+    /// Where the elements of a box lie in the file, in runs of `run` elements that follow each
+    /// other in the box's own packed order.
     fn runs(&self, start: &[i64], extents: &[i64]) -> (Vec<usize>, usize) {
-        // Axes of the destination from the outermost. Those that follow each other without gaps, from the innermost on, are
-        // one run.
+        // Axes of the destination from the outermost. Those that follow each other without gaps,
+        // from the innermost on, are one run.
         let mut order: Vec<usize> = (0..extents.len()).filter(|&axis| extents[axis] > 1).collect();
         order.sort_by_key(|&axis| std::cmp::Reverse(self.dst.strides[axis]));
         let mut run = 1;
@@ -215,7 +217,8 @@ impl Job {
         let size = self.src.data_type.size();
         let source = &src[base as usize * size..(base + last + 1) as usize * size];
         let double = self.dst.data_type == DataType::Double;
-        // SAFETY: the slice holds every element that the box reaches, the buffer as many as the box has.
+        // SAFETY: the slice holds every element that the box reaches, the buffer as many as the box
+        // has.
         unsafe {
             handle.transform(
                 self.scale,
@@ -257,7 +260,8 @@ mod tests {
 
     #[test]
     fn tiles_are_small_on_both_sides() {
-        // 4 GB: channels innermost to channels outermost, and the batch innermost to the batch outermost.
+        // 4 GB: channels innermost to channels outermost, and the batch innermost to the batch
+        // outermost.
         let hwc = job(&[1, 64, 4096, 4096], &[1 << 30, 1, 1 << 18, 64], &[1 << 30, 1 << 24, 1 << 12, 1]);
         let chwn = job(&[4096, 64, 64, 64], &[1, 1 << 24, 1 << 18, 1 << 12], &[1 << 18, 1 << 12, 64, 1]);
         for job in [hwc, chwn] {

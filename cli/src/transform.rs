@@ -59,7 +59,8 @@ impl Task {
         }
         let from_name = image.as_deref().unwrap_or(named);
         let wanted = text("to").unwrap_or(if pictures[1] { "NHWC" } else { named });
-        // Three axes are an image as often as three dimensions: only the caller knows which are the channels.
+        // Three axes are an image as often as three dimensions: only the caller knows which are the
+        // channels.
         if text("from").is_none() && shape.len() == 3 && !pictures[0] && is_of_images(wanted) {
             return Err(Failure::new(format!(
                 "an array of shape {shape:?} has 3 axes: --from HWC (or CHW) says that it is one image, which {} needs",
@@ -188,8 +189,8 @@ impl Task {
         Job { dims, src, dst, scale: self.scale }
     }
 
-    /// A change of plain layouts as one strided transform into a file of zeros; `None` where blocks or folds that leave a
-    /// remainder need more.
+    /// A change of plain layouts as one strided transform into a file of zeros; `None` where blocks
+    /// or folds that leave a remainder need more.
     fn changed(&self, src: DataType, change: &Change) -> Option<Job> {
         if self.from.block.or(self.to.block).is_some_and(|block| block > 1) {
             return None;
@@ -216,7 +217,8 @@ impl Task {
                 .all(|&extent| extent > 0)
                 .then(|| self.job(src, dims, (self.strides[..rank].to_vec(), from), (packed, to)));
         }
-        // Either side's channels are groups of the other's, one for each place inside a fold, the last dimension fastest.
+        // Either side's channels are groups of the other's, one for each place inside a fold, the
+        // last dimension fastest.
         let ([near, far], [near_dims, far_dims]) = if change.unfold {
             ([&packed[..], &self.strides[..rank]], [&self.dst_dims, &self.dims])
         } else {
@@ -241,7 +243,8 @@ impl Task {
         Some(self.job(src, dims, (from, 0), (to, 0)))
     }
 
-    /// The task as one strided transform; `None` where unlike blocks or changes of blocks need more.
+    /// The task as one strided transform; `None` where unlike blocks or changes of blocks need
+    /// more.
     fn strided(&self, src: DataType) -> Option<Job> {
         let block = |of: &Arrangement| of.block.filter(|&block| block > 1);
         let (from, to) = (block(&self.from), block(&self.to));
@@ -265,7 +268,8 @@ impl Task {
             };
             dims[1] /= block;
             strides[1] = groups;
-            // The place inside a group: innermost, or right behind the groups of channels that are not cut.
+            // The place inside a group: innermost, or right behind the groups of channels that are
+            // not cut.
             let at = if to.is_some() { order.len() } else { order.iter().position(|&dim| dim == 1)? + 1 };
             order.insert(at, dims.len());
             dims.push(block);

@@ -1,4 +1,5 @@
-//! Opaque handles: numbers that are never followed as pointers, so that NULL, wild and destroyed ones are told apart.
+//! Opaque handles: numbers that are never followed as pointers, so that NULL, wild and destroyed
+//! ones are told apart.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -10,7 +11,8 @@ pub struct Registry<T> {
     objects: RwLock<BTreeMap<usize, Arc<T>>>,
 }
 
-/// The last handle given out, of any kind of object: none is given out twice, and one kind's is none of another's.
+/// The last handle given out, of any kind of object: none is given out twice, and one kind's is
+/// none of another's.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 /// The distance of handles, which are as far from each other as pointers would be.
 const STEP: usize = 64;

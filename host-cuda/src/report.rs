@@ -16,7 +16,8 @@ pub fn failure(function: &str, sentence: Arguments) {
     }
 }
 
-/// Says something whatever the environment asks for. An error stream that is closed is no reason to fail.
+/// Says something whatever the environment asks for. An error stream that is closed is no reason to
+/// fail.
 pub fn always(sentence: Arguments) {
     let _ = writeln!(std::io::stderr().lock(), "cudnn-shim host: {sentence}");
 }

@@ -1,4 +1,5 @@
-//! Loops over threads, for work that is long enough. What is computed does not depend on how many there are.
+//! Loops over threads, for work that is long enough. What is computed does not depend on how many
+//! there are.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -26,7 +27,8 @@ fn most() -> usize {
     })
 }
 
-/// Calls `each` with pieces of `0..count` and their numbers, on several threads if there are many elements.
+/// Calls `each` with pieces of `0..count` and their numbers, on several threads if there are many
+/// elements.
 fn pieces(count: usize, each: &(dyn Fn(usize, Range<usize>) + Sync)) {
     let pieces = count.div_ceil(PIECE);
     let next = AtomicUsize::new(0);
@@ -61,8 +63,9 @@ impl Drop for Started {
     }
 }
 
-/// Calls `work` here and on `helpers` threads beside this one, and returns when all have ended. A thread that cannot be started leaves its
-/// part to the others: the standard library's threads end the process where there is no memory for one. So does a panic.
+/// Calls `work` here and on `helpers` threads beside this one, and returns when all have ended. A
+/// thread that cannot be started leaves its part to the others: the standard library's threads end
+/// the process where there is no memory for one. So does a panic.
 fn together(helpers: usize, work: &(dyn Fn() + Sync)) {
     extern "C" fn enter(work: *mut c_void) -> *mut c_void {
         // SAFETY: the address of a reference that lives until this thread is joined.
@@ -74,7 +77,8 @@ fn together(helpers: usize, work: &(dyn Fn() + Sync)) {
     let mut started = Started { threads: [MaybeUninit::uninit(); HELPERS], count: 0 };
     while started.count < helpers.min(HELPERS) {
         let thread = started.threads[started.count].as_mut_ptr();
-        // SAFETY: a place for the thread's number; what is lent outlives the thread, which `started` joins.
+        // SAFETY: a place for the thread's number; what is lent outlives the thread, which
+        // `started` joins.
         if unsafe { libc::pthread_create(thread, null(), enter, lent.cast_mut().cast()) } != 0 {
             break;
         }
@@ -88,7 +92,8 @@ pub fn spread(count: usize, each: impl Fn(Range<usize>) + Sync) {
     pieces(count, &|_, range| each(range));
 }
 
-/// Joins what `each` makes of ranges that together are `0..count`, in their order: the same for any number of threads.
+/// Joins what `each` makes of ranges that together are `0..count`, in their order: the same for any
+/// number of threads.
 pub fn join<T: Copy + Send + Sync>(
     count: usize, start: T, each: impl Fn(Range<usize>) -> T + Sync, join: impl Fn(T, T) -> T,
 ) -> T {

@@ -1,4 +1,5 @@
-//! cuBLASLt: products in both orders with every epilogue, against the definition; attributes, algorithms, and what is refused.
+//! cuBLASLt: products in both orders with every epilogue, against the definition; attributes,
+//! algorithms, and what is refused.
 
 mod common;
 

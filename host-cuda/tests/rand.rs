@@ -1,4 +1,5 @@
-//! cuRAND: a seed repeats, calls may be divided, moments and ranges are those of the distributions, and what is refused.
+//! cuRAND: a seed repeats, calls may be divided, moments and ranges are those of the distributions,
+//! and what is refused.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "one fact makes all of them sound: generators are alive, and outputs are as long as is said"
@@ -103,7 +104,8 @@ fn moments(sample: &[f64]) -> [f64; 2] {
     [mean, sample.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count]
 }
 
-/// Within five deviations of what a distribution says: its mean, variance, and fourth central moment.
+/// Within five deviations of what a distribution says: its mean, variance, and fourth central
+/// moment.
 fn is_like(sample: &[f64], mean: f64, variance: f64, fourth: f64) {
     let count = sample.len() as f64;
     let [of_sample, spread] = moments(sample);

@@ -1,12 +1,13 @@
 //! Attributes of cudnn-shim: of the C boundary, and of the loops of the CPU core.
 //!
-//! What those of the boundary are put on stands written out, signature and enumerators, because cbindgen reads sources and does not look
-//! into macros; it passes over attributes.
+//! What those of the boundary are put on stands written out, signature and enumerators, because
+//! cbindgen reads sources and does not look into macros; it passes over attributes.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Makes an entry point of a function of C whose body is a `Result<()>`: the body runs inside the panic boundary, its
-/// outcome becomes the status, and the call is logged with its name and its arguments.
+/// Makes an entry point of a function of C whose body is a `Result<()>`: the body runs inside the
+/// panic boundary, its outcome becomes the status, and the call is logged with its name and its
+/// arguments.
 ///
 /// The room that uses it has `guard::entry` and `guard::Shown`.
 #[proc_macro_attribute]
@@ -38,8 +39,8 @@ pub fn entry(attribute: TokenStream, item: TokenStream) -> TokenStream {
     tokens.into_iter().collect()
 }
 
-/// Makes `#[unsafe(no_mangle)]` one that unit tests do not have: a program that exports every entry point has the code of all kernels, and
-/// this one only what its tests reach.
+/// Makes `#[unsafe(no_mangle)]` one that unit tests do not have: a program that exports every entry
+/// point has the code of all kernels, and this one only what its tests reach.
 fn export_outside_tests(token: &mut TokenTree) {
     let TokenTree::Group(group) = token else { return };
     if group.delimiter() == Delimiter::Bracket
@@ -53,7 +54,8 @@ fn export_outside_tests(token: &mut TokenTree) {
 /// Where the functions and types lie that [`entry`] names.
 const GUARD: &str = "crate::capi::functions::guard";
 
-/// Makes an enumeration of C of a `repr(C)` enum without fields: implements `CEnum`, its enumerators by number and name.
+/// Makes an enumeration of C of a `repr(C)` enum without fields: implements `CEnum`, its
+/// enumerators by number and name.
 #[proc_macro_attribute]
 pub fn c_enum(attribute: TokenStream, item: TokenStream) -> TokenStream {
     if let Some(token) = attribute.into_iter().next() {
@@ -71,7 +73,8 @@ pub fn c_enum(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let constants = each(&|e| format!("const {e}: ::core::ffi::c_int = {name}::{e} as ::core::ffi::c_int;"));
     let from_code = each(&|e| format!("{e} => Some(Self::{e}),"));
     let names = each(&|e| format!("Self::{e} => \"{e}\","));
-    // The trait's promise: the enum has no fields, for the casts compile; `raw` asserts the size of every type it is used with.
+    // The trait's promise: the enum has no fields, for the casts compile; `raw` asserts the size of
+    // every type it is used with.
     let implementation = parsed(&format!(
         "unsafe impl crate::capi::types::CEnum for {name} {{
             const ALL: &'static [Self] = &[{all}];
@@ -86,11 +89,13 @@ pub fn c_enum(attribute: TokenStream, item: TokenStream) -> TokenStream {
     item.into_iter().chain(implementation).collect()
 }
 
-/// Compiles a function for every level of vector instructions. The function becomes inline, and beside it there is a module of its
-/// name: `f::of::<T>(isa)` is the function for the instructions of `isa`, and `f::portable`, `f::avx2` and `f::avx512` are those from which
-/// it chooses. A call needs a processor that has the instructions.
+/// Compiles a function for every level of vector instructions. The function becomes inline, and
+/// beside it there is a module of its name: `f::of::<T>(isa)` is the function for the instructions
+/// of `isa`, and `f::portable`, `f::avx2` and `f::avx512` are those from which it chooses. A call
+/// needs a processor that has the instructions.
 ///
-/// `#[vectorized(A, B, C)]` gives the last generic parameter, a constant, these values at the three levels.
+/// `#[vectorized(A, B, C)]` gives the last generic parameter, a constant, these values at the three
+/// levels.
 #[proc_macro_attribute]
 pub fn vectorized(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let tokens: Vec<TokenTree> = item.into_iter().collect();
@@ -157,7 +162,8 @@ pub fn vectorized(attribute: TokenStream, item: TokenStream) -> TokenStream {
     inline.into_iter().chain(tokens).chain(visible).chain(module).collect()
 }
 
-/// The levels of [`vectorized`], and what a function of each has in front. `Isa` says which processors have these instructions.
+/// The levels of [`vectorized`], and what a function of each has in front. `Isa` says which
+/// processors have these instructions.
 const LEVELS: [(&str, &str); 3] = [
     ("portable", ""),
     ("avx2", "#[cfg_attr(target_arch = \"x86_64\", target_feature(enable = \"avx2,fma,f16c\"))]"),

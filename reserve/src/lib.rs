@@ -1,9 +1,11 @@
-//! The allocator of small lists: the system's, and a reserve of fixed slots for when the system has no memory left.
+//! The allocator of small lists: the system's, and a reserve of fixed slots for when the system has
+//! no memory left.
 //!
-//! What a call needs much memory for is asked for in ways that may fail, before anything is written, and becomes a status.
-//! Lists of a few hundred kilobytes at most are not: the standard library ends the process where one of them cannot be allocated, which a
-//! library must not do to its caller. They find a slot here. The slots are zero-initialised data, whose pages are taken when
-//! they are first written, which is never on a machine with memory.
+//! What a call needs much memory for is asked for in ways that may fail, before anything is
+//! written, and becomes a status. Lists of a few hundred kilobytes at most are not: the standard
+//! library ends the process where one of them cannot be allocated, which a library must not do to
+//! its caller. They find a slot here. The slots are zero-initialised data, whose pages are taken
+//! when they are first written, which is never on a machine with memory.
 //!
 //! A package of its own, for a program has one allocator: the libraries of this workspace share it.
 
@@ -17,8 +19,8 @@ struct WithReserve;
 #[global_allocator]
 static ALLOCATOR: WithReserve = WithReserve;
 
-/// Lists of loops and descriptors; tables of one block of a sum; points of one task. Threads that work at a time hold about ten,
-/// four and three.
+/// Lists of loops and descriptors; tables of one block of a sum; points of one task. Threads that
+/// work at a time hold about ten, four and three.
 static SMALL: Slots<1024, 4> = Slots::new();
 static LARGE: Slots<32_768, 2> = Slots::new();
 static HUGE: Slots<524_288, 1> = Slots::new();
@@ -80,8 +82,8 @@ fn take(layout: Layout) -> *mut u8 {
     slot.unwrap_or(std::ptr::null_mut())
 }
 
-// SAFETY: memory is the system's or a slot of its own, large and aligned enough; each goes back to where it came from. Nothing
-// here panics.
+// SAFETY: memory is the system's or a slot of its own, large and aligned enough; each goes back to
+// where it came from. Nothing here panics.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: no allocation asks for a layout of 0 bytes.
@@ -130,7 +132,8 @@ unsafe impl GlobalAlloc for WithReserve {
         // SAFETY: not empty: no allocation grows or shrinks to 0 bytes.
         let to = unsafe { self.alloc(wanted) };
         if !to.is_null() {
-            // SAFETY: both have as many bytes, and they are distinct; what was there is not used any more.
+            // SAFETY: both have as many bytes, and they are distinct; what was there is not used
+            // any more.
             unsafe {
                 at.copy_to_nonoverlapping(to, layout.size().min(size));
                 self.dealloc(at, layout);

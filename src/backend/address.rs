@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// The data pointer of an operand: of the host for the CPU core, of the device for the CUDA core. An address without
-/// meaning of its own; offsets of a plan may reach below it (negative strides).
+/// The data pointer of an operand: of the host for the CPU core, of the device for the CUDA core.
+/// An address without meaning of its own; offsets of a plan may reach below it (negative strides).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Address(*mut u8);
 
-// SAFETY: who reads or writes through an address, and that no two threads do so at one place, is a matter of the unsafe
-// functions that take it.
+// SAFETY: who reads or writes through an address, and that no two threads do so at one place, is a
+// matter of the unsafe functions that take it.
 unsafe impl Send for Address {}
 // SAFETY: sharing an address gives access to nothing; the functions that follow it are unsafe.
 unsafe impl Sync for Address {}

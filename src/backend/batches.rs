@@ -1,4 +1,5 @@
-//! Offsets of ragged batches in memory of the host: how they are read, and what they have to be before anything is written.
+//! Offsets of ragged batches in memory of the host: how they are read, and what they have to be
+//! before anything is written.
 
 use super::Address;
 use crate::dtype::Scalar;
@@ -31,7 +32,8 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// Elements in front of a batch, and those from there to the next one. Pre: the offsets are in order.
+    /// Elements in front of a batch, and those from there to the next one. Pre: the offsets are in
+    /// order.
     ///
     /// # Safety
     /// The offsets are readable.

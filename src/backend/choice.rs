@@ -1,10 +1,10 @@
-//! Kernels as data: of every kind of step one ordered table of the kernels that may run it, the general one last. The first one that
-//! accepts a step runs it; adding a kernel is a row.
+//! Kernels as data: of every kind of step one ordered table of the kernels that may run it, the
+//! general one last. The first one that accepts a step runs it; adding a kernel is a row.
 
 use crate::error::{Error, Result};
 
-/// One way to run the steps of a kind. `A` is the type of the functions that accept a step: each answers how its kernel runs the step,
-/// or `None`.
+/// One way to run the steps of a kind. `A` is the type of the functions that accept a step: each
+/// answers how its kernel runs the step, or `None`.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel<A> {
     /// The name in logs, tests and `docs/kernels.md`.
@@ -52,7 +52,8 @@ pub(super) fn names<A, R>(kernels: &[Kernel<A>], mut ask: impl FnMut(&A) -> Opti
     accepting.map(|kernel| kernel.name).collect()
 }
 
-/// A kernel that has accepted a step on operands and is ready to run it, or an error where there was no memory to keep the kernel.
+/// A kernel that has accepted a step on operands and is ready to run it, or an error where there
+/// was no memory to keep the kernel.
 pub(super) struct Launch<'a>(Result<Box<dyn Run + 'a>>);
 
 /// What a [`Launch`] keeps.
@@ -68,8 +69,8 @@ impl<F: FnOnce() -> Result<()>> Run for [Option<F>; 1] {
 }
 
 impl<'a> Launch<'a> {
-    /// What `run` does relies on what the caller of [`Launch::run`] promises, and on the instructions of the level that the kernel was
-    /// asked for, which the processor has.
+    /// What `run` does relies on what the caller of [`Launch::run`] promises, and on the
+    /// instructions of the level that the kernel was asked for, which the processor has.
     pub(super) fn new<F: FnOnce() -> Result<()> + 'a>(run: F) -> Self {
         // `Box::new` ends the process where there is no memory.
         let mut one = Vec::new();

@@ -1,4 +1,5 @@
-//! The graph of an aggregation in memory of the host: how it is read, and what it has to be before anything is written.
+//! The graph of an aggregation in memory of the host: how it is read, and what it has to be before
+//! anything is written.
 
 use super::Address;
 use crate::dtype::Scalar;
@@ -71,8 +72,8 @@ impl<'a> Graph<'a> {
     /// Refuses a graph that leads out of its features.
     ///
     /// # Errors
-    /// Bad parameter: offsets that decrease or exceed the number of edges; sources and rows that are not there; for gradients,
-    /// a row of two edges.
+    /// Bad parameter: offsets that decrease or exceed the number of edges; sources and rows that
+    /// are not there; for gradients, a row of two edges.
     ///
     /// # Safety
     /// Offsets, indices and map are readable.

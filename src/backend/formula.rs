@@ -1,4 +1,5 @@
-//! The words of the formulas in `ops/function.rs`, as the CPU computes them; `kernels/formula.cuh` has their twins.
+//! The words of the formulas in `ops/function.rs`, as the CPU computes them; `kernels/formula.cuh`
+//! has their twins.
 //!
 //! Free of branches, so that a loop over a formula becomes vector code.
 

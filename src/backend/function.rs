@@ -1,4 +1,5 @@
-//! The arithmetic of functions and reductions on one pair of numbers: what the reference and every kernel compute.
+//! The arithmetic of functions and reductions on one pair of numbers: what the reference and every
+//! kernel compute.
 //!
 //! Free of branches, so that a loop over it becomes vector code.
 
@@ -108,8 +109,8 @@ impl<T: Real> Constants<T> {
     }
 }
 
-/// `function(alpha1 * a, alpha2 * b, ...)` or `alpha1 * function(a, b, ...)`: with every NaN the same, as any sum with
-/// it will be.
+/// `function(alpha1 * a, alpha2 * b, ...)` or `alpha1 * function(a, b, ...)`: with every NaN the
+/// same, as any sum with it will be.
 #[inline(always)]
 pub(super) fn computed<N: Words, F: Formula>(
     mut operands: [N; MOST_OPERANDS], with: Constants<N::Each>,
@@ -139,9 +140,11 @@ pub(super) fn alone<T: Real, F: Formula>(computed: T) -> T {
     if F::ARITY == 0 { T::ZERO } else { computed }
 }
 
-/// A reduction as a type: what an element counts as, how two are joined, and what joins without effect.
+/// A reduction as a type: what an element counts as, how two are joined, and what joins without
+/// effect.
 pub(super) trait Fold {
-    /// What many elements are joined to: a number or its key, whichever is faster to join. The results are the same.
+    /// What many elements are joined to: a number or its key, whichever is faster to join. The
+    /// results are the same.
     type Lane<T: Real>: Copy;
     fn map<T: Real>(x: T) -> T;
     fn join<T: Real>(x: T, y: T) -> T;

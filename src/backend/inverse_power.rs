@@ -1,4 +1,5 @@
-//! Powers with a negative exponent, as types, so that each exponent that roots reach becomes a loop of its own.
+//! Powers with a negative exponent, as types, so that each exponent that roots reach becomes a loop
+//! of its own.
 
 use super::function::Real;
 use crate::dtype::math;

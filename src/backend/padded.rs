@@ -29,7 +29,8 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
 /// # Safety
 /// As for [`run`].
 unsafe fn in_parts(padded: &Padded, operands: Operands, machine: Machine) -> Result<()> {
-    // SAFETY: the cells of either part are writable at the destination, those that are moved readable at the source.
+    // SAFETY: the cells of either part are writable at the destination, those that are moved
+    // readable at the source.
     unsafe {
         run_transform(&padded.transform(), operands, machine)?;
         cpu::scale::run(&padded.fill(), operands.dst, machine, Choice::First)

@@ -12,8 +12,8 @@ pub(super) trait Real: Math {
     type Key: Copy + Ord + From<i32> + Add<Output = Self::Key>;
     /// The least integer.
     const LEAST: Self::Key;
-    /// The square root, canonical. Decided on the bits: which NaN a root is, is left open, and compilers have taken that
-    /// as leave to drop a comparison of numbers.
+    /// The square root, canonical. Decided on the bits: which NaN a root is, is left open, and
+    /// compilers have taken that as leave to drop a comparison of numbers.
     fn root(self) -> Self;
     fn negative(self) -> Self;
     /// The number whose bits are set in either.
@@ -24,8 +24,9 @@ pub(super) trait Real: Math {
     /// The one NaN of the type for every NaN, everything else as it is.
     fn canonical(self) -> Self;
 
-    /// An integer in the order of numbers, -0 below +0, with every NaN above all of them or below. Integers are compared
-    /// in one instruction, where a comparison of numbers must ask for NaNs and for zeros.
+    /// An integer in the order of numbers, -0 below +0, with every NaN above all of them or below.
+    /// Integers are compared in one instruction, where a comparison of numbers must ask for NaNs
+    /// and for zeros.
     fn key<const NANS_ABOVE: bool>(self) -> Self::Key;
 
     /// The number of a key.
@@ -68,7 +69,8 @@ macro_rules! real {
             }
             #[inline(always)]
             fn key<const NANS_ABOVE: bool>(self) -> $Key {
-                // Sign and magnitude become two's complement: the NaNs of either sign are the keys at either end.
+                // Sign and magnitude become two's complement: the NaNs of either sign are the keys
+                // at either end.
                 let bits = <$T>::to_bits(self) as $Key;
                 let ordered = (bits & <$Key>::MAX) ^ (bits >> (<$Key>::BITS - 1));
                 // Turned around by their number, those of one end come to the other.

@@ -1,4 +1,5 @@
-//! The obvious loops: every step, one element at a time. The yardstick of all tests and the last resort.
+//! The obvious loops: every step, one element at a time. The yardstick of all tests and the last
+//! resort.
 
 mod aggregate;
 mod causal;
@@ -34,7 +35,8 @@ use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
 use crate::ops::{Scale, Scaling, Set, Step, Transform};
 
-/// Runs `step` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
+/// Runs `step` in exactly the order of its loops, so that where destination offsets repeat the last
+/// write wins.
 ///
 /// # Errors
 /// None; as the other ways to run a step.
@@ -44,7 +46,8 @@ use crate::ops::{Scale, Scaling, Set, Step, Transform};
 pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
     let pointer = |k: usize| at[k].pointer();
     let operands = || Operands { dst: pointer(0), src: pointer(1) };
-    // SAFETY: in every arm the addresses are as many as the step has operands, with elements as it uses them.
+    // SAFETY: in every arm the addresses are as many as the step has operands, with elements as it
+    // uses them.
     unsafe {
         match step {
             Step::Transform(transform) => self::transform(transform, operands()),
@@ -90,7 +93,8 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
 pub(super) unsafe fn transform(transform: &Transform, operands: Operands) {
     with_element!(transform.dst, D => with_element!(transform.src, S => {
         transform.nest.for_each(|[dst, src]| {
-            // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at `dst`.
+            // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one
+            // at `dst`.
             unsafe {
                 let y = operands.dst.cast::<D>().offset(dst as isize);
                 element::<S, D>(y, operands.src.cast::<S>().offset(src as isize), transform.scaling);
@@ -104,7 +108,8 @@ pub(super) unsafe fn transform(transform: &Transform, operands: Operands) {
 /// # Safety
 /// `x` is readable; `y` is writable, and readable if `beta != 0`.
 unsafe fn element<S: Element, D: Element>(y: *mut D, x: *const S, scaling: Scaling) {
-    // SAFETY: `x` is readable, and `y` is writable; it is read only if `beta != 0`, when it is readable, too.
+    // SAFETY: `x` is readable, and `y` is writable; it is read only if `beta != 0`, when it is
+    // readable, too.
     unsafe {
         let x = x.read();
         y.write(if scaling.is_move() {

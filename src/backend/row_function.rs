@@ -1,4 +1,5 @@
-//! The arithmetic of [`Rows`](crate::ops::Rows) on one element: what the reference and the CPU kernels compute.
+//! The arithmetic of [`Rows`](crate::ops::Rows) on one element: what the reference and the CPU
+//! kernels compute.
 //!
 //! Free of branches, so that a loop over it becomes vector code.
 

@@ -1,4 +1,5 @@
-//! The scratch of steps, asked for before any of them runs: what comes after the first store of a plan cannot run out of memory.
+//! The scratch of steps, asked for before any of them runs: what comes after the first store of a
+//! plan cannot run out of memory.
 
 use super::cpu::arena::{self, Hold, KEPT_BYTES};
 use super::cpu::normalise;
@@ -12,7 +13,8 @@ pub fn is_held() -> bool {
     arena::is_held()
 }
 
-/// Keeps scratch for steps that ask for `bytes` bytes, as [`scratch`] tells, and for all that ask for less, until the hold goes.
+/// Keeps scratch for steps that ask for `bytes` bytes, as [`scratch`] tells, and for all that ask
+/// for less, until the hold goes.
 ///
 /// # Errors
 /// Host allocation.
@@ -33,8 +35,8 @@ pub fn is_kept([m, n, k]: [i64; 3]) -> bool {
     fits([m, n, k], 1)
 }
 
-/// The bytes of scratch that a step asks for on this thread of the CPU core; 0 where a hold of any size suffices. Operands may be
-/// packed or looked at, and are not written.
+/// The bytes of scratch that a step asks for on this thread of the CPU core; 0 where a hold of any
+/// size suffices. Operands may be packed or looked at, and are not written.
 ///
 /// # Errors
 /// As for [`super::run`].
@@ -84,7 +86,8 @@ fn is_small(step: &Contract) -> bool {
     fits([Role::M, Role::N, Role::K].map(|role| step.extent(role)), step.extent(Role::Batch))
 }
 
-/// Whether copies of matrices with these extents, padded to whole tiles and transformed, fit into any hold.
+/// Whether copies of matrices with these extents, padded to whole tiles and transformed, fit into
+/// any hold.
 fn fits(extents: [i64; 3], batch: i64) -> bool {
     /// Lanes of the largest tile.
     const TILE: i64 = 64;

@@ -58,12 +58,14 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
 /// # Safety
 /// As for [`run`].
 unsafe fn by_reference(shape: &Shape, operands: Operands, _: Machine) -> Result<()> {
-    // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at `dst`.
+    // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at
+    // `dst`.
     unsafe { reference::transform(shape.transform, operands) };
     Ok(())
 }
 
-/// The names of all kernels that accept a transform, which should be canonical, in the order of the table.
+/// The names of all kernels that accept a transform, which should be canonical, in the order of the
+/// table.
 pub(super) fn kernels(transform: &Transform) -> Vec<&'static str> {
     Shape::with(transform, |shape| choice::names(KERNELS, |accept| accept(shape)))
 }
@@ -76,7 +78,8 @@ pub(super) fn kernels(transform: &Transform) -> Vec<&'static str> {
 /// # Safety
 /// As for [`super::run`].
 pub unsafe fn run_transform(transform: &Transform, operands: Operands, machine: Machine) -> Result<()> {
-    // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at `dst`.
+    // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at
+    // `dst`.
     unsafe { run(transform, operands, machine, Choice::First) }
 }
 

@@ -1,5 +1,6 @@
-//! Checks of raw pointer arguments, and the usual ways in which a C pointer becomes a value or is written to. What only
-//! one kind of call takes is read there: values for a tensor, lists of handles, the text of the last error.
+//! Checks of raw pointer arguments, and the usual ways in which a C pointer becomes a value or is
+//! written to. What only one kind of call takes is read there: values for a tensor, lists of
+//! handles, the text of the last error.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -86,7 +87,8 @@ impl Out<c_int> {
     /// As [`Out::new`].
     pub(crate) unsafe fn code<E: CEnum>(pointer: *mut E, argument: &'static str) -> Result<Self> {
         const { assert!(size_of::<E>() == size_of::<c_int>()) };
-        // SAFETY: the place is NULL or valid for one write of an enumerator, which has the size of an int.
+        // SAFETY: the place is NULL or valid for one write of an enumerator, which has the size of
+        // an int.
         unsafe { Out::new(pointer.cast::<c_int>(), argument) }
     }
 }
@@ -131,14 +133,16 @@ impl<const N: usize, R: Pending> Pending for (([Out<c_int>; N], Dims), R) {
     }
 }
 
-/// The end of a Get: looks at every place, in this order, then computes every value, then stores them, so that a value which
-/// is an error leaves all places as they are. `new` places take their own type, `code` places the number of an enumerator,
-/// `cast` places of `void *` what the value is, and `each` the first entries of dims, zeros where they end:
-/// `results!(code mode = pooling.mode().code(), each [windowHeight, windowWidth] = pooling.window())`. The entry point is
-/// unsafe as [`Out::new`] is, and a place has the name of its argument.
+/// The end of a Get: looks at every place, in this order, then computes every value, then stores
+/// them, so that a value which is an error leaves all places as they are. `new` places take their
+/// own type, `code` places the number of an enumerator, `cast` places of `void *` what the value
+/// is, and `each` the first entries of dims, zeros where they end:
+/// `results!(code mode = pooling.mode().code(), each [windowHeight, windowWidth] = pooling.window())`.
+/// The entry point is unsafe as [`Out::new`] is, and a place has the name of its argument.
 ///
-/// Calls whose order is another use [`Out`] itself: those that write before an error (0 into sizes and output dims, as the
-/// original does), that judge more arguments between a place and its value, or that store only if something else succeeded.
+/// Calls whose order is another use [`Out`] itself: those that write before an error (0 into sizes
+/// and output dims, as the original does), that judge more arguments between a place and its value,
+/// or that store only if something else succeeded.
 macro_rules! results {
     ($($kind:ident $place:tt = $value:expr),+ $(,)?) => {{
         $(let $place = results!(@place $kind $place);)+
@@ -162,8 +166,8 @@ macro_rules! results {
 }
 pub(crate) use results;
 
-/// The operands of a plan with their names, for [`Call::run`](crate::exec::Call::run): each pointer has the name of its argument,
-/// or one that is given, `operands![y, x, reserveSpace = aligned]`.
+/// The operands of a plan with their names, for [`Call::run`](crate::exec::Call::run): each pointer
+/// has the name of its argument, or one that is given, `operands![y, x, reserveSpace = aligned]`.
 macro_rules! operands {
     (@at $name:ident) => { $crate::exec::Address::from($name) };
     (@at $name:ident = $pointer:expr) => { $crate::exec::Address::from($pointer) };
@@ -190,7 +194,8 @@ pub(crate) unsafe fn set_optional<T>(pointer: *mut T, value: T) {
 /// `pointer` is NULL or valid for one write.
 pub(crate) unsafe fn set_optional_code<E: CEnum>(pointer: *mut E, code: c_int) {
     const { assert!(size_of::<E>() == size_of::<c_int>()) };
-    // SAFETY: the place is NULL or valid for one write of an enumerator, which has the size of an int.
+    // SAFETY: the place is NULL or valid for one write of an enumerator, which has the size of an
+    // int.
     unsafe { set_optional(pointer.cast::<c_int>(), code) }
 }
 
@@ -265,8 +270,8 @@ pub(crate) unsafe fn store<T>(array: *mut T, values: impl IntoIterator<Item = T>
     }
 }
 
-/// Copies `values` to a C array of `count` ints whose pointer was checked, zeros behind the last value; nothing
-/// if `count` is negative.
+/// Copies `values` to a C array of `count` ints whose pointer was checked, zeros behind the last
+/// value; nothing if `count` is negative.
 ///
 /// # Safety
 /// `array` is valid for `count` writes.

@@ -1,4 +1,5 @@
-//! The C boundary: translates, never computes. Defines the only C names and knows the only status numbers.
+//! The C boundary: translates, never computes. Defines the only C names and knows the only status
+//! numbers.
 #![cfg_attr(
     any(feature = "cudnn8", test),
     allow(
@@ -17,7 +18,7 @@ mod release;
 mod slab;
 pub mod types;
 
-/// Unit tests call none, and do without: what C may call is compiled whether or not anybody calls it, which is the whole
-/// library.
+/// Unit tests call none, and do without: what C may call is compiled whether or not anybody calls
+/// it, which is the whole library.
 #[cfg(not(test))]
 mod functions;

@@ -1,8 +1,9 @@
 //! Handles as tagged, generational indices into tables - never addresses.
 //!
-//! A handle packs `kind << 56 | generation << 32 | index << 4 | 8`. NULL, wild, wrong-kind and destroyed handles
-//! are distinguished without touching memory that the handle names, so every one of them becomes a status. The top
-//! byte makes the value a non-canonical address on x86-64: a program that dereferences it stops at once.
+//! A handle packs `kind << 56 | generation << 32 | index << 4 | 8`. NULL, wild, wrong-kind and
+//! destroyed handles are distinguished without touching memory that the handle names, so every one
+//! of them becomes a status. The top byte makes the value a non-canonical address on x86-64: a
+//! program that dereferences it stops at once.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -14,7 +15,8 @@ use crate::sync::{Lock, Vanished};
 const FIRST_CHUNK: usize = 64;
 /// Chunks of 64, 128, ... slots: together the 28 bits of an index.
 const CHUNKS: usize = 22;
-/// Freed slots wait here before they are reused, so that a stale handle stays recognisable for long.
+/// Freed slots wait here before they are reused, so that a stale handle stays recognisable for
+/// long.
 const QUARANTINE: usize = 64;
 /// Bits of the generation in a handle.
 const GENERATION_MASK: u32 = 0xff_ffff;
@@ -117,13 +119,14 @@ struct Free {
     returned: VecDeque<u32>,
 }
 
-/// For a child of a process one of whose threads was changing an object: it is destroyed, as half of it may have been changed.
+/// For a child of a process one of whose threads was changing an object: it is destroyed, as half
+/// of it may have been changed.
 fn nothing<T>(value: &mut Vanished<Option<T>>) {
     value.replace(None);
 }
 
-/// For a child of a process one of whose threads was taking a slot or giving one back: it has all slots but those that were free,
-/// and the one that may have been on its way.
+/// For a child of a process one of whose threads was taking a slot or giving one back: it has all
+/// slots but those that were free, and the one that may have been on its way.
 fn recounted(free: &mut Vanished<Free>) {
     let place = free.place();
     // SAFETY: a number is written at once, so that it is one of before or after.
@@ -199,8 +202,8 @@ impl<T> Table<T> {
         if slots.is_null() {
             return None;
         }
-        // SAFETY: a published chunk holds `chunk_len(chunk)` initialised slots, `position` keeps `offset` below
-        // that, and chunks are never freed.
+        // SAFETY: a published chunk holds `chunk_len(chunk)` initialised slots, `position` keeps
+        // `offset` below that, and chunks are never freed.
         Some(unsafe { &*slots.add(offset) })
     }
 
@@ -255,7 +258,8 @@ impl<T> Table<T> {
         }
     }
 
-    /// Replaces the object by what `make` yields; keeps it if `make` fails. A bad handle is found first.
+    /// Replaces the object by what `make` yields; keeps it if `make` fails. A bad handle is found
+    /// first.
     ///
     /// # Errors
     /// As [`Table::with`].

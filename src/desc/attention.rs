@@ -74,8 +74,8 @@ impl AttentionDescriptor {
     /// Checks each value by itself.
     ///
     /// # Errors
-    /// Bad parameter (observed on 9.27.0): unknown mode bits, a negative scale (NaN passes), a count or size below 1, a
-    /// negative projection.
+    /// Bad parameter (observed on 9.27.0): unknown mode bits, a negative scale (NaN passes), a
+    /// count or size below 1, a negative projection.
     pub fn check_ranges(&self) -> Result<()> {
         if self.mode > MODE_BITS {
             return Err(Error::argument("attnMode", self.mode.into(), "bits 0 and 1"));
@@ -112,8 +112,9 @@ impl AttentionDescriptor {
     /// Checks how values fit each other.
     ///
     /// # Errors
-    /// In this order (observed on 9.27.0). Not supported: a pair of types that is no [`TypePair`]. Bad parameter: queries
-    /// and keys of different effective size. Not supported: queries per beam with a beam above 1.
+    /// In this order (observed on 9.27.0). Not supported: a pair of types that is no [`TypePair`].
+    /// Bad parameter: queries and keys of different effective size. Not supported: queries per beam
+    /// with a beam above 1.
     pub fn check_agreement(&self) -> Result<()> {
         TypePair::new(Some(self.types.data), Some(self.types.compute))?;
         let effective =

@@ -14,7 +14,8 @@ pub trait Choice: Copy + 'static {
     }
 }
 
-/// Defines an enum that is a [`Choice`]; its default is the first alternative, what a new descriptor holds.
+/// Defines an enum that is a [`Choice`]; its default is the first alternative, what a new
+/// descriptor holds.
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident: $(#[$first_doc:meta])* $first:ident $(, $(#[$rest_doc:meta])* $rest:ident)* $(,)?) => {
         $(#[$doc])*
@@ -47,7 +48,8 @@ choice! {
 }
 
 choice! {
-    /// Which arithmetic units a call may use. No core of this library has a choice; the value is kept.
+    /// Which arithmetic units a call may use. No core of this library has a choice; the value is
+    /// kept.
     MathType:
     /// Whatever keeps the precision of the types.
     Standard,

@@ -18,7 +18,8 @@ choice! {
 }
 
 choice! {
-    /// Whether 8-bit filters and biases are reordered before use. No core of this library does; the value is kept.
+    /// Whether 8-bit filters and biases are reordered before use. No core of this library does; the
+    /// value is kept.
     Reorder:
     /// Where the kernels want it.
     Standard,
@@ -50,8 +51,8 @@ impl Default for ConvolutionDescriptor {
     }
 }
 
-/// The part of a convolution descriptor that `SetConvolution2dDescriptor` and `NdDescriptor` replace: no
-/// dimensions after creation.
+/// The part of a convolution descriptor that `SetConvolution2dDescriptor` and `NdDescriptor`
+/// replace: no dimensions after creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvolutionGeometry {
     mode: ConvolutionMode,
@@ -78,8 +79,8 @@ impl ConvolutionGeometry {
     pub const COMPUTE_TYPES: &'static [DataType] =
         &[DataType::Float, DataType::Double, DataType::Half, DataType::Int32];
 
-    /// One padding, filter stride and dilation per spatial dimension, of which there may be none. Pre: the
-    /// three have the same rank, at most [`MAX_SPATIAL`](super::pooling::MAX_SPATIAL).
+    /// One padding, filter stride and dilation per spatial dimension, of which there may be none.
+    /// Pre: the three have the same rank, at most [`MAX_SPATIAL`](super::pooling::MAX_SPATIAL).
     ///
     /// # Errors
     /// Bad parameter: padding below 0, a stride or dilation below 1 (observed on 9.27.0).
@@ -120,12 +121,14 @@ impl ConvolutionGeometry {
 
 impl ConvolutionDescriptor {
     /// The dims of the output, one after the other: N of the input, K of the filter, then
-    /// `1 + (in + 2 * padding - ((filter - 1) * dilation + 1)) / stride`. Each is an error by itself.
+    /// `1 + (in + 2 * padding - ((filter - 1) * dilation + 1)) / stride`. Each is an error by
+    /// itself.
     ///
     /// # Errors
-    /// Bad parameter: ranks of input, filter and convolution that do not agree; stored channels of the input that
-    /// are not those of the filter times the groups (types and formats do not matter). As an entry: bad parameter for
-    /// a filter larger than the padded input, not supported for an extent beyond 32 bits.
+    /// Bad parameter: ranks of input, filter and convolution that do not agree; stored channels of
+    /// the input that are not those of the filter times the groups (types and formats do not
+    /// matter). As an entry: bad parameter for a filter larger than the padded input, not supported
+    /// for an extent beyond 32 bits.
     pub fn output_dims(
         &self, input: &TensorDescriptor, filter: &FilterDescriptor,
     ) -> Result<impl Iterator<Item = Result<i64>>> {

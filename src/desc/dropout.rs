@@ -5,12 +5,13 @@ use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 
-/// Bytes of random state that a dropout keeps: a 64-bit seed and a 64-bit counter. Generators that count need no
-/// more, whatever the number of threads.
+/// Bytes of random state that a dropout keeps: a 64-bit seed and a 64-bit counter. Generators that
+/// count need no more, whatever the number of threads.
 pub const STATES_SIZE: usize = 16;
 
-/// Bytes of random state that callers are told to provide: the original's 24 for each thread of a device of 132
-/// multiprocessors of 2,048 threads. Programs that pass their states as the reserve space rely on megabytes.
+/// Bytes of random state that callers are told to provide: the original's 24 for each thread of a
+/// device of 132 multiprocessors of 2,048 threads. Programs that pass their states as the reserve
+/// space rely on megabytes.
 pub const STATES_TOLD: usize = 132 * 2048 * 24;
 
 /// What the address of a random state is a multiple of.
@@ -26,13 +27,14 @@ pub struct DropoutDescriptor {
 }
 
 impl DropoutDescriptor {
-    /// Sets probability and seed, and where the random state lies; no address (0) leaves the one that is there, with
-    /// whatever it has come to. Any probability is taken, as observed on 9.27.0: below 0 and NaN drop nothing, above 1
-    /// drops all.
+    /// Sets probability and seed, and where the random state lies; no address (0) leaves the one
+    /// that is there, with whatever it has come to. Any probability is taken, as observed on
+    /// 9.27.0: below 0 and NaN drop nothing, above 1 drops all.
     ///
     /// # Errors
-    /// Bad parameter, which changes nothing: fewer than [`STATES_SIZE`] bytes (in strict mode [`STATES_TOLD`]) at an
-    /// address that is given; an address that is not a multiple of [`STATES_ALIGNMENT`].
+    /// Bad parameter, which changes nothing: fewer than [`STATES_SIZE`] bytes (in strict mode
+    /// [`STATES_TOLD`]) at an address that is given; an address that is not a multiple of
+    /// [`STATES_ALIGNMENT`].
     pub fn set(
         &mut self, probability: f32, states: usize, states_size: usize, seed: u64, mode: Mode,
     ) -> Result<()> {
@@ -52,8 +54,8 @@ impl DropoutDescriptor {
     /// Sets probability and seed, and where a random state lies that another dropout has left.
     ///
     /// # Errors
-    /// Bad parameter, which changes nothing: a size below [`STATES_SIZE`] (in strict mode [`STATES_TOLD`]), also without
-    /// an address.
+    /// Bad parameter, which changes nothing: a size below [`STATES_SIZE`] (in strict mode
+    /// [`STATES_TOLD`]), also without an address.
     pub fn restore(
         &mut self, probability: f32, states: usize, states_size: usize, seed: u64, mode: Mode,
     ) -> Result<()> {
@@ -93,7 +95,8 @@ fn check_size(states_size: usize, mode: Mode) -> Result<()> {
     Err(Error::argument("stateSizeInBytes", states_size as i64, rule))
 }
 
-/// Bytes of a dropout's mask: one bit per stored element of `x`, in whole 32-bit words. Strides do not matter.
+/// Bytes of a dropout's mask: one bit per stored element of `x`, in whole 32-bit words. Strides do
+/// not matter.
 ///
 /// # Errors
 /// Not supported: INT8; more elements than 64 bits count, in strict mode more than 2^31-1.

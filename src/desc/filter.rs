@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::layout::{Dims, MAX_RANK};
 use crate::mode::Mode;
 
-/// What a `cudnnFilterDescriptor_t` holds: K x C x spatial dims; type float and no dims after creation.
+/// What a `cudnnFilterDescriptor_t` holds: K x C x spatial dims; type float and no dims after
+/// creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterDescriptor {
     data_type: DataType,
@@ -24,14 +25,17 @@ impl Default for FilterDescriptor {
 }
 
 impl FilterDescriptor {
-    /// A packed filter of `rank` dims, of which `dims` are as many as could be read (at most [`MAX_RANK`]).
+    /// A packed filter of `rank` dims, of which `dims` are as many as could be read (at most
+    /// [`MAX_RANK`]).
     ///
-    /// Channels that are no multiple of the vector are cut off in strict mode, as the original does.
+    /// Channels that are no multiple of the vector are cut off in strict mode, as the original
+    /// does.
     ///
     /// # Errors
-    /// In this order. Bad parameter: rank below 3. Not supported: rank above 8. Bad parameter: `NCHW_VECT_C` of a
-    /// type of one channel, an extent below 1. Outside strict mode also bad parameter for channels that are no
-    /// multiple of the vector, and not supported for 2^63 bytes and more.
+    /// In this order. Bad parameter: rank below 3. Not supported: rank above 8. Bad parameter:
+    /// `NCHW_VECT_C` of a type of one channel, an extent below 1. Outside strict mode also bad
+    /// parameter for channels that are no multiple of the vector, and not supported for 2^63 bytes
+    /// and more.
     pub fn new(data_type: DataType, format: Format, rank: i64, dims: &[i64], mode: Mode) -> Result<Self> {
         if rank < 3 {
             return Err(Error::argument("nbDims", rank, "a filter has at least 3 dimensions"));
@@ -100,8 +104,8 @@ impl FilterDescriptor {
         )
     }
 
-    /// Bytes of all elements; 0 before the first setter. Strict mode admits filters whose size does not fit, and
-    /// wraps as the original does.
+    /// Bytes of all elements; 0 before the first setter. Strict mode admits filters whose size does
+    /// not fit, and wraps as the original does.
     pub fn size_in_bytes(&self) -> usize {
         if self.dims.rank() == 0 {
             return 0;

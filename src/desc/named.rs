@@ -1,4 +1,5 @@
-//! Tensor descriptors by the name of a layout, and the questions that people ask of one, in the caller's units.
+//! Tensor descriptors by the name of a layout, and the questions that people ask of one, in the
+//! caller's units.
 
 use super::tensor::{Format, TensorDescriptor, check_extents, check_rank};
 use crate::dtype::DataType;
@@ -8,12 +9,13 @@ use crate::layout::{Arrangement, Layout};
 use crate::mode::Mode;
 
 impl TensorDescriptor {
-    /// A packed descriptor in the layout of this name ([`Arrangement::parse`], and `NCHW_VECT_C`); blocks of as many
-    /// channels as the type holds are `NCHW_VECT_C`. `dims` are in the usual order, channels counted one by one there.
+    /// A packed descriptor in the layout of this name ([`Arrangement::parse`], and `NCHW_VECT_C`);
+    /// blocks of as many channels as the type holds are `NCHW_VECT_C`. `dims` are in the usual
+    /// order, channels counted one by one there.
     ///
     /// # Errors
-    /// As [`TensorDescriptor::with_format`]; bad parameter also for a name that is not known or belongs to another
-    /// rank, not supported for a blocked layout in strict mode.
+    /// As [`TensorDescriptor::with_format`]; bad parameter also for a name that is not known or
+    /// belongs to another rank, not supported for a blocked layout in strict mode.
     pub fn with_layout(data_type: DataType, name: &str, rank: i64, dims: &[i64], mode: Mode) -> Result<Self> {
         check_rank(rank)?;
         let formatted = |format| TensorDescriptor::with_format(data_type, format, rank, dims, mode);
@@ -54,8 +56,8 @@ impl TensorDescriptor {
         TensorDescriptor::with_strides(data_type, rank, dims, &strides, mode)
     }
 
-    /// Where each element lies in the units of the getters: an element of a type of several channels is one, unless the
-    /// descriptor counts its channels one by one (`NCHW_VECT_C`).
+    /// Where each element lies in the units of the getters: an element of a type of several
+    /// channels is one, unless the descriptor counts its channels one by one (`NCHW_VECT_C`).
     ///
     /// # Errors
     /// As [`TensorDescriptor::layout`]; not initialized before the first setter.
@@ -72,7 +74,8 @@ impl TensorDescriptor {
         })
     }
 
-    /// Channels per unit of [`elements`](Self::elements): what its offsets are to be multiplied with to count scalars.
+    /// Channels per unit of [`elements`](Self::elements): what its offsets are to be multiplied
+    /// with to count scalars.
     pub fn scalars_per_element(&self) -> i64 {
         if self.vector().is_some() { 1 } else { self.data_type().lanes() }
     }

@@ -37,8 +37,8 @@ choice! {
     PerChannel,
 }
 
-/// The tensor of one parameter or statistic of the normalisation of `x`: packed `1 x C x 1 x ...`, or
-/// `1 x C x spatial` if each activation has its own. Channels are counted as stored.
+/// The tensor of one parameter or statistic of the normalisation of `x`: packed `1 x C x 1 x ...`,
+/// or `1 x C x spatial` if each activation has its own. Channels are counted as stored.
 ///
 /// Types too narrow for statistics become float; the others are kept (observed on 9.27.0).
 ///

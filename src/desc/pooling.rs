@@ -44,7 +44,8 @@ impl Default for PoolingDescriptor {
     }
 }
 
-/// Refuses more spatial dimensions than the original has; it does so before it looks at anything else.
+/// Refuses more spatial dimensions than the original has; it does so before it looks at anything
+/// else.
 ///
 /// # Errors
 /// Not supported above [`MAX_SPATIAL`].
@@ -58,8 +59,8 @@ pub fn check_spatial(argument: &'static str, count: i32) -> Result<()> {
 }
 
 impl PoolingDescriptor {
-    /// A pooling with one window extent, padding and stride per spatial dimension. Padding may be anything.
-    /// Pre: the three have the same rank, from 1 to [`MAX_SPATIAL`].
+    /// A pooling with one window extent, padding and stride per spatial dimension. Padding may be
+    /// anything. Pre: the three have the same rank, from 1 to [`MAX_SPATIAL`].
     ///
     /// # Errors
     /// Bad parameter: a window extent or stride below 1 (observed on 9.27.0).
@@ -97,12 +98,14 @@ impl PoolingDescriptor {
         self.strides
     }
 
-    /// The dims of the output, one after the other: N and C of the input (channels counted one by one), then
-    /// `1 + (in + 2 * padding - window) / stride` in 32 bits, as the original counts. Each is an error by itself.
+    /// The dims of the output, one after the other: N and C of the input (channels counted one by
+    /// one), then `1 + (in + 2 * padding - window) / stride` in 32 bits, as the original counts.
+    /// Each is an error by itself.
     ///
     /// # Errors
-    /// Bad parameter: an input whose rank is not the pooling's plus 2, a vectorisation that the type does not have,
-    /// in strict mode also that of UINT8x4; as an entry: a window larger than the padded input.
+    /// Bad parameter: an input whose rank is not the pooling's plus 2, a vectorisation that the
+    /// type does not have, in strict mode also that of UINT8x4; as an entry: a window larger than
+    /// the padded input.
     pub fn output_dims(
         &self, input: &TensorDescriptor, mode: Mode,
     ) -> Result<impl Iterator<Item = Result<i64>>> {

@@ -5,7 +5,8 @@ use crate::dtype::DataType;
 use crate::error::{Error, Result};
 
 choice! {
-    /// How a recurrent network is computed. No core of this library has a choice; the value is kept.
+    /// How a recurrent network is computed. No core of this library has a choice; the value is
+    /// kept.
     RnnAlgo:
     /// One operation after the other.
     Standard,
@@ -61,8 +62,9 @@ choice! {
     Skip,
 }
 
-/// What a `cudnnRNNDescriptor_t` holds. One descriptor serves the calls of version 8 and those of version 6, which tell
-/// neither the element type nor the size of the input: these come with the data of each call.
+/// What a `cudnnRNNDescriptor_t` holds. One descriptor serves the calls of version 8 and those of
+/// version 6, which tell neither the element type nor the size of the input: these come with the
+/// data of each call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RnnDescriptor {
     /// How the network is computed.
@@ -147,13 +149,15 @@ impl RnnDescriptor {
         self.layers > 0
     }
 
-    /// The network, if the descriptor alone describes it: `None` before it is set, and after version 6 has set it.
+    /// The network, if the descriptor alone describes it: `None` before it is set, and after
+    /// version 6 has set it.
     pub fn network(&self) -> Option<RnnNetwork> {
         let (data, input) = self.data?;
         Some(self.network_with(TypePair { data, compute: self.compute }, input))
     }
 
-    /// The network on vectors of `input` entries of type `data`, which may be one that it does not compute with.
+    /// The network on vectors of `input` entries of type `data`, which may be one that it does not
+    /// compute with.
     ///
     /// # Errors
     /// Bad parameter: no network is set, or version 8 has set one for other vectors.
@@ -201,8 +205,8 @@ impl RnnDescriptor {
     /// Sets the entries of the recurrent projection; as many as the hidden state has are none.
     ///
     /// # Errors
-    /// Bad parameter: fewer than 1. Not supported: more than the hidden state has, or fewer in anything but an LSTM with
-    /// the standard algorithm (observed on 8.9.7).
+    /// Bad parameter: fewer than 1. Not supported: more than the hidden state has, or fewer in
+    /// anything but an LSTM with the standard algorithm (observed on 8.9.7).
     pub fn set_projection(&mut self, size: i32) -> Result<()> {
         if size < 1 {
             return Err(Error::argument("recProjSize", size.into(), "at least 1"));
@@ -282,9 +286,10 @@ impl RnnNetwork {
     /// Refuses what the original does not do.
     ///
     /// # Errors
-    /// Not supported: projections of anything but standard LSTMs or larger than the state; persistent algorithms without
-    /// both biases, or on other types than FLOAT, HALF and BFLOAT16 computed in FLOAT, to which the one built at run time
-    /// adds DOUBLE in DOUBLE. Input mode, directions, sizes and math type do not matter (observed on 9.27.0).
+    /// Not supported: projections of anything but standard LSTMs or larger than the state;
+    /// persistent algorithms without both biases, or on other types than FLOAT, HALF and BFLOAT16
+    /// computed in FLOAT, to which the one built at run time adds DOUBLE in DOUBLE. Input mode,
+    /// directions, sizes and math type do not matter (observed on 9.27.0).
     pub fn check_support(&self) -> Result<()> {
         let RnnSizes { hidden, projected, .. } = self.sizes;
         if projected > hidden {

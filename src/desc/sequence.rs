@@ -22,7 +22,8 @@ choice! {
     BatchMajorPadded,
 }
 
-/// The bytes of one element that fill the space behind short sequences; as many count as the type has.
+/// The bytes of one element that fill the space behind short sequences; as many count as the type
+/// has.
 pub type PaddingFill = [u8; 8];
 
 /// What a `cudnnRNNDataDescriptor_t` holds: zeros after creation.
@@ -53,8 +54,8 @@ impl RnnDataDescriptor {
     /// A batch of sequences of vectors, one length per sequence.
     ///
     /// # Errors
-    /// Bad parameter (observed on 9.27.0): a length outside 0 to `max_length`; in the packed layout lengths that
-    /// increase, a first one other than `max_length`, a length of 0.
+    /// Bad parameter (observed on 9.27.0): a length outside 0 to `max_length`; in the packed layout
+    /// lengths that increase, a first one other than `max_length`, a length of 0.
     pub fn new(
         data_type: DataType, layout: RnnDataLayout, max_length: i32, vector_size: i32, lengths: Vec<i32>,
         fill: Option<PaddingFill>,
@@ -132,12 +133,12 @@ impl Default for SeqDataDescriptor {
 }
 
 impl SeqDataDescriptor {
-    /// Sequences of vectors: `dims` are time, batch, beam and vector, `axes` their order in memory, outermost
-    /// first; one length per batch entry and beam.
+    /// Sequences of vectors: `dims` are time, batch, beam and vector, `axes` their order in memory,
+    /// outermost first; one length per batch entry and beam.
     ///
     /// # Errors
-    /// Bad parameter (observed on 9.27.0): axes that are no permutation with the vector last, a dim below 1, not one
-    /// length per sequence, a length outside 1 to time.
+    /// Bad parameter (observed on 9.27.0): axes that are no permutation with the vector last, a dim
+    /// below 1, not one length per sequence, a length outside 1 to time.
     pub fn new(
         data_type: DataType, dims: [i32; SEQ_RANK], axes: [i32; SEQ_RANK], lengths: Vec<i32>,
         fill: PaddingFill,

@@ -1,4 +1,5 @@
-//! The spatial transformer descriptor. Its dims are judged when a call uses them (observed on 9.27.0).
+//! The spatial transformer descriptor. Its dims are judged when a call uses them (observed on
+//! 9.27.0).
 
 use crate::dtype::DataType;
 use crate::layout::Dims;

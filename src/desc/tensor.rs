@@ -1,4 +1,5 @@
-//! The tensor descriptor: element type, dims, strides and vectorisation, with the original's rules for setting them.
+//! The tensor descriptor: element type, dims, strides and vectorisation, with the original's rules
+//! for setting them.
 //!
 //! The order of checks and every limit were observed on 9.27.0.
 
@@ -22,7 +23,8 @@ pub enum Format {
     Nhwc,
     /// As NCHW over elements that each hold a vector of consecutive channels.
     NchwVectC,
-    /// NC/xHWx: channels in blocks of this many, the tail of the last block padded with zeros. An extension.
+    /// NC/xHWx: channels in blocks of this many, the tail of the last block padded with zeros. An
+    /// extension.
     Blocked(i64),
 }
 
@@ -94,15 +96,16 @@ impl Default for TensorDescriptor {
 }
 
 impl TensorDescriptor {
-    /// A descriptor whose strides follow from `format` (`SetTensor4dDescriptor`, `SetTensorNdDescriptorEx`).
+    /// A descriptor whose strides follow from `format` (`SetTensor4dDescriptor`,
+    /// `SetTensorNdDescriptorEx`).
     ///
     /// `rank` is the caller's nbDims; `dims` are its extents as far as they could be read (at most
     /// [`MAX_RANK`]). Checks, in order: channels a multiple of the vector, rank, extents, size.
     ///
     /// # Errors
-    /// Bad parameter: rank below 2, an extent below 1, channels that are no multiple of the vector, a packed
-    /// stride that wraps to 0. Not supported: rank above 8, an extent beyond 2^31-1 elements (strict mode), a
-    /// packed stride beyond 32 bits.
+    /// Bad parameter: rank below 2, an extent below 1, channels that are no multiple of the vector,
+    /// a packed stride that wraps to 0. Not supported: rank above 8, an extent beyond 2^31-1
+    /// elements (strict mode), a packed stride beyond 32 bits.
     pub fn with_format(
         data_type: DataType, format: Format, rank: i64, dims: &[i64], mode: Mode,
     ) -> Result<Self> {
@@ -153,8 +156,8 @@ impl TensorDescriptor {
     /// A descriptor with explicit strides (`SetTensor4dDescriptorEx`, `SetTensorNdDescriptor`).
     ///
     /// # Errors
-    /// Bad parameter: rank below 2, an extent below 1, stride 0 on an extent above 1 (strict mode). Not
-    /// supported: rank above 8, an extent beyond 2^31-1 elements (strict mode).
+    /// Bad parameter: rank below 2, an extent below 1, stride 0 on an extent above 1 (strict mode).
+    /// Not supported: rank above 8, an extent beyond 2^31-1 elements (strict mode).
     pub fn with_strides(
         data_type: DataType, rank: i64, dims: &[i64], strides: &[i64], mode: Mode,
     ) -> Result<Self> {
@@ -170,7 +173,8 @@ impl TensorDescriptor {
         Ok(tensor)
     }
 
-    /// A descriptor without strides, which are to be set next; then it is to be [measured](Self::measure).
+    /// A descriptor without strides, which are to be set next; then it is to be
+    /// [measured](Self::measure).
     #[inline]
     fn of(data_type: DataType, packing: Packing, stored: &[i64]) -> Self {
         let split = match (packing, data_type.lanes()) {
@@ -182,8 +186,8 @@ impl TensorDescriptor {
         TensorDescriptor { data_type, packing, packed: false, layout, span: (0, 0) }
     }
 
-    /// Turns stored dims and strides in elements into those in scalars, finds the span, and refuses what is too large
-    /// to describe.
+    /// Turns stored dims and strides in elements into those in scalars, finds the span, and refuses
+    /// what is too large to describe.
     #[inline]
     fn measure(&mut self, mode: Mode) -> Result<()> {
         if self.count_scalars().is_none() {
@@ -253,8 +257,8 @@ impl TensorDescriptor {
         strides
     }
 
-    /// Whether the strides follow from a format, so that no two elements share an address; explicit strides may do so
-    /// as well.
+    /// Whether the strides follow from a format, so that no two elements share an address; explicit
+    /// strides may do so as well.
     pub fn is_packed(&self) -> bool {
         self.packed
     }
@@ -270,7 +274,8 @@ impl TensorDescriptor {
         self.vector().is_some_and(|lanes| lanes != self.data_type.lanes())
     }
 
-    /// Replaces the stored dims and their strides, keeping type and vectorisation (`InitTransformDest`).
+    /// Replaces the stored dims and their strides, keeping type and vectorisation
+    /// (`InitTransformDest`).
     ///
     /// # Errors
     /// As [`TensorDescriptor::with_format`].
@@ -305,8 +310,8 @@ impl TensorDescriptor {
         (self.span.1 - self.span.0) / self.data_type.lanes() + 1
     }
 
-    /// Bytes from the lowest to the highest element, padding of blocked formats included; 0 before the first
-    /// setter.
+    /// Bytes from the lowest to the highest element, padding of blocked formats included; 0 before
+    /// the first setter.
     pub fn size_in_bytes(&self) -> usize {
         // `measure` has proved that this fits.
         if self.is_set() { self.extent() as usize * self.data_type.size() } else { 0 }
@@ -321,8 +326,8 @@ impl TensorDescriptor {
         if self.has_foreign_vector() { Err(self.no_data()) } else { Ok(&self.layout) }
     }
 
-    /// The lowest and the highest offset in scalars, padding of blocked formats included; 0 and 0 before the first
-    /// setter.
+    /// The lowest and the highest offset in scalars, padding of blocked formats included; 0 and 0
+    /// before the first setter.
     #[inline]
     pub fn span(&self) -> (i64, i64) {
         self.span
@@ -368,8 +373,8 @@ pub(super) fn check_extents(dims: &[i64], argument: &'static str) -> Result<()> 
 /// Packed strides of `dims` in the format's order, innermost stride `unit`.
 ///
 /// # Errors
-/// Strides are 32-bit at the boundary. The original lets them wrap and then refuses: as a bad parameter if one
-/// wraps to exactly 0 on an extent above 1, else as not supported.
+/// Strides are 32-bit at the boundary. The original lets them wrap and then refuses: as a bad
+/// parameter if one wraps to exactly 0 on an extent above 1, else as not supported.
 fn packed_strides(dims: &Dims, channels_last: bool, unit: i64) -> Result<Dims> {
     let rank = dims.rank();
     let mut strides = *dims;
@@ -426,7 +431,8 @@ mod tests {
                 packed += 1;
             }
         }
-        // FLOAT in four formats; INT8x4 in three; INT8x32 in two, and as vectors of 32, 64 and 32 channels.
+        // FLOAT in four formats; INT8x4 in three; INT8x32 in two, and as vectors of 32, 64 and 32
+        // channels.
         assert_eq!(packed, 4 * 5 + 3 * 5 + 2 * 5 + 3);
         let strided = TensorDescriptor::with_strides(DataType::Float, 2, &[4, 4], &[1, 1], Mode::Extended);
         assert!(!strided.unwrap().is_packed());

@@ -23,7 +23,8 @@ pub enum Folding {
 /// What a `cudnnTensorTransformDescriptor_t` holds: all zero after creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransformDescriptor {
-    /// Format of the destination as the caller gave it; only [`dest_format`](Self::dest_format) reads it.
+    /// Format of the destination as the caller gave it; only [`dest_format`](Self::dest_format)
+    /// reads it.
     pub dest_format: i32,
     /// Padding in front of each dimension; negative crops.
     pub pad_before: [i32; MAX_RANK],
@@ -56,11 +57,12 @@ impl TransformDescriptor {
 
     /// The stored dims that the transform yields from the stored dims of a source.
     ///
-    /// Fold: pad, then per folded dimension `C *= factor`, `dim = ceil(dim / factor)`. Unfold: per folded
-    /// dimension `C = ceil(C / factor)`, `dim *= factor`, then pad.
+    /// Fold: pad, then per folded dimension `C *= factor`, `dim = ceil(dim / factor)`. Unfold: per
+    /// folded dimension `C = ceil(C / factor)`, `dim *= factor`, then pad.
     ///
     /// # Errors
-    /// Bad parameter if padding leaves nothing of a dimension; not supported if an extent leaves 32 bits.
+    /// Bad parameter if padding leaves nothing of a dimension; not supported if an extent leaves 32
+    /// bits.
     pub fn yields(&self, stored: &Dims) -> Result<Dims> {
         let mut dims = *stored;
         if self.direction == Folding::Fold {
@@ -103,8 +105,8 @@ impl TransformDescriptor {
         Ok(())
     }
 
-    /// Refuses folding that strict mode refuses: with a rank other than 4, only of a source that is fully packed
-    /// as NCHW or NHWC (strides of extents of 1 do not count).
+    /// Refuses folding that strict mode refuses: with a rank other than 4, only of a source that is
+    /// fully packed as NCHW or NHWC (strides of extents of 1 do not count).
     ///
     /// # Errors
     /// Not supported, in strict mode.
@@ -129,13 +131,13 @@ impl TransformDescriptor {
         Ok(())
     }
 
-    /// The descriptor of the destination (`InitTransformDest`): packed in the transform's format, with the
-    /// source's type and vectorisation. Strides of the source do not matter.
+    /// The descriptor of the destination (`InitTransformDest`): packed in the transform's format,
+    /// with the source's type and vectorisation. Strides of the source do not matter.
     ///
     /// # Errors
-    /// Not supported: a source that was never set; in strict mode also more than 5 dimensions, a destination
-    /// format other than NCHW and NHWC, and folding of unpacked sources of rank other than 4. Bad parameter:
-    /// padding that leaves nothing.
+    /// Not supported: a source that was never set; in strict mode also more than 5 dimensions, a
+    /// destination format other than NCHW and NHWC, and folding of unpacked sources of rank other
+    /// than 4. Bad parameter: padding that leaves nothing.
     pub fn destination(&self, src: &TensorDescriptor, mode: Mode) -> Result<TensorDescriptor> {
         if !src.is_set() {
             return Err(Error::unsupported("srcDesc was never set"));

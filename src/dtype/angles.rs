@@ -1,9 +1,11 @@
-//! Sine, cosine, tangent and the angle of a point, and remainders, in binary64: binary32 is rounded from it.
+//! Sine, cosine, tangent and the angle of a point, and remainders, in binary64: binary32 is rounded
+//! from it.
 //!
-//! As in [`math`](super::math), every operation rounds on its own and none comes from a mathematical library;
-//! `angles.cuh` says the same in the same order. What is left of an angle is found in integers, from as many bits of 2/pi as
-//! matter for its exponent, so that it is right for every number (Payne and Hanek). The coefficients of the polynomials are those of
-//! FreeBSD's mathematical library (k_sin.c, k_cos.c, s_atan.c).
+//! As in [`math`](super::math), every operation rounds on its own and none comes from a
+//! mathematical library; `angles.cuh` says the same in the same order. What is left of an angle is
+//! found in integers, from as many bits of 2/pi as matter for its exponent, so that it is right for
+//! every number (Payne and Hanek). The coefficients of the polynomials are those of FreeBSD's
+//! mathematical library (k_sin.c, k_cos.c, s_atan.c).
 #![allow(
     clippy::excessive_precision,
     clippy::approx_constant,
@@ -85,7 +87,8 @@ fn magnitude(x: f64) -> f64 {
     f64::from_bits(x.to_bits() & !SIGN)
 }
 
-/// Quarters of a turn, modulo 4, and what is left of an angle: at most pi/4 in size. Pre: `x` is finite.
+/// Quarters of a turn, modulo 4, and what is left of an angle: at most pi/4 in size. Pre: `x` is
+/// finite.
 fn reduced(x: f64) -> (u64, f64) {
     let bits = x.to_bits() & !SIGN;
     // pi/4
@@ -117,7 +120,8 @@ fn reduced(x: f64) -> (u64, f64) {
         negative = !negative;
         left = [(!left[0]).wrapping_add(u64::from(left[1] == 0)), left[1].wrapping_neg()];
     }
-    // Leading zeros go, so that 64 bits count. No double is so near a multiple of pi/2 that the first word is 0.
+    // Leading zeros go, so that 64 bits count. No double is so near a multiple of pi/2 that the
+    // first word is 0.
     let zeros = left[0].leading_zeros();
     let top = left[0] << zeros | if zeros == 0 { 0 } else { left[1] >> (64 - zeros) };
     let scale = f64::from_bits(u64::from(1023 - 64 - zeros) << 52);
@@ -220,7 +224,8 @@ pub fn remainder(x: f64, y: f64) -> f64 {
     if a < b {
         return x;
     }
-    // Significands and exponents; those of subnormal numbers count from the same exponent as the least normal ones.
+    // Significands and exponents; those of subnormal numbers count from the same exponent as the
+    // least normal ones.
     let parts = |bits: u64| match bits >> 52 {
         0 => (bits, 1),
         exponent => (bits & ((1 << 52) - 1) | 1 << 52, exponent),

@@ -1,7 +1,8 @@
 //! The one table of conversions between scalar types, and the arithmetic of alpha and beta.
 //!
 //! # Moves
-//! Same type, `alpha == 1` and `beta == 0`: the bits are kept, NaN payloads and odd `Bool` bytes included.
+//! Same type, `alpha == 1` and `beta == 0`: the bits are kept, NaN payloads and odd `Bool` bytes
+//! included.
 //!
 //! # Conversions
 //! | from \ to  | F64      | F32, F16, Bf16            | E4m3, E5m2                      | integers                 | Bool     |
@@ -12,19 +13,21 @@
 //! | I8, U8     | exact    | exact                     | nearest even, clipped to finite | saturating               | `x != 0` |
 //! | Bool       | 0 or 1   | 0 or 1                    | 0 or 1                          | 0 or 1                   | (a move) |
 //!
-//! - Every conversion rounds once; where it goes through a wider type, that step is exact or rounds to odd,
-//!   which leaves the final rounding to nearest even as it would be from the exact value.
-//! - Infinities become ±∞ where the type has them, the largest finite value in FP8, the end of the range in an
-//!   integer. The sign of zero survives between float types.
-//! - NaN becomes 0 in an integer, true in a `Bool`, and otherwise the one NaN of the destination: all bits set
-//!   but the sign (`0x7fff`, `0x7fffffff`, `0x7f`, ...). That is what the conversion instructions of PTX write,
-//!   and one blend away from what x86 writes, so that both cores can agree to the last bit.
+//! - Every conversion rounds once; where it goes through a wider type, that step is exact or rounds
+//!   to odd, which leaves the final rounding to nearest even as it would be from the exact value.
+//! - Infinities become ±∞ where the type has them, the largest finite value in FP8, the end of the
+//!   range in an integer. The sign of zero survives between float types.
+//! - NaN becomes 0 in an integer, true in a `Bool`, and otherwise the one NaN of the destination:
+//!   all bits set but the sign (`0x7fff`, `0x7fffffff`, `0x7f`, ...). That is what the conversion
+//!   instructions of PTX write, and one blend away from what x86 writes, so that both cores can
+//!   agree to the last bit.
 //!
 //! # Scaling
-//! `convert(alpha * x + beta * y)`: in binary32 when both types are among F32, F16, Bf16, I8, U8, Bool, E4m3 and
-//! E5m2 (all exact in binary32), else in binary64. Both products and the sum are rounded, each once, never
-//! fused. `beta == 0` leaves `y` unread and adds nothing, so `-0.0` survives. The wide result is then converted
-//! by the table above (NaN included: the payload that an addition keeps differs between processors).
+//! `convert(alpha * x + beta * y)`: in binary32 when both types are among F32, F16, Bf16, I8, U8,
+//! Bool, E4m3 and E5m2 (all exact in binary32), else in binary64. Both products and the sum are
+//! rounded, each once, never fused. `beta == 0` leaves `y` unread and adds nothing, so `-0.0`
+//! survives. The wide result is then converted by the table above (NaN included: the payload that
+//! an addition keeps differs between processors).
 
 use super::Scalar;
 use super::rounding::{
@@ -145,8 +148,8 @@ pub fn blend<S: Element, D: Element>(alpha: f64, x: S, beta: f64, y: D) -> D {
     }
 }
 
-/// Runs `$body` with `$T` bound to the [`Element`] type of a [`Scalar`]: how a run-time type becomes a compile-time
-/// one wherever all of them are possible.
+/// Runs `$body` with `$T` bound to the [`Element`] type of a [`Scalar`]: how a run-time type
+/// becomes a compile-time one wherever all of them are possible.
 macro_rules! with_element {
     ($scalar:expr, $T:ident => $body:expr) => {
         $crate::dtype::scalars!([$crate::dtype::convert::match_element] $scalar, $T => $body)
@@ -170,8 +173,8 @@ macro_rules! match_element {
 }
 pub(crate) use match_element;
 
-/// Implements [`Element`] for a float type that binary32 holds: `$decode` turns its bits into the value,
-/// `$encode` a binary32 into a cell.
+/// Implements [`Element`] for a float type that binary32 holds: `$decode` turns its bits into the
+/// value, `$encode` a binary32 into a cell.
 macro_rules! narrow_float {
     ($T:ty, $scalar:ident, $cell:expr, |$this:ident| $bits:expr, |$b:ident| $decode:expr, |$x:ident| $encode:expr) => {
         impl sealed::Sealed for $T {}

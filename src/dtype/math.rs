@@ -1,9 +1,11 @@
-//! Elementary functions of binary32 and binary64, written from additions, products, quotients and operations on bits.
+//! Elementary functions of binary32 and binary64, written from additions, products, quotients and
+//! operations on bits.
 //!
-//! Every operation rounds on its own, none is fused, and none comes from a mathematical library: so the functions have
-//! the same bits on every processor, and `math.cuh`, which says the same in the same order, has them on every device.
-//! There are no branches, so that a loop over any of them becomes vector code. Results are at most 2 units in the last
-//! place from the exact ones (`tests/basics/math.rs` walks all of binary32); the signs of zeros, infinities and subnormal
+//! Every operation rounds on its own, none is fused, and none comes from a mathematical library: so
+//! the functions have the same bits on every processor, and `math.cuh`, which says the same in the
+//! same order, has them on every device. There are no branches, so that a loop over any of them
+//! becomes vector code. Results are at most 2 units in the last place from the exact ones
+//! (`tests/basics/math.rs` walks all of binary32); the signs of zeros, infinities and subnormal
 //! results are right, and NaNs give NaNs.
 //!
 //! ```text
@@ -15,8 +17,8 @@
 //!  log1p   the logarithm of the rounded 1 + x, corrected by what the sum lost
 //!  erf     below 1: x + x c(x^2);  above: 1 - exp(-g(|x| - 1)),  g = -log(erfc)
 //! ```
-//! The polynomials q, w, c and g are least-squares fits on Chebyshev nodes, in 50 digits, with the coefficients
-//! rounded one after another and the rest fitted anew.
+//! The polynomials q, w, c and g are least-squares fits on Chebyshev nodes, in 50 digits, with the
+//! coefficients rounded one after another and the rest fitted anew.
 
 use super::convert::Element;
 use super::numbers::Numbers;
@@ -37,13 +39,15 @@ pub trait Math: Element + PartialOrd + Numbers<Each = Self, Truth = bool> {
     const LEAST_NORMAL: Self;
     /// Below it, x is the nearest number to expm1(x), tanh(x) and log1p(x).
     const TINY: Self;
-    /// 1.5 times 2 to the number of mantissa bits: added to a small number it leaves the nearest integer in the low bits.
+    /// 1.5 times 2 to the number of mantissa bits: added to a small number it leaves the nearest
+    /// integer in the low bits.
     const SHIFTER: Self;
     /// The same and the bias of exponents: the low bits are the exponent field of a power of two.
     const POWER_SHIFTER: Self;
     /// The same for half the power.
     const HALF_POWER_SHIFTER: Self;
-    /// The same for the power over [`LOWERED`](Math::LOWERED): a normal number also where the power is none.
+    /// The same for the power over [`LOWERED`](Math::LOWERED): a normal number also where the power
+    /// is none.
     const RAISED_SHIFTER: Self;
     /// The power of two that takes the least results of the exponential to where they belong.
     const LOWERED: Self;
@@ -68,12 +72,13 @@ pub trait Math: Element + PartialOrd + Numbers<Each = Self, Truth = bool> {
 
     /// The power of two whose exponent field the low bits of `shifted` are.
     fn power_of_two(shifted: Self) -> Self;
-    /// `self` times 2 to the integer that `shifted` holds above [`SHIFTER`](Math::SHIFTER), rounded once, for any integer
-    /// that the exponential meets.
+    /// `self` times 2 to the integer that `shifted` holds above [`SHIFTER`](Math::SHIFTER), rounded
+    /// once, for any integer that the exponential meets.
     fn scaled(self, shifted: Self) -> Self;
     /// The number m in sqrt(1/2)..sqrt(2), and k, of a normal number 2^k m.
     fn parts(self) -> (Self, Self);
-    /// The number times 2 to the number of mantissa bits plus 2, and its correction of k, if it is subnormal.
+    /// The number times 2 to the number of mantissa bits plus 2, and its correction of k, if it is
+    /// subnormal.
     fn normal(self) -> (Self, Self);
     /// Whether its sign is set.
     fn is_signed(self) -> bool;
@@ -119,7 +124,8 @@ macro_rules! math {
             fn parts(self) -> (Self, Self) {
                 const ROOT: $Bits = $T::to_bits(std::$T::consts::FRAC_1_SQRT_2);
                 const MASK: $Bits = (1 << $mantissa) - 1;
-                // What is added keeps the difference above 0, so that the exponent can be shifted down.
+                // What is added keeps the difference above 0, so that the exponent can be shifted
+                // down.
                 const ABOVE: $Bits = ($T::MAX_EXP as $Bits) << $mantissa;
                 // From sqrt(1/2) on, the exponent field counts doublings.
                 let offset = $T::to_bits(self).wrapping_sub(ROOT).wrapping_add(ABOVE);
@@ -241,8 +247,8 @@ fn polynomial<N: Numbers>(x: N, coefficients: &[N::Each]) -> N {
     others.iter().rev().fold(N::all(last), |sum, &c| sum * x + N::all(c))
 }
 
-/// The same polynomial, even and odd powers apart: two chains of half the length, which overlap. Pre: two coefficients
-/// or more.
+/// The same polynomial, even and odd powers apart: two chains of half the length, which overlap.
+/// Pre: two coefficients or more.
 #[inline(always)]
 fn wide_polynomial<N: Numbers>(x: N, square: N, coefficients: &[N::Each]) -> N {
     let last = coefficients.len() - 1;
@@ -268,7 +274,8 @@ fn at_most<N: Numbers>(x: N, high: N::Each) -> N {
     N::choose(high.less(x), high, x)
 }
 
-/// `n` above this shifter and `p`, of which e^x is 2^n (1 + p). Pre: x lies in the range of the exponential, or is a NaN.
+/// `n` above this shifter and `p`, of which e^x is 2^n (1 + p). Pre: x lies in the range of the
+/// exponential, or is a NaN.
 #[inline(always)]
 fn exponent<N: Numbers>(x: N, shifter: N::Each) -> (N, N) {
     let shifter = N::all(shifter);
@@ -314,7 +321,8 @@ pub fn sigmoid<N: Numbers>(x: N) -> N {
     let sum = one + e;
     let lost = e - (sum - one);
     let s = e / sum;
-    // What was lost counts by s / (1 + E); where 1 + E is not near 1, so little was lost that s will do.
+    // What was lost counts by s / (1 + E); where 1 + E is not near 1, so little was lost that s
+    // will do.
     let s = s - s * lost;
     let negative = x.compare(x, |x, _| x.is_signed());
     N::choose(negative, s, one - s)
@@ -397,8 +405,9 @@ pub fn erf<N: Numbers>(x: N) -> N {
     N::choose(size.less(one), small, large)
 }
 
-/// x^y for x >= 0, without the special cases of x = 1 and infinities: exp(y log(x)), in binary64 for binary32, where
-/// the error stays below 1 unit in the last place. In binary64 it is up to 2 + |y log(x)| units.
+/// x^y for x >= 0, without the special cases of x = 1 and infinities: exp(y log(x)), in binary64
+/// for binary32, where the error stays below 1 unit in the last place. In binary64 it is up to 2 +
+/// |y log(x)| units.
 #[inline(always)]
 pub fn power<T: Math>(x: T, y: T) -> T {
     T::from_f64(exp(y.to_f64() * log(x.to_f64())))

@@ -1,4 +1,5 @@
-//! Element types: what a descriptor may hold ([`DataType`]) and what one memory cell is ([`Scalar`]).
+//! Element types: what a descriptor may hold ([`DataType`]) and what one memory cell is
+//! ([`Scalar`]).
 #![forbid(unsafe_code)]
 
 pub mod angles;
@@ -7,9 +8,10 @@ pub mod math;
 pub mod numbers;
 mod rounding;
 
-/// The table of scalar types: variant, name in logs and in lists of problems, bytes, Rust type. The enumeration, the match on a
-/// scalar ([`with_element!`](convert)) and that of the kernels (`kernels/scalars.cuh`, which `tests/basics/functions.rs` writes and
-/// compares) come from it, in this order.
+/// The table of scalar types: variant, name in logs and in lists of problems, bytes, Rust type. The
+/// enumeration, the match on a scalar ([`with_element!`](convert)) and that of the kernels
+/// (`kernels/scalars.cuh`, which `tests/basics/functions.rs` writes and compares) come from it, in
+/// this order.
 macro_rules! scalars {
     ([$($then:tt)*] $($arguments:tt)*) => {
         $($then)*! {
@@ -32,9 +34,11 @@ macro_rules! scalars {
             I64 "s64" 8 i64;
             /// One byte; zero is false, every other value is read as true, true is written as 1.
             Bool "bool" 1 $crate::dtype::convert::Bool;
-            /// FP8 with 4 exponent bits (OCP E4M3FN: no infinity, one NaN pattern per sign, largest value 448).
+            /// FP8 with 4 exponent bits (OCP E4M3FN: no infinity, one NaN pattern per sign, largest
+            /// value 448).
             E4m3 "f8e4m3" 1 $crate::dtype::convert::E4m3;
-            /// FP8 with 5 exponent bits (OCP E5M2: infinities and NaNs as in binary16, largest finite value 57344).
+            /// FP8 with 5 exponent bits (OCP E5M2: infinities and NaNs as in binary16, largest
+            /// finite value 57344).
             E5m2 "f8e5m2" 1 $crate::dtype::convert::E5m2;
         }
     };

@@ -1,8 +1,8 @@
 //! Numbers that are computed together: one, or several in step.
 //!
-//! A formula is a chain of operations, each of which waits for the one before it. A processor that finds only a few such
-//! chains among the instructions that it looks at stands idle most of the time; several numbers in step are as many
-//! chains, operation by operation beside each other.
+//! A formula is a chain of operations, each of which waits for the one before it. A processor that
+//! finds only a few such chains among the instructions that it looks at stands idle most of the
+//! time; several numbers in step are as many chains, operation by operation beside each other.
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Sub};
 
@@ -76,15 +76,16 @@ macro_rules! one_number {
 one_number!(f32);
 one_number!(f64);
 
-/// How many numbers are computed in step where many are: of one, a processor has done the chain before it finds the next; more
-/// than these do not fit 16 registers.
+/// How many numbers are computed in step where many are: of one, a processor has done the chain
+/// before it finds the next; more than these do not fit 16 registers.
 pub const IN_STEP: usize = 4;
 
-/// The same of binary32 with the 32 registers of AVX-512: some of these have to leave them for a while, which costs less than
-/// waiting.
+/// The same of binary32 with the 32 registers of AVX-512: some of these have to leave them for a
+/// while, which costs less than waiting.
 pub const IN_STEP_WIDE: usize = 8;
 
-/// The same for the least processors of an architecture: where others are the rule, their loops are not worth their bytes.
+/// The same for the least processors of an architecture: where others are the rule, their loops are
+/// not worth their bytes.
 pub const IN_STEP_PORTABLE: usize = if cfg!(target_arch = "x86_64") { 1 } else { IN_STEP };
 
 /// `N` of something in step.
@@ -92,8 +93,8 @@ pub const IN_STEP_PORTABLE: usize = if cfg!(target_arch = "x86_64") { 1 } else {
 pub struct Together<T, const N: usize>(pub [T; N]);
 
 impl<T: Copy, const N: usize> Together<T, N> {
-    /// A function of each and its counterpart. A plain loop: what calls it is compiled for other instructions than the
-    /// functions of the standard library are.
+    /// A function of each and its counterpart. A plain loop: what calls it is compiled for other
+    /// instructions than the functions of the standard library are.
     #[inline(always)]
     fn each<U: Copy, R: Copy>(self, other: Together<U, N>, of: impl Fn(T, U) -> R) -> Together<R, N> {
         let mut results = [of(self.0[0], other.0[0]); N];

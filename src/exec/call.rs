@@ -15,7 +15,8 @@ pub type Bound = (&'static str, Address);
 pub struct Told {
     /// Whether anyone listens; else no plan is kept.
     pub wanted: bool,
-    /// The plan that ran last, behind the name of the call; of a graph a line for each of its parts.
+    /// The plan that ran last, behind the name of the call; of a graph a line for each of its
+    /// parts.
     pub plan: Option<String>,
     /// The kernels that ran it, where there are several for a step of its kind, as many lines.
     pub kernels: Option<String>,
@@ -33,7 +34,8 @@ fn add_line(lines: &mut Option<String>, line: String) {
     }
 }
 
-/// A call that computes. Plans run through it, so that listeners hear of them, and in the frame of [`Context::call`].
+/// A call that computes. Plans run through it, so that listeners hear of them, and in the frame of
+/// [`Context::call`].
 pub struct Call<'a> {
     /// Where it runs.
     pub context: &'a Context,
@@ -46,7 +48,8 @@ pub struct Call<'a> {
 }
 
 impl Context {
-    /// Runs `body` as the call `name`: in the default floating-point mode, on the CPU core on a stack that has room.
+    /// Runs `body` as the call `name`: in the default floating-point mode, on the CPU core on a
+    /// stack that has room.
     ///
     /// # Errors
     /// Those of `body`; host allocation if a stack is wanted and cannot be had.
@@ -55,14 +58,16 @@ impl Context {
         &self, name: &'static str, told: &mut Told, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
     ) -> Result<R> {
         let call = Call { context: self, name, told, part: None, time: None };
-        // What a CUDA driver takes of the stack is not ours to say, and what is current there belongs to the thread.
+        // What a CUDA driver takes of the stack is not ours to say, and what is current there
+        // belongs to the thread.
         if self.is_cuda() {
             return framed(call, body);
         }
         with_room(|| framed(call, body))
     }
 
-    /// What is wrong with the environment's limits of the CPU core, a line for each that makes no sense.
+    /// What is wrong with the environment's limits of the CPU core, a line for each that makes no
+    /// sense.
     pub fn complaints() -> impl Iterator<Item = String> {
         Machine::complaints()
     }
@@ -99,7 +104,8 @@ impl Call<'_> {
         unsafe { self.run_at(plan, &at[..wanted.len().min(N)]) }
     }
 
-    /// [`run`](Call::run) for plans that say themselves where their operands lie: an address for each.
+    /// [`run`](Call::run) for plans that say themselves where their operands lie: an address for
+    /// each.
     ///
     /// # Errors
     /// As [`Context::run`].
@@ -128,7 +134,8 @@ impl Call<'_> {
         self.time.is_some()
     }
 
-    /// Lets `body` measure the plan that it would run, and returns the milliseconds with what it returns.
+    /// Lets `body` measure the plan that it would run, and returns the milliseconds with what it
+    /// returns.
     ///
     /// # Errors
     /// Those of `body`; running a plan fails as [`Context::measure`] does.
@@ -153,8 +160,8 @@ impl Call<'_> {
         unsafe { self.context.measure(plan, at) }
     }
 
-    /// Looks at the number that an earlier call should have left somewhere, where it can be seen now, and warns of what `complaint` finds
-    /// wrong about it.
+    /// Looks at the number that an earlier call should have left somewhere, where it can be seen
+    /// now, and warns of what `complaint` finds wrong about it.
     ///
     /// # Safety
     /// `at` is a multiple of 8; on the CPU core 8 bytes are readable there.
@@ -162,7 +169,8 @@ impl Call<'_> {
         if !self.context.runs_at_once() || self.is_measuring() {
             return;
         }
-        // SAFETY: `at` is a multiple of 8; calls run at once on the CPU core only, where 8 bytes are readable there.
+        // SAFETY: `at` is a multiple of 8; calls run at once on the CPU core only, where 8 bytes
+        // are readable there.
         let found = unsafe { at.pointer().cast::<u64>().read() };
         if let Some(text) = complaint(found) {
             self.warn(text);

@@ -25,19 +25,22 @@ pub(super) enum Core {
     Cuda(Arc<Cuda>),
 }
 
-/// What a `cudnnHandle_t` stands for. A clone uses the same core and the stream that was set when it was made.
+/// What a `cudnnHandle_t` stands for. A clone uses the same core and the stream that was set when
+/// it was made.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(super) core: Core,
     /// What stays packed of filters that the caller leaves as they are, if it says so.
     filters: Option<Arc<Filters>>,
-    /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream`, and refuses one that captures.
+    /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream`, and refuses
+    /// one that captures.
     stream: usize,
 }
 
 impl Context {
-    /// Binds a new context to the core that `CUDNN_SHIM_BACKEND` asks for: `cpu`, `cuda`, `reference`, or `auto` (also
-    /// when unset), which takes the CUDA core if a driver answers and its device works, else the CPU core.
+    /// Binds a new context to the core that `CUDNN_SHIM_BACKEND` asks for: `cpu`, `cuda`,
+    /// `reference`, or `auto` (also when unset), which takes the CUDA core if a driver answers and
+    /// its device works, else the CPU core.
     ///
     /// # Errors
     /// Not initialized if the core asked for is not available, fails or is unknown.
@@ -55,8 +58,9 @@ impl Context {
         matches!(Choice::read(), Ok(Choice::Cuda(_)))
     }
 
-    /// The context of calls that have no handle, on this stream: on the core that [`create`](Context::create) would choose,
-    /// which the first such call of the process decides for all. The CUDA core works in the context of the stream.
+    /// The context of calls that have no handle, on this stream: on the core that
+    /// [`create`](Context::create) would choose, which the first such call of the process decides
+    /// for all. The CUDA core works in the context of the stream.
     ///
     /// # Errors
     /// As [`create`](Context::create).
@@ -84,7 +88,8 @@ impl Context {
         Context { core: Core::Cpu { instead_of_cuda: None }, filters: None, stream: 0 }
     }
 
-    /// The core's name for the log, with what it uses of the machine, and why it is not the CUDA core.
+    /// The core's name for the log, with what it uses of the machine, and why it is not the CUDA
+    /// core.
     pub fn core_name(&self) -> String {
         match &self.core {
             Core::Cpu { instead_of_cuda } => {
@@ -100,7 +105,8 @@ impl Context {
         }
     }
 
-    /// Why this is the CPU core where a CUDA core could be expected: a driver that fails, is too old or incomplete.
+    /// Why this is the CPU core where a CUDA core could be expected: a driver that fails, is too
+    /// old or incomplete.
     pub fn unexpected_fallback(&self) -> Option<&'static Unavailable> {
         match &self.core {
             Core::Cpu { instead_of_cuda: Some(reason) } if reason.is_unexpected() => Some(reason),
@@ -143,8 +149,8 @@ impl Context {
         self.cuda().is_none()
     }
 
-    /// Whether a call computes before it returns, so that what its pointers lead to can be read now: not on the CUDA core, and not
-    /// where the call is left to a graph.
+    /// Whether a call computes before it returns, so that what its pointers lead to can be read
+    /// now: not on the CUDA core, and not where the call is left to a graph.
     pub fn runs_at_once(&self) -> bool {
         self.is_cpu() && !host_runtime::captures(self.stream)
     }
@@ -157,21 +163,26 @@ impl Context {
         }
     }
 
-    /// Runs a plan on operands at these addresses, one for each of [`Plan::operands`], as if everything were read before
-    /// anything is written. The CUDA core queues it on the stream and returns; so does the CPU core where the stream is one of the
-    /// CUDA runtime on host memory and captures: then the plan runs whenever the graph is launched.
+    /// Runs a plan on operands at these addresses, one for each of [`Plan::operands`], as if
+    /// everything were read before anything is written. The CUDA core queues it on the stream and
+    /// returns; so does the CPU core where the stream is one of the CUDA runtime on host memory and
+    /// captures: then the plan runs whenever the graph is launched.
     ///
     /// # Errors
-    /// Bad parameter for an operand that does not fit the address space around its pointer, and for two that are both
-    /// written and overlap. On the CPU core: host allocation if an operand that is read overlaps one that is written
-    /// in a way that needs a copy, or a step needs scratch, and there is no memory for it (nothing is written then); execution if a worker
-    /// died, or the stream's capture was spoiled. On the CUDA core: not supported for such an overlap; driver errors; bad parameter for memory that does not
-    /// serve, if that is looked at: in the first calls of a handle, and with `CUDNN_SHIM_CHECK`.
+    /// Bad parameter for an operand that does not fit the address space around its pointer, and for
+    /// two that are both written and overlap. On the CPU core: host allocation if an operand that
+    /// is read overlaps one that is written in a way that needs a copy, or a step needs scratch,
+    /// and there is no memory for it (nothing is written then); execution if a worker died, or the
+    /// stream's capture was spoiled. On the CUDA core: not supported for such an overlap; driver
+    /// errors; bad parameter for memory that does not serve, if that is looked at: in the first
+    /// calls of a handle, and with `CUDNN_SHIM_CHECK`.
     ///
     /// # Safety
-    /// Every byte of the span of each operand is readable, and every element that is written writable, by the core's
-    /// device; so is what the offsets of [ragged](crate::ops::Ragged) batches say, which no span tells. Every address is aligned to its operand's scalar type. Nobody else writes any of them, or reads what is
-    /// written, until the work is done. The stream is alive.
+    /// Every byte of the span of each operand is readable, and every element that is written
+    /// writable, by the core's device; so is what the offsets of [ragged](crate::ops::Ragged)
+    /// batches say, which no span tells. Every address is aligned to its operand's scalar type.
+    /// Nobody else writes any of them, or reads what is written, until the work is done. The stream
+    /// is alive.
     pub unsafe fn run(&self, plan: &dyn Plan, at: &[Address]) -> Result<()> {
         let operands = plan.operands();
         if at.len() != operands.len() || at.len() > MAX_OPERANDS {
@@ -182,7 +193,8 @@ impl Context {
         let is_recorded = self.is_cpu() && host_runtime::captures(self.stream);
         let copies = Copies::of(plan, at, self.cuda().is_some())?;
         if is_recorded {
-            // SAFETY: every byte of the spans is readable or writable until the recorded work is done.
+            // SAFETY: every byte of the spans is readable or writable until the recorded work is
+            // done.
             return unsafe { self.record(plan, at) };
         }
         // SAFETY: the spans of the operands are readable, and those that are written writable.
@@ -195,7 +207,8 @@ impl Context {
             return unsafe { self.run_apart(plan, &places, at) };
         }
         backend::lend(copies.bytes, |memory| {
-            // SAFETY: every byte of the spans is readable, and the memory is scratch; copies are alive until the plan has run.
+            // SAFETY: every byte of the spans is readable, and the memory is scratch; copies are
+            // alive until the plan has run.
             unsafe {
                 copies.make(plan, &mut places[..at.len()], memory);
                 self.run_apart(plan, &places, at)
@@ -203,7 +216,8 @@ impl Context {
         })
     }
 
-    /// Runs a plan at places that do not overlap unless it works in place: the caller's addresses, or those of copies.
+    /// Runs a plan at places that do not overlap unless it works in place: the caller's addresses,
+    /// or those of copies.
     ///
     /// # Errors
     /// As for [`Context::run`].
@@ -216,7 +230,8 @@ impl Context {
         match &self.core {
             Core::Cpu { .. } => {
                 if let Some(own) = plan.tasks() {
-                    // SAFETY: the spans of the operands are readable, and those that are written writable.
+                    // SAFETY: the spans of the operands are readable, and those that are written
+                    // writable.
                     return unsafe { tasks::run(plan, own, &places[..at.len()]) };
                 }
                 let ordered = plan.is_ordered();
@@ -237,8 +252,9 @@ impl Context {
                     let mut operands = [Address::NULL; MAX_OPERANDS];
                     operands.iter_mut().zip(slots).for_each(|(operand, &slot)| *operand = places[slot]);
                     let (operands, machine) = (&operands[..slots.len()], backend::Machine::host());
-                    // SAFETY: the step's offsets lie inside the plan's spans or are those of ragged batches, and operands that are read do not overlap
-                    // those that are written unless the plan works in place. No step of a plan writes what another keeps.
+                    // SAFETY: the step's offsets lie inside the plan's spans or are those of ragged
+                    // batches, and operands that are read do not overlap those that are written
+                    // unless the plan works in place. No step of a plan writes what another keeps.
                     unsafe { backend::run_keeping(step, operands, ordered, machine, Some(&panels)) }
                 })
             }
@@ -247,7 +263,8 @@ impl Context {
                 // SAFETY: as on the CPU core.
                 unsafe { backend::reference::run(step, &operands) }
             }),
-            // SAFETY: the device may use the spans, the stream is alive, and overlaps were judged just above.
+            // SAFETY: the device may use the spans, the stream is alive, and overlaps were judged
+            // just above.
             Core::Cuda(cuda) => unsafe { cuda.run(plan, &places[..at.len()], self.stream) },
         }
     }

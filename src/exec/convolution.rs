@@ -1,5 +1,5 @@
-//! What the choice of a core means for convolutions: the workspace that the core has a use for, the order in which queries tell of
-//! algorithms, and the search that measures algorithms.
+//! What the choice of a core means for convolutions: the workspace that the core has a use for, the
+//! order in which queries tell of algorithms, and the search that measures algorithms.
 
 use super::{Address, Bound, Call, Context};
 use crate::error::{Error, Result};
@@ -38,7 +38,8 @@ impl Context {
         problem.workspace(algorithm, self.cuts_sums())
     }
 
-    /// The records of all algorithms, those that serve first, with the workspaces that queries report.
+    /// The records of all algorithms, those that serve first, with the workspaces that queries
+    /// report.
     pub fn algorithms(&self, problem: &Convolution) -> Vec<Record> {
         self.ranked(problem, self.prefers_winograd(problem))
     }
@@ -78,13 +79,15 @@ impl Context {
         problem.may_prefer_winograd(Mode::current()) && self.has_winograd(problem)
     }
 
-    /// Whether this core has a kernel for Winograd's algorithms that is faster here than all others.
+    /// Whether this core has a kernel for Winograd's algorithms that is faster here than all
+    /// others.
     fn has_winograd(&self, problem: &Convolution) -> bool {
         let plan = ConvolutionPlan::new(problem, Scaling::MOVE);
         plan.is_ok_and(|plan| self.takes_winograd(&plan.by(Algorithm::winograd(problem.direction))))
     }
 
-    /// Refuses, in strict mode, less workspace than the query tells of. Outside of it every sum is computed without as well.
+    /// Refuses, in strict mode, less workspace than the query tells of. Outside of it every sum is
+    /// computed without as well.
     fn check_workspace(&self, problem: &Convolution, algorithm: Algorithm, given: Workspace) -> Result<()> {
         if !Mode::current().is_strict() || !algorithm.takes_workspace() {
             return Ok(());
@@ -103,7 +106,8 @@ impl Context {
     }
 }
 
-/// Refuses data that is not aligned to its scalars, with the status that the original has for it here.
+/// Refuses data that is not aligned to its scalars, with the status that the original has for it
+/// here.
 fn check_alignment((operand, (name, at)): (&Operand, &Bound)) -> Result<()> {
     let size = operand.scalar.size();
     if at.addr().is_multiple_of(size) {
@@ -115,11 +119,13 @@ fn check_alignment((operand, (name, at)): (&Operand, &Bound)) -> Result<()> {
 }
 
 impl Call<'_> {
-    /// Runs the plan of a problem by an algorithm. The operands are those of the plan, and the workspace, of `bytes` bytes, which
-    /// the plan is let use where algorithm and core have a use for it.
+    /// Runs the plan of a problem by an algorithm. The operands are those of the plan, and the
+    /// workspace, of `bytes` bytes, which the plan is let use where algorithm and core have a use
+    /// for it.
     ///
     /// # Errors
-    /// In this order: bad parameter for too little workspace in strict mode; misaligned; as [`Context::run`].
+    /// In this order: bad parameter for too little workspace in strict mode; misaligned; as
+    /// [`Context::run`].
     ///
     /// # Safety
     /// As [`Context::run`]; the workspace is NULL or valid for its size.
@@ -134,18 +140,21 @@ impl Call<'_> {
         if self.context.cuts_sums() && algorithm.takes_workspace() && workspace.usable() > 0 {
             plan.take_workspace(bytes);
         }
-        // SAFETY: the pointers are aligned and valid for the spans of the plan's operands, the workspace for its size.
+        // SAFETY: the pointers are aligned and valid for the spans of the plan's operands, the
+        // workspace for its size.
         unsafe { self.run(&plan, operands) }
     }
 
-    /// Measures what the algorithms of a problem do: their records, the shortest time first, each with its milliseconds, or
-    /// [`NOT_MEASURED`]. What is written goes to memory of the search's own, and all is its own without the caller's `operands`.
+    /// Measures what the algorithms of a problem do: their records, the shortest time first, each
+    /// with its milliseconds, or [`NOT_MEASURED`]. What is written goes to memory of the search's
+    /// own, and all is its own without the caller's `operands`.
     ///
     /// # Errors
     /// As [`ConvolutionPlan::new`]; misaligned.
     ///
     /// # Safety
-    /// The operands that are read are valid for the spans of the problem's descriptors, the workspace for its size.
+    /// The operands that are read are valid for the spans of the problem's descriptors, the
+    /// workspace for its size.
     pub unsafe fn search(
         &mut self, problem: &Convolution, operands: Option<[Bound; 3]>, workspace: Workspace,
     ) -> Result<Vec<(Record, f32)>> {

@@ -10,8 +10,8 @@ use crate::ops::graph::{Graph, Numbers, Override, Program, Tiles, Value, ValuesP
 use crate::ops::part::Base;
 use crate::sync::{Lock, Vanished};
 
-/// A graph that is ready to run on any core. Nothing in it changes: several threads may run it at once, each with memory of
-/// its own.
+/// A graph that is ready to run on any core. Nothing in it changes: several threads may run it at
+/// once, each with memory of its own.
 pub struct Execution {
     program: Program,
     graph: Graph,
@@ -42,7 +42,8 @@ impl Execution {
         Ok(Execution { program, graph: graph.clone(), others, scratch })
     }
 
-    /// The same graph where some tensors have other extents: planned when it is first asked for. Smaller ones take no more workspace.
+    /// The same graph where some tensors have other extents: planned when it is first asked for.
+    /// Smaller ones take no more workspace.
     ///
     /// # Errors
     /// As for [`Graph::overridden`] and [`Program::under`].
@@ -70,7 +71,8 @@ impl Execution {
             .ok_or_else(|| Error::Internal("no plan was kept".into()))
     }
 
-    /// Bytes of workspace, wherever it begins; never 0, which would leave a driver-level allocation nothing to allocate.
+    /// Bytes of workspace, wherever it begins; never 0, which would leave a driver-level allocation
+    /// nothing to allocate.
     pub fn workspace(&self) -> usize {
         self.program.workspace.saturating_add(WORKSPACE_ALIGNMENT)
     }
@@ -89,13 +91,13 @@ impl Execution {
     /// Runs the graph, its operations one after the other.
     ///
     /// # Errors
-    /// Bad parameter: a pointer that is missing, NULL or not aligned to its elements, a workspace that is NULL; those of
-    /// [`Context::run`](super::Context::run).
+    /// Bad parameter: a pointer that is missing, NULL or not aligned to its elements, a workspace
+    /// that is NULL; those of [`Context::run`](super::Context::run).
     ///
     /// # Safety
-    /// `pointer` gives for a uid the pointer of its tensor: for one that is passed by value host memory that holds its
-    /// elements, for others memory of the core for every element. The workspace has as many bytes as are needed. Nobody
-    /// else uses either until the work is done.
+    /// `pointer` gives for a uid the pointer of its tensor: for one that is passed by value host
+    /// memory that holds its elements, for others memory of the core for every element. The
+    /// workspace has as many bytes as are needed. Nobody else uses either until the work is done.
     pub unsafe fn run(
         &self, call: &mut Call<'_>, pointer: &dyn Fn(i64) -> Option<Address>, workspace: Address,
     ) -> Result<()> {
@@ -140,8 +142,8 @@ impl Execution {
             }
             addresses.push(at);
         }
-        // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in the workspace is
-        // inside its size.
+        // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in
+        // the workspace is inside its size.
         let _held = unsafe { call.hold(&self.program.parts, &addresses, Some(&self.scratch)) }?;
         if !self.program.values.is_empty() {
             let mut plan = ValuesPlan::new(self.program.workspace);
@@ -150,7 +152,8 @@ impl Execution {
                     plan.set(value, 0, cell);
                     continue;
                 }
-                // SAFETY: a tensor that is passed by value lies in host memory, with all its elements.
+                // SAFETY: a tensor that is passed by value lies in host memory, with all its
+                // elements.
                 unsafe { read(value, place(Base::Caller(value.uid))?, &mut plan) };
             }
             // SAFETY: the values lie inside the workspace.
@@ -158,8 +161,8 @@ impl Execution {
         }
         for (place_of_part, (part, at)) in self.program.parts.iter().zip(&addresses).enumerate() {
             call.tell_part(place_of_part, self.program.names[place_of_part]);
-            // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in the workspace is
-            // inside its size.
+            // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies
+            // in the workspace is inside its size.
             let ran = unsafe { call.run_at(&*part.plan, at) };
             ran.map_err(|error| named(error, self.program.numbers[place_of_part].as_ref()))?;
         }
@@ -178,8 +181,8 @@ fn named(error: Error, numbers: Option<&Numbers>) -> Error {
     }
 }
 
-/// What places in a workspace are a multiple of: more than any element. A workspace itself may begin anywhere: the frontend hands
-/// over what its own intermediate results leave of one.
+/// What places in a workspace are a multiple of: more than any element. A workspace itself may
+/// begin anywhere: the frontend hands over what its own intermediate results leave of one.
 const WORKSPACE_ALIGNMENT: usize = 16;
 
 /// Reads a tensor that is passed by value.

@@ -1,14 +1,16 @@
-//! The CUDA runtime on host memory, where the program has loaded it: whether a stream captures, and the calls that its graph then keeps.
+//! The CUDA runtime on host memory, where the program has loaded it: whether a stream captures, and
+//! the calls that its graph then keeps.
 
 use std::ffi::{CStr, c_void};
 
 use crate::sync::Once;
 
-/// `cudnnShimHostIsCapturing` of `libcudnn_shim_host.so`: not 0 if the stream at this address captures, or waits for one that does. It
-/// leaves no trace.
+/// `cudnnShimHostIsCapturing` of `libcudnn_shim_host.so`: not 0 if the stream at this address
+/// captures, or waits for one that does. It leaves no trace.
 type IsCapturing = unsafe extern "C" fn(usize) -> i32;
 
-/// `cudnnShimHostCapture` of the same library: adds a call to the graph that a stream captures; 0 if it did, else the call is not its own.
+/// `cudnnShimHostCapture` of the same library: adds a call to the graph that a stream captures; 0
+/// if it did, else the call is not its own.
 type Capture = unsafe extern "C" fn(
     usize,
     unsafe extern "C" fn(*const c_void) -> i32,
@@ -16,7 +18,8 @@ type Capture = unsafe extern "C" fn(
     *mut c_void,
 ) -> i32;
 
-/// A call that is made at each launch of a graph; it returns whether it succeeded. Launches of several graphs may meet.
+/// A call that is made at each launch of a graph; it returns whether it succeeded. Launches of
+/// several graphs may meet.
 pub(super) type Kept = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// No stream: what runs there is neither left to a graph nor refused, whatever captures meanwhile.
@@ -33,7 +36,8 @@ pub(super) fn captures(stream: usize) -> bool {
     static FOUND: Once<Option<IsCapturing>> = Once::new();
     let found = FOUND.get_or_init(|| {
         let address = look(c"cudnnShimHostIsCapturing");
-        // SAFETY: what has that name is a function of this type, which stays loaded: its library cannot be unloaded.
+        // SAFETY: what has that name is a function of this type, which stays loaded: its library
+        // cannot be unloaded.
         (!address.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, IsCapturing>(address) })
     });
     // SAFETY: it takes any number.

@@ -16,8 +16,8 @@ impl Context {
         self.cuda().map(|cuda| cuda.device().unwrap_or(0))
     }
 
-    /// The names of the kernels that a plan takes on operands at these addresses, where there are several for a step of its
-    /// kind.
+    /// The names of the kernels that a plan takes on operands at these addresses, where there are
+    /// several for a step of its kind.
     pub fn kernels(&self, plan: &dyn Plan, at: &[Address]) -> Vec<&'static str> {
         if let Some(cuda) = self.cuda() {
             return cuda.kernels(plan, at);
@@ -32,13 +32,14 @@ impl Context {
         kernels
     }
 
-    /// Whether this core computes a plan that allows it by Winograd's F(2x2, 3x3). The CPU core does where that is the fastest, the CUDA
-    /// core never.
+    /// Whether this core computes a plan that allows it by Winograd's F(2x2, 3x3). The CPU core
+    /// does where that is the fastest, the CUDA core never.
     pub fn takes_winograd(&self, plan: &dyn Plan) -> bool {
         let mut takes = false;
         if !self.is_cuda() {
-            // No step fails here; without memory for a stack, nothing is said of this kernel. The kernels are tried one after the
-            // other, which a query that is called on a small stack has no room for.
+            // No step fails here; without memory for a stack, nothing is said of this kernel. The
+            // kernels are tried one after the other, which a query that is called on a small stack
+            // has no room for.
             let _ = with_room(|| {
                 plan.steps(&mut |step, _| {
                     takes |= backend::takes_winograd(step, Machine::host());

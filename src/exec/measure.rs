@@ -45,17 +45,19 @@ impl Drop for Zeros {
 }
 
 impl Context {
-    /// The milliseconds that a plan takes on operands at these addresses; where there is none, and where the plan
-    /// writes, on zeros of its own.
+    /// The milliseconds that a plan takes on operands at these addresses; where there is none, and
+    /// where the plan writes, on zeros of its own.
     ///
     /// # Errors
-    /// Want of memory, of the host or of the device; not supported on a stream that captures; as [`Context::run`].
+    /// Want of memory, of the host or of the device; not supported on a stream that captures; as
+    /// [`Context::run`].
     ///
     /// # Safety
     /// As for [`Context::run`], but nothing is written.
     pub unsafe fn measure(&self, plan: &dyn Plan, at: &[Option<Address>]) -> Result<f32> {
         if let Some(cuda) = self.cuda() {
-            // SAFETY: the spans that are given are readable by the device, and the handle's stream is alive.
+            // SAFETY: the spans that are given are readable by the device, and the handle's stream
+            // is alive.
             return unsafe { cuda.measure(plan, at, self.stream()) };
         }
         if host_runtime::captures(self.stream()) {

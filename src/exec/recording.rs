@@ -1,4 +1,5 @@
-//! Plans that wait: a call on a stream that captures is kept whole, and runs whenever the graph is launched.
+//! Plans that wait: a call on a stream that captures is kept whole, and runs whenever the graph is
+//! launched.
 
 use std::fmt;
 

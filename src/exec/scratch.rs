@@ -1,4 +1,5 @@
-//! Scratch for whole plans: had before the first step, so that want of memory is a status with nothing written.
+//! Scratch for whole plans: had before the first step, so that want of memory is a status with
+//! nothing written.
 
 use super::context::Core;
 use super::staging::Copies;
@@ -10,8 +11,8 @@ use crate::ops::part::Part;
 use crate::ops::plan::MAX_OPERANDS;
 use crate::sync::Lock;
 
-/// The scratch that the steps of some plans ask for on a machine, once it is known: kernels are chosen by loops and types, never by
-/// addresses.
+/// The scratch that the steps of some plans ask for on a machine, once it is known: kernels are
+/// chosen by loops and types, never by addresses.
 pub struct Known(Lock<Option<(Machine, usize)>>);
 
 impl Context {
@@ -20,8 +21,8 @@ impl Context {
         matches!(self.core, Core::Cpu { .. }) && self.runs_at_once() && !backend::is_held()
     }
 
-    /// Keeps the scratch of a plan, and `copies` bytes for its operands, until the hold goes; none where nothing is written before all of it
-    /// is had.
+    /// Keeps the scratch of a plan, and `copies` bytes for its operands, until the hold goes; none
+    /// where nothing is written before all of it is had.
     ///
     /// # Errors
     /// Host allocation; what a step is refused for.
@@ -41,8 +42,8 @@ impl Context {
 }
 
 impl Call<'_> {
-    /// Keeps the scratch of all `parts`, each with its operands, until the hold goes: for a call that runs several plans. `known` is of these
-    /// parts, whatever their operands' addresses.
+    /// Keeps the scratch of all `parts`, each with its operands, until the hold goes: for a call
+    /// that runs several plans. `known` is of these parts, whatever their operands' addresses.
     ///
     /// # Errors
     /// Host allocation; what a step is refused for, and what the operands of a part are.

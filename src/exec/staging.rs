@@ -1,4 +1,5 @@
-//! Operands that share memory: which of them overlap, and copies of those that would be overwritten before they are read.
+//! Operands that share memory: which of them overlap, and copies of those that would be overwritten
+//! before they are read.
 
 use std::ops::Range;
 
@@ -22,8 +23,8 @@ impl Copies {
     /// Of a plan's operands at these addresses; `refuses`: where the core makes none.
     ///
     /// # Errors
-    /// Bad parameter for an operand that does not fit the address space around its pointer, and for two that are both written and
-    /// overlap; not supported where the core makes no copies.
+    /// Bad parameter for an operand that does not fit the address space around its pointer, and for
+    /// two that are both written and overlap; not supported where the core makes no copies.
     pub fn of(plan: &dyn Plan, at: &[Address], refuses: bool) -> Result<Copies> {
         let operands = plan.operands();
         let mut copies = Copies { is_copied: [false; MAX_OPERANDS], bytes: 0 };
@@ -59,8 +60,8 @@ impl Copies {
     /// Copies the operands, and replaces their addresses by those of the copies.
     ///
     /// # Safety
-    /// `at` are addresses of the plan's operands, of whose spans every byte is readable; `memory` has [`bytes`](Copies::bytes) bytes, which
-    /// begin on a line and overlap none of them.
+    /// `at` are addresses of the plan's operands, of whose spans every byte is readable; `memory`
+    /// has [`bytes`](Copies::bytes) bytes, which begin on a line and overlap none of them.
     pub unsafe fn make(&self, plan: &dyn Plan, at: &mut [Address], memory: *mut u8) {
         let mut to = memory;
         for (operand, address) in plan
@@ -86,8 +87,8 @@ fn room((low, high): ByteSpan) -> usize {
     ((high - low) as usize).saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
 }
 
-/// Whether two operands of a plan share a byte: judged by their elements where their layouts are known and that can be
-/// decided, by their spans else.
+/// Whether two operands of a plan share a byte: judged by their elements where their layouts are
+/// known and that can be decided, by their spans else.
 ///
 /// # Errors
 /// As [`addresses`].
@@ -125,7 +126,8 @@ fn refusal(src: &str, dst: &str) -> Error {
 /// The addresses that a byte span around a pointer covers.
 ///
 /// # Errors
-/// A mismatch if the span does not fit the address space, so that the pointer cannot belong to such a tensor.
+/// A mismatch if the span does not fit the address space, so that the pointer cannot belong to such
+/// a tensor.
 #[inline]
 fn addresses(base: Address, (low, high): ByteSpan) -> Result<Range<usize>> {
     let end =

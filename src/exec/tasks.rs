@@ -16,7 +16,8 @@ struct Places<'a>(&'a [Address]);
 // SAFETY: addresses without meaning of their own; who follows them is unsafe.
 unsafe impl Sync for Places<'_> {}
 
-/// Runs the tasks of a plan on operands at these addresses. Fewer tasks than threads run one after the other, each on all threads.
+/// Runs the tasks of a plan on operands at these addresses. Fewer tasks than threads run one after
+/// the other, each on all threads.
 ///
 /// # Errors
 /// Those of its steps; host allocation where there is no scratch.
@@ -29,7 +30,8 @@ pub(super) unsafe fn run(plan: &dyn Plan, tasks: &dyn Tasks, at: &[Address]) -> 
     let places = &places;
     let read = |operand: usize, bytes: i64| {
         let at = places.0[operand].pointer().wrapping_offset(bytes as isize);
-        // SAFETY: a number of an operand that is read, inside of its span and aligned to its scalar.
+        // SAFETY: a number of an operand that is read, inside of its span and aligned to its
+        // scalar.
         with_element!(operands[operand].scalar, D => unsafe { at.cast::<D>().read() }.to_f64())
     };
     let run_task = |scratch: *mut u8, task: usize, machine: Machine| {
@@ -40,7 +42,8 @@ pub(super) unsafe fn run(plan: &dyn Plan, tasks: &dyn Tasks, at: &[Address]) -> 
                     if Some(operand) == scratch_operand { scratch } else { places.0[operand].pointer() };
                 *own = base.wrapping_offset(bytes as isize).into();
             }
-            // SAFETY: the operands of the step, inside of the plan's; tasks share nothing that is written.
+            // SAFETY: the operands of the step, inside of the plan's; tasks share nothing that is
+            // written.
             unsafe { backend::run_keeping(step, &own[..of.len()], false, machine, None) }
         })
     };

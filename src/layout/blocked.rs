@@ -1,14 +1,15 @@
-//! Blocked axes (NC/xHWx, nChw8c, `NCHW_VECT_C`): construction, offsets, padding, and the loops over two tensors
-//! of which either, both or none is blocked.
+//! Blocked axes (NC/xHWx, nChw8c, `NCHW_VECT_C`): construction, offsets, padding, and the loops
+//! over two tensors of which either, both or none is blocked.
 
 use super::{Axis, Dims, Layout, LoopNest, MAX_RANK, Split, format};
 
 impl Layout {
-    /// A packed tensor whose `axis` is held in groups of `block` neighbours: N x C/x x H x W x x for `axis` 1 of
-    /// a 4-D tensor, with C rounded up to whole groups. `None` when a stride leaves 64 bits.
+    /// A packed tensor whose `axis` is held in groups of `block` neighbours: N x C/x x H x W x x
+    /// for `axis` 1 of a 4-D tensor, with C rounded up to whole groups. `None` when a stride leaves
+    /// 64 bits.
     ///
-    /// `block` 1 is the packed tensor itself (nothing is split); `block == dims[axis]` has the offsets of the
-    /// format with that axis innermost. Pre: `axis < dims.len()`, `block >= 1`.
+    /// `block` 1 is the packed tensor itself (nothing is split); `block == dims[axis]` has the
+    /// offsets of the format with that axis innermost. Pre: `axis < dims.len()`, `block >= 1`.
     pub fn blocked(dims: &[i64], axis: usize, block: i64) -> Option<Layout> {
         assert!(axis < dims.len() && block >= 1, "axis {axis} in blocks of {block} of {dims:?}");
         let dims = Dims::new(dims);
@@ -27,7 +28,8 @@ impl Layout {
         self.split.filter(|s| s.axis() == axis).map_or(1, Split::block)
     }
 
-    /// Where the element of these coordinates lies. Pre: one coordinate per dim, inside it; the span is known.
+    /// Where the element of these coordinates lies. Pre: one coordinate per dim, inside it; the
+    /// span is known.
     pub fn offset(&self, index: &[i64]) -> i64 {
         (0..self.dims.rank()).map(|k| self.cut(k).offset(index[k])).sum()
     }
@@ -59,9 +61,9 @@ impl Layout {
         nest
     }
 
-    /// The padding scalars of the last group, which every operation writes as zero; `None` without padding.
-    /// Together with the logical elements, these are the scalars of [`padded_nest`](Layout::padded_nest), each
-    /// once. Pre: the padded span is known.
+    /// The padding scalars of the last group, which every operation writes as zero; `None` without
+    /// padding. Together with the logical elements, these are the scalars of
+    /// [`padded_nest`](Layout::padded_nest), each once. Pre: the padded span is known.
     pub fn tail(&self) -> Option<LoopNest<1>> {
         let split = self.split.filter(|_| self.padding() > 0)?.axis();
         let mut nest = LoopNest::new(&[], [self.cut(split).offset(self.dims[split] - 1) + 1]);
@@ -72,8 +74,9 @@ impl Layout {
         Some(nest)
     }
 
-    /// The same memory read under larger dims: a dimension of which there is one element, or one group of a
-    /// blocked axis, serves every coordinate. `None` if another dimension differs, or the rank does.
+    /// The same memory read under larger dims: a dimension of which there is one element, or one
+    /// group of a blocked axis, serves every coordinate. `None` if another dimension differs, or
+    /// the rank does.
     ///
     /// Post: every offset lies inside the span of `self`.
     pub fn broadcast(mut self, dims: &[i64]) -> Option<Layout> {
@@ -100,8 +103,8 @@ impl Layout {
     }
 }
 
-/// One operand's view of one logical axis: turn `i` visits coordinate `start + i * step`, which lies at
-/// `(coordinate / block) * stride + coordinate % block`.
+/// One operand's view of one logical axis: turn `i` visits coordinate `start + i * step`, which
+/// lies at `(coordinate / block) * stride + coordinate % block`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// First coordinate, at least 0.
@@ -133,7 +136,8 @@ impl Cut {
         self.block / gcd(self.block, self.step)
     }
 
-    /// Turns from this one on whose offsets advance evenly: to the end of the group, or without end.
+    /// Turns from this one on whose offsets advance evenly: to the end of the group, or without
+    /// end.
     fn even_turns(&self, turn: i64) -> i64 {
         if self.period() == 1 {
             return i64::MAX;
@@ -146,13 +150,13 @@ impl Cut {
     }
 }
 
-/// Cuts one logical axis of `extent` turns into pieces in which every operand moves evenly, and hands each to
-/// `emit` as a nest of at most three loops.
+/// Cuts one logical axis of `extent` turns into pieces in which every operand moves evenly, and
+/// hands each to `emit` as a nest of at most three loops.
 ///
-/// Post: the pieces visit the offset tuple of every turn exactly once. One piece where the axis starts and
-/// ends on group borders and the blocks divide each other: (C/B, B/b, b); one more for a last group that is not
-/// full, one more for a start inside a group. Blocks that do not divide each other take a piece per pattern
-/// within their common period. No allocation.
+/// Post: the pieces visit the offset tuple of every turn exactly once. One piece where the axis
+/// starts and ends on group borders and the blocks divide each other: (C/B, B/b, b); one more for a
+/// last group that is not full, one more for a start inside a group. Blocks that do not divide each
+/// other take a piece per pattern within their common period. No allocation.
 ///
 /// Pre: `extent >= 1`; the offsets of all turns, and their distances, are known to fit 64 bits.
 pub fn segments<const N: usize>(extent: i64, cuts: [Cut; N], emit: &mut dyn FnMut(LoopNest<N>)) {
@@ -160,7 +164,8 @@ pub fn segments<const N: usize>(extent: i64, cuts: [Cut; N], emit: &mut dyn FnMu
         let p = cut.period();
         (p / gcd(p, period)).saturating_mul(period)
     });
-    // The turns before the first that starts a group of every operand, else of the one with the longest period.
+    // The turns before the first that starts a group of every operand, else of the one with the
+    // longest period.
     let search = period.min(extent);
     let longest = cuts.iter().rev().max_by_key(|cut| cut.period());
     let head = (0..search)
@@ -183,7 +188,8 @@ struct Repeat {
     period: i64,
 }
 
-/// Cuts `turns` into the longest even runs and emits rows of equally long, equally spaced runs together.
+/// Cuts `turns` into the longest even runs and emits rows of equally long, equally spaced runs
+/// together.
 fn even_runs<const N: usize>(
     turns: std::ops::Range<i64>, repeat: Repeat, cuts: [Cut; N], emit: &mut dyn FnMut(LoopNest<N>),
 ) {
@@ -220,12 +226,14 @@ fn even_runs<const N: usize>(
     }
 }
 
-/// The loops that visit every element of several tensors of equal dims together, handed to `emit` nest by nest.
+/// The loops that visit every element of several tensors of equal dims together, handed to `emit`
+/// nest by nest.
 ///
-/// Post: the nests visit the tuple of offsets of every logical element exactly once; the padding of blocked
-/// layouts is not among them (see [`Layout::tail`]). One nest where nothing is blocked or the blocks divide each
-/// other and the dim; two for a last group that is not full. The nests are not yet canonical; `emit` may make them so where
-/// they lie: copies of them are what small calls notice.
+/// Post: the nests visit the tuple of offsets of every logical element exactly once; the padding of
+/// blocked layouts is not among them (see [`Layout::tail`]). One nest where nothing is blocked or
+/// the blocks divide each other and the dim; two for a last group that is not full. The nests are
+/// not yet canonical; `emit` may make them so where they lie: copies of them are what small calls
+/// notice.
 ///
 /// Pre: equal dims, none 0; every span is known.
 pub fn nests<const N: usize>(layouts: [&Layout; N], emit: &mut dyn FnMut(&mut LoopNest<N>)) {

@@ -1,8 +1,9 @@
 //! The canonical form of a [`LoopNest`]: the steps towards it and the class of nest that comes out.
 //!
-//! Every step depends on nothing but the nest, rewrites it in place (a nest is half a kilobyte; copies would
-//! cost more than the work) and has one post-condition: the multiset of offset tuples is unchanged, though not
-//! their order. Every step asks that [`LoopNest::span`] is known for each operand; then nothing overflows.
+//! Every step depends on nothing but the nest, rewrites it in place (a nest is half a kilobyte;
+//! copies would cost more than the work) and has one post-condition: the multiset of offset tuples
+//! is unchanged, though not their order. Every step asks that [`LoopNest::span`] is known for each
+//! operand; then nothing overflows.
 
 use super::nest::{Axis, LoopNest};
 
@@ -29,11 +30,13 @@ pub enum Pattern {
 
 impl<const N: usize> LoopNest<N> {
     /// The form that every core expects: [`drop_unit_axes`](Self::drop_unit_axes),
-    /// [`make_dst_positive`](Self::make_dst_positive), [`sort_by_dst_stride`](Self::sort_by_dst_stride),
+    /// [`make_dst_positive`](Self::make_dst_positive),
+    /// [`sort_by_dst_stride`](Self::sort_by_dst_stride),
     /// [`fold_contiguous`](Self::fold_contiguous), in this order.
     ///
-    /// Post: the multiset of offset tuples is unchanged; no axis has extent 1; no destination stride is
-    /// negative; destination strides descend; no two neighbours can be folded; a second call changes nothing.
+    /// Post: the multiset of offset tuples is unchanged; no axis has extent 1; no destination
+    /// stride is negative; destination strides descend; no two neighbours can be folded; a second
+    /// call changes nothing.
     pub fn canonical(mut self) -> Self {
         self.canonicalise();
         self
@@ -47,8 +50,9 @@ impl<const N: usize> LoopNest<N> {
         self.fold_contiguous();
     }
 
-    /// The nest as it is and after each step, with the steps' names: what the log prints. The last entry equals
-    /// [`canonical`](Self::canonical), which is the one to call where only the result matters.
+    /// The nest as it is and after each step, with the steps' names: what the log prints. The last
+    /// entry equals [`canonical`](Self::canonical), which is the one to call where only the result
+    /// matters.
     pub fn canonical_steps(self) -> [(&'static str, Self); 5] {
         let mut nest = self;
         let mut after = |step: fn(&mut Self)| {
@@ -77,9 +81,9 @@ impl<const N: usize> LoopNest<N> {
         self.truncate(kept);
     }
 
-    /// Turns round each loop that walks the destination backwards: it starts at what was its end, in every
-    /// operand. Post: no destination stride is negative. Loops that leave the destination in place stay as
-    /// they are.
+    /// Turns round each loop that walks the destination backwards: it starts at what was its end,
+    /// in every operand. Post: no destination stride is negative. Loops that leave the destination
+    /// in place stay as they are.
     pub fn make_dst_positive(&mut self) {
         let mut offsets = self.offsets;
         for axis in self.axes_mut().iter_mut().filter(|a| a.strides[0] < 0) {
@@ -92,11 +96,12 @@ impl<const N: usize> LoopNest<N> {
         self.offsets = offsets;
     }
 
-    /// Puts the loops in order of falling destination stride, so that writes move forward; equal ones in order
-    /// of the sources' strides, then as they were. Signs do not count.
+    /// Puts the loops in order of falling destination stride, so that writes move forward; equal
+    /// ones in order of the sources' strides, then as they were. Signs do not count.
     pub fn sort_by_dst_stride(&mut self) {
         let axes = self.axes_mut();
-        // Insertion sort: stable, in place, and nothing is faster for the handful of loops there are.
+        // Insertion sort: stable, in place, and nothing is faster for the handful of loops there
+        // are.
         for i in 1..axes.len() {
             let axis = axes[i];
             let mut at = i;
@@ -108,14 +113,15 @@ impl<const N: usize> LoopNest<N> {
         }
     }
 
-    /// Merges every loop with its inner neighbour where one turn of the outer is all turns of the inner, in
-    /// every operand: `outer.stride == inner.extent * inner.stride`. Post: no such neighbours are left.
+    /// Merges every loop with its inner neighbour where one turn of the outer is all turns of the
+    /// inner, in every operand: `outer.stride == inner.extent * inner.stride`. Post: no such
+    /// neighbours are left.
     pub fn fold_contiguous(&mut self) {
         let axes = self.axes_mut();
         let mut last = 0; // axes[..=last] are done
         for i in 1..axes.len() {
-            // One pass is enough: folding leaves `extent * stride` of the merged loop as it was, and only that
-            // decides whether its outer neighbour folds.
+            // One pass is enough: folding leaves `extent * stride` of the merged loop as it was,
+            // and only that decides whether its outer neighbour folds.
             match fold(&axes[last], &axes[i]) {
                 Some(folded) => axes[last] = folded,
                 None => {
@@ -202,7 +208,8 @@ mod tests {
         }
     }
 
-    /// Up to five loops, three where each takes long; every other one continues its predecessor contiguously, so that folding happens.
+    /// Up to five loops, three where each takes long; every other one continues its predecessor
+    /// contiguously, so that folding happens.
     fn random_nest<const N: usize>(random: &mut Random) -> LoopNest<N> {
         let mut nest = LoopNest::new(&[], std::array::from_fn(|_| random.below(100)));
         let mut previous: Option<Axis<N>> = None;

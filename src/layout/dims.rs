@@ -6,7 +6,8 @@ use std::ops::{Deref, DerefMut};
 /// The largest rank a descriptor can have (`CUDNN_DIM_MAX`).
 pub const MAX_RANK: usize = 8;
 
-/// Up to [`MAX_RANK`] signed 64-bit values, outermost dimension first. Behaves as a slice of its rank.
+/// Up to [`MAX_RANK`] signed 64-bit values, outermost dimension first. Behaves as a slice of its
+/// rank.
 #[derive(Clone, Copy)]
 pub struct Dims {
     rank: u8,
@@ -17,7 +18,8 @@ impl Dims {
     /// No dimensions at all.
     pub const EMPTY: Dims = Dims { rank: 0, values: [0; MAX_RANK] };
 
-    /// Copies `values`; panics if there are more than [`MAX_RANK`] of them (callers check the rank first).
+    /// Copies `values`; panics if there are more than [`MAX_RANK`] of them (callers check the rank
+    /// first).
     pub fn new(values: &[i64]) -> Self {
         let rank = values.len();
         assert!(rank <= MAX_RANK, "rank {rank} exceeds {MAX_RANK}");

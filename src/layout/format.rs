@@ -1,4 +1,5 @@
-//! The named formats: orders of dimensions from which packed strides follow, and how to recognise them.
+//! The named formats: orders of dimensions from which packed strides follow, and how to recognise
+//! them.
 
 use super::{Dims, Layout, MAX_RANK};
 use std::fmt;
@@ -37,8 +38,8 @@ impl DimOrder {
         DimOrder::ColMajor,
     ];
 
-    /// The dimensions from outermost to innermost, as indices into dims in the usual order (N C H W, N C D H W,
-    /// B M N).
+    /// The dimensions from outermost to innermost, as indices into dims in the usual order (N C H
+    /// W, N C D H W, B M N).
     pub const fn order(self) -> &'static [usize] {
         match self {
             DimOrder::Nchw => &[0, 1, 2, 3],
@@ -66,7 +67,8 @@ impl DimOrder {
         }
     }
 
-    /// The fully packed tensor of this format; `None` if `dims` has another rank or a stride leaves 64 bits.
+    /// The fully packed tensor of this format; `None` if `dims` has another rank or a stride leaves
+    /// 64 bits.
     pub fn layout(self, dims: &[i64]) -> Option<Layout> {
         if dims.len() != self.order().len() {
             return None;
@@ -75,8 +77,8 @@ impl DimOrder {
         Some(Layout { dims: Dims::new(dims), strides, split: None })
     }
 
-    /// The format that these strides follow with at least the innermost letter packed, and how many of its
-    /// innermost letters are packed; the most packed one. Strides of dims of 1 do not count.
+    /// The format that these strides follow with at least the innermost letter packed, and how many
+    /// of its innermost letters are packed; the most packed one. Strides of dims of 1 do not count.
     pub fn recognise(dims: &[i64], strides: &[i64]) -> Option<(DimOrder, usize)> {
         let mut best: Option<(DimOrder, usize)> = None;
         for format in DimOrder::ALL {
@@ -90,8 +92,8 @@ impl DimOrder {
     }
 }
 
-/// How many innermost letters of `order` are packed, at least one that is not of extent 1, if the others follow
-/// in decreasing order of stride without crossing.
+/// How many innermost letters of `order` are packed, at least one that is not of extent 1, if the
+/// others follow in decreasing order of stride without crossing.
 fn packed_letters(dims: &[i64], strides: &[i64], order: &[usize]) -> Option<usize> {
     if dims.len() != order.len() {
         return None;
@@ -111,8 +113,8 @@ fn packed_letters(dims: &[i64], strides: &[i64], order: &[usize]) -> Option<usiz
     Some(packed)
 }
 
-/// Strides of a tensor without gaps whose dimensions lie in `order`, outermost first; `None` when one leaves 64
-/// bits. Pre: `order` is a permutation of the indices of `dims`.
+/// Strides of a tensor without gaps whose dimensions lie in `order`, outermost first; `None` when
+/// one leaves 64 bits. Pre: `order` is a permutation of the indices of `dims`.
 pub fn packed_strides(dims: &[i64], order: &[usize]) -> Option<Dims> {
     let mut strides = Dims::filled(dims.len(), 1);
     for pair in order.windows(2).rev() {
@@ -126,7 +128,8 @@ pub fn nchw_strides(dims: &[i64]) -> Option<Dims> {
     packed_strides(dims, &IDENTITY[..dims.len()])
 }
 
-/// Strides of `CUDNN_TENSOR_NHWC`: C has stride 1, then the last dim, ..., N slowest. Pre: at least 2 dims.
+/// Strides of `CUDNN_TENSOR_NHWC`: C has stride 1, then the last dim, ..., N slowest. Pre: at least
+/// 2 dims.
 ///
 /// The original accepts 3 to 8 dims; with 2 its answer is broken and ours is the packed matrix.
 pub fn nhwc_strides(dims: &[i64]) -> Option<Dims> {

@@ -1,5 +1,5 @@
-//! Questions that people ask of a layout: packed in which letters, repeated along which, and which element lies at an
-//! offset. Strides of dims of 1 do not count in any answer.
+//! Questions that people ask of a layout: packed in which letters, repeated along which, and which
+//! element lies at an offset. Strides of dims of 1 do not count in any answer.
 
 use super::{Axis, Dims, Layout, packed};
 use crate::error::{Error, Result};
@@ -18,9 +18,10 @@ struct Part {
 }
 
 impl Layout {
-    /// Whether these dimensions (indices into dims) are packed, in the sense of "XYZ-packed": read by decreasing stride,
-    /// each of them steps over exactly what lies further inside, and the others over at least that. A blocked dimension
-    /// counts as its groups and as the place inside a group. Negative and zero strides are not packed.
+    /// Whether these dimensions (indices into dims) are packed, in the sense of "XYZ-packed": read
+    /// by decreasing stride, each of them steps over exactly what lies further inside, and the
+    /// others over at least that. A blocked dimension counts as its groups and as the place inside
+    /// a group. Negative and zero strides are not packed.
     pub fn is_packed_in(&self, wanted: &[usize]) -> bool {
         let mut parts: Vec<Part> = self.parts().into_iter().filter(|part| part.extent != 1).collect();
         parts.sort_by_key(|part| std::cmp::Reverse(part.stride));
@@ -30,14 +31,14 @@ impl Layout {
             && packed::is_partially_packed(&dims, &strides, |i| wanted.contains(&parts[i].dim))
     }
 
-    /// Whether the elements, and the padding of a blocked dimension, fill a range without gaps or repeats, all strides
-    /// being positive.
+    /// Whether the elements, and the padding of a blocked dimension, fill a range without gaps or
+    /// repeats, all strides being positive.
     pub fn is_fully_packed(&self) -> bool {
         self.is_packed_in(&(0..self.dims.rank()).collect::<Vec<_>>())
     }
 
-    /// Whether each channel of each image lies as a packed picture: NCHW or CNHW with HW (DHW) packed. Never for fewer
-    /// than 3 dimensions.
+    /// Whether each channel of each image lies as a packed picture: NCHW or CNHW with HW (DHW)
+    /// packed. Never for fewer than 3 dimensions.
     pub fn is_spatially_packed(&self) -> bool {
         if self.dims.rank() < 3 || self.split.is_some_and(|split| split.block() > 1) {
             return false;
@@ -60,16 +61,18 @@ impl Layout {
         spatial(0, 1) || spatial(1, 0)
     }
 
-    /// Whether some element is read again and again along a dimension: a stride of 0 on more than one element.
+    /// Whether some element is read again and again along a dimension: a stride of 0 on more than
+    /// one element.
     pub fn is_broadcast(&self) -> bool {
         self.parts().iter().any(|part| part.extent > 1 && part.stride == 0)
     }
 
-    /// The coordinates of an element at this offset, one of them if several share it; the inverse of
-    /// [`offset`](Layout::offset).
+    /// The coordinates of an element at this offset, one of them if several share it; the inverse
+    /// of [`offset`](Layout::offset).
     ///
     /// # Errors
-    /// Bad parameter if no element lies there; not supported if overlapping strides need too long a search.
+    /// Bad parameter if no element lies there; not supported if overlapping strides need too long a
+    /// search.
     pub fn index(&self, offset: i64) -> Result<Dims> {
         let mut parts = self.parts();
         // Counted from the lowest offset, every step goes up.
@@ -98,7 +101,8 @@ impl Layout {
         }
     }
 
-    /// The axes in memory: one for each dimension, two for a blocked one, of which the second is the place in a group.
+    /// The axes in memory: one for each dimension, two for a blocked one, of which the second is
+    /// the place in a group.
     fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         for dim in 0..self.dims.rank() {
@@ -113,8 +117,9 @@ impl Layout {
     }
 }
 
-/// Finds turns of the axes from `at` on that add up to `distance` and are accepted: depth first, over those turns alone
-/// that the axes further inside can complete. Pre: axes by decreasing stride, none negative.
+/// Finds turns of the axes from `at` on that add up to `distance` and are accepted: depth first,
+/// over those turns alone that the axes further inside can complete. Pre: axes by decreasing
+/// stride, none negative.
 fn search(
     axes: &[Axis<1>], distance: i128, at: usize, turns: &mut [i64], accept: &dyn Fn(&[i64]) -> Option<Dims>,
     steps: &mut u32,

@@ -1,4 +1,5 @@
-//! Index arithmetic: dims, strides, packed and overlap predicates, formats, blocking, spans and the loop nest.
+//! Index arithmetic: dims, strides, packed and overlap predicates, formats, blocking, spans and the
+//! loop nest.
 //!
 //! Nothing here knows pointers or element types: offsets count scalars.
 //!
@@ -14,9 +15,10 @@
 //!  nest.rs       LoopNest: loops over N operands, what kernels see
 //!  canonical.rs  LoopNest -> its canonical form, and its class
 //! ```
-//! The way of a transform: `dst` and `src` [`Layout`]s of equal dims are checked ([`Layout::extent`],
-//! [`Layout::overlaps`]), [`nests`] turns the pair into loop nests (one, unless a block leaves a tail), each is
-//! brought into [canonical](LoopNest::canonical) form, and [`Layout::tail`] says what padding is to be zeroed.
+//! The way of a transform: `dst` and `src` [`Layout`]s of equal dims are checked
+//! ([`Layout::extent`], [`Layout::overlaps`]), [`nests`] turns the pair into loop nests (one,
+//! unless a block leaves a tail), each is brought into [canonical](LoopNest::canonical) form, and
+//! [`Layout::tail`] says what padding is to be zeroed.
 #![forbid(unsafe_code)]
 
 pub mod blocked;
@@ -40,11 +42,12 @@ pub use format::DimOrder;
 pub use name::Arrangement;
 pub use nest::{Axis, LoopNest, MAX_AXES};
 
-/// An axis that memory holds in blocks: `dims[axis]` is cut into groups of `block` neighbours that lie side by
-/// side (stride 1). This one form is NC/xHWx, nChw8c, nChw16c, `NCHW_VECT_C` and the x4/x32 element types.
+/// An axis that memory holds in blocks: `dims[axis]` is cut into groups of `block` neighbours that
+/// lie side by side (stride 1). This one form is NC/xHWx, nChw8c, nChw16c, `NCHW_VECT_C` and the
+/// x4/x32 element types.
 ///
-/// One word, so that no part of a split that there is none of is undefined: compilers ask for the axis before they ask
-/// whether there is one, and memory checkers then complain.
+/// One word, so that no part of a split that there is none of is undefined: compilers ask for the
+/// axis before they ask whether there is one, and memory checkers then complain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Split(NonZeroI64);
 
@@ -78,10 +81,10 @@ const _: () = assert!(MAX_RANK <= 1 << AXIS_BITS);
 
 /// Where each element of a tensor lies, counted in scalars.
 ///
-/// Element `(i_0, ..., i_r)` lies at `sum i_k * strides[k]`; when [`split`](Layout::split) cuts axis `a` into
-/// blocks of `b`, `i_a * strides[a]` becomes `(i_a / b) * strides[a] + i_a % b`. When `b` does not divide
-/// `dims[a]`, the last group has a tail of `b - dims[a] % b` padding scalars per position, which every operation
-/// writes as zero.
+/// Element `(i_0, ..., i_r)` lies at `sum i_k * strides[k]`; when [`split`](Layout::split) cuts
+/// axis `a` into blocks of `b`, `i_a * strides[a]` becomes `(i_a / b) * strides[a] + i_a % b`. When
+/// `b` does not divide `dims[a]`, the last group has a tail of `b - dims[a] % b` padding scalars
+/// per position, which every operation writes as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Logical extents, outermost dimension first.

@@ -1,4 +1,5 @@
-//! Layouts by name: what programs, frameworks and papers call an arrangement of dimensions in memory, and back.
+//! Layouts by name: what programs, frameworks and papers call an arrangement of dimensions in
+//! memory, and back.
 //!
 //! ```text
 //!  NCHW, NHWC, CHWN, HWCN, ...      any order of the letters of the rank, the innermost last
@@ -28,8 +29,8 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// Reads a name for tensors of `rank` dimensions. Names of orders are upper case; names of frameworks and words
-    /// in any case.
+    /// Reads a name for tensors of `rank` dimensions. Names of orders are upper case; names of
+    /// frameworks and words in any case.
     ///
     /// # Errors
     /// Bad parameter for a name that is not known or belongs to another rank.
@@ -69,7 +70,8 @@ impl Arrangement {
         )))
     }
 
-    /// The packed tensor of these dims; `None` when a stride leaves 64 bits. Pre: as many dims as the name was read for.
+    /// The packed tensor of these dims; `None` when a stride leaves 64 bits. Pre: as many dims as
+    /// the name was read for.
     pub fn layout(&self, dims: &[i64]) -> Option<Layout> {
         match self.block {
             Some(block) => Layout::blocked(dims, CHANNEL, block),
@@ -89,8 +91,9 @@ pub fn letters(rank: usize) -> Option<&'static str> {
     LETTERS.into_iter().find(|letters| letters.len() == rank)
 }
 
-/// The dimensions that `wanted` names, each once, as a list of indices; `None` if the rank has no such letters. Of rank
-/// 3, letters of both B M N and N C W are read, and N alone as a matrix column.
+/// The dimensions that `wanted` names, each once, as a list of indices; `None` if the rank has no
+/// such letters. Of rank 3, letters of both B M N and N C W are read, and N alone as a matrix
+/// column.
 pub fn dimensions(wanted: &str, rank: usize) -> Option<Vec<usize>> {
     LETTERS.into_iter().filter(|letters| letters.len() == rank).find_map(|letters| {
         let mut found = Vec::new();
@@ -106,9 +109,9 @@ pub fn dimensions(wanted: &str, rank: usize) -> Option<Vec<usize>> {
 }
 
 impl Layout {
-    /// The name of a packed layout, such as `NHWC` or `NC/32HW32`: [`Arrangement::parse`] reads it, and its layout puts
-    /// every element where it is here. Where dims of 1 let several names fit, the commonest. `None` if gaps, repeats,
-    /// mirrored dims or an order without a name leave none.
+    /// The name of a packed layout, such as `NHWC` or `NC/32HW32`: [`Arrangement::parse`] reads it,
+    /// and its layout puts every element where it is here. Where dims of 1 let several names fit,
+    /// the commonest. `None` if gaps, repeats, mirrored dims or an order without a name leave none.
     pub fn name(&self) -> Option<String> {
         let plain = self.without_idle_split();
         let rank = plain.dims.rank();
@@ -124,7 +127,8 @@ impl Layout {
             format::packed_strides(&plain.dims, order)
                 .is_some_and(|strides| same_places(&Layout { strides, ..plain }, &plain))
         };
-        // The commonest first: the order of the dims, channels innermost, the other formats, any order.
+        // The commonest first: the order of the dims, channels innermost, the other formats, any
+        // order.
         let mut orders = vec![identity(rank)];
         orders.extend((rank > 2).then(|| channels_last(rank)));
         orders.extend(DimOrder::ALL.iter().map(|f| f.order().to_vec()).filter(|order| order.len() == rank));
@@ -139,8 +143,8 @@ impl Layout {
         }
     }
 
-    /// The [name](Layout::name), else `NCHW (HW-packed)` where the innermost letters of a format are packed, else
-    /// `strided`.
+    /// The [name](Layout::name), else `NCHW (HW-packed)` where the innermost letters of a format
+    /// are packed, else `strided`.
     pub fn description(&self) -> String {
         if let Some(name) = self.name() {
             return name;
@@ -154,7 +158,8 @@ impl Layout {
         }
     }
 
-    /// The same places without a split that splits nothing: groups that lie side by side are one run.
+    /// The same places without a split that splits nothing: groups that lie side by side are one
+    /// run.
     fn without_idle_split(&self) -> Layout {
         match self.split {
             Some(split) if self.strides[split.axis()] == split.block() && self.padding() == 0 => {
@@ -168,8 +173,8 @@ impl Layout {
     }
 }
 
-/// Whether two layouts of equal dims and splits put every element at the same place: strides of dims of 1 do not count,
-/// nor those of a single group.
+/// Whether two layouts of equal dims and splits put every element at the same place: strides of
+/// dims of 1 do not count, nor those of a single group.
 fn same_places(one: &Layout, other: &Layout) -> bool {
     (0..one.dims.rank()).all(|k| one.dims[k] <= one.block(k) || one.strides[k] == other.strides[k])
 }
@@ -188,7 +193,8 @@ fn by_stride(layout: &Layout) -> Vec<usize> {
     order
 }
 
-/// Channels in blocks: the rank that the name belongs to, and the block. `NC/8DHW8`, `NC/8HW8`, `nCdhw8c`, `nChw8c`.
+/// Channels in blocks: the rank that the name belongs to, and the block. `NC/8DHW8`, `NC/8HW8`,
+/// `nCdhw8c`, `nChw8c`.
 fn blocked(name: &str) -> Option<(usize, i64)> {
     let rank = |spatial: &str| match spatial {
         "W" | "w" => Some(3),
@@ -209,7 +215,8 @@ fn blocked(name: &str) -> Option<(usize, i64)> {
     Some(rank(spatial)?).zip(number(block))
 }
 
-/// Names that are no letters: the order, or the rank that the name needs; `None` if it is no such name.
+/// Names that are no letters: the order, or the rank that the name needs; `None` if it is no such
+/// name.
 fn word(name: &str, rank: usize) -> Option<Result<Vec<usize>, usize>> {
     let only = |wanted: usize, order: Vec<usize>| if rank == wanted { Ok(order) } else { Err(wanted) };
     Some(match name.to_ascii_lowercase().as_str() {

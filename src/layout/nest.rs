@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The most axes a nest can have: 8 dimensions, 6 of them split by folding, and the channel axis split twice
-/// by blocked layouts, rounded up.
+/// The most axes a nest can have: 8 dimensions, 6 of them split by folding, and the channel axis
+/// split twice by blocked layouts, rounded up.
 pub const MAX_AXES: usize = 20;
 
 /// One loop: how often it turns and how far each operand moves per turn.
@@ -17,9 +17,10 @@ pub struct Axis<const N: usize> {
 
 /// Perfectly nested loops over `N` operands; operand 0 is the destination, the others are sources.
 ///
-/// The nest stands for the multiset of offset tuples `offsets[k] + sum_i index_i * axes[i].strides[k]`, one for
-/// each index tuple; `axes[0]` is the outermost loop. An empty list of axes is one single element. How a nest
-/// becomes canonical, the form that every kernel expects, is described at [`LoopNest::canonical`].
+/// The nest stands for the multiset of offset tuples
+/// `offsets[k] + sum_i index_i * axes[i].strides[k]`, one for each index tuple; `axes[0]` is the
+/// outermost loop. An empty list of axes is one single element. How a nest becomes canonical, the
+/// form that every kernel expects, is described at [`LoopNest::canonical`].
 #[derive(Clone, Copy)]
 pub struct LoopNest<const N: usize> {
     rank: u8,
@@ -34,7 +35,8 @@ impl<const N: usize> LoopNest<N> {
     const ELEMENT: Self =
         LoopNest { rank: 0, axes: [Axis { extent: 0, strides: [0; N] }; MAX_AXES], offsets: [0; N] };
 
-    /// A nest of these loops, outermost first, starting at `offsets`. Panics beyond [`MAX_AXES`] axes.
+    /// A nest of these loops, outermost first, starting at `offsets`. Panics beyond [`MAX_AXES`]
+    /// axes.
     #[inline(always)]
     pub fn new(axes: &[Axis<N>], offsets: [i64; N]) -> Self {
         let mut nest = LoopNest { offsets, ..Self::ELEMENT };
@@ -53,8 +55,8 @@ impl<const N: usize> LoopNest<N> {
         &self.axes[..usize::from(self.rank)]
     }
 
-    /// The loops of `self` around those of `inner`, offsets added: every pair of an offset tuple of either.
-    /// Panics beyond [`MAX_AXES`] axes.
+    /// The loops of `self` around those of `inner`, offsets added: every pair of an offset tuple of
+    /// either. Panics beyond [`MAX_AXES`] axes.
     pub fn times(mut self, inner: &LoopNest<N>) -> Self {
         (0..N).for_each(|k| self.offsets[k] += inner.offsets[k]);
         inner.axes().iter().for_each(|&axis| self.push(axis));
@@ -82,10 +84,11 @@ impl<const N: usize> LoopNest<N> {
         self.axes().iter().any(|a| a.extent == 0)
     }
 
-    /// The lowest and the highest offset of one operand, or `None` if either, or the distance between them,
-    /// leaves 64 bits. Pre: the nest is not empty.
+    /// The lowest and the highest offset of one operand, or `None` if either, or the distance
+    /// between them, leaves 64 bits. Pre: the nest is not empty.
     ///
-    /// A nest whose spans are known is safe to rewrite: no step of the canonical form overflows on it.
+    /// A nest whose spans are known is safe to rewrite: no step of the canonical form overflows on
+    /// it.
     pub fn span(&self, operand: usize) -> Option<(i64, i64)> {
         let (mut low, mut high) = (self.offsets[operand], self.offsets[operand]);
         for axis in self.axes() {
@@ -97,8 +100,9 @@ impl<const N: usize> LoopNest<N> {
         Some((low, high))
     }
 
-    /// Calls `f` with every offset tuple, the innermost loop turning fastest: the order that defines results
-    /// where one destination is visited more than once. The reference walk for tests and slow paths.
+    /// Calls `f` with every offset tuple, the innermost loop turning fastest: the order that
+    /// defines results where one destination is visited more than once. The reference walk for
+    /// tests and slow paths.
     ///
     /// Pre: [`span`](LoopNest::span) is known for every operand.
     pub fn for_each(&self, mut f: impl FnMut([i64; N])) {
@@ -128,8 +132,8 @@ impl<const N: usize> LoopNest<N> {
         }
     }
 
-    /// Elements that follow one another without a gap in every operand: the extent of the innermost loop if all
-    /// its strides are 1, else 1. Of a canonical nest this is the longest run there is.
+    /// Elements that follow one another without a gap in every operand: the extent of the innermost
+    /// loop if all its strides are 1, else 1. Of a canonical nest this is the longest run there is.
     pub fn inner_run(&self) -> i64 {
         match self.axes().last() {
             Some(axis) if axis.strides == [1; N] => axis.extent,
@@ -160,8 +164,9 @@ impl<const N: usize> PartialEq for LoopNest<N> {
 
 impl<const N: usize> Eq for LoopNest<N> {}
 
-/// Prints the line that logs show, e.g. `dst/src: 32*(802816,802816) 3136*(64,1) 64*(1,3136) +0,+0`: every loop
-/// as `extent*(strides)`, outermost first, then where each operand starts.
+/// Prints the line that logs show, e.g.
+/// `dst/src: 32*(802816,802816) 3136*(64,1) 64*(1,3136) +0,+0`: every loop as `extent*(strides)`,
+/// outermost first, then where each operand starts.
 impl<const N: usize> fmt::Display for LoopNest<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let comma = |k: usize| if k == 0 { "" } else { "," };

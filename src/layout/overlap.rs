@@ -2,7 +2,8 @@
 
 use super::Layout;
 
-/// Bytes that a layout touches, from its lowest one on: runs of `width` bytes, one for every turn of the loops.
+/// Bytes that a layout touches, from its lowest one on: runs of `width` bytes, one for every turn
+/// of the loops.
 struct Runs {
     /// Distance from the data pointer to the lowest byte.
     low: i128,
@@ -45,14 +46,15 @@ struct Unknown {
     high: i128,
 }
 
-/// Steps of the search after which the answer is left open. Slices and interleaved tensors need a few dozen.
+/// Steps of the search after which the answer is left open. Slices and interleaved tensors need a
+/// few dozen.
 const MOST_STEPS: usize = 4096;
 
-/// Whether it is certain that no byte of `a`, whose elements have `sizes[0]` bytes, is one of `b`, which starts
-/// `distance` bytes after it.
+/// Whether it is certain that no byte of `a`, whose elements have `sizes[0]` bytes, is one of `b`,
+/// which starts `distance` bytes after it.
 ///
-/// A search over the distances between runs, largest strides first, which follows only what can still come close.
-/// `false` also where that takes too long.
+/// A search over the distances between runs, largest strides first, which follows only what can
+/// still come close. `false` also where that takes too long.
 pub fn are_disjoint([a, b]: [&Layout; 2], sizes: [usize; 2], distance: i64) -> bool {
     let (a, b) = (Runs::of(a, sizes[0]), Runs::of(b, sizes[1]));
     let mut unknowns: Vec<Unknown> = Vec::new();
@@ -67,14 +69,16 @@ pub fn are_disjoint([a, b]: [&Layout; 2], sizes: [usize; 2], distance: i64) -> b
         }
     }
     unknowns.sort_unstable_by_key(|unknown| std::cmp::Reverse(unknown.step));
-    // Runs meet if the second starts less than its width before the first, or less than the width of that behind it.
+    // Runs meet if the second starts less than its width before the first, or less than the width
+    // of that behind it.
     let meets = (1 - b.width, a.width - 1);
     let start = i128::from(distance) + b.low - a.low;
     let mut steps = MOST_STEPS;
     can_meet(&unknowns, start, meets, &mut steps) == Some(false)
 }
 
-/// Whether some choice of the unknowns brings `start` into `meets`; `None` when the steps are used up.
+/// Whether some choice of the unknowns brings `start` into `meets`; `None` when the steps are used
+/// up.
 fn can_meet(unknowns: &[Unknown], start: i128, meets: (i128, i128), steps: &mut usize) -> Option<bool> {
     *steps = steps.checked_sub(1)?;
     let Some((first, rest)) = unknowns.split_first() else {

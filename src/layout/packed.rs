@@ -1,14 +1,16 @@
-//! Packing and overlap: the predicates that tell whether a tensor has gaps, and whether it meets itself.
+//! Packing and overlap: the predicates that tell whether a tensor has gaps, and whether it meets
+//! itself.
 //!
-//! The definitions read dims and strides in decreasing order of stride ("WXYZ"); [`permute`] puts a tensor whose
-//! dimensions are named in another order, such as NHWC, into it. They are literal: the stride of a dimension of
-//! extent 1 counts, although no address depends on it, and frameworks write anything there. What the original
-//! decides on, and what names a layout in a log, must not depend on it: such callers apply
-//! [`without_unit_dims`] first.
+//! The definitions read dims and strides in decreasing order of stride ("WXYZ"); [`permute`] puts a
+//! tensor whose dimensions are named in another order, such as NHWC, into it. They are literal: the
+//! stride of a dimension of extent 1 counts, although no address depends on it, and frameworks
+//! write anything there. What the original decides on, and what names a layout in a log, must not
+//! depend on it: such callers apply [`without_unit_dims`] first.
 
 use super::{Axis, Dims, Layout, MAX_RANK};
 
-/// `values` in the order of a format: entry `i` is `values[order[i]]`. Pre: `order` holds indices into it.
+/// `values` in the order of a format: entry `i` is `values[order[i]]`. Pre: `order` holds indices
+/// into it.
 pub fn permute(values: &[i64], order: &[usize]) -> Dims {
     let mut permuted = Dims::filled(order.len(), 0);
     permuted.iter_mut().zip(order).for_each(|(p, &k)| *p = values[k]);
@@ -25,15 +27,17 @@ pub fn without_unit_dims(dims: &[i64], strides: &[i64]) -> (Dims, Dims) {
     (kept_dims, kept_strides)
 }
 
-/// XYZ-fully-packed: `strides[i] == dims[i + 1] * strides[i + 1]` all the way, and the last stride is 1.
+/// XYZ-fully-packed: `strides[i] == dims[i + 1] * strides[i + 1]` all the way, and the last stride
+/// is 1.
 pub fn is_fully_packed(dims: &[i64], strides: &[i64]) -> bool {
     is_partially_packed(dims, strides, |_| true)
 }
 
 /// Packed in some letters of WXYZ: `packed(i)` tells whether letter `i` is one of them.
 ///
-/// A packed letter has `strides[i] == dims[i + 1] * strides[i + 1]`, any other at least that; the last letter,
-/// if packed, has stride 1. Strides must not be negative: a format names dimensions by positive strides.
+/// A packed letter has `strides[i] == dims[i + 1] * strides[i + 1]`, any other at least that; the
+/// last letter, if packed, has stride 1. Strides must not be negative: a format names dimensions by
+/// positive strides.
 pub fn is_partially_packed(dims: &[i64], strides: &[i64], packed: impl Fn(usize) -> bool) -> bool {
     strides.iter().enumerate().all(|(i, &stride)| match (packed(i), strides.get(i + 1)) {
         (true, None) => stride == 1,
@@ -44,22 +48,24 @@ pub fn is_partially_packed(dims: &[i64], strides: &[i64], packed: impl Fn(usize)
     })
 }
 
-/// The rule of thumb for overlap: in decreasing order of stride, some `strides[i - 1] < strides[i] * dims[i]`.
+/// The rule of thumb for overlap: in decreasing order of stride, some
+/// `strides[i - 1] < strides[i] * dims[i]`.
 ///
-/// `false` proves that no address is visited twice. `true` does not prove that one is: strides 3 and 2 of a
-/// 2x2 tensor reach 0, 2, 3 and 5. Dimensions of extent 1 and signs do not count. Pre: as
-/// [`Layout::overlaps`].
+/// `false` proves that no address is visited twice. `true` does not prove that one is: strides 3
+/// and 2 of a 2x2 tensor reach 0, 2, 3 and 5. Dimensions of extent 1 and signs do not count. Pre:
+/// as [`Layout::overlaps`].
 pub fn strides_cross(dims: &[i64], strides: &[i64]) -> bool {
     let layout = Layout { dims: Dims::new(dims), strides: Dims::new(strides), split: None };
     axes_cross(layout.padded_nest().canonical().axes())
 }
 
 impl Layout {
-    /// Whether a walk of the whole range, padding included, visits some address twice. Such a tensor may be
-    /// read; as a destination its result depends on the order of writes.
+    /// Whether a walk of the whole range, padding included, visits some address twice. Such a
+    /// tensor may be read; as a destination its result depends on the order of writes.
     ///
-    /// Exact, except that a search without end in sight (only strides that share no pattern with the dims lead
-    /// there) is given up and answered with `true`, the safe side. Pre: [`extent`](Layout::extent) is known.
+    /// Exact, except that a search without end in sight (only strides that share no pattern with
+    /// the dims lead there) is given up and answered with `true`, the safe side. Pre:
+    /// [`extent`](Layout::extent) is known.
     pub fn overlaps(&self) -> bool {
         if self.split.is_none() && !dims_cross(&self.dims, &self.strides) {
             return false; // as almost always
@@ -70,10 +76,11 @@ impl Layout {
     }
 }
 
-/// The rule of thumb straight from dims and strides, which may say `true` where the canonical nest says `false`.
-/// Pre: as [`Layout::overlaps`].
+/// The rule of thumb straight from dims and strides, which may say `true` where the canonical nest
+/// says `false`. Pre: as [`Layout::overlaps`].
 fn dims_cross(dims: &[i64], strides: &[i64]) -> bool {
-    // Every dimension must step over all that the dimensions of smaller stride reach: sorted by insertion.
+    // Every dimension must step over all that the dimensions of smaller stride reach: sorted by
+    // insertion.
     let mut order = [(0_u64, 1_u64); MAX_RANK];
     let mut rank = 0;
     for (&dim, &stride) in dims.iter().zip(strides).filter(|&(&dim, _)| dim != 1) {
@@ -97,7 +104,8 @@ fn dims_cross(dims: &[i64], strides: &[i64]) -> bool {
 /// Differences of index tuples that one search looks at: some tens of microseconds.
 const SEARCH_STEPS: u32 = 10_000;
 
-/// The rule of thumb on a canonical nest; folding keeps its answer, since a folded pair does not cross.
+/// The rule of thumb on a canonical nest; folding keeps its answer, since a folded pair does not
+/// cross.
 fn axes_cross(axes: &[Axis<1>]) -> bool {
     let crossing = |outer: &Axis<1>, inner: &Axis<1>| {
         i128::from(outer.strides[0]) < i128::from(inner.extent) * i128::from(inner.strides[0])
@@ -105,9 +113,10 @@ fn axes_cross(axes: &[Axis<1>]) -> bool {
     axes.last().is_some_and(|a| a.strides[0] == 0) || axes.windows(2).any(|w| crossing(&w[0], &w[1]))
 }
 
-/// Whether two different index tuples meet: whether there are differences `d[i]` of at most `extent - 1` either
-/// way, not all zero, with `distance + sum d[i] * strides[i] == 0`. Depth first, skipping every difference that
-/// the remaining axes cannot bring back to zero. Pre: canonical axes.
+/// Whether two different index tuples meet: whether there are differences `d[i]` of at most
+/// `extent - 1` either way, not all zero, with `distance + sum d[i] * strides[i] == 0`. Depth
+/// first, skipping every difference that the remaining axes cannot bring back to zero. Pre:
+/// canonical axes.
 fn has_collision(axes: &[Axis<1>], distance: i128, moved: bool, steps: &mut u32) -> bool {
     let Some((axis, inner)) = axes.split_first() else { return moved && distance == 0 };
     let (most, stride) = (i128::from(axis.extent - 1), i128::from(axis.strides[0]));
@@ -119,7 +128,8 @@ fn has_collision(axes: &[Axis<1>], distance: i128, moved: bool, steps: &mut u32)
     let first =
         (-reach - distance).div_euclid(stride) + i128::from((-reach - distance).rem_euclid(stride) > 0);
     let last = (reach - distance).div_euclid(stride);
-    // A collision and its mirror image come together: the first difference that is not zero may be positive.
+    // A collision and its mirror image come together: the first difference that is not zero may be
+    // positive.
     let first = if moved { first.max(-most) } else { first.max(0) };
     for d in first..=last.min(most) {
         if *steps == 0 {

@@ -29,7 +29,8 @@ impl Layout {
         Some((low, high))
     }
 
-    /// Like [`span`](Layout::span), with the padding of a blocked axis, which a destination has written too.
+    /// Like [`span`](Layout::span), with the padding of a blocked axis, which a destination has
+    /// written too.
     #[inline]
     pub fn padded_span(&self) -> Option<(i64, i64)> {
         // The span of `padded_nest`, without building it: this is part of every call.
@@ -48,10 +49,11 @@ impl Layout {
     }
 
     /// Scalars from the lowest to the highest offset, padding and gaps included:
-    /// `1 + sum (dims[k] - 1) * |strides[k]|`, where a blocked axis counts its groups and adds `block - 1`.
+    /// `1 + sum (dims[k] - 1) * |strides[k]|`, where a blocked axis counts its groups and adds
+    /// `block - 1`.
     ///
-    /// This times the scalar's size is the size that the descriptor reports; a negative stride reaches below
-    /// the data pointer and counts all the same (observed on 9.27.0).
+    /// This times the scalar's size is the size that the descriptor reports; a negative stride
+    /// reaches below the data pointer and counts all the same (observed on 9.27.0).
     pub fn extent(&self) -> Option<i64> {
         let (low, high) = self.padded_span()?;
         (high - low).checked_add(1)

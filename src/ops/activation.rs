@@ -33,7 +33,8 @@ pub const fn saved(mode: ActivationMode) -> Saved {
     }
 }
 
-/// A function that follows another operation, element by element: one of those of the table that have a slope.
+/// A function that follows another operation, element by element: one of those of the table that
+/// have a slope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activation {
     /// The function.
@@ -89,7 +90,8 @@ fn functions(activation: &ActivationDescriptor) -> (Function, Function, f64) {
 /// `dst = alpha * function(a, b) + beta * dst`, checked and ready to run on any core.
 #[derive(Clone, Copy, Debug)]
 pub struct ActivationPlan<'a> {
-    /// The destination and what the function reads; of what it does not read, that of the destination.
+    /// The destination and what the function reads; of what it does not read, that of the
+    /// destination.
     layouts: [&'a Layout; 3],
     scalars: [Scalar; 3],
     compute: Compute,
@@ -108,10 +110,11 @@ impl<'a> ActivationPlan<'a> {
     /// Plans `cudnnActivationForward`. `in_place` tells whether x and y are one pointer.
     ///
     /// # Errors
-    /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions; one pointer with different
-    /// strides; dims or types differ; in strict mode IDENTITY. Not supported, in strict mode: strides of 0 and below,
-    /// other types than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8, layouts of 3 and 6 to 8 dimensions that do not fold. Bad
-    /// parameter: y repeats an address through stride 0. Not supported: vectors of a type that has none.
+    /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions; one
+    /// pointer with different strides; dims or types differ; in strict mode IDENTITY. Not
+    /// supported, in strict mode: strides of 0 and below, other types than FLOAT, DOUBLE, HALF,
+    /// BFLOAT16 and INT8, layouts of 3 and 6 to 8 dimensions that do not fold. Bad parameter: y
+    /// repeats an address through stride 0. Not supported: vectors of a type that has none.
     pub fn forward(
         activation: &ActivationDescriptor, [x, y]: [&'a TensorDescriptor; 2], scaling: Scaling,
         in_place: bool, mode: Mode,
@@ -132,15 +135,18 @@ impl<'a> ActivationPlan<'a> {
         Self::new(&[("y", y), ("x", x)], [0, 1, 1], function, parameter, scaling)
     }
 
-    /// Plans `cudnnActivationBackward`; `saved` is the descriptor of x or of y, whichever the gradient
-    /// [is computed from](saved), and `other` the other one, if it is a descriptor: strict mode looks at it where it
-    /// folds dimensions. `in_place` tells whether dy and dx are one pointer.
+    /// Plans `cudnnActivationBackward`; `saved` is the descriptor of x or of y, whichever the
+    /// gradient [is computed from](saved), and `other` the other one, if it is a descriptor: strict
+    /// mode looks at it where it folds dimensions. `in_place` tells whether dy and dx are one
+    /// pointer.
     ///
     /// # Errors
-    /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions; one pointer with different
-    /// strides; in strict mode IDENTITY. Not supported: dims differ; in strict mode types that differ or are not FLOAT,
-    /// DOUBLE, HALF or BFLOAT16, strides that differ or are 0 or below, layouts of 3 and 6 to 8 dimensions that do not
-    /// fold. Bad parameter: dx repeats an address through stride 0. Not supported: vectors of a type that has none.
+    /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions; one
+    /// pointer with different strides; in strict mode IDENTITY. Not supported: dims differ; in
+    /// strict mode types that differ or are not FLOAT, DOUBLE, HALF or BFLOAT16, strides that
+    /// differ or are 0 or below, layouts of 3 and 6 to 8 dimensions that do not fold. Bad
+    /// parameter: dx repeats an address through stride 0. Not supported: vectors of a type that has
+    /// none.
     pub fn backward(
         activation: &ActivationDescriptor, [saved, dy, dx]: [&'a TensorDescriptor; 3],
         other: Option<&TensorDescriptor>, scaling: Scaling, in_place: bool, mode: Mode,
@@ -190,7 +196,8 @@ impl<'a> ActivationPlan<'a> {
         Ok(plan)
     }
 
-    /// The operands of the call, destination first, and which of them stand at the places of a step.
+    /// The operands of the call, destination first, and which of them stand at the places of a
+    /// step.
     fn new(
         named: &[(&'static str, Named<'a>)], slots: [usize; 3], function: Function, parameter: f64,
         scaling: Scaling,

@@ -26,14 +26,14 @@ impl AddPlan<'_> {
     }
 }
 
-/// Plans `cudnnAddTensor`: A has the dims of C or 1, each by itself. Channels are counted one by one, also those of
-/// INT8x4 and its kin.
+/// Plans `cudnnAddTensor`: A has the dims of C or 1, each by itself. Channels are counted one by
+/// one, also those of INT8x4 and its kin.
 ///
 /// # Errors
-/// In this order. Bad parameter: types or ranks differ, in strict mode fewer than 4 dimensions, a dim of A is
-/// neither 1 nor that of C. Not supported, in strict mode: more than 5 dimensions, NCHW_VECT_C, other types than
-/// FLOAT, DOUBLE, HALF, INT8 and BFLOAT16. Bad parameter: C repeats an address through stride 0. Not supported: dims
-/// that are equal in elements but not in channels.
+/// In this order. Bad parameter: types or ranks differ, in strict mode fewer than 4 dimensions, a
+/// dim of A is neither 1 nor that of C. Not supported, in strict mode: more than 5 dimensions,
+/// NCHW_VECT_C, other types than FLOAT, DOUBLE, HALF, INT8 and BFLOAT16. Bad parameter: C repeats
+/// an address through stride 0. Not supported: dims that are equal in elements but not in channels.
 pub fn plan<'a>(
     a: &TensorDescriptor, c: &'a TensorDescriptor, scaling: Scaling, mode: Mode,
 ) -> Result<AddPlan<'a>> {

@@ -31,27 +31,30 @@ impl Join {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AggregateFunction {
-    /// Row v of the output: what the rows of the sources of v's edges are joined to, what the rows of its edges are joined to,
-    /// and row v of the concatenated features; operands output, positions, node features, edge features, concatenated
-    /// features, offsets, indices, map.
+    /// Row v of the output: what the rows of the sources of v's edges are joined to, what the rows
+    /// of its edges are joined to, and row v of the concatenated features; operands output,
+    /// positions, node features, edge features, concatenated features, offsets, indices, map.
     Forward,
-    /// To the gradient of each source, the sum over its edges of their part of the gradient of the output; likewise for the row of
-    /// each edge; and a copy for the concatenated features; operands the three gradients, gradient of the output, positions,
-    /// offsets, indices, map.
+    /// To the gradient of each source, the sum over its edges of their part of the gradient of the
+    /// output; likewise for the row of each edge; and a copy for the concatenated features;
+    /// operands the three gradients, gradient of the output, positions, offsets, indices, map.
     Backward,
 }
 
 /// A graph and the features on it.
 ///
-/// Edges are grouped by their targets: those of target v are `offsets[v]` to `offsets[v + 1]`, edge i comes from source
-/// `indices[i]`, and its features are row `map[i]`, or row i without a map. A target without edges has zeros, and passes no gradient on.
+/// Edges are grouped by their targets: those of target v are `offsets[v]` to `offsets[v + 1]`, edge
+/// i comes from source `indices[i]`, and its features are row `map[i]`, or row i without a map. A
+/// target without edges has zeros, and passes no gradient on.
 ///
 /// # Order
-/// Numbers are binary32, each operation rounded once. Sums start from +0 and go by ascending edges; what is in a gradient is
-/// added last, and the gradient of a source without edges is left as it is.
+/// Numbers are binary32, each operation rounded once. Sums start from +0 and go by ascending edges;
+/// what is in a gradient is added last, and the gradient of a source without edges is left as it
+/// is.
 ///
 /// # Positions
-/// Of a [choice](Join::is_choice), the edge that was chosen for each column of sources and edges, -1 without edges.
+/// Of a [choice](Join::is_choice), the edge that was chosen for each column of sources and edges,
+/// -1 without edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregate {
     /// What is computed.

@@ -1,4 +1,5 @@
-//! Agreement between tensors: broadcasting, the ranks and layouts that strict mode keeps to, destinations, spans.
+//! Agreement between tensors: broadcasting, the ranks and layouts that strict mode keeps to,
+//! destinations, spans.
 
 use super::ByteSpan;
 use crate::desc::TensorDescriptor;
@@ -14,9 +15,9 @@ pub(super) struct Named<'a> {
     pub tensor: &'a TensorDescriptor,
 }
 
-/// Refuses different ranks, and dims of `small` that are neither those of `large` nor 1. Outside strict mode it is
-/// enough that they agree with channels counted one by one: two elements of INT8x4 go with eight channels under
-/// NCHW_VECT_C.
+/// Refuses different ranks, and dims of `small` that are neither those of `large` nor 1. Outside
+/// strict mode it is enough that they agree with channels counted one by one: two elements of
+/// INT8x4 go with eight channels under NCHW_VECT_C.
 ///
 /// # Errors
 /// Bad parameter.
@@ -31,8 +32,8 @@ pub(super) fn check_broadcast(small: Named<'_>, large: Named<'_>, mode: Mode) ->
     }
 }
 
-/// Whether each dim of `small` is 1 or that of `large`, with channels counted one by one, also those that share an
-/// element.
+/// Whether each dim of `small` is 1 or that of `large`, with channels counted one by one, also
+/// those that share an element.
 fn agree_by_channel(small: &TensorDescriptor, large: &TensorDescriptor) -> bool {
     let (Ok(x), Ok(y)) = (small.layout(), large.layout()) else { return false };
     (0..x.dims.rank()).all(|k| x.dims[k] == y.dims[k] || small.dims()[k] == 1)
@@ -55,12 +56,13 @@ pub(super) fn check_rank(x: Named<'_>, y: Named<'_>) -> Result<()> {
     )))
 }
 
-/// Where the elements of `small` lie when it is read with the dims of `large`, of which it has passed
-/// [`check_broadcast`]. One element of several channels serves every element of as many, channel by channel.
+/// Where the elements of `small` lie when it is read with the dims of `large`, of which it has
+/// passed [`check_broadcast`]. One element of several channels serves every element of as many,
+/// channel by channel.
 ///
 /// # Errors
-/// Not supported if elements of both hold different numbers of channels, so that equal dims, or one element and many,
-/// mean different data; and for a vectorisation that the type does not have.
+/// Not supported if elements of both hold different numbers of channels, so that equal dims, or one
+/// element and many, mean different data; and for a vectorisation that the type does not have.
 pub(super) fn broadcast(small: Named<'_>, large: Named<'_>, dims: &[i64]) -> Result<Layout> {
     let layout = small.tensor.layout()?;
     // What most calls ask for, without the copies of a search for more.
@@ -86,7 +88,8 @@ fn different_channels(small: Named<'_>, large: Named<'_>) -> Error {
     ))
 }
 
-/// Where the elements of `one` lie, whose dims are those of `other`: with channels counted one by one, `dims`.
+/// Where the elements of `one` lie, whose dims are those of `other`: with channels counted one by
+/// one, `dims`.
 ///
 /// # Errors
 /// As for [`broadcast`], of which this is the case without broadcasting.
@@ -101,15 +104,16 @@ pub(super) fn of_equal_dims<'a>(one: Named<'a>, other: Named<'_>, dims: &[i64]) 
 /// Where the elements of a destination lie.
 ///
 /// # Errors
-/// Bad parameter if it was never set or repeats an address through stride 0. Not supported for a vectorisation
-/// that the type does not have.
+/// Bad parameter if it was never set or repeats an address through stride 0. Not supported for a
+/// vectorisation that the type does not have.
 pub(super) fn destination<'a>(dst: Named<'a>) -> Result<&'a Layout> {
     let layout = dst.tensor.layout()?;
     check_destination(layout, dst.name)?;
     Ok(layout)
 }
 
-/// Refuses the layout of a destination called `name` that was never set or repeats an address through stride 0.
+/// Refuses the layout of a destination called `name` that was never set or repeats an address
+/// through stride 0.
 ///
 /// # Errors
 /// Bad parameter.
@@ -135,13 +139,14 @@ fn repeated(name: &str, k: usize) -> Error {
     Error::element("strideA", k, 0, rule)
 }
 
-/// Whether elements of a destination share addresses, so that the order of writes matters. `layout` is that of `dst`,
-/// whose span is known.
+/// Whether elements of a destination share addresses, so that the order of writes matters. `layout`
+/// is that of `dst`, whose span is known.
 pub(super) fn repeats(dst: &TensorDescriptor, layout: &Layout) -> bool {
     !dst.is_packed() && layout.overlaps()
 }
 
-/// Refuses more elements than 64 bits count bytes of: with strides of 0, few bytes of memory hold any number.
+/// Refuses more elements than 64 bits count bytes of: with strides of 0, few bytes of memory hold
+/// any number.
 ///
 /// # Errors
 /// Not supported.
@@ -153,7 +158,8 @@ pub(super) fn check_count(dims: &Dims) -> Result<()> {
     }
 }
 
-// Apart, as are those below: what writes texts would keep the checks, which are part of every call, from being inlined.
+// Apart, as are those below: what writes texts would keep the checks, which are part of every call,
+// from being inlined.
 #[cold]
 fn too_many(dims: &Dims) -> Error {
     Error::unsupported(format!("dims {dims}: more than 2^60 elements"))
@@ -293,8 +299,9 @@ pub(super) fn strict_strides(tensors: &[Named<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// The layouts of layers that strict mode computes: any of 4 and 5 dimensions; of other ranks only those that fold to
-/// fewer dimensions, which have equal strides, and channels and what follows them without a gap.
+/// The layouts of layers that strict mode computes: any of 4 and 5 dimensions; of other ranks only
+/// those that fold to fewer dimensions, which have equal strides, and channels and what follows
+/// them without a gap.
 ///
 /// # Errors
 /// Not supported.

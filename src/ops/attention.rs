@@ -1,4 +1,5 @@
-//! Multi-head attention: projections, softmax of scaled scores over windows of keys, and a sum of values; and its gradients.
+//! Multi-head attention: projections, softmax of scaled scores over windows of keys, and a sum of
+//! values; and its gradients.
 //!
 //! ```text
 //! q = Wq queries + bq, k = Wk keys + bk, v = Wv values + bv        per head; what has no projection is the vector itself
@@ -7,10 +8,11 @@
 //! out[t] = dropout(Wo [sum over s of weights[t, s] v[s], of all heads] + bo) + residuals[t]
 //! ```
 //!
-//! Everything is a [`Plan`] of steps that are there for other operations, and no sequence is copied: an order of axes is a set of
-//! strides. Samples that follow each other with equal lengths are one group, whose products are one step; softmax and the sum of
-//! values have a step for every run of time steps with the same window. So each row of the output has its own order of sums, which
-//! depends on its window alone, whatever other rows are computed with it.
+//! Everything is a [`Plan`] of steps that are there for other operations, and no sequence is
+//! copied: an order of axes is a set of strides. Samples that follow each other with equal lengths
+//! are one group, whose products are one step; softmax and the sum of values have a step for every
+//! run of time steps with the same window. So each row of the output has its own order of sums,
+//! which depends on its window alone, whatever other rows are computed with it.
 //!
 //! ```text
 //! check.rs   what descriptors must agree on     sizes.rs   the order of the weights, the parts of the memory
@@ -61,7 +63,8 @@ pub enum Place {
     WeightStates,
     /// The states of the dropout behind the output.
     OutputStates,
-    /// States that are made for this call, in the reserve space, this number of bytes behind its start at least.
+    /// States that are made for this call, in the reserve space, this number of bytes behind its
+    /// start at least.
     MadeStates(i64),
     /// The gradient by the output.
     OutGradient,
@@ -340,7 +343,8 @@ impl Building {
                         && dropouts[0].map(|desc| desc.states()) == dropouts[1].map(|desc| desc.states())
                 });
                 let (role, place) = match dropouts[which] {
-                    // Gradients by keys come later. Behind the start of their part there is an alignment at least.
+                    // Gradients by keys come later. Behind the start of their part there is an
+                    // alignment at least.
                     Some(desc) if desc.states() == 0 => {
                         let memory = problem.extents.parts(true)?;
                         (Role::Scratch, Place::MadeStates(memory[Part::KeyGradients as usize].1.start))

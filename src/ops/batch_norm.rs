@@ -1,4 +1,5 @@
-//! Batch normalisation: from descriptors to groups, forward and backward, fused with an addition and an activation.
+//! Batch normalisation: from descriptors to groups, forward and backward, fused with an addition
+//! and an activation.
 
 mod agree;
 mod backward;
@@ -18,7 +19,8 @@ use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout, MAX_RANK};
 
-/// Bytes that size queries answer at least: a size of 0 would leave a driver-level allocation nothing to allocate.
+/// Bytes that size queries answer at least: a size of 0 would leave a driver-level allocation
+/// nothing to allocate.
 pub const LEAST_BYTES: usize = 16;
 
 /// Which dimensions a group runs over.
@@ -26,7 +28,8 @@ fn reduced(mode: BatchNormMode, rank: usize) -> [bool; MAX_RANK] {
     std::array::from_fn(|k| k < rank && if mode == BatchNormMode::PerActivation { k == 0 } else { k != 1 })
 }
 
-/// The part of a layout that tells groups apart: one element along the dimensions that a group runs over.
+/// The part of a layout that tells groups apart: one element along the dimensions that a group runs
+/// over.
 fn kept(layout: &Layout, reduced: &[bool; MAX_RANK]) -> Layout {
     let mut kept = *layout;
     for k in (0..kept.dims.rank()).filter(|&k| reduced[k]) {

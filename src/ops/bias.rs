@@ -13,10 +13,11 @@ const CHANNEL: usize = 1;
 /// Plans `cudnnConvolutionBackwardBias`: `db = alpha * sum(dy) + beta * db`. Operands: db, dy.
 ///
 /// # Errors
-/// In this order. Bad parameter: ranks differ; in strict mode 2 dimensions. Not supported, in strict mode: types other
-/// than FLOAT, DOUBLE and HALF; a stride that is not positive; more than 6 dimensions or fewer than 4. Not supported: types
-/// that differ, if one of them is none of these three. Bad parameter: types or channels that differ; a dim of db other than
-/// C that is not 1; a db that repeats an address through stride 0.
+/// In this order. Bad parameter: ranks differ; in strict mode 2 dimensions. Not supported, in
+/// strict mode: types other than FLOAT, DOUBLE and HALF; a stride that is not positive; more than 6
+/// dimensions or fewer than 4. Not supported: types that differ, if one of them is none of these
+/// three. Bad parameter: types or channels that differ; a dim of db other than C that is not 1; a
+/// db that repeats an address through stride 0.
 pub fn gradient(
     dy: &TensorDescriptor, db: &TensorDescriptor, scaling: Scaling, mode: Mode,
 ) -> Result<ReducePlan> {

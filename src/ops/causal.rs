@@ -1,7 +1,8 @@
 //! Causal: convolutions along a sequence that never look ahead, with their gradients.
 //!
-//! A kind of step of its own, because what a gradient needs of the forward pass - the sum before the activation, the projections
-//! of a gated pair - is computed anew where it is needed: the calls have no workspace for it.
+//! A kind of step of its own, because what a gradient needs of the forward pass - the sum before
+//! the activation, the projections of a gated pair - is computed anew where it is needed: the calls
+//! have no workspace for it.
 
 use std::fmt;
 
@@ -10,25 +11,30 @@ use crate::dtype::Scalar;
 
 /// What is computed, for each sequence of the batch and each channel.
 ///
-/// Tap `k` of `K` reads `K - 1 - k` positions back; taps before the sequence are left out, and so are gradients behind it.
-/// `causal(x, w)[t] = sum over k of w[k] x[t - (K - 1) + k]`, and `transposed(g, w)[s] = sum over k of w[k] g[s + (K - 1) - k]`.
+/// Tap `k` of `K` reads `K - 1 - k` positions back; taps before the sequence are left out, and so
+/// are gradients behind it. `causal(x, w)[t] = sum over k of w[k] x[t - (K - 1) + k]`, and
+/// `transposed(g, w)[s] = sum over k of w[k] g[s + (K - 1) - k]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CausalFunction {
     /// `y = act(causal(x, weight) + bias)`; operands y, x, weight, bias.
     Forward,
-    /// `dx = transposed(g, weight)` with `g = dy act'(causal(x, weight) + bias)`; operands dx, x, weight, bias, dy.
+    /// `dx = transposed(g, weight)` with `g = dy act'(causal(x, weight) + bias)`; operands dx, x,
+    /// weight, bias, dy.
     Data,
-    /// `dweight[k]` is the sum of `g[t] x[t - (K - 1) + k]`, `dbias` that of `g`; operands dweight, dbias, x, weight, bias, dy.
+    /// `dweight[k]` is the sum of `g[t] x[t - (K - 1) + k]`, `dbias` that of `g`; operands dweight,
+    /// dbias, x, weight, bias, dy.
     Weights,
-    /// With `p[q] = causal(x[q], projection[q])` and `u = p[1] p[2]`: `y = causal(u, mixer) + skip u`, and `y p[0]`; operands
-    /// y, gated y, x, projections, mixer, skip.
+    /// With `p[q] = causal(x[q], projection[q])` and `u = p[1] p[2]`:
+    /// `y = causal(u, mixer) + skip u`, and `y p[0]`; operands y, gated y, x, projections, mixer,
+    /// skip.
     Gated,
-    /// `dx[q] = transposed(dp[q], projection[q])` with `dp[0] = dy y`, `d = dy p[0]`, `du = transposed(d, mixer) + skip d`,
-    /// `dp[1] = du p[2]` and `dp[2] = du p[1]`; operands dx, x, projections, mixer, skip, y, dy.
+    /// `dx[q] = transposed(dp[q], projection[q])` with `dp[0] = dy y`, `d = dy p[0]`,
+    /// `du = transposed(d, mixer) + skip d`, `dp[1] = du p[2]` and `dp[2] = du p[1]`; operands dx,
+    /// x, projections, mixer, skip, y, dy.
     GatedData,
-    /// The sums of `dp[q]` with x for the projections, of `d` with u for the mixer, and of `d u` for skip; operands
-    /// dprojections, dmixer, dskip, x, projections, mixer, skip, y, dy.
+    /// The sums of `dp[q]` with x for the projections, of `d` with u for the mixer, and of `d u`
+    /// for skip; operands dprojections, dmixer, dskip, x, projections, mixer, skip, y, dy.
     GatedWeights,
 }
 
@@ -44,7 +50,8 @@ impl CausalFunction {
     }
 }
 
-/// Lanes of the sums over a batch of sequences: position `t` of any sequence belongs to lane `t % LANES`.
+/// Lanes of the sums over a batch of sequences: position `t` of any sequence belongs to lane
+/// `t % LANES`.
 pub const LANES: usize = 32;
 
 /// Taps from which on transforms are faster than sums.
@@ -56,18 +63,21 @@ pub const PARTS: i64 = 3;
 /// A batch of sequences, all packed.
 ///
 /// # Order
-/// Numbers are of the computation type, each operation rounded once. Sums over taps start from +0 and go by ascending
-/// positions; the bias, or the product with skip, comes last. Gradients of weights: each lane adds its products from +0,
-/// sequence by sequence, by ascending positions; lanes are joined in halves, lane `j` with `j + LANES / 2` and so on. What is
-/// there is added last.
+/// Numbers are of the computation type, each operation rounded once. Sums over taps start from +0
+/// and go by ascending positions; the bias, or the product with skip, comes last. Gradients of
+/// weights: each lane adds its products from +0, sequence by sequence, by ascending positions;
+/// lanes are joined in halves, lane `j` with `j + LANES / 2` and so on. What is there is added
+/// last.
 ///
-/// Where it [is transformed](Causal::is_transformed), the CPU core computes sums over taps, and over positions for gradients of
-/// weights, in binary64 and rounds them once, in an order of its own that depends on nothing but length and taps.
+/// Where it [is transformed](Causal::is_transformed), the CPU core computes sums over taps, and
+/// over positions for gradients of weights, in binary64 and rounds them once, in an order of its
+/// own that depends on nothing but length and taps.
 ///
 /// # Memory
 /// x, y and their gradients are `[batch, channels, length]`, or `[batch, length, channels]` with
-/// [`channels_inside`](Causal::channels_inside); weights are `[channels, taps]` and `[taps, channels]`. Of a gated pair x and dx
-/// are `[batch, channels, 3, length]`, and projections `[channels, 3, taps]`. Operands need not be aligned on the CPU.
+/// [`channels_inside`](Causal::channels_inside); weights are `[channels, taps]` and
+/// `[taps, channels]`. Of a gated pair x and dx are `[batch, channels, 3, length]`, and projections
+/// `[channels, 3, taps]`. Operands need not be aligned on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Causal {
     /// What is computed.
@@ -117,7 +127,8 @@ impl Causal {
         self.newest_first && self.taps >= TRANSFORMED_TAPS && self.length >= self.taps
     }
 
-    /// Where position 0 of a channel of a sequence lies; positions are [`stride`](Causal::stride) apart.
+    /// Where position 0 of a channel of a sequence lies; positions are [`stride`](Causal::stride)
+    /// apart.
     pub const fn line(&self, sequence: i64, channel: i64) -> i64 {
         let first = sequence * self.channels * self.length;
         if self.channels_inside { first + channel } else { first + channel * self.length }

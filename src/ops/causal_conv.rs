@@ -52,8 +52,8 @@ const PART: i64 = 64;
 /// The sizes of a call, checked.
 ///
 /// # Errors
-/// Bad parameter: batch, dim or length below 1, and numbers of taps below 1, or in strict mode outside the range of the original;
-/// more elements than bytes can be counted.
+/// Bad parameter: batch, dim or length below 1, and numbers of taps below 1, or in strict mode
+/// outside the range of the original; more elements than bytes can be counted.
 fn checked(form: Form, sizes: &Sizes, mode: Mode) -> Result<Causal> {
     for (name, value) in [("batch", sizes.batch), ("dim", sizes.dim), ("seqLen", sizes.length)] {
         if value < 1 {
@@ -103,7 +103,8 @@ fn checked(form: Form, sizes: &Sizes, mode: Mode) -> Result<Causal> {
 /// The scalar type of data, and that of the gradients of weights.
 ///
 /// # Errors
-/// Not supported: data that is not FLOAT, DOUBLE, HALF or BFLOAT16; gradients that are not DOUBLE with DOUBLE, else FLOAT.
+/// Not supported: data that is not FLOAT, DOUBLE, HALF or BFLOAT16; gradients that are not DOUBLE
+/// with DOUBLE, else FLOAT.
 fn types(data_type: Option<DataType>, gradient: Option<Option<DataType>>) -> Result<[Scalar; 2]> {
     let shown = |data_type: Option<DataType>| {
         data_type.map_or("an unknown type".to_owned(), |data_type| format!("{data_type:?}"))
@@ -217,12 +218,14 @@ impl CausalPlan {
         Ok(step)
     }
 
-    /// Plans a forward call. Operands: y, x, weight, bias; of a gated pair y, yGated, x, weightsProj, weightsMixer, skipBias; of
-    /// the transforms y, x, weight; of the long one y, the two [parts](reserve) of the reserve space, x, weight.
+    /// Plans a forward call. Operands: y, x, weight, bias; of a gated pair y, yGated, x,
+    /// weightsProj, weightsMixer, skipBias; of the transforms y, x, weight; of the long one y, the
+    /// two [parts](reserve) of the reserve space, x, weight.
     ///
     /// # Errors
-    /// In this order. Bad parameter: sizes below 1, or outside the range of the original in strict mode. Not supported:
-    /// types that are not convolved; in strict mode sizes that the original's transforms do not take.
+    /// In this order. Bad parameter: sizes below 1, or outside the range of the original in strict
+    /// mode. Not supported: types that are not convolved; in strict mode sizes that the original's
+    /// transforms do not take.
     pub fn forward(call: &Call, mode: Mode) -> Result<Self> {
         let step = CausalPlan::step(call, mode)?;
         let Extents { line, weight, mixer, channels } = Extents::of(&step);
@@ -261,9 +264,10 @@ impl CausalPlan {
         Ok(CausalPlan { operands, copies, steps: vec![(Causal { function, ..step }, slots)] })
     }
 
-    /// Plans a backward call. Operands: dx, dweight, dbias, x, weight, bias, dy; of a gated pair dx, dweightsProj,
-    /// dweightsMixer, dskipBias, x, weightsProj, weightsMixer, skipBias, y, dy; of the transforms dx, dweight, x, weight, dy, of
-    /// which the long one finds x and weight in the [parts](reserve) of the reserve space.
+    /// Plans a backward call. Operands: dx, dweight, dbias, x, weight, bias, dy; of a gated pair
+    /// dx, dweightsProj, dweightsMixer, dskipBias, x, weightsProj, weightsMixer, skipBias, y, dy;
+    /// of the transforms dx, dweight, x, weight, dy, of which the long one finds x and weight in
+    /// the [parts](reserve) of the reserve space.
     ///
     /// # Errors
     /// As for [`CausalPlan::forward`]; not supported: another type of the weights' gradients.
@@ -325,7 +329,8 @@ impl CausalPlan {
     }
 }
 
-/// Where the copy of the weight starts in the reserve space of the long form, behind that of x, and the bytes of both.
+/// Where the copy of the weight starts in the reserve space of the long form, behind that of x, and
+/// the bytes of both.
 ///
 /// # Errors
 /// As for [`CausalPlan::forward`].

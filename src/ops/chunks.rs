@@ -1,4 +1,5 @@
-//! How a device divides a reduction: by outputs, and long sequences into chunks that are whole subtrees of the tree.
+//! How a device divides a reduction: by outputs, and long sequences into chunks that are whole
+//! subtrees of the tree.
 
 use super::Reduce;
 
@@ -31,10 +32,12 @@ impl Partition {
 /// Outputs that are one unit of work by rows.
 const ROW_OUTPUTS: u64 = 64;
 
-/// Blocks of an output that [`Schedule::Blocks`] divides among the warps of one unit, as a logarithm.
+/// Blocks of an output that [`Schedule::Blocks`] divides among the warps of one unit, as a
+/// logarithm.
 const SHARED_LEVEL: u32 = 3;
 
-/// Elements of an output that one thread reduces at most, by rows: the tree above its blocks has to fit its room.
+/// Elements of an output that one thread reduces at most, by rows: the tree above its blocks has to
+/// fit its room.
 const ROW_LENGTH: u64 = 1 << 24;
 
 /// Elements of an output too few to share among 256 threads.
@@ -44,7 +47,8 @@ impl Reduce {
     /// How a device should read this problem.
     pub fn schedule(&self) -> Schedule {
         let length = self.sequence.len() as u64;
-        // How far neighbours are apart: within an output, and from output to output. 0 repeats, and costs nothing.
+        // How far neighbours are apart: within an output, and from output to output. 0 repeats, and
+        // costs nothing.
         let nearest = |strides: &mut dyn Iterator<Item = i64>| {
             strides.map(i64::unsigned_abs).filter(|&stride| stride != 0).min().unwrap_or(u64::MAX)
         };

@@ -27,10 +27,10 @@ impl ColumnsPlan {
     /// Plans `cudnnIm2Col`.
     ///
     /// # Errors
-    /// In this order. Bad parameter: x of less than 3 dimensions. Not supported, in strict mode: types of x or the filter
-    /// that are not floating, x of other than 4 dimensions. Not supported: more than one group. Bad parameter: ranks,
-    /// channels or extents that do not make a convolution. Not supported: NCHW_VECT_C of a type of one channel, a matrix
-    /// beyond 64 bits.
+    /// In this order. Bad parameter: x of less than 3 dimensions. Not supported, in strict mode:
+    /// types of x or the filter that are not floating, x of other than 4 dimensions. Not supported:
+    /// more than one group. Bad parameter: ranks, channels or extents that do not make a
+    /// convolution. Not supported: NCHW_VECT_C of a type of one channel, a matrix beyond 64 bits.
     pub fn new(
         x: &TensorDescriptor, filter: &FilterDescriptor, convolution: &ConvolutionDescriptor, mode: Mode,
     ) -> Result<Self> {

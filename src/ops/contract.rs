@@ -1,4 +1,5 @@
-//! Contractions: sums of products over shared loops, of which convolutions and matrix products are cases.
+//! Contractions: sums of products over shared loops, of which convolutions and matrix products are
+//! cases.
 //!
 //! One step kind serves all of them. Its loops are batch, m, n or k:
 //!
@@ -11,10 +12,11 @@
 //!
 //! `dst[m, n] = f(alpha * sum over k of a[m, k] * b[k, n] + beta * dst[m, n] + alpha2 * z[m, n] + bias[m, n])`
 //!
-//! Operand `a` may be seen through a window: a [`Bound`] ties an M loop to a K loop and says between which positions
-//! `a` has elements; a product outside counts as 0, and no element of `a` is read for it. Kernels may multiply its factor of
-//! `b` by a zero, though: finite factors leave no trace, infinities and NaN may. Everything else about a window (stride,
-//! dilation, padding, flipped taps) is in the strides and the offset of `a`. Convolutions map to it as
+//! Operand `a` may be seen through a window: a [`Bound`] ties an M loop to a K loop and says
+//! between which positions `a` has elements; a product outside counts as 0, and no element of `a`
+//! is read for it. Kernels may multiply its factor of `b` by a zero, though: finite factors leave
+//! no trace, infinities and NaN may. Everything else about a window (stride, dilation, padding,
+//! flipped taps) is in the strides and the offset of `a`. Convolutions map to it as
 //!
 //! | direction       | dst | a (windowed) | b  | M          | N       | K             | Batch  |
 //! |-----------------|-----|--------------|----|------------|---------|---------------|--------|
@@ -22,14 +24,16 @@
 //! | backward data   | dx  | dy           | w  | n, h, w    | c       | k, some r, s  | groups |
 //! | backward filter | dw  | x            | dy | c, r, s    | k       | n, p, q       | groups |
 //!
-//! Backward data with a stride is a step per phase of the stride: the rows `h` of one remainder modulo the stride meet
-//! the same taps, and their positions in dy are affine again. Without groups phases whose taps follow each other are one step,
-//! in which an N loop moves h and r. A phase without taps has an empty K loop and writes `f(beta * dst + ...)`. Phases of single
-//! channels go to the core together, as [`Phases`]: each writes every second element of a row, all of them whole rows.
+//! Backward data with a stride is a step per phase of the stride: the rows `h` of one remainder
+//! modulo the stride meet the same taps, and their positions in dy are affine again. Without groups
+//! phases whose taps follow each other are one step, in which an N loop moves h and r. A phase
+//! without taps has an empty K loop and writes `f(beta * dst + ...)`. Phases of single channels go
+//! to the core together, as [`Phases`]: each writes every second element of a row, all of them
+//! whole rows.
 //!
 //! # Operands
-//! In the order of [`Contract::slots`]: dst, a, b, then z if there is one, then bias if there is one, then the workspace
-//! if [`Contract::workspace`] is not 0.
+//! In the order of [`Contract::slots`]: dst, a, b, then z if there is one, then bias if there is
+//! one, then the workspace if [`Contract::workspace`] is not 0.
 
 use std::fmt;
 
@@ -73,8 +77,8 @@ pub enum Accumulate {
 }
 
 impl Accumulate {
-    /// For products of bytes: 32-bit integers if sums of `terms` products fit, else binary64, where they stay exact, too; `None` terms
-    /// are more than 64 bits count. `None` for other products.
+    /// For products of bytes: 32-bit integers if sums of `terms` products fit, else binary64, where
+    /// they stay exact, too; `None` terms are more than 64 bits count. `None` for other products.
     pub fn of_bytes(factors: [Scalar; 2], terms: Option<i64>) -> Option<Accumulate> {
         let largest = |scalar: Scalar| match scalar {
             Scalar::I8 => Some(128),
@@ -87,8 +91,9 @@ impl Accumulate {
     }
 }
 
-/// Where `a` has elements along one dimension: at `start + first * index of loop first + second * index of loop
-/// second`, if that lies in `0..extent`.
+/// Where `a` has elements along one dimension: at
+/// `start + first * index of loop first + second * index of loop second`, if that lies in
+/// `0..extent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The loops, as indices into the nest: an M loop and a K loop.
@@ -108,7 +113,8 @@ impl Bound {
     }
 }
 
-/// Rows of `a` from which on products of binary32 are made in parts, which are split for all columns: pixels of an image, or rows of a matrix.
+/// Rows of `a` from which on products of binary32 are made in parts, which are split for all
+/// columns: pixels of an image, or rows of a matrix.
 pub const PART_ROWS: i64 = 128;
 
 /// The most bounds: one per spatial dimension.
@@ -118,9 +124,9 @@ const NO_BOUND: Bound = Bound { axes: [0; 2], steps: [0; 2], start: 0, extent: 0
 
 /// What happens to a sum on its way to the destination.
 ///
-/// `r = alpha * sum`, then `+ beta * dst`, `+ alpha2 * z`, `+ bias`, each product and each sum rounded by itself; then
-/// the activation; then the conversion of [`crate::dtype::convert`], saturating. A factor of 0 leaves its operand
-/// unread. Computed in [`Contract::real`].
+/// `r = alpha * sum`, then `+ beta * dst`, `+ alpha2 * z`, `+ bias`, each product and each sum
+/// rounded by itself; then the activation; then the conversion of [`crate::dtype::convert`],
+/// saturating. A factor of 0 leaves its operand unread. Computed in [`Contract::real`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epilogue {
     /// Alpha and beta.
@@ -157,19 +163,20 @@ pub struct Contract {
     pub accumulate: Accumulate,
     /// From the sum to the destination.
     pub epilogue: Epilogue,
-    /// Whether binary32 operands may be rounded to a format that Tensor Cores take: the CPU core leaves out the smaller parts of products
-    /// in tiles.
+    /// Whether binary32 operands may be rounded to a format that Tensor Cores take: the CPU core
+    /// leaves out the smaller parts of products in tiles.
     pub allow_conversion: bool,
-    /// Whether sums may have the order of tile instructions: as Tensor Cores, they are no chain of fused multiply-adds, and count denormal
-    /// bf16 as 0. The CUDA core does not ask.
+    /// Whether sums may have the order of tile instructions: as Tensor Cores, they are no chain of
+    /// fused multiply-adds, and count denormal bf16 as 0. The CUDA core does not ask.
     pub allow_tiles: bool,
-    /// Whether windows of 3 x 3 taps may be computed by Winograd's F(2x2, 3x3), whose bound and range are not those of a sum; the CUDA core
-    /// never does.
+    /// Whether windows of 3 x 3 taps may be computed by Winograd's F(2x2, 3x3), whose bound and
+    /// range are not those of a sum; the CUDA core never does.
     pub allow_winograd: bool,
-    /// Whether terms of all images are summed, so that no element of the destination is one image's: its bits may depend on any extent.
+    /// Whether terms of all images are summed, so that no element of the destination is one
+    /// image's: its bits may depend on any extent.
     pub is_over_images: bool,
-    /// Whether later steps of the plan multiply by the same `b`, which no step writes: the CPU core keeps what it packs of it until
-    /// the plan ends. Results do not depend on it.
+    /// Whether later steps of the plan multiply by the same `b`, which no step writes: the CPU core
+    /// keeps what it packs of it until the plan ends. Results do not depend on it.
     pub keeps_b: bool,
     /// Bytes of workspace, an operand of its own if not 0; its contents are scratch.
     pub workspace: usize,
@@ -244,7 +251,8 @@ impl Contract {
         self.loops(role).map(|(_, axis)| axis.extent).product()
     }
 
-    /// `count` turns from `first` on of loop `index`, which no bound names, in canonical form: sums and their order are the same.
+    /// `count` turns from `first` on of loop `index`, which no bound names, in canonical form: sums
+    /// and their order are the same.
     pub fn part(&self, index: usize, first: i64, count: i64) -> Contract {
         let mut part = *self;
         part.nest = LoopNest::new(&[], self.nest.offsets);
@@ -289,8 +297,8 @@ impl Contract {
         (self.workspace > 0).then(|| self.slots() - 1)
     }
 
-    /// The type that the epilogue computes in: binary64 for sums in binary64 and for destinations that binary32 does
-    /// not hold, else binary32.
+    /// The type that the epilogue computes in: binary64 for sums in binary64 and for destinations
+    /// that binary32 does not hold, else binary32.
     pub fn real(&self) -> super::Compute {
         let wide = matches!(self.dst, Scalar::F64 | Scalar::I32 | Scalar::I64);
         if wide || self.accumulate == Accumulate::Double {

@@ -1,7 +1,8 @@
-//! CTC loss: from a batch of sequences and its labels to the forward-backward algorithm over the alignments.
+//! CTC loss: from a batch of sequences and its labels to the forward-backward algorithm over the
+//! alignments.
 //!
-//! Graves, Fernandez, Gomez, Schmidhuber: Connectionist temporal classification, 2006. The step is [`Ctc`]; what a call is
-//! checked for, and how its workspace is divided, is here.
+//! Graves, Fernandez, Gomez, Schmidhuber: Connectionist temporal classification, 2006. The step is
+//! [`Ctc`]; what a call is checked for, and how its workspace is divided, is here.
 
 mod step;
 
@@ -74,8 +75,9 @@ impl Tensors<'_> {
     /// The step of labels of at most `longest` classes and inputs of at most `frames` rows.
     ///
     /// # Errors
-    /// In this order. Bad parameter: dims. Not supported: types; a label that is too long for the algorithm, in strict mode;
-    /// a length below 0, unless on the host; more elements than 64 bits count bytes of.
+    /// In this order. Bad parameter: dims. Not supported: types; a label that is too long for the
+    /// algorithm, in strict mode; a length below 0, unless on the host; more elements than 64 bits
+    /// count bytes of.
     fn step(&self, longest: i64, frames: Option<i64>, mode: Mode) -> Result<Ctc> {
         let [rows, samples, classes] = self.dims()?;
         let (data, compute) = (self.probs.data_type(), self.loss.compute_type);
@@ -166,11 +168,12 @@ pub struct CtcPlan {
 }
 
 impl CtcPlan {
-    /// Whether descriptors and lengths of the host fit each other, so that the lengths tell how many labels there are.
+    /// Whether descriptors and lengths of the host fit each other, so that the lengths tell how
+    /// many labels there are.
     ///
     /// # Errors
-    /// Bad parameter, in this order: whatever the size query refuses; an input longer than the tensors; a label length below 0;
-    /// a workspace that is too small for them.
+    /// Bad parameter, in this order: whatever the size query refuses; an input longer than the
+    /// tensors; a label length below 0; a workspace that is too small for them.
     pub fn check(
         tensors: Tensors<'_>, lengths: Lengths<'_>, workspace_size: usize, mode: Mode,
     ) -> Result<()> {
@@ -197,12 +200,12 @@ impl CtcPlan {
         Ok(step)
     }
 
-    /// Plans `cudnnCTCLoss`, with labels and lengths of the host. Operands: costs, gradients, workspace, probs. With
-    /// `gradients` of the tensors left out, the operand is not touched.
+    /// Plans `cudnnCTCLoss`, with labels and lengths of the host. Operands: costs, gradients,
+    /// workspace, probs. With `gradients` of the tensors left out, the operand is not touched.
     ///
     /// # Errors
-    /// Bad parameter, in this order: whatever [`check`](CtcPlan::check) refuses; a class outside 1..A-1; gradients that repeat an
-    /// address. Host allocation.
+    /// Bad parameter, in this order: whatever [`check`](CtcPlan::check) refuses; a class outside
+    /// 1..A-1; gradients that repeat an address. Host allocation.
     pub fn with_host_labels(
         tensors: Tensors<'_>, labels: &[i32], lengths: Lengths<'_>, workspace_size: usize, mode: Mode,
     ) -> Result<Self> {
@@ -223,18 +226,19 @@ impl CtcPlan {
         Ok(plan)
     }
 
-    /// Plans `cudnnCTCLoss_v8`, with labels and lengths in the core's memory. Operands: costs, gradients, workspace, probs,
-    /// labels, labelLengths, inputLengths.
+    /// Plans `cudnnCTCLoss_v8`, with labels and lengths in the core's memory. Operands: costs,
+    /// gradients, workspace, probs, labels, labelLengths, inputLengths.
     ///
     /// # Errors
-    /// Bad parameter, in this order: whatever the size query refuses; a workspace that is too small; gradients that repeat an
-    /// address.
+    /// Bad parameter, in this order: whatever the size query refuses; a workspace that is too
+    /// small; gradients that repeat an address.
     pub fn with_device_labels(tensors: Tensors<'_>, workspace_size: usize, mode: Mode) -> Result<Self> {
         let step = tensors.with_longest(mode).map_err(as_bad_parameter)?;
         let mut plan = CtcPlan::new(tensors, step, workspace_size)?;
         let integers =
             |name, count: i64| Operand { name, role: Role::Read, scalar: Scalar::I32, span: (0, 4 * count) };
-        // How many labels there are is known to the device alone: the longest ones that may be are not the ones that are.
+        // How many labels there are is known to the device alone: the longest ones that may be are
+        // not the ones that are.
         plan.operands.extend([
             integers("labels", step.longest.min(1)),
             integers("labelLengths", step.samples),

@@ -36,13 +36,16 @@ pub struct Pass<'a> {
 }
 
 impl DropoutPlan {
-    /// Plans `cudnnDropoutForward`: draws a mask and applies it. Operands: y, reserveSpace, states, x.
+    /// Plans `cudnnDropoutForward`: draws a mask and applies it. Operands: y, reserveSpace, states,
+    /// x.
     ///
     /// # Errors
-    /// In this order. Bad parameter: types differ; numbers of elements differ; a tensor was never set; a stride that is
-    /// not positive (in strict mode of any tensor, else a stride of 0 of the destination); a destination that overlaps
-    /// itself (in strict mode also such a source); one pointer for two layouts; a mask that is too small. Not supported:
-    /// types that are not floating (in strict mode also BFLOAT16 and FP8); different dims of tensors that are not packed.
+    /// In this order. Bad parameter: types differ; numbers of elements differ; a tensor was never
+    /// set; a stride that is not positive (in strict mode of any tensor, else a stride of 0 of the
+    /// destination); a destination that overlaps itself (in strict mode also such a source); one
+    /// pointer for two layouts; a mask that is too small. Not supported: types that are not
+    /// floating (in strict mode also BFLOAT16 and FP8); different dims of tensors that are not
+    /// packed.
     pub fn forward(desc: &DropoutDescriptor, pass: Pass<'_>, mode: Mode) -> Result<Self> {
         let mut plan = DropoutPlan::new(desc, pass, mode)?;
         let elements = plan.elements();
@@ -59,7 +62,8 @@ impl DropoutPlan {
         Ok(plan)
     }
 
-    /// Plans `cudnnDropoutBackward`: applies a mask that was drawn before. Operands: dx, dy, reserveSpace.
+    /// Plans `cudnnDropoutBackward`: applies a mask that was drawn before. Operands: dx, dy,
+    /// reserveSpace.
     ///
     /// # Errors
     /// As [`DropoutPlan::forward`].
@@ -70,8 +74,8 @@ impl DropoutPlan {
     /// Refuses a forward pass whose mask takes the place of its states, unless it can be served.
     ///
     /// # Errors
-    /// Not supported on the CUDA core, where some threads would read the states while others write the mask. Bad parameter for
-    /// states with less room than the mask takes.
+    /// Not supported on the CUDA core, where some threads would read the states while others write
+    /// the mask. Bad parameter for states with less room than the mask takes.
     pub fn check_mask_over_states(&self, desc: &DropoutDescriptor, on_cuda: bool) -> Result<()> {
         if on_cuda {
             return Err(Error::unsupported(
@@ -243,7 +247,8 @@ fn pointer_name(desc: &'static str) -> &'static str {
     desc.strip_suffix("desc").or(desc.strip_suffix("Desc")).unwrap_or(desc)
 }
 
-/// Refuses what the original refuses (observed on 9.27.0): strides that are not positive, elements that share an address.
+/// Refuses what the original refuses (observed on 9.27.0): strides that are not positive, elements
+/// that share an address.
 fn strict_strides(name: &str, tensor: &TensorDescriptor) -> Result<()> {
     let strides = tensor.strides();
     if let Some(k) = (0..strides.rank()).find(|&k| strides[k] <= 0) {
@@ -256,7 +261,8 @@ fn strict_strides(name: &str, tensor: &TensorDescriptor) -> Result<()> {
     Ok(())
 }
 
-/// Both layouts with the same dims: as they are, or, of tensors that are packed row-major, as one run of elements.
+/// Both layouts with the same dims: as they are, or, of tensors that are packed row-major, as one
+/// run of elements.
 ///
 /// # Errors
 /// Not supported for other tensors of different dims.

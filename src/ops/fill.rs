@@ -17,7 +17,8 @@ use crate::mode::Mode;
 pub enum Value {
     /// This cell, as the low bits.
     Cell(u64),
-    /// The old value times this factor, as every scaling computes it; 0 writes zeros without reading.
+    /// The old value times this factor, as every scaling computes it; 0 writes zeros without
+    /// reading.
     Times(f64),
 }
 
@@ -32,7 +33,8 @@ pub struct Set {
     pub cell: u64,
 }
 
-/// `y = value` or `y = factor * y`, checked and ready to run on any core. Padding of a blocked layout becomes zero.
+/// `y = value` or `y = factor * y`, checked and ready to run on any core. Padding of a blocked
+/// layout becomes zero.
 #[derive(Clone, Copy, Debug)]
 pub struct FillPlan {
     dst: Layout,
@@ -45,8 +47,8 @@ impl FillPlan {
     /// Plans `cudnnSetTensor`: every element becomes `value`, rounded once to the tensor's type.
     ///
     /// # Errors
-    /// Not supported: the tensor was never set; in strict mode other ranks than 4 and 5, NCHW_VECT_C, integer types
-    /// but INT8. Bad parameter: it repeats an address through stride 0.
+    /// Not supported: the tensor was never set; in strict mode other ranks than 4 and 5,
+    /// NCHW_VECT_C, integer types but INT8. Bad parameter: it repeats an address through stride 0.
     pub fn set(y: &TensorDescriptor, value: Number, mode: Mode) -> Result<Self> {
         let named = Named { name: "yDesc", tensor: y };
         if mode.is_strict() {
@@ -63,11 +65,12 @@ impl FillPlan {
         FillPlan::of(agree::destination(named)?, y, "y", Value::Cell(cell))
     }
 
-    /// Plans `cudnnScaleTensor`; products are computed as every scaling is, in `double` for INT32 and INT64.
+    /// Plans `cudnnScaleTensor`; products are computed as every scaling is, in `double` for INT32
+    /// and INT64.
     ///
     /// # Errors
-    /// Not supported, in strict mode: integer types but INT8. Bad parameter: the tensor was never set or repeats
-    /// an address through stride 0.
+    /// Not supported, in strict mode: integer types but INT8. Bad parameter: the tensor was never
+    /// set or repeats an address through stride 0.
     pub fn scale(y: &TensorDescriptor, factor: f64, mode: Mode) -> Result<Self> {
         let named = Named { name: "yDesc", tensor: y };
         if y.is_set() {

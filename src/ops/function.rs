@@ -1,12 +1,14 @@
 //! The one table of functions that are computed element by element.
 //!
-//! A row is a name, the operands, the parameters, what the factors of a step scale, and the formula. Factors scale the
-//! `operands` before the function, or its `result`, as they do for an `elementary` function, a long chain of operations. A
-//! function that may follow another operation, an [activation](super::activation::Activation), also has a formula of its slope,
-//! in the operand and the result y. From the table come the enumeration here, the loops of the CPU core (`backend/function.rs`)
-//! and the device code (`kernels/functions.cuh`, which `tests/basics/functions.rs` writes and compares). A formula is text that is
-//! valid in both languages: `+ - * /`, and the functions of [`dtype::math`](crate::dtype::math) and `backend/formula.rs`, whose
-//! twins are in `kernels/formula.cuh`.
+//! A row is a name, the operands, the parameters, what the factors of a step scale, and the
+//! formula. Factors scale the `operands` before the function, or its `result`, as they do for an
+//! `elementary` function, a long chain of operations. A function that may follow another operation,
+//! an [activation](super::activation::Activation), also has a formula of its slope, in the operand
+//! and the result y. From the table come the enumeration here, the loops of the CPU core
+//! (`backend/function.rs`) and the device code (`kernels/functions.cuh`, which
+//! `tests/basics/functions.rs` writes and compares). A formula is text that is valid in both
+//! languages: `+ - * /`, and the functions of [`dtype::math`](crate::dtype::math) and
+//! `backend/formula.rs`, whose twins are in `kernels/formula.cuh`.
 
 /// Calls the macro `$then` with the rows.
 macro_rules! functions {
@@ -87,7 +89,8 @@ macro_rules! functions {
             GatedTanhGradient (x, y, d) [] elementary => d * sigmoid(x) * tanh_slope(tanh(y));
             /// `sigmoid(f) c + sigmoid(i) tanh(g)`: the cell state of an LSTM.
             LstmCell (i, f, g, c) [] elementary => sigmoid(f) * c + sigmoid(i) * tanh(g);
-            /// `dc + dh sigmoid(o) (1 - tanh(c)^2)`: the gradient of a cell state from that of the hidden one and of the state after it.
+            /// `dc + dh sigmoid(o) (1 - tanh(c)^2)`: the gradient of a cell state from that of the
+            /// hidden one and of the state after it.
             LstmCellGradient (o, c, dh, dc) [] elementary => dc + dh * sigmoid(o) * tanh_slope(tanh(c));
             /// `tanh(x + sigmoid(r) h)`: the new memory of a GRU.
             GruMemory (x, r, h) [] elementary => tanh(x + sigmoid(r) * h);
@@ -226,7 +229,8 @@ impl Function {
         &TABLE[self as usize]
     }
 
-    /// Whether graphs alone have it: the rows from the first of their own on. The CUDA core computes them in kernels of their own.
+    /// Whether graphs alone have it: the rows from the first of their own on. The CUDA core
+    /// computes them in kernels of their own.
     pub const fn is_of_graphs(self) -> bool {
         self as u32 >= Function::Div as u32
     }

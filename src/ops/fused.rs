@@ -124,8 +124,9 @@ impl FusedProblem {
     /// Checks the parameters of an operation.
     ///
     /// # Errors
-    /// Bad parameter: a missing descriptor, shapes that do not fit, mode 0 of batch normalisation. Not supported:
-    /// the mask of another activation than RELU; in strict mode what the original does not compute.
+    /// Bad parameter: a missing descriptor, shapes that do not fit, mode 0 of batch normalisation.
+    /// Not supported: the mask of another activation than RELU; in strict mode what the original
+    /// does not compute.
     pub fn new(pack: &ConstantPack, mode: Mode) -> Result<Self> {
         let number = pack.operation.number();
         if pack.is_empty() {

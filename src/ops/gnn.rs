@@ -30,12 +30,13 @@ pub struct AggregatePlan {
 }
 
 impl AggregatePlan {
-    /// Plans `cudnnGnnAggSimpleForward`. Operands: output, outPositions, nodeFeatures, edgeFeatures, concatFeatures, cscOffsets,
-    /// cscIndices, mapCscToCoo.
+    /// Plans `cudnnGnnAggSimpleForward`. Operands: output, outPositions, nodeFeatures,
+    /// edgeFeatures, concatFeatures, cscOffsets, cscIndices, mapCscToCoo.
     ///
     /// # Errors
-    /// In this order. Bad parameter: negative sizes; neither node nor edge features; indices that are not INT32 or INT64; an
-    /// unknown way to join; more elements than bytes can be counted. Not supported: features that are not FLOAT, HALF or BFLOAT16.
+    /// In this order. Bad parameter: negative sizes; neither node nor edge features; indices that
+    /// are not INT32 or INT64; an unknown way to join; more elements than bytes can be counted. Not
+    /// supported: features that are not FLOAT, HALF or BFLOAT16.
     pub fn forward(call: &Call) -> Result<Self> {
         let step = checked(call, AggregateFunction::Forward)?;
         let [node, edge, concat] = step.columns;
@@ -55,8 +56,8 @@ impl AggregatePlan {
         Ok(AggregatePlan { step, operands })
     }
 
-    /// Plans `cudnnGnnAggSimpleBackward`. Operands: gradNodeFeatures, gradEdgeFeatures, gradConcatFeatures, gradOutput,
-    /// outPositions, cscOffsets, cscIndices, mapCscToCoo.
+    /// Plans `cudnnGnnAggSimpleBackward`. Operands: gradNodeFeatures, gradEdgeFeatures,
+    /// gradConcatFeatures, gradOutput, outPositions, cscOffsets, cscIndices, mapCscToCoo.
     ///
     /// # Errors
     /// As for [`AggregatePlan::forward`].

@@ -10,8 +10,8 @@ use crate::layout::LoopNest;
 /// Factors of operands or of the result, and of the old destination.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// Factors of the first two operands, or the first one of the result, as the function's row has it. Further operands
-    /// have none.
+    /// Factors of the first two operands, or the first one of the result, as the function's row has
+    /// it. Further operands have none.
     pub alpha: [f64; 2],
     /// Factor of the old destination, which is not read if this is 0.
     pub beta: f64,
@@ -22,11 +22,12 @@ impl Factors {
     pub const NONE: Factors = Factors { alpha: [1.0, 1.0], beta: 0.0 };
 }
 
-/// `dst = convert(function(alpha1 * a, alpha2 * b, ...) + beta * dst)`, or with `alpha1 * function(a, b, ...)`, for
-/// every offset tuple of the nest (operand 0 dst, 1 a, 2 b, ...; operands that are not read have stride 0).
+/// `dst = convert(function(alpha1 * a, alpha2 * b, ...) + beta * dst)`, or with
+/// `alpha1 * function(a, b, ...)`, for every offset tuple of the nest (operand 0 dst, 1 a, 2 b,
+/// ...; operands that are not read have stride 0).
 ///
-/// Every operand is converted to the computation type, each operation rounds there once, and the result is
-/// converted by the table of [`dtype::convert`](crate::dtype::convert).
+/// Every operand is converted to the computation type, each operation rounds there once, and the
+/// result is converted by the table of [`dtype::convert`](crate::dtype::convert).
 #[derive(Clone, Copy)]
 pub struct Map<const N: usize = 3> {
     /// Offsets in scalars of each operand's own type; canonical.

@@ -21,13 +21,16 @@ pub struct MatmulPlan {
 }
 
 impl MatmulPlan {
-    /// Plans `cudnnShimMatmul`: `C[.., m, n] = alpha * sum over k of A[.., m, k] B[.., k, n] + beta * C[.., m, n]`. Dimensions
-    /// in front of the last two are a batch, where those of A and of B may be 1 to serve every product.
+    /// Plans `cudnnShimMatmul`:
+    /// `C[.., m, n] = alpha * sum over k of A[.., m, k] B[.., k, n] + beta * C[.., m, n]`.
+    /// Dimensions in front of the last two are a batch, where those of A and of B may be 1 to serve
+    /// every product.
     ///
     /// # Errors
-    /// In this order. Bad parameter: a descriptor that was never set; ranks that differ. Not supported: layouts in blocks.
-    /// Bad parameter: dims that do not fit. Not supported: A or B of INT32, INT64 or BOOLEAN, and C of BOOLEAN. Bad
-    /// parameter: C reaches an address twice. Not supported: offsets beyond 64 bits.
+    /// In this order. Bad parameter: a descriptor that was never set; ranks that differ. Not
+    /// supported: layouts in blocks. Bad parameter: dims that do not fit. Not supported: A or B of
+    /// INT32, INT64 or BOOLEAN, and C of BOOLEAN. Bad parameter: C reaches an address twice. Not
+    /// supported: offsets beyond 64 bits.
     pub fn new([a, b, c]: [&TensorDescriptor; 3], scaling: Scaling) -> Result<Self> {
         let (a, b, c) = (named("aDesc", a), named("bDesc", b), named("cDesc", c));
         let all = [c, a, b];

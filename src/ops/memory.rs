@@ -17,7 +17,8 @@ impl Memory {
         self.address == 0
     }
 
-    /// Refuses none, and fewer bytes than are `needed`; `names` are those of the pointer and of the size, and `rule` is what takes them.
+    /// Refuses none, and fewer bytes than are `needed`; `names` are those of the pointer and of the
+    /// size, and `rule` is what takes them.
     ///
     /// # Errors
     /// Bad parameter.

@@ -1,4 +1,5 @@
-//! The meaning of one call: checks across descriptors, then a [`Plan`] of [`Step`]s for a core to run.
+//! The meaning of one call: checks across descriptors, then a [`Plan`] of [`Step`]s for a core to
+//! run.
 #![forbid(unsafe_code)]
 
 pub mod activation;
@@ -80,7 +81,8 @@ pub use transform::TransformPlan;
 pub use window::{Window, WindowPlan};
 pub use words::Words;
 
-/// The floating type that an operation is computed in; operands are converted to it, the result once from it.
+/// The floating type that an operation is computed in; operands are converted to it, the result
+/// once from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compute {
     /// binary32: computation types FLOAT, HALF and BFLOAT16.
@@ -134,13 +136,14 @@ pub enum Number {
     Integer(i64),
 }
 
-/// Lowest and highest offset of an operand, in bytes from its data pointer, the upper one exclusive.
+/// Lowest and highest offset of an operand, in bytes from its data pointer, the upper one
+/// exclusive.
 pub type ByteSpan = (i64, i64);
 
 /// The factors of `dst = alpha * src + beta * dst`.
 ///
-/// Callers pass `float` unless the destination is `double`; every float is exact as an `f64`, so one pair of
-/// fields serves both. `beta == 0` means that the destination is never read.
+/// Callers pass `float` unless the destination is `double`; every float is exact as an `f64`, so
+/// one pair of fields serves both. `beta == 0` means that the destination is never read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaling {
     /// Factor of the source.
@@ -159,7 +162,8 @@ impl Scaling {
     }
 }
 
-/// `dst = convert(alpha * src + beta * dst)` for every pair of offsets of the nest (operand 0 dst, 1 src).
+/// `dst = convert(alpha * src + beta * dst)` for every pair of offsets of the nest (operand 0 dst,
+/// 1 src).
 #[derive(Clone, Copy)]
 pub struct Transform {
     /// Offsets in scalars of each operand's own type; canonical (see [`LoopNest`]).
@@ -172,7 +176,8 @@ pub struct Transform {
     pub scaling: Scaling,
 }
 
-/// `dst = convert(beta * dst)` for every offset of the nest; `beta == 0` writes zero without reading.
+/// `dst = convert(beta * dst)` for every offset of the nest; `beta == 0` writes zero without
+/// reading.
 #[derive(Clone, Copy)]
 pub struct Scale {
     /// Offsets in scalars of the destination; canonical.
@@ -183,10 +188,12 @@ pub struct Scale {
     pub beta: f64,
 }
 
-/// How many parts of a plan are listed: an unfold has a part per position in its blocks, and may have millions of parts.
+/// How many parts of a plan are listed: an unfold has a part per position in its blocks, and may
+/// have millions of parts.
 const LISTED: usize = 8;
 
-/// Writes the parts that a walk yields, as the log shows a plan: the first [`LISTED`] of them, and how many more there are.
+/// Writes the parts that a walk yields, as the log shows a plan: the first [`LISTED`] of them, and
+/// how many more there are.
 fn list(
     f: &mut fmt::Formatter<'_>,
     for_each: impl FnOnce(&mut dyn FnMut(&dyn fmt::Display) -> Result<()>) -> Result<()>,

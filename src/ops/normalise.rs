@@ -1,7 +1,9 @@
-//! Normalise: groups of elements that share a mean, a deviation and two parameters, and the gradients of a normalisation.
+//! Normalise: groups of elements that share a mean, a deviation and two parameters, and the
+//! gradients of a normalisation.
 //!
-//! A kind of step of its own, because its statistics are joined in binary64 and are results themselves (saved, and
-//! blended into running averages), and because a group is computed while it is in the cache.
+//! A kind of step of its own, because its statistics are joined in binary64 and are results
+//! themselves (saved, and blended into running averages), and because a group is computed while it
+//! is in the cache.
 
 use std::fmt;
 
@@ -11,8 +13,8 @@ use super::{Compute, Scaling};
 use crate::dtype::Scalar;
 use crate::layout::LoopNest;
 
-/// How a group is cut into parts for several blocks of a GPU's threads. Each is a whole subtree of the sum, so that their
-/// sums are leaves of the same [`Tree`].
+/// How a group is cut into parts for several blocks of a GPU's threads. Each is a whole subtree of
+/// the sum, so that their sums are leaves of the same [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// How many parts there are.
@@ -24,7 +26,8 @@ pub struct Parts {
 impl Parts {
     /// The most parts of a group.
     pub const MOST: usize = 256;
-    /// Neighbouring groups that a block of threads works on, where neighbours in memory belong to neighbouring groups.
+    /// Neighbouring groups that a block of threads works on, where neighbours in memory belong to
+    /// neighbouring groups.
     pub const ROW: usize = 32;
     /// Blocks of the tree in the smallest part: one for each warp.
     const LEAST_BLOCKS: usize = 8;
@@ -55,8 +58,8 @@ impl Parts {
         (parts.count > 1 && units < Parts::ENOUGH && needed <= workspace).then_some(parts)
     }
 
-    /// Bytes of workspace for every way to cut these groups, or fewer of them, whatever their layout; 0 for members too few to be cut.
-    /// It grows with both.
+    /// Bytes of workspace for every way to cut these groups, or fewer of them, whatever their
+    /// layout; 0 for members too few to be cut. It grows with both.
     pub fn workspace(groups: usize, members: usize) -> usize {
         // The most parts are those of the smallest blocks.
         let least = members.div_ceil(Tree::ROWS.block).div_ceil(Parts::LEAST_BLOCKS);
@@ -74,11 +77,12 @@ impl Parts {
 pub enum Statistics {
     /// Operands that are read: mean and variance.
     Given,
-    /// The group itself: with `K` its first element, `d = x - K` in binary64, and `m` elements, the mean is
-    /// `K + sum(d) / m` and the variance `(sum(d * d) - sum(d) * (sum(d) / m)) / m`, at least 0.
+    /// The group itself: with `K` its first element, `d = x - K` in binary64, and `m` elements, the
+    /// mean is `K + sum(d) / m` and the variance `(sum(d * d) - sum(d) * (sum(d) / m)) / m`, at
+    /// least 0.
     Batch {
-        /// What the new mean, and the variance of `m - 1` degrees of freedom, weigh in running averages; 1 does not
-        /// read the old ones, 0 leaves them.
+        /// What the new mean, and the variance of `m - 1` degrees of freedom, weigh in running
+        /// averages; 1 does not read the old ones, 0 leaves them.
         factor: f64,
         /// Whether there is a running mean, and a running variance.
         running: [bool; 2],
@@ -87,15 +91,16 @@ pub enum Statistics {
     },
 }
 
-/// `y = alpha * act((x - mean) * (scale / sqrt(variance + epsilon)) + bias + z) + beta * y` for every element.
+/// `y = alpha * act((x - mean) * (scale / sqrt(variance + epsilon)) + bias + z) + beta * y` for
+/// every element.
 ///
-/// Numbers are of the computation type, each operation rounded once; statistics that are computed are rounded to it
-/// first, as they are saved. With given statistics, the factor is `scale / sqrt(variance + epsilon)`, else the saved
-/// inverse times the scale.
+/// Numbers are of the computation type, each operation rounded once; statistics that are computed
+/// are rounded to it first, as they are saved. With given statistics, the factor is
+/// `scale / sqrt(variance + epsilon)`, else the saved inverse times the scale.
 #[derive(Clone, Copy)]
 pub struct Normalise {
-    /// One turn per group: offsets in scalars of y, x, z and the reserve space, and of a group's parameters and
-    /// statistics. Canonical.
+    /// One turn per group: offsets in scalars of y, x, z and the reserve space, and of a group's
+    /// parameters and statistics. Canonical.
     pub groups: LoopNest<5>,
     /// What a group holds: offsets of y, x, z and the reserve space. Canonical.
     pub members: LoopNest<4>,
@@ -115,7 +120,8 @@ pub struct Normalise {
     pub activation: Option<Activation>,
     /// The type in which the slope of the activation is kept for the backward pass, if it is.
     pub slopes: Option<Scalar>,
-    /// Bytes of workspace: with enough of it, [`Parts`] of a group are summed by several blocks of a GPU's threads.
+    /// Bytes of workspace: with enough of it, [`Parts`] of a group are summed by several blocks of
+    /// a GPU's threads.
     pub workspace: usize,
 }
 
@@ -140,14 +146,15 @@ pub enum Slope {
 
 /// The gradients of [`Normalise`] with the statistics of the batch.
 ///
-/// With `g = dy * slope`, `m` elements in a group, and sums in binary64 as [`Tree`] describes: `dBias = sum(g)` and
-/// `dScale = sum(g * (x - mean)) * inverse`, both blended with the old values by the second pair of factors;
-/// `dx = (g - dBias / m - (x - mean) * (inverse * dScale / m)) * (scale * inverse)`, blended by the first;
-/// `dz = g`.
+/// With `g = dy * slope`, `m` elements in a group, and sums in binary64 as [`Tree`] describes:
+/// `dBias = sum(g)` and `dScale = sum(g * (x - mean)) * inverse`, both blended with the old values
+/// by the second pair of factors;
+/// `dx = (g - dBias / m - (x - mean) * (inverse * dScale / m)) * (scale * inverse)`, blended by the
+/// first; `dz = g`.
 #[derive(Clone, Copy)]
 pub struct NormaliseBackward {
-    /// One turn per group: offsets in scalars of dx, x, dy, dz and the reserve space, and of a group's parameters and
-    /// statistics. Canonical.
+    /// One turn per group: offsets in scalars of dx, x, dy, dz and the reserve space, and of a
+    /// group's parameters and statistics. Canonical.
     pub groups: LoopNest<6>,
     /// What a group holds: offsets of dx, x, dy, dz and the reserve space. Canonical.
     pub members: LoopNest<5>,

@@ -32,16 +32,16 @@ pub struct OpPlan {
 }
 
 impl OpPlan {
-    /// Plans `cudnnOpTensor`: each dim of A and of B is that of C or 1, channels counted one by one. `b_is_c` tells
-    /// whether B and C are one pointer, which strict mode refuses.
+    /// Plans `cudnnOpTensor`: each dim of A and of B is that of C or 1, channels counted one by
+    /// one. `b_is_c` tells whether B and C are one pointer, which strict mode refuses.
     ///
     /// # Errors
-    /// In this order. Bad parameter: the types of A and B differ; a pair of types that the original refuses so;
-    /// ranks differ; in strict mode fewer than 4 dimensions or a dim of A that is not that of C; a dim that is neither
-    /// that of C nor 1; in strict mode B in the place of C. Not supported, in strict mode: more than 5 dimensions,
-    /// NCHW_VECT_C, other types. Bad parameter: C repeats an
-    /// address through stride 0. Not supported: dims that are equal in elements but not in channels, or one element of
-    /// several channels for many of another number.
+    /// In this order. Bad parameter: the types of A and B differ; a pair of types that the original
+    /// refuses so; ranks differ; in strict mode fewer than 4 dimensions or a dim of A that is not
+    /// that of C; a dim that is neither that of C nor 1; in strict mode B in the place of C. Not
+    /// supported, in strict mode: more than 5 dimensions, NCHW_VECT_C, other types. Bad parameter:
+    /// C repeats an address through stride 0. Not supported: dims that are equal in elements but
+    /// not in channels, or one element of several channels for many of another number.
     pub fn new(
         rule: &OpTensorDescriptor, [a, b, c]: [&TensorDescriptor; 3], factors: Factors, b_is_c: bool,
         mode: Mode,
@@ -148,8 +148,8 @@ impl Plan for OpPlan {
         self.ordered
     }
 
-    /// Nests are canonical unless the plan is ordered, in which case elements are computed in the order of the
-    /// dimensions, the last one turning fastest, or channels if they lie in blocks.
+    /// Nests are canonical unless the plan is ordered, in which case elements are computed in the
+    /// order of the dimensions, the last one turning fastest, or channels if they lie in blocks.
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
         let mut outcome = Ok(());
         let [c, a, b] = &self.layouts;
@@ -181,8 +181,8 @@ impl fmt::Display for OpPlan {
     }
 }
 
-/// Drops terms of a sum whose factor is 0, so that their operands are not read. If only B is left it takes the
-/// place of A.
+/// Drops terms of a sum whose factor is 0, so that their operands are not read. If only B is left
+/// it takes the place of A.
 fn simplified(rule: &OpTensorDescriptor, factors: Factors) -> (Function, Factors) {
     let function = match rule.op {
         OpTensorOp::Add => match factors.alpha.map(|alpha| alpha != 0.0) {
@@ -217,8 +217,9 @@ enum Answer {
     NotSupported,
 }
 
-/// The original's answers (observed on 9.27.0): per type of A and B a row, per type of C a letter, in the order of
-/// the types' numbers, of which it knows ten. Types it does not know are not supported.
+/// The original's answers (observed on 9.27.0): per type of A and B a row, per type of C a letter,
+/// in the order of the types' numbers, of which it knows ten. Types it does not know are not
+/// supported.
 fn recorded_types(computation: DataType, src: DataType, dst: DataType) -> Answer {
     let number = |t: DataType| DataType::ALL.iter().position(|&other| other == t).filter(|&n| n < 10);
     let (Some(from), Some(to)) = (number(src), number(dst)) else { return Answer::NotSupported };

@@ -1,4 +1,5 @@
-//! Transforms into blocks that their source does not fill: a problem of its own, as cells and zeros share cache lines.
+//! Transforms into blocks that their source does not fill: a problem of its own, as cells and zeros
+//! share cache lines.
 
 use std::fmt;
 
@@ -8,8 +9,8 @@ use crate::layout::{Axis, LoopNest};
 
 /// `dst = convert(alpha * src)` in the first cells of every block, zeros in the cells behind them.
 ///
-/// It means exactly its two parts, [`transform`](Padded::transform) and [`fill`](Padded::fill), which any core may run
-/// one after the other.
+/// It means exactly its two parts, [`transform`](Padded::transform) and [`fill`](Padded::fill),
+/// which any core may run one after the other.
 #[derive(Clone, Copy)]
 pub struct Padded {
     /// Where every block starts, and the source of its first cell; canonical.
@@ -54,7 +55,8 @@ impl Padded {
     }
 }
 
-/// The transform with its blocks as the loops, then what a block holds: `in blocks of 1*(1,3136) and 15 zeros`.
+/// The transform with its blocks as the loops, then what a block holds:
+/// `in blocks of 1*(1,3136) and 15 zeros`.
 impl fmt::Display for Padded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Padded { blocks, cells, zeros, dst, src, alpha } = self;

@@ -1,4 +1,5 @@
-//! Calls of several plans that run one after the other, whose operands lie in memory of the caller or in the workspace.
+//! Calls of several plans that run one after the other, whose operands lie in memory of the caller
+//! or in the workspace.
 
 use super::Plan;
 

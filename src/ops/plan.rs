@@ -1,8 +1,8 @@
-//! The one road from a call to the cores: a [`Plan`] names its operands and yields [`Step`]s, which a core runs one
-//! after the other.
+//! The one road from a call to the cores: a [`Plan`] names its operands and yields [`Step`]s, which
+//! a core runs one after the other.
 //!
-//! A new operation is a plan of steps that exist; a new kind of step is a variant here, its reference loop, its CPU
-//! kernel and its CUDA kernel.
+//! A new operation is a plan of steps that exist; a new kind of step is a variant here, its
+//! reference loop, its CPU kernel and its CUDA kernel.
 
 use std::fmt;
 
@@ -43,7 +43,8 @@ impl Role {
 /// The most data pointers that a call has.
 pub const MAX_OPERANDS: usize = 24;
 
-/// The place of an operand of a step that the call does not have, or that it does not touch: cores take it for NULL.
+/// The place of an operand of a step that the call does not have, or that it does not touch: cores
+/// take it for NULL.
 pub const ABSENT: usize = MAX_OPERANDS;
 
 /// One data pointer of a call.
@@ -71,18 +72,21 @@ impl Operand {
     }
 }
 
-/// Receives the steps of a plan, in the order in which a core must run them. The second argument tells for each
-/// operand of the step, destination first, which operand of the plan it is, or [`ABSENT`].
+/// Receives the steps of a plan, in the order in which a core must run them. The second argument
+/// tells for each operand of the step, destination first, which operand of the plan it is, or
+/// [`ABSENT`].
 pub type StepSink<'a> = &'a mut dyn FnMut(Step<'_>, &[usize]) -> Result<()>;
 
-/// Reads a number of an operand, a number of bytes from its address on, in the type of its elements.
+/// Reads a number of an operand, a number of bytes from its address on, in the type of its
+/// elements.
 pub type Reader<'a> = dyn Fn(usize, i64) -> f64 + 'a;
 
-/// Receives a step, and for each operand of it which operand of the plan it is in, and how many bytes from its address on.
+/// Receives a step, and for each operand of it which operand of the plan it is in, and how many
+/// bytes from its address on.
 pub type PlacedSink<'a> = &'a mut dyn FnMut(Step<'_>, &[(usize, i64)]) -> Result<()>;
 
-/// Steps that are computed task by task: a task waits for none, and shares nothing that is written with others but its scratch, of which
-/// each thread that runs some has its own.
+/// Steps that are computed task by task: a task waits for none, and shares nothing that is written
+/// with others but its scratch, of which each thread that runs some has its own.
 pub trait Tasks: Sync {
     /// How many tasks there are.
     fn count(&self) -> usize;
@@ -97,7 +101,8 @@ pub trait Tasks: Sync {
     fn steps_of(&self, task: usize, read: &Reader<'_>, sink: PlacedSink<'_>) -> Result<()>;
 }
 
-/// A call, checked and ready to run on any core. Displayed, it is the list of its steps, as the log shows it.
+/// A call, checked and ready to run on any core. Displayed, it is the list of its steps, as the log
+/// shows it.
 pub trait Plan: fmt::Display {
     /// Every data pointer, destinations first.
     fn operands(&self) -> &[Operand];
@@ -108,14 +113,15 @@ pub trait Plan: fmt::Display {
     /// The first of `sink`, which ends the plan.
     fn steps(&self, sink: StepSink<'_>) -> Result<()>;
 
-    /// Whether each element of operand `write` depends on that element alone of operand `read` which lies where it
-    /// lies itself, so that both may be the same memory.
+    /// Whether each element of operand `write` depends on that element alone of operand `read`
+    /// which lies where it lies itself, so that both may be the same memory.
     fn works_in_place(&self, read: usize, write: usize) -> bool {
         let _ = (read, write);
         false
     }
 
-    /// Where the elements of an operand lie, if that is known: operands whose spans meet may still share no element.
+    /// Where the elements of an operand lie, if that is known: operands whose spans meet may still
+    /// share no element.
     fn layout(&self, operand: usize) -> Option<&Layout> {
         let _ = operand;
         None
@@ -126,7 +132,8 @@ pub trait Plan: fmt::Display {
         None
     }
 
-    /// Whether it is a single step, which takes its scratch before it writes; a plan of several is asked for the scratch of all.
+    /// Whether it is a single step, which takes its scratch before it writes; a plan of several is
+    /// asked for the scratch of all.
     fn is_one_step(&self) -> bool {
         false
     }
@@ -136,25 +143,29 @@ pub trait Plan: fmt::Display {
         None
     }
 
-    /// The extents of M, N and K, in any order, that none of its products exceeds, where its other steps ask for no more scratch than these
-    /// products: what small plans are not walked for a second time for. None where that is not known.
+    /// The extents of M, N and K, in any order, that none of its products exceeds, where its other
+    /// steps ask for no more scratch than these products: what small plans are not walked for a
+    /// second time for. None where that is not known.
     fn most_extents(&self) -> Option<[i64; 3]> {
         None
     }
 
-    /// Whether addresses of the destination repeat: then every step must keep the order of its loops.
+    /// Whether addresses of the destination repeat: then every step must keep the order of its
+    /// loops.
     fn is_ordered(&self) -> bool {
         false
     }
 }
 
-/// Defines the kinds of steps from a table of their names and problems; the first borrows a plan, whose parts are steps.
+/// Defines the kinds of steps from a table of their names and problems; the first borrows a plan,
+/// whose parts are steps.
 macro_rules! steps {
     (
         $(#[$plan_doc:meta])* $plan:ident($parts:ty);
         $($(#[$doc:meta])* $kind:ident($problem:ty);)*
     ) => {
-        /// What a core runs in one go. A step refers to its problem, as half a kilobyte is not to be moved about.
+        /// What a core runs in one go. A step refers to its problem, as half a kilobyte is not to
+        /// be moved about.
         #[derive(Clone, Copy)]
         pub enum Step<'a> {
             $(#[$plan_doc])* $plan(&'a $parts),
@@ -178,7 +189,8 @@ macro_rules! steps {
         }
 
         impl Step<'_> {
-            /// Passes on copies of what it consists of, in order: of itself, or of the parts of a plan.
+            /// Passes on copies of what it consists of, in order: of itself, or of the parts of a
+            /// plan.
             ///
             /// # Errors
             /// Not supported for a part beyond 64 bits.
@@ -231,27 +243,36 @@ steps! {
     Reduce(Reduce);
     /// Sum products; operands as [`Contract`] lists them.
     Contract(Contract);
-    /// The same for parts of one destination, which may be computed together; operands as those of each.
+    /// The same for parts of one destination, which may be computed together; operands as those of
+    /// each.
     Phases(Phases);
-    /// Keep or drop elements by the bits of a mask, which may be drawn first; operands dst, src, mask, and states if it is.
+    /// Keep or drop elements by the bits of a mask, which may be drawn first; operands dst, src,
+    /// mask, and states if it is.
     Random(Random);
-    /// Give groups of elements a mean and a deviation; operands as [`ForwardPlan`](super::batch_norm::ForwardPlan) lists them.
+    /// Give groups of elements a mean and a deviation; operands as
+    /// [`ForwardPlan`](super::batch_norm::ForwardPlan) lists them.
     Normalise(Normalise);
-    /// The gradients of that; operands as [`BackwardPlan`](super::batch_norm::BackwardPlan) lists them.
+    /// The gradients of that; operands as [`BackwardPlan`](super::batch_norm::BackwardPlan) lists
+    /// them.
     NormaliseBackward(NormaliseBackward);
     /// Look at neighbours; operands as [`OPERANDS`](super::window::OPERANDS) lists them.
     Window(Window);
-    /// Look between pixels; operands as [`SampleFunction`](super::sample::SampleFunction) lists them.
+    /// Look between pixels; operands as [`SampleFunction`](super::sample::SampleFunction) lists
+    /// them.
     Sample(Sample);
-    /// Convolve along sequences, looking back only; operands as [`CausalFunction`](super::causal::CausalFunction) lists them.
+    /// Convolve along sequences, looking back only; operands as
+    /// [`CausalFunction`](super::causal::CausalFunction) lists them.
     Causal(Causal);
-    /// Join rows along the edges of a graph; operands as [`AggregateFunction`](super::aggregate::AggregateFunction) lists them.
+    /// Join rows along the edges of a graph; operands as
+    /// [`AggregateFunction`](super::aggregate::AggregateFunction) lists them.
     Aggregate(Aggregate);
-    /// Take batches from where offsets say, or put them there; operands as [`RaggedFunction`](super::ragged::RaggedFunction) lists them.
+    /// Take batches from where offsets say, or put them there; operands as
+    /// [`RaggedFunction`](super::ragged::RaggedFunction) lists them.
     Ragged(Ragged);
     /// Write integers of the host; operand dst.
     Words(Words);
-    /// Align labels with inputs; operands costs, gradients, workspace, probs, labels, their lengths, lengths of inputs.
+    /// Align labels with inputs; operands costs, gradients, workspace, probs, labels, their
+    /// lengths, lengths of inputs.
     Ctc(Ctc);
 }
 

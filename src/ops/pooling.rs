@@ -59,10 +59,11 @@ fn operand(tensor: Named<'_>, role: Role) -> Result<Operand> {
 /// Plans `cudnnPoolingForward`.
 ///
 /// # Errors
-/// In this order. Bad parameter: ranks that differ or are not the pooling's. Not supported, in strict mode: other types
-/// than the floating ones, INT8, INT8x4 and INT8x32. Bad parameter: N, C or types that differ. In strict mode: not
-/// supported for other than 2 and 3 spatial dimensions, internal for 3 of vectors. Not supported: NCHW_VECT_C of a type
-/// of one channel. Bad parameter: y repeats an address through stride 0.
+/// In this order. Bad parameter: ranks that differ or are not the pooling's. Not supported, in
+/// strict mode: other types than the floating ones, INT8, INT8x4 and INT8x32. Bad parameter: N, C
+/// or types that differ. In strict mode: not supported for other than 2 and 3 spatial dimensions,
+/// internal for 3 of vectors. Not supported: NCHW_VECT_C of a type of one channel. Bad parameter: y
+/// repeats an address through stride 0.
 pub fn forward(
     pooling: &PoolingDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling, mode: Mode,
 ) -> Result<WindowPlan> {
@@ -112,7 +113,8 @@ pub fn forward(
     }))
 }
 
-/// The reduction of all spatial dimensions, where each output looks at every cell and at nothing else.
+/// The reduction of all spatial dimensions, where each output looks at every cell and at nothing
+/// else.
 fn whole(
     pooling: &PoolingDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling,
 ) -> Option<ReducePlan> {
@@ -155,13 +157,15 @@ pub fn needs_forward(pooling: &PoolingDescriptor) -> bool {
     matches!(pooling.mode(), PoolingMode::Max | PoolingMode::MaxDeterministic)
 }
 
-/// Plans `cudnnPoolingBackward`; `forward` is ignored unless it [is needed](needs_forward), else it is there.
+/// Plans `cudnnPoolingBackward`; `forward` is ignored unless it [is needed](needs_forward), else it
+/// is there.
 ///
 /// # Errors
-/// In this order. Bad parameter: the rank of dy is below 3 or not the pooling's; y and dy, or x and dx, of different
-/// dims, strides or types, where they are needed. Not supported, in strict mode: integer and 8-bit types, other than 2
-/// and 3 spatial dimensions. Bad parameter: a rank, N or C of dx that differs from dy's. Not supported: NCHW_VECT_C of a
-/// type of one channel. Bad parameter: dx repeats an address through stride 0.
+/// In this order. Bad parameter: the rank of dy is below 3 or not the pooling's; y and dy, or x and
+/// dx, of different dims, strides or types, where they are needed. Not supported, in strict mode:
+/// integer and 8-bit types, other than 2 and 3 spatial dimensions. Bad parameter: a rank, N or C of
+/// dx that differs from dy's. Not supported: NCHW_VECT_C of a type of one channel. Bad parameter:
+/// dx repeats an address through stride 0.
 pub fn backward(
     pooling: &PoolingDescriptor, forward: Option<Forward<'_>>, dy: &TensorDescriptor, dx: &TensorDescriptor,
     scaling: Scaling, mode: Mode,

@@ -1,4 +1,5 @@
-//! Ragged: batches that lie where offsets say (the offsets are data), moved into a tensor whose batches are equally far apart, or back.
+//! Ragged: batches that lie where offsets say (the offsets are data), moved into a tensor whose
+//! batches are equally far apart, or back.
 
 use std::fmt;
 
@@ -8,19 +9,22 @@ use crate::layout::LoopNest;
 /// Which way elements go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaggedFunction {
-    /// From the batches to the dense tensor, where zeros stand for what a batch does not have; operands dense, ragged, offsets.
+    /// From the batches to the dense tensor, where zeros stand for what a batch does not have;
+    /// operands dense, ragged, offsets.
     Load,
-    /// From the dense tensor to the batches: what a batch does not have is not written; operands ragged, dense, offsets.
+    /// From the dense tensor to the batches: what a batch does not have is not written; operands
+    /// ragged, dense, offsets.
     Store,
 }
 
 /// Batches of several lengths.
 ///
-/// Batch b begins `offsets[b] * multiplier` elements from the pointer of the ragged operand, and ends where the next one begins: it has an
-/// element if the loops of a batch reach it before that. The bits of elements are kept.
+/// Batch b begins `offsets[b] * multiplier` elements from the pointer of the ragged operand, and
+/// ends where the next one begins: it has an element if the loops of a batch reach it before that.
+/// The bits of elements are kept.
 ///
-/// How far the ragged operand reaches, only the offsets tell: a plan gives it the span of one element, and who owns the memory vouches
-/// for the rest.
+/// How far the ragged operand reaches, only the offsets tell: a plan gives it the span of one
+/// element, and who owns the memory vouches for the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Ragged {
     /// Which way elements go.

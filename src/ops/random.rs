@@ -1,4 +1,5 @@
-//! Random: elements that are kept and scaled or dropped, by the bits of a mask that is drawn first or was drawn before.
+//! Random: elements that are kept and scaled or dropped, by the bits of a mask that is drawn first
+//! or was drawn before.
 
 use std::fmt;
 
@@ -9,12 +10,14 @@ use crate::layout::LoopNest;
 /// `dst = bit ? scale * src : 0` for every offset triple of the nest.
 ///
 /// # The mask
-/// Bit `i % 32` of the 32-bit word `i / 32` belongs to element `i`. A mask that is drawn ([`draw`](Random::draw)) is
-/// written whole, also where the nest has fewer elements than the mask; bits beyond the last element are 0. Its bits are numbers of Philox4x32-10 (Salmon, Moraes, Dror,
-/// Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011): with key `(seed % 2^32, seed / 2^32)` and counter
-/// `(b % 2^32, b / 2^32, call % 2^32, call / 2^32)`, where `b = 8 * (i / 32) + i % 8`, element `i` is kept if word
-/// `i % 32 / 8` of the four is at least the threshold. Seed and call number are the two 64-bit words of the states; the
-/// call number is one higher afterwards, unless the mask lies over the states: then the mask stays.
+/// Bit `i % 32` of the 32-bit word `i / 32` belongs to element `i`. A mask that is drawn
+/// ([`draw`](Random::draw)) is written whole, also where the nest has fewer elements than the mask;
+/// bits beyond the last element are 0. Its bits are numbers of Philox4x32-10 (Salmon, Moraes, Dror,
+/// Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011): with key `(seed % 2^32, seed / 2^32)`
+/// and counter `(b % 2^32, b / 2^32, call % 2^32, call / 2^32)`, where `b = 8 * (i / 32) + i % 8`,
+/// element `i` is kept if word `i % 32 / 8` of the four is at least the threshold. Seed and call
+/// number are the two 64-bit words of the states; the call number is one higher afterwards, unless
+/// the mask lies over the states: then the mask stays.
 #[derive(Clone, Copy)]
 pub struct Random {
     /// Offsets in scalars of destination and source, and the numbers of elements. Canonical.
@@ -28,7 +31,8 @@ pub struct Random {
 }
 
 impl Random {
-    /// Refuses loops that ask for bits which the mask does not have. Every core asks before it runs a step.
+    /// Refuses loops that ask for bits which the mask does not have. Every core asks before it runs
+    /// a step.
     ///
     /// # Errors
     /// Internal for a number below 0 or, where the mask is drawn, beyond its elements.

@@ -1,4 +1,5 @@
-//! ReduceTensor: from two tensors to the loops over outputs and the sequence that each output reduces.
+//! ReduceTensor: from two tensors to the loops over outputs and the sequence that each output
+//! reduces.
 
 use std::fmt;
 
@@ -78,14 +79,16 @@ impl From<&ReduceDescriptor> for Rule {
     }
 }
 
-/// `dst = convert(alpha * r + beta * dst)` with `r` the reduction of the sequence, for every output.
+/// `dst = convert(alpha * r + beta * dst)` with `r` the reduction of the sequence, for every
+/// output.
 ///
-/// Elements are converted to the computation type and mapped (absolute value, square), then joined in [the tree of runs](Tree::RUNS),
-/// starting from the identity. So a sum of n numbers of one sign is off by at most `26 + log2(n)` roundings.
+/// Elements are converted to the computation type and mapped (absolute value, square), then joined
+/// in [the tree of runs](Tree::RUNS), starting from the identity. So a sum of n numbers of one sign
+/// is off by at most `26 + log2(n)` roundings.
 #[derive(Clone, Copy)]
 pub struct Reduce {
-    /// One element per output: operand 0 dst, 1 the source's start of the sequence, 2 the output's place among the
-    /// packed indices. Canonical.
+    /// One element per output: operand 0 dst, 1 the source's start of the sequence, 2 the output's
+    /// place among the packed indices. Canonical.
     pub outputs: LoopNest<3>,
     /// What each output reduces. Canonical.
     pub sequence: Sequence,
@@ -135,8 +138,9 @@ impl fmt::Display for Reduce {
 pub struct ReducePlan {
     a: Layout,
     c: Layout,
-    /// Which dimensions are reduced: those where C has one element and A more. Where an element holds several
-    /// channels, each channel is reduced with those in its place in the other elements.
+    /// Which dimensions are reduced: those where C has one element and A more. Where an element
+    /// holds several channels, each channel is reduced with those in its place in the other
+    /// elements.
     reduced: [bool; layout::MAX_RANK],
     rule: Rule,
     scaling: Scaling,
@@ -148,14 +152,15 @@ pub struct ReducePlan {
 }
 
 impl ReducePlan {
-    /// Plans `cudnnReduceTensor` over the dimensions where C has extent 1. Elements of several channels (INT8x4 and
-    /// its kin) are reduced to one such element channel by channel.
+    /// Plans `cudnnReduceTensor` over the dimensions where C has extent 1. Elements of several
+    /// channels (INT8x4 and its kin) are reduced to one such element channel by channel.
     ///
     /// # Errors
-    /// In this order. Bad parameter: ranks differ; in strict mode 2 dimensions; a dim of C is neither that of A nor 1;
-    /// in strict mode nothing is reduced; a pair of types that the original refuses so. Not supported: in strict mode
-    /// other types. Bad parameter: C repeats an address through stride 0. Not supported: one element of C of several
-    /// channels for many of A of another number; indices that do not fit their type.
+    /// In this order. Bad parameter: ranks differ; in strict mode 2 dimensions; a dim of C is
+    /// neither that of A nor 1; in strict mode nothing is reduced; a pair of types that the
+    /// original refuses so. Not supported: in strict mode other types. Bad parameter: C repeats an
+    /// address through stride 0. Not supported: one element of C of several channels for many of A
+    /// of another number; indices that do not fit their type.
     pub fn new(
         desc: &ReduceDescriptor, a: &TensorDescriptor, c: &TensorDescriptor, scaling: Scaling, mode: Mode,
     ) -> Result<Self> {
@@ -173,14 +178,16 @@ impl ReducePlan {
         if !rule.reduction.selects() {
             rule.indices = None;
         } else if mode.is_strict() && rule.indices.is_some() {
-            // The original asks for 4 bytes per index whatever their type, so more must not be written.
+            // The original asks for 4 bytes per index whatever their type, so more must not be
+            // written.
             rule.indices = Some(Indices::Bits32);
         }
         ReducePlan::of(rule, dest, source, ["C", "A"], scaling)
     }
 
-    /// Plans the sum of what `source` has over every dimension where `dest` has one element, in binary64 for DOUBLE, else
-    /// in binary32. `names` are those of the data pointers, destination first. Pre: the dims were compared.
+    /// Plans the sum of what `source` has over every dimension where `dest` has one element, in
+    /// binary64 for DOUBLE, else in binary32. `names` are those of the data pointers, destination
+    /// first. Pre: the dims were compared.
     ///
     /// # Errors
     /// As [`ReducePlan::new`], from the destination's layout on.
@@ -248,7 +255,8 @@ impl ReducePlan {
         Ok(plan)
     }
 
-    /// How many elements each output reduces along every dimension, 1 along those that are not reduced.
+    /// How many elements each output reduces along every dimension, 1 along those that are not
+    /// reduced.
     fn reduced_dims(&self) -> Dims {
         let mut dims = self.a.dims;
         for (k, dim) in dims.iter_mut().enumerate() {
@@ -273,14 +281,15 @@ impl ReducePlan {
         self
     }
 
-    /// Hands every problem to `sink`, less the padding of a blocked C. Nests are canonical, the one over outputs unless
-    /// the plan is ordered.
+    /// Hands every problem to `sink`, less the padding of a blocked C. Nests are canonical, the one
+    /// over outputs unless the plan is ordered.
     ///
     /// # Errors
     /// The first of `sink`, which ends the plan.
     pub fn for_each(&self, sink: &mut dyn FnMut(&Reduce) -> Result<()>) -> Result<()> {
         let sequence = self.sequence()?;
-        // C repeats over the reduced dimensions, of which one element is left in both: one channel or, split off, several.
+        // C repeats over the reduced dimensions, of which one element is left in both: one channel
+        // or, split off, several.
         let kept = |layout: &Layout| {
             let mut kept = *layout;
             for k in (0..kept.dims.rank()).filter(|&k| self.reduced[k]) {
@@ -327,7 +336,8 @@ impl ReducePlan {
         let dims = self.reduced_dims();
         let mut a = self.a;
         a.dims = dims;
-        // Channels of one element go to outputs of their own: what is left is the way from element to element.
+        // Channels of one element go to outputs of their own: what is left is the way from element
+        // to element.
         a.split = a.split.filter(|s| self.reduced[s.axis()] && self.c.dims[s.axis()] == 1);
         let strides =
             if self.rule.indices.is_some() { agree::row_major(&dims) } else { Dims::filled(dims.rank(), 0) };
@@ -392,12 +402,13 @@ impl fmt::Display for ReducePlan {
     }
 }
 
-/// Bytes of workspace that the size query reports at least: a size of 0 would leave a driver-level allocation nothing
-/// to allocate.
+/// Bytes of workspace that the size query reports at least: a size of 0 would leave a driver-level
+/// allocation nothing to allocate.
 pub const WORKSPACE_BYTES: usize = 16;
 
-/// Bytes of workspace that the size query reports, whatever the core: room for the chunks of few, long outputs. With
-/// less, the CUDA core computes the same bits by fewer threads; the CPU core uses none.
+/// Bytes of workspace that the size query reports, whatever the core: room for the chunks of few,
+/// long outputs. With less, the CUDA core computes the same bits by fewer threads; the CPU core
+/// uses none.
 pub fn workspace_size(
     desc: &ReduceDescriptor, a: &TensorDescriptor, c: &TensorDescriptor, mode: Mode,
 ) -> usize {
@@ -418,8 +429,8 @@ pub fn workspace_size(
 
 /// Bytes of indices that the size query reports.
 ///
-/// The original asks for 4 bytes per output whatever the type (observed on 9.27.0); we ask for 8 where they are
-/// needed, but for no less than it does.
+/// The original asks for 4 bytes per output whatever the type (observed on 9.27.0); we ask for 8
+/// where they are needed, but for no less than it does.
 ///
 /// # Errors
 /// Bad parameter: ranks differ or the shape of C is no reduction of that of A.
@@ -436,7 +447,8 @@ pub fn indices_size(
         .ok_or_else(|| Error::unsupported("the indices take more than 64 bits can count"))
 }
 
-/// Refuses type pairs as the original does (observed on 9.27.0); outside strict mode only its bad parameters.
+/// Refuses type pairs as the original does (observed on 9.27.0); outside strict mode only its bad
+/// parameters.
 fn check_types(computation: DataType, a: DataType, c: DataType, mode: Mode) -> Result<()> {
     use DataType::{Double, Float, Half, Int8};
     let text = || format!("types {a:?} -> {c:?}, computed in {computation:?}");

@@ -32,9 +32,10 @@ impl Reduction {
     }
 }
 
-/// The table of combiners: name, and the reductions whose elements it joins. The enumeration, the match on a reduction
-/// (`with_fold!` in `backend/function.rs`) and the enumeration of the kernels (`kernels/combiners.cuh`, which
-/// `tests/basics/functions.rs` writes and compares) come from it, in this order.
+/// The table of combiners: name, and the reductions whose elements it joins. The enumeration, the
+/// match on a reduction (`with_fold!` in `backend/function.rs`) and the enumeration of the kernels
+/// (`kernels/combiners.cuh`, which `tests/basics/functions.rs` writes and compares) come from it,
+/// in this order.
 macro_rules! combiners {
     ([$($then:tt)*] $($arguments:tt)*) => {
         $($then)*! {

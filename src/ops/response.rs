@@ -1,4 +1,5 @@
-//! Response normalisation: across channels (LRN) and over space (divisive normalisation), and the gradients.
+//! Response normalisation: across channels (LRN) and over space (divisive normalisation), and the
+//! gradients.
 
 use super::agree::{self, Named};
 use super::plan::{Operand, Role};
@@ -26,7 +27,8 @@ fn has_negative_stride(tensor: Named<'_>) -> bool {
     tensor.tensor.strides().iter().any(|&stride| stride < 0)
 }
 
-/// Whether the dimensions from the third on lie one inside the other without gaps, those of one element aside.
+/// Whether the dimensions from the third on lie one inside the other without gaps, those of one
+/// element aside.
 fn is_contiguous(tensor: &TensorDescriptor) -> bool {
     let (dims, strides) = (tensor.stored_dims(), tensor.strides());
     let mut next = 1;
@@ -47,7 +49,8 @@ fn operand(tensor: Named<'_>, role: Role) -> Result<Operand> {
     Ok(Operand { name, role, scalar: tensor.data_type().scalar(), span })
 }
 
-/// A window of n neighbours along these dimensions; of an even number one more lies behind than in front.
+/// A window of n neighbours along these dimensions; of an even number one more lies behind than in
+/// front.
 fn geometry(n: u32, windowed: impl Fn(usize) -> bool) -> [Option<Geometry>; MAX_RANK] {
     let n = i64::from(n);
     std::array::from_fn(|k| windowed(k).then_some(Geometry { window: n, stride: 1, pad: (n - 1) / 2 }))
@@ -62,10 +65,11 @@ fn power(desc: &LrnDescriptor, dimensions: u32) -> Power {
 /// Plans `cudnnLRNCrossChannelForward`: `y = x * (k + alpha / n * sum x^2)^-beta` over n channels.
 ///
 /// # Errors
-/// In this order. Bad parameter: x of less than 3 dimensions, or ranks that differ. Not supported, in strict mode: other
-/// types than FLOAT, DOUBLE, HALF and INT8, negative strides. Bad parameter: dims or types that differ; in strict mode
-/// spatial dimensions of more than 4-D tensors that are not contiguous. Not supported, in strict mode: more than 65535
-/// images. Not supported: NCHW_VECT_C of a type of one channel. Bad parameter: y repeats an address through stride 0.
+/// In this order. Bad parameter: x of less than 3 dimensions, or ranks that differ. Not supported,
+/// in strict mode: other types than FLOAT, DOUBLE, HALF and INT8, negative strides. Bad parameter:
+/// dims or types that differ; in strict mode spatial dimensions of more than 4-D tensors that are
+/// not contiguous. Not supported, in strict mode: more than 65535 images. Not supported:
+/// NCHW_VECT_C of a type of one channel. Bad parameter: y repeats an address through stride 0.
 pub fn cross_channel(
     desc: &LrnDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling, mode: Mode,
 ) -> Result<WindowPlan> {
@@ -123,10 +127,11 @@ fn forward(
 /// Plans `cudnnLRNCrossChannelBackward`; what the forward call wrote is not needed.
 ///
 /// # Errors
-/// In this order. Bad parameter: x of less than 3 dimensions. Not supported, in strict mode: other types than FLOAT,
-/// DOUBLE and HALF, negative strides. Not supported: dims that differ; in strict mode types that differ, and spatial
-/// dimensions of more than 4-D tensors that are not contiguous. Not supported: NCHW_VECT_C of a type of one channel. Bad
-/// parameter: dx repeats an address through stride 0.
+/// In this order. Bad parameter: x of less than 3 dimensions. Not supported, in strict mode: other
+/// types than FLOAT, DOUBLE and HALF, negative strides. Not supported: dims that differ; in strict
+/// mode types that differ, and spatial dimensions of more than 4-D tensors that are not contiguous.
+/// Not supported: NCHW_VECT_C of a type of one channel. Bad parameter: dx repeats an address
+/// through stride 0.
 pub fn cross_channel_gradient(
     desc: &LrnDescriptor, dy: &TensorDescriptor, x: &TensorDescriptor, dx: &TensorDescriptor,
     scaling: Scaling, mode: Mode,
@@ -183,8 +188,8 @@ fn gradient(
     }))
 }
 
-/// Refuses what divisive normalisation takes of neither direction: ranks, dims, types and strides of the descriptor of
-/// what is read and of the one of what is written.
+/// Refuses what divisive normalisation takes of neither direction: ranks, dims, types and strides
+/// of the descriptor of what is read and of the one of what is written.
 fn check_divisive(src: Named<'_>, dst: Named<'_>, mode: Mode) -> Result<()> {
     // Kernels of windows of windows go along three axes at most.
     let ranks = if mode.is_strict() { 4..=5 } else { 3..=5 };
@@ -210,13 +215,15 @@ fn check_divisive(src: Named<'_>, dst: Named<'_>, mode: Mode) -> Result<()> {
     Ok(())
 }
 
-/// Plans `cudnnDivisiveNormalizationForward`: `y = x * (k + alpha / n^d * sum (x' - m)^2)^-beta` over a window of n
-/// neighbours along each of the d spatial dimensions, m being the mean at the output, if there are means.
+/// Plans `cudnnDivisiveNormalizationForward`: `y = x * (k + alpha / n^d * sum (x' - m)^2)^-beta`
+/// over a window of n neighbours along each of the d spatial dimensions, m being the mean at the
+/// output, if there are means.
 ///
 /// # Errors
-/// In this order. Bad parameter: other than 3 to 5 dimensions, in strict mode than 4 and 5; dims or types that differ,
-/// negative strides. Not supported, in strict mode: other types than FLOAT, DOUBLE and HALF, strides that differ. Not
-/// supported: NCHW_VECT_C of a type of one channel. Bad parameter: y repeats an address through stride 0.
+/// In this order. Bad parameter: other than 3 to 5 dimensions, in strict mode than 4 and 5; dims or
+/// types that differ, negative strides. Not supported, in strict mode: other types than FLOAT,
+/// DOUBLE and HALF, strides that differ. Not supported: NCHW_VECT_C of a type of one channel. Bad
+/// parameter: y repeats an address through stride 0.
 pub fn divisive(
     desc: &LrnDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, has_means: bool, scaling: Scaling,
     mode: Mode,
@@ -228,7 +235,8 @@ pub fn divisive(
     forward(dst, src, Some(has_means), power(desc, spatial), space, scaling)
 }
 
-/// Plans `cudnnDivisiveNormalizationBackward`: the gradient for x, and for the means if it is wanted.
+/// Plans `cudnnDivisiveNormalizationBackward`: the gradient for x, and for the means if it is
+/// wanted.
 ///
 /// # Errors
 /// As for [`divisive`], with dx in the place of y.

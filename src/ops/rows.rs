@@ -1,4 +1,5 @@
-//! The step that takes statistics of a group of elements, and then computes a function of each of them.
+//! The step that takes statistics of a group of elements, and then computes a function of each of
+//! them.
 
 use std::fmt;
 
@@ -29,21 +30,25 @@ impl RowFunction {
     }
 }
 
-/// `dst = convert(alpha * function(x, statistics of x's group) + beta * dst)`, for every element of every group.
+/// `dst = convert(alpha * function(x, statistics of x's group) + beta * dst)`, for every element of
+/// every group.
 ///
 /// # Statistics
-/// A function has at most two of them. The first is the largest element, a NaN if there is one; the second is a sum of
-/// terms, which may depend on the first, in the tree of [`Reduce`](super::Reduce), whose shape depends on nothing but
-/// the number of elements. A group's elements come in the order of the loops over them. Everything is computed in one
-/// type, each operation rounded once.
+/// A function has at most two of them. The first is the largest element, a NaN if there is one; the
+/// second is a sum of terms, which may depend on the first, in the tree of
+/// [`Reduce`](super::Reduce), whose shape depends on nothing but the number of elements. A group's
+/// elements come in the order of the loops over them. Everything is computed in one type, each
+/// operation rounded once.
 ///
 /// # What it does not cover
-/// Means in the place of the largest element, factors per element, and statistics that are results themselves: what
-/// normalisation needs besides. Each is one more value of an enumeration here, and one more branch where
-/// `backend/cpu/reduce/rows.rs` takes statistics; the loops over groups and elements stay.
+/// Means in the place of the largest element, factors per element, and statistics that are results
+/// themselves: what normalisation needs besides. Each is one more value of an enumeration here, and
+/// one more branch where `backend/cpu/reduce/rows.rs` takes statistics; the loops over groups and
+/// elements stay.
 #[derive(Clone, Copy)]
 pub struct Rows {
-    /// Loops over groups; operand 0 counts scalars of the destination, 1 of x, 2 of dy (not read: strides of 0).
+    /// Loops over groups; operand 0 counts scalars of the destination, 1 of x, 2 of dy (not read:
+    /// strides of 0).
     pub groups: LoopNest<3>,
     /// Loops over the elements of a group, from its first one.
     pub elements: LoopNest<3>,

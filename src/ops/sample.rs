@@ -1,4 +1,5 @@
-//! Sample: pictures read between their pixels, at the places of a grid; the grids of affine maps; the gradients of both.
+//! Sample: pictures read between their pixels, at the places of a grid; the grids of affine maps;
+//! the gradients of both.
 //!
 //! A kind of step of its own, because where it reads is data: no loops describe it.
 
@@ -11,27 +12,32 @@ use crate::layout::Layout;
 /// What is computed. Coordinates, picture by picture, are x and y: the column first, then the row.
 ///
 /// An axis of `n` pixels spans -1 to 1, its first and its last pixel at the ends: pixel `i` lies at
-/// `(2 * i - (n - 1)) / (n - 1)`, that of an axis of one pixel at 0, and coordinate `g` at pixel `(g + 1) * ((n - 1) / 2)`.
-/// A place between pixels has four taps: with `p` its pixel along an axis and `l = floor(p)`, the taps are `l` with the weight
-/// `1 - (p - l)` and `l + 1` with `p - l`; weights of both axes are multiplied. Taps outside a picture count as 0, and are
-/// not read; so are all taps of a coordinate that is a NaN or further than a pixel outside.
+/// `(2 * i - (n - 1)) / (n - 1)`, that of an axis of one pixel at 0, and coordinate `g` at pixel
+/// `(g + 1) * ((n - 1) / 2)`. A place between pixels has four taps: with `p` its pixel along an
+/// axis and `l = floor(p)`, the taps are `l` with the weight `1 - (p - l)` and `l + 1` with
+/// `p - l`; weights of both axes are multiplied. Taps outside a picture count as 0, and are not
+/// read; so are all taps of a coordinate that is a NaN or further than a pixel outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SampleFunction {
-    /// `grid[n, h, w, i] = theta[n, i, 0] * x(w) + theta[n, i, 1] * y(h) + theta[n, i, 2]`; operands grid, theta.
+    /// `grid[n, h, w, i] = theta[n, i, 0] * x(w) + theta[n, i, 1] * y(h) + theta[n, i, 2]`;
+    /// operands grid, theta.
     AffineGrid,
-    /// `dtheta[n, i, j]` is the sum over h and w of `dgrid[n, h, w, i]` times `x(w)`, `y(h)` or 1; operands dtheta, dgrid.
+    /// `dtheta[n, i, j]` is the sum over h and w of `dgrid[n, h, w, i]` times `x(w)`, `y(h)` or 1;
+    /// operands dtheta, dgrid.
     ///
-    /// Products and sums are in binary64: [`LANES`] lanes join the positions `lane`, `lane + LANES`, ... in row-major order,
-    /// starting from +0, and are joined in halves, lane `j` with `j + LANES / 2` and so on.
+    /// Products and sums are in binary64: [`LANES`] lanes join the positions `lane`,
+    /// `lane + LANES`, ... in row-major order, starting from +0, and are joined in halves, lane `j`
+    /// with `j + LANES / 2` and so on.
     AffineGradient,
     /// `y[n, c, h, w]` is the sum of the taps in row-major order, from +0; operands y, x, grid.
     Bilinear,
-    /// `dx[n, c, i]` is the sum of `dy` times the weight of each tap that is pixel i, by positions of the grid in row-major
-    /// order, from +0; operands dx, dy, grid.
+    /// `dx[n, c, i]` is the sum of `dy` times the weight of each tap that is pixel i, by positions
+    /// of the grid in row-major order, from +0; operands dx, dy, grid.
     DataGradient,
     /// The sum over the channels, in their order from +0, of `dy` times the slope of
-    /// [`Bilinear`](SampleFunction::Bilinear) along each axis, times `(n - 1) / 2`; operands dgrid, x, dy, grid.
+    /// [`Bilinear`](SampleFunction::Bilinear) along each axis, times `(n - 1) / 2`; operands dgrid,
+    /// x, dy, grid.
     GridGradient,
 }
 
@@ -43,7 +49,8 @@ pub const LANES: usize = 256;
 pub struct Pictures {
     /// Scalar type.
     pub scalar: Scalar,
-    /// From picture to picture, from group to group of channels, from row to row and from column to column.
+    /// From picture to picture, from group to group of channels, from row to row and from column to
+    /// column.
     pub strides: [i64; 4],
     /// Channels of a group, which lie side by side.
     pub block: i64,
@@ -73,7 +80,8 @@ impl Pictures {
 
 /// A batch of pictures and a grid, or a grid and its maps.
 ///
-/// Grids and maps are packed: `[n, h, w, 2]` and `[n, 2, 3]`. Numbers are of the computation type, each operation rounded once.
+/// Grids and maps are packed: `[n, h, w, 2]` and `[n, 2, 3]`. Numbers are of the computation type,
+/// each operation rounded once.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// What is computed.

@@ -2,7 +2,8 @@
 
 use crate::layout::LoopNest;
 
-/// What one output reduces: the elements of a list of nests, one nest after the other, each as its loops turn.
+/// What one output reduces: the elements of a list of nests, one nest after the other, each as its
+/// loops turn.
 ///
 /// There are two nests only where a blocked axis ends in a group that is not full.
 #[derive(Clone, Copy, Debug)]
@@ -12,8 +13,8 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The nests; operand 0 counts scalars of the source, operand 1 the index among the reduced elements, row-major
-    /// over the reduced dimensions (0 throughout where no index is wanted).
+    /// The nests; operand 0 counts scalars of the source, operand 1 the index among the reduced
+    /// elements, row-major over the reduced dimensions (0 throughout where no index is wanted).
     pub fn pieces(&self) -> &[LoopNest<2>] {
         &self.pieces[..self.count]
     }

@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest};
 use crate::mode::Mode;
 
-/// The choices of a call, which are judged after its tensors: they may be numbers that mean nothing.
+/// The choices of a call, which are judged after its tensors: they may be numbers that mean
+/// nothing.
 #[derive(Debug)]
 pub struct Choices {
     /// How.
@@ -38,10 +39,11 @@ impl SoftmaxPlan {
     /// Plans `cudnnSoftmaxForward`.
     ///
     /// # Errors
-    /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions. Not supported, in strict
-    /// mode: strides of 0 and below. Bad parameter: dims or types differ, choices that there are none of. Not supported,
-    /// in strict mode: other types than FLOAT, DOUBLE, HALF, BFLOAT16 and INT8, layouts of 3 and 6 to 8 dimensions that
-    /// do not fold. Not supported: NCHW_VECT_C. Bad parameter: y repeats an address through stride 0.
+    /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions. Not
+    /// supported, in strict mode: strides of 0 and below. Bad parameter: dims or types differ,
+    /// choices that there are none of. Not supported, in strict mode: other types than FLOAT,
+    /// DOUBLE, HALF, BFLOAT16 and INT8, layouts of 3 and 6 to 8 dimensions that do not fold. Not
+    /// supported: NCHW_VECT_C. Bad parameter: y repeats an address through stride 0.
     pub fn forward(
         choices: Choices, [x, y]: [&TensorDescriptor; 2], scaling: Scaling, mode: Mode,
     ) -> Result<Self> {
@@ -66,11 +68,12 @@ impl SoftmaxPlan {
     /// Plans `cudnnSoftmaxBackward`.
     ///
     /// # Errors
-    /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions. Not supported, in strict
-    /// mode: strides of 0 and below. Bad parameter: dims or types differ, in strict mode strides of y and dy, choices
-    /// that there are none of. Not supported, in strict mode: other types than FLOAT, DOUBLE, HALF and BFLOAT16, layouts
-    /// of 3 and 6 to 8 dimensions that do not fold. Not supported: NCHW_VECT_C. Bad parameter: dx repeats an address
-    /// through stride 0.
+    /// In this order. Bad parameter: ranks differ, in strict mode fewer than 3 dimensions. Not
+    /// supported, in strict mode: strides of 0 and below. Bad parameter: dims or types differ, in
+    /// strict mode strides of y and dy, choices that there are none of. Not supported, in strict
+    /// mode: other types than FLOAT, DOUBLE, HALF and BFLOAT16, layouts of 3 and 6 to 8 dimensions
+    /// that do not fold. Not supported: NCHW_VECT_C. Bad parameter: dx repeats an address through
+    /// stride 0.
     pub fn backward(
         choices: Choices, [y, dy, dx]: [&TensorDescriptor; 3], scaling: Scaling, mode: Mode,
     ) -> Result<Self> {

@@ -57,8 +57,8 @@ impl Target {
     }
 }
 
-/// A grid of affine maps, or the gradient of the maps, checked and ready to run on any core. Operands: grid, theta; or
-/// dtheta, dgrid.
+/// A grid of affine maps, or the gradient of the maps, checked and ready to run on any core.
+/// Operands: grid, theta; or dtheta, dgrid.
 #[derive(Clone, Debug)]
 pub struct GridPlan {
     step: Sample,
@@ -69,8 +69,8 @@ impl GridPlan {
     /// Plans `cudnnSpatialTfGridGeneratorForward`.
     ///
     /// # Errors
-    /// In this order. Not supported: other than 4 dimensions. Bad parameter: one below 1. Not supported: a grid beyond 64
-    /// bits.
+    /// In this order. Not supported: other than 4 dimensions. Bad parameter: one below 1. Not
+    /// supported: a grid beyond 64 bits.
     pub fn forward(desc: &SpatialTransformerDescriptor) -> Result<Self> {
         GridPlan::new(desc, SampleFunction::AffineGrid, ["grid", "theta"])
     }
@@ -133,8 +133,8 @@ impl fmt::Display for GridPlan {
     }
 }
 
-/// Sampling at a grid, or its gradients, checked and ready to run on any core. Operands: y, x, grid; or dx, dgrid, x, dy,
-/// grid.
+/// Sampling at a grid, or its gradients, checked and ready to run on any core. Operands: y, x,
+/// grid; or dx, dgrid, x, dy, grid.
 #[derive(Clone, Debug)]
 pub struct SamplerPlan {
     /// One step, or two: the gradient of x, that of the grid.
@@ -174,7 +174,8 @@ fn check_target(y: Named<'_>, target: &Target) -> Result<()> {
 /// Where the pixels of a tensor lie.
 ///
 /// # Errors
-/// Not supported: a vectorisation that the type does not have, or groups of channels that are not full.
+/// Not supported: a vectorisation that the type does not have, or groups of channels that are not
+/// full.
 fn pictures(of: Named<'_>) -> Result<(Layout, Pictures)> {
     let layout = *of.tensor.layout()?;
     if layout.padding() > 0 || layout.split.is_some_and(|split| split.axis() != 1) {
@@ -183,7 +184,8 @@ fn pictures(of: Named<'_>) -> Result<(Layout, Pictures)> {
     Ok((layout, Pictures::new(of.tensor.data_type().scalar(), &layout)))
 }
 
-/// Refuses elements that hold different numbers of channels, so that equal dims mean different data.
+/// Refuses elements that hold different numbers of channels, so that equal dims mean different
+/// data.
 fn check_channels(tensors: &[(Named<'_>, &Layout)]) -> Result<()> {
     let (first, wanted) = (tensors[0].0.name, tensors[0].1.dims[1]);
     match tensors.iter().find(|(_, layout)| layout.dims[1] != wanted) {
@@ -199,11 +201,11 @@ impl SamplerPlan {
     /// Plans `cudnnSpatialTfSamplerForward`.
     ///
     /// # Errors
-    /// In this order. Not supported: in strict mode other types than FLOAT, DOUBLE and HALF; x of other than 4 dimensions; a
-    /// descriptor of other than 4. Bad parameter: a dimension of it below 1; N, H or W of y that are not those of the
-    /// descriptor, N or C of x that are not those of y. Not supported: channels in groups that are not full, elements of different
-    /// numbers of channels. Bad parameter:
-    /// y repeats an address through stride 0.
+    /// In this order. Not supported: in strict mode other types than FLOAT, DOUBLE and HALF; x of
+    /// other than 4 dimensions; a descriptor of other than 4. Bad parameter: a dimension of it
+    /// below 1; N, H or W of y that are not those of the descriptor, N or C of x that are not those
+    /// of y. Not supported: channels in groups that are not full, elements of different numbers of
+    /// channels. Bad parameter: y repeats an address through stride 0.
     pub fn forward(
         desc: &SpatialTransformerDescriptor, x: &TensorDescriptor, y: &TensorDescriptor, scaling: Scaling,
         mode: Mode,
@@ -247,11 +249,12 @@ impl SamplerPlan {
     /// Plans `cudnnSpatialTfSamplerBackward`; the factors are those of dx and of dgrid.
     ///
     /// # Errors
-    /// In this order. Bad parameter: dims of x and dx, or types of x, dx and dy, that differ; N, H or W of dy that are not
-    /// those of the descriptor. Not supported: in strict mode other types than FLOAT, DOUBLE and HALF; x of other than 4
-    /// dimensions; a descriptor of other than 4. Bad parameter: a dimension of it below 1; N or C of x that are not those of
-    /// dy. Not supported: channels in groups that are not full, elements of different
-    /// numbers of channels. Bad parameter: dx repeats an address through stride 0.
+    /// In this order. Bad parameter: dims of x and dx, or types of x, dx and dy, that differ; N, H
+    /// or W of dy that are not those of the descriptor. Not supported: in strict mode other types
+    /// than FLOAT, DOUBLE and HALF; x of other than 4 dimensions; a descriptor of other than 4. Bad
+    /// parameter: a dimension of it below 1; N or C of x that are not those of dy. Not supported:
+    /// channels in groups that are not full, elements of different numbers of channels. Bad
+    /// parameter: dx repeats an address through stride 0.
     pub fn backward(
         desc: &SpatialTransformerDescriptor, [x, dx, dy]: [&TensorDescriptor; 3],
         [scaling, grid_scaling]: [Scaling; 2], mode: Mode,

@@ -1,5 +1,6 @@
-//! What strict mode takes: the types of tensors that the original computes with, a row for each function. Where among its checks a
-//! function asks for its row, and what else it refuses in strict mode, stays with the function: each has its own order of statuses.
+//! What strict mode takes: the types of tensors that the original computes with, a row for each
+//! function. Where among its checks a function asks for its row, and what else it refuses in strict
+//! mode, stays with the function: each has its own order of statuses.
 
 use super::agree::Named;
 use crate::dtype::DataType::{self, Bfloat16, Double, Float, Half, Int8, Int8x4, Int8x32};

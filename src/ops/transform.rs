@@ -1,4 +1,5 @@
-//! TransformTensor and TransformTensorEx: checks across the two descriptors, then a plan of affine problems.
+//! TransformTensor and TransformTensorEx: checks across the two descriptors, then a plan of affine
+//! problems.
 
 mod boxes;
 
@@ -14,14 +15,14 @@ use crate::error::{Error, Result};
 use crate::layout::{Axis, Dims, Layout, LoopNest};
 use crate::mode::Mode;
 
-/// Receives the parts of a plan, one after the other: steps of [`Transform`], [`Scale`](super::Scale) or
-/// [`Padded`](super::Padded).
+/// Receives the parts of a plan, one after the other: steps of [`Transform`],
+/// [`Scale`](super::Scale) or [`Padded`](super::Padded).
 pub type Sink<'a> = &'a mut dyn FnMut(Step<'_>) -> Result<()>;
 
 /// `dst = alpha * transform(src) + beta * dst`, checked and ready to run on any core.
 ///
-/// A plan holds no list: it yields its parts one by one. Every element of the destination belongs to exactly one
-/// part. It borrows the layouts of its descriptors: small calls would notice copies.
+/// A plan holds no list: it yields its parts one by one. Every element of the destination belongs
+/// to exactly one part. It borrows the layouts of its descriptors: small calls would notice copies.
 #[derive(Clone, Debug)]
 pub struct TransformPlan<'a> {
     src: SourceLayout<'a>,
@@ -37,7 +38,8 @@ pub struct TransformPlan<'a> {
     ordered: bool,
 }
 
-/// Where a source lies. A broadcast one has a layout of its own, on the heap as few plans have one and all are moved.
+/// Where a source lies. A broadcast one has a layout of its own, on the heap as few plans have one
+/// and all are moved.
 #[derive(Clone, Debug)]
 enum SourceLayout<'a> {
     Described(&'a Layout),
@@ -80,8 +82,9 @@ impl<'a> TransformPlan<'a> {
     /// Plans `cudnnTransformTensor`.
     ///
     /// # Errors
-    /// Bad parameter: ranks or dims differ, or the destination repeats an address with stride 0. Not supported:
-    /// a vectorisation that the type does not have; in strict mode the type pairs that the original refuses.
+    /// Bad parameter: ranks or dims differ, or the destination repeats an address with stride 0.
+    /// Not supported: a vectorisation that the type does not have; in strict mode the type pairs
+    /// that the original refuses.
     #[inline]
     pub fn new(
         src: &'a TensorDescriptor, dst: &'a TensorDescriptor, scaling: Scaling, mode: Mode,
@@ -105,13 +108,14 @@ impl<'a> TransformPlan<'a> {
 
     /// Plans `cudnnTransformTensorEx`: padding (negative crops) and folding on the way.
     ///
-    /// Padding of the channel dimension and folding count stored channels, as the descriptors do, if that gives
-    /// the destination's dims, else single channels (so that 3 channels can be padded into one INT8x32 vector).
+    /// Padding of the channel dimension and folding count stored channels, as the descriptors do,
+    /// if that gives the destination's dims, else single channels (so that 3 channels can be padded
+    /// into one INT8x32 vector).
     ///
     /// # Errors
-    /// Bad parameter: the destination's dims are not what the transform yields, or it repeats an address with
-    /// stride 0. Not supported: as [`TransformPlan::new`]; in strict mode folding of what the original does not
-    /// fold, and folding with beta.
+    /// Bad parameter: the destination's dims are not what the transform yields, or it repeats an
+    /// address with stride 0. Not supported: as [`TransformPlan::new`]; in strict mode folding of
+    /// what the original does not fold, and folding with beta.
     pub fn with_map(
         transform: &TransformDescriptor, src: &'a TensorDescriptor, dst: &'a TensorDescriptor,
         scaling: Scaling, mode: Mode,
@@ -174,7 +178,8 @@ impl<'a> TransformPlan<'a> {
         TransformPlan::checked(SourceLayout::Own(Box::new(src)), dst, span, x, y, scaling, ["C", "A"])
     }
 
-    /// A plan without padding and folding; `names` are those of the destination's and of the source's C parameters.
+    /// A plan without padding and folding; `names` are those of the destination's and of the
+    /// source's C parameters.
     #[inline(always)]
     fn checked(
         src: SourceLayout<'a>, dst: &'a Layout, src_span: (i64, i64), x: &TensorDescriptor, y: Named<'_>,
@@ -216,8 +221,8 @@ impl<'a> TransformPlan<'a> {
         self.map.as_deref()
     }
 
-    /// Hands every part of the plan to `sink`, in an order that any core must keep. Nests are canonical unless the plan
-    /// [is ordered](Plan::is_ordered).
+    /// Hands every part of the plan to `sink`, in an order that any core must keep. Nests are
+    /// canonical unless the plan [is ordered](Plan::is_ordered).
     ///
     /// # Errors
     /// The first of `sink`, which ends the plan.
@@ -233,8 +238,8 @@ impl<'a> TransformPlan<'a> {
         self.map.is_none() && self.src.split.is_none() && self.dst.split.is_none()
     }
 
-    /// What `body` makes of that part, of which every dimension is a loop. It stays where it is built: half a kilobyte, whose
-    /// copies small calls notice.
+    /// What `body` makes of that part, of which every dimension is a loop. It stays where it is
+    /// built: half a kilobyte, whose copies small calls notice.
     #[inline]
     fn with_single<R>(&self, body: impl FnOnce(&Transform) -> R) -> R {
         let TransformPlan { src, dst, types, scaling, .. } = self;
@@ -269,8 +274,8 @@ impl Plan for TransformPlan<'_> {
         Some(if operand == 0 { self.dst } else { &self.src })
     }
 
-    /// The last write in the order of the dimensions wins. Where channels lie in blocks, theirs is the order of the
-    /// parts: one of a part of the channels runs through all other dimensions.
+    /// The last write in the order of the dimensions wins. Where channels lie in blocks, theirs is
+    /// the order of the parts: one of a part of the channels runs through all other dimensions.
     fn is_ordered(&self) -> bool {
         self.ordered
     }
@@ -326,12 +331,14 @@ impl Map {
         map
     }
 
-    /// How many groups of channels a fold has: the product of all fold factors, which its destination's channels hold.
+    /// How many groups of channels a fold has: the product of all fold factors, which its
+    /// destination's channels hold.
     fn groups(&self) -> i64 {
         self.factors.iter().product()
     }
 
-    /// Position inside a fold block of each dimension, for group `q`: row-major, last dimension fastest.
+    /// Position inside a fold block of each dimension, for group `q`: row-major, last dimension
+    /// fastest.
     fn position(&self, mut q: i64) -> Dims {
         let mut position = Dims::filled(self.factors.rank(), 0);
         for axis in (0..self.factors.rank()).rev() {
@@ -341,8 +348,8 @@ impl Map {
         position
     }
 
-    /// The first channel of the group at a position, saturated: the groups of an unfold may be more than 64 bits count,
-    /// but what lies beyond the source's channels is one as good as the other.
+    /// The first channel of the group at a position, saturated: the groups of an unfold may be more
+    /// than 64 bits count, but what lies beyond the source's channels is one as good as the other.
     fn first_channel(&self, position: &Dims) -> i64 {
         let group = (0..self.factors.rank())
             .fold(0_i64, |q, axis| q.saturating_mul(self.factors[axis]).saturating_add(position[axis]));
@@ -374,8 +381,9 @@ fn check_dims(src: &TensorDescriptor, dst: &TensorDescriptor, mode: Mode) -> Res
     if let (Ok(x), Ok(y)) = (src.layout(), dst.layout())
         && x.dims != y.dims
     {
-        // Elements agree in number but not in lanes: one side holds several channels per element without
-        // saying so in its dims. The original refuses these, and no reading of it is obvious.
+        // Elements agree in number but not in lanes: one side holds several channels per element
+        // without saying so in its dims. The original refuses these, and no reading of it is
+        // obvious.
         strict_types(src, dst)?;
         return Err(Error::mismatch(format!(
             "xDesc holds {} and yDesc {} channels: an element of {:?} holds {}, one of {:?} {}",
@@ -395,8 +403,8 @@ fn channel_dims(x: &TensorDescriptor, y: &TensorDescriptor) -> [Dims; 2] {
     [x, y].map(|tensor| tensor.layout().map_or(tensor.dims(), |layout| layout.dims))
 }
 
-/// Refuses plain UINT8x4 and INT8x32 with any other type as the original does, whose dims count such elements (observed on
-/// 9.27.0).
+/// Refuses plain UINT8x4 and INT8x32 with any other type as the original does, whose dims count
+/// such elements (observed on 9.27.0).
 fn strict_plain_vectors(
     transform: &TransformDescriptor, src: &TensorDescriptor, dst: &TensorDescriptor,
 ) -> Result<()> {

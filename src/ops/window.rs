@@ -1,5 +1,5 @@
-//! Windows: outputs that each look at the cells of a box, with bounds per axis. Pooling, response normalisation and the
-//! columns of a convolution are functions of such a window.
+//! Windows: outputs that each look at the cells of a box, with bounds per axis. Pooling, response
+//! normalisation and the columns of a convolution are functions of such a window.
 
 use std::fmt;
 
@@ -25,7 +25,8 @@ pub const MAX_AXES: usize = 6;
 /// | 3 | - | the gradient of what the forward function wrote | 2 |
 /// | 4 | the means | the means | 1 |
 ///
-/// A function that has no use for a place does not touch it; [`WindowFunction`] says which may be left out besides.
+/// A function that has no use for a place does not touch it; [`WindowFunction`] says which may be
+/// left out besides.
 pub const OPERANDS: usize = 5;
 
 /// By what the sum of a window is divided.
@@ -33,7 +34,8 @@ pub const OPERANDS: usize = 5;
 pub enum Divisor {
     /// The cells of the window that lie inside the source.
     Inside,
-    /// The cells that lie inside the source or its padding, which is as wide behind as it is in front.
+    /// The cells that lie inside the source or its padding, which is as wide behind as it is in
+    /// front.
     Padded,
 }
 
@@ -51,20 +53,23 @@ pub struct Power {
 /// What a window makes of its cells.
 ///
 /// # Sums
-/// A sum over a window starts at 0 and goes along its last axis; what it adds is the sum over the other axes, which
-/// starts at 0, too, and goes in row-major order. So do sums over the outputs whose windows hold a cell.
+/// A sum over a window starts at 0 and goes along its last axis; what it adds is the sum over the
+/// other axes, which starts at 0, too, and goes in row-major order. So do sums over the outputs
+/// whose windows hold a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WindowFunction {
     /// `y =` the largest cell; the lowest finite number of the source's type if there is none.
     Max(NanRule),
     /// `y =` the sum over the divisor; 0 if there is no cell.
     Average(Divisor),
-    /// `dx =` the sum of dy over the outputs whose first largest cell this is, in row-major order of the outputs: one
-    /// after the other, starting at 0. Zeros are equal, whatever their sign; NaNs are, too.
+    /// `dx =` the sum of dy over the outputs whose first largest cell this is, in row-major order
+    /// of the outputs: one after the other, starting at 0. Zeros are equal, whatever their sign;
+    /// NaNs are, too.
     MaxGradient(NanRule),
     /// `dx =` the sum of dy over its divisor.
     AverageGradient(Divisor),
-    /// `y = x * (k + scale * sum (x' - m)^2)^-beta` with m the mean at the output, if means are given.
+    /// `y = x * (k + scale * sum (x' - m)^2)^-beta` with m the mean at the output, if means are
+    /// given.
     Normalise {
         /// The numbers of the formula.
         power: Power,
@@ -72,8 +77,9 @@ pub enum WindowFunction {
         centred: bool,
     },
     /// With s the base of the power and `t = dy * x * s^(-beta - 1)` of an output:
-    /// `dx = dy * s^-beta - 2 * beta * scale * sum t * (x - m)` over the outputs whose windows hold the cell (without
-    /// means `x * sum t`), and, if wanted, `dm = 2 * beta * scale * t * sum (x' - m)`.
+    /// `dx = dy * s^-beta - 2 * beta * scale * sum t * (x - m)` over the outputs whose windows hold
+    /// the cell (without means `x * sum t`), and, if wanted,
+    /// `dm = 2 * beta * scale * t * sum (x' - m)`.
     NormaliseGradient {
         /// The numbers of the formula.
         power: Power,
@@ -82,15 +88,15 @@ pub enum WindowFunction {
         /// Whether the gradient of the means is wanted.
         means: bool,
     },
-    /// Every tap goes to a cell of its own: `y[output + tap] = x`, 0 beyond the source. Layout 2 says how far the
-    /// destination moves per tap.
+    /// Every tap goes to a cell of its own: `y[output + tap] = x`, 0 beyond the source. Layout 2
+    /// says how far the destination moves per tap.
     Columns,
 }
 
 /// An axis of a window.
 ///
-/// Tap `t` of output `o` is the cell at coordinate `o * stride + t * dilation - pad`, if that is from 0 to below
-/// `inputs`.
+/// Tap `t` of output `o` is the cell at coordinate `o * stride + t * dilation - pad`, if that is
+/// from 0 to below `inputs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowAxis {
     /// Cells.
@@ -157,9 +163,10 @@ impl WindowAxis {
         }
     }
 
-    /// The same axis for a gradient, with numbers that cells and outputs bound, whatever window, stride and padding are: outputs
-    /// hold the same cells, and those behind the last one that holds any are left out. A gradient with
-    /// [padded](Divisor::Padded) divisors keeps its window and padding. Pre: no dilation.
+    /// The same axis for a gradient, with numbers that cells and outputs bound, whatever window,
+    /// stride and padding are: outputs hold the same cells, and those behind the last one that
+    /// holds any are left out. A gradient with [padded](Divisor::Padded) divisors keeps its window
+    /// and padding. Pre: no dilation.
     pub fn clipped(mut self, is_padded: bool) -> Self {
         let ends = if self.inputs + self.pad < 0 { 0 } else { ceil_div(self.inputs + self.pad, self.stride) };
         self.outputs = self.outputs.min(ends);
@@ -234,16 +241,17 @@ impl std::ops::Deref for Axes {
     }
 }
 
-/// `dst = convert(alpha * r + beta * dst)` with `r` the function of a window, for every cell of the destination.
+/// `dst = convert(alpha * r + beta * dst)` with `r` the function of a window, for every cell of the
+/// destination.
 ///
-/// Numbers are converted to the computation type, and every operation of the formula is rounded once, in the order in
-/// which it is written.
+/// Numbers are converted to the computation type, and every operation of the formula is rounded
+/// once, in the order in which it is written.
 #[derive(Clone, Copy)]
 pub struct Window {
     /// What a window makes of its cells.
     pub function: WindowFunction,
-    /// What is repeated without looking at neighbours, by layout: the destination, the source, what the forward
-    /// function wrote. Where there is no third one, its strides are 0.
+    /// What is repeated without looking at neighbours, by layout: the destination, the source, what
+    /// the forward function wrote. Where there is no third one, its strides are 0.
     pub outer: LoopNest<3>,
     /// The axes of the window.
     pub axes: Axes,

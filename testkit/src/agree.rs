@@ -32,7 +32,8 @@ struct Memory {
 }
 
 impl Memory {
-    /// Room for `bytes`, `offset` bytes behind the start of a line, filled with what no conversion treats as plain numbers only.
+    /// Room for `bytes`, `offset` bytes behind the start of a line, filled with what no conversion
+    /// treats as plain numbers only.
     fn new(bytes: usize, offset: usize, seed: u64) -> Self {
         let mut rng = Rng(seed);
         let lines = 2 + (offset + bytes).div_ceil(size_of::<Line>());
@@ -45,8 +46,8 @@ impl Memory {
     }
 }
 
-/// Runs every problem of the row with every candidate that takes it, at every instruction set level. Panics where one of them differs
-/// from the reference, or touches what is not its own.
+/// Runs every problem of the row with every candidate that takes it, at every instruction set
+/// level. Panics where one of them differs from the reference, or touches what is not its own.
 pub fn check(row: &Row, setting: Setting, counts: &mut Counts) {
     let tensors = row.tensors();
     let plan = tensors.plan();

@@ -35,7 +35,8 @@ pub fn plans(call: &Call) -> [CausalPlan; 2] {
         .map(|plan| plan.expect("a plan"))
 }
 
-/// Sizes around the edges of tiles, lanes and blocks; products small enough for a double of a device.
+/// Sizes around the edges of tiles, lanes and blocks; products small enough for a double of a
+/// device.
 pub fn sizes(rng: &mut Rng) -> [i32; 5] {
     let length = rng.pick(&[1, 2, 5, 31, 32, 33, 64, 100]);
     let taps = rng.pick(&[1, 2, 3, 4, 7, 9, 33]);
@@ -67,7 +68,8 @@ pub fn numbers(scalar: Scalar, bytes: &[u8]) -> Vec<f64> {
         .collect()
 }
 
-/// Contents of an operand: NaNs where it is only written, numbers from -2 to 2, now and then one that is none.
+/// Contents of an operand: NaNs where it is only written, numbers from -2 to 2, now and then one
+/// that is none.
 pub fn contents(operand: &Operand, rng: &mut Rng, wild: bool) -> Vec<u8> {
     let size = operand.span.1 as usize;
     if operand.role == Role::Write {

@@ -27,7 +27,8 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Of `n` images, `c` channels and `k` filters in each of some groups; where the window does not fit, an extent of `y` is 0.
+    /// Of `n` images, `c` channels and `k` filters in each of some groups; where the window does
+    /// not fit, an extent of `y` is 0.
     fn of(
         [n, c, k, groups]: [i64; 4], extents: &[i64], taps: &[i64], [padding, strides, dilation]: [&[i64]; 3],
     ) -> Self {
@@ -122,8 +123,8 @@ impl Convolution {
         });
     }
 
-    /// Sums of products, and of their magnitudes, by the definition; one per element of the destination in row-major
-    /// order.
+    /// Sums of products, and of their magnitudes, by the definition; one per element of the
+    /// destination in row-major order.
     pub fn expected(&self, direction: Direction, a: &Tensor, b: &Tensor) -> Vec<[f64; 2]> {
         let dims = self.dims(direction)[0];
         let place = |index: &[i64]| index.iter().zip(dims).fold(0, |at, (i, d)| at * d + i) as usize;
@@ -173,8 +174,8 @@ impl Convolution {
         [filled(0, dst), a, b]
     }
 
-    /// One of the shapes for which there are kernels - few and many channels, groups of them, lines, long rows, windows of every kind -,
-    /// of at most `cells` multiplications.
+    /// One of the shapes for which there are kernels - few and many channels, groups of them,
+    /// lines, long rows, windows of every kind -, of at most `cells` multiplications.
     pub fn drawn(cells: i64, rng: &mut Rng) -> Self {
         loop {
             let groups = rng.pick(&[1, 1, 1, 1, 2, 3, 4, 6, 8, 13, 33]);

@@ -1,5 +1,6 @@
-//! What a kernel can be expected to reach of a copy's speed on a GPU that nobody has measured: an estimate, from what its
-//! machine code keeps in flight on its widest path. Little's law, and nothing of arithmetic, caches or sectors.
+//! What a kernel can be expected to reach of a copy's speed on a GPU that nobody has measured: an
+//! estimate, from what its machine code keeps in flight on its widest path. Little's law, and
+//! nothing of arithmetic, caches or sectors.
 #![allow(missing_docs, reason = "no part of the library")]
 
 use std::collections::BTreeMap;
@@ -92,8 +93,9 @@ impl Figures {
         (blocks * MULTIPROCESSORS).min(all) * threads
     }
 
-    /// Bytes that a thread has in flight if it reads elements of `width` bytes: of a kernel for many types what it has of
-    /// that width, of others the most of any width, and with what is `blended` all that it ever has.
+    /// Bytes that a thread has in flight if it reads elements of `width` bytes: of a kernel for
+    /// many types what it has of that width, of others the most of any width, and with what is
+    /// `blended` all that it ever has.
     pub fn in_flight(&self, width: u64, blended: bool) -> u64 {
         let of_widths = || self.loads.iter().map(|(width, count)| width * count).max().unwrap_or(0);
         match self.loads.get(&width) {
@@ -112,7 +114,8 @@ pub struct Estimate {
     /// Bytes in flight of a thread, and threads on the device.
     pub bytes: u64,
     pub resident: u64,
-    /// Whether all threads of the launch are on the device at once: latency counts, and a launch's own time.
+    /// Whether all threads of the launch are on the device at once: latency counts, and a launch's
+    /// own time.
     pub is_small: bool,
     /// Bytes that are read and written.
     pub moved: f64,
@@ -133,7 +136,8 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
     let threads = |launch: &Launch| {
         launch.grid.iter().chain(&launch.block).map(|&extent| u64::from(extent)).product::<u64>()
     };
-    // Fills are launches of their own where much is padded: of what reads nothing, nothing is in flight to estimate from.
+    // Fills are launches of their own where much is padded: of what reads nothing, nothing is in
+    // flight to estimate from.
     let loads = |launch: &Launch| figures.get(launch.kernel).is_some_and(|figures| !figures.loads.is_empty());
     let launch = launches.iter().max_by_key(|launch| (loads(launch), threads(launch)))?;
     let figures = figures.get(launch.kernel)?;
@@ -188,7 +192,8 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
     let bytes = main.map_or(bytes, |operand| bytes.min(cells(plan).saturating_mul(each * size(operand))));
     let resident = figures.resident(launch);
     let share = (read > 0.0 && bytes > 0).then(|| {
-        // What would be in flight, over what must be for the speed of a copy; both a load's latency and the transfer take time.
+        // What would be in flight, over what must be for the speed of a copy; both a load's latency
+        // and the transfer take time.
         let busy = (bytes * resident) as f64 / LATENCY * ((read + written) / read) / COPY;
         busy / (1.0 + busy)
     });

@@ -1,5 +1,6 @@
-//! How much of a test runs: a sample of its problems and levels in every run of the tests, all of them with `CUDNN_SHIM_TEST_FULL=1`, as
-//! `cargo xtask fuzz` has it. Both draw the same problems each time.
+//! How much of a test runs: a sample of its problems and levels in every run of the tests, all of
+//! them with `CUDNN_SHIM_TEST_FULL=1`, as `cargo xtask fuzz` has it. Both draw the same problems
+//! each time.
 
 use std::ops::Range;
 
@@ -15,8 +16,8 @@ pub fn is_full() -> bool {
     std::env::var_os("CUDNN_SHIM_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// The numbers of the problems that a test solves: the first ones, as many as `sample` says, or `all` of them. A sample says so on a
-/// line that `cargo xtask test` counts.
+/// The numbers of the problems that a test solves: the first ones, as many as `sample` says, or
+/// `all` of them. A sample says so on a line that `cargo xtask test` counts.
 pub fn cases(sample: usize, all: usize) -> Range<usize> {
     let count = if is_full() { all } else { sample.min(all) };
     say(count, all);
@@ -30,9 +31,10 @@ pub fn say(count: usize, all: usize) {
     }
 }
 
-/// The levels that compute a step in ways of their own, lowest first. What only multiplies bytes or tiles otherwise than the level below
-/// is left out for a step that it computes by the same instructions; and the model of tiles, which is slow, for three of four steps that
-/// tiles compute without parts. The text of the step decides which.
+/// The levels that compute a step in ways of their own, lowest first. What only multiplies bytes or
+/// tiles otherwise than the level below is left out for a step that it computes by the same
+/// instructions; and the model of tiles, which is slow, for three of four steps that tiles compute
+/// without parts. The text of the step decides which.
 pub fn levels(step: Step<'_>) -> Vec<Isa> {
     let contractions: &[Contract] = match step {
         Step::Contract(step) => std::slice::from_ref(step),

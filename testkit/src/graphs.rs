@@ -55,7 +55,8 @@ impl Graph {
         Call { graph, columns, types: types.map(Some), join, mapped: self.map.is_some() }
     }
 
-    /// Contents of an operand: the graph, NaNs where something is only written, else numbers from -2 to 2, among them equals.
+    /// Contents of an operand: the graph, NaNs where something is only written, else numbers from
+    /// -2 to 2, among them equals.
     pub fn contents(&self, operand: &Operand, rng: &mut Rng) -> Vec<u8> {
         let index = |list: &[i64]| -> Vec<u8> {
             let bytes = |&number: &i64| match operand.scalar {

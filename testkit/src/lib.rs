@@ -1,5 +1,5 @@
-//! What tests and benchmarks share: the language of the lists in `problems/`, operands with drawn contents, and the loops that hold
-//! what a core computes to the reference.
+//! What tests and benchmarks share: the language of the lists in `problems/`, operands with drawn
+//! contents, and the loops that hold what a core computes to the reference.
 
 pub mod agree;
 pub mod causal;

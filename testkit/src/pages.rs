@@ -1,10 +1,12 @@
-//! Memory that ends or begins where the pages that may be touched do: a byte beyond it is a fault of the processor.
+//! Memory that ends or begins where the pages that may be touched do: a byte beyond it is a fault
+//! of the processor.
 
 use std::ptr;
 
 const PAGE: usize = 4096;
 
-/// On which side the memory meets a page that must not be touched; the other side has less than a page of spare bytes.
+/// On which side the memory meets a page that must not be touched; the other side has less than a
+/// page of spare bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Begin,

@@ -18,7 +18,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Batches of no element, of a few, and of all; up to three loops, the inner ones in either order; gaps.
+    /// Batches of no element, of a few, and of all; up to three loops, the inner ones in either
+    /// order; gaps.
     pub fn random(rng: &mut Rng, function: RaggedFunction) -> Self {
         let batches = rng.below(5) as i64 + 1;
         let dims = [rng.below(6) as i64 + 1, rng.below(4) as i64 + 1, rng.pick(&[1, 3, 40])];

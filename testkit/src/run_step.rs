@@ -1,4 +1,5 @@
-//! Runs a step of the list: operands with guards around them, and the CPU core against the reference, bit for bit.
+//! Runs a step of the list: operands with guards around them, and the CPU core against the
+//! reference, bit for bit.
 
 use std::collections::BTreeSet;
 
@@ -39,14 +40,14 @@ fn low(operand: &Operand) -> i64 {
     operand.span.0.min(0)
 }
 
-/// Where the data pointer of an operand lies, in bytes from the first word. What the memory begins with lies as far from a
-/// multiple of 8 bytes as the data pointer would have it.
+/// Where the data pointer of an operand lies, in bytes from the first word. What the memory begins
+/// with lies as far from a multiple of 8 bytes as the data pointer would have it.
 pub fn first(operand: &Operand) -> isize {
     (8 * MARGIN) as isize + (low(operand).rem_euclid(8) - low(operand)) as isize
 }
 
-/// Contents for the operands of a row: small integers, which contractions sum without rounding, or for the other kinds
-/// in half of the cases any bits.
+/// Contents for the operands of a row: small integers, which contractions sum without rounding, or
+/// for the other kinds in half of the cases any bits.
 pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
     let exact = matches!(row.step, Owned::Contract(_) | Owned::Normalise(_) | Owned::NormaliseBackward(_));
     // Of a sum of two NaNs either may be the result.
@@ -118,7 +119,8 @@ fn word(scalar: Scalar, least: i64, unit: f64, rng: &mut Rng) -> u64 {
     }
 }
 
-/// Has the scratch that the row asks for; builds with debug assertions then see to it that running it needs no more.
+/// Has the scratch that the row asks for; builds with debug assertions then see to it that running
+/// it needs no more.
 fn hold(row: &Row, at: &[Address], machine: Machine) -> backend::Hold {
     // SAFETY: every operand has its span.
     let asked = unsafe { backend::scratch(row.step.step(), at, machine) };
@@ -126,8 +128,9 @@ fn hold(row: &Row, at: &[Address], machine: Machine) -> backend::Hold {
     backend::hold(asked).expect("there is memory")
 }
 
-/// Runs the row on every instruction set level with each of these numbers of threads, by the kernel that is chosen for it and by every
-/// other one that accepts it. Panics where that differs from the reference. The names of the kernels.
+/// Runs the row on every instruction set level with each of these numbers of threads, by the kernel
+/// that is chosen for it and by every other one that accepts it. Panics where that differs from the
+/// reference. The names of the kernels.
 pub fn check(row: &Row, threads: &[usize], rng: &mut Rng) -> BTreeSet<&'static str> {
     let before = contents(row, rng);
     let mut want = before.clone();

@@ -1,4 +1,5 @@
-//! Tensors of the contraction tests: memory with guard words around a layout, filled and read one element at a time.
+//! Tensors of the contraction tests: memory with guard words around a layout, filled and read one
+//! element at a time.
 
 use cudnn::dtype::Scalar;
 use cudnn::dtype::convert::{Element, convert};
@@ -33,7 +34,8 @@ impl Tensor {
         Tensor::new(Layout { dims: Dims::new(dims), strides, split: None }, scalar)
     }
 
-    /// The layout of `dims` in one of the orders that tensors come in; some with gaps, some blocked in channels.
+    /// The layout of `dims` in one of the orders that tensors come in; some with gaps, some blocked
+    /// in channels.
     pub fn random(dims: &[i64], scalar: Scalar, plain: bool, rng: &mut Rng) -> Self {
         let rank = dims.len();
         let mut order: Vec<usize> = (0..rank).collect();
@@ -55,7 +57,8 @@ impl Tensor {
         Tensor::new(layout, scalar)
     }
 
-    /// The same elements, not filled, with some strides turned round, 0 or so small that elements lie in each other's place.
+    /// The same elements, not filled, with some strides turned round, 0 or so small that elements
+    /// lie in each other's place.
     pub fn strewn(self, rng: &mut Rng) -> Self {
         let Layout { dims, strides, split: None } = self.layout else { return self };
         let strides: Vec<i64> =
@@ -81,7 +84,8 @@ impl Tensor {
         (bytes, GUARD as i64 - self.low * self.scalar.size() as i64)
     }
 
-    /// The bytes from the first element to the last one in memory, and where element 0 lies among them.
+    /// The bytes from the first element to the last one in memory, and where element 0 lies among
+    /// them.
     pub fn span(&self) -> (&[u8], i64) {
         let (low, high) = self.layout.padded_span().expect("small");
         let bytes = (high - low + 1) as usize * self.scalar.size();

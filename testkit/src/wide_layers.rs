@@ -1,5 +1,5 @@
-//! Normalisation, dropout and the columns of a convolution, with their gradients, on tensors that lie as a test says: near, or
-//! further apart than 31 bits count.
+//! Normalisation, dropout and the columns of a convolution, with their gradients, on tensors that
+//! lie as a test says: near, or further apart than 31 bits count.
 
 use cudnn::backend::Address;
 use cudnn::desc::convolution::{ConvolutionGeometry, ConvolutionMode};
@@ -36,7 +36,8 @@ fn packed(data_type: DataType, dims: &[i64]) -> TensorDescriptor {
         .expect("a tensor")
 }
 
-/// Few elements of HALF, each time near and far apart: between images, in either layout, and between channels.
+/// Few elements of HALF, each time near and far apart: between images, in either layout, and
+/// between channels.
 pub fn far_apart() -> [(TensorDescriptor, TensorDescriptor); 3] {
     let dims = [2, 3, 5, 7];
     [[FAR, 35, 7, 1], [FAR, 1, 21, 3], [35, FAR, 7, 1]]

@@ -145,7 +145,8 @@ fn pooling_problem(rng: &mut Rng) -> Problem {
     pooling_of(spatial, data_type, mode, forwards, rng)
 }
 
-/// Poolings along many axes, which are drawn rarely: of either type to compute in, each kind and its gradient.
+/// Poolings along many axes, which are drawn rarely: of either type to compute in, each kind and
+/// its gradient.
 pub fn wide(rng: &mut Rng) -> Vec<Problem> {
     let mut all = Vec::new();
     for data_type in [DataType::Float, DataType::Double] {
@@ -218,8 +219,8 @@ fn pooling_of(
     Problem { title, kind, plan, wild: rng.below(2) == 0 }
 }
 
-/// Gradients over planes of more rows than are treated at once: windows that overlap, touch and leave gaps, those that reach
-/// far beyond one band, and an output more than there is room for.
+/// Gradients over planes of more rows than are treated at once: windows that overlap, touch and
+/// leave gaps, those that reach far beyond one band, and an output more than there is room for.
 pub fn tall(rng: &mut Rng) -> Vec<Problem> {
     let geometries = [
         // Window, padding and stride of rows and of columns.
@@ -261,7 +262,8 @@ pub fn tall(rng: &mut Rng) -> Vec<Problem> {
     all
 }
 
-/// Gradients of windows that hold all of a plane, of every floating type: of as many cells as are looked through together, and less.
+/// Gradients of windows that hold all of a plane, of every floating type: of as many cells as are
+/// looked through together, and less.
 pub fn whole(rng: &mut Rng) -> Vec<Problem> {
     let mut all = Vec::new();
     for dims in [[2, 70, 13, 11], [1, 3, 4, 5], [1, 37, 9, 7]] {
@@ -322,8 +324,8 @@ pub fn streamed(rng: &mut Rng) -> Vec<Problem> {
     plans.map(|plan| Problem { title: "large".into(), kind: "streamed", plan, wild: true }).into()
 }
 
-/// Poolings by columns: rows longer than a strip of outputs, short ones that wait for others, windows as large as the plane and
-/// larger, and rows with a stride.
+/// Poolings by columns: rows longer than a strip of outputs, short ones that wait for others,
+/// windows as large as the plane and larger, and rows with a stride.
 pub fn shared(rng: &mut Rng) -> Vec<Problem> {
     // Channels, rows and columns; window, padding and stride of either axis.
     let geometries = [
@@ -465,7 +467,8 @@ pub fn draw(rng: &mut Rng) -> Problem {
     }
 }
 
-/// Response normalisation of long rows, and of pixels whose windows are cut at their ends, or are wider.
+/// Response normalisation of long rows, and of pixels whose windows are cut at their ends, or are
+/// wider.
 pub fn long_rows(rng: &mut Rng) -> Vec<Problem> {
     let mut problems = vec![];
     for (channels, rows, columns) in [(7, 1, 1500), (3, 31, 41), (1, 2, 4100), (5, 90, 20), (40, 3, 3)] {

@@ -1,4 +1,5 @@
-//! The exported functions: each has a row in the catalogue, which says what the source does, and a docstring of one shape.
+//! The exported functions: each has a row in the catalogue, which says what the source does, and a
+//! docstring of one shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +26,10 @@ impl EntryPoint {
         self.body.trim() == "Err(Error::unsupported(NOT_BUILT))"
     }
 
-    /// What its docstring lacks. All say in one line what they do, then, where they return one, which statuses; those that
-    /// compute give the formula in that line, and have all [`SECTIONS`] in their order, with lists of operands and statuses,
-    /// or the name of the function that they share them with.
+    /// What its docstring lacks. All say in one line what they do, then, where they return one,
+    /// which statuses; those that compute give the formula in that line, and have all [`SECTIONS`]
+    /// in their order, with lists of operands and statuses, or the name of the function that they
+    /// share them with.
     fn faults(&self, computes: bool) -> Vec<String> {
         let at = |section: &str| {
             let begins = |line: &String| {

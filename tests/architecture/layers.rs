@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{Source, hold, sources};
 
-/// The modules of the library and those they may name besides themselves: arrows point downwards only.
-/// `error`, `mode`, `panics`, `reserve` and `sync` are everybody's; crate-level re-exports belong to `error`.
+/// The modules of the library and those they may name besides themselves: arrows point downwards
+/// only. `error`, `mode`, `panics`, `reserve` and `sync` are everybody's; crate-level re-exports
+/// belong to `error`.
 const LAYERS: &[(&str, &[&str])] = &[
     ("capi", &["exec", "ops", "desc", "layout", "dtype"]),
     ("exec", &["backend", "ops", "layout", "dtype"]),
@@ -30,7 +31,8 @@ fn code(source: &Source) -> String {
     }
 }
 
-/// The first names of what stands at the start of a path, each with its place: of `{a::{b, c}, d}` those are a and d.
+/// The first names of what stands at the start of a path, each with its place: of `{a::{b, c}, d}`
+/// those are a and d.
 fn first_names(path: &str) -> Vec<(usize, String)> {
     let identifier = |text: &str| -> String {
         text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
@@ -136,7 +138,8 @@ fn arrows_point_downwards_only() {
     );
 }
 
-/// Which siblings a file names, whose part of a folder this is. What the folder's own file holds is everybody's.
+/// Which siblings a file names, whose part of a folder this is. What the folder's own file holds is
+/// everybody's.
 fn parts_of(folder: &str, source: &Source) -> Option<(String, BTreeSet<String>)> {
     let path = source.path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(".rs")?;
     let part = path.split('/').next().filter(|part| *part != "mod")?.to_owned();

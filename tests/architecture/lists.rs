@@ -1,5 +1,5 @@
-//! Lists of the kernels of contractions: each says how long it gets, or is asked for in a way that may fail. And tables of kernels:
-//! the page that is generated from them knows each.
+//! Lists of the kernels of contractions: each says how long it gets, or is asked for in a way that
+//! may fail. And tables of kernels: the page that is generated from them knows each.
 
 use crate::source::{Source, hold};
 

@@ -24,7 +24,8 @@ fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// Whether a text speaks of a function, by its full name or as the recordings call it, and not only of one whose name ends alike.
+/// Whether a text speaks of a function, by its full name or as the recordings call it, and not only
+/// of one whose name ends alike.
 fn mentions(text: &str, function: &str) -> bool {
     let name = function.trim_start_matches("cudnn");
     text.match_indices(name).any(|(at, _)| {

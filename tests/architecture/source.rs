@@ -39,13 +39,15 @@ impl Source {
         self.path.ends_with(".rs")
     }
 
-    /// The layer of a file of the library: `src/layout/nest.rs` and `src/layout.rs` are of `layout`.
+    /// The layer of a file of the library: `src/layout/nest.rs` and `src/layout.rs` are of
+    /// `layout`.
     pub fn layer(&self) -> Option<&str> {
         let name = self.path.strip_prefix("src/")?.split('/').next()?;
         Some(name.strip_suffix(".rs").unwrap_or(name))
     }
 
-    /// The lines without comments (a `//` inside a string hides what follows it, which no check minds).
+    /// The lines without comments (a `//` inside a string hides what follows it, which no check
+    /// minds).
     pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(at, line)| (at + 1, line.split("//").next().unwrap_or("")))
     }
@@ -101,7 +103,8 @@ fn read(root: &Path, path: &Path, found: &mut Vec<Source>) {
     }
 }
 
-/// `check` must object to each of the `bad` samples and to no `good` one; then it is asked about the tree.
+/// `check` must object to each of the `bad` samples and to no `good` one; then it is asked about
+/// the tree.
 pub fn hold(check: impl Fn(&Source) -> Vec<String>, bad: &[(&str, &str)], good: &[(&str, &str)]) {
     for (path, text) in bad {
         assert!(!check(&Source::new(path, text)).is_empty(), "this goes unnoticed in {path}: {text}");

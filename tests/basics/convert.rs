@@ -1,4 +1,5 @@
-//! The conversion table against independent definitions: nearest value by search, `half`, recorded results.
+//! The conversion table against independent definitions: nearest value by search, `half`, recorded
+//! results.
 
 use cudnn::dtype::convert::{Bool, E4m3, E5m2, Element, blend, convert, scale};
 use half::{bf16, f16};
@@ -28,7 +29,8 @@ fn small_float(bits: u32, exp: u32, man: u32, has_infinity: bool) -> f64 {
     if e == 0 { sign * m * 2f64.powi(1 - bias) } else { sign * (1.0 + m) * 2f64.powi(e - bias) }
 }
 
-/// The nearest value of a saturating FP8 format, found by looking at all of them; ties to the even pattern.
+/// The nearest value of a saturating FP8 format, found by looking at all of them; ties to the even
+/// pattern.
 fn nearest_fp8(x: f64, exp: u32, man: u32, has_infinity: bool) -> u8 {
     if x.is_nan() {
         return 0x7f;
@@ -136,7 +138,8 @@ fn nearest_by_distance(x: f64, candidates: [(f64, bool); 3]) -> f64 {
 
 #[test]
 fn f64_rounds_once() {
-    // The middle between two halves, moved by less than a binary32 can hold: rounding twice gets these wrong.
+    // The middle between two halves, moved by less than a binary32 can hold: rounding twice gets
+    // these wrong.
     for b in 0..0x7bff_u16 {
         let (lo, hi) = (f16::from_bits(b).to_f64_const(), f16::from_bits(b + 1).to_f64_const());
         let middle = (lo + hi) / 2.0;
@@ -166,7 +169,8 @@ fn f64_rounds_once() {
 
 #[test]
 fn i64_rounds_once() {
-    // Exact integer arithmetic: the middle between two neighbours of a short float, one off either side.
+    // Exact integer arithmetic: the middle between two neighbours of a short float, one off either
+    // side.
     for exponent in 12..62_u32 {
         for mantissa in [0x80_i64, 0x81, 0xa5, 0xfe] {
             let lo = if exponent >= 7 { mantissa << (exponent - 7) } else { continue };
@@ -189,7 +193,8 @@ fn i64_rounds_once() {
     assert_eq!(convert::<i64, i32>(i64::MIN), i32::MIN);
 }
 
-/// Recorded on a GPU (RTX 3060, version 9.27): `cudnnTransformTensor` from float to half and bfloat16.
+/// Recorded on a GPU (RTX 3060, version 9.27): `cudnnTransformTensor` from float to half and
+/// bfloat16.
 #[test]
 fn recorded_halves() {
     let input = [

@@ -1,4 +1,5 @@
-//! The device code of the tables of functions, scalar types and combiners: written from the tables, and compared.
+//! The device code of the tables of functions, scalar types and combiners: written from the tables,
+//! and compared.
 
 use std::fmt::Write as _;
 

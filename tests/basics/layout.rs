@@ -17,7 +17,8 @@ fn indices(dims: &[i64]) -> Vec<Vec<i64>> {
     })
 }
 
-/// What memory holds when the elements 0, 1, 2, ... in logical order are stored in this layout; -1 is padding.
+/// What memory holds when the elements 0, 1, 2, ... in logical order are stored in this layout; -1
+/// is padding.
 fn memory(layout: &Layout) -> Vec<i64> {
     let mut memory = vec![-1; layout.padded_cells().unwrap() as usize];
     for (value, index) in indices(&layout.dims).iter().enumerate() {
@@ -234,7 +235,8 @@ fn packing_definitions() {
     assert!(is_partially_packed(&dims, &[3 * 50, 50, 12, 2], n));
     assert!(!is_partially_packed(&dims, &[3 * 50 + 1, 50, 12, 2], n));
 
-    // NHWC, WC-packed: c_stride = 1, w_stride = c_dim; H and N have gaps. Given in the order N C H W.
+    // NHWC, WC-packed: c_stride = 1, w_stride = c_dim; H and N have gaps. Given in the order N C H
+    // W.
     let (nchw_dims, nchw_strides) = ([2, 3, 4, 5], [100, 1, 20, 3]);
     let order = DimOrder::Nhwc.order();
     let (d, s) = (permute(&nchw_dims, order), permute(&nchw_strides, order));

@@ -1,5 +1,5 @@
-//! What holds without a core: layouts and their names, conversions, elementary functions, types, and the formulas and tables that both
-//! cores share.
+//! What holds without a core: layouts and their names, conversions, elementary functions, types,
+//! and the formulas and tables that both cores share.
 
 mod convert;
 mod formulas;

@@ -1,4 +1,5 @@
-//! The elementary functions of `dtype::math` against exact values: within 2 units in the last place.
+//! The elementary functions of `dtype::math` against exact values: within 2 units in the last
+//! place.
 
 #![allow(clippy::type_complexity, reason = "tables of functions")]
 
@@ -36,8 +37,8 @@ const SINGLE: &[Pair] =
         ("power of -3/4", |x| math::power(x, -0.75), |x| x.powf(-0.75)),
     ];
 
-/// How many units in the last place of binary32 lie between a result and the exact one; infinite if one is a NaN and the
-/// other is not, or if zeros have other signs.
+/// How many units in the last place of binary32 lie between a result and the exact one; infinite if
+/// one is a NaN and the other is not, or if zeros have other signs.
 fn units(result: f32, exact: f64) -> f64 {
     if result.is_nan() || exact.is_nan() {
         return if result.is_nan() && exact.is_nan() { 0.0 } else { f64::INFINITY };
@@ -58,7 +59,8 @@ fn distance(result: f32, exact: f64) -> f64 {
     (f64::from(result) - exact).abs() / 2f64.powi(exponent - 23)
 }
 
-/// Walks binary32 in steps, starting at `first`, and returns the largest error of each function and where it is.
+/// Walks binary32 in steps, starting at `first`, and returns the largest error of each function and
+/// where it is.
 fn walk(first: u32, step: u32) -> Vec<(f64, f32)> {
     let mut worst = vec![(0.0, 0.0); SINGLE.len()];
     let mut bits = Some(first);
@@ -82,7 +84,8 @@ fn judge(worst: &[(f64, f32)]) {
     }
 }
 
-/// All of binary32 with `MATH_STEP=1 cargo test --release --test basics math::`, which takes an hour of processor time.
+/// All of binary32 with `MATH_STEP=1 cargo test --release --test basics math::`, which takes an
+/// hour of processor time.
 #[test]
 fn binary32_is_within_the_bound() {
     let step = std::env::var("MATH_STEP").map_or(STEP, |step| step.parse().expect("a number"));

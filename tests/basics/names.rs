@@ -1,5 +1,5 @@
-//! Layouts by name: random dims through name, strides and name again; offsets and indices there and back; the letters
-//! in which random strides are packed, against a walk of every element.
+//! Layouts by name: random dims through name, strides and name again; offsets and indices there and
+//! back; the letters in which random strides are packed, against a walk of every element.
 
 use cudnn::layout::{Arrangement, Dims, Layout, name};
 use testkit::random::Rng;

@@ -1,5 +1,5 @@
-//! The tables of `docs/arithmetic-types.md` against what OpTensor and ReduceTensor answer: every combination of types, in
-//! both modes.
+//! The tables of `docs/arithmetic-types.md` against what OpTensor and ReduceTensor answer: every
+//! combination of types, in both modes.
 
 use cudnn::desc::{OpTensorDescriptor, ReduceDescriptor, TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::DataType;
@@ -8,7 +8,8 @@ use cudnn::mode::Mode;
 use cudnn::ops::op::Factors;
 use cudnn::ops::{OpPlan, ReducePlan, Scaling, TransformPlan};
 
-/// Channels of every tensor, in as many elements as that takes. The strict mode compares elements, whatever they hold.
+/// Channels of every tensor, in as many elements as that takes. The strict mode compares elements,
+/// whatever they hold.
 const CHANNELS: i64 = 32;
 
 fn tensor(data_type: DataType, batch: i64, mode: Mode) -> TensorDescriptor {

@@ -1,8 +1,10 @@
-//! The one token that problems add to those of the recorded calls: a buffer of exactly these bytes around its pointer.
+//! The one token that problems add to those of the recorded calls: a buffer of exactly these bytes
+//! around its pointer.
 //!
-//! `B0:f32:-12..400:real:sum27` is a buffer B0 of f32 that has the bytes from -12 to 400 around the pointer, filled with
-//! real numbers, whose elements are sums of 27 products in the end. The bytes are chosen by the whole line, so that a line
-//! says everything. A name with a prime (`B2'`) holds at first what its namesake does.
+//! `B0:f32:-12..400:real:sum27` is a buffer B0 of f32 that has the bytes from -12 to 400 around the
+//! pointer, filled with real numbers, whose elements are sums of 27 products in the end. The bytes
+//! are chosen by the whole line, so that a line says everything. A name with a prime (`B2'`) holds
+//! at first what its namesake does.
 
 use cudnn::dtype::Scalar;
 use half::{bf16, f16};

@@ -1,8 +1,9 @@
-//! Any calls at all: every C function with live, stale, wrong-kind and wild handles, NULL and numbers at the edges, in sequences that
-//! leave descriptors in every state.
+//! Any calls at all: every C function with live, stale, wrong-kind and wild handles, NULL and
+//! numbers at the edges, in sequences that leave descriptors in every state.
 //!
-//! A call may answer with any status but those that say that the library itself went wrong, writes nothing beside its outputs, and
-//! ends. Data pointers are real where all tensors of the call are small, else NULL: what a tensor spans is the caller's word.
+//! A call may answer with any status but those that say that the library itself went wrong, writes
+//! nothing beside its outputs, and ends. Data pointers are real where all tensors of the call are
+//! small, else NULL: what a tensor spans is the caller's word.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,7 +18,8 @@ use crate::{common, library};
 use testkit::pages::{Pages, Side};
 use testkit::random::Rng;
 
-/// Set in a child process: the seed of its first sequence, the milliseconds it may take, and the file for the call at hand.
+/// Set in a child process: the seed of its first sequence, the milliseconds it may take, and the
+/// file for the call at hand.
 const CHILD: &str = "CUDNN_SHIM_FUZZ_CALLS_CHILD";
 /// Calls of a sequence.
 const CALLS: usize = 80;
@@ -26,7 +28,8 @@ const SECONDS_PER_SEQUENCE: u32 = 60;
 /// Bytes of memory that calls may use as data, and those that a tensor of such a call may span.
 const ARENA: usize = 8 << 20;
 const SPAN: i64 = 8 << 10;
-/// The largest extent of a tensor without a descriptor: four of them, and some bytes an element, stay inside of the arena.
+/// The largest extent of a tensor without a descriptor: four of them, and some bytes an element,
+/// stay inside of the arena.
 const MOST_EXTENT: i64 = 24;
 /// Registers of a kind.
 const REGISTERS: usize = 3;
@@ -35,7 +38,8 @@ const REGISTERS: usize = 3;
 const NO_STATUS: [&str; 5] =
     ["GetVersion", "GetMaxDeviceVersion", "GetCudartVersion", "GetErrorString", "GetLastErrorString"];
 
-/// The original's answer to types that it has no sequences of is an internal error, which is recorded and given.
+/// The original's answer to types that it has no sequences of is an internal error, which is
+/// recorded and given.
 const INTERNAL: [&str; 2] = ["SetSeqDataDescriptor", "GetSeqDataDescriptor"];
 
 /// What these write or read is not told by the tensors that they are given: they get no data.
@@ -50,7 +54,8 @@ const UNBOUNDED: [&str; 5] = [
 /// Arrays of these are as long as an integer among the arguments says.
 const LISTED: [&str; 2] = ["SetRNNDataDescriptor", "SetSeqDataDescriptor"];
 
-/// Arrays of these are as long as a tensor has samples, which may be more than there is memory for: they get none.
+/// Arrays of these are as long as a tensor has samples, which may be more than there is memory for:
+/// they get none.
 const OF_SAMPLES: [&str; 3] = ["GetCTCLossWorkspaceSize", "CTCLoss", "CTCLoss_v8"];
 
 /// A C function and its parameters: type and name.
@@ -397,7 +402,8 @@ pub fn run_as_child() -> bool {
     true
 }
 
-/// Runs sequences from `seed` on for so many seconds; returns the number of calls and what is wrong.
+/// Runs sequences from `seed` on for so many seconds; returns the number of calls and what is
+/// wrong.
 fn child(seed: u64, seconds: u64, state: &std::path::Path) -> (usize, Vec<String>) {
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut calls, mut faults, mut next) = (0, Vec::new(), seed);
@@ -428,7 +434,8 @@ fn child(seed: u64, seconds: u64, state: &std::path::Path) -> (usize, Vec<String
     (calls, faults)
 }
 
-/// Runs sequences of seeds from `from` on for so many seconds, in two processes, and returns how many showed a fault.
+/// Runs sequences of seeds from `from` on for so many seconds, in two processes, and returns how
+/// many showed a fault.
 pub fn run(from: u64, seconds: u64) -> usize {
     println!("calls of any kind: CUDNN_SHIM_FUZZ_FROM={from}");
     let scratch = common::scratch_dir("boundary_fuzz_calls");

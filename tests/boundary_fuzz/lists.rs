@@ -1,8 +1,10 @@
-//! A `std::vector<std::vector<int64_t>>` between pages that must not be touched: what variant packs take extents and strides as.
+//! A `std::vector<std::vector<int64_t>>` between pages that must not be touched: what variant packs
+//! take extents and strides as.
 
 use testkit::pages::{Pages, Side};
 
-/// A vector in the C++ libraries of Linux: where its elements begin and end, and where its memory does.
+/// A vector in the C++ libraries of Linux: where its elements begin and end, and where its memory
+/// does.
 type Vector = [usize; 3];
 
 /// The lists, and the memory of their numbers, of the inner vectors, and of the outer one.

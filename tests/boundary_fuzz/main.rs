@@ -1,15 +1,16 @@
 //! Problems and calls that nobody wrote, through the C functions of the built library.
 //!
-//! - Valid problems of every operation, a line each (see `problem.rs`): operands that begin or end at a page that must not be touched,
-//!   workspaces of just the told size, at every level of vector instructions and for several numbers of threads, against
-//!   the loops that define them.
+//! - Valid problems of every operation, a line each (see `problem.rs`): operands that begin or end
+//!   at a page that must not be touched, workspaces of just the told size, at every level of vector
+//!   instructions and for several numbers of threads, against the loops that define them.
 //! - Sizes of workspaces and reserve spaces, which grow with every extent (see `sizes.rs`).
 //! - Sequences of any calls at all with handles and numbers that make no sense (see `calls.rs`).
 //!
-//! The parts run in child processes, as they may end by a signal and as the library reads its environment once.
-//! Every run draws its own: `CUDNN_SHIM_FUZZ_FROM` names the first seed, `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take,
-//! `CUDNN_SHIM_FUZZ_PART` asks for `sizes`, `problems` or `calls` alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of these kinds,
-//! `CUDNN_SHIM_FUZZ_AGAIN` runs one line again.
+//! The parts run in child processes, as they may end by a signal and as the library reads its
+//! environment once. Every run draws its own: `CUDNN_SHIM_FUZZ_FROM` names the first seed,
+//! `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take, `CUDNN_SHIM_FUZZ_PART` asks for
+//! `sizes`, `problems` or `calls` alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of
+//! these kinds, `CUDNN_SHIM_FUZZ_AGAIN` runs one line again.
 
 mod buffer;
 #[path = "../oracle/call.rs"]

@@ -1,9 +1,11 @@
-//! A problem is a line of calls in the language of the recordings (`tests/data/oracle/README.md`), with `; ` between them.
-//! It runs on the CPU core and on the reference core, and what both leave in its buffers is compared.
+//! A problem is a line of calls in the language of the recordings (`tests/data/oracle/README.md`),
+//! with `; ` between them. It runs on the CPU core and on the reference core, and what both leave
+//! in its buffers is compared.
 //!
-//! Beside the recorded tokens there are the buffers of [`Buffer`], and `told`: the last number that a call answered, as a
-//! number or, in `W0:told`, as the size of a workspace. A query of several numbers names them, `@=w`, and `$w` stands for one of
-//! them in later calls. `Hold` is no call: its buffers are there for those that follow. Nor is `Lists`: its name stands for a
+//! Beside the recorded tokens there are the buffers of [`Buffer`], and `told`: the last number that
+//! a call answered, as a number or, in `W0:told`, as the size of a workspace. A query of several
+//! numbers names them, `@=w`, and `$w` stands for one of them in later calls. `Hold` is no call:
+//! its buffers are there for those that follow. Nor is `Lists`: its name stands for a
 //! `std::vector<std::vector<int64_t>>` of the lists behind it. `H0` is the handle.
 
 use std::collections::BTreeMap;
@@ -50,8 +52,8 @@ impl Bench {
             assert_eq!(answer[0], "0", "no handle on the {core} core");
             machine.value("H0").expect("a handle")
         });
-        // The calls without a handle compute on the core that is asked for when the first one comes.
-        // SAFETY: as above.
+        // The calls without a handle compute on the core that is asked for when the first one
+        // comes. SAFETY: as above.
         unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", "cpu") };
         Bench { library, handles }
     }
@@ -215,7 +217,8 @@ fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
     a.iter().zip(b).position(|(a, b)| a != b)
 }
 
-/// Holds what a buffer has to what the reference left there. `sizes` are sums of the products' magnitudes.
+/// Holds what a buffer has to what the reference left there. `sizes` are sums of the products'
+/// magnitudes.
 fn compare(buffer: &Buffer, got: &[u8], want: &[u8], sizes: Option<&[u8]>) -> Result<(), String> {
     let (scalar, size) = (buffer.scalar, buffer.scalar.size());
     match buffer.check {
@@ -267,7 +270,8 @@ fn compare(buffer: &Buffer, got: &[u8], want: &[u8], sizes: Option<&[u8]>) -> Re
     Ok(())
 }
 
-/// Holds functions of sums to those of the reference: what both round is some units off, and grows on its way through layers.
+/// Holds functions of sums to those of the reference: what both round is some units off, and grows
+/// on its way through layers.
 fn near(scalar: Scalar, got: &[u8], want: &[u8]) -> Result<(), String> {
     let bound = match scalar {
         Scalar::F64 => 1e-9,

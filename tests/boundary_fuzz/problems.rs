@@ -1,5 +1,5 @@
-//! Runs problems in child processes: two at a time, which draw the same and have other numbers of threads, so that their
-//! results must be the same bits.
+//! Runs problems in child processes: two at a time, which draw the same and have other numbers of
+//! threads, so that their results must be the same bits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -14,14 +14,17 @@ use crate::problem::{Bench, Verdict};
 use crate::{common, draw, library};
 use testkit::random::Rng;
 
-/// Set in a child process: the seed of its first problem, the seconds it may take, and the file for the line at hand.
+/// Set in a child process: the seed of its first problem, the seconds it may take, and the file for
+/// the line at hand.
 const CHILD: &str = "CUDNN_SHIM_FUZZ_CHILD";
 
-/// The names that `CUDNN_SHIM_ISA` takes; a processor that lacks a level has the next lower one instead.
+/// The names that `CUDNN_SHIM_ISA` takes; a processor that lacks a level has the next lower one
+/// instead.
 const LEVELS: [&str; 7] = ["portable", "avx2", "avx2vnni", "avx512", "avx512vnni", "amxmodel", "amx"];
 const THREADS: [usize; 5] = [1, 2, 3, 5, 8];
 
-/// Calls of these names promise the same bits at every level, and have no handle by which to ask for the reference.
+/// Calls of these names promise the same bits at every level, and have no handle by which to ask
+/// for the reference.
 const SAME_AT_ALL_LEVELS: &str = "CausalConv1d";
 
 /// A problem that takes longer hangs.
@@ -79,7 +82,8 @@ struct Report {
     faults: Vec<(String, String)>,
 }
 
-/// Runs problems from `seed` on for so long at a level with so many threads; after a crash it goes on with the next problem.
+/// Runs problems from `seed` on for so long at a level with so many threads; after a crash it goes
+/// on with the next problem.
 fn child(level: &str, threads: usize, seed: u64, time: Duration, scratch: &Path) -> Report {
     let state = scratch.join(format!("{level}-{threads}"));
     let end = Instant::now() + time;
@@ -136,7 +140,8 @@ pub fn run(from: u64, seconds: u64) -> usize {
     for (round, level) in (0..rounds).flat_map(|round| LEVELS.map(|level| (round, level))) {
         let order = rng.order(THREADS.len());
         let threads = [THREADS[order[0]], THREADS[order[1]]];
-        // The two draw the same problems, in every other round those of all levels; else every level draws others.
+        // The two draw the same problems, in every other round those of all levels; else every
+        // level draws others.
         let are_same = (from + round).is_multiple_of(2);
         if !are_same || level == LEVELS[0] {
             seed = rng.word() >> 1;

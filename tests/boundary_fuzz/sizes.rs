@@ -1,7 +1,9 @@
-//! What suffices for the largest suffices for all: sizes that calls refuse less than grow with every length, the batch and every
-//! extent. Programs ask once, with the longest sequences, and run all others in that memory.
+//! What suffices for the largest suffices for all: sizes that calls refuse less than grow with
+//! every length, the batch and every extent. Programs ask once, with the longest sequences, and run
+//! all others in that memory.
 //!
-//! Convolutions, reductions and fused operations are left out: their calls take any workspace, or one plan has one size.
+//! Convolutions, reductions and fused operations are left out: their calls take any workspace, or
+//! one plan has one size.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,8 @@ use testkit::random::Rng;
 /// Pairs of a run.
 const PAIRS: usize = 20_000;
 
-/// The calls that set everything up, and the query, whose outputs are `@`; with these extents. A kind has as many as it says.
+/// The calls that set everything up, and the query, whose outputs are `@`; with these extents. A
+/// kind has as many as it says.
 type Ask = fn(&[i64], &mut Vec<String>, choices: u64) -> String;
 
 /// The queries, by name: the most that each extent may be, and the calls.
@@ -41,7 +44,8 @@ fn network(choices: u64, calls: &mut Vec<String>) -> (u64, u64) {
     (of, cell)
 }
 
-/// Lengths of as many sequences as the batch says, none longer than a given number; in falling order where they have to be.
+/// Lengths of as many sequences as the batch says, none longer than a given number; in falling
+/// order where they have to be.
 fn lengths(extents: &[i64], falls: bool) -> Vec<i64> {
     let steps = extents[3];
     let mut lengths: Vec<i64> = extents[5..].iter().map(|&length| length.min(steps)).collect();
@@ -92,7 +96,8 @@ fn version_6(extents: &[i64], calls: &mut Vec<String>, choices: u64) -> String {
     format!("{name} H0 N0 {steps} [{}] @", arrays.join(","))
 }
 
-/// Extents: heads, vectors of queries and keys, of values, both projected, output, time steps of either, batch, beams.
+/// Extents: heads, vectors of queries and keys, of values, both projected, output, time steps of
+/// either, batch, beams.
 fn attention(extents: &[i64], calls: &mut Vec<String>, choices: u64) -> String {
     let of = [0, 1, 2, 9][choices as usize % 4];
     let [heads, of_keys, of_values, inner, projected, output, queries, keys, batch, beam] = *extents else {

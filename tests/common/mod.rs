@@ -1,4 +1,5 @@
-//! What several test programs share: finding the built library and laying it out the way a C program expects it.
+//! What several test programs share: finding the built library and laying it out the way a C
+//! program expects it.
 #![allow(dead_code, reason = "every test program uses its own part of this module")]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use std::{env, fs, io};
 pub mod catalogue;
 pub mod tools;
 
-/// Ends a test program that has its own `main` as the test runner would, so that its counts join the others.
+/// Ends a test program that has its own `main` as the test runner would, so that its counts join
+/// the others.
 pub fn conclude(passed: usize, failed: usize, skipped: usize) -> ExitCode {
     let (word, code) = if failed == 0 { ("ok", ExitCode::SUCCESS) } else { ("FAILED", ExitCode::FAILURE) };
     println!(
@@ -22,8 +24,8 @@ pub fn project_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// This test program once more, to be started: by what `CUDNN_SHIM_TEST_RUNNER` names, an emulator and its arguments, where the program is
-/// for another processor.
+/// This test program once more, to be started: by what `CUDNN_SHIM_TEST_RUNNER` names, an emulator
+/// and its arguments, where the program is for another processor.
 pub fn itself() -> Command {
     let program = env::current_exe().expect("path of the test program");
     let runner = env::var("CUDNN_SHIM_TEST_RUNNER").unwrap_or_default();
@@ -36,10 +38,10 @@ pub fn itself() -> Command {
 
 /// The shared library that belongs to this test program, built first if it is not there.
 ///
-/// `cargo test` links the library next to the test programs (`target/<profile>/deps/libcudnn.so`) before it runs
-/// them, so that this one is never older than the sources under test; the copy one folder up is only brought up to
-/// date by `cargo build`. `CUDNN_SHIM_TEST_LIBRARY` names another library to
-/// run the tests on: on the original they check the tests themselves.
+/// `cargo test` links the library next to the test programs (`target/<profile>/deps/libcudnn.so`)
+/// before it runs them, so that this one is never older than the sources under test; the copy one
+/// folder up is only brought up to date by `cargo build`. `CUDNN_SHIM_TEST_LIBRARY` names another
+/// library to run the tests on: on the original they check the tests themselves.
 pub fn library() -> PathBuf {
     if let Some(other) = env::var_os("CUDNN_SHIM_TEST_LIBRARY") {
         return PathBuf::from(other);
@@ -66,8 +68,8 @@ pub fn library() -> PathBuf {
     built
 }
 
-/// A directory for one test program's files, empty at the start, below the target directory, or below what
-/// `CUDNN_SHIM_TEST_SCRATCH` names where a test program runs twice at the same time.
+/// A directory for one test program's files, empty at the start, below the target directory, or
+/// below what `CUDNN_SHIM_TEST_SCRATCH` names where a test program runs twice at the same time.
 pub fn scratch_dir(name: &str) -> PathBuf {
     let below = env::var_os("CUDNN_SHIM_TEST_SCRATCH").map(PathBuf::from);
     let dir = below.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR"))).join(name);
@@ -79,8 +81,8 @@ pub fn scratch_dir(name: &str) -> PathBuf {
     dir
 }
 
-/// Lays the library out below `dir` as an installation does and returns the directory to give to `-L` and the
-/// loader: `lib/libcudnn.so.9`, and `lib/libcudnn.so` pointing at it.
+/// Lays the library out below `dir` as an installation does and returns the directory to give to
+/// `-L` and the loader: `lib/libcudnn.so.9`, and `lib/libcudnn.so` pointing at it.
 pub fn install_layout(dir: &Path) -> PathBuf {
     let lib = dir.join("lib");
     fs::create_dir_all(&lib).expect("lib directory");
@@ -90,7 +92,8 @@ pub fn install_layout(dir: &Path) -> PathBuf {
     lib
 }
 
-/// Compiles a program that links the library in `lib` as a user would. `None`, said as a skip, without the compiler.
+/// Compiles a program that links the library in `lib` as a user would. `None`, said as a skip,
+/// without the compiler.
 pub fn compiled(
     compiler: &str, options: &[&str], sources: &[PathBuf], lib: &Path, program: &Path,
 ) -> Option<()> {

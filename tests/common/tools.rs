@@ -1,5 +1,5 @@
-//! The programs that tests, demo and examples use besides cargo: how to see whether each works, what brings it, and what is
-//! skipped without. `cargo xtask tools` installs them.
+//! The programs that tests, demo and examples use besides cargo: how to see whether each works,
+//! what brings it, and what is skipped without. `cargo xtask tools` installs them.
 #![allow(dead_code, reason = "each user has some of it")]
 
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 /// A row of [`TOOLS`].
 pub struct Tool {
     pub name: &'static str,
-    /// A command line that succeeds if the tool does what is asked of it, and what it reads: programs that are there may still
-    /// lack the headers or libraries that they need.
+    /// A command line that succeeds if the tool does what is asked of it, and what it reads:
+    /// programs that are there may still lack the headers or libraries that they need.
     pub probe: (&'static [&'static str], &'static str),
     pub from: Source,
     /// What is skipped without it.

@@ -1,6 +1,6 @@
-//! Element-wise operations and reductions of the CPU core against the reference loops, bit for bit, at every
-//! instruction set level of this processor, for 1, 2 and 3 threads, with guard bytes around and between the cells; and
-//! how exact long sums are, at the highest level.
+//! Element-wise operations and reductions of the CPU core against the reference loops, bit for bit,
+//! at every instruction set level of this processor, for 1, 2 and 3 threads, with guard bytes
+//! around and between the cells; and how exact long sums are, at the highest level.
 
 use cudnn::backend::{Address, Isa, Machine, kernels, reference, run_by, run_map, run_reduce};
 use cudnn::desc::{Format, ReduceDescriptor, ReduceOp, TensorDescriptor};
@@ -19,7 +19,8 @@ fn machines() -> impl Iterator<Item = Machine> {
     Isa::available().flat_map(|isa| (1..=3).map(move |threads| Machine { isa, threads }))
 }
 
-/// Memory in words, so that every scalar is aligned: `front` scalars, the cells, and a guard behind.
+/// Memory in words, so that every scalar is aligned: `front` scalars, the cells, and a guard
+/// behind.
 #[derive(Clone, PartialEq, Debug)]
 struct Memory(Vec<u64>);
 
@@ -47,8 +48,9 @@ impl Memory {
     }
 }
 
-/// Loops of the given extents over `N` operands, each in an order of its own, some with gaps or negative strides;
-/// operands but the first may repeat. Starts where every offset is positive. The scalars that each operand needs.
+/// Loops of the given extents over `N` operands, each in an order of its own, some with gaps or
+/// negative strides; operands but the first may repeat. Starts where every offset is positive. The
+/// scalars that each operand needs.
 fn random_nest<const N: usize>(extents: &[i64], rng: &mut Rng) -> (LoopNest<N>, [i64; N]) {
     let mut axes: Vec<Axis<N>> = extents.iter().map(|&extent| Axis { extent, strides: [0; N] }).collect();
     for k in 0..N {
@@ -174,7 +176,8 @@ fn runs_of_bytes_agree_with_the_reference() {
     let types: Vec<_> = Scalar::ALL.into_iter().filter(|scalar| scalar.size() == 1).collect();
     for case in 0..20 * of_one.len() {
         let scalars = std::array::from_fn(|_| rng.pick(&types));
-        // Few, and more than are computed one by one, and once more than is written through the caches.
+        // Few, and more than are computed one by one, and once more than is written through the
+        // caches.
         let extent = if case == 0 {
             (16 << 20) + 77
         } else {
@@ -321,7 +324,8 @@ fn reductions_agree_with_the_reference_for_every_number_of_threads() {
             let before = Memory::of(c_len, problem.dst, &mut rng);
             let index_memory = Memory(vec![!0; outputs + 1]);
             let (mut want, mut want_indices) = (before.clone(), index_memory.clone());
-            // SAFETY: the memory is as long as the spans, and there is room for an index of 8 bytes per output.
+            // SAFETY: the memory is as long as the spans, and there is room for an index of 8 bytes
+            // per output.
             unsafe { reference::reduce(&problem, want.ptr(), a.ptr(), want_indices.ptr()) };
             for machine in machines() {
                 let (mut got, mut indices) = (before.clone(), index_memory.clone());
@@ -334,7 +338,8 @@ fn reductions_agree_with_the_reference_for_every_number_of_threads() {
     }
 }
 
-/// Planes whose blocks end in the next image, and pixels that follow one another or not, as in the gradient of a bias.
+/// Planes whose blocks end in the next image, and pixels that follow one another or not, as in the
+/// gradient of a bias.
 #[test]
 fn sums_of_channels_agree_with_the_reference_in_either_layout() {
     let mut rng = Rng(16);

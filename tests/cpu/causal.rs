@@ -1,5 +1,5 @@
-//! Causal convolutions on the CPU core: every machine computes what the reference computes, that is what sums in binary64 give,
-//! and gradients are what differences of the forward pass say.
+//! Causal convolutions on the CPU core: every machine computes what the reference computes, that is
+//! what sums in binary64 give, and gradients are what differences of the forward pass say.
 
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::dtype::DataType;
@@ -132,7 +132,8 @@ fn causal_kernels(plan: &dyn Plan, machine: Machine) -> Vec<&'static str> {
     names
 }
 
-/// Runs the plan on every machine, which have to agree in every bit; what they leave, and what the reference leaves.
+/// Runs the plan on every machine, which have to agree in every bit; what they leave, and what the
+/// reference leaves.
 fn transformed(plan: &dyn Plan, contents: &[Vec<u8>]) -> [Vec<Vec<u8>>; 2] {
     let mut want = Memory::new(contents, 8);
     run(plan, &mut want, None);
@@ -152,7 +153,8 @@ fn transformed(plan: &dyn Plan, contents: &[Vec<u8>]) -> [Vec<Vec<u8>>; 2] {
     [&mut first, &mut want].map(|memory| (0..contents.len()).map(|k| memory.bytes(k)).collect())
 }
 
-/// Filters that are convolved by transforms, in blocks and whole, against the loops that define them.
+/// Filters that are convolved by transforms, in blocks and whole, against the loops that define
+/// them.
 #[test]
 fn many_taps_give_the_same_sums_by_transforms() {
     let mut rng = Rng(38);
@@ -174,7 +176,8 @@ fn many_taps_give_the_same_sums_by_transforms() {
             let [got, want] = transformed(&plan, &contents);
             for (k, operand) in plan.operands().iter().enumerate() {
                 let [got, want] = [&got, &want].map(|bytes| numbers(operand.scalar, &bytes[k]));
-                // Data are numbers up to 2; the loops round in the computation type, and both to that of the result.
+                // Data are numbers up to 2; the loops round in the computation type, and both to
+                // that of the result.
                 let unit =
                     if operand.scalar == cudnn::dtype::Scalar::F64 { 2f64.powi(-53) } else { 2f64.powi(-24) };
                 let terms = f64::from(taps.max(batch * length));
@@ -192,7 +195,8 @@ fn many_taps_give_the_same_sums_by_transforms() {
     }
 }
 
-/// A number that is none spoils what it takes part in and nothing else: where there is one, sums are the loops'.
+/// A number that is none spoils what it takes part in and nothing else: where there is one, sums
+/// are the loops'.
 #[test]
 fn many_taps_keep_what_is_no_number_to_itself() {
     let mut rng = Rng(39);
@@ -227,7 +231,8 @@ fn many_taps_keep_what_is_no_number_to_itself() {
     }
 }
 
-/// The numbers of a call in binary64, with formulas of their own; x[c][t] and so on, whatever the memory holds.
+/// The numbers of a call in binary64, with formulas of their own; x[c][t] and so on, whatever the
+/// memory holds.
 struct Exact {
     batch: usize,
     dim: usize,
@@ -301,7 +306,8 @@ fn sums_are_those_of_binary64() {
     }
 }
 
-/// Gradients against differences of the loss `sum of y dy` in binary64, for every number of every input.
+/// Gradients against differences of the loss `sum of y dy` in binary64, for every number of every
+/// input.
 #[test]
 fn gradients_are_differences_of_the_forward_pass() {
     let mut rng = Rng(34);
@@ -403,7 +409,8 @@ fn the_reserve_space_holds_what_the_gradients_need() {
     assert!(agreed(&backward, &given, 0) == agreed(&want, &given, 0));
 }
 
-/// Overlapping operands are read before anything is written; two results that overlap are refused, with nothing written.
+/// Overlapping operands are read before anything is written; two results that overlap are refused,
+/// with nothing written.
 #[test]
 fn operands_may_overlap_what_is_written() {
     let mut rng = Rng(37);

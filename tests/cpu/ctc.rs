@@ -1,5 +1,6 @@
-//! CTC loss: the CPU core at every instruction set level and for several numbers of threads against the reference loops, bit for bit;
-//! both against sums over all alignments and against finite differences; and what is promised of samples that have no alignment.
+//! CTC loss: the CPU core at every instruction set level and for several numbers of threads against
+//! the reference loops, bit for bit; both against sums over all alignments and against finite
+//! differences; and what is promised of samples that have no alignment.
 
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::dtype::Scalar;
@@ -76,7 +77,8 @@ impl Batch {
         self
     }
 
-    /// Costs and gradients; `run` has the step and the addresses of its operands. Everything that is to be written begins as NaN.
+    /// Costs and gradients; `run` has the step and the addresses of its operands. Everything that
+    /// is to be written begins as NaN.
     fn run(&self, run: impl Fn(Step<'_>, &[Address])) -> Results {
         let size = self.step.compute.scalar().size();
         let cells = |count: i64, size: usize| vec![u64::MAX; (count as usize * size).div_ceil(8) + 2];
@@ -207,7 +209,8 @@ fn gradients_are_slopes_of_costs() {
     }
 }
 
-/// Random batches, also of integers that are none, at every level and for several numbers of threads.
+/// Random batches, also of integers that are none, at every level and for several numbers of
+/// threads.
 #[test]
 fn every_level_has_the_bits_of_the_reference() {
     let mut rng = Rng(5);
@@ -271,7 +274,8 @@ fn every_level_has_the_bits_of_the_reference() {
     }
 }
 
-/// What has no alignment costs infinity, has the gradient that the mode says, and does not show in its neighbours.
+/// What has no alignment costs infinity, has the gradient that the mode says, and does not show in
+/// its neighbours.
 #[test]
 fn infeasible_samples_stay_among_themselves() {
     let mut rng = Rng(6);
@@ -343,7 +347,8 @@ fn nothing_underflows() {
         costs[0].is_finite() && gradients.chunks(100_000).all(|row| row.iter().sum::<f64>().abs() < 1e-12)
     );
 
-    // The only alignment of three equal classes in five rows passes a row where its class has the probability 0.
+    // The only alignment of three equal classes in five rows passes a row where its class has the
+    // probability 0.
     let mut batch = Batch::new([5, 3], &[&[1, 1, 1], &[1, 2]], &[5, 5], &mut rng).normalised();
     batch.probs[2 * 6 + 1] = 0.0;
     let (costs, gradients) = batch.doubles();

@@ -1,4 +1,5 @@
-//! Dropout on the CPU core: masks as documented, whatever the layout and the machine; rate and independence of the bits.
+//! Dropout on the CPU core: masks as documented, whatever the layout and the machine; rate and
+//! independence of the bits.
 
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::desc::{DropoutDescriptor, Format, TensorDescriptor};
@@ -58,7 +59,8 @@ impl Memory {
     }
 }
 
-/// The definition of the documentation, in other words than the library's: 128-bit counters and keys that are computed.
+/// The definition of the documentation, in other words than the library's: 128-bit counters and
+/// keys that are computed.
 fn is_kept(i: u64, threshold: u64, seed: u64, call: u64) -> bool {
     let block = 8 * (i / 32) + i % 8;
     let mut x = [block & 0xffff_ffff, block >> 32, call & 0xffff_ffff, call >> 32];

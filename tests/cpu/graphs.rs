@@ -1,5 +1,6 @@
-//! Graph aggregation on the CPU core: every machine computes what the reference computes, and that is what the formulas in
-//! binary64 give; a graph that leads out of its features is refused, with nothing written.
+//! Graph aggregation on the CPU core: every machine computes what the reference computes, and that
+//! is what the formulas in binary64 give; a graph that leads out of its features is refused, with
+//! nothing written.
 
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::dtype::{DataType, Scalar};
@@ -133,7 +134,8 @@ fn rows_are_joined_along_the_edges() {
     }
 }
 
-/// Gradients of `sum of output gradOutput`: each number of the inputs is moved, and the loss is linear in it, but for ties.
+/// Gradients of `sum of output gradOutput`: each number of the inputs is moved, and the loss is
+/// linear in it, but for ties.
 #[test]
 fn gradients_are_what_each_number_contributes() {
     let mut rng = Rng(53);

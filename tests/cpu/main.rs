@@ -1,5 +1,5 @@
-//! The kernels of the CPU core, kind by kind, against the reference loops; and the reference loops against plain formulas.
-//! `cargo test --test cpu contract::` runs one of them.
+//! The kernels of the CPU core, kind by kind, against the reference loops; and the reference loops
+//! against plain formulas. `cargo test --test cpu contract::` runs one of them.
 
 mod arithmetic;
 mod candidates;

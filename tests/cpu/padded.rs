@@ -1,5 +1,6 @@
-//! Blocks with zeros behind their cells: bit for bit what the reference makes of the two parts, every zero written and
-//! nothing else touched; and plans that write each scalar of a blocked destination once.
+//! Blocks with zeros behind their cells: bit for bit what the reference makes of the two parts,
+//! every zero written and nothing else touched; and plans that write each scalar of a blocked
+//! destination once.
 
 use cudnn::backend::{Isa, Machine, Operands, kernels, reference, run_by};
 use cudnn::desc::{Format, TensorDescriptor, TransformDescriptor};
@@ -38,7 +39,8 @@ impl Memory {
     /// The bytes of the tensor between those of its guard.
     fn bytes(&self) -> &[u8] {
         let first = self.words.as_ptr().cast::<u8>().wrapping_add(self.start - GUARD);
-        // SAFETY: bytes of the vector, which is longer by the largest shift and the distance to a cache line.
+        // SAFETY: bytes of the vector, which is longer by the largest shift and the distance to a
+        // cache line.
         unsafe { std::slice::from_raw_parts(first, self.len + 2 * GUARD) }
     }
 }
@@ -54,8 +56,8 @@ enum Source {
     Strided,
 }
 
-/// `images` times `blocks` blocks of `present` cells and zeros up to `block`; between images of the destination lie as many
-/// scalars that belong to nobody.
+/// `images` times `blocks` blocks of `present` cells and zeros up to `block`; between images of the
+/// destination lie as many scalars that belong to nobody.
 fn padded(
     [dst, src]: [Scalar; 2], [images, blocks, block, present]: [i64; 4], source: Source, alpha: f64,
 ) -> (Padded, [usize; 2]) {
@@ -81,8 +83,8 @@ fn padded(
     (padded, [(2 * images * blocks * block) as usize, (reach * images * image) as usize])
 }
 
-/// Runs the problem by every kernel that accepts it, at every level and with one and two threads; the expectation is the reference's, and for moves also
-/// put together cell by cell.
+/// Runs the problem by every kernel that accepts it, at every level and with one and two threads;
+/// the expectation is the reference's, and for moves also put together cell by cell.
 fn check(padded: &Padded, sizes: [usize; 2], shift: usize, rng: &mut Rng) -> usize {
     let cells = [padded.dst.size(), padded.src.size()];
     let mut src = Memory::new(sizes[1] * cells[1], 0, || rng.word() as u8);
@@ -209,7 +211,8 @@ fn large_results_are_the_same_for_any_threads_and_alignment() {
     }
 }
 
-/// How often the problems of a plan write each scalar of the destination, and how many of them are padded blocks.
+/// How often the problems of a plan write each scalar of the destination, and how many of them are
+/// padded blocks.
 fn written(plan: &TransformPlan, scalars: usize) -> (Vec<u8>, usize) {
     let (mut times, mut padded) = (vec![0; scalars], 0);
     let outcome = plan.for_each(&mut |problem| {

@@ -1,5 +1,5 @@
-//! Ragged batches on the CPU core: every machine and the reference leave what the formula says, and nothing beside it; offsets that are out of
-//! order are refused, with nothing written.
+//! Ragged batches on the CPU core: every machine and the reference leave what the formula says, and
+//! nothing beside it; offsets that are out of order are refused, with nothing written.
 
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::error::{ErrorKind, Result};

@@ -1,5 +1,6 @@
-//! Softmax and its gradient: the CPU core against the reference loop, bit for bit, at every instruction set level, for
-//! 1, 2 and 3 threads; and the reference loop against plain formulas in binary64.
+//! Softmax and its gradient: the CPU core against the reference loop, bit for bit, at every
+//! instruction set level, for 1, 2 and 3 threads; and the reference loop against plain formulas in
+//! binary64.
 
 use cudnn::backend::{Address, Isa, Machine, kernels, reference, run_by, run_rows};
 use cudnn::dtype::Scalar;
@@ -36,7 +37,8 @@ fn memory(scalars: i64, scalar: Scalar, rng: &mut Rng) -> Vec<u64> {
     (0..words).map(|_| word(rng)).collect()
 }
 
-/// Loops over groups and over elements: the axes of one tensor, dealt out; operands in orders of their own.
+/// Loops over groups and over elements: the axes of one tensor, dealt out; operands in orders of
+/// their own.
 fn random_loops(extents: &[i64], is_element: &[bool], rng: &mut Rng) -> (LoopNest<3>, LoopNest<3>, i64) {
     let mut nests = [LoopNest::new(&[], [0; 3]), LoopNest::new(&[], [0; 3])];
     let mut strides = vec![[0; 3]; extents.len()];
@@ -98,7 +100,8 @@ fn groups_agree_with_the_reference() {
     }
 }
 
-/// Groups whose elements lie side by side: whole tiles of them and some more, right behind one another or not, also in place.
+/// Groups whose elements lie side by side: whole tiles of them and some more, right behind one
+/// another or not, also in place.
 #[test]
 fn groups_one_behind_the_other_agree_with_the_reference() {
     let mut rng = Rng(22);

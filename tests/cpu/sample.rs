@@ -1,5 +1,5 @@
-//! Spatial transformers on the CPU core: every machine computes what the reference computes, and that is what the formulas
-//! in binary64 give; coordinates far outside and NaNs read nothing.
+//! Spatial transformers on the CPU core: every machine computes what the reference computes, and
+//! that is what the formulas in binary64 give; coordinates far outside and NaNs read nothing.
 
 use super::normalise::tensors::{Memory, laid_out};
 use cudnn::backend::{self, Address, Isa, Machine, reference};
@@ -100,7 +100,8 @@ fn pixel(g: f64, extent: i64, single: bool) -> f64 {
     }
 }
 
-/// Half a unit in the last place of what is stored and a few of what is computed, per unit of magnitude.
+/// Half a unit in the last place of what is stored and a few of what is computed, per unit of
+/// magnitude.
 fn unit(stored: DataType, single: bool) -> f64 {
     let of_type = match stored {
         DataType::Half => 2.0_f64.powi(-11),
@@ -144,7 +145,8 @@ impl Problem {
         Problem { dims, source, x, y, desc: transformer(types[2], dims), grid, single }
     }
 
-    /// The taps of a position inside the picture: pixel, weight, and the weight's slopes along x and y.
+    /// The taps of a position inside the picture: pixel, weight, and the weight's slopes along x
+    /// and y.
     fn taps(&self, grid: &Memory, [n, h, w]: [i64; 3]) -> Vec<([i64; 2], f64, [f64; 2])> {
         let at = ((n * self.dims[2] + h) * self.dims[3] + w) * 2;
         let x = pixel(grid.get(at), self.source[1], self.single);
@@ -153,7 +155,8 @@ impl Problem {
         for i in 0..self.source[0] {
             for j in 0..self.source[1] {
                 let (down, across) = (y - i as f64, x - j as f64);
-                // A tap's weight falls from 1 to 0 over one pixel; at a pixel the slope is that behind it.
+                // A tap's weight falls from 1 to 0 over one pixel; at a pixel the slope is that
+                // behind it.
                 let inside = |d: f64| d > -1.0 && d < 1.0 || d == -1.0;
                 if inside(down) && inside(across) {
                     let hat = |d: f64| 1.0 - d.abs();

@@ -1,4 +1,5 @@
-//! Windows on the CPU core at every instruction set level, against the reference loops, bit for bit.
+//! Windows on the CPU core at every instruction set level, against the reference loops, bit for
+//! bit.
 
 use cudnn::backend::{self, Address, Isa, Machine, reference};
 use cudnn::ops::{Plan, Role};
@@ -57,7 +58,8 @@ fn check(problem: &Problem, rng: &mut Rng) {
             let got = Memory::new(plan, &contents);
             // SAFETY: as above; no address is written twice.
             solve(plan, &got, |step, at| {
-                // SAFETY: every operand has its span, and no address is written twice unless the plan is ordered.
+                // SAFETY: every operand has its span, and no address is written twice unless the
+                // plan is ordered.
                 unsafe { backend::run(step, at, plan.is_ordered(), machine) }.expect("the core runs");
             });
             for (operand, (got, want)) in plan.operands().iter().zip(got.buffers.iter().zip(&want.buffers)) {

@@ -1,4 +1,5 @@
-//! The C functions that these tests call, bound to the library that is linked into the test program.
+//! The C functions that these tests call, bound to the library that is linked into the test
+//! program.
 #![allow(dead_code, reason = "the modules of this program use different parts")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,4 +1,5 @@
-//! The arithmetic of both cores: AddTensor, OpTensor, ReduceTensor, SetTensor and ScaleTensor, equal in every bit.
+//! The arithmetic of both cores: AddTensor, OpTensor, ReduceTensor, SetTensor and ScaleTensor,
+//! equal in every bit.
 
 use std::fmt::Display;
 
@@ -36,7 +37,8 @@ const REDUCTIONS: [ReduceOp; 9] = [
     ReduceOp::MulNoZeros,
 ];
 
-/// One call on one core: the context, and where the tensors are. The flag tells whether they are on the device.
+/// One call on one core: the context, and where the tensors are. The flag tells whether they are on
+/// the device.
 pub type Call<'a> = &'a dyn Fn(&Context, &[*mut u8], bool) -> Result<()>;
 
 impl Cores {
@@ -78,7 +80,8 @@ impl Cores {
         self.solved += 1;
     }
 
-    /// Bytes for a destination: without beta it must not be read, and holds NaNs in every type of floats.
+    /// Bytes for a destination: without beta it must not be read, and holds NaNs in every type of
+    /// floats.
     pub fn before(&mut self, tensor: Tensor, beta: f64) -> Vec<u8> {
         if beta == 0.0 { vec![0xff; tensor.size()] } else { self.rng.bytes(tensor.size()) }
     }
@@ -136,7 +139,8 @@ impl Cores {
             self.same(&plan, &[c, a, indices], &contents, &|context, at, is_device| {
                 let at = [at[0].into(), at[2].into(), at[1].into(), at_device.into()];
                 let plan = plan.with_workspace(if is_device { room } else { 0 });
-                // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
+                // SAFETY: all buffers hold their tensors' whole spans, at multiples of their
+                // scalars.
                 unsafe { context.run(&plan, &at) }
             });
         }
@@ -356,8 +360,8 @@ fn functions(cores: &mut Cores) {
 }
 
 impl Cores {
-    /// Runs a call on the CUDA core into a tensor too long for this machine's memory, of which only a few pages are
-    /// touched, and brings it back as `near`, which the CPU core writes at once.
+    /// Runs a call on the CUDA core into a tensor too long for this machine's memory, of which only
+    /// a few pages are touched, and brings it back as `near`, which the CPU core writes at once.
     pub fn solve_far(
         &mut self, far: Tensor, near: Tensor, call: &dyn Fn(&Context, *mut u8, bool) -> Result<()>,
     ) {

@@ -1,4 +1,5 @@
-//! An image has the same bits alone and in a batch of any size, whatever kernels serve either on the CUDA core.
+//! An image has the same bits alone and in a batch of any size, whatever kernels serve either on
+//! the CUDA core.
 
 use cudnn::desc::{
     ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode, FilterDescriptor, Format, MathType,
@@ -21,7 +22,8 @@ use testkit::tensor::{Tensor, each};
 /// NCHW and NHWC.
 const ORDERS: [[usize; 4]; 2] = [[0, 1, 2, 3], [0, 2, 3, 1]];
 
-/// A batch of images of `channels` in and out and windows of `taps` x `taps`, and each image of some alone.
+/// A batch of images of `channels` in and out and windows of `taps` x `taps`, and each image of
+/// some alone.
 fn check(core: &mut Core, [c, k]: [i64; 2], side: i64, taps: i64, types: [Scalar; 3], rng: &mut Rng) {
     const IMAGES: i64 = 70;
     let geometry = Geometry {
@@ -106,7 +108,8 @@ struct Layer {
     stride: i64,
 }
 
-/// Layers of networks: of the smallest the data gradient sums 1,152 terms of each of few results, of a large batch of many.
+/// Layers of networks: of the smallest the data gradient sums 1,152 terms of each of few results,
+/// of a large batch of many.
 const LAYERS: [Layer; 4] = [
     Layer { channels: [8, 128], side: 8, taps: 3, stride: 1 },
     Layer { channels: [16, 1100], side: 5, taps: 1, stride: 1 },
@@ -115,7 +118,8 @@ const LAYERS: [Layer; 4] = [
 ];
 
 impl Layer {
-    /// What a direction makes of `images` images by an algorithm, with all the workspace that the query tells: x or y of the operands.
+    /// What a direction makes of `images` images by an algorithm, with all the workspace that the
+    /// query tells: x or y of the operands.
     fn compute(
         self, direction: convolution::Direction, images: i64, types: (DataType, DataType, MathType),
         layout: Format, [image, filter]: [&[u8]; 2],
@@ -152,7 +156,8 @@ impl Layer {
             .zip(names.zip(&memory))
             .for_each(|(bound, (name, memory))| *bound = (name, memory.pointer().into()));
         let mut heard = Told::default();
-        // SAFETY: device memory of the operands' spans, which begin at their pointers, and of the workspace that was told.
+        // SAFETY: device memory of the operands' spans, which begin at their pointers, and of the
+        // workspace that was told.
         let done = context.call("a test", &mut heard, |call| unsafe {
             call.convolve(plan, &problem, algorithm, told, bound)
         });
@@ -160,7 +165,8 @@ impl Layer {
         memory[0].read()
     }
 
-    /// Images of a batch of 128, and the same ones alone, in pairs and by sixteens; in one layout unless tests do everything.
+    /// Images of a batch of 128, and the same ones alone, in pairs and by sixteens; in one layout
+    /// unless tests do everything.
     fn check(
         self, direction: convolution::Direction, types: (DataType, DataType, MathType), layout: Format,
         rng: &mut Rng,

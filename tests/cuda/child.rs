@@ -1,7 +1,7 @@
 //! Tests that need a process of their own: which driver a process finds is settled when it starts.
 //!
-//! Each test is both sides. Started by the harness it starts itself again, with the libraries it wants in the
-//! loader's path; in that child, [`run`] runs the body.
+//! Each test is both sides. Started by the harness it starts itself again, with the libraries it
+//! wants in the loader's path; in that child, [`run`] runs the body.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -15,8 +15,8 @@ pub fn is_one() -> bool {
     env::var_os(MARK).is_some()
 }
 
-/// Runs `body` in a child process that finds its shared libraries in `libraries` first, with these environment
-/// variables. The child has to end well.
+/// Runs `body` in a child process that finds its shared libraries in `libraries` first, with these
+/// environment variables. The child has to end well.
 pub fn run(libraries: &Path, variables: &[(&str, &str)], body: impl FnOnce()) {
     if let Some(output) = start(libraries, variables, body) {
         assert!(output.status.success(), "{}\n{}", output.status, text(&output));
@@ -25,7 +25,8 @@ pub fn run(libraries: &Path, variables: &[(&str, &str)], body: impl FnOnce()) {
     }
 }
 
-/// As [`run`], and hands the child's output to the parent, whatever the child's end. `None` in the child.
+/// As [`run`], and hands the child's output to the parent, whatever the child's end. `None` in the
+/// child.
 pub fn start(libraries: &Path, variables: &[(&str, &str)], body: impl FnOnce()) -> Option<Output> {
     if is_one() {
         body();

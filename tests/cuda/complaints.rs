@@ -1,4 +1,5 @@
-//! The driver double itself: it finds what a kernel or a library must not do, and leaves the rest alone.
+//! The driver double itself: it finds what a kernel or a library must not do, and leaves the rest
+//! alone.
 
 use std::ffi::{CString, c_void};
 use std::fmt::Write;
@@ -109,8 +110,8 @@ impl Start {
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         let mut parameter = Parameter { data: address, choice: self.choice, unused: 0 };
         let mut parameters = [(&raw mut parameter).cast::<c_void>()];
-        // SAFETY: C strings, places for results, and a parameter of the kernel's size. What the kernel does with
-        // the address is what the double is there to judge.
+        // SAFETY: C strings, places for results, and a parameter of the kernel's size. What the
+        // kernel does with the address is what the double is there to judge.
         unsafe {
             let none: double::Object = ptr::null_mut();
             let code =
@@ -322,7 +323,8 @@ fn destroyed_streams() {
     let output = child::start(&libraries(), &[], || {
         double::use_device(0);
         let mut stream = ptr::null_mut();
-        // SAFETY: a place for the result, then that stream. The double keeps the object to recognise it.
+        // SAFETY: a place for the result, then that stream. The double keeps the object to
+        // recognise it.
         unsafe {
             assert_eq!(double::cuStreamCreate(&mut stream, 0), 0);
             assert_eq!(double::cuStreamDestroy_v2(stream), 0);

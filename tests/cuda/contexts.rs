@@ -108,7 +108,8 @@ fn a_handle_whose_context_was_destroyed() {
     check(output, "a context is pushed that was created and destroyed");
 }
 
-/// Between a reset and the next use of the device there is no context, whatever the driver calls that.
+/// Between a reset and the next use of the device there is no context, whatever the driver calls
+/// that.
 fn used_after_a_reset(variables: &[(&str, &str)], code: &str) {
     double::run(variables, || {
         double::use_device(0);
@@ -136,8 +137,8 @@ fn a_context_that_is_invalid_after_a_reset() {
     used_after_a_reset(&[("DRIVER_DOUBLE_GONE", "201")], "CUDA_ERROR_INVALID_CONTEXT (201)");
 }
 
-/// Forks while another thread is in the midst of `busy`; the child's calls return, with a sentence, and so do those of the
-/// parent.
+/// Forks while another thread is in the midst of `busy`; the child's calls return, with a sentence,
+/// and so do those of the parent.
 fn fork_during(entry: &'static str, variables: &[(&str, &str)]) {
     double::run(variables, || {
         // A handle that is bound at its first call.
@@ -154,8 +155,8 @@ fn fork_during(entry: &'static str, variables: &[(&str, &str)]) {
             while count(entry) == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
-            // SAFETY: the child calls the library, and leaves without anybody's exit handlers. What it prints shows if it
-            // fails; the alarm ends a child that waits for ever.
+            // SAFETY: the child calls the library, and leaves without anybody's exit handlers. What
+            // it prints shows if it fails; the alarm ends a child that waits for ever.
             unsafe {
                 let child = libc::fork();
                 assert!(child >= 0, "fork failed");
@@ -335,7 +336,8 @@ fn host_memory_is_refused_by_the_first_calls() {
         }
         assert_eq!(count("cuLaunchKernel"), 0, "nothing is queued");
         assert!(y.read().iter().all(|byte| *byte == 0xEE), "nothing is written");
-        // Later calls are not looked at; the driver double would end this process if that memory was touched.
+        // Later calls are not looked at; the driver double would end this process if that memory
+        // was touched.
         let before = count("cuPointerGetAttributes");
         (0..8).for_each(|_| assert!(transpose.works(handle)));
         let asked = count("cuPointerGetAttributes");

@@ -1,5 +1,5 @@
-//! Contractions on the CUDA core: small integers, whose sums are exact, against the definition and bit for bit in every
-//! direction, layout and type; real numbers within the bound.
+//! Contractions on the CUDA core: small integers, whose sums are exact, against the definition and
+//! bit for bit in every direction, layout and type; real numbers within the bound.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -79,7 +79,8 @@ impl Core {
         Core { cuda, device: Device { capability }, kernels: BTreeMap::new() }
     }
 
-    /// Runs steps on copies of the tensors, the destination first, and returns the destination; nothing else may change.
+    /// Runs steps on copies of the tensors, the destination first, and returns the destination;
+    /// nothing else may change.
     pub fn run(&mut self, steps: &[Contract], tensors: &[&Tensor]) -> Tensor {
         let operand = |(k, tensor): (usize, &&Tensor)| {
             let (low, high) = tensor.layout.padded_span().expect("small");
@@ -323,8 +324,8 @@ fn refusals(core: &mut Core) {
     assert!(refused.is_err_and(|error| error.to_string().contains("sums in integers of f16 times f16")));
 }
 
-/// Long sums of few results, cut into parts: a workspace of just the bytes that are asked for, filled with NaNs, and no room
-/// for less.
+/// Long sums of few results, cut into parts: a workspace of just the bytes that are asked for,
+/// filled with NaNs, and no room for less.
 fn long_sums(core: &mut Core) {
     let mut rng = Rng(29);
     for ([m, n, k], g) in [([70, 66, 3000], 2), ([9, 64, 5001], 1), ([9, 1, 4100], 3), ([130, 40, 1500], 1)] {
@@ -358,7 +359,8 @@ fn long_sums(core: &mut Core) {
     }
 }
 
-/// Layers whose channels lie together, 16 bytes of them at a time or nearly so, in the types of Tensor Cores.
+/// Layers whose channels lie together, 16 bytes of them at a time or nearly so, in the types of
+/// Tensor Cores.
 fn channels_together(core: &mut Core) {
     let mut rng = Rng(23);
     for case in 0..42 {
@@ -428,8 +430,8 @@ fn far_taps(core: &mut Core) {
     assert!(got.same_bytes(&want), "{}\n{}", lines(&steps), differences(&got, &want));
 }
 
-/// Every problem, on a device of this capability or, where that is not for a test to say, one whose Tensor Cores are used for
-/// the same types.
+/// Every problem, on a device of this capability or, where that is not for a test to say, one whose
+/// Tensor Cores are used for the same types.
 fn all(wanted: u32, kernels: &[&str]) {
     double::use_device(0);
     let capability = double::capability(0);

@@ -1,4 +1,5 @@
-//! One list of problems for both cores: what they leave in memory is equal in every bit, NaNs and gaps included.
+//! One list of problems for both cores: what they leave in memory is equal in every bit, NaNs and
+//! gaps included.
 
 use std::ffi::c_void;
 
@@ -84,8 +85,9 @@ impl Cores {
 }
 
 impl Cores {
-    /// Solves `outward` on the CUDA core into a tensor too long for this machine's memory, of which only a few pages
-    /// are touched, and brings it back as `y`. The CPU core makes the same of `x` with `direct`.
+    /// Solves `outward` on the CUDA core into a tensor too long for this machine's memory, of which
+    /// only a few pages are touched, and brings it back as `y`. The CPU core makes the same of `x`
+    /// with `direct`.
     fn through(
         &mut self, outward: &TransformPlan, x: Tensor, far: Tensor, y: Tensor, direct: &TransformPlan,
     ) {
@@ -326,7 +328,8 @@ fn large_parts(cores: &mut Cores) {
     cores.solve(&plan, x, y, scaling.beta);
 }
 
-/// Coordinates beyond 31 bits: almost all of a repeated source is cropped away, and the rest padded.
+/// Coordinates beyond 31 bits: almost all of a repeated source is cropped away, and the rest
+/// padded.
 fn far_coordinates(cores: &mut Cores) {
     let extent = i32::MAX;
     let mut map = TransformDescriptor::default();
@@ -422,7 +425,8 @@ fn all(cores: &mut Cores) {
     ragged::all(cores);
     windows::all();
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
-    // Contractions agree within a bound, not to the bit: `contract.rs` runs them, and counts; so do the tests of the others.
+    // Contractions agree within a bound, not to the bit: `contract.rs` runs them, and counts; so do
+    // the tests of the others.
     let others = ["contract_", "ctc_", "normalise_", "random_", "words_"];
     let own = |name: &&str| !others.iter().any(|family| name.starts_with(family));
     check_counts(kernels.filter(own));

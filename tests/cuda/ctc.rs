@@ -1,4 +1,5 @@
-//! CTC losses on both cores, equal in every bit: labels of the host and of the device, among them such as are none.
+//! CTC losses on both cores, equal in every bit: labels of the host and of the device, among them
+//! such as are none.
 
 use cudnn::desc::{CtcLossDescriptor, TensorDescriptor};
 use cudnn::dtype::DataType;
@@ -47,7 +48,8 @@ fn problem(cores: &mut Cores, case: usize) {
     let rng = &mut cores.rng;
     let samples = if case == 1 { 3 } else { 1 + rng.below(3) as i64 };
     let (rows, classes) = (1 + rng.below(12) as i64, 1 + rng.below(if case == 0 { 300 } else { 7 }) as i64);
-    // A label that one pass of a block does not hold, in an input that does, and more integers than a parameter.
+    // A label that one pass of a block does not hold, in an input that does, and more integers than
+    // a parameter.
     let longest = if case == 1 { 400 } else { rng.below(1 + rows as usize / 2) };
     let (rows, classes) = if case == 1 { (440, 60) } else { (rows, classes) };
     let data_type = rng.pick(&[DataType::Float, DataType::Double]);

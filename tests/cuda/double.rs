@@ -8,19 +8,21 @@ use std::sync::OnceLock;
 
 use crate::{api, child, common};
 
-/// Whether the tests run on the driver of this machine, and not on the double: `CUDNN_SHIM_TEST_DRIVER=real`. Only those
-/// that compare results are meant to.
+/// Whether the tests run on the driver of this machine, and not on the double:
+/// `CUDNN_SHIM_TEST_DRIVER=real`. Only those that compare results are meant to.
 pub fn is_real() -> bool {
     env::var_os("CUDNN_SHIM_TEST_DRIVER").is_some_and(|driver| driver == "real")
 }
 
-/// Whether tests that do too much for a double do all of it: `CUDNN_SHIM_TEST_FULL=1`, as the kit for a GPU says.
+/// Whether tests that do too much for a double do all of it: `CUDNN_SHIM_TEST_FULL=1`, as the kit
+/// for a GPU says.
 pub fn is_full() -> bool {
     env::var_os("CUDNN_SHIM_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// How many of so many random problems a test solves: all of them if it does [everything](is_full) and on a device; on a double half of
-/// them, and a fifth where it only runs the threads of a block in the other order.
+/// How many of so many random problems a test solves: all of them if it does [everything](is_full)
+/// and on a device; on a double half of them, and a fifth where it only runs the threads of a block
+/// in the other order.
 pub fn cases(all: usize) -> usize {
     let is_reversed = env::var("DRIVER_DOUBLE_ORDER").is_ok_and(|order| order == "reverse");
     match (is_full() || is_real(), is_reversed) {
@@ -30,7 +32,8 @@ pub fn cases(all: usize) -> usize {
     }
 }
 
-/// What a double runs: what the host's compiler made of the kernels' sources, or the PTX that is loaded.
+/// What a double runs: what the host's compiler made of the kernels' sources, or the PTX that is
+/// loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
     Source,
@@ -55,7 +58,8 @@ impl Runs {
     }
 }
 
-/// Builds a double into the directory `name`, with the kernels that `sources` name, and returns it. In a child it is there.
+/// Builds a double into the directory `name`, with the kernels that `sources` name, and returns it.
+/// In a child it is there.
 pub fn built(name: &str, runs: Runs, sources: &[PathBuf]) -> PathBuf {
     let name = if runs == Runs::Ptx { format!("{name}_ptx") } else { name.to_owned() };
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -71,7 +75,8 @@ pub fn built(name: &str, runs: Runs, sources: &[PathBuf]) -> PathBuf {
     dir
 }
 
-/// The directory with the double's libraries, built by the first test that asks; empty for the real driver.
+/// The directory with the double's libraries, built by the first test that asks; empty for the real
+/// driver.
 pub fn libraries() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     if is_real() {
@@ -85,8 +90,8 @@ pub fn of(runs: Runs) -> PathBuf {
     if runs == Runs::asked() { libraries() } else { built("driver_double", runs, &[]) }
 }
 
-/// Runs `body` in a child process that finds the double as its driver, and has tried it: what the first handle of a process
-/// does beside being created is done, and not counted.
+/// Runs `body` in a child process that finds the double as its driver, and has tried it: what the
+/// first handle of a process does beside being created is done, and not counted.
 pub fn run(variables: &[(&str, &str)], body: impl FnOnce()) {
     run_untried(variables, || {
         if let Ok(handle) = api::create() {
@@ -106,14 +111,16 @@ pub fn run_untried(variables: &[(&str, &str)], body: impl FnOnce()) {
     child::run(&libraries(), variables, body);
 }
 
-/// Declares functions of the double: name and parameters, all of them returning an error code or nothing.
+/// Declares functions of the double: name and parameters, all of them returning an error code or
+/// nothing.
 macro_rules! functions {
     ($($(#[$doc:meta])* fn $name:ident($($parameter:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $($(#[$doc])*
         #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's spelling and interface")]
         pub unsafe fn $name($($parameter: $type),*) $(-> $result)? {
             type F = unsafe extern "C" fn($($type),*) $(-> $result)?;
-            // SAFETY: the double defines the symbol with this type; the caller answers for the arguments.
+            // SAFETY: the double defines the symbol with this type; the caller answers for the
+            // arguments.
             unsafe { std::mem::transmute::<*mut c_void, F>(symbol(stringify!($name)))($($parameter),*) }
         })*
     };
@@ -222,7 +229,8 @@ pub fn capability(device: c_int) -> u32 {
     (10 * parts[0] + parts[1]) as u32
 }
 
-/// Resets a device and uses it again, as the CUDA runtime does: its primary context is another one, at the same address.
+/// Resets a device and uses it again, as the CUDA runtime does: its primary context is another one,
+/// at the same address.
 pub fn renew(device: c_int) {
     let mut context = std::ptr::null_mut();
     // SAFETY: plain calls of the driver with a place for the result.
@@ -263,7 +271,8 @@ pub fn withdraw_faults() -> u32 {
     unsafe { driver_double_withdraw_faults() }
 }
 
-/// What kernels asked of device memory: accesses of warps, their 32-byte sectors, and the bytes that lanes asked for.
+/// What kernels asked of device memory: accesses of warps, their 32-byte sectors, and the bytes
+/// that lanes asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
     pub accesses: u64,
@@ -271,7 +280,8 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-/// What was read and written since the last call, and how often a number was divided by one known before the launch.
+/// What was read and written since the last call, and how often a number was divided by one known
+/// before the launch.
 pub fn traffic() -> ([Traffic; 2], u64) {
     let mut figures = [0; 7];
     // SAFETY: as many numbers as the double writes.
@@ -280,7 +290,8 @@ pub fn traffic() -> ([Traffic; 2], u64) {
     ([of(0), of(3)], figures[6])
 }
 
-/// Of grids of more than `3 * blocks` blocks only so many run at the start, in the middle and at the end; 0: all.
+/// Of grids of more than `3 * blocks` blocks only so many run at the start, in the middle and at
+/// the end; 0: all.
 pub fn sample(blocks: u32) {
     // A real driver runs all of them, and fast.
     if !is_double() {

@@ -1,4 +1,5 @@
-//! Every entry point of the driver fails at every call of it: the call ends in a status, and the next one works.
+//! Every entry point of the driver fails at every call of it: the call ends in a status, and the
+//! next one works.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -24,9 +25,10 @@ fn set_current(context: Object) {
     unsafe { assert_eq!(double::cuCtxSetCurrent(context), 0) };
 }
 
-/// The life of a handle: created, used, destroyed. With `bound` false it is created while no context is current, and
-/// makes one of its own. Returns whether every call succeeded; checks the statuses of those that did not, and takes
-/// away the context that one leaves pushed if it is popping that fails.
+/// The life of a handle: created, used, destroyed. With `bound` false it is created while no
+/// context is current, and makes one of its own. Returns whether every call succeeded; checks the
+/// statuses of those that did not, and takes away the context that one leaves pushed if it is
+/// popping that fails.
 fn live(bound: bool, transpose: &Transpose, context: Object, failing: &str) -> bool {
     let (x, y) = (Memory::new(&transpose.x), Memory::new(&vec![0xEE; transpose.want.len()]));
     if !bound {
@@ -69,7 +71,8 @@ fn live(bound: bool, transpose: &Transpose, context: Object, failing: &str) -> b
 fn every_call_of_every_entry_point() {
     let variables =
         [("CUDNN_SHIM_CHECK", "1"), ("CUDNN_LOGLEVEL_DBG", "3"), ("CUDNN_LOGDEST_DBG", "/dev/null")];
-    // What is exchanged before: for the context and the memory of two operands, and once for the load.
+    // What is exchanged before: for the context and the memory of two operands, and once for the
+    // load.
     const RESTORED: u32 = 7;
     double::run(&variables, || {
         double::use_device(0);
@@ -101,7 +104,8 @@ fn every_call_of_every_entry_point() {
                     reached.insert(*entry);
                     let alone =
                         HARMLESS.contains(entry) && !matches!(*entry, "cuGetErrorName" | "cuModuleUnload");
-                    // The last time it is asked for when a handle goes, whose context then stays as it is.
+                    // The last time it is asked for when a handle goes, whose context then stays as
+                    // it is.
                     let at_the_end = *entry == "cuCtxGetId" && nth == 3;
                     assert_eq!(good, alone || at_the_end, "{entry}, call {nth}, bound: {bound}");
                 }
@@ -116,7 +120,8 @@ fn every_call_of_every_entry_point() {
 
 /// What the first handle of a process gets when the driver fails at the start.
 fn start_fails(entry: &'static str) {
-    // The verdict on the driver stands for the whole process, so that either answer needs one of its own.
+    // The verdict on the driver stands for the whole process, so that either answer needs one of
+    // its own.
     for variables in [&[][..], &[("CUDNN_SHIM_BACKEND", "cuda")]] {
         let output = child::start(&double::libraries(), variables, || {
             double::fail(entry, 0, 987_654);

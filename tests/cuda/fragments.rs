@@ -1,4 +1,5 @@
-//! `kernels/mma.cuh`, products of fragments that a warp holds, against plain loops; and layouts that are wrong.
+//! `kernels/mma.cuh`, products of fragments that a warp holds, against plain loops; and layouts
+//! that are wrong.
 
 use std::ffi::{CString, c_void};
 use std::ops::Range;
@@ -43,8 +44,8 @@ fn run(kernel: &str, [a, b, c]: [&Memory; 3], wrong: u32) -> i32 {
     let mut product = Product { a: a.address, b: b.address, c: c.address, wrong, unused: 0 };
     let mut parameters = [(&raw mut product).cast::<c_void>()];
     let none: double::Object = ptr::null_mut();
-    // SAFETY: C strings, places for results, and a parameter of the kernel's size with memory for 16 x K, K x 8 and 16 x 8
-    // elements.
+    // SAFETY: C strings, places for results, and a parameter of the kernel's size with memory for
+    // 16 x K, K x 8 and 16 x 8 elements.
     unsafe {
         assert_eq!(
             double::cuModuleLoadDataEx(&mut module, text.as_ptr(), 0, ptr::null_mut(), none.cast()),
@@ -129,7 +130,8 @@ const TYPES: [Type; 9] = [
 /// Those of bytes.
 const BYTES: Range<usize> = 3..8;
 
-/// Whether a product of random integers, which the type holds exactly, is what plain loops make of them.
+/// Whether a product of random integers, which the type holds exactly, is what plain loops make of
+/// them.
 fn is_right(this: &Type, wrong: u32) -> bool {
     let mut random = Rng(7 + this.depth as u64);
     let mut numbers = |count: usize, [least, most]: [i32; 2]| {

@@ -1,4 +1,5 @@
-//! Graph aggregation on both cores, equal in every bit; and what the CUDA core leaves out, as it cannot refuse it.
+//! Graph aggregation on both cores, equal in every bit; and what the CUDA core leaves out, as it
+//! cannot refuse it.
 
 use cudnn::dtype::DataType;
 use cudnn::exec::Address;

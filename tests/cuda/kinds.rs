@@ -1,5 +1,5 @@
-//! Every kind of memory that a device reaches or does not: what `CUDNN_SHIM_CHECK` says of it, and what the double does to a
-//! kernel that touches it all the same.
+//! Every kind of memory that a device reaches or does not: what `CUDNN_SHIM_CHECK` says of it, and
+//! what the double does to a kernel that touches it all the same.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -165,7 +165,8 @@ fn memory_of_several_segments() {
         let y = Memory::new(&transpose.want);
         let start = segments(4, &[0, 1, 3], 0, 0);
         let at = |segment: usize, before: u64| start + (segment * SEGMENT) as u64 - before;
-        // Over the seam of two segments; to the last byte in front of a gap, and beyond it; and from within the gap.
+        // Over the seam of two segments; to the last byte in front of a gap, and beyond it; and
+        // from within the gap.
         served(&transpose, handle, (at(1, 68), y.address));
         served(&transpose, handle, (y.address, at(1, 4)));
         served(&transpose, handle, (at(2, 140), y.address));
@@ -206,7 +207,8 @@ fn memory_of_a_peer() {
     });
 }
 
-/// What happens to kernels without a library in between: `address` gives them memory, and they leave `complaint`.
+/// What happens to kernels without a library in between: `address` gives them memory, and they
+/// leave `complaint`.
 fn touched(variables: &[(&str, &str)], address: impl FnOnce() -> u64, complaint: &str) {
     let output = child::start(&libraries(), variables, || {
         double::use_device(0);
@@ -241,7 +243,8 @@ fn kernels_that_touch_segments_without_access() {
 #[test]
 fn kernels_that_touch_what_a_pool_took_back() {
     let memory = || {
-        // SAFETY: a place for the result; the memory goes when the stream comes to it, which is before the kernel.
+        // SAFETY: a place for the result; the memory goes when the stream comes to it, which is
+        // before the kernel.
         unsafe {
             let pooled = address(|at| double::cuMemAllocAsync(at, 256, ptr::null_mut()));
             assert_eq!(double::cuMemFreeAsync(pooled, ptr::null_mut()), 0);

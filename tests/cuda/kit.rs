@@ -1,4 +1,5 @@
-//! The kit for a machine with a GPU, on the driver double: every step of its script runs, and leaves what it promises.
+//! The kit for a machine with a GPU, on the driver double: every step of its script runs, and
+//! leaves what it promises.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -10,14 +11,16 @@ use cudnn::backend::cuda::module::kernels;
 
 use crate::{child, common, double};
 
-/// Stands for a tool around a program: it runs the program, and says with what it was started, and with which cache.
+/// Stands for a tool around a program: it runs the program, and says with what it was started, and
+/// with which cache.
 const AROUND: &str = "#!/bin/sh\necho \"around: $*\"\necho \"cache: $CUDA_CACHE_PATH\"\nwhile :; do\n    case $1 in\n    --*) shift 2 ;;\n    \
                       *) exec \"$@\" ;;\n    esac\ndone\n";
 
 /// A cache of the caller's, which no step may use.
 const INHERITED: &str = "/nonexistent/cache";
 
-/// The kit as `cargo xtask gpu-kit` lays it out, of this program, the library under test and the driver double.
+/// The kit as `cargo xtask gpu-kit` lays it out, of this program, the library under test and the
+/// driver double.
 fn laid_out(name: &str) -> PathBuf {
     let scratch = common::scratch_dir(name);
     let (kit, library) = (scratch.join("kit"), common::install_layout(&scratch).join("libcudnn.so.9"));
@@ -35,7 +38,8 @@ fn laid_out(name: &str) -> PathBuf {
     kit
 }
 
-/// Runs the script with a driver that lies in `driver`; `original` is a folder with the library to compare with.
+/// Runs the script with a driver that lies in `driver`; `original` is a folder with the library to
+/// compare with.
 fn run(kit: &Path, driver: &Path, original: &[PathBuf], variables: &[(&str, &str)]) -> (Output, String) {
     let path = env::var("PATH").unwrap_or_default();
     let mut command = Command::new("sh");
@@ -115,8 +119,8 @@ fn every_step_runs() {
     assert!(!caches.iter().any(|cache| cache.contains(INHERITED)), "{caches:?}");
 }
 
-/// A device of capability 7.5 takes all kernels but those of 8.0, which are counted as skipped. What does not pass the third step,
-/// here for a driver too old, is measured no further.
+/// A device of capability 7.5 takes all kernels but those of 8.0, which are counted as skipped.
+/// What does not pass the third step, here for a driver too old, is measured no further.
 #[test]
 fn an_older_device_with_an_older_driver() {
     let kit = laid_out("gpu_kit_on_an_older_device");

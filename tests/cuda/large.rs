@@ -1,10 +1,11 @@
-//! More than 2^32 elements in one call, and offsets as large, on the CUDA core: what kernels compute of numbers of blocks,
-//! elements, coordinates and bytes that leave 32 bits.
+//! More than 2^32 elements in one call, and offsets as large, on the CUDA core: what kernels
+//! compute of numbers of blocks, elements, coordinates and bytes that leave 32 bits.
 //!
-//! The memory is hardly there, and a grid is not run as a whole: what is not touched takes no room, and of each grid the
-//! double runs a few blocks at the start, in the middle and at the end. All that they write has to be right, and the
-//! first element and the last have to be among it. A real driver has all of it, and runs whole grids; of what these write the
-//! start, the middle and the end are looked at.
+//! The memory is hardly there, and a grid is not run as a whole: what is not touched takes no room,
+//! and of each grid the double runs a few blocks at the start, in the middle and at the end. All
+//! that they write has to be right, and the first element and the last have to be among it. A real
+//! driver has all of it, and runs whole grids; of what these write the start, the middle and the
+//! end are looked at.
 
 use std::ops::Range;
 
@@ -25,7 +26,8 @@ use cudnn::ops::{FillPlan, Number, OpPlan, Plan, ReducePlan, Scaling, TransformP
 use crate::double::{self, Memory};
 use crate::memory::{self, fresh};
 
-/// 9,413,600,000 elements, in rows that are no multiple of a vector; one image is more than 32 bits count, too.
+/// 9,413,600,000 elements, in rows that are no multiple of a vector; one image is more than 32 bits
+/// count, too.
 const DIMS: [i64; 4] = [2, CHANNELS as i64, SIDE as i64, SIDE as i64];
 const CHANNELS: usize = 280;
 const SIDE: usize = 4_100;
@@ -126,10 +128,12 @@ impl Bench {
     }
 }
 
-/// Bytes that a case takes at most: what all of them read, and a source and a destination of its own.
+/// Bytes that a case takes at most: what all of them read, and a source and a destination of its
+/// own.
 const ROOM: usize = (FAR + PIXELS + 2 * COUNT).next_multiple_of(1 << 30);
 
-/// Runs a case in a process of its own, which gives its memory back. It has to go through these kernels.
+/// Runs a case in a process of its own, which gives its memory back. It has to go through these
+/// kernels.
 fn case(kernels: &[&str], body: impl FnOnce(&Bench)) {
     double::run(&[("CUDNN_SHIM_CHECK", "1")], || {
         double::use_device(0);
@@ -147,8 +151,9 @@ fn case(kernels: &[&str], body: impl FnOnce(&Bench)) {
 const PAGE: usize = 4096;
 const PART: usize = 16 * PAGE;
 
-/// Which of the memory is worth a look, as offsets from its start: runs of pages that somebody has touched; on a real driver,
-/// where they are all touched, those at the start, in the middle and at the end.
+/// Which of the memory is worth a look, as offsets from its start: runs of pages that somebody has
+/// touched; on a real driver, where they are all touched, those at the start, in the middle and at
+/// the end.
 fn looked_at(memory: &Memory) -> Vec<Range<usize>> {
     // Waits for what is queued.
     memory.read_at(0, &mut [0]);
@@ -161,7 +166,8 @@ fn looked_at(memory: &Memory) -> Vec<Range<usize>> {
         };
     }
     let mut pages = vec![0_u8; size.div_ceil(PAGE)];
-    // SAFETY: the memory is mapped, from the start of a page on, and there is a byte for each of its pages.
+    // SAFETY: the memory is mapped, from the start of a page on, and there is a byte for each of
+    // its pages.
     let code = unsafe { libc::mincore(memory.pointer(), size, pages.as_mut_ptr()) };
     assert_eq!(code, 0, "mincore");
     let runs = pages.chunk_by(|a, b| a & 1 == b & 1).scan(0, |from, run| {
@@ -181,8 +187,9 @@ fn touched(memory: &Memory) -> impl Iterator<Item = (usize, Vec<u8>)> {
     })
 }
 
-/// Byte by byte, `before` says what is where nothing was written and else `want`, which is never the same; the first
-/// byte, the last one and some in the middle are written. Gives the memory back.
+/// Byte by byte, `before` says what is where nothing was written and else `want`, which is never
+/// the same; the first byte, the last one and some in the middle are written. Gives the memory
+/// back.
 fn check(what: &str, memory: Memory, before: impl Fn(usize) -> u8, want: impl Fn(usize) -> Option<u8>) {
     let (mut written, mut first, mut last, mut middle) = (0, None, 0, false);
     for (start, bytes) in touched(&memory) {
@@ -209,7 +216,8 @@ fn transforms() {
             check("transpose", dst, fresh, |i| Some(of_nhwc(i)));
             let dst = bench.transform(&x, &nhwc(), TWICE);
             check("transpose and convert", dst, fresh, |i| Some(2 * of_nhwc(i)));
-            // Few channels, and as many images as make up for it; they repeat the first of the source.
+            // Few channels, and as many images as make up for it; they repeat the first of the
+            // source.
             let dims = [90, 3, SIDE as i64, SIDE as i64];
             let (x, y) = (strided(&dims, [0, 0, SIDE, 1]), strided(&dims, [3 * PIXELS, 1, 3 * SIDE, 3]));
             let dst = bench.transform(&x, &y, Scaling::MOVE);
@@ -349,14 +357,16 @@ fn sums_and_operations() {
 #[test]
 fn samples() {
     case(&["sample_bilinear_f32"], |bench| {
-        // A thread has four channels; the first blocks have the first element of five parts, the last ones have the last.
+        // A thread has four channels; the first blocks have the first element of five parts, the
+        // last ones have the last.
         const EDGE: usize = 1 << 11;
         const CHANNELS: usize = 640;
         let (dims, image) = ([2, CHANNELS as i64, EDGE as i64, EDGE as i64], CHANNELS * EDGE * EDGE);
         let count = 2 * image;
         assert_eq!(count, 4 * (5 << 28));
         let x = far_planes(&dims);
-        // Every pixel at its own place, which rounding misses by less than what would change a byte.
+        // Every pixel at its own place, which rounding misses by less than what would change a
+        // byte.
         let place = |i: usize| 2.0 * i as f32 / (EDGE - 1) as f32 - 1.0;
         let cells = (0..2 * EDGE * EDGE).flat_map(|at| [place(at % EDGE), place(at / EDGE % EDGE)]);
         let bytes: Vec<u8> = cells.flat_map(f32::to_ne_bytes).collect();
@@ -385,7 +395,8 @@ fn matrix(data_type: DataType, dims: [i64; 2]) -> TensorDescriptor {
     TensorDescriptor::with_strides(data_type, 2, &dims, &[dims[1], 1], Mode::Extended).expect("valid")
 }
 
-/// Sums of a matrix along one of its dimensions: outputs that were computed are exact, the first and the last among them.
+/// Sums of a matrix along one of its dimensions: outputs that were computed are exact, the first
+/// and the last among them.
 fn check_sums(bench: &Bench, a: &Memory, dims: [i64; 2], axis: usize, held: impl Fn(usize) -> u8) {
     let mut kept = dims;
     kept[axis] = 1;
@@ -451,7 +462,8 @@ fn a_reduction_of_everything_with_its_index() {
         assert!(size > 256 * nothing.len(), "{size} bytes are not many chunks");
         let count = dims[0] * dims[1];
         let a = Memory::untouched(count as usize);
-        // Larger than what fresh memory holds: in one of the first chunks, the middle ones, the last ones.
+        // Larger than what fresh memory holds: in one of the first chunks, the middle ones, the
+        // last ones.
         for largest in [0, 4_321_000, count / 2 + (1 << 23), count - 1] {
             a.write_at(largest as usize, &[0xEE]);
             let workspace = Memory::new(&nothing.repeat(size / nothing.len()));

@@ -1,5 +1,5 @@
-//! Normalisation, dropout and the columns of a convolution on the CUDA core: extents that 16 bits do not count, and offsets that leave
-//! 31 bits.
+//! Normalisation, dropout and the columns of a convolution on the CUDA core: extents that 16 bits
+//! do not count, and offsets that leave 31 bits.
 
 use cudnn::exec::{Address, Context};
 

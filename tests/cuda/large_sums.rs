@@ -1,5 +1,5 @@
-//! Contractions of more than 2^31 results, from operands as far apart, on the CUDA core: of each grid the double runs a few
-//! blocks at the start, in the middle and at the end, as in `large.rs`.
+//! Contractions of more than 2^31 results, from operands as far apart, on the CUDA core: of each
+//! grid the double runs a few blocks at the start, in the middle and at the end, as in `large.rs`.
 
 use cudnn::desc::{
     ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode, FilterDescriptor, Format, TensorDescriptor,
@@ -28,7 +28,8 @@ fn value(image: usize, column: usize) -> usize {
     1 + (column + image) % 5
 }
 
-/// Result `i` of planes that hold 1 to 24 times x, which is that many columns further on in every next channel.
+/// Result `i` of planes that hold 1 to 24 times x, which is that many columns further on in every
+/// next channel.
 fn want(i: usize, shift: usize) -> u8 {
     let channel = i / PIXELS % CHANNELS;
     ((channel + 1) * value(i / (CHANNELS * PIXELS), i % SIDE + channel * shift)) as u8
@@ -39,13 +40,15 @@ fn tensor(dims: [usize; 4], strides: [usize; 4]) -> TensorDescriptor {
     TensorDescriptor::with_strides(DataType::Int8, 4, &dims, &strides, Mode::Extended).expect("valid")
 }
 
-/// Runs of pages that somebody has touched, as offsets from the start of the memory, and what they hold.
+/// Runs of pages that somebody has touched, as offsets from the start of the memory, and what they
+/// hold.
 fn touched(memory: &Memory) -> Vec<(usize, Vec<u8>)> {
     const PAGE: usize = 4096;
     // Waits for what is queued.
     memory.read_at(0, &mut [0]);
     let mut pages = vec![0_u8; memory.size.div_ceil(PAGE)];
-    // SAFETY: the memory is mapped, from the start of a page on, and there is a byte for each of its pages.
+    // SAFETY: the memory is mapped, from the start of a page on, and there is a byte for each of
+    // its pages.
     let code = unsafe { libc::mincore(memory.pointer(), memory.size, pages.as_mut_ptr()) };
     assert_eq!(code, 0, "mincore");
     let mut from = 0;

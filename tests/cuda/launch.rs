@@ -34,8 +34,8 @@ impl Transpose {
     pub fn call(&self, handle: Opaque, x: *const c_void, y: *mut c_void) -> c_int {
         let (alpha, beta) = (1.0f32, 0.0f32);
         let (alpha, beta) = ((&raw const alpha).cast(), (&raw const beta).cast());
-        // SAFETY: factors and descriptors are what the call wants; the tests answer for the data pointers, which
-        // nothing on the host follows.
+        // SAFETY: factors and descriptors are what the call wants; the tests answer for the data
+        // pointers, which nothing on the host follows.
         unsafe { api::cudnnTransformTensor(handle, alpha, self.x_desc, x, beta, self.y_desc, y) }
     }
 
@@ -93,7 +93,8 @@ fn auto_takes_the_cuda_core_where_a_device_answers() {
     });
 }
 
-/// A call in its own context asks which one is current, and which one that is after all; then it launches.
+/// A call in its own context asks which one is current, and which one that is after all; then it
+/// launches.
 #[test]
 fn a_call_in_its_own_context_pushes_nothing() {
     double::run(&[], || {
@@ -118,7 +119,8 @@ fn a_call_in_its_own_context_pushes_nothing() {
     });
 }
 
-/// The library asks the driver by the names that it lists, and none of these allocates memory or waits.
+/// The library asks the driver by the names that it lists, and none of these allocates memory or
+/// waits.
 #[test]
 fn no_entry_point_allocates_or_waits() {
     for symbol in cudnn::backend::cuda::symbols() {
@@ -244,11 +246,13 @@ fn captured(variables: &[(&str, &str)]) {
         let transpose = Transpose::new();
         let (x, y) = (Memory::new(&transpose.x), Memory::new(&vec![0xEE; transpose.want.len()]));
         let (mut stream, mut graph, mut instance) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        // SAFETY: plain calls of the driver with places for their results; the stream lives until it is destroyed.
+        // SAFETY: plain calls of the driver with places for their results; the stream lives until
+        // it is destroyed.
         unsafe {
             assert_eq!(double::cuStreamCreate(&mut stream, 0), 0);
             assert_eq!(api::cudnnSetStream(handle, stream), SUCCESS);
-            // The very first call, which loads its kernel, and asks for the memory if that is checked, happens inside a capture of the strictest mode.
+            // The very first call, which loads its kernel, and asks for the memory if that is
+            // checked, happens inside a capture of the strictest mode.
             assert_eq!(double::cuStreamBeginCapture_v2(stream, 0), 0);
             let status = transpose.call(handle, x.pointer(), y.pointer());
             assert_eq!(status, SUCCESS, "{}", api::last_error());
@@ -258,7 +262,8 @@ fn captured(variables: &[(&str, &str)]) {
             assert_eq!(double::cuGraphLaunch(instance, stream), 0);
             assert_eq!(double::cuStreamSynchronize(stream), 0);
             assert!(y.read() == transpose.want);
-            // A call on the default stream would break a capture: it says so, and the next ones work.
+            // A call on the default stream would break a capture: it says so, and the next ones
+            // work.
             assert_eq!(api::cudnnSetStream(handle, ptr::null_mut()), SUCCESS);
             assert_eq!(double::cuStreamBeginCapture_v2(stream, 0), 0);
             assert_eq!(transpose.call(handle, x.pointer(), y.pointer()), EXECUTION_FAILED_CUDART);
@@ -417,7 +422,8 @@ fn every_stream() {
     });
 }
 
-/// A cold first call inside a capture of each mode, with a capture of another thread beside it, and the replay.
+/// A cold first call inside a capture of each mode, with a capture of another thread beside it, and
+/// the replay.
 #[test]
 fn first_calls_in_captures() {
     for mode in [0, 1, 2] {

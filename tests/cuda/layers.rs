@@ -71,7 +71,8 @@ impl Cores {
                 let plan = SoftmaxPlan::forward(choices(), [&a.desc, &dst.desc], scaling, Mode::Extended)
                     .expect("a plan");
                 let held = [self.before(dst, scaling.beta), contents(&mut self.rng, a)];
-                // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
+                // SAFETY: all buffers hold their tensors' whole spans, at multiples of their
+                // scalars.
                 self.same(&plan, &[dst, a], &held, &|context, at, _| unsafe {
                     context.run(&plan, &[at[0].into(), at[1].into()])
                 });
@@ -191,7 +192,8 @@ fn table(cores: &mut Cores) {
             let contents = tensors.map(|tensor| cores.rng.bytes(tensor.size()));
             cores.same(&plan, &tensors, &contents, &|context, at, _| {
                 let at: Vec<_> = at.iter().map(|&at| at.into()).collect();
-                // SAFETY: all buffers hold their tensors' whole spans, at multiples of their scalars.
+                // SAFETY: all buffers hold their tensors' whole spans, at multiples of their
+                // scalars.
                 unsafe { context.run(&plan, &at) }
             });
         }

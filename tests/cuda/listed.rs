@@ -17,7 +17,8 @@ use testkit::steps::{self, Ordered, Row, Vary};
 /// Turns of all loops of a row together at most: the driver double is a slow device.
 const TURNS: i64 = 8_000;
 
-/// Runs a row on the device, in the order of its loops or in any. `None` if the core does not take the step.
+/// Runs a row on the device, in the order of its loops or in any. `None` if the core does not take
+/// the step.
 fn on_device(cuda: &Context, row: &Row, ordered: bool, before: &run_step::Memory) -> Option<Vec<Vec<u8>>> {
     let bytes = |k: usize| before.words(k).iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
     let held: Vec<Memory> = (0..row.operands.len()).map(|k| Memory::new(&bytes(k))).collect();

@@ -1,4 +1,5 @@
-//! The CUDA core without a GPU: which core a process gets, and everything the core does, on a driver double.
+//! The CUDA core without a GPU: which core a process gets, and everything the core does, on a
+//! driver double.
 
 #[path = "../common/mod.rs"]
 mod common;

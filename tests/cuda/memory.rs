@@ -1,5 +1,6 @@
-//! Device memory of the tests. With `CUDNN_SHIM_TEST_CANARIES=1` it is surrounded by bytes that nobody may write, and what
-//! goes wrong names the problem that was worked on: on a real driver nothing else tells.
+//! Device memory of the tests. With `CUDNN_SHIM_TEST_CANARIES=1` it is surrounded by bytes that
+//! nobody may write, and what goes wrong names the problem that was worked on: on a real driver
+//! nothing else tells.
 
 use std::env;
 use std::ffi::c_void;
@@ -108,8 +109,8 @@ impl Memory {
         Memory { address: start + GUARD as u64, size, guard: GUARD }
     }
 
-    /// Memory of any size, [fresh](fresh), which on the double need not be there as long as it is not touched. It has no
-    /// canaries.
+    /// Memory of any size, [fresh](fresh), which on the double need not be there as long as it is
+    /// not touched. It has no canaries.
     pub fn untouched(size: usize) -> Memory {
         let memory = Memory { address: allocate(size), size, guard: 0 };
         // The double would have to find room for it.

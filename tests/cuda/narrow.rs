@@ -1,5 +1,6 @@
-//! Conversions value by value: every number of the narrow types to every type, and floats to every type that is not wider.
-//! Every float with `CUDNN_SHIM_TEST_FULL=1`; else some of each exponent, for the driver double is a slow device.
+//! Conversions value by value: every number of the narrow types to every type, and floats to every
+//! type that is not wider. Every float with `CUDNN_SHIM_TEST_FULL=1`; else some of each exponent,
+//! for the driver double is a slow device.
 
 use cudnn::desc::Format;
 use cudnn::dtype::DataType;

@@ -26,7 +26,8 @@ const ACTIVATIONS: [ActivationMode; 7] = [
     ActivationMode::Swish,
     ActivationMode::Identity,
 ];
-/// Groups that are cut into parts where the workspace has room: a few, more than a warp joins, more than 32 groups.
+/// Groups that are cut into parts where the workspace has room: a few, more than a warp joins, more
+/// than 32 groups.
 const LONG: [[i64; 4]; 4] = [[2, 3, 99, 101], [1, 2, 150, 140], [3, 40, 40, 33], [1030, 3, 2, 2]];
 const DIMS: [[i64; 4]; 6] =
     [[3, 5, 7, 6], [2, 40, 3, 3], [1, 2, 50, 60], [65, 3, 2, 2], [4, 33, 1, 1], [1, 1, 1, 1]];
@@ -186,7 +187,8 @@ fn normalisations(cores: &mut Cores) {
     }
 }
 
-/// Statistics that are given, of neighbours that fill vectors: of one group, and of neighbouring ones.
+/// Statistics that are given, of neighbours that fill vectors: of one group, and of neighbouring
+/// ones.
 fn runs(cores: &mut Cores) {
     for case in 0..24 {
         let data_type = [DataType::Float, DataType::Half, DataType::Bfloat16][case % 3];

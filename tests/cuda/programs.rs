@@ -1,5 +1,5 @@
-//! The programs of `c_tests/` on the CUDA core: the same checks, with tensors moved to the device around each call, or left
-//! where they are on a device that reaches the memory of the host.
+//! The programs of `c_tests/` on the CUDA core: the same checks, with tensors moved to the device
+//! around each call, or left where they are on a device that reaches the memory of the host.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -262,7 +262,8 @@ fn sequences_and_graphs() {
     passes("sequences_and_graphs");
 }
 
-/// Programs of each family whose kernels' PTX is executed in seconds; `CUDNN_SHIM_DOUBLE=ptx` has all of the others execute theirs.
+/// Programs of each family whose kernels' PTX is executed in seconds; `CUDNN_SHIM_DOUBLE=ptx` has
+/// all of the others execute theirs.
 #[test]
 fn programs_of_every_family_pass_on_ptx() {
     if double::is_real() {
@@ -296,7 +297,8 @@ fn the_network_of_the_demo_learns_the_same_on_ptx_and_on_the_sources() {
     assert_eq!(ptx, sources);
 }
 
-/// What these test lies in the memory and the threads of the host, or is said by the CPU core alone, which looks at a reserve.
+/// What these test lies in the memory and the threads of the host, or is said by the CPU core
+/// alone, which looks at a reserve.
 const OF_THE_HOST: [&str; 19] = [
     "closed_streams",
     "constant_filters",
@@ -319,8 +321,8 @@ const OF_THE_HOST: [&str; 19] = [
     "small_stack",
 ];
 
-/// Minutes on the double, which takes a thread of the device after the other; `contract.rs` runs the steps of such calls, and `recurrent`
-/// the calls of the others.
+/// Minutes on the double, which takes a thread of the device after the other; `contract.rs` runs
+/// the steps of such calls, and `recurrent` the calls of the others.
 const TOO_LONG: [&str; 5] = [
     "convolution_large",
     "convolution_threads",
@@ -346,8 +348,8 @@ fn every_program_runs_here() {
     }
 }
 
-/// Trains the network of the demo for two steps and returns the loss on the images that it has not seen, and how many of
-/// them it gets right.
+/// Trains the network of the demo for two steps and returns the loss on the images that it has not
+/// seen, and how many of them it gets right.
 fn digits(on_gpu: bool) -> (f64, i64) {
     let core = if on_gpu { "cuda" } else { "cpu" };
     let scratch = common::scratch_dir(&format!("cuda_programs/digits_{core}"));

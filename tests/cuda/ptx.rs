@@ -12,8 +12,8 @@ fn libraries() -> PathBuf {
     BUILT.get_or_init(|| double::built("driver_double", Runs::Ptx, &[])).clone()
 }
 
-/// A kernel of that body. It knows its thread in %r1, the address of the thread's int in %rd4, that of all in %rd2, and the choice
-/// in %r3.
+/// A kernel of that body. It knows its thread in %r1, the address of the thread's int in %rd4, that
+/// of all in %rd2, and the choice in %r3.
 fn text(directives: &str, body: &str) -> String {
     format!(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry tried(\n.param .align 8 .b8 tried_param_0[16]\n)\n\
@@ -25,7 +25,8 @@ fn text(directives: &str, body: &str) -> String {
     )
 }
 
-/// The parts that several kernels have: a thread stores its number in the tile, and takes its neighbour's from there.
+/// The parts that several kernels have: a thread stores its number in the tile, and takes its
+/// neighbour's from there.
 const STORE: &str = "st.shared.u32 [%r7], %r1;\n";
 const TAKE: &str = "xor.b32 %r8, %r7, 4;\nld.shared.u32 %r9, [%r8];\n";
 

@@ -1,5 +1,6 @@
-//! Every kernel of the shipped PTX, and every form of its instructions, in a small problem each: the double that executes the PTX
-//! leaves the bits that the one of the sources leaves. A form is an opcode with all of its suffixes.
+//! Every kernel of the shipped PTX, and every form of its instructions, in a small problem each:
+//! the double that executes the PTX leaves the bits that the one of the sources leaves. A form is
+//! an opcode with all of its suffixes.
 //!
 //! `ptx_coverage.txt` lists steps, as `problems/steps.txt` does; here are those that no line says.
 
@@ -27,8 +28,8 @@ use testkit::random::Rng;
 use testkit::steps::{self, Ordered, Owned, Row};
 use testkit::{causal, graphs, ragged, run_step};
 
-/// The capabilities whose contractions differ: without Tensor Cores, with those of 7.5, and with those from 8.0 on, where all other
-/// kernels run, too.
+/// The capabilities whose contractions differ: without Tensor Cores, with those of 7.5, and with
+/// those from 8.0 on, where all other kernels run, too.
 const CAPABILITIES: [u32; 3] = [70, 75, 80];
 
 /// The steps that lines say.
@@ -37,7 +38,8 @@ const LIST: &str = "tests/cuda/ptx_coverage.txt";
 /// Where a child writes what its problems left, and the variable that tells it the file.
 const RESULTS: &str = "CUDNN_SHIM_TEST_RESULTS";
 
-/// Of an operand that spans more than this only so many bytes at either end are looked at; the elements of such a problem lie there.
+/// Of an operand that spans more than this only so many bytes at either end are looked at; the
+/// elements of such a problem lie there.
 const LONG: usize = 64 << 20;
 const END: usize = 4 << 10;
 /// Of more bytes than this only a hash is noted.
@@ -71,7 +73,8 @@ impl Results {
         self.seen.append(&mut kernels);
         // SAFETY: every operand has its span.
         unsafe { self.cuda.run(plan, at) }.unwrap_or_else(|error| panic!("{name}: {error}\n{plan}"));
-        // In a workspace NaN has the bits that arithmetic gives it, which on a host are those of an operand.
+        // In a workspace NaN has the bits that arithmetic gives it, which on a host are those of an
+        // operand.
         let of_results = memory.iter().zip(plan.operands()).enumerate();
         for (k, (memory, _)) in of_results.filter(|(_, (_, operand))| operand.role != Role::Scratch) {
             write!(self.text, "{name} {k} ").expect("a string takes all");
@@ -182,7 +185,8 @@ fn results(capability: u32) -> String {
     results.text
 }
 
-/// Transforms that pad and fold, of every size, moved and blended; and ones that crop dimensions of as many elements as 31 bits count.
+/// Transforms that pad and fold, of every size, moved and blended; and ones that crop dimensions of
+/// as many elements as 31 bits count.
 fn transforms(results: &mut Results) {
     use DataType::{Bfloat16, Double, Float, Half, Int8, Int64};
     let (halved, doubled) = (Scaling { alpha: 0.5, beta: 2.0 }, Scaling { alpha: 1.5, beta: 2.0 });
@@ -289,8 +293,8 @@ fn words(results: &mut Results) {
     results.plan("words_write", &row, &[vec![0xff; span.1 as usize]]);
 }
 
-/// Divisions of 64 bits by 64: none of a problem that has memory needs them, for the text divides by 32 where that is enough. These
-/// launches work on the first of more rows than any device holds.
+/// Divisions of 64 bits by 64: none of a problem that has memory needs them, for the text divides
+/// by 32 where that is enough. These launches work on the first of more rows than any device holds.
 fn quotients_beyond_32_bits(results: &mut Results) {
     // The softmax of the first of 2^33 rows, each of one number; the sample has one row.
     let [probs, statistics] = [3.5_f32, -1.0].map(|number| Memory::new(&number.to_le_bytes()));
@@ -315,7 +319,8 @@ fn quotients_beyond_32_bits(results: &mut Results) {
     writeln!(results.text, "quotients").expect("a string takes all");
 }
 
-/// Runs a shipped kernel with these parameters in blocks of so many threads, of which a few at the start, in the middle and at the end.
+/// Runs a shipped kernel with these parameters in blocks of so many threads, of which a few at the
+/// start, in the middle and at the end.
 fn run_shipped(family: &str, kernel: &str, [blocks, threads]: [u32; 2], parameters: &mut [u64]) {
     let path = common::project_root().join(format!("src/backend/cuda/ptx/{family}.ptx"));
     let text = CString::new(fs::read_to_string(path).expect("a text")).expect("PTX");
@@ -365,7 +370,8 @@ impl Executed {
     }
 }
 
-/// The opcodes with all of their suffixes that stand in the shipped texts, read by other means than the double's.
+/// The opcodes with all of their suffixes that stand in the shipped texts, read by other means than
+/// the double's.
 fn shipped_forms() -> BTreeSet<String> {
     let folder = common::project_root().join("src/backend/cuda/ptx");
     let mut forms = BTreeSet::new();

@@ -27,7 +27,8 @@ pub fn all(cores: &mut Cores) {
             let contents = problem.contents(&mut rng);
             assert!(left(cores, &problem, &contents) == problem.wanted(&contents), "{problem}");
         }
-        // Batches whose offsets are negative or decrease are empty, and no other memory is touched, which the double looks at.
+        // Batches whose offsets are negative or decrease are empty, and no other memory is touched,
+        // which the double looks at.
         let Problem { step, .. } = Problem::random(&mut rng, function);
         let astray = |offsets: Vec<i64>| Problem::new(cudnn::ops::Ragged { batches: 2, ..step }, offsets);
         for offsets in [vec![-4, 3, 0], vec![9, 2, 1]] {

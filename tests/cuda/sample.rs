@@ -54,7 +54,8 @@ impl Cores {
     }
 }
 
-/// More pictures than 16 bits count; gradients have a block for each, for which the double takes minutes.
+/// More pictures than 16 bits count; gradients have a block for each, for which the double takes
+/// minutes.
 fn many(cores: &mut Cores) {
     let dims = [70_000, 1, 1, 2];
     let desc = SpatialTransformerDescriptor { data_type: DataType::Float, rank: 4, dims: Dims::new(&dims) };

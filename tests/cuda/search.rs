@@ -1,5 +1,5 @@
-//! The search for a convolution's algorithm: long sums of few results are measured as calls with the workspace that it tells
-//! of compute them, cut into parts.
+//! The search for a convolution's algorithm: long sums of few results are measured as calls with
+//! the workspace that it tells of compute them, cut into parts.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -20,7 +20,8 @@ struct Found {
     others: [c_int; 5],
 }
 
-/// Declares the searches: on memory of their own, and on the caller's. The operands come in the order of the calls.
+/// Declares the searches: on memory of their own, and on the caller's. The operands come in the
+/// order of the calls.
 macro_rules! searches {
     ($($own:ident, $given:ident;)*) => {
         #[allow(clippy::too_many_arguments, reason = "the original's interface")]
@@ -96,7 +97,8 @@ enum Direction {
     Filter,
 }
 
-/// A layer with windows of 3 x 3 over as many pixels as it writes: channels in and out, pixels of a side.
+/// A layer with windows of 3 x 3 over as many pixels as it writes: channels in and out, pixels of a
+/// side.
 struct Layer {
     channels: [c_int; 2],
     side: c_int,
@@ -118,7 +120,8 @@ impl Layer {
         };
         let (mut filter, mut convolution) = (ptr::null_mut(), ptr::null_mut());
         let ones = [1; 2].as_ptr();
-        // SAFETY: places for the objects, and as many dims as there are; 0 is NCHW, and 1 a correlation.
+        // SAFETY: places for the objects, and as many dims as there are; 0 is NCHW, and 1 a
+        // correlation.
         let codes = unsafe {
             [
                 cudnnCreateFilterDescriptor(&mut filter),
@@ -151,7 +154,8 @@ fn measured(before: &mut [u32; 3]) -> [u32; 3] {
     made
 }
 
-/// Searches with `find`, which is given room for records: those that serve, of which there are some.
+/// Searches with `find`, which is given room for records: those that serve, of which there are
+/// some.
 fn serving(find: impl FnOnce(c_int, &mut c_int, *mut Found) -> c_int) -> Vec<Found> {
     let none = Found { algorithm: 0, status: -1, milliseconds: 0.0, workspace: 0, others: [0; 5] };
     let (mut found, mut returned) = ([none; 12], 0);
@@ -163,7 +167,8 @@ fn serving(find: impl FnOnce(c_int, &mut c_int, *mut Found) -> c_int) -> Vec<Fou
     serving
 }
 
-/// The shortest time is first; number 0 has one of its own where a workspace changes what runs, and all others share one.
+/// The shortest time is first; number 0 has one of its own where a workspace changes what runs, and
+/// all others share one.
 fn check_times(found: &[Found], direction: Direction) {
     let times: Vec<f32> = found.iter().map(|record| record.milliseconds).collect();
     assert!(times.is_sorted(), "{direction:?}: {times:?}");
@@ -177,8 +182,8 @@ fn check_times(found: &[Found], direction: Direction) {
     }
 }
 
-/// Searches in one direction, on memory of the search's own and on that of a program that gives as much workspace as it was
-/// told, and none.
+/// Searches in one direction, on memory of the search's own and on that of a program that gives as
+/// much workspace as it was told, and none.
 fn search(handle: Opaque, layer: &Layer, direction: Direction) {
     let [x_desc, w_desc, y_desc, desc] = layer.describe();
     let [x, w, y] = layer.memory();
@@ -209,7 +214,8 @@ fn search(handle: Opaque, layer: &Layer, direction: Direction) {
         // SAFETY: descriptors of a problem that fits, and room for so many records.
         unsafe { own(handle, descs[0], descs[1], desc, descs[2], most, returned, found) }
     });
-    // Sums of an image are never cut; else number 0 is measured beside the others, without a workspace.
+    // Sums of an image are never cut; else number 0 is measured beside the others, without a
+    // workspace.
     let whole = |[sums, joins, runs]: [u32; 3]| sums == runs && runs > 0 && joins == 0;
     let cut = |counts: [u32; 3]| match (direction, counts) {
         (Direction::Forward | Direction::Data, counts) => whole(counts),
@@ -224,7 +230,8 @@ fn search(handle: Opaque, layer: &Layer, direction: Direction) {
         let scratch = if size > 0 { workspace.pointer() } else { ptr::null_mut() };
         let found = serving(|most, returned, found| {
             let [a, b, result] = memory.map(Memory::pointer);
-            // SAFETY: as above, and device memory of the operands' sizes and of as much workspace as is said.
+            // SAFETY: as above, and device memory of the operands' sizes and of as much workspace
+            // as is said.
             unsafe {
                 given(
                     handle, descs[0], a, descs[1], b, desc, descs[2], result, most, returned, found, scratch,
@@ -276,8 +283,8 @@ fn searches_measure_long_sums_in_parts() {
     });
 }
 
-/// Searches where the math type allows conversion, with the variable set so; which kernels were measured says what was made
-/// of it.
+/// Searches where the math type allows conversion, with the variable set so; which kernels were
+/// measured says what was made of it.
 fn converts(variable: &str, expected: bool) {
     if double::is_real() {
         return println!("skipped: a real driver does not tell which kernels were measured");

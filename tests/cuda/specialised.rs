@@ -1,4 +1,5 @@
-//! Kernels whose function and type are constants: both cores leave the same bits, on the kernels' sources and on their PTX.
+//! Kernels whose function and type are constants: both cores leave the same bits, on the kernels'
+//! sources and on their PTX.
 
 use cudnn::backend::cuda::module;
 use cudnn::desc::{ActivationDescriptor, ActivationMode, Choice, Format, NanPropagation};
@@ -18,7 +19,8 @@ const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat1
 /// The families of such kernels.
 const FAMILIES: [&str; 5] = ["activation", "softmax", "row_sums", "pool", "response"];
 
-/// Numbers of either sign from 1/64 to 16, with any mantissa: what a network has, and exponentials show.
+/// Numbers of either sign from 1/64 to 16, with any mantissa: what a network has, and exponentials
+/// show.
 fn moderate(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
     let (bytes, mantissa, bias) = match data_type {
         DataType::Float => (4, 23, 127),
@@ -52,7 +54,8 @@ fn equals(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
     (0..size / bytes).flat_map(|_| u32::to_ne_bytes(number())[..bytes].to_vec()).collect()
 }
 
-/// Runs a step, whose operands begin at their addresses, on both cores, and compares what they leave.
+/// Runs a step, whose operands begin at their addresses, on both cores, and compares what they
+/// leave.
 fn agree(cores: &mut Cores, step: &str, made: Contents) {
     let row = Row::parse(&format!("step {step}")).unwrap_or_else(|error| panic!("{error}: {step}"));
     let contents = row.operands.iter().map(|operand| {
@@ -124,7 +127,8 @@ fn softmaxes(cores: &mut Cores) {
     }
 }
 
-/// Sums and means of rows, one more and one less than a warp has, that end between the elements of a thread, or with gaps.
+/// Sums and means of rows, one more and one less than a warp has, that end between the elements of
+/// a thread, or with gaps.
 fn row_sums(cores: &mut Cores) {
     for scalar in SCALARS {
         for made in CONTENTS {
@@ -153,7 +157,8 @@ fn row_sums(cores: &mut Cores) {
 
 const SCALARS: [&str; 3] = ["f32", "f16", "bf16"];
 
-/// Poolings of the shapes that have kernels, with and without padding: images of odd sides, and ones of several runs of windows.
+/// Poolings of the shapes that have kernels, with and without padding: images of odd sides, and
+/// ones of several runs of windows.
 fn poolings(cores: &mut Cores) {
     let shapes = [(2, 1), (2, 2), (3, 1), (3, 2)];
     let images = [[2, 3, 9, 11], [1, 5, 41, 8], [3, 33, 5, 6]];

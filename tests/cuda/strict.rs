@@ -1,4 +1,5 @@
-//! The driver double is as strict as hardware: kernels that go well on most devices most of the time.
+//! The driver double is as strict as hardware: kernels that go well on most devices most of the
+//! time.
 
 use std::ptr;
 
@@ -198,7 +199,8 @@ fn contexts_that_were_created_and_destroyed() {
     plain(
         || {
             let mut context = ptr::null_mut();
-            // SAFETY: plain calls with places for their results; the double keeps the object to recognise it.
+            // SAFETY: plain calls with places for their results; the double keeps the object to
+            // recognise it.
             unsafe {
                 assert_eq!(double::cuCtxCreate_v2(&mut context, 0, 0), 0);
                 assert_eq!(double::cuCtxDestroy_v2(context), 0);
@@ -209,7 +211,8 @@ fn contexts_that_were_created_and_destroyed() {
     );
 }
 
-/// Starts a capture of `mode` in another thread, which stays, and tells what `call` returns in this one.
+/// Starts a capture of `mode` in another thread, which stays, and tells what `call` returns in this
+/// one.
 fn beside_a_capture(mode: u32, call: impl FnOnce() -> i32) -> i32 {
     let (begun, waits) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
     std::thread::scope(|scope| {
@@ -292,7 +295,8 @@ fn captures_of_other_threads_that_hold_up_nobody() {
 fn forked_children_have_no_driver() {
     child::run(&libraries(), &[], || {
         double::use_device(0);
-        // SAFETY: the child calls the double, which returns at once, and ends without running anybody's exit handlers.
+        // SAFETY: the child calls the double, which returns at once, and ends without running
+        // anybody's exit handlers.
         unsafe {
             let child = libc::fork();
             if child == 0 {

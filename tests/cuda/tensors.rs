@@ -56,7 +56,8 @@ pub fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> Tensor {
     )
 }
 
-/// Strides of dims that are packed in `order`, outermost first, with up to `gap` elements behind each dimension.
+/// Strides of dims that are packed in `order`, outermost first, with up to `gap` elements behind
+/// each dimension.
 pub fn packed(dims: &[i64], order: &[usize], gap: usize, rng: &mut Rng) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];
     let mut step = 1;

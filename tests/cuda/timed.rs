@@ -1,5 +1,6 @@
-//! How long every step of `problems/steps.txt` takes on the device, as a table. Full extents with `CUDNN_SHIM_TEST_FULL=1`; what
-//! a driver double takes says nothing, and shows that the table can be made.
+//! How long every step of `problems/steps.txt` takes on the device, as a table. Full extents with
+//! `CUDNN_SHIM_TEST_FULL=1`; what a driver double takes says nothing, and shows that the table can
+//! be made.
 
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Axis, LoopNest};

@@ -1,5 +1,6 @@
-//! Budgets of what listed steps ask of memory: 32-byte sectors of a warp's access, and divisions per element, as the driver
-//! double counts them. `tests/data/gpu_traffic.tsv` has a line for each; `CUDNN_SHIM_TEST_WRITE=1` writes it.
+//! Budgets of what listed steps ask of memory: 32-byte sectors of a warp's access, and divisions
+//! per element, as the driver double counts them. `tests/data/gpu_traffic.tsv` has a line for each;
+//! `CUDNN_SHIM_TEST_WRITE=1` writes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,8 +15,8 @@ use crate::{child, common};
 use testkit::problems;
 use testkit::steps::{self, Row, Vary};
 
-/// Turns of all loops of a row together at most, and bytes of a transform at which its extents are halved no more: the driver
-/// double is a slow device.
+/// Turns of all loops of a row together at most, and bytes of a transform at which its extents are
+/// halved no more: the driver double is a slow device.
 const TURNS: i64 = 4_000;
 const BYTES: usize = 96 << 10;
 const MOST: usize = 1 << 20;
@@ -31,7 +32,8 @@ row\tread\ttimes\twritten\ttimes\tdivisions
 /// Bytes of the widest access.
 const VECTOR: i64 = 16;
 
-/// Where element 0 of an operand lies in its buffer: off a vector as far as in memory that begins at one.
+/// Where element 0 of an operand lies in its buffer: off a vector as far as in memory that begins
+/// at one.
 fn first(operand: &Operand) -> isize {
     (operand.span.0.rem_euclid(VECTOR) - operand.span.0) as isize
 }
@@ -67,7 +69,8 @@ fn columns([read, written]: [Traffic; 2], divisions: u64) -> [f64; 5] {
     ]
 }
 
-/// A part of a transform that its kernels see no difference in: extents stay odd, or multiples of what vectors need.
+/// A part of a transform that its kernels see no difference in: extents stay odd, or multiples of
+/// what vectors need.
 fn part_of(problem: problems::Row) -> problems::Row {
     let mut part = problem.with_batch_for(1, true).unwrap_or(problem);
     while part.bytes() > BYTES {
@@ -136,8 +139,8 @@ fn budgets_are_kept() {
     println!("{} rows are within their budgets", rows.len());
 }
 
-/// What is wrong with the rows' figures by the committed budgets: more than they allow, no row for a budget, or no budget for
-/// a row.
+/// What is wrong with the rows' figures by the committed budgets: more than they allow, no row for
+/// a budget, or no budget for a row.
 fn departures(committed: &str, rows: &BTreeMap<String, [f64; 5]>) -> Vec<String> {
     const NAMES: [&str; 5] =
         ["sectors read", "times the bytes read", "sectors written", "times the bytes written", "divisions"];
@@ -176,8 +179,8 @@ fn departures_from_the_budgets_are_found() {
     assert_eq!(wrong, want);
 }
 
-/// The counter itself, on one access of a warp to neighbours, and on ones to what lies apart: twice as many sectors for as
-/// many bytes. A vector is one access.
+/// The counter itself, on one access of a warp to neighbours, and on ones to what lies apart: twice
+/// as many sectors for as many bytes. A vector is one access.
 #[test]
 fn sectors_of_a_warp_are_counted() {
     child::run(&complaints::libraries(), &[], || {

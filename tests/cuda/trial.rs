@@ -1,4 +1,5 @@
-//! A driver that starts and sees a device is not believed before the device has worked: the first handle of a process tries it.
+//! A driver that starts and sees a device is not believed before the device has worked: the first
+//! handle of a process tries it.
 
 use std::path::{Path, PathBuf};
 use std::{ptr, thread, time::Duration};
@@ -9,8 +10,9 @@ use crate::double::{self, count};
 use crate::launch::{Transpose, current, destroy};
 use crate::verdict::{complete_driver, expect_no_cuda};
 
-/// A driver of host memory: it starts, sees a device, and does all that the trial asks of it, but for what `lies` puts in the
-/// place of some entry points. Its kernel copies, as the one of the trial does: the parameter begins with destination and source.
+/// A driver of host memory: it starts, sees a device, and does all that the trial asks of it, but
+/// for what `lies` puts in the place of some entry points. Its kernel copies, as the one of the
+/// trial does: the parameter begins with destination and source.
 fn host_driver(name: &str, lies: &str) -> PathBuf {
     let truth = [
         ("cuInit", "(unsigned f) { return 0; }"),
@@ -135,7 +137,8 @@ fn a_copy_that_changes_bytes() {
     expect_no_cuda(&host_driver("copies_wrong", lies), "bytes that are copied to it come back changed");
 }
 
-/// One allocation, one kernel and one wait in a process, however many handles; in the context that is current, and nothing stays.
+/// One allocation, one kernel and one wait in a process, however many handles; in the context that
+/// is current, and nothing stays.
 #[test]
 fn it_is_tried_once() {
     double::run_untried(&[], || {
@@ -157,8 +160,8 @@ fn it_is_tried_once() {
     });
 }
 
-/// Without a context there is one for the trial, which stays until the first handle is bound: a program that uses the device
-/// next finds it there.
+/// Without a context there is one for the trial, which stays until the first handle is bound: a
+/// program that uses the device next finds it there.
 #[test]
 fn the_context_of_the_trial_goes_with_the_first_handle() {
     let held = || count("cuDevicePrimaryCtxRetain") - count("cuDevicePrimaryCtxRelease_v2");
@@ -186,8 +189,8 @@ fn the_context_of_the_trial_goes_with_a_handle_that_did_nothing() {
     });
 }
 
-/// A device whose memory the program has taken, and a context in which its own work failed, say nothing about the driver: the
-/// handle is bound to the device, and the next one tries it.
+/// A device whose memory the program has taken, and a context in which its own work failed, say
+/// nothing about the driver: the handle is bound to the device, and the next one tries it.
 fn not_held_against_the_driver(variables: &[(&str, &str)]) {
     double::run_untried(variables, || {
         double::use_device(0);
@@ -262,8 +265,8 @@ fn threads_and_children() {
             while count("loading") == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
-            // SAFETY: the child calls the library, and leaves without anybody's exit handlers; the alarm ends one that waits for
-            // ever.
+            // SAFETY: the child calls the library, and leaves without anybody's exit handlers; the
+            // alarm ends one that waits for ever.
             unsafe {
                 let child = libc::fork();
                 assert!(child >= 0, "fork failed");

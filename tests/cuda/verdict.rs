@@ -31,8 +31,8 @@ fn fake_driver(name: &str, source: &str) -> PathBuf {
     dir
 }
 
-/// A driver with all symbols that the library asks for, less `missing`; all return 0 and do nothing, but those
-/// that `source` defines, and that of its version, which is new enough.
+/// A driver with all symbols that the library asks for, less `missing`; all return 0 and do
+/// nothing, but those that `source` defines, and that of its version, which is new enough.
 pub fn complete_driver(name: &str, source: &str, missing: &str) -> PathBuf {
     let mut text = source.to_owned();
     for symbol in cudnn::backend::cuda::symbols() {
@@ -48,10 +48,12 @@ pub fn complete_driver(name: &str, source: &str, missing: &str) -> PathBuf {
     fake_driver(name, &text)
 }
 
-/// Expects a CPU handle with `reason` in the log exactly once, and the same reason where the CUDA core is asked for.
+/// Expects a CPU handle with `reason` in the log exactly once, and the same reason where the CUDA
+/// core is asked for.
 pub fn expect_no_cuda(libraries: &Path, reason: &str) {
     let log = [("CUDNN_LOGLEVEL_DBG", "3"), ("CUDNN_LOGDEST_DBG", "stderr")];
-    // The verdict on the driver stands for the whole process, so that either question needs one of its own.
+    // The verdict on the driver stands for the whole process, so that either question needs one of
+    // its own.
     let ask = |variables: &[(&str, &str)]| {
         let output = child::start(libraries, variables, || match env::var("CUDNN_SHIM_BACKEND") {
             Ok(_) => {
@@ -83,7 +85,8 @@ fn no_driver() {
     expect_no_cuda(&fake_driver_of_another_name(), "no CUDA driver (libcuda.so.1");
 }
 
-/// A directory without `libcuda.so.1`, but with a `libcuda.so` for linking, which must not be taken for one.
+/// A directory without `libcuda.so.1`, but with a `libcuda.so` for linking, which must not be taken
+/// for one.
 fn fake_driver_of_another_name() -> PathBuf {
     let dir = complete_driver("stub", "int cuInit(unsigned f) { return 34; }\n", "");
     // In the child it is gone already.

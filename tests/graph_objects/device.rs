@@ -3,7 +3,8 @@
 /// A device of version 9.0.
 const TEXT: &str = r#"{"maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536, "multiProcessorCount": 132, "smCountOrigin": 0, "warpSize": 32, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448, "oversizedSharedMemoryPerBlock": 0, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1, "deviceVer": 900, "driverVer": 12090, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000, "memoryBusWidth": 5120, "l2CacheSize": 52428800, "deviceName": "device 9.0", "totalGlobalMem": 85000000000, "cudaDeviceId": 0}"#;
 
-/// The text that a case calls `J:900`, `J:800-field`, `J:900+field=value` or `J:raw:HEX`, without the `J:`.
+/// The text that a case calls `J:900`, `J:800-field`, `J:900+field=value` or `J:raw:HEX`, without
+/// the `J:`.
 pub fn text(name: &str) -> Vec<u8> {
     if let Some(digits) = name.strip_prefix("raw:") {
         let byte = |index| u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).expect("two hex digits");

@@ -43,7 +43,8 @@ impl Library {
             address
         };
         #[allow(clippy::missing_transmute_annotations, reason = "the fields say the types")]
-        // SAFETY: each address is that of the function of this name, whose C declaration the type repeats; enumerators are ints.
+        // SAFETY: each address is that of the function of this name, whose C declaration the type
+        // repeats; enumerators are ints.
         unsafe {
             Library {
                 create_handle: std::mem::transmute(symbol("cudnnCreate")),
@@ -84,7 +85,8 @@ impl Machine {
     pub fn call(&mut self, library: &Library, text: &str) -> String {
         let tokens: Vec<&str> = text.split(' ').collect();
         let register = |index: usize| self.value(tokens[index]);
-        // SAFETY: in all of them, the arguments are values of the library's, or point to memory that lives up to the next call.
+        // SAFETY: in all of them, the arguments are values of the library's, or point to memory
+        // that lives up to the next call.
         let status = unsafe {
             match tokens[0] {
                 "Create" => return self.created(tokens[1], |place| (library.create_handle)(place)),
@@ -169,7 +171,8 @@ impl Machine {
         if let Some(name) = token.strip_prefix("J:") {
             bytes = device::text(name);
         } else if token.contains('[') {
-            // Without brackets it is an object of the original's, given as an array: of what lies there, nothing is known.
+            // Without brackets it is an object of the original's, given as an array: of what lies
+            // there, nothing is known.
             for element in elements(token) {
                 match token.as_bytes()[0] {
                     b'q' => bytes.extend(number(element).to_ne_bytes()),

@@ -1,8 +1,9 @@
-//! Replays what the original answered to the graph interface on the built shared library, in strict mode, through its C functions
-//! only.
+//! Replays what the original answered to the graph interface on the built shared library, in strict
+//! mode, through its C functions only.
 //!
-//! Statuses and what is read back must be as recorded. What belongs to the original's engines - how many, their numbers, notes and
-//! workspaces - is recorded as `?`. Differences that are meant are listed in `DIFFERENT`, with the reason.
+//! Statuses and what is read back must be as recorded. What belongs to the original's engines - how
+//! many, their numbers, notes and workspaces - is recorded as `?`. Differences that are meant are
+//! listed in `DIFFERENT`, with the reason.
 
 #[path = "../oracle/case.rs"]
 #[allow(dead_code, reason = "two programs share it")]
@@ -94,7 +95,8 @@ fn read(area: &str) -> Vec<Case> {
     lines.map(|line| Case::parse(line).unwrap_or_else(|error| panic!("{area}: {error}"))).collect()
 }
 
-/// The steps' answers, in a process of their own, so that the mode is fixed before the library reads it.
+/// The steps' answers, in a process of their own, so that the mode is fixed before the library
+/// reads it.
 fn replay(cases: &[Case]) -> Vec<Vec<String>> {
     let mut command = common::itself();
     for name in ["CUDNN_SHIM_CHECK", "CUDNN_LOGLEVEL_DBG", "CUDNN_LOGDEST_DBG"] {

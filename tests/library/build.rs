@@ -7,8 +7,8 @@ use crate::interface::Interface;
 
 /// The shared library of this version, in the profile of the test itself.
 ///
-/// `cargo test` links the version that its features choose, next to the test programs; the other one is built in a target
-/// folder of its own, so that neither build undoes the other.
+/// `cargo test` links the version that its features choose, next to the test programs; the other
+/// one is built in a target folder of its own, so that neither build undoes the other.
 pub fn library(interface: Interface) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
     let deps = test.parent().expect("a test lies in a folder");

@@ -1,5 +1,5 @@
-//! The program of the demo that trains on handwritten digits: what it learns depends on nothing but its input, and what it
-//! cannot read or write it says in one line.
+//! The program of the demo that trains on handwritten digits: what it learns depends on nothing but
+//! its input, and what it cannot read or write it says in one line.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The library as users get it: headers, symbols, installed trees, the dynamic linker, and programs that are compiled and linked against it.
+//! The library as users get it: headers, symbols, installed trees, the dynamic linker, and programs
+//! that are compiled and linked against it.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,6 @@
-//! Compiles the program of `examples/networks` as a user would, and holds its results to those that PyTorch gave for the
-//! same weights (`tests/data/networks`, recorded by `examples/networks/check.py --record`).
+//! Compiles the program of `examples/networks` as a user would, and holds its results to those that
+//! PyTorch gave for the same weights (`tests/data/networks`, recorded by
+//! `examples/networks/check.py --record`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +87,8 @@ fn choice(of: &[f32]) -> Option<usize> {
     (0..of.len()).max_by(|&a, &b| of[a].total_cmp(&of[b]))
 }
 
-/// Types of fewer bits, and what they may lose of the largest result: twice or more of what these networks showed.
+/// Types of fewer bits, and what they may lose of the largest result: twice or more of what these
+/// networks showed.
 const TYPES: [(&str, f32); 3] = [("bf16", 0.015), ("f16", 0.002), ("int8", 0.08)];
 
 /// Largest difference, as a share of the largest result.
@@ -214,7 +216,8 @@ fn a_profile_names_every_layer_with_its_time() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
-/// The clipped ReLU is a part of the convolution, and where that is refused a call of its own, with the same bits.
+/// The clipped ReLU is a part of the convolution, and where that is refused a call of its own, with
+/// the same bits.
 #[test]
 fn a_clipped_relu_ends_a_convolution_or_follows_it() {
     let Some(setting) = setting() else { return };
@@ -233,7 +236,8 @@ fn a_second_forward_pass_computes_the_same() {
     }
 }
 
-/// The log names the kernel of each contraction; the variable takes one of them away, and the results stay within the bound.
+/// The log names the kernel of each contraction; the variable takes one of them away, and the
+/// results stay within the bound.
 #[test]
 fn fewer_products_can_be_turned_off() {
     let Some(setting) = setting() else { return };

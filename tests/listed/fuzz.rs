@@ -1,5 +1,6 @@
-//! Random variations of the rows of `problems/problems.txt` and `problems/steps.txt`, other extents, types, layouts, functions,
-//! scalings, windows and places in memory, against the reference, bit for bit. Cases have numbers: `CUDNN_SHIM_FUZZ_FROM` says which is the first, and
+//! Random variations of the rows of `problems/problems.txt` and `problems/steps.txt`, other
+//! extents, types, layouts, functions, scalings, windows and places in memory, against the
+//! reference, bit for bit. Cases have numbers: `CUDNN_SHIM_FUZZ_FROM` says which is the first, and
 //! `CUDNN_SHIM_FUZZ_SECONDS` asks for as many as that time allows, as `cargo xtask fuzz` does.
 
 use std::fmt::Debug;
@@ -22,7 +23,8 @@ use testkit::{problems, run_step, steps};
 /// Cases of a run that is not told how long to go on.
 const CASES: u64 = 2000;
 
-/// Extents at which kernels change: lanes, registers and lines of cells of every width, and their neighbours.
+/// Extents at which kernels change: lanes, registers and lines of cells of every width, and their
+/// neighbours.
 const EXTENTS: [i64; 28] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 14, 15, 16, 17, 20, 24, 31, 32, 33, 48, 56, 63, 64, 65, 96, 127, 129, 256,
 ];
@@ -81,7 +83,8 @@ fn number<T: FromStr<Err: Debug>>(variable: &str) -> Option<T> {
     Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error:?}")))
 }
 
-/// Runs `body` on the numbers of the cases that are asked for, and says which of them failed. Returns how many ran.
+/// Runs `body` on the numbers of the cases that are asked for, and says which of them failed.
+/// Returns how many ran.
 fn cases(count: u64, mut body: impl FnMut(u64)) -> u64 {
     let from = number::<u64>("CUDNN_SHIM_FUZZ_FROM").unwrap_or(0);
     let until = number("CUDNN_SHIM_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
@@ -183,7 +186,8 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
                 WindowFunction::Columns => [rng.pick(&NUMBERS); 3],
                 _ => step.scalars.map(|_| rng.pick(&NUMBERS)),
             };
-            // Plans ask for no wider one, in which the largest of some halves would be scaled and rounded otherwise.
+            // Plans ask for no wider one, in which the largest of some halves would be scaled and
+            // rounded otherwise.
             let layouts = if step.is_gradient() { 3 } else { 2 };
             step.compute = Compute::of(&step.scalars[..layouts]);
         }

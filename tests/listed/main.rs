@@ -1,4 +1,5 @@
-//! The problems and steps that `problems/` lists, and random variations of them, on the CPU core against the reference loops.
+//! The problems and steps that `problems/` lists, and random variations of them, on the CPU core
+//! against the reference loops.
 
 mod fuzz;
 mod problems;

@@ -1,5 +1,6 @@
-//! Every transform of `problems/problems.txt` and its inverse, shrunk to at most 300,000 cells, and again with each
-//! extent one larger: whatever candidate takes it equals the reference, bit for bit, at every instruction set level.
+//! Every transform of `problems/problems.txt` and its inverse, shrunk to at most 300,000 cells, and
+//! again with each extent one larger: whatever candidate takes it equals the reference, bit for
+//! bit, at every instruction set level.
 
 use testkit::agree::{Counts, Setting, check};
 use testkit::problems;

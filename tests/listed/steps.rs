@@ -1,5 +1,6 @@
-//! The one problem language: every line of `problems/steps.txt` is read, shown as it was, and run on the CPU core at every
-//! instruction set level, by one thread and by two, against the reference loops, bit for bit.
+//! The one problem language: every line of `problems/steps.txt` is read, shown as it was, and run
+//! on the CPU core at every instruction set level, by one thread and by two, against the reference
+//! loops, bit for bit.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +9,20 @@ use testkit::random::Rng;
 use testkit::steps::{Row, Vary};
 use testkit::{run_step, steps};
 
-/// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised build, and where they are interpreted.
+/// Turns of all loops of a row together at most, so that all rows stay quick in an unoptimised
+/// build, and where they are interpreted.
 const TURNS: i64 = if cfg!(miri) { 100 } else { 60_000 };
 
 /// Bytes that the operands of a part span at most, where an interpreter fills them one by one.
 const SPAN: Option<usize> = if cfg!(miri) { Some(24 << 10) } else { None };
 
-/// Numbers of threads, and rounds with other numbers in the operands. An interpreter takes long for threads that wait.
+/// Numbers of threads, and rounds with other numbers in the operands. An interpreter takes long for
+/// threads that wait.
 const THREADS: &[usize] = if cfg!(miri) { &[1] } else { &[1, 2] };
 const ROUNDS: usize = if cfg!(miri) { 1 } else { 2 };
 
-/// Kinds of which other tests run every kernel: `tests/cpu/candidates`, `tests/cpu/padded.rs`, and `tests/cpu/contract/kernels.rs`.
+/// Kinds of which other tests run every kernel: `tests/cpu/candidates`, `tests/cpu/padded.rs`, and
+/// `tests/cpu/contract/kernels.rs`.
 const CASES_ELSEWHERE: [&str; 4] = ["Transform", "Padded", "Contract", "Phases"];
 
 #[test]
@@ -69,14 +73,16 @@ fn every_listed_step_equals_the_reference() {
         let kernels = tables.flat_map(|(kind, kernels)| {
             kernels.into_iter().map(move |(name, _)| (kind.to_lowercase(), name))
         });
-        // Sums that are transformed have bits of their own, which `tests/cpu/causal.rs` holds to a bound.
+        // Sums that are transformed have bits of their own, which `tests/cpu/causal.rs` holds to a
+        // bound.
         let kernels = kernels.filter(|(_, name)| *name != "transforms");
         let missing: Vec<_> = kernels.filter(|kernel| !forced.contains(kernel)).collect();
         assert!(missing.is_empty(), "no listed step is accepted by {missing:?}");
     }
 }
 
-/// Results of fewer bits, with a bias and a residual of their type or none, side by side and apart; depthwise of whole vectors and of others.
+/// Results of fewer bits, with a bias and a residual of their type or none, side by side and apart;
+/// depthwise of whole vectors and of others.
 #[test]
 fn ends_in_fewer_bits_equal_the_reference() {
     let mut rng = Rng(43);
@@ -108,7 +114,8 @@ fn ends_in_fewer_bits_equal_the_reference() {
     }
 }
 
-/// The page lists the tables that the library was built with, in their order. Other processors have fewer kernels of contractions.
+/// The page lists the tables that the library was built with, in their order. Other processors have
+/// fewer kernels of contractions.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn the_page_of_kernels_lists_every_table() {

@@ -1,4 +1,5 @@
-//! The departures of AddTensor, OpTensor, ReduceTensor and SetTensor: more ranks, types, vectors, broadcasts and aliases.
+//! The departures of AddTensor, OpTensor, ReduceTensor and SetTensor: more ranks, types, vectors,
+//! broadcasts and aliases.
 
 use std::collections::HashMap;
 
@@ -48,7 +49,8 @@ impl Arithmetic {
                 let width = [4, 8, 2, 1][reduction.index_type as usize];
                 let indexed = reduction.indexed && SELECTING.contains(&reduction.op);
                 let room = !indexed || step.int(3)? >= outputs * width;
-                // A workspace may be missing, but not too small; the recorded ones are empty or ample.
+                // A workspace may be missing, but not too small; the recorded ones are empty or
+                // ample.
                 let room = room && (step.args[4] == "NULL" || step.int(5)? > 0);
                 let types = !WRONG_REDUCTIONS.contains(&(a.data_type, c.data_type));
                 done("reduce", complete(&[2, 4]) && room && types && broadcasts(c, a))
@@ -83,7 +85,8 @@ fn has_data(tensor: &Tensor) -> bool {
     tensor.format != Some(VECT_C) || [5, 7, 8].contains(&tensor.data_type)
 }
 
-/// Each dim is the other's, channels counted one by one, or 1; one element of several channels goes with elements of as many.
+/// Each dim is the other's, channels counted one by one, or 1; one element of several channels goes
+/// with elements of as many.
 fn broadcasts(small: &Tensor, large: &Tensor) -> bool {
     let (counted, wanted) = (small.scalar_dims(), large.scalar_dims());
     let one = |k: usize| small.dims[k] == 1 && (counted[k] == 1 || small.lanes() == large.lanes());

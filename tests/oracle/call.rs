@@ -1,4 +1,5 @@
-//! The generic caller: turns argument tokens into C arguments, calls, and renders what came back as tokens.
+//! The generic caller: turns argument tokens into C arguments, calls, and renders what came back as
+//! tokens.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -7,18 +8,20 @@ use std::path::Path;
 use super::case::array;
 use super::signature::{Param, Scalar, Signatures};
 
-/// What every output is filled with before a call: an element that still is all `FILL` was not written.
+/// What every output is filled with before a call: an element that still is all `FILL` was not
+/// written.
 const FILL: u8 = 0x5A;
 /// Bytes behind every piece of memory given to a call that must come back unchanged.
 const GUARD: usize = 64;
-/// Arrays are given at least so many readable elements: some calls claim more dimensions than they pass.
+/// Arrays are given at least so many readable elements: some calls claim more dimensions than they
+/// pass.
 const READABLE: usize = 16;
 /// Integer-class arguments of the longest signature; the callee ignores the ones beyond its own.
 const WORDS: usize = 36;
 
-/// Every entry point seen as one type. Integers and pointers on the one hand, floating-point numbers on the other are
-/// assigned to registers and stack independently, in order, each stack slot eight bytes wide, and the caller cleans
-/// up; so surplus arguments are harmless.
+/// Every entry point seen as one type. Integers and pointers on the one hand, floating-point
+/// numbers on the other are assigned to registers and stack independently, in order, each stack
+/// slot eight bytes wide, and the caller cleans up; so surplus arguments are harmless.
 #[rustfmt::skip]
 type Entry = unsafe extern "C" fn(
     u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
@@ -53,8 +56,8 @@ impl Library {
         if address.is_null() {
             return None;
         }
-        // SAFETY: the address is that of a C function whose arguments are built from its recorded signature; see
-        // `Entry` for why one type serves all.
+        // SAFETY: the address is that of a C function whose arguments are built from its recorded
+        // signature; see `Entry` for why one type serves all.
         Some(unsafe { std::mem::transmute::<*mut c_void, Entry>(address) })
     }
 }
@@ -67,7 +70,8 @@ struct Memory {
     len: usize,
 }
 
-/// Blocks before the content of a tensor's buffer: negative strides reach there, which the original refuses.
+/// Blocks before the content of a tensor's buffer: negative strides reach there, which the original
+/// refuses.
 const FRONT: usize = 8192;
 
 #[repr(C, align(32))]
@@ -87,11 +91,13 @@ impl Memory {
         memory
     }
 
-    /// Zeros as [`Memory::behind`], of which the system provides only what is touched: recorded workspaces are large.
+    /// Zeros as [`Memory::behind`], of which the system provides only what is touched: recorded
+    /// workspaces are large.
     fn zeros_behind(front: usize, len: usize) -> Self {
         let count = front + (len + GUARD).div_ceil(32);
         let layout = std::alloc::Layout::array::<Block>(count).expect("a recorded size");
-        // SAFETY: the size is not 0, `Vec` asks for memory of this layout itself, and a `Block` may be all zeros.
+        // SAFETY: the size is not 0, `Vec` asks for memory of this layout itself, and a `Block` may
+        // be all zeros.
         let blocks = unsafe {
             let start = std::alloc::alloc_zeroed(layout).cast::<Block>();
             assert!(!start.is_null(), "no memory for {len} bytes");
@@ -121,7 +127,8 @@ impl Memory {
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`; any byte is valid in both views, and `self` is borrowed exclusively.
+        // SAFETY: as in `bytes`; any byte is valid in both views, and `self` is borrowed
+        // exclusively.
         unsafe {
             let blocks = &mut self.blocks[self.front..];
             std::slice::from_raw_parts_mut(blocks.as_mut_ptr().cast(), blocks.len() * 32)
@@ -191,8 +198,9 @@ impl Machine {
         self.registers.get(register).copied()
     }
 
-    /// Makes one call (`Function arg arg ...`) and returns its observation as tokens. A token that starts with `!`
-    /// reports a violation: a write outside the outputs, or a function that does not exist.
+    /// Makes one call (`Function arg arg ...`) and returns its observation as tokens. A token that
+    /// starts with `!` reports a violation: a write outside the outputs, or a function that does
+    /// not exist.
     pub fn call(&mut self, library: &Library, text: &str) -> Vec<String> {
         let mut tokens = text.split(' ');
         let function = tokens.next().unwrap_or_default();
@@ -208,7 +216,8 @@ impl Machine {
         }
         let returned = invoke(entry, &arguments);
         let mut observed = vec![if function == "GetErrorString" {
-            // SAFETY: the function returns a NUL-terminated string that lives as long as the library.
+            // SAFETY: the function returns a NUL-terminated string that lives as long as the
+            // library.
             unsafe { CStr::from_ptr(returned as *const c_char) }.to_string_lossy().into_owned()
         } else {
             (returned as i32).to_string()
@@ -407,7 +416,8 @@ fn untouched(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == FILL)
 }
 
-/// A scaling factor, followed by zeros: a call that reads a double where a float was given stays deterministic.
+/// A scaling factor, followed by zeros: a call that reads a double where a float was given stays
+/// deterministic.
 fn scalar_bytes(value: &[u8]) -> [u8; 16] {
     let mut content = [0; 16];
     content[..value.len()].copy_from_slice(value);
@@ -424,8 +434,9 @@ fn invoke(entry: Entry, arguments: &Arguments) -> u64 {
     w[..arguments.words.len()].copy_from_slice(&arguments.words);
     let mut f = [0.0; 4];
     f[..arguments.floats.len()].copy_from_slice(&arguments.floats);
-    // SAFETY: the arguments are of the classes the recorded signature asks for, and every pointer refers to memory of
-    // this call or this case that is at least as large as the recorded case declares.
+    // SAFETY: the arguments are of the classes the recorded signature asks for, and every pointer
+    // refers to memory of this call or this case that is at least as large as the recorded case
+    // declares.
     unsafe {
         entry(
             w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14],

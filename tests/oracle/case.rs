@@ -1,4 +1,5 @@
-//! The text of the recorded cases: one case per line, steps of a call and what the original answered to it.
+//! The text of the recorded cases: one case per line, steps of a call and what the original
+//! answered to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The departure of causal convolutions: any number of taps from 1 on, any alignment, any length of the transforms.
+//! The departure of causal convolutions: any number of taps from 1 on, any alignment, any length of
+//! the transforms.
 
 use super::case::Step;
 use super::departures::{BAD_PARAM, NOT_SUPPORTED, OK, Promise};

@@ -58,7 +58,8 @@ fn differs(expected: &[String], status: i64, observed: &[String]) -> Option<Leve
     }
 }
 
-/// Whether two output tokens mean the same: equal text, a wildcard, equal numbers, or arrays of such elements.
+/// Whether two output tokens mean the same: equal text, a wildcard, equal numbers, or arrays of
+/// such elements.
 fn agree(expected: &str, observed: &str) -> bool {
     if expected == observed || expected == "?" {
         return true;
@@ -82,7 +83,8 @@ fn agree(expected: &str, observed: &str) -> bool {
     }
 }
 
-/// Whether two lists hold the same records, and what is refused in the same order; that of the others is the original's taste.
+/// Whether two lists hold the same records, and what is refused in the same order; that of the
+/// others is the original's taste.
 fn same_records(expected: &str, observed: &str) -> bool {
     if refused(expected) != refused(observed) {
         return false;
@@ -103,8 +105,8 @@ fn refused(list: &str) -> Vec<(&str, &str)> {
     fields.filter(|f| f.len() == 6 && f[1] != "0").map(|f| (f[0], f[5])).collect()
 }
 
-/// Whether this is a query for fewer records than there are, answered with as many that serve: which ones is heuristics; what is
-/// refused behind them is not.
+/// Whether this is a query for fewer records than there are, answered with as many that serve:
+/// which ones is heuristics; what is refused behind them is not.
 fn is_cut_list_alike(recorded: &Step, observed: &[String]) -> bool {
     let most = match recorded.function.as_str() {
         "GetConvolutionForwardAlgorithm_v7" => 10,
@@ -134,7 +136,8 @@ fn elements(token: &str) -> Option<&str> {
     token.strip_prefix('[')?.strip_suffix(']')
 }
 
-/// Shows that the comparison can fail: every kind of deviation from a recorded answer is reported, at its level.
+/// Shows that the comparison can fail: every kind of deviation from a recorded answer is reported,
+/// at its level.
 pub fn check_comparison() {
     assert!(agree("[1:0:-1.0:?:1:0,0:0:-1.0:?:0:0,~]", "[0:0:-1.0:16:0:0,1:0:-1.0:16:1:0,~]"));
     assert!(!agree("[1:0:-1.0:?:1:0,0:0:-1.0:?:0:0,~]", "[0:0:-1.0:16:0:0,1:3000:-1.0:16:1:0,~]"));

@@ -1,4 +1,5 @@
-//! The departures of convolutions: every rank, layout and algorithm number, mixtures of types, other terms beside the sum.
+//! The departures of convolutions: every rank, layout and algorithm number, mixtures of types,
+//! other terms beside the sum.
 
 use std::collections::HashMap;
 
@@ -23,7 +24,8 @@ pub struct Convolutions {
     packs: HashMap<String, HashMap<i64, String>>,
 }
 
-/// Where a call has its descriptors: input, filter, convolution, output, and the algorithm, if it takes one.
+/// Where a call has its descriptors: input, filter, convolution, output, and the algorithm, if it
+/// takes one.
 struct Shape {
     x: usize,
     w: usize,

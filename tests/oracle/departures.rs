@@ -1,7 +1,9 @@
-//! The departures from the original's refusals: for every recorded step, the status that the default mode promises.
+//! The departures from the original's refusals: for every recorded step, the status that the
+//! default mode promises.
 //!
-//! Each rule is written from the documented departure, not from what the library answers: a step must differ where a
-//! rule says so and nowhere else. Afterwards a descriptor must hold what the accepted call set.
+//! Each rule is written from the documented departure, not from what the library answers: a step
+//! must differ where a rule says so and nowhere else. Afterwards a descriptor must hold what the
+//! accepted call set.
 
 use std::collections::HashMap;
 
@@ -101,7 +103,8 @@ impl Tensor {
         }
     }
 
-    /// Whether the bytes from the first to the last element can exist: no object is larger than 2^63-1 bytes.
+    /// Whether the bytes from the first to the last element can exist: no object is larger than
+    /// 2^63-1 bytes.
     fn addressable(&self) -> bool {
         let size = match self.data_type {
             1 | 10 => 8,
@@ -129,7 +132,8 @@ impl Tensor {
         dims
     }
 
-    /// Strides as the formats define them, in elements; channels of a vectorised tensor counted in vectors.
+    /// Strides as the formats define them, in elements; channels of a vectorised tensor counted in
+    /// vectors.
     pub fn expected_strides(&self) -> Vec<i64> {
         if let Some(strides) = &self.strides {
             return strides.clone();
@@ -260,8 +264,8 @@ fn setter_promise(status: i64, setter: &Tensor) -> Option<Promise> {
     });
     let known_format = setter.format.is_none_or(|format| (0..=VECT_C).contains(&format));
     if ADDED_TYPES.contains(&setter.data_type) && known_format && setter.rank >= 2 {
-        // What follows the type in the order of checks now decides. The 4-D setter vectorises three types only, the
-        // N-D setter any type, in vectors of four.
+        // What follows the type in the order of checks now decides. The 4-D setter vectorises three
+        // types only, the N-D setter any type, in vectors of four.
         let vectors = !setter.vectorised() || (setter.nd && setter.dims[1] % 4 == 0);
         return match () {
             () if !vectors => None,

@@ -1,4 +1,5 @@
-//! The departures of filter descriptors: more types, no silent truncation of channels, no sizes that wrap.
+//! The departures of filter descriptors: more types, no silent truncation of channels, no sizes
+//! that wrap.
 
 use std::collections::HashMap;
 
@@ -73,7 +74,8 @@ impl Filter {
     }
 }
 
-/// The filters of a case whose setter is refused contrary to the recording: they stay as they were created.
+/// The filters of a case whose setter is refused contrary to the recording: they stay as they were
+/// created.
 #[derive(Default)]
 pub struct Filters {
     refused: HashMap<String, &'static str>,

@@ -1,4 +1,5 @@
-//! The departures of activations and softmax: more ranks, types, layouts and strides, and the identity.
+//! The departures of activations and softmax: more ranks, types, layouts and strides, and the
+//! identity.
 
 use std::collections::HashMap;
 
@@ -61,8 +62,8 @@ impl Layers {
     }
 }
 
-/// Done where all is well; else, where the original stops at the first stride of 0 or below, what comes after it in the order
-/// of checks decides.
+/// Done where all is well; else, where the original stops at the first stride of 0 or below, what
+/// comes after it in the order of checks decides.
 fn softmax(step: &Step, given: bool, tensors: &[&Tensor]) -> Option<Promise> {
     let promise = |status| Some(Promise { departure: "softmax", status });
     let odd = |tensor: &&Tensor| tensor.expected_strides().iter().any(|&stride| stride <= 0);

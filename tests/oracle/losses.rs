@@ -21,7 +21,8 @@ impl Losses {
         if step.status() == OK {
             return None;
         }
-        // Where each call has probs, gradients, the algorithm, the descriptor, and lengths of labels.
+        // Where each call has probs, gradients, the algorithm, the descriptor, and lengths of
+        // labels.
         let [probs, gradients, algorithm, loss, lengths] = match step.function.as_str() {
             "CTCLoss" => [1, 7, 9, 10, 4],
             "CTCLoss_v8" => [3, 9, 1, 2, usize::MAX],

@@ -1,10 +1,13 @@
-//! Replays the recorded answers of the original on the built shared library, through its C functions only.
+//! Replays the recorded answers of the original on the built shared library, through its C
+//! functions only.
 //!
-//! Strict mode must answer exactly as recorded. The default mode may differ only where a named departure says so, with
-//! the status that departure promises, and the number of cases per departure is committed next to the recordings.
+//! Strict mode must answer exactly as recorded. The default mode may differ only where a named
+//! departure says so, with the status that departure promises, and the number of cases per
+//! departure is committed next to the recordings.
 //!
-//! `cargo test --test oracle -- WORD... --skip=WORD...` replays the files whose names contain one of the words, and none that has one of
-//! `--skip`; with `--fail-fast` up to the first one of which strict mode answers otherwise.
+//! `cargo test --test oracle -- WORD... --skip=WORD...` replays the files whose names contain one
+//! of the words, and none that has one of `--skip`; with `--fail-fast` up to the first one of which
+//! strict mode answers otherwise.
 
 mod arithmetic;
 mod call;
@@ -173,7 +176,8 @@ fn print_row(name: &str, row: &[usize; 5]) {
     println!("{name:<28}{:>8}{:>9}{:>8}{:>9}{:>9}", row[0], row[1], row[2], row[3], row[4]);
 }
 
-/// The default mode: differs exactly where a departure promises it, and as promised; in all areas together as often as is committed.
+/// The default mode: differs exactly where a departure promises it, and as promised; in all areas
+/// together as often as is committed.
 fn default_mode(areas: &[Area], are_all: bool) -> Counts {
     let library = common::library();
     let scratch = common::scratch_dir("oracle-default");
@@ -181,7 +185,8 @@ fn default_mode(areas: &[Area], are_all: bool) -> Counts {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut compared, mut skipped, mut failed) = (0, 0, 0);
     let mut probes = Vec::new();
-    // The quirks are what a failing setter leaves behind; where it no longer fails there is nothing to compare.
+    // The quirks are what a failing setter leaves behind; where it no longer fails there is nothing
+    // to compare.
     for area in areas.iter().filter(|area| !area.quirk) {
         let (cases, stubbed) = implemented(area, &stubs);
         let observations = replay::replay(&library, &scratch, &cases, &[]);
@@ -237,8 +242,8 @@ fn kept(promise: &Promise, difference: &Difference) -> bool {
     status == Some(promise.status) && !violated
 }
 
-/// The case up to a setter that answered as promised, and then the getter that shows what it set, or, if it was refused,
-/// that it set nothing.
+/// The case up to a setter that answered as promised, and then the getter that shows what it set,
+/// or, if it was refused, that it set nothing.
 fn probe(case: &Case, setter: usize, accepted: bool) -> Option<Case> {
     let list = |values: &[i64], rest: &str| {
         let mut tokens: Vec<_> = values.iter().map(i64::to_string).collect();

@@ -1,4 +1,5 @@
-//! The departures of batch normalisation and Normalization: more ranks, strides, types, modes and activations.
+//! The departures of batch normalisation and Normalization: more ranks, strides, types, modes and
+//! activations.
 
 use std::collections::HashMap;
 
@@ -234,9 +235,10 @@ pub fn promise(
     done(step, tensors, activations).or_else(|| compared(step, tensors))
 }
 
-/// What the original does not fuse it refuses, before it compares tensors; what it fuses it compares, and answers with
-/// BAD_PARAM where they do not agree. Done otherwise, they are compared likewise: a tensor of other dims or another type than
-/// x, parameters that are not those of its groups, or, where something is to be added, nothing to add.
+/// What the original does not fuse it refuses, before it compares tensors; what it fuses it
+/// compares, and answers with BAD_PARAM where they do not agree. Done otherwise, they are compared
+/// likewise: a tensor of other dims or another type than x, parameters that are not those of its
+/// groups, or, where something is to be added, nothing to add.
 fn compared(step: &Step, tensors: &HashMap<String, Tensor>) -> Option<Promise> {
     let call = CALLS.iter().find(|call| call.name == step.function)?;
     let tensor = |index: usize| tensors.get(step.args.get(index)?);

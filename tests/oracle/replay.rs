@@ -1,5 +1,5 @@
-//! Runs cases in child processes, so that a crash costs one case and the environment is fixed before the library
-//! reads it.
+//! Runs cases in child processes, so that a crash costs one case and the environment is fixed
+//! before the library reads it.
 
 use std::fs::{self, File};
 use std::io::{BufRead, Write};

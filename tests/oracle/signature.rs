@@ -21,7 +21,8 @@ pub enum Scalar {
     Pointer,
     /// `void`: bytes.
     Byte,
-    /// What a search for algorithms reports: algorithm, status, time, memory, determinism, math type, reserved.
+    /// What a search for algorithms reports: algorithm, status, time, memory, determinism, math
+    /// type, reserved.
     Record,
 }
 

@@ -1,4 +1,5 @@
-//! The departures of pooling, response normalisation, samplers and Im2Col: more ranks, types, layouts and vectors.
+//! The departures of pooling, response normalisation, samplers and Im2Col: more ranks, types,
+//! layouts and vectors.
 
 use std::collections::HashMap;
 
@@ -111,7 +112,8 @@ impl Windows {
         }
     }
 
-    /// What is answered to x and y of any types: both of 4 dimensions, with N and C alike, and y as the transformer says.
+    /// What is answered to x and y of any types: both of 4 dimensions, with N and C alike, and y as
+    /// the transformer says.
     fn samples(&self, transformer: &str, x: &Tensor, y: &Tensor) -> Option<i64> {
         let target = self.transformers.get(transformer).filter(|target| target.len() == 4)?;
         if x.rank != 4 {

@@ -1,4 +1,5 @@
-//! Plans of convolutions: against sums that the original has left on a GPU, against each other, and what they ask for.
+//! Plans of convolutions: against sums that the original has left on a GPU, against each other, and
+//! what they ask for.
 
 use cudnn::backend::{Address, Isa};
 use cudnn::desc::tensor::Format;
@@ -180,7 +181,8 @@ fn assert_sums(name: &str, values: &[f64]) {
     }
 }
 
-/// The gradients are the transposes of the forward sum: with whole numbers every one of these products is exact.
+/// The gradients are the transposes of the forward sum: with whole numbers every one of these
+/// products is exact.
 #[test]
 fn the_three_directions_are_adjoint() {
     for case in cases() {
@@ -290,8 +292,9 @@ fn every_number_serves_and_tells_its_workspace() {
     }
 }
 
-/// The workspace of a GPU is at most 64 MiB and twice the filter, and makes no jumps as images grow, in layers that other
-/// libraries ask for gigabytes for, and in the layers of ordinary networks.
+/// The workspace of a GPU is at most 64 MiB and twice the filter, and makes no jumps as images
+/// grow, in layers that other libraries ask for gigabytes for, and in the layers of ordinary
+/// networks.
 #[test]
 fn workspaces_stay_small_and_grow_smoothly() {
     // Channels, filters, taps, padding, stride.
@@ -385,8 +388,8 @@ fn kernels_are_known_by_name() {
     assert_eq!(kernels(&Case { data_type: DataType::Double, ..double }, Direction::Forward), ["gemm_planes"]);
 }
 
-/// F(2x2, 3x3) is taken for the numbers of Winograd's algorithms alone, and queries rank these first where it is, outside strict mode
-/// and FMA math.
+/// F(2x2, 3x3) is taken for the numbers of Winograd's algorithms alone, and queries rank these
+/// first where it is, outside strict mode and FMA math.
 #[test]
 fn only_the_numbers_of_winograd_compute_by_fewer_products() {
     let wide = || case("3x3", &[2, 64, 28, 28], &[64, 64, 3, 3], [1, 1, 1]);
@@ -431,7 +434,8 @@ fn only_the_numbers_of_winograd_compute_by_fewer_products() {
     }
 }
 
-/// Strict mode computes groups of integers of one kind: single channels, in fours, whose filters come in eights, summed into INT32.
+/// Strict mode computes groups of integers of one kind: single channels, in fours, whose filters
+/// come in eights, summed into INT32.
 #[test]
 fn integers_come_in_groups_of_single_channels() {
     let computes = |x: i64, w: [i64; 2], y: DataType| {

@@ -1,4 +1,5 @@
-//! Tensor arithmetic and transforms against sums, indices and bits that the original has left on a GPU.
+//! Tensor arithmetic and transforms against sums, indices and bits that the original has left on a
+//! GPU.
 
 use std::f32::consts::PI;
 

@@ -1,4 +1,5 @@
-//! Pooling, response normalisation and the columns of a convolution against sums that the original has left on a GPU.
+//! Pooling, response normalisation and the columns of a convolution against sums that the original
+//! has left on a GPU.
 
 use cudnn::desc::convolution::{ConvolutionGeometry, ConvolutionMode};
 use cudnn::desc::{

@@ -1,5 +1,5 @@
-//! Sizes where 16-bit and 32-bit indices break: extents of 70,000 in every position, more than 2^31 elements, and elements as far
-//! apart.
+//! Sizes where 16-bit and 32-bit indices break: extents of 70,000 in every position, more than 2^31
+//! elements, and elements as far apart.
 
 use cudnn::desc::{Format, TensorDescriptor};
 use cudnn::dtype::DataType;

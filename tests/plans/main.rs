@@ -1,5 +1,5 @@
-//! Whole plans on the CPU core: against sums that the original has left on a GPU, against formulas in binary64, against each other, and at
-//! sizes where indices break.
+//! Whole plans on the CPU core: against sums that the original has left on a GPU, against formulas
+//! in binary64, against each other, and at sizes where indices break.
 
 mod convolution;
 mod golden;

@@ -1,5 +1,6 @@
-//! Recurrent networks on the reference loops, in binary64: gradients are slopes of the forward pass, with the same masks of dropout,
-//! and neither layouts nor what else is in a batch change a bit.
+//! Recurrent networks on the reference loops, in binary64: gradients are slopes of the forward
+//! pass, with the same masks of dropout, and neither layouts nor what else is in a batch change a
+//! bit.
 
 use cudnn::backend::{Address, reference};
 use cudnn::desc::rnn::{RnnBias, RnnCell};
@@ -68,7 +69,8 @@ fn problem(network: Network, layout: RnnDataLayout, lengths: &[i64]) -> Problem 
     Problem { network, sequences: Sequences::new(layout, longest, lengths.to_vec()), fill: Some(0) }
 }
 
-/// A forward pass in training, and the reserve space that it leaves. The masks are the same each time.
+/// A forward pass in training, and the reserve space that it leaves. The masks are the same each
+/// time.
 fn forward(problem: &Problem, inputs: &Inputs) -> (Outputs, Vec<u64>) {
     let network = &problem.network;
     let states = (network.pseudo_layers() * problem.sequences.batch()) as usize;
@@ -166,7 +168,8 @@ fn network(rng: &mut Rng) -> Network {
     }
 }
 
-/// Random inputs in the time-major layout, or numbers of the shape of outputs; NaN behind the ends where nobody reads.
+/// Random inputs in the time-major layout, or numbers of the shape of outputs; NaN behind the ends
+/// where nobody reads.
 fn vectors(rng: &mut Rng, lengths: &[i64], entries: i64) -> Vec<f64> {
     let batch = lengths.len() as i64;
     let mut values = draw(rng, LONGEST * batch * entries);

@@ -1,7 +1,9 @@
-//! Recurrent networks on the CPU core: the same bits for any number of threads and with weights kept or packed anew, a sequence cut anywhere goes on with the bits of the
-//! whole, and sequences of tens of thousands of steps, whose memory and steps grow by their length.
+//! Recurrent networks on the CPU core: the same bits for any number of threads and with weights
+//! kept or packed anew, a sequence cut anywhere goes on with the bits of the whole, and sequences
+//! of tens of thousands of steps, whose memory and steps grow by their length.
 //!
-//! `CUDNN_SHIM_TEST_FULL=1`, as `cargo xtask fuzz` sets it, also computes the gradients of the longest.
+//! `CUDNN_SHIM_TEST_FULL=1`, as `cargo xtask fuzz` sets it, also computes the gradients of the
+//! longest.
 
 use cudnn::backend::{self, Address, Isa, Machine, Panels};
 use cudnn::desc::rnn::{RnnBias, RnnCell};
@@ -233,8 +235,8 @@ fn threads_change_no_bit() {
     }
 }
 
-/// Whatever a batch shrinks to: many rows, few that one strip holds, and vectors that read the weights in place. Sums of 400 terms are
-/// blocks of their own.
+/// Whatever a batch shrinks to: many rows, few that one strip holds, and vectors that read the
+/// weights in place. Sums of 400 terms are blocks of their own.
 #[test]
 fn weights_that_are_kept_change_no_bit() {
     let lengths = [&[2; 7][..], &[4, 4, 3], &[3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 1]];
@@ -254,7 +256,8 @@ fn weights_that_are_kept_change_no_bit() {
     same(network(RnnCell::Tanh, DataType::Float, [3, 400, 1]), lengths[0]);
 }
 
-/// The first layer's step draws the masks of all: it may not write more than its own cells, whatever lies behind them.
+/// The first layer's step draws the masks of all: it may not write more than its own cells,
+/// whatever lies behind them.
 #[test]
 fn masks_of_many_layers_stay_inside_of_the_sizes_told() {
     for (cell, layers) in [RnnCell::Lstm, RnnCell::Gru, RnnCell::Tanh].into_iter().zip([4, 6, 8]) {

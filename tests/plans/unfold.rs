@@ -1,5 +1,5 @@
-//! Unfolds with factors up to 2^31: what a plain loop over the destination makes of them, in the time that the destination
-//! takes; and what the log shows of plans with many parts.
+//! Unfolds with factors up to 2^31: what a plain loop over the destination makes of them, in the
+//! time that the destination takes; and what the log shows of plans with many parts.
 
 use cudnn::backend::Address;
 use cudnn::backend::cuda::launch::Device;
@@ -153,7 +153,8 @@ fn random_unfolds_of_any_factors() {
         }
         let extents = unfold.yields();
         for (axis, side) in unfold.sides.iter_mut().enumerate() {
-            // What is left of the unfolded extent: a few elements anywhere in it, and a little padding.
+            // What is left of the unfolded extent: a few elements anywhere in it, and a little
+            // padding.
             let left = (1 + below(5)).min(extents[axis]);
             let first = below((extents[axis] - left + 1) as u64);
             let is_edge = [below(2) == 0, below(2) == 0];

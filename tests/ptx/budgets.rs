@@ -1,4 +1,5 @@
-//! What the committed budgets promise: how much each kind of kernel keeps in flight, and what follows for listed problems.
+//! What the committed budgets promise: how much each kind of kernel keeps in flight, and what
+//! follows for listed problems.
 
 use std::collections::BTreeMap;
 
@@ -61,11 +62,13 @@ fn families_keep_their_promises() {
     }
 }
 
-/// The share of a copy that is asked of listed problems, by the estimate, and of those that only move, in hundredths.
+/// The share of a copy that is asked of listed problems, by the estimate, and of those that only
+/// move, in hundredths.
 const SHARE: i64 = 60;
 const SHARE_OF_MOVES: i64 = 85;
 
-/// Bytes that a copy moves in the two microseconds that a launch takes: of fewer the estimate says nothing.
+/// Bytes that a copy moves in the two microseconds that a launch takes: of fewer the estimate says
+/// nothing.
 const FEW: f64 = 8.6e6;
 
 const FEW_SUMS: &str = "the list gives no workspace, without which a block has a whole sum";
@@ -112,8 +115,8 @@ struct Listed {
     only_moves: bool,
 }
 
-/// Every listed row that has something to read, and more of it than a [`FEW`] bytes; transforms have the word in front of their
-/// names.
+/// Every listed row that has something to read, and more of it than a [`FEW`] bytes; transforms
+/// have the word in front of their names.
 fn rows() -> Vec<Listed> {
     let figures = estimate::figures();
     let (mut rows, mut all) = (Vec::new(), 0);

@@ -1,4 +1,5 @@
-//! Every launch against what its text and its table say: threads of a block, shared memory, and registers of a multiprocessor.
+//! Every launch against what its text and its table say: threads of a block, shared memory, and
+//! registers of a multiprocessor.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,8 @@ use cudnn::backend::cuda::module::kernels;
 
 use crate::expected;
 
-/// Registers of a multiprocessor and of a thread at most, on every architecture; a warp is given them by 256.
+/// Registers of a multiprocessor and of a thread at most, on every architecture; a warp is given
+/// them by 256.
 const REGISTERS: u32 = 65_536;
 const REGISTERS_OF_THREAD: u32 = 255;
 const GRANULE: u32 = 256;
@@ -29,7 +31,8 @@ const SHARED_OF_BLOCK: u32 = 48 << 10;
 /// What a text promises of a kernel, and what the assembler made of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Bounds {
-    /// `.maxntid` and `.minnctapersm`: threads of a block at most, and blocks of a multiprocessor at least.
+    /// `.maxntid` and `.minnctapersm`: threads of a block at most, and blocks of a multiprocessor
+    /// at least.
     threads: u32,
     blocks: u32,
     shared: u32,
@@ -67,7 +70,8 @@ fn bounds() -> BTreeMap<&'static str, Bounds> {
     kernels().iter().map(|kernel| (kernel.name, one(kernel.name, kernel.family()))).collect()
 }
 
-/// What is wrong with a launch of so many threads and bytes of dynamic shared memory, if anything is.
+/// What is wrong with a launch of so many threads and bytes of dynamic shared memory, if anything
+/// is.
 fn complaint(bounds: &Bounds, threads: u32, dynamic: u32) -> Option<String> {
     if threads > bounds.threads {
         return Some(format!("{threads} threads of at most {}", bounds.threads));

@@ -50,8 +50,8 @@ fn expected() -> Vec<(String, Launch)> {
     .concat()
 }
 
-/// Generates the PTX again, with the pinned compiler, and compares; so are the rows of kernels whose text is not that of
-/// their seal, with the pinned assembler.
+/// Generates the PTX again, with the pinned compiler, and compares; so are the rows of kernels
+/// whose text is not that of their seal, with the pinned assembler.
 #[test]
 fn ptx_and_resources_are_what_the_sources_generate() {
     let output = Command::new(env!("CARGO"))

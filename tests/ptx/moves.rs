@@ -79,7 +79,8 @@ pub fn launches() -> Vec<(String, Launch)> {
             list.push((format!("strided_w{width}_{index}"), launch(&x, &y, Scaling::MOVE, ALIGNED)));
         }
     }
-    // Pairs with kernels of their own, all but those that fit no binary32 on the way or only meet as moves.
+    // Pairs with kernels of their own, all but those that fit no binary32 on the way or only meet
+    // as moves.
     for (from, x) in COMMON {
         for (to, y) in COMMON {
             let bytes = [&from, &to].iter().filter(|name| matches!(**name, &"s8" | &"u8")).count();
@@ -106,8 +107,8 @@ pub fn launches() -> Vec<(String, Launch)> {
         let b = strided(y, &[5, 7], &[7, 1]);
         list.push((format!("convert_strided_{index}"), launch(&a, &b, Scaling::MOVE, ALIGNED)));
     }
-    // Padding in one launch, of images that all but three are cropped, and beyond 32 bits; and a destination that writes over
-    // itself.
+    // Padding in one launch, of images that all but three are cropped, and beyond 32 bits; and a
+    // destination that writes over itself.
     for (images, index) in [(10, "i32"), (i32::MAX, "i64")] {
         let mut pad = TransformDescriptor::default();
         (pad.pad_before[0], pad.pad_before[3]) = (3 - images, 1);

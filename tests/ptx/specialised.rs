@@ -1,4 +1,5 @@
-//! Launches of every kernel whose function and type are constants, by the steps that `tests/cuda/ptx_coverage.txt` has for them.
+//! Launches of every kernel whose function and type are constants, by the steps that
+//! `tests/cuda/ptx_coverage.txt` has for them.
 
 use cudnn::backend::cuda::launch::Launch;
 use cudnn::backend::cuda::module::kernels;

@@ -18,8 +18,8 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// Reads where they are from cargo's messages, for a target triple in the user's configuration or environment
-    /// moves them to a folder of its own.
+    /// Reads where they are from cargo's messages, for a target triple in the user's configuration
+    /// or environment moves them to a folder of its own.
     fn named_in(messages: &str) -> Result<Libraries> {
         let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let ours = messages.filter(|message| message["target"]["name"] == "cudnn");
@@ -84,7 +84,8 @@ impl Api {
         Ok(names.collect())
     }
 
-    /// Builds the libraries. Each version has a target folder of its own, so that neither build undoes the other.
+    /// Builds the libraries. Each version has a target folder of its own, so that neither build
+    /// undoes the other.
     pub fn build(self, release: bool) -> Result<Libraries> {
         let target = if self == Api::Eight { shell::target().join("v8") } else { shell::target() };
         let mut command = shell::cargo();

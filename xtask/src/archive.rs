@@ -1,5 +1,5 @@
-//! The static library: one object that shows the interface and nothing else, so that it links in any order and
-//! beside any other archive that has Rust's standard library in it.
+//! The static library: one object that shows the interface and nothing else, so that it links in
+//! any order and beside any other archive that has Rust's standard library in it.
 
 use std::fs;
 use std::path::Path;
@@ -18,8 +18,8 @@ pub fn make(api: Api, from: &Path, to: &Path, release: bool) -> Result<()> {
     with(&symbols, from, to, release)
 }
 
-/// Makes the archive `to` of what these symbols need of the archive `from`; beside each stands the function that it
-/// is another name of, or itself.
+/// Makes the archive `to` of what these symbols need of the archive `from`; beside each stands the
+/// function that it is another name of, or itself.
 pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool) -> Result<()> {
     if let Some(line) = tools::lacking("binutils") {
         bail!("binutils are missing; install them: {line}");
@@ -42,12 +42,14 @@ pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool)
         shell::run(command.arg(from).arg("-o").arg(to))
     };
     link(&["-Wl,--gc-sections".to_owned(), format!("@{}", undefined.display())], from, &needed)?;
-    // A section for every function, with its own name, header and relocations, makes the file half as long again.
+    // A section for every function, with its own name, header and relocations, makes the file half
+    // as long again.
     let sections = folder.join("sections.ld");
     fs::write(&sections, merged(SECTIONS))?;
     link(&[format!("-Wl,-T,{}", sections.display())], &needed, &whole)?;
     let mut objcopy = Command::new("objcopy");
-    // Several modules' LLVM bitcode in one section can no longer be read, and tools with an LLVM plugin try.
+    // Several modules' LLVM bitcode in one section can no longer be read, and tools with an LLVM
+    // plugin try.
     objcopy.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
     if release {
         objcopy.arg("--strip-unneeded");

@@ -12,7 +12,8 @@ use crate::shell;
 const INSTALL: &str = "python3 -m venv target/bench-venv && \
                        target/bench-venv/bin/pip install numpy torch onnx onnxruntime onednn-devel-cpu-gomp";
 
-/// Programs in Python whose rows are their own: beside PyTorch alone, and beside nothing but limits.
+/// Programs in Python whose rows are their own: beside PyTorch alone, and beside nothing but
+/// limits.
 const PEERS: [&str; 4] = [
     "benches/arithmetic_peers.py",
     "benches/contractions_peers.py",
@@ -20,7 +21,8 @@ const PEERS: [&str; 4] = [
     "benches/acceptance.py",
 ];
 
-/// Arguments are names of rows in `problems/problems.txt` and `problems/steps.txt`; without any, all programs run.
+/// Arguments are names of rows in `problems/problems.txt` and `problems/steps.txt`; without any,
+/// all programs run.
 pub fn run(names: &[String]) -> Result<()> {
     shell::run(shell::cargo().args(["bench", "--bench", "small_calls"]))?;
     shell::run(shell::cargo().args(["bench", "--bench", "graphs"]))?;

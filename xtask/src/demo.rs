@@ -1,6 +1,7 @@
-//! `cargo xtask demo`: builds the library, compiles the programs of `demo/` against it as any C program would be, runs them:
-//! `photo.c` sends a photograph through layouts, `digits.c` trains a network on handwritten digits, and so does `lenet.c`, which
-//! is written for a GPU and run by `cudnn-shim run`.
+//! `cargo xtask demo`: builds the library, compiles the programs of `demo/` against it as any C
+//! program would be, runs them: `photo.c` sends a photograph through layouts, `digits.c` trains a
+//! network on handwritten digits, and so does `lenet.c`, which is written for a GPU and run by
+//! `cudnn-shim run`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ pub fn run(_arguments: &[String]) -> Result<()> {
     without_gpu(&dist, &tool::build(true)?)
 }
 
-/// Compiles the program that is written for a GPU, as on a machine without a toolkit, and has the tool run it.
+/// Compiles the program that is written for a GPU, as on a machine without a toolkit, and has the
+/// tool run it.
 fn without_gpu(dist: &Dist, tool: &Path) -> Result<()> {
     let folder = shell::target().join("demo");
     let host_cuda = dist.lib.join("host-cuda");
@@ -34,7 +36,8 @@ fn without_gpu(dist: &Dist, tool: &Path) -> Result<()> {
     shell::run(command.current_dir(shell::root()))
 }
 
-/// Compiles the program against `dist` and runs it on the photograph; fails when one of its checks does.
+/// Compiles the program against `dist` and runs it on the photograph; fails when one of its checks
+/// does.
 pub fn show(dist: &Dist) -> Result<()> {
     let folder = shell::target().join("demo");
     fs::create_dir_all(&folder)?;
@@ -82,8 +85,9 @@ fn on(dist: &Dist, program: &Path) -> Command {
     command
 }
 
-/// The library's version, which the program can ask for, and its core, which only the library's log tells: the
-/// program stands for one that knows nothing of us. A run of its own, so that the log slows down no measurement.
+/// The library's version, which the program can ask for, and its core, which only the library's log
+/// tells: the program stands for one that knows nothing of us. A run of its own, so that the log
+/// slows down no measurement.
 fn identity(dist: &Dist, program: &Path, folder: &Path) -> Result<(String, String)> {
     let log = folder.join("library.log");
     fs::write(&log, "")?;

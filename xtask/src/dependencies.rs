@@ -24,7 +24,8 @@ pub fn check() -> Result<Tally> {
         command.current_dir(shell::root()).args(["--locked"]).args(arguments);
         command
     };
-    // Builds fetch what this machine needs, and the tool asks for what any would. Where nothing can be fetched it may be there already.
+    // Builds fetch what this machine needs, and the tool asks for what any would. Where nothing can
+    // be fetched it may be there already.
     let _ = shell::cargo().args(["fetch", "--locked"]).status()?;
     let passes = run(&["--offline", "check", "licenses", "sources", "bans"]).status()?.success();
     let first = if passes { Tally::PASS } else { Tally::FAIL };

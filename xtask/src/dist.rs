@@ -11,7 +11,8 @@ use crate::{host_cuda, install, shell};
 
 /// What `target/dist` holds.
 pub struct Dist {
-    /// `libcudnn.so.9`, the link `libcudnn.so` to it for `-lcudnn`, `libcudnn_static.a`, and what build systems read.
+    /// `libcudnn.so.9`, the link `libcudnn.so` to it for `-lcudnn`, `libcudnn_static.a`, and what
+    /// build systems read.
     pub lib: PathBuf,
     /// `cudnn.h` and the headers beside it.
     pub include: PathBuf,

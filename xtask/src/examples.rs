@@ -1,5 +1,5 @@
-//! The examples as parts of `cargo xtask test`: Python through DLPack, a batch over MPI ranks, networks that read and write; and the
-//! site of `docs/`.
+//! The examples as parts of `cargo xtask test`: Python through DLPack, a batch over MPI ranks,
+//! networks that read and write; and the site of `docs/`.
 
 use std::process::Command;
 
@@ -12,7 +12,8 @@ use crate::{docs, shell, tool, tools};
 /// The numbers of ranks that share a batch.
 const RANKS: [&str; 3] = ["1", "2", "4"];
 
-/// `examples/python` on the library: the plots are drawn. The package itself has tests of its own, which run on the wheel.
+/// `examples/python` on the library: the plots are drawn. The package itself has tests of its own,
+/// which run on the wheel.
 pub fn python(dist: &Dist) -> Result<Tally> {
     let python = match tools::python() {
         Ok(python) => python,
@@ -80,8 +81,8 @@ pub fn mpi(dist: &Dist) -> Result<Tally> {
     Ok(tally)
 }
 
-/// A program of `examples/sequences`: its data, what it links besides, and whether the numbers of its last line are those of one that
-/// has learned.
+/// A program of `examples/sequences`: its data, what it links besides, and whether the numbers of
+/// its last line are those of one that has learned.
 struct Learner {
     name: &'static str,
     data: &'static str,
@@ -104,10 +105,11 @@ const LEARNERS: [Learner; 2] = [
     },
 ];
 
-/// `examples/sequences`, trained to the end: an LSTM that spells, written for a GPU, and one that reads rows of digits by CTC. The tool
-/// runs them.
+/// `examples/sequences`, trained to the end: an LSTM that spells, written for a GPU, and one that
+/// reads rows of digits by CTC. The tool runs them.
 pub fn sequences(dist: &Dist) -> Result<Tally> {
-    // It only starts them: another link of the whole library, in release, would take longer than both together.
+    // It only starts them: another link of the whole library, in release, would take longer than
+    // both together.
     let tool = tool::build(false)?;
     let mut tally = Tally::default();
     for Learner { name, data, libraries, has_learned } in LEARNERS {

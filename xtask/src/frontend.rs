@@ -1,5 +1,6 @@
-//! cudnn-frontend's Python package, as its registry has it, on the library: the graphs of `tests/frontend` - on arrays of NumPy, and on tensors of
-//! PyTorch where that is installed -, and the program of the page about graphs.
+//! cudnn-frontend's Python package, as its registry has it, on the library: the graphs of
+//! `tests/frontend` - on arrays of NumPy, and on tensors of PyTorch where that is installed -, and
+//! the program of the page about graphs.
 
 use std::path::Path;
 use std::process::Command;

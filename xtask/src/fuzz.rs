@@ -25,8 +25,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     };
     // Other cases than in the runs before.
     let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-    // Steps of the listed kinds, then sizes, problems and calls through the C boundary in a build that checks itself: half the time
-    // for problems, a quarter for each of the others.
+    // Steps of the listed kinds, then sizes, problems and calls through the C boundary in a build
+    // that checks itself: half the time for problems, a quarter for each of the others.
     let part = |test: &str, seconds: u64, how: &[(&str, &str)], arguments: &[&str]| {
         let mut command = shell::cargo();
         command.args(["test", "--test", test]).args(arguments);

@@ -1,5 +1,5 @@
-//! `cargo xtask gpu-kit`: everything that a machine with a GPU but no compiler needs, in one folder: the library, test and
-//! benchmark programs, and a script that leaves a report.
+//! `cargo xtask gpu-kit`: everything that a machine with a GPU but no compiler needs, in one
+//! folder: the library, test and benchmark programs, and a script that leaves a report.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,8 +12,9 @@ use crate::{dist, shell, tools};
 
 /// Most that the folder may hold, in bytes.
 const LIMIT: u64 = 60_000_000;
-/// The programs in C that work on memory of the device. The others of `c_tests` test memory and threads of the host, or keep
-/// their tensors in host memory, which not every device reaches, or take minutes (`tests/cuda/programs.rs` says which).
+/// The programs in C that work on memory of the device. The others of `c_tests` test memory and
+/// threads of the host, or keep their tensors in host memory, which not every device reaches, or
+/// take minutes (`tests/cuda/programs.rs` says which).
 const PROGRAMS: [&str; 17] = [
     "attention",
     "attention_training",
@@ -42,7 +43,8 @@ struct Built {
     tests: PathBuf,
     /// The driver double.
     double: PathBuf,
-    /// Whether a test made these for itself: linked rather than copied, with nothing to read a report against.
+    /// Whether a test made these for itself: linked rather than copied, with nothing to read a
+    /// report against.
     is_test: bool,
 }
 
@@ -126,7 +128,8 @@ fn lay_out(target: &Path, built: &Built) -> Result<()> {
         let source = format!("benches/{name}/{name}.c");
         compile(&source, &bin.join(name), &[&headers], &[&ours, "-ldl"])?;
     }
-    // The double has the run-time library's name, so that the programs ask for the real one where they run.
+    // The double has the run-time library's name, so that the programs ask for the real one where
+    // they run.
     let runtime = format!("-I{}", root.join("c_tests/driver_double").display());
     let on_device = root.join("c_tests/on_device.h").display().to_string();
     let double_path = format!("-L{}", built.double.display());

@@ -1,6 +1,8 @@
-//! `lib/host-cuda`: the CUDA runtime, cuBLAS and cuRAND on host memory, in a folder that no loader looks into unasked.
+//! `lib/host-cuda`: the CUDA runtime, cuBLAS and cuRAND on host memory, in a folder that no loader
+//! looks into unasked.
 //!
-//! One library holds the code; each library of CUDA, of each major version, is a file of jumps into it.
+//! One library holds the code; each library of CUDA, of each major version, is a file of jumps into
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +21,8 @@ use crate::{archive, shell, tables, tools};
 const CORE: &str = "libcudnn_shim_host.so";
 /// Its version node, which counts changes that the files of jumps would notice.
 const NODE: &str = "CUDNN_SHIM_HOST_1";
-/// The version of CUDA that the headers, the static runtime and the names without a number stand for.
+/// The version of CUDA that the headers, the static runtime and the names without a number stand
+/// for.
 const MAJOR: &str = "12";
 /// What only [`CORE`] exports, for `libcudnn.so` to find.
 const HOOKS: &str = "hooks";
@@ -66,7 +69,8 @@ impl Library {
         .collect()
     }
 
-    /// Whether the names without a number stand for it. Of some libraries there is one for all versions of CUDA.
+    /// Whether the names without a number stand for it. Of some libraries there is one for all
+    /// versions of CUDA.
     fn is_default(&self) -> bool {
         self.major == MAJOR || self.name == "curand"
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask install` and `uninstall`: libraries, headers and what build systems look for, below a prefix.
+//! `cargo xtask install` and `uninstall`: libraries, headers and what build systems look for, below
+//! a prefix.
 
 use std::ffi::OsString;
 use std::fs;
@@ -104,7 +105,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// How programs find a library in this folder, where the loader reads those `known` through a cache, and no others.
+/// How programs find a library in this folder, where the loader reads those `known` through a
+/// cache, and no others.
 fn hint(lib: &Path, known: &[PathBuf]) -> String {
     let lib = lib.display();
     if known.iter().any(|folder| folder.as_os_str() == lib.to_string().as_str()) {
@@ -124,7 +126,8 @@ fn loader_folders() -> Vec<PathBuf> {
     known
 }
 
-/// Fails where the other version is installed: both have a `cudnn.h`, a `libcudnn.so` and more files of one name.
+/// Fails where the other version is installed: both have a `cudnn.h`, a `libcudnn.so` and more
+/// files of one name.
 fn refuse_beside_other(arguments: &Arguments, root: &Path) -> Result<()> {
     let other = if arguments.api == Api::Eight { Api::Nine } else { Api::Eight };
     if root.join(manifest::name(other)).exists() {
@@ -167,7 +170,8 @@ pub fn lay_out(tree: &mut Tree, api: Api, built: &Libraries, release: bool) -> R
     let archive = tree.place("lib/libcudnn_static.a")?;
     archive::make(api, &built.archive, &archive, release)?;
     set_mode(&archive, PLAIN)?;
-    // For `-static -lcudnn`, which is what pkg-config says; without `-static` linkers prefer the shared library.
+    // For `-static -lcudnn`, which is what pkg-config says; without `-static` linkers prefer the
+    // shared library.
     tree.link("libcudnn_static.a", "lib/libcudnn.a")?;
     if release {
         strip(&library)?;

@@ -1,5 +1,5 @@
-//! `cargo xtask kernels`: docs/kernels.md, the kernels of the CPU core in the order in which they are asked, from their tables; with
-//! `--check`, only compares.
+//! `cargo xtask kernels`: docs/kernels.md, the kernels of the CPU core in the order in which they
+//! are asked, from their tables; with `--check`, only compares.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use crate::header::write_or_check;
 use crate::shell;
 
-/// The kinds of steps that have a table of kernels: the file below `src/backend`, and the name of the table.
+/// The kinds of steps that have a table of kernels: the file below `src/backend`, and the name of
+/// the table.
 const TABLES: &[(&str, &str, &str)] = &[
     ("Transform", "transform.rs", "KERNELS"),
     ("Padded", "padded.rs", "KERNELS"),

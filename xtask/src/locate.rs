@@ -1,5 +1,6 @@
-//! `cargo xtask where cudnnPoolingForward`: where a function is written, planned, run, tested and described. What it prints is read from the
-//! sources: names, `use` lines and the lines that give each kind of step to its kernels.
+//! `cargo xtask where cudnnPoolingForward`: where a function is written, planned, run, tested and
+//! described. What it prints is read from the sources: names, `use` lines and the lines that give
+//! each kind of step to its kernels.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +25,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The names of the recordings of functions whose plans may have steps of this kind, as `tests/oracle` is asked for them.
+/// The names of the recordings of functions whose plans may have steps of this kind, as
+/// `tests/oracle` is asked for them.
 pub fn recordings(kind: &str) -> Result<BTreeSet<String>> {
     Ok(Sources::read(shell::root())?.recordings(kind))
 }
@@ -52,8 +54,8 @@ impl Sources {
         Some((file, text, 1 + text[..text.find(&head)?].matches('\n').count()))
     }
 
-    /// The files whose functions say that they make plans of this call; else those that the file of its entry imports, or those
-    /// of `src/capi` that it leans on.
+    /// The files whose functions say that they make plans of this call; else those that the file of
+    /// its entry imports, or those of `src/capi` that it leans on.
     fn plans(&self, name: &str, entry: &str) -> Vec<&Path> {
         let says = format!("`{name}`");
         let is_told = |line: &str| line.trim_start().starts_with("///") && line.contains(&says);
@@ -123,8 +125,8 @@ impl Sources {
         self.0.iter().filter(move |(file, _)| file.starts_with(folder)).map(|(file, text)| (&**file, &**text))
     }
 
-    /// The files of the modules that `text` imports by lines `use PREFIX...`, if they lie in one of these folders: the module's own, and
-    /// those of its folder.
+    /// The files of the modules that `text` imports by lines `use PREFIX...`, if they lie in one of
+    /// these folders: the module's own, and those of its folder.
     fn imported(&self, text: &str, prefix: &str, folders: &[&str]) -> Vec<&Path> {
         let uses = text.lines().filter_map(|line| line.strip_prefix("use ")?.strip_prefix(prefix));
         let modules: BTreeSet<&str> = uses
@@ -145,7 +147,8 @@ impl Sources {
             .collect()
     }
 
-    /// The kinds of steps that these files, their folders, and what they import from beside them may make.
+    /// The kinds of steps that these files, their folders, and what they import from beside them
+    /// may make.
     fn kinds(&self, plans: &[&Path]) -> BTreeSet<String> {
         let mut files: BTreeSet<&Path> = BTreeSet::new();
         for plan in plans {
@@ -191,7 +194,8 @@ const RECORDINGS: &str = "tests/data/oracle";
 /// Tables of all names, which tell nothing about one.
 const EVERY_NAME: &str = "tests/data/abi";
 
-/// Where each kind of step meets its kernels: the CPU core, the CUDA core, and the loops that define it.
+/// Where each kind of step meets its kernels: the CPU core, the CUDA core, and the loops that
+/// define it.
 const DISPATCHES: [&str; 3] = ["src/backend/mod.rs", "src/backend/cuda/plan.rs", "src/backend/reference.rs"];
 
 /// Whether `word` stands in `text` with no letter, digit or underscore beside it.

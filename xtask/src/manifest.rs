@@ -1,7 +1,7 @@
 //! The list of an installation: what `uninstall` takes away.
 //!
-//! One path per line, relative to the prefix, so that the tree may be moved; folders end with `/`. It grows with
-//! every file, so that an installation that failed half-way can be taken away too.
+//! One path per line, relative to the prefix, so that the tree may be moved; folders end with `/`.
+//! It grows with every file, so that an installation that failed half-way can be taken away too.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -26,8 +26,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Begins the list at `path`, which is `name` below the prefix, with itself and with what a former installation
-    /// has listed there: what it placed may still be there.
+    /// Begins the list at `path`, which is `name` below the prefix, with itself and with what a
+    /// former installation has listed there: what it placed may still be there.
     pub fn begin(path: &Path, name: &str) -> Result<Manifest> {
         let former = if path.exists() { read(path, name)? } else { Vec::new() };
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -47,8 +47,8 @@ impl Manifest {
     }
 }
 
-/// Removes what the list `name` below `root` has, the list itself after all other files, then the folders that the
-/// installation made, as far as they are empty.
+/// Removes what the list `name` below `root` has, the list itself after all other files, then the
+/// folders that the installation made, as far as they are empty.
 pub fn remove(root: &Path, name: &str) -> Result<()> {
     let paths = read(&root.join(name), name)?;
     let is_folder = |path: &&String| path.ends_with('/');
@@ -66,8 +66,8 @@ pub fn remove(root: &Path, name: &str) -> Result<()> {
     // What lies deeper sorts behind the folder that it lies in.
     folders.sort_unstable();
     for folder in folders.into_iter().rev() {
-        // Collected without the `.` that stands for the prefix, for no folder can be removed by that name. Fails for
-        // one that holds something, which then stays.
+        // Collected without the `.` that stands for the prefix, for no folder can be removed by
+        // that name. Fails for one that holds something, which then stays.
         let _ = fs::remove_dir(root.join(folder).components().collect::<PathBuf>());
     }
     Ok(())

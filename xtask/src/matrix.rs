@@ -1,4 +1,5 @@
-//! `cargo xtask matrix`: MATRIX.md, what is built, from the catalogue of symbols; with `--check`, only compares.
+//! `cargo xtask matrix`: MATRIX.md, what is built, from the catalogue of symbols; with `--check`,
+//! only compares.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -81,8 +82,8 @@ fn catalogue() -> Result<Catalogue> {
     Ok(rows.iter().map(|row| (cell(row, "symbol"), (cell(row, "core"), cell(row, "types")))).collect())
 }
 
-/// The original's symbols in the order of its headers, those it has removed, those that no header declares, and last those
-/// that only this library has.
+/// The original's symbols in the order of its headers, those it has removed, those that no header
+/// declares, and last those that only this library has.
 fn symbols(catalogue: &Catalogue) -> Result<Vec<Symbol>> {
     let mut rest = catalogue.clone();
     let mut symbols = Vec::new();
@@ -103,7 +104,8 @@ fn symbols(catalogue: &Catalogue) -> Result<Vec<Symbol>> {
     ] {
         for row in tables::read(table)? {
             let parameters = &row["parameters"];
-            // Whoever gets a handle and untyped data computes; a setter of an attribute gets no handle.
+            // Whoever gets a handle and untyped data computes; a setter of an attribute gets no
+            // handle.
             let computes = parameters.contains("cudnnHandle_t handle") && parameters.contains("void *");
             add(&row["name"], &row["group"], removed.unwrap_or_else(|| &row["subgroup"]), computes)?;
         }

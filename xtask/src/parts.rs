@@ -1,4 +1,5 @@
-//! Libraries for programs that ask for a part, such as `libcudnn_ops.so.9`: every call jumps into the main library.
+//! Libraries for programs that ask for a part, such as `libcudnn_ops.so.9`: every call jumps into
+//! the main library.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,7 +26,8 @@ pub fn of(api: Api) -> Result<BTreeMap<String, Vec<String>>> {
 
 /// A library of jumps into another one.
 ///
-/// It holds nothing else, so that there is one copy of every state whatever a program links or loads.
+/// It holds nothing else, so that there is one copy of every state whatever a program links or
+/// loads.
 pub struct Jumps<'a> {
     /// What programs ask the dynamic linker for, and its version node, as in the original.
     pub soname: &'a str,
@@ -75,7 +77,8 @@ impl Jumps<'_> {
         )
     }
 
-    /// One jump for each call: it keeps all registers and the stack, so that it serves any signature.
+    /// One jump for each call: it keeps all registers and the stack, so that it serves any
+    /// signature.
     fn assembly(&self) -> Result<String> {
         let mut text = "    .text\n".to_owned();
         // Several names may lead to one function.

@@ -1,5 +1,6 @@
-//! `cargo xtask sanitize miri|thread|aarch64`: the checkers that need a nightly toolchain, and another processor, emulated. Part of a
-//! release, not of `cargo xtask test`: all compile the crate anew, and run it slowly.
+//! `cargo xtask sanitize miri|thread|aarch64`: the checkers that need a nightly toolchain, and
+//! another processor, emulated. Part of a release, not of `cargo xtask test`: all compile the crate
+//! anew, and run it slowly.
 
 use anyhow::{Result, bail};
 
@@ -11,12 +12,13 @@ pub const ARGUMENTS: &str = "miri     unit tests of the C boundary's handles and
 thread   the unit tests of handles and of the thread pool under ThreadSanitizer
 aarch64  unit tests, layouts, steps and the replay of the recordings on that processor, emulated";
 
-/// The unit tests that Miri interprets: all but what calls the system. Those with long loops make fewer turns.
+/// The unit tests that Miri interprets: all but what calls the system. Those with long loops make
+/// fewer turns.
 const MIRI: &[&str] =
     &["capi::", "desc::", "layout::", "ops::", "reserve::", "dtype::rounding", "backend::address"];
 
-/// What Miri leaves out: walks of thousands of elements or axes without a line of unsafe code, and a list that is longer than there is
-/// memory, where the interpreter ends and an allocator says no.
+/// What Miri leaves out: walks of thousands of elements or axes without a line of unsafe code, and
+/// a list that is longer than there is memory, where the interpreter ends and an allocator says no.
 const NOT_INTERPRETED: &[&str] = &[
     "no_two_elements_of_a_packed_tensor_share_an_address",
     "clipped_axes_hold_the_same_cells",
@@ -77,8 +79,9 @@ fn miri() -> Result<()> {
         command.args(MIRI);
         NOT_INTERPRETED.iter().for_each(|name| _ = command.args(["--skip", name]));
     })?;
-    // Listed steps whose operands are small, on every portable kernel that takes them. The interpreter lacks the fence that x86-64 has for
-    // streaming stores, and takes programs of other processors as they are. Arenas of threads that end are not given back there.
+    // Listed steps whose operands are small, on every portable kernel that takes them. The
+    // interpreter lacks the fence that x86-64 has for streaming stores, and takes programs of other
+    // processors as they are. Arenas of threads that end are not given back there.
     interpret(&["--test", "listed", "--target", EMULATED_TARGET], |command| {
         command.arg("every_listed_step").env("MIRIFLAGS", format!("{FLAGS} -Zmiri-ignore-leaks"));
     })

@@ -17,8 +17,8 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// A folder for what a task makes on its way, removed in the end. Each process has its own, for two may install at
-/// the same time.
+/// A folder for what a task makes on its way, removed in the end. Each process has its own, for two
+/// may install at the same time.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -60,7 +60,8 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs `command`, passes on what it prints, errors in their place among the rest, and shows every line to `look`.
+/// Runs `command`, passes on what it prints, errors in their place among the rest, and shows every
+/// line to `look`.
 pub fn stream(command: &mut Command, mut look: impl FnMut(&str)) -> Result<ExitStatus> {
     let (output, input) = std::io::pipe()?;
     command.stdout(input.try_clone()?).stderr(input);

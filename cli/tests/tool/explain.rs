@@ -144,7 +144,8 @@ fn it_answers_at_once() {
         says(&["explain", "--dims", "1,64,5,4", "--layout", "NC/32HW32"]);
         began.elapsed()
     });
-    // Of a quiet moment: 50 ms is promised of a release build, this one is not and shares its processor.
+    // Of a quiet moment: 50 ms is promised of a release build, this one is not and shares its
+    // processor.
     let best = times.min().expect("five times");
     assert!(best.as_millis() < 500, "{best:?}");
 }

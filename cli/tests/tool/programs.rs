@@ -60,7 +60,8 @@ fn the_list_of_variables_is_complete() {
 struct Workshop(PathBuf);
 
 impl Workshop {
-    /// An empty folder with libraries that stand in for those of an installation: they define these names and nothing else.
+    /// An empty folder with libraries that stand in for those of an installation: they define these
+    /// names and nothing else.
     fn new(name: &str, cudnn: &[&str], cudart: &[&str]) -> Workshop {
         let workshop = Workshop(folder(name));
         fs::create_dir_all(workshop.0.join("lib/host-cuda")).expect("writable");
@@ -87,7 +88,8 @@ impl Workshop {
         self.compile(&source, &["-shared", "-fPIC", &soname, "-o", file]);
     }
 
-    /// A program that calls these functions of libcudnn and libcudart; its status is how many there are.
+    /// A program that calls these functions of libcudnn and libcudart; its status is how many there
+    /// are.
     fn program(&self, name: &str, calls: &[&str], more: &[&str]) -> String {
         let declared: String = calls.iter().map(|call| format!("int {call}();\n")).collect();
         let called: String = calls.iter().map(|call| format!(" + {call}()")).collect();
@@ -343,7 +345,8 @@ fn the_tool_does_not_hold_the_library() {
     let library = tool.parent().expect("a folder").join("deps/libcudnn.so");
     let size = |file: &Path| fs::metadata(file).expect("it was built with the tool").len();
     assert!(size(tool) * 2 < size(&library), "{} of {} bytes", size(tool), size(&library));
-    // Alone, too far below the folder of builds to find what lies there, it says what it needs; what needs no library it does.
+    // Alone, too far below the folder of builds to find what lies there, it says what it needs;
+    // what needs no library it does.
     let alone = folder("alone").join("far/from/all/builds/cudnn-shim");
     fs::create_dir_all(alone.parent().expect("a folder")).expect("writable");
     fs::copy(tool, &alone).expect("writable");

@@ -243,7 +243,8 @@ fn peak(arguments: &[&str]) -> i64 {
     unsafe { usage.assume_init() }.ru_maxrss
 }
 
-/// 4 GB with `CUDNN_SHIM_TEST_GB=4`, as the whole test run has it; else a quarter, which is more than the limit too.
+/// 4 GB with `CUDNN_SHIM_TEST_GB=4`, as the whole test run has it; else a quarter, which is more
+/// than the limit too.
 #[test]
 fn long_files_take_little_memory() {
     let folder = folder("long");
@@ -253,7 +254,8 @@ fn long_files_take_little_memory() {
         .map_or(1, |gb: u64| gb * 4);
     let (h, w) = (1 << 11, 1 << 11);
     let c = quarters * 64;
-    // One image, and a batch that lies innermost: neither has whole images side by side. Then one image that changes.
+    // One image, and a batch that lies innermost: neither has whole images side by side. Then one
+    // image that changes.
     let cases: [(_, _, _, &[&str]); 5] = [
         ("NHWC", "NCHW", [1, h, w, c], &[]),
         ("CHWN", "NCHW", [c, 1 << 6, 1 << 8, 1 << 8], &[]),
@@ -287,7 +289,8 @@ fn long_files_take_little_memory() {
         let logical = |of: &[u64; 4]| -> [u64; 4] {
             ["N", "C", "H", "W"].map(|letter| of[from.find(letter).expect("the same letters")])
         };
-        // Where a change brings N, C, H and W of an element, and the extents; `None` for what is cropped away.
+        // Where a change brings N, C, H and W of an element, and the extents; `None` for what is
+        // cropped away.
         let [_, channels, height, width] = logical(&shape);
         let changed = |[n, c, y, x]: [u64; 4]| match change.first() {
             Some(&"--crop") => {

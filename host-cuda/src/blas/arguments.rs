@@ -1,4 +1,5 @@
-//! What calls on matrices check, in the order in which they check it: enumerations, extents, leading dimensions, pointers.
+//! What calls on matrices check, in the order in which they check it: enumerations, extents,
+//! leading dimensions, pointers.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -8,7 +9,8 @@ use super::handle::Handle;
 use super::product::Products;
 use super::status::{Failure, Outcome, required};
 
-/// Whether a `cublasOperation_t` swaps rows and columns. Conjugation changes nothing of real numbers.
+/// Whether a `cublasOperation_t` swaps rows and columns. Conjugation changes nothing of real
+/// numbers.
 ///
 /// # Errors
 /// Invalid value for numbers that are none.
@@ -74,8 +76,8 @@ pub fn products(handle: &Handle) -> MutexGuard<'_, Products> {
     handle.products.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does a product in the order of the handle's stream. `check` looks at what is touched for given factors: at the call if they are known
-/// then, and before each product.
+/// Does a product in the order of the handle's stream. `check` looks at what is touched for given
+/// factors: at the call if they are known then, and before each product.
 ///
 /// # Errors
 /// As the check and the product, and as [`Handle::submit`].

@@ -61,9 +61,11 @@ const NAMES: [&str; 3] = ["Aarray", "Barray", "Carray"];
 macro_rules! batched {
     ($($T:ty, $kind:ident: $name:ident $wide:ident;)*) => {
         calls! {$(
-            /// `C[i] = alpha op(A[i]) op(B[i]) + beta C[i]` of matrices whose addresses lie in arrays.
+            /// `C[i] = alpha op(A[i]) op(B[i]) + beta C[i]` of matrices whose addresses lie in
+            /// arrays.
             ///
-            /// Status: as for one product; also INVALID_VALUE for a negative count and for NULL arrays and addresses.
+            /// Status: as for one product; also INVALID_VALUE for a negative count and for NULL
+            /// arrays and addresses.
             fn $name, $wide(
                 handle: *mut c_void,
                 transa: c_int,

@@ -45,7 +45,8 @@ impl Runs {
     /// Copies them in the order of a stream, or before the call returns.
     ///
     /// # Errors
-    /// Mapping error where the runtime refuses a copy: in a capture that cannot hold it, or on an unknown stream.
+    /// Mapping error where the runtime refuses a copy: in a capture that cannot hold it, or on an
+    /// unknown stream.
     ///
     /// # Safety
     /// As [`Runs::copy`], now or when the graph that the stream captures is launched.
@@ -112,11 +113,12 @@ macro_rules! stream_of {
 macro_rules! of_vectors {
     ($($name:ident $wide:ident $($stream:ident)?;)*) => {
         calls! {$(
-            /// `y = x`, element by element of any size. All is copied when the call returns, or at each launch of the graph that a stream
-            /// captures.
+            /// `y = x`, element by element of any size. All is copied when the call returns, or at
+            /// each launch of the graph that a stream captures.
             ///
-            /// Status: INVALID_VALUE for elemSize, incx or incy below 1, and for NULL with elements; MAPPING_ERROR for an unknown stream,
-            /// and without a stream while a capture forbids it, as cudaMemcpy.
+            /// Status: INVALID_VALUE for elemSize, incx or incy below 1, and for NULL with
+            /// elements; MAPPING_ERROR for an unknown stream, and without a stream while a capture
+            /// forbids it, as cudaMemcpy.
             fn $name, $wide(
                 n: Int, size: Int, x: *const c_void, incx: Int, y: *mut c_void, incy: Int $(, $stream: *mut c_void)?
             ) {
@@ -138,11 +140,11 @@ of_vectors! {
 macro_rules! of_matrices {
     ($($name:ident $wide:ident $($stream:ident)?;)*) => {
         calls! {$(
-            /// `B = A`, column by column, with elements of any size. All is copied when the call returns, or at each launch of the graph
-            /// that a stream captures.
+            /// `B = A`, column by column, with elements of any size. All is copied when the call
+            /// returns, or at each launch of the graph that a stream captures.
             ///
-            /// Status: INVALID_VALUE for negative extents, elemSize below 1, leading dimensions below max(1, rows), and for NULL with
-            /// elements; MAPPING_ERROR as cublasSetVector.
+            /// Status: INVALID_VALUE for negative extents, elemSize below 1, leading dimensions
+            /// below max(1, rows), and for NULL with elements; MAPPING_ERROR as cublasSetVector.
             fn $name, $wide(
                 rows: Int, cols: Int, size: Int, a: *const c_void, lda: Int, b: *mut c_void, ldb: Int $(, $stream: *mut c_void)?
             ) {

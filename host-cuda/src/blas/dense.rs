@@ -1,4 +1,5 @@
-//! Sums of matrices, products with diagonals and with a matrix's own transpose, and triangular systems.
+//! Sums of matrices, products with diagonals and with a matrix's own transpose, and triangular
+//! systems.
 
 use std::ffi::{c_int, c_void};
 
@@ -123,12 +124,13 @@ macro_rules! of_type {
     ($($T:ty, $kind:ident: $geam:ident $geam64:ident, $dgmm:ident $dgmm64:ident, $syrk:ident $syrk64:ident,
         $trsm:ident $trsm64:ident;)*) => {
         calls! {$(
-            /// `C = alpha op(A) + beta op(B)`, where C may be A or B if that one is not transposed. With a factor of 0 its matrix is not
-            /// read.
+            /// `C = alpha op(A) + beta op(B)`, where C may be A or B if that one is not transposed.
+            /// With a factor of 0 its matrix is not read.
             ///
-            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for unknown operations, negative
-            /// extents, leading dimensions below max(1, rows), NULL factors, NULL matrices that are touched, and for C in the place of a
-            /// transposed matrix or of one with another leading dimension.
+            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE
+            /// for unknown operations, negative extents, leading dimensions below max(1, rows),
+            /// NULL factors, NULL matrices that are touched, and for C in the place of a transposed
+            /// matrix or of one with another leading dimension.
             fn $geam, $geam64(
                 handle: *mut c_void, transa: c_int, transb: c_int, m: Int, n: Int, alpha: *const $T, a: *const $T, lda: Int,
                 beta: *const $T, b: *const $T, ldb: Int, c: *mut $T, ldc: Int,
@@ -177,8 +179,9 @@ macro_rules! of_type {
 
             /// `C = diag(x) A` or `C = A diag(x)`, where C may be A.
             ///
-            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for an unknown side, negative
-            /// extents, leading dimensions below max(1, m), NULL arrays that are touched.
+            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE
+            /// for an unknown side, negative extents, leading dimensions below max(1, m), NULL
+            /// arrays that are touched.
             fn $dgmm, $dgmm64(
                 handle: *mut c_void, side: c_int, m: Int, n: Int, a: *const $T, lda: Int, x: *const $T, incx: Int,
                 c: *mut $T, ldc: Int,
@@ -202,10 +205,12 @@ macro_rules! of_type {
                 handle.submit(move || {
                     let (of_a, of_x) = (&of_a, &of_x);
                     let product = |row, column| {
-                        // SAFETY: the matrix and the vector are in memory, and these elements inside them.
+                        // SAFETY: the matrix and the vector are in memory, and these elements
+                        // inside them.
                         unsafe { of_a.get(row, column) * of_x.get(if is_right { column } else { row }, 0) }
                     };
-                    // SAFETY: C is in memory, and an element reads at most the one in its own place.
+                    // SAFETY: C is in memory, and an element reads at most the one in its own
+                    // place.
                     unsafe { fill(into, [m, n], product) };
                     Ok(())
                 })
@@ -213,8 +218,9 @@ macro_rules! of_type {
 
             /// `C = alpha op(A) op(A)^T + beta C` in the lower (0) or the upper (1) triangle of C.
             ///
-            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for an unknown triangle or operation,
-            /// negative extents, leading dimensions below max(1, rows), NULL factors, NULL matrices that are touched; ALLOC_FAILED.
+            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE
+            /// for an unknown triangle or operation, negative extents, leading dimensions below
+            /// max(1, rows), NULL factors, NULL matrices that are touched; ALLOC_FAILED.
             fn $syrk, $syrk64(
                 handle: *mut c_void, uplo: c_int, trans: c_int, n: Int, k: Int, alpha: *const $T, a: *const $T, lda: Int,
                 beta: *const $T, c: *mut $T, ldc: Int,
@@ -251,11 +257,12 @@ macro_rules! of_type {
                 unsafe { arguments::multiply(&handle, factors, check, product) }
             }
 
-            /// `op(A) X = alpha B` (side 0) or `X op(A) = alpha B` (side 1) for a triangular A; X takes the place of B. Solved by substitution
-            /// in binary64.
+            /// `op(A) X = alpha B` (side 0) or `X op(A) = alpha B` (side 1) for a triangular A; X
+            /// takes the place of B. Solved by substitution in binary64.
             ///
-            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for an unknown side, triangle, operation
-            /// or diagonal, negative extents, leading dimensions below max(1, rows), a NULL factor, NULL matrices that are touched;
+            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE
+            /// for an unknown side, triangle, operation or diagonal, negative extents, leading
+            /// dimensions below max(1, rows), a NULL factor, NULL matrices that are touched;
             /// ALLOC_FAILED.
             fn $trsm, $trsm64(
                 handle: *mut c_void, side: c_int, uplo: c_int, trans: c_int, diag: c_int, m: Int, n: Int, alpha: *const $T,

@@ -17,7 +17,8 @@ impl<T> Clone for Place<T> {
 
 impl<T> Copy for Place<T> {}
 
-// SAFETY: a place is where it is for every thread; whoever reads or writes it vouches for what is there.
+// SAFETY: a place is where it is for every thread; whoever reads or writes it vouches for what is
+// there.
 unsafe impl<T> Send for Place<T> {}
 // SAFETY: sharing a place gives access to nothing; what reads or writes it is unsafe.
 unsafe impl<T> Sync for Place<T> {}
@@ -28,7 +29,8 @@ impl<T> Place<T> {
         Place(pointer.cast_mut())
     }
 
-    /// The pointer. A method, for closures take fields of their own, and a bare pointer does not go to other threads.
+    /// The pointer. A method, for closures take fields of their own, and a bare pointer does not go
+    /// to other threads.
     pub fn get(self) -> *mut T {
         self.0
     }

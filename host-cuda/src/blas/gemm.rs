@@ -29,7 +29,8 @@ impl Types {
     /// Of a call that names them: `cudaDataType` of A, B and C, and a `cublasComputeType_t`.
     ///
     /// # Errors
-    /// Invalid value for numbers that are none, not supported for combinations that the public documentation does not list.
+    /// Invalid value for numbers that are none, not supported for combinations that the public
+    /// documentation does not list.
     pub fn decode(matrices: [c_int; 3], compute: c_int) -> Outcome<Self> {
         let [a, b, c] = matrices;
         let matrices = [Kind::decode(a, "Atype")?, Kind::decode(b, "Btype")?, Kind::decode(c, "Ctype")?];
@@ -66,7 +67,8 @@ impl Types {
     /// Invalid value for NULL.
     ///
     /// # Safety
-    /// Both are NULL or valid for one read of their type: now, or on the device whenever the product is done.
+    /// Both are NULL or valid for one read of their type: now, or on the device whenever the
+    /// product is done.
     pub unsafe fn factors(&self, handle: &Handle, [alpha, beta]: [*const c_void; 2]) -> Outcome<[Factor; 2]> {
         // SAFETY: both factors are NULL or one readable number of their type.
         Ok(unsafe {
@@ -108,8 +110,8 @@ impl Batch {
 /// Every product at a distance of its batch from the last one.
 ///
 /// # Errors
-/// In this order: a handle that is not alive; what [`Shape`] refuses; a negative count; NULL factors; NULL matrices that are touched;
-/// several products in one place.
+/// In this order: a handle that is not alive; what [`Shape`] refuses; a negative count; NULL
+/// factors; NULL matrices that are touched; several products in one place.
 ///
 /// # Safety
 /// Factors and matrices are NULL or as the shape and the types say.
@@ -136,7 +138,8 @@ pub unsafe fn multiply(
         arguments::data(matrices[2].start(), shape.sums(factors[0]), "B")
     };
     let product = move |products: &mut Products, factors| {
-        // SAFETY: the matrices are in memory, as the shape and the types say, when the product is done.
+        // SAFETY: the matrices are in memory, as the shape and the types say, when the product is
+        // done.
         unsafe { products.multiply(matrices, shape.extents, batch.count, factors) }
     };
     // SAFETY: factors of the device are there when the product is done.
@@ -151,7 +154,8 @@ pub fn matrices(shape: &Shape, types: &Types, data: [*const c_void; 3], apart: [
     [each(2), each(0), each(1)]
 }
 
-/// `cublasGemmAlgo_t`: CUBLAS_GEMM_DEFAULT is -1, algorithms 0 to 23, those of Tensor Cores 99 to 115, one more since.
+/// `cublasGemmAlgo_t`: CUBLAS_GEMM_DEFAULT is -1, algorithms 0 to 23, those of Tensor Cores 99 to
+/// 115, one more since.
 pub fn check_algorithm(algorithm: c_int) -> Outcome {
     match algorithm {
         -1..=23 | 99..=115 | 999 => Ok(()),
@@ -164,9 +168,10 @@ macro_rules! plain {
         calls! {$(
             /// `C = alpha op(A) op(B) + beta C`
             ///
-            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for unknown operations,
-            /// negative extents, leading dimensions below max(1, rows), NULL factors, NULL matrices that are touched;
-            /// NOT_SUPPORTED for extents and strides beyond 32 bits.
+            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE
+            /// for unknown operations, negative extents, leading dimensions below max(1, rows),
+            /// NULL factors, NULL matrices that are touched; NOT_SUPPORTED for extents and strides
+            /// beyond 32 bits.
             fn $name, $wide(
                 handle: *mut c_void,
                 transa: c_int,
@@ -193,10 +198,11 @@ macro_rules! plain {
                 unsafe { multiply(handle, shape, [alpha.cast(), beta.cast()], batch) }
             }
 
-            /// `C[i] = alpha op(A[i]) op(B[i]) + beta C[i]`, where matrices follow each other at one distance each; 0 for A or B
-            /// repeats it.
+            /// `C[i] = alpha op(A[i]) op(B[i]) + beta C[i]`, where matrices follow each other at
+            /// one distance each; 0 for A or B repeats it.
             ///
-            /// Status: as for one product; also INVALID_VALUE for a negative count, and for strideC 0 of several products.
+            /// Status: as for one product; also INVALID_VALUE for a negative count, and for strideC
+            /// 0 of several products.
             fn $strided, $strided_wide(
                 handle: *mut c_void,
                 transa: c_int,
@@ -271,11 +277,13 @@ calls! {
         unsafe { multiply(handle, shape, [alpha.cast(), beta.cast()], batch) }
     }
 
-    /// The same with named types and a computation type: HALF, binary32 (also where products may be rounded, which these are not),
-    /// binary64, and integers for CUDA_R_8I into CUDA_R_32I. Sums of halves are in binary32.
+    /// The same with named types and a computation type: HALF, binary32 (also where products may be
+    /// rounded, which these are not), binary64, and integers for CUDA_R_8I into CUDA_R_32I. Sums of
+    /// halves are in binary32.
     ///
-    /// Status: as for cublasSgemm; also INVALID_VALUE for unknown types and algorithms, NOT_SUPPORTED for combinations of types that
-    /// the public documentation does not list, and complex ones.
+    /// Status: as for cublasSgemm; also INVALID_VALUE for unknown types and algorithms,
+    /// NOT_SUPPORTED for combinations of types that the public documentation does not list, and
+    /// complex ones.
     fn cublasGemmEx, cublasGemmEx_64(
         handle: *mut c_void,
         transa: c_int,

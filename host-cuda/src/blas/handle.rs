@@ -27,19 +27,22 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Does work in the order of the stream: now, or at each launch of the graph that the stream captures.
+    /// Does work in the order of the stream: now, or at each launch of the graph that the stream
+    /// captures.
     ///
     /// # Errors
-    /// As the work; execution failed for a stream that the runtime does not know, for a capture that was spoiled, and for the default
-    /// stream while it would wait for one that captures.
+    /// As the work; execution failed for a stream that the runtime does not know, for a capture
+    /// that was spoiled, and for the default stream while it would wait for one that captures.
     pub fn submit(&self, work: impl Fn() -> Outcome + Clone + Send + Sync + 'static) -> Outcome {
         submit_on(self.stream.load(Ordering::Relaxed), work)
     }
 
-    /// The same for work whose result the program reads: by the end of the call, unless the result lies on the device.
+    /// The same for work whose result the program reads: by the end of the call, unless the result
+    /// lies on the device.
     ///
     /// # Errors
-    /// As [`Handle::submit`]; not supported on a stream that captures while results lie on the host.
+    /// As [`Handle::submit`]; not supported on a stream that captures while results lie on the
+    /// host.
     pub fn submit_result(&self, work: impl Fn() -> Outcome + Clone + Send + Sync + 'static) -> Outcome {
         if !self.is_device_mode() && capture::is_held(self.stream.load(Ordering::Relaxed)) {
             return Err(Failure::unsupported(
@@ -144,7 +147,8 @@ fn one_of(number: c_int, known: &[c_int], argument: &str) -> Outcome {
     Err(Failure::invalid(format!("{argument} is {number}, not one of {known:?}")))
 }
 
-/// CUBLAS_DEFAULT_MATH, TENSOR_OP, PEDANTIC, TF32_TENSOR_OP, FP32_EMULATED_BF16X9, FP64_EMULATED_FIXEDPOINT.
+/// CUBLAS_DEFAULT_MATH, TENSOR_OP, PEDANTIC, TF32_TENSOR_OP, FP32_EMULATED_BF16X9,
+/// FP64_EMULATED_FIXEDPOINT.
 const MATH_MODES: [c_int; 6] = [0, 1, 2, 3, 4, 8];
 /// CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, a bit that may be added.
 const NO_REDUCED_SUMS: c_int = 16;
@@ -152,7 +156,8 @@ const NO_REDUCED_SUMS: c_int = 16;
 calls! {
     /// Makes a handle.
     ///
-    /// Status: INVALID_VALUE for NULL; NOT_INITIALIZED without a `libcudnn` that multiplies on the CPU core.
+    /// Status: INVALID_VALUE for NULL; NOT_INITIALIZED without a `libcudnn` that multiplies on the
+    /// CPU core.
     fn cublasCreate_v2(handle: *mut *mut c_void) {
         // SAFETY: `handle` is NULL or valid for one write.
         unsafe { create(handle) }
@@ -183,7 +188,8 @@ calls! {
         unsafe { store(value, "value", VERSION[property as usize]) }
     }
 
-    /// Keeps a stream: calls have done their work when they return, or leave it to the graph that the stream captures.
+    /// Keeps a stream: calls have done their work when they return, or leave it to the graph that
+    /// the stream captures.
     ///
     /// Status: NOT_INITIALIZED for a handle that is not alive.
     fn cublasSetStream_v2(handle: *mut c_void, stream: *mut c_void) {
@@ -208,8 +214,8 @@ calls! {
         if bytes > 0 { required(workspace, "workspace") } else { Ok(()) }
     }
 
-    /// Where factors and results lie. Both are host memory; but a graph reads factors of the device at its launch, and keeps those of the
-    /// host as they are at the call.
+    /// Where factors and results lie. Both are host memory; but a graph reads factors of the device
+    /// at its launch, and keeps those of the host as they are at the call.
     ///
     /// Status: NOT_INITIALIZED for a handle that is not alive, INVALID_VALUE for an unknown mode.
     fn cublasSetPointerMode_v2(handle: *mut c_void, mode: c_int) {

@@ -27,8 +27,8 @@ impl Kind {
     /// Of a `cudaDataType`.
     ///
     /// # Errors
-    /// Not supported for types that this library does not compute with, such as complex ones; invalid value for
-    /// numbers that are none.
+    /// Not supported for types that this library does not compute with, such as complex ones;
+    /// invalid value for numbers that are none.
     pub fn decode(number: i32, argument: &str) -> Outcome<Kind> {
         Ok(match number {
             0 => Kind::F32,
@@ -77,7 +77,8 @@ impl Kind {
     /// `pointer` is NULL or valid for one read.
     pub unsafe fn read(self, pointer: *const c_void, argument: &str) -> Outcome<f64> {
         required(pointer, argument)?;
-        // SAFETY: not NULL, and the caller vouches for an element of this type, which may lie anywhere.
+        // SAFETY: not NULL, and the caller vouches for an element of this type, which may lie
+        // anywhere.
         Ok(unsafe {
             match self {
                 Kind::F32 => f64::from(pointer.cast::<f32>().read_unaligned()),

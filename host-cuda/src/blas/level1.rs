@@ -33,13 +33,15 @@ macro_rules! of_type {
         calls! {$(
             /// `y = alpha x + y`
             ///
-            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for NULL. Nothing to do for n below
+            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE
+            /// for NULL. Nothing to do for n below
             /// 1. Negative steps begin at the far end.
             fn $axpy, $axpy64(
                 handle: *mut c_void, n: Int, alpha: *const $T, x: *const $T, incx: Int, y: *mut $T, incy: Int,
             ) {
                 let handle = handle::get(handle)?;
-                // SAFETY: `alpha` is NULL or one readable number; both vectors are in memory as described.
+                // SAFETY: `alpha` is NULL or one readable number; both vectors are in memory as
+                // described.
                 unsafe {
                     let alpha = handle.factor(Kind::$kind, alpha.cast(), "alpha")?;
                     let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
@@ -53,7 +55,8 @@ macro_rules! of_type {
             /// Status: as for axpy. Nothing to do for a step below 1.
             fn $scal, $scal64(handle: *mut c_void, n: Int, alpha: *const $T, x: *mut $T, incx: Int) {
                 let handle = handle::get(handle)?;
-                // SAFETY: `alpha` is NULL or one readable number; the vector is in memory as described.
+                // SAFETY: `alpha` is NULL or one readable number; the vector is in memory as
+                // described.
                 unsafe {
                     let alpha = handle.factor(Kind::$kind, alpha.cast(), "alpha")?;
                     let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
@@ -94,7 +97,8 @@ macro_rules! of_type {
 required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
                 let y = Vector::new(y.cast(), Kind::$kind, n.into(), incy.into(), "y")?;
-                // SAFETY: `result` is NULL or valid for one write; both vectors are in memory as described.
+                // SAFETY: `result` is NULL or valid for one write; both vectors are in memory as
+                // described.
                 unsafe { handle.submit_result(move || store(result.get(), "result", vector::dot(x, y)? as $T)) }
             }
 
@@ -106,7 +110,8 @@ required(result.get(), "result")?;
                 let result = Place::new(result);
 required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
+                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as
+                // described.
                 unsafe { handle.submit_result(move || store(result.get(), "result", vector::norm(x)? as $T)) }
             }
 
@@ -118,11 +123,13 @@ required(result.get(), "result")?;
                 let result = Place::new(result);
 required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
+                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as
+                // described.
                 unsafe { handle.submit_result(move || store(result.get(), "result", vector::sum_of_magnitudes(x)? as $T)) }
             }
 
-            /// The number of the first element of the largest magnitude, counted from 1; 0 for n or a step below 1.
+            /// The number of the first element of the largest magnitude, counted from 1; 0 for n or
+            /// a step below 1.
             ///
             /// Status: as for axpy.
             fn $amax, $amax64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut Int) {
@@ -130,11 +137,13 @@ required(result.get(), "result")?;
                 let result = Place::new(result);
 required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
+                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as
+                // described.
                 unsafe { handle.submit_result(move || store(result.get(), "result", vector::extreme(x, true)? as Int)) }
             }
 
-            /// The number of the first element of the smallest magnitude, counted from 1; 0 for n or a step below 1.
+            /// The number of the first element of the smallest magnitude, counted from 1; 0 for n
+            /// or a step below 1.
             ///
             /// Status: as for axpy.
             fn $amin, $amin64(handle: *mut c_void, n: Int, x: *const $T, incx: Int, result: *mut Int) {
@@ -142,7 +151,8 @@ required(result.get(), "result")?;
                 let result = Place::new(result);
 required(result.get(), "result")?;
                 let x = Vector::new(x.cast(), Kind::$kind, n.into(), incx.into(), "x")?;
-                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as described.
+                // SAFETY: `result` is NULL or valid for one write; the vector is in memory as
+                // described.
                 unsafe { handle.submit_result(move || store(result.get(), "result", vector::extreme(x, false)? as Int)) }
             }
 
@@ -153,7 +163,8 @@ required(result.get(), "result")?;
                 handle: *mut c_void, n: Int, x: *mut $T, incx: Int, y: *mut $T, incy: Int, c: *const $T, s: *const $T,
             ) {
                 let handle = handle::get(handle)?;
-                // SAFETY: `c` and `s` are NULL or one readable number; both vectors are in memory as described.
+                // SAFETY: `c` and `s` are NULL or one readable number; both vectors are in memory
+                // as described.
                 unsafe {
                     let turn = [handle.factor(Kind::$kind, c.cast(), "c")?, handle.factor(Kind::$kind, s.cast(), "s")?];
                     let x = Vector::new(x.cast_const().cast(), Kind::$kind, n.into(), incx.into(), "x")?;
@@ -196,7 +207,8 @@ fn shared(x: c_int, y: c_int) -> Outcome<Kind> {
 calls! {
     /// `y = alpha x + y` of a named type; computed in binary64, whatever the execution type.
     ///
-    /// Status: as for axpy; also INVALID_VALUE for unknown types, NOT_SUPPORTED for types that are not floating or differ.
+    /// Status: as for axpy; also INVALID_VALUE for unknown types, NOT_SUPPORTED for types that are
+    /// not floating or differ.
     fn cublasAxpyEx, cublasAxpyEx_64(
         handle: *mut c_void, n: Int, alpha: *const c_void, alpha_type: c_int, x: *const c_void, x_type: c_int, incx: Int,
         y: *mut c_void, y_type: c_int, incy: Int, execution: c_int,
@@ -204,7 +216,8 @@ calls! {
         let handle = handle::get(handle)?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executiontype")?;
-        // SAFETY: `alpha` is NULL or one readable number of its type; both vectors are in memory as described.
+        // SAFETY: `alpha` is NULL or one readable number of its type; both vectors are in memory as
+        // described.
         unsafe {
             let alpha = handle.factor(Kind::decode(alpha_type, "alphaType")?, alpha, "alpha")?;
             let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
@@ -223,7 +236,8 @@ calls! {
         let handle = handle::get(handle)?;
         let kind = Kind::decode(x_type, "xType")?;
         Kind::decode(execution, "executionType")?;
-        // SAFETY: `alpha` is NULL or one readable number of its type; the vector is in memory as described.
+        // SAFETY: `alpha` is NULL or one readable number of its type; the vector is in memory as
+        // described.
         unsafe {
             let alpha = handle.factor(Kind::decode(alpha_type, "alphaType")?, alpha, "alpha")?;
             let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;
@@ -274,7 +288,8 @@ calls! {
 required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y, kind, n.into(), incy.into(), "y")?;
-        // SAFETY: `result` is NULL or valid for one write of its type; both vectors are in memory as described.
+        // SAFETY: `result` is NULL or valid for one write of its type; both vectors are in memory
+        // as described.
         unsafe { handle.submit_result(move || store_as(result_kind, result.get(), vector::dot(x, y)?)) }
     }
 
@@ -293,7 +308,8 @@ required(result.get(), "result")?;
 required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
         let y = Vector::new(y, kind, n.into(), incy.into(), "y")?;
-        // SAFETY: `result` is NULL or valid for one write of its type; both vectors are in memory as described.
+        // SAFETY: `result` is NULL or valid for one write of its type; both vectors are in memory
+        // as described.
         unsafe { handle.submit_result(move || store_as(result_kind, result.get(), vector::dot(x, y)?)) }
     }
 
@@ -311,7 +327,8 @@ required(result.get(), "result")?;
         let result = Place::new(result);
 required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
-        // SAFETY: `result` is NULL or valid for one write of its type; the vector is in memory as described.
+        // SAFETY: `result` is NULL or valid for one write of its type; the vector is in memory as
+        // described.
         unsafe { handle.submit_result(move || store_as(result_kind, result.get(), vector::norm(x)?)) }
     }
 
@@ -329,7 +346,8 @@ required(result.get(), "result")?;
         let result = Place::new(result);
 required(result.get(), "result")?;
         let x = Vector::new(x, kind, n.into(), incx.into(), "x")?;
-        // SAFETY: `result` is NULL or valid for one write of its type; the vector is in memory as described.
+        // SAFETY: `result` is NULL or valid for one write of its type; the vector is in memory as
+        // described.
         unsafe { handle.submit_result(move || store_as(result_kind, result.get(), vector::sum_of_magnitudes(x)?)) }
     }
 
@@ -374,7 +392,8 @@ required(result.get(), "result")?;
         let kind = shared(x_type, y_type)?;
         Kind::decode(execution, "executiontype")?;
         let of_turn = Kind::decode(turn_type, "csType")?;
-        // SAFETY: `c` and `s` are NULL or one readable number of their type; both vectors are in memory as described.
+        // SAFETY: `c` and `s` are NULL or one readable number of their type; both vectors are in
+        // memory as described.
         unsafe {
             let turn = [handle.factor(of_turn, c, "c")?, handle.factor(of_turn, s, "s")?];
             let x = Vector::new(x.cast_const(), kind, n.into(), incx.into(), "x")?;

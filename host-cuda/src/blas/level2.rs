@@ -28,7 +28,8 @@ struct ByVector {
 
 impl ByVector {
     /// # Errors
-    /// Invalid value, in this order: an unknown operation, negative extents, a small leading dimension, a step of 0.
+    /// Invalid value, in this order: an unknown operation, negative extents, a small leading
+    /// dimension, a step of 0.
     fn new(trans: c_int, extents: [i64; 2], lda: i64, steps: [i64; 2], kinds: [Kind; 3]) -> Outcome<Self> {
         let transposed = arguments::transposed(trans, "trans")?;
         arguments::extents([("m", extents[0]), ("n", extents[1])])?;
@@ -44,7 +45,8 @@ impl ByVector {
     /// Invalid value for NULL.
     ///
     /// # Safety
-    /// Both are NULL or valid for one read of their type: now, or on the device whenever the product is done.
+    /// Both are NULL or valid for one read of their type: now, or on the device whenever the
+    /// product is done.
     unsafe fn factors(&self, handle: &Handle, [alpha, beta]: [*const c_void; 2]) -> Outcome<[Factor; 2]> {
         let kind = self.kinds[2];
         // SAFETY: both factors are NULL or one readable number of their type.
@@ -91,7 +93,8 @@ impl ByVector {
         };
         let (matrices, extents) = self.product(arrays, apart);
         let product = move |products: &mut Products, factors| {
-            // SAFETY: the matrix and both vectors are in memory as described when the product is computed.
+            // SAFETY: the matrix and both vectors are in memory as described when the product is
+            // computed.
             unsafe { products.multiply(matrices, extents, count, factors) }
         };
         // SAFETY: factors of the device are there when the product is computed.
@@ -143,8 +146,9 @@ macro_rules! by_vector {
             $(
                 /// `y = alpha op(A) x + beta y`
                 ///
-                /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for an unknown operation, negative
-                /// extents, a leading dimension below max(1, m), steps of 0, NULL factors, NULL arrays that are touched.
+                /// Status, in this order: NOT_INITIALIZED for a handle that is not alive;
+                /// INVALID_VALUE for an unknown operation, negative extents, a leading dimension
+                /// below max(1, m), steps of 0, NULL factors, NULL arrays that are touched.
                 fn $name, $wide(
                     handle: *mut c_void, trans: c_int, m: Int, n: Int, alpha: *const $F, a: *const $T, lda: Int,
                     x: *const $T, incx: Int, beta: *const $F, y: *mut $U, incy: Int,
@@ -161,7 +165,8 @@ macro_rules! by_vector {
 
             /// `y[i] = alpha op(A[i]) x[i] + beta y[i]` of arrays whose addresses lie in arrays.
             ///
-            /// Status: as for one product; also INVALID_VALUE for a negative count and NULL addresses.
+            /// Status: as for one product; also INVALID_VALUE for a negative count and NULL
+            /// addresses.
             fn $batched, $batched64(
                 handle: *mut c_void, trans: c_int, m: Int, n: Int, alpha: *const $F, a: *const *const c_void, lda: Int,
                 x: *const *const c_void, incx: Int, beta: *const $F, y: *const *mut c_void, incy: Int, count: Int,
@@ -171,11 +176,13 @@ macro_rules! by_vector {
                 let steps = [incx.into(), incy.into()];
                 let product = ByVector::new(trans, [m.into(), n.into()], lda.into(), steps, kinds)?;
                 arguments::extents([("batchCount", count.into())])?;
-                // SAFETY: factors, lists of addresses and the arrays there are NULL or as described.
+                // SAFETY: factors, lists of addresses and the arrays there are NULL or as
+                // described.
                 unsafe { product.run_each(&handle, [alpha.cast(), beta.cast()], [a, x, y.cast()], count.into()) }
             }
 
-            /// `y[i] = alpha op(A[i]) x[i] + beta y[i]` of arrays that follow each other at one distance each.
+            /// `y[i] = alpha op(A[i]) x[i] + beta y[i]` of arrays that follow each other at one
+            /// distance each.
             ///
             /// Status: as for one product; also INVALID_VALUE for a negative count.
             fn $strided, $strided64(
@@ -217,8 +224,9 @@ macro_rules! outer {
         calls! {$(
             /// `A = alpha x y^T + A`
             ///
-            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for negative extents, steps of 0, a
-            /// leading dimension below max(1, m), a NULL factor, NULL arrays that are touched.
+            /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE
+            /// for negative extents, steps of 0, a leading dimension below max(1, m), a NULL
+            /// factor, NULL arrays that are touched.
             fn $name, $wide(
                 handle: *mut c_void, m: Int, n: Int, alpha: *const $T, x: *const $T, incx: Int, y: *const $T, incy: Int,
                 a: *mut $T, lda: Int,
@@ -247,7 +255,8 @@ macro_rules! outer {
                     arguments::data(result.start(), alpha != 0.0, "A")
                 };
                 let product = move |products: &mut Products, factors| {
-                    // SAFETY: the matrix and both vectors are in memory as described when the product is computed.
+                    // SAFETY: the matrix and both vectors are in memory as described when the
+                    // product is computed.
                     unsafe { products.multiply([result, column, row], [m, n, 1], 1, factors) }
                 };
                 // SAFETY: a factor of the device is there when the product is computed.

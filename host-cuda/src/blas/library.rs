@@ -44,7 +44,8 @@ type Multiply = unsafe extern "C" fn(
 const NAMES: [&CStr; 2] = [c"libcudnn.so.9", c"libcudnn.so.8"];
 
 impl Library {
-    /// The one that is loaded, else the one in the folder above this library's, else the one that the loader finds; it is kept.
+    /// The one that is loaded, else the one in the folder above this library's, else the one that
+    /// the loader finds; it is kept.
     ///
     /// # Errors
     /// Not initialized if there is none; want of memory to load it.
@@ -99,8 +100,9 @@ impl Library {
             let found = unsafe { libc::dlsym(opened, name.as_ptr()) };
             if found.is_null() { Err(name.to_str().unwrap_or_default()) } else { Ok(found) }
         };
-        // SAFETY: each is a function of the library under a name that says what its parameters are: all but the last two are
-        // those of cudnn.h, and only this project has the names with `Shim`.
+        // SAFETY: each is a function of the library under a name that says what its parameters are:
+        // all but the last two are those of cudnn.h, and only this project has the names with
+        // `Shim`.
         unsafe {
             Ok(Library {
                 create: transmute::<*mut c_void, unsafe extern "C" fn(*mut Object) -> c_int>(find(
@@ -147,7 +149,8 @@ impl Library {
             unsafe { last_error(text.as_mut_ptr(), text.len()) };
         }
         let [reason, name] =
-            // SAFETY: the call ends its text, of which nothing is written where it is not there; the other text is the library's own.
+            // SAFETY: the call ends its text, of which nothing is written where it is not there;
+            // the other text is the library's own.
             unsafe { [CStr::from_ptr(text.as_ptr()), CStr::from_ptr((self.status)(status))] }
                 .map(CStr::to_string_lossy);
         // The categories of version 9, and the statuses of version 8.
@@ -218,8 +221,8 @@ pub struct Shape {
     pub strides: [c_int; 3],
 }
 
-/// No stream of the runtime: nothing captures there, nor waits for a capture. A product of a graph is computed when it is launched,
-/// whatever else captures then.
+/// No stream of the runtime: nothing captures there, nor waits for a capture. A product of a graph
+/// is computed when it is launched, whatever else captures then.
 const NO_STREAM: Object = std::ptr::without_provenance_mut(usize::MAX);
 
 const NO_SHAPE: Shape = Shape { data_type: -1, dims: [0; 3], strides: [0; 3] };
@@ -243,7 +246,8 @@ impl Multiplier {
                 "libcudnn is on its CUDA core, this library on host memory: set CUDNN_SHIM_BACKEND=cpu";
             return Err(Failure::new(NOT_INITIALIZED, sentence));
         }
-        // SAFETY: the CPU core follows no stream, and asks the runtime alone, which takes any number.
+        // SAFETY: the CPU core follows no stream, and asks the runtime alone, which takes any
+        // number.
         library.check(unsafe { (library.set_stream)(made.handle, NO_STREAM) })?;
         for desc in &mut made.descs {
             // SAFETY: a place for the result.
@@ -258,7 +262,8 @@ impl Multiplier {
     /// As the library says.
     ///
     /// # Safety
-    /// The shapes are those of the memory at the pointers, of which A and B need hold nothing if alpha is 0.
+    /// The shapes are those of the memory at the pointers, of which A and B need hold nothing if
+    /// alpha is 0.
     pub unsafe fn multiply(
         &mut self, shapes: [Shape; 3], [c, a, b]: [*mut c_void; 3], [alpha, beta]: [f64; 2],
     ) -> Outcome {
@@ -282,7 +287,8 @@ impl Multiplier {
             _ => (&raw const single[at]).cast(),
         });
         let [of_c, of_a, of_b] = self.descs;
-        // SAFETY: the factors are of the type that goes with C; the caller vouches for the matrices.
+        // SAFETY: the factors are of the type that goes with C; the caller vouches for the
+        // matrices.
         let status = unsafe { (self.library.multiply)(self.handle, alpha, of_a, a, of_b, b, beta, of_c, c) };
         self.library.check(status)
     }

@@ -1,4 +1,5 @@
-//! cuBLAS on host memory: products by the kernels of `libcudnn`'s CPU core, all else by plain loops.
+//! cuBLAS on host memory: products by the kernels of `libcudnn`'s CPU core, all else by plain
+//! loops.
 //!
 //! ```text
 //!  status.rs     statuses, failures with a sentence, the shape of a call
@@ -15,8 +16,9 @@
 //!  vector.rs     loops over vectors; level1.rs the calls on them
 //!  copies.rs     cublasSetMatrix and its kin
 //! ```
-//! Host memory is device memory. Every call has finished its work when it returns, but on a stream that captures: there it is left to the
-//! graph, with factors of the host as they are at the call; factors and arrays of addresses on the device are read at each launch.
+//! Host memory is device memory. Every call has finished its work when it returns, but on a stream
+//! that captures: there it is left to the graph, with factors of the host as they are at the call;
+//! factors and arrays of addresses on the device are read at each launch.
 
 pub mod arguments;
 mod batched;

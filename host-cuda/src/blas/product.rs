@@ -17,13 +17,15 @@ pub struct Matrix {
     pub strides: [i64; 3],
 }
 
-// SAFETY: a matrix is where it is for every thread; whoever reads or writes it vouches for its elements.
+// SAFETY: a matrix is where it is for every thread; whoever reads or writes it vouches for its
+// elements.
 unsafe impl Send for Matrix {}
 // SAFETY: sharing where a matrix lies gives access to nothing; what reads or writes it is unsafe.
 unsafe impl Sync for Matrix {}
 
 impl Matrix {
-    /// Columns of `leading` elements, read as they are or with rows and columns swapped; `apart` elements from one to the next.
+    /// Columns of `leading` elements, read as they are or with rows and columns swapped; `apart`
+    /// elements from one to the next.
     pub fn columns(data: *const c_void, kind: Kind, leading: i64, is_transposed: bool, apart: i64) -> Self {
         let strides = if is_transposed { [leading, 1, apart] } else { [1, leading, apart] };
         Matrix { data: data.cast_mut(), kind, strides }
@@ -67,8 +69,8 @@ impl Products {
         Multiplier::new().map(Products)
     }
 
-    /// `C = alpha * A B + beta * C` for each of `batch` products, C of m rows and n columns, A of k columns. Without terms, or with
-    /// alpha 0, neither A nor B is read; with beta 0 C is not.
+    /// `C = alpha * A B + beta * C` for each of `batch` products, C of m rows and n columns, A of k
+    /// columns. Without terms, or with alpha 0, neither A nor B is read; with beta 0 C is not.
     ///
     /// # Errors
     /// Not supported for extents and strides beyond 32 bits, and as `libcudnn` says.
@@ -95,8 +97,8 @@ impl Products {
             }
             return Ok(());
         }
-        // The library's kernels go along the last dimension of C, which is the one without gaps: C transposed is B transposed
-        // times A transposed.
+        // The library's kernels go along the last dimension of C, which is the one without gaps: C
+        // transposed is B transposed times A transposed.
         let swap = c.strides[0].abs() < c.strides[1].abs();
         let ([c, a, b], [m, n]) =
             if swap { ([c, b, a].map(|matrix| matrix.transposed()), [n, m]) } else { ([c, a, b], [m, n]) };

@@ -145,7 +145,8 @@ pub unsafe fn store<T>(pointer: *mut T, argument: &str, value: T) -> Outcome {
     Ok(())
 }
 
-/// Defines calls that return a status, each under one name or, with `Int` for 32 and for 64 bits, under two.
+/// Defines calls that return a status, each under one name or, with `Int` for 32 and for 64 bits,
+/// under two.
 ///
 /// The body is an [`Outcome`]; its sentence names the call.
 macro_rules! calls {
@@ -170,7 +171,8 @@ macro_rules! calls {
         $(#[$meta])*
         ///
         /// # Safety
-        /// Pointers are NULL, or valid for what the call reads and writes as the public documentation of cuBLAS says.
+        /// Pointers are NULL, or valid for what the call reads and writes as the public
+        /// documentation of cuBLAS says.
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments, reason = "the interface is given")]
         #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "what counts has one of two widths")]

@@ -21,7 +21,8 @@ pub struct Vector {
     pub step: i64,
 }
 
-// SAFETY: a vector is where it is for every thread; whoever reads or writes it vouches for its elements.
+// SAFETY: a vector is where it is for every thread; whoever reads or writes it vouches for its
+// elements.
 unsafe impl Send for Vector {}
 // SAFETY: sharing where a vector lies gives access to nothing; what reads or writes it is unsafe.
 unsafe impl Sync for Vector {}
@@ -70,7 +71,8 @@ impl<T> Clone for Typed<T> {
 
 impl<T> Copy for Typed<T> {}
 
-// SAFETY: whoever makes a vector vouches for its memory; threads have ranges of their own of what is written.
+// SAFETY: whoever makes a vector vouches for its memory; threads have ranges of their own of what
+// is written.
 unsafe impl<T> Sync for Typed<T> {}
 
 impl<T: Element> Typed<T> {
@@ -78,7 +80,8 @@ impl<T: Element> Typed<T> {
     /// Element `i` is there.
     #[inline]
     unsafe fn get(&self, i: usize) -> T {
-        // SAFETY: element `i` is in memory; the read needs no alignment, as programs place vectors anywhere.
+        // SAFETY: element `i` is in memory; the read needs no alignment, as programs place vectors
+        // anywhere.
         unsafe { self.first.offset(i as isize * self.step).read_unaligned() }
     }
 
@@ -91,7 +94,8 @@ impl<T: Element> Typed<T> {
     }
 }
 
-/// Calls `each` for the ranges of vectors of which the second is written: in one go if its elements share their places.
+/// Calls `each` for the ranges of vectors of which the second is written: in one go if its elements
+/// share their places.
 fn spread(x: &Vector, y: &Vector, each: impl Fn(Range<usize>) + Sync) {
     if y.step == 0 { each(0..x.count()) } else { threads::spread(x.count(), each) }
 }
@@ -281,8 +285,8 @@ pub unsafe fn norm(x: Vector) -> Outcome<f64> {
     })
 }
 
-/// The number of the first element of the largest magnitude, or of the smallest one, counted from 1; 0 if there is none or the step is
-/// not positive. A NaN is found only in front.
+/// The number of the first element of the largest magnitude, or of the smallest one, counted from
+/// 1; 0 if there is none or the step is not positive. A NaN is found only in front.
 ///
 /// # Errors
 /// Not supported for types that vectors do not have.

@@ -14,7 +14,8 @@ pub struct View<T> {
     pub strides: [i64; 2],
 }
 
-// SAFETY: whoever makes a view vouches for its memory; threads have parts of their own of what is written.
+// SAFETY: whoever makes a view vouches for its memory; threads have parts of their own of what is
+// written.
 unsafe impl<T> Sync for View<T> {}
 // SAFETY: a view is where it is for every thread.
 unsafe impl<T> Send for View<T> {}
@@ -39,7 +40,8 @@ impl<T: Element> View<T> {
     /// # Safety
     /// The element is there.
     pub unsafe fn get(&self, row: i64, column: i64) -> f64 {
-        // SAFETY: the element is in memory; the read needs no alignment, as programs place matrices anywhere.
+        // SAFETY: the element is in memory; the read needs no alignment, as programs place matrices
+        // anywhere.
         unsafe { self.at(row, column).read_unaligned().wide() }
     }
 

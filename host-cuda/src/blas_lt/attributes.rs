@@ -155,7 +155,8 @@ impl Descriptor {
             )));
         }
         let mut bytes = [0; 8];
-        // SAFETY: not NULL, and the caller vouches for `size` bytes, of which there are at most eight.
+        // SAFETY: not NULL, and the caller vouches for `size` bytes, of which there are at most
+        // eight.
         unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(buffer.cast(), size) };
         self.values()[at] = u64::from_le_bytes(bytes);
         Ok(())
@@ -231,7 +232,8 @@ calls! {
         unsafe { store(desc, "matmulDesc", made) }
     }
 
-    /// Describes matrices in memory, column by column: a `cudaDataType`, extents, and elements from a column to the next.
+    /// Describes matrices in memory, column by column: a `cudaDataType`, extents, and elements from
+    /// a column to the next.
     ///
     /// Status: INVALID_VALUE for NULL.
     fn cublasLtMatrixLayoutCreate(desc: *mut *mut c_void, data_type: c_int, rows: u64, cols: u64, ld: i64) {
@@ -267,8 +269,8 @@ macro_rules! of_descriptors {
 
             /// Sets an attribute.
             ///
-            /// Status: INVALID_VALUE for a descriptor that is not alive, NULL, and another size than the attribute's; NOT_SUPPORTED for
-            /// attributes that are not known here.
+            /// Status: INVALID_VALUE for a descriptor that is not alive, NULL, and another size
+            /// than the attribute's; NOT_SUPPORTED for attributes that are not known here.
             fn $set(desc: *mut c_void, attribute: c_int, buffer: *const c_void, size: usize) {
                 // SAFETY: `buffer` is NULL or valid for reads of `size` bytes.
                 unsafe { alive(&$registry, desc, $argument)?.set(attribute, buffer, size) }
@@ -278,7 +280,8 @@ macro_rules! of_descriptors {
             ///
             /// Status: as for setting it; a buffer may be larger.
             fn $get(desc: *mut c_void, attribute: c_int, buffer: *mut c_void, size: usize, written: *mut usize) {
-                // SAFETY: `buffer` is NULL or valid for writes of `size` bytes, `written` NULL or valid for one write.
+                // SAFETY: `buffer` is NULL or valid for writes of `size` bytes, `written` NULL or
+                // valid for one write.
                 unsafe { alive(&$registry, desc, $argument)?.get(attribute, buffer, size, written) }
             }
         )*}

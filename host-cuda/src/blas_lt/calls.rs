@@ -84,13 +84,15 @@ calls! {
         unsafe { store(value, "value", *part) }
     }
 
-    /// `D = epilogue(alpha op(A) op(B) + beta C)`, where the epilogue adds a bias, one number a row of D, and applies ReLU or GELU
-    /// (`x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`). Sums are in binary32, in binary64 for CUBLAS_COMPUTE_64F; D is rounded once.
+    /// `D = epilogue(alpha op(A) op(B) + beta C)`, where the epilogue adds a bias, one number a row
+    /// of D, and applies ReLU or GELU (`x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`). Sums
+    /// are in binary32, in binary64 for CUBLAS_COMPUTE_64F; D is rounded once.
     ///
-    /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for descriptors that are not alive, orders,
-    /// operations, extents, leading dimensions and batches that do not fit; NOT_SUPPORTED for types that cublasGemmEx does not take, orders
-    /// beside columns and rows, other epilogues, vectors of factors; INVALID_VALUE for an unknown algorithm, NULL factors and NULL matrices that are touched;
-    /// ALLOC_FAILED.
+    /// Status, in this order: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for
+    /// descriptors that are not alive, orders, operations, extents, leading dimensions and batches
+    /// that do not fit; NOT_SUPPORTED for types that cublasGemmEx does not take, orders beside
+    /// columns and rows, other epilogues, vectors of factors; INVALID_VALUE for an unknown
+    /// algorithm, NULL factors and NULL matrices that are touched; ALLOC_FAILED.
     fn cublasLtMatmul(
         handle: *mut c_void, desc: *const c_void, alpha: *const c_void, a: *const c_void, a_desc: *const c_void, b: *const c_void,
         b_desc: *const c_void, beta: *const c_void, c: *const c_void, c_desc: *const c_void, d: *mut c_void, d_desc: *const c_void,
@@ -107,8 +109,9 @@ calls! {
 
     /// The algorithms for a product: the only one, if the product is done at all.
     ///
-    /// Status: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for descriptors that are not alive, NULL results, and fewer
-    /// than one asked for; NOT_SUPPORTED, with 0 results, for products that are not done.
+    /// Status: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for descriptors that
+    /// are not alive, NULL results, and fewer than one asked for; NOT_SUPPORTED, with 0 results,
+    /// for products that are not done.
     fn cublasLtMatmulAlgoGetHeuristic(
         handle: *mut c_void, desc: *const c_void, a_desc: *const c_void, b_desc: *const c_void, c_desc: *const c_void,
         d_desc: *const c_void, preference: *const c_void, requested: c_int, results: *mut Heuristic, returned: *mut c_int,
@@ -132,7 +135,8 @@ calls! {
 
     /// The numbers of the algorithms for types: the only one.
     ///
-    /// Status: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for NULL and for fewer than one asked for.
+    /// Status: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for NULL and for fewer
+    /// than one asked for.
     fn cublasLtMatmulAlgoGetIds(
         handle: *mut c_void, _compute: c_int, _scale: c_int, _a: c_int, _b: c_int, _c: c_int, _d: c_int, requested: c_int,
         ids: *mut c_int, returned: *mut c_int,
@@ -152,7 +156,8 @@ calls! {
 
     /// The structure of an algorithm.
     ///
-    /// Status: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for NULL and for another number than 0.
+    /// Status: NOT_INITIALIZED for a handle that is not alive; INVALID_VALUE for NULL and for
+    /// another number than 0.
     fn cublasLtMatmulAlgoInit(
         handle: *mut c_void, _compute: c_int, _scale: c_int, _a: c_int, _b: c_int, _c: c_int, _d: c_int, id: c_int,
         algorithm: *mut Algorithm,

@@ -54,7 +54,8 @@ struct Layout {
 
 impl Layout {
     /// # Errors
-    /// Invalid value for extents, leading dimensions and counts that are none; not supported for orders beside columns and rows.
+    /// Invalid value for extents, leading dimensions and counts that are none; not supported for
+    /// orders beside columns and rows.
     fn decode(desc: &Descriptor, argument: &str) -> Outcome<Layout> {
         let kind = Kind::decode(desc.number(attributes::TYPE), argument)?;
         let extent = |number, name: &str| {
@@ -108,9 +109,9 @@ pub struct Plan {
 
 impl Plan {
     /// # Errors
-    /// Invalid value: a descriptor that is not alive, layouts that do not fit, unknown operations, a bias without a pointer. Not supported:
-    /// types that cublasGemmEx does not take, transposed results, parts of results, epilogues beside DEFAULT, RELU, GELU and those with
-    /// BIAS.
+    /// Invalid value: a descriptor that is not alive, layouts that do not fit, unknown operations,
+    /// a bias without a pointer. Not supported: types that cublasGemmEx does not take, transposed
+    /// results, parts of results, epilogues beside DEFAULT, RELU, GELU and those with BIAS.
     pub fn new(desc: *const c_void, layouts: [*const c_void; 4]) -> Outcome<Plan> {
         let desc = attributes::product(desc)?;
         let mut decoded = Vec::with_capacity(4);
@@ -195,10 +196,12 @@ impl Plan {
     /// Computes D in the order of a stream.
     ///
     /// # Errors
-    /// Invalid value for NULL factors and matrices that are touched, alloc failed, and as the products and [`handle::submit_on`].
+    /// Invalid value for NULL factors and matrices that are touched, alloc failed, and as the
+    /// products and [`handle::submit_on`].
     ///
     /// # Safety
-    /// Factors and matrices are NULL or as described, now or when the graph that the stream captures is launched.
+    /// Factors and matrices are NULL or as described, now or when the graph that the stream
+    /// captures is launched.
     pub unsafe fn submit(
         self, handle: Arc<Handle>, stream: usize, [alpha, beta]: [*const c_void; 2],
         matrices: [*const c_void; 4],
@@ -231,7 +234,8 @@ impl Plan {
     /// Looks at what is touched with these factors.
     ///
     /// # Errors
-    /// Invalid value for NULL, and for a batch in one place; not supported for integers that binary32 does not hold.
+    /// Invalid value for NULL, and for a batch in one place; not supported for integers that
+    /// binary32 does not hold.
     fn check(&self, [alpha, beta]: [f64; 2], [a, b, c, d]: [Place<c_void>; 4]) -> Outcome {
         self.types.check_factors([alpha, beta])?;
         if self.is_empty() {
@@ -313,7 +317,8 @@ impl Plan {
         unsafe { products.multiply([d, a, b], self.extents, 1, factors) }
     }
 
-    /// One product with what follows it, by way of a sum in binary32 or binary64, so that D is rounded once.
+    /// One product with what follows it, by way of a sum in binary32 or binary64, so that D is
+    /// rounded once.
     ///
     /// # Safety
     /// The matrices and the bias are as described.
@@ -365,13 +370,15 @@ impl Plan {
         };
         let (sums, old, function) = (&sums, &view(&c), self.function);
         let value = |row: i64, column: i64| {
-            // SAFETY: elements that were just written, and of the caller's C where beta says that it is read.
+            // SAFETY: elements that were just written, and of the caller's C where beta says that
+            // it is read.
             let sum = unsafe {
                 sums.get(row, column) + if beta == 0.0 { 0.0 } else { beta * old.get(row, column) }
             };
             function.of(sum + bias.as_ref().map_or(0.0, |bias| bias[row as usize]))
         };
-        // SAFETY: D is the caller's; of C at most the element is read that is written, as both lie alike where they meet.
+        // SAFETY: D is the caller's; of C at most the element is read that is written, as both lie
+        // alike where they meet.
         unsafe { fill(view(&d), [m, n], value) };
         Ok(())
     }

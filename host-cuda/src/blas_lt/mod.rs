@@ -1,4 +1,5 @@
-//! cuBLASLt on host memory: products with what follows them, by the products of [`blas`](crate::blas).
+//! cuBLASLt on host memory: products with what follows them, by the products of
+//! [`blas`](crate::blas).
 
 mod attributes;
 mod calls;

@@ -120,7 +120,8 @@ unsafe fn draw<T, const N: usize>(
         let mut drawn = Words::new(seed, start.wrapping_add((range.start * N) as u64 * words));
         for group in range {
             for (i, value) in make(&mut drawn).into_iter().enumerate() {
-                // SAFETY: not NULL, the caller vouches for `count` elements, and ranges do not meet.
+                // SAFETY: not NULL, the caller vouches for `count` elements, and ranges do not
+                // meet.
                 unsafe { output.set(group * N + i, value) };
             }
         }
@@ -252,7 +253,8 @@ calls! {
 
     /// Looks at an order of results; there is one.
     ///
-    /// Status: NOT_INITIALIZED for a generator that is not alive; OUT_OF_RANGE for an order that pseudo-random numbers do not have.
+    /// Status: NOT_INITIALIZED for a generator that is not alive; OUT_OF_RANGE for an order that
+    /// pseudo-random numbers do not have.
     fn curandSetGeneratorOrdering(generator: *mut c_void, order: c_int) {
         get(generator)?;
         match order {
@@ -278,7 +280,8 @@ calls! {
 
     /// Words of 32 random bits.
     ///
-    /// Status, in this order: NOT_INITIALIZED for a generator that is not alive; OUT_OF_RANGE for NULL.
+    /// Status, in this order: NOT_INITIALIZED for a generator that is not alive; OUT_OF_RANGE for
+    /// NULL.
     fn curandGenerate(generator: *mut c_void, output: *mut c_uint, count: usize) {
         // SAFETY: `output` is NULL or has room for `count` numbers.
         unsafe { draw(generator, output, count, 1, |words| [words.next()]) }
@@ -310,8 +313,8 @@ calls! {
 
     /// Normal numbers.
     ///
-    /// Status, in this order: NOT_INITIALIZED for a generator that is not alive; LENGTH_NOT_MULTIPLE for an odd count; OUT_OF_RANGE for
-    /// NULL.
+    /// Status, in this order: NOT_INITIALIZED for a generator that is not alive;
+    /// LENGTH_NOT_MULTIPLE for an odd count; OUT_OF_RANGE for NULL.
     fn curandGenerateNormal(generator: *mut c_void, output: *mut f32, count: usize, mean: f32, deviation: f32) {
         let make = |words: &mut Words| normal(pair(words), mean.into(), deviation.into()).map(|x| x as f32);
         // SAFETY: `output` is NULL or has room for `count` numbers.
@@ -346,7 +349,8 @@ calls! {
 
     /// Poisson numbers of a mean above 0 and up to 400000.
     ///
-    /// Status, in this order: NOT_INITIALIZED for a generator that is not alive; OUT_OF_RANGE for another mean and for NULL.
+    /// Status, in this order: NOT_INITIALIZED for a generator that is not alive; OUT_OF_RANGE for
+    /// another mean and for NULL.
     fn curandGeneratePoisson(generator: *mut c_void, output: *mut c_uint, count: usize, mean: f64) {
         let generator = get_to_work(generator)?;
         if !(mean > 0.0 && mean <= 400_000.0) {
@@ -360,7 +364,8 @@ calls! {
         let (seed, start, output) = (generator.seed, generator.position, &Output(output));
         threads::spread(count, |range| {
             for i in range {
-                // SAFETY: not NULL, the caller vouches for `count` elements, and ranges do not meet.
+                // SAFETY: not NULL, the caller vouches for `count` elements, and ranges do not
+                // meet.
                 unsafe { output.set(i, poisson::draw(seed, start.wrapping_add(i as u64), mean)) };
             }
         });

@@ -1,6 +1,7 @@
 //! cuRAND on host memory: one generator, Philox4x32-10, under every pseudo-random type.
 //!
-//! A seed's sequence is one of 32-bit words (`philox`); a generator has a position in it, where an offset puts it.
+//! A seed's sequence is one of 32-bit words (`philox`); a generator has a position in it, where an
+//! offset puts it.
 //!
 //! | call | words | result |
 //! |---|---|---|
@@ -12,8 +13,9 @@
 //! | `curandGenerateNormalDouble` | 4 for 2 | the same of `u = (both / 2^11 + 1) / 2^53` |
 //! | `curandGeneratePoisson` | 1 | `poisson`, by counters of its own |
 //!
-//! Log-normal numbers are `exp` of normal ones. Numbers depend on seed, offset and how many were drawn before; not on threads, nor on how
-//! they are divided among calls. They are not those of the original.
+//! Log-normal numbers are `exp` of normal ones. Numbers depend on seed, offset and how many were
+//! drawn before; not on threads, nor on how they are divided among calls. They are not those of the
+//! original.
 
 mod calls;
 mod philox;

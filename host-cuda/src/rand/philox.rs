@@ -1,4 +1,5 @@
-//! Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011), as the dropout of `libcudnn` has it.
+//! Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011),
+//! as the dropout of `libcudnn` has it.
 
 /// Factors of a round.
 const FACTORS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
@@ -26,7 +27,8 @@ pub const fn key(seed: u64) -> [u32; 2] {
     [seed as u32, (seed >> 32) as u32]
 }
 
-/// Words from one position of a seed's sequence on: word `p` is word `p % 4` of counter `(p / 4, 0, 0)`.
+/// Words from one position of a seed's sequence on: word `p` is word `p % 4` of counter
+/// `(p / 4, 0, 0)`.
 pub struct Words {
     key: [u32; 2],
     position: u64,

@@ -51,7 +51,8 @@ fn by_inversion(u: f64, mean: f64) -> u32 {
     k
 }
 
-/// Transformed rejection with squeeze (Hörmann: The transformed rejection method for generating Poisson random variables; 1993).
+/// Transformed rejection with squeeze (Hörmann: The transformed rejection method for generating
+/// Poisson random variables; 1993).
 fn by_rejection(uniform: &mut Uniform, mean: f64) -> u32 {
     let b = 0.931 + 2.53 * mean.sqrt();
     let a = -0.059 + 0.024_83 * b;

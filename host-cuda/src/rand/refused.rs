@@ -2,7 +2,8 @@
 
 use crate::report;
 
-/// `curandStatus_t`: cuRAND has no status for what is not supported; it answers CURAND_STATUS_TYPE_ERROR.
+/// `curandStatus_t`: cuRAND has no status for what is not supported; it answers
+/// CURAND_STATUS_TYPE_ERROR.
 type Refusal = i32;
 
 /// Answers for the function `name` that it is not built.

@@ -50,7 +50,8 @@ pub(super) fn invalidate(state: &mut State, id: u64) {
     }
 }
 
-/// Fails for calls that a capture cannot hold, such as allocations and waiting, and spoils the captures concerned.
+/// Fails for calls that a capture cannot hold, such as allocations and waiting, and spoils the
+/// captures concerned.
 pub(super) fn refuse_unsafe(state: &mut State) -> Result {
     let (mode, thread) = (MODE.get(), std::thread::current().id());
     let concerned = |capture: &Capture| match capture.mode.max(mode) {
@@ -70,7 +71,8 @@ pub(super) fn refuse_unsafe(state: &mut State) -> Result {
     Ok(())
 }
 
-/// Whether a stream waits for one that this capture has: it is the default stream, and one of them was made blocking.
+/// Whether a stream waits for one that this capture has: it is the default stream, and one of them
+/// was made blocking.
 fn waits(on: Handle, capture: &Capture, streams: &HashMap<Handle, Stream>) -> bool {
     let is_blocking = |stream: &Handle| streams.get(stream).is_none_or(|stream| !stream.is_non_blocking());
     on < PER_THREAD && capture.tails.keys().any(is_blocking)
@@ -81,7 +83,8 @@ fn implicit() -> Failure {
     Error::StreamCaptureImplicit.because(rule)
 }
 
-/// Fails for work on the default stream that would wait for a stream that captures, and spoils the captures concerned.
+/// Fails for work on the default stream that would wait for a stream that captures, and spoils the
+/// captures concerned.
 pub(super) fn refuse_implicit(state: &mut State, on: Handle) -> Result {
     let State { captures, streams, .. } = state;
     let mut any = false;
@@ -91,13 +94,15 @@ pub(super) fn refuse_implicit(state: &mut State, on: Handle) -> Result {
     if any { Err(implicit()) } else { Ok(()) }
 }
 
-/// Fails for a question about the default stream while it would wait for a stream that captures; the capture goes on.
+/// Fails for a question about the default stream while it would wait for a stream that captures;
+/// the capture goes on.
 fn refuse_question(state: &State, on: Handle) -> Result {
     let any = state.captures.values().any(|capture| waits(on, capture, &state.streams));
     if any { Err(implicit()) } else { Ok(()) }
 }
 
-/// Fails for a call that no graph holds, on a stream that captures or waits for one, and spoils the captures concerned.
+/// Fails for a call that no graph holds, on a stream that captures or waits for one, and spoils the
+/// captures concerned.
 pub(super) fn refuse_unheld(state: &mut State, on: Handle) -> Result {
     stream::known(state, on)?;
     let Some(id) = of(state, on) else { return refuse_implicit(state, on) };
@@ -105,7 +110,8 @@ pub(super) fn refuse_unheld(state: &mut State, on: Handle) -> Result {
     Err(Error::StreamCaptureUnsupported.because("the stream captures, and its graph cannot hold this call"))
 }
 
-/// Fails for a library's call that waits for the device, as cudaMemcpy does, while a capture forbids it.
+/// Fails for a library's call that waits for the device, as cudaMemcpy does, while a capture
+/// forbids it.
 ///
 /// # Errors
 /// As cudaMemcpy in a capture, which it spoils.
@@ -149,9 +155,9 @@ pub unsafe fn submit(on: Handle, operation: Operation) -> Result {
     unsafe { operation.run() }
 }
 
-/// Records a library's call if the stream captures; false if it does not, and the library does it now. The call gets
-/// everything it needs by value: numbers that the program passes by address are read before. It returns whether it
-/// succeeded, when the graph is launched.
+/// Records a library's call if the stream captures; false if it does not, and the library does it
+/// now. The call gets everything it needs by value: numbers that the program passes by address are
+/// read before. It returns whether it succeeded, when the graph is launched.
 pub fn library_call(on: usize, name: &'static str, call: impl FnOnce() -> LibraryCall) -> Result<bool> {
     keep(&mut state(), on, || Operation::Library(name, call()))
 }
@@ -245,8 +251,8 @@ fn may_begin(state: &State, on: Handle, mode: i32) -> Result {
     shared()
 }
 
-/// Whether the libraries of this process find this copy of the runtime. Beside one that was linked statically they would
-/// compute at once what they should leave to the graph.
+/// Whether the libraries of this process find this copy of the runtime. Beside one that was linked
+/// statically they would compute at once what they should leave to the graph.
 fn shared() -> Result {
     let own: extern "C" fn(_) -> _ = cudnnShimHostIsCapturing;
     // SAFETY: a text that ends with a zero.
@@ -258,8 +264,9 @@ fn shared() -> Result {
     Err(Error::NotSupported.because(rule))
 }
 
-/// Whether a stream captures or waits for one that does, not 0 if so, for libraries that leave their calls to graphs. On the default
-/// stream, which captures nothing, the graph then does not take the call.
+/// Whether a stream captures or waits for one that does, not 0 if so, for libraries that leave
+/// their calls to graphs. On the default stream, which captures nothing, the graph then does not
+/// take the call.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimHostIsCapturing(stream: Handle) -> i32 {
     i32::from(is_held(stream))
@@ -291,8 +298,9 @@ impl Drop for Foreign {
     }
 }
 
-/// Leaves a call of a library to the graph that a stream captures: `run(data)` at each launch, from any thread, and `release(data)` once
-/// when no graph holds it any more. 0 if it was taken; 1, with nothing called, if the stream does not capture or its capture is spoiled.
+/// Leaves a call of a library to the graph that a stream captures: `run(data)` at each launch, from
+/// any thread, and `release(data)` once when no graph holds it any more. 0 if it was taken; 1, with
+/// nothing called, if the stream does not capture or its capture is spoiled.
 ///
 /// # Safety
 /// Both functions take `data`.

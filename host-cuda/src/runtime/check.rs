@@ -1,8 +1,11 @@
-//! `CUDNN_SHIM_HOST_CHECK=1`: every block ends at a page that nobody may touch, and fresh memory is full of NaN.
+//! `CUDNN_SHIM_HOST_CHECK=1`: every block ends at a page that nobody may touch, and fresh memory is
+//! full of NaN.
 //!
-//! What is read before it was written shows as NaN. What reaches past the end stops the program at the instruction, with a sentence about
-//! the block, but for the up to 15 bytes that alignment leaves before the page: these, and those between the page before a block and its
-//! start, are filled, and the program is stopped when the block is freed, or at its end, if they were written. GPUs have no such debugger.
+//! What is read before it was written shows as NaN. What reaches past the end stops the program at
+//! the instruction, with a sentence about the block, but for the up to 15 bytes that alignment
+//! leaves before the page: these, and those between the page before a block and its start, are
+//! filled, and the program is stopped when the block is freed, or at its end, if they were written.
+//! GPUs have no such debugger.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Once};
@@ -24,8 +27,8 @@ const FRESH: u8 = 0xff;
 /// The bytes between a block's end and the page behind it, for its start is aligned.
 const FENCE: u8 = 0xc5;
 
-/// What guarded blocks begin at a multiple of, so that they end near the page: what vectors of CUDA's types need. Blocks that are not
-/// guarded have more.
+/// What guarded blocks begin at a multiple of, so that they end near the page: what vectors of
+/// CUDA's types need. Blocks that are not guarded have more.
 const ALIGNMENT: usize = 16;
 
 /// A block between two pages that nobody may touch.
@@ -56,7 +59,8 @@ impl Guarded {
         let guarded =
             Guarded { map, length, start: map + page + (body - size) / ALIGNMENT * ALIGNMENT, size };
         let inside: *mut u8 = std::ptr::with_exposed_provenance_mut(map + page);
-        // SAFETY: the pages between the first and the last are of this mapping, and are writable before they are written.
+        // SAFETY: the pages between the first and the last are of this mapping, and are writable
+        // before they are written.
         let opened = unsafe { libc::mprotect(inside.cast(), body, libc::PROT_READ | libc::PROT_WRITE) } == 0;
         if !opened {
             guarded.unmap();
@@ -77,7 +81,8 @@ impl Guarded {
         self.start
     }
 
-    /// The distance from the block of the first byte around it, up to the pages, that was written: negative before it.
+    /// The distance from the block of the first byte around it, up to the pages, that was written:
+    /// negative before it.
     fn broken(&self) -> Option<isize> {
         let (first, end) = (self.map + page(), self.map + self.length - page());
         let around = (first..self.start).chain(self.start + self.size..end);
@@ -112,8 +117,8 @@ impl Guarded {
         ));
     }
 
-    /// Checks the bytes around the block, stops the program if they were written, and gives the block back; who touches it later is
-    /// stopped.
+    /// Checks the bytes around the block, stops the program if they were written, and gives the
+    /// block back; who touches it later is stopped.
     pub(super) fn release(self) {
         if self.tell() {
             stop();
@@ -143,7 +148,8 @@ fn page() -> usize {
 
 /// Has the blocks that are left checked at the end, and the touch of a closed page told.
 fn watch() {
-    // SAFETY: the functions stay mapped as long as the process lives; the old action goes to a value of its type.
+    // SAFETY: the functions stay mapped as long as the process lives; the old action goes to a
+    // value of its type.
     unsafe {
         libc::atexit(at_end);
         let mut old: libc::sigaction = std::mem::zeroed();

@@ -146,7 +146,8 @@ impl Copy {
             capture::refuse_unsafe(&mut state)?;
             self.check(&state)?;
         }
-        // SAFETY: the check found the rows inside their blocks; memory of the program's own is its caller's to vouch for.
+        // SAFETY: the check found the rows inside their blocks; memory of the program's own is its
+        // caller's to vouch for.
         unsafe { self.run() };
         Ok(())
     }
@@ -334,8 +335,8 @@ pub(super) fn flat(to: *mut c_void, from: *const c_void, count: usize, kind: i32
 runtime! {
     /// Copies `count` bytes, overlapping ones as if through a buffer.
     ///
-    /// Status: cudaErrorInvalidMemcpyDirection for an unknown kind; cudaErrorInvalidValue for NULL, memory of another
-    /// kind than the direction says, and more bytes than a block has left.
+    /// Status: cudaErrorInvalidMemcpyDirection for an unknown kind; cudaErrorInvalidValue for NULL,
+    /// memory of another kind than the direction says, and more bytes than a block has left.
     fn cudaMemcpy(dst: *mut c_void, src: *const c_void, count: usize, kind: i32) {
         Copy::flat(dst, src, count, kind).now()
     }
@@ -363,7 +364,8 @@ runtime! {
 
     /// Copies `height` rows of `width` bytes.
     ///
-    /// Status: cudaErrorInvalidPitchValue for a pitch below `width`, or one that is negative; as cudaMemcpy.
+    /// Status: cudaErrorInvalidPitchValue for a pitch below `width`, or one that is negative; as
+    /// cudaMemcpy.
     fn cudaMemcpy2D(
         dst: *mut c_void, dpitch: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: i32,
     ) {
@@ -410,8 +412,9 @@ runtime! {
 
     /// Copies to a variable of the device, from its byte `offset` on.
     ///
-    /// Status: cudaErrorInvalidMemcpyDirection for a kind that does not end on the device; cudaErrorInvalidSymbol for
-    /// what is no variable; cudaErrorInvalidValue past its end; as cudaMemcpy.
+    /// Status: cudaErrorInvalidMemcpyDirection for a kind that does not end on the device;
+    /// cudaErrorInvalidSymbol for what is no variable; cudaErrorInvalidValue past its end; as
+    /// cudaMemcpy.
     fn cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: i32) {
         to_symbol(symbol, src, count, offset, kind)?.now()
     }

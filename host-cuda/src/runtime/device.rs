@@ -16,8 +16,8 @@ pub(super) fn only(device: i32) -> Result {
     Err(Error::InvalidDevice.because(format_args!("device {device}: there is one, 0")))
 }
 
-/// What each limit is until it is set: stack, printf buffer, heap, depth of synchronisation, pending launches, fetch
-/// granularity of the cache, persisting cache.
+/// What each limit is until it is set: stack, printf buffer, heap, depth of synchronisation,
+/// pending launches, fetch granularity of the cache, persisting cache.
 static LIMITS: [AtomicUsize; 7] = [
     AtomicUsize::new(1024),
     AtomicUsize::new(1 << 20),
@@ -31,7 +31,8 @@ static FLAGS: AtomicU32 = AtomicU32::new(0);
 static CACHE: AtomicI32 = AtomicI32::new(0);
 static BANKS: AtomicI32 = AtomicI32::new(1);
 
-/// `cudaDeviceScheduleMask`, `cudaDeviceMapHost`, `cudaDeviceLmemResizeToMax`, `cudaDeviceSyncMemops`.
+/// `cudaDeviceScheduleMask`, `cudaDeviceMapHost`, `cudaDeviceLmemResizeToMax`,
+/// `cudaDeviceSyncMemops`.
 const KNOWN_FLAGS: u32 = 0x9f;
 /// The address of the device on a bus that is not there.
 const BUS: &CStr = c"0000:00:00.0";
@@ -124,7 +125,8 @@ runtime! {
 
     /// Names the devices that may be used.
     ///
-    /// Status: cudaErrorInvalidValue for NULL with devices, or a negative number; cudaErrorInvalidDevice for others than 0.
+    /// Status: cudaErrorInvalidValue for NULL with devices, or a negative number;
+    /// cudaErrorInvalidDevice for others than 0.
     fn cudaSetValidDevices(devices: *const i32, count: i32) {
         let length = usize::try_from(count).ok().filter(|&count| count == 0 || !devices.is_null() && count <= 1);
         let Some(length) = length else {
@@ -153,7 +155,8 @@ runtime! {
         Ok(())
     }
 
-    /// Properties in the layout of CUDA 11, which calls of this name without a number have in 12, too.
+    /// Properties in the layout of CUDA 11, which calls of this name without a number have in 12,
+    /// too.
     ///
     /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidDevice unless `device` is 0.
     fn cudnnShimHostGetDeviceProperties11(out: *mut c_void, device: i32) {
@@ -176,7 +179,8 @@ runtime! {
 
     /// An attribute of the device by number.
     ///
-    /// Status: cudaErrorInvalidValue for NULL and unknown numbers; cudaErrorInvalidDevice unless `device` is 0.
+    /// Status: cudaErrorInvalidValue for NULL and unknown numbers; cudaErrorInvalidDevice unless
+    /// `device` is 0.
     fn cudaDeviceGetAttribute(value: Out<i32>, number: i32, device: i32) {
         let Some(known) = properties::attribute(number) else {
             return Err(Error::InvalidValue.because(format_args!("attribute {number} is not known")));
@@ -296,7 +300,8 @@ runtime! {
 
     /// The address of the device on its bus, with a zero behind.
     ///
-    /// Status: cudaErrorInvalidValue for NULL or fewer than 13 bytes; cudaErrorInvalidDevice unless `device` is 0.
+    /// Status: cudaErrorInvalidValue for NULL or fewer than 13 bytes; cudaErrorInvalidDevice unless
+    /// `device` is 0.
     fn cudaDeviceGetPCIBusId(text: *mut c_char, length: i32, device: i32) {
         let bytes = BUS.to_bytes_with_nul();
         if text.is_null() || usize::try_from(length).is_ok_and(|length| length < bytes.len()) || length < 0 {

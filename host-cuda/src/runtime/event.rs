@@ -142,7 +142,8 @@ runtime! {
 
     /// Waits for an event: it has happened.
     ///
-    /// Status: cudaErrorInvalidResourceHandle for an unknown event; cudaErrorCapturedEvent for one of a capture.
+    /// Status: cudaErrorInvalidResourceHandle for an unknown event; cudaErrorCapturedEvent for one
+    /// of a capture.
     fn cudaEventSynchronize(event: Handle) {
         happened(event)
     }
@@ -156,7 +157,8 @@ runtime! {
 
     /// Milliseconds from one event to another, negative if the second came first.
     ///
-    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown event, and one without a time.
+    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown event,
+    /// and one without a time.
     fn cudaEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) {
         elapsed(milliseconds, start, end)
     }

@@ -1,4 +1,5 @@
-//! Graphs: operations and what each comes after. A launch runs them in an order that this allows, before it returns.
+//! Graphs: operations and what each comes after. A launch runs them in an order that this allows,
+//! before it returns.
 
 mod entry;
 mod nodes;

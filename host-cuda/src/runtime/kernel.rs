@@ -155,7 +155,8 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
     state().kernels.functions.insert(stub.expose_provenance(), Kernel { module, name });
 }
 
-/// Registers a variable of the device under the address of its shadow on the host; it begins with zeros.
+/// Registers a variable of the device under the address of its shadow on the host; it begins with
+/// zeros.
 ///
 /// # Safety
 /// As the code that compilers generate calls it.
@@ -216,7 +217,8 @@ pub unsafe extern "C" fn __cudaInitModule(module: Handle) -> c_char {
     1
 }
 
-/// Keeps what stands between `<<<` and `>>>` for the call of the stub that follows; 0, for it succeeds.
+/// Keeps what stands between `<<<` and `>>>` for the call of the stub that follows; 0, for it
+/// succeeds.
 ///
 /// # Safety
 /// As the code that compilers generate calls it.
@@ -244,7 +246,8 @@ runtime! {
 
     /// Refuses to run a kernel of the program, and says which it is.
     ///
-    /// Status: cudaErrorNoKernelImageForDevice; cudaErrorInvalidDeviceFunction for what is no kernel of the program.
+    /// Status: cudaErrorNoKernelImageForDevice; cudaErrorInvalidDeviceFunction for what is no
+    /// kernel of the program.
     fn cudaLaunchKernel(
         function: *const c_void, grid: Dim3, block: Dim3, arguments: *const *const c_void, shared: usize, stream: Handle,
     ) {
@@ -262,7 +265,8 @@ runtime! {
 
     /// The handle of a kernel: the address of its stub.
     ///
-    /// Status: cudaErrorInvalidDeviceFunction for what is no kernel of the program; cudaErrorInvalidValue for NULL.
+    /// Status: cudaErrorInvalidDeviceFunction for what is no kernel of the program;
+    /// cudaErrorInvalidValue for NULL.
     fn __cudaGetKernel(kernel: Out<*const c_void>, function: *const c_void) {
         registered(function)?;
         put(kernel, "kernel", function)
@@ -294,7 +298,8 @@ runtime! {
 
     /// The name of a kernel, as the compiler spells it.
     ///
-    /// Status: cudaErrorInvalidDeviceFunction for what is no kernel of the program; cudaErrorInvalidValue for NULL.
+    /// Status: cudaErrorInvalidDeviceFunction for what is no kernel of the program;
+    /// cudaErrorInvalidValue for NULL.
     fn cudaFuncGetName(name: Out<*const c_char>, function: *const c_void) {
         let state = state();
         put(name, "name", state.kernels.known(function)?.name.as_ptr())
@@ -302,7 +307,8 @@ runtime! {
 
     /// How many blocks of threads a multiprocessor would hold by their number alone.
     ///
-    /// Status: cudaErrorInvalidDeviceFunction for what is no kernel; cudaErrorInvalidValue for NULL or no threads.
+    /// Status: cudaErrorInvalidDeviceFunction for what is no kernel; cudaErrorInvalidValue for NULL
+    /// or no threads.
     fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: Out<i32>, function: *const c_void, threads: i32, shared: usize,
     ) {

@@ -13,8 +13,8 @@ use super::{Out, capture, put, stream};
 
 /// What every address that is given out is a multiple of.
 pub const ALIGNMENT: usize = 256;
-/// Bytes behind a block that may be read and written: programs that reach past the end go unnoticed on GPUs, and
-/// must here.
+/// Bytes behind a block that may be read and written: programs that reach past the end go unnoticed
+/// on GPUs, and must here.
 const SLACK: usize = 64 * 1024;
 /// Copies may reach as far as the original's own rounding of sizes lets them.
 const GRANULARITY: usize = 512;
@@ -73,7 +73,8 @@ pub struct Memory {
     live: usize,
 }
 
-/// The memory of the device in bytes: `CUDNN_SHIM_HOST_MEMORY`, a number that may end in K, M or G, else the machine's.
+/// The memory of the device in bytes: `CUDNN_SHIM_HOST_MEMORY`, a number that may end in K, M or G,
+/// else the machine's.
 pub static TOTAL: LazyLock<usize> = LazyLock::new(|| {
     let asked = std::env::var("CUDNN_SHIM_HOST_MEMORY").ok().and_then(|text| bytes(&text));
     asked.unwrap_or_else(|| {
@@ -155,7 +156,8 @@ impl Memory {
         if let Some(block) = self.blocks.remove(&start) {
             self.live -= block.size;
             match block.store {
-                // SAFETY: the address came from the system's `alloc` with this layout, and the row that held it is gone.
+                // SAFETY: the address came from the system's `alloc` with this layout, and the row
+                // that held it is gone.
                 Store::Heap(layout) => unsafe {
                     System.dealloc(std::ptr::with_exposed_provenance_mut(start), layout);
                 },
@@ -187,7 +189,8 @@ impl Memory {
     }
 }
 
-/// An allocation as the calls below ask for it: nothing for no bytes, and none while work is captured.
+/// An allocation as the calls below ask for it: nothing for no bytes, and none while work is
+/// captured.
 fn allocate(out: Out<*mut c_void>, size: usize, kind: Kind, flags: u32) -> Result {
     let Some(out) = out else {
         return Err(Error::InvalidValue.because("the pointer to store the address at is NULL"));
@@ -273,7 +276,8 @@ pub struct Pitched {
 runtime! {
     /// Device memory of `size` bytes; NULL for none.
     ///
-    /// Status: cudaErrorInvalidValue if `pointer` is NULL; cudaErrorMemoryAllocation beyond what the device has.
+    /// Status: cudaErrorInvalidValue if `pointer` is NULL; cudaErrorMemoryAllocation beyond what
+    /// the device has.
     fn cudaMalloc(pointer: Out<*mut c_void>, size: usize) {
         allocate(pointer, size, Kind::Device, 0)
     }
@@ -311,7 +315,8 @@ runtime! {
 
     /// Memory of host and device.
     ///
-    /// Status: cudaErrorInvalidValue for no bytes, or flags other than 1 (global) and 2 (host); as cudaMalloc.
+    /// Status: cudaErrorInvalidValue for no bytes, or flags other than 1 (global) and 2 (host); as
+    /// cudaMalloc.
     fn cudaMallocManaged(pointer: Out<*mut c_void>, size: usize, flags: u32) {
         if size == 0 || !matches!(flags, 1 | 2) {
             return Err(Error::InvalidValue.because(format_args!("size {size}, flags {flags}: some, and 1 or 2")));
@@ -349,7 +354,8 @@ runtime! {
 
     /// Device memory, in the order of a stream: at once.
     ///
-    /// Status: as cudaMalloc; cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorNotSupported in a capture.
+    /// Status: as cudaMalloc; cudaErrorInvalidResourceHandle for an unknown stream;
+    /// cudaErrorNotSupported in a capture.
     fn cudaMallocAsync(pointer: Out<*mut c_void>, size: usize, stream: Handle) {
         allocate_ordered(pointer, size, stream)
     }
@@ -376,8 +382,8 @@ runtime! {
 
     /// Makes `size` bytes of the program's own count as pinned.
     ///
-    /// Status: cudaErrorInvalidValue for NULL, no bytes or unknown flags; cudaErrorHostMemoryAlreadyRegistered if some of
-    /// them do already.
+    /// Status: cudaErrorInvalidValue for NULL, no bytes or unknown flags;
+    /// cudaErrorHostMemoryAlreadyRegistered if some of them do already.
     fn cudaHostRegister(pointer: *mut c_void, size: usize, flags: u32) {
         let start = pointer.expose_provenance();
         if start == 0 || size == 0 || start.checked_add(size).is_none() || flags > 15 {
@@ -395,7 +401,8 @@ runtime! {
 
     /// Ends what cudaHostRegister began at this address.
     ///
-    /// Status: cudaErrorInvalidValue for NULL; cudaErrorHostMemoryNotRegistered if nothing is registered there.
+    /// Status: cudaErrorInvalidValue for NULL; cudaErrorHostMemoryNotRegistered if nothing is
+    /// registered there.
     fn cudaHostUnregister(pointer: *mut c_void) {
         if pointer.is_null() {
             return Err(Error::InvalidValue.because("ptr is NULL"));

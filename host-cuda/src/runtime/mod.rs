@@ -1,9 +1,10 @@
 //! The CUDA runtime: memory, copies, streams, events, graphs and one device, all on the host.
 //!
-//! A call is an `extern "C"` function that hands its outcome to [`error::answer`], which keeps the last error of the
-//! thread and tells the sentence. Work that a stream orders is an [`operation::Operation`]: it runs at once, or becomes a
-//! node of a graph while the stream captures. `11`, `12` and `13` in a function's name are major versions whose callers
-//! mean something else by the same name; `symbols/cudart.tsv` says who gets which.
+//! A call is an `extern "C"` function that hands its outcome to [`error::answer`], which keeps the
+//! last error of the thread and tells the sentence. Work that a stream orders is an
+//! [`operation::Operation`]: it runs at once, or becomes a node of a graph while the stream
+//! captures. `11`, `12` and `13` in a function's name are major versions whose callers mean
+//! something else by the same name; `symbols/cudart.tsv` says who gets which.
 #![allow(non_snake_case)]
 
 use std::mem::MaybeUninit;

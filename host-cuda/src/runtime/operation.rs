@@ -22,7 +22,8 @@ pub struct HostCall {
     pub data: *mut c_void,
 }
 
-// SAFETY: the argument is a number here; who recorded the call vouches for calling it from the thread that launches.
+// SAFETY: the argument is a number here; who recorded the call vouches for calling it from the
+// thread that launches.
 unsafe impl Send for HostCall {}
 // SAFETY: sharing the argument, a number, gives access to nothing.
 unsafe impl Sync for HostCall {}
@@ -55,7 +56,8 @@ impl Operation {
     /// Does it.
     ///
     /// # Safety
-    /// The memory that it names is still there, and the functions that it calls may be called from here.
+    /// The memory that it names is still there, and the functions that it calls may be called from
+    /// here.
     pub unsafe fn run(&self) -> Result {
         match self {
             Operation::Empty | Operation::Wait(_) => Ok(()),

@@ -81,8 +81,8 @@ runtime! {
 
     /// Moves managed memory ahead of its use; there is nothing to move.
     ///
-    /// Status: as cudaMemAdvise; cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorStreamCaptureUnsupported for one
-    /// that captures: graphs have no such node.
+    /// Status: as cudaMemAdvise; cudaErrorInvalidResourceHandle for an unknown stream;
+    /// cudaErrorStreamCaptureUnsupported for one that captures: graphs have no such node.
     fn cudaMemPrefetchAsync(pointer: *const c_void, count: usize, device: i32, stream: Handle) {
         let _ = device;
         managed(pointer, count)?;

@@ -1,4 +1,5 @@
-//! Pools that memory is allocated from in the order of streams: accounts of settings, for all memory is the machine's.
+//! Pools that memory is allocated from in the order of streams: accounts of settings, for all
+//! memory is the machine's.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -66,7 +67,8 @@ runtime! {
 
     /// Chooses the pool that the device allocates from; all take from the same memory.
     ///
-    /// Status: cudaErrorInvalidDevice unless `device` is 0; cudaErrorInvalidValue for an unknown pool.
+    /// Status: cudaErrorInvalidDevice unless `device` is 0; cudaErrorInvalidValue for an unknown
+    /// pool.
     fn cudaDeviceSetMemPool(device: i32, pool: Handle) {
         device::only(device)?;
         known(&state(), pool)
@@ -88,7 +90,8 @@ runtime! {
 
     /// Ends a pool; memory from it stays.
     ///
-    /// Status: cudaErrorInvalidValue for an unknown pool, and for that which the device has from the start.
+    /// Status: cudaErrorInvalidValue for an unknown pool, and for that which the device has from
+    /// the start.
     fn cudaMemPoolDestroy(pool: Handle) {
         let mut state = state();
         known(&state, pool)?;
@@ -99,7 +102,8 @@ runtime! {
         Ok(())
     }
 
-    /// Keeps a setting; nothing follows from it. Counts can be set to zero only, which begins them anew.
+    /// Keeps a setting; nothing follows from it. Counts can be set to zero only, which begins them
+    /// anew.
     ///
     /// Status: cudaErrorInvalidValue for NULL, an unknown pool or attribute.
     fn cudaMemPoolSetAttribute(pool: Handle, number: i32, value: *const c_void) {

@@ -1,7 +1,9 @@
-//! What the one device says of itself: `cudaDeviceProp` in the layouts of CUDA 11, 12 and 13, and attributes.
+//! What the one device says of itself: `cudaDeviceProp` in the layouts of CUDA 11, 12 and 13, and
+//! attributes.
 //!
-//! Name, memory and capability are the machine's or the environment's; the rest is plausible for a small device and
-//! stands in `symbols/properties.tsv` and `symbols/attributes.tsv`, with where each major version has it.
+//! Name, memory and capability are the machine's or the environment's; the rest is plausible for a
+//! small device and stands in `symbols/properties.tsv` and `symbols/attributes.tsv`, with where
+//! each major version has it.
 
 use std::sync::LazyLock;
 

@@ -139,7 +139,8 @@ fn solid(pitched: Pitched, value: i32, extent: Extent) -> Result<Set> {
 runtime! {
     /// Sets `count` bytes of device memory.
     ///
-    /// Status: cudaErrorInvalidValue for NULL, memory of the program's own, and more bytes than a block has left.
+    /// Status: cudaErrorInvalidValue for NULL, memory of the program's own, and more bytes than a
+    /// block has left.
     fn cudaMemset(pointer: *mut c_void, value: i32, count: usize) {
         flat(pointer, value, count).now()
     }
@@ -153,7 +154,8 @@ runtime! {
 
     /// Sets `height` rows of `width` bytes.
     ///
-    /// Status: cudaErrorInvalidPitchValue for a pitch below `width`, or one that is negative; as cudaMemset.
+    /// Status: cudaErrorInvalidPitchValue for a pitch below `width`, or one that is negative; as
+    /// cudaMemset.
     fn cudaMemset2D(pointer: *mut c_void, pitch: usize, value: i32, width: usize, height: usize) {
         plane(pointer, pitch, value, width, height).now()
     }

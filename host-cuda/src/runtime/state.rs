@@ -12,8 +12,8 @@ use super::memory::Memory;
 use super::pool::Pool;
 use super::stream::Stream;
 
-/// A stream, event, graph or pool as C holds it: a number that was never given out before, so that one that was
-/// destroyed or never made is noticed.
+/// A stream, event, graph or pool as C holds it: a number that was never given out before, so that
+/// one that was destroyed or never made is noticed.
 pub type Handle = usize;
 
 /// Handles count up from here, in steps that pointers have, too.
@@ -40,7 +40,8 @@ impl State {
         FIRST + self.handles
     }
 
-    /// Forgets everything that a program made; its kernels and variables stay, as it registers them once.
+    /// Forgets everything that a program made; its kernels and variables stay, as it registers them
+    /// once.
     pub(super) fn reset(&mut self) {
         let variables = self.kernels.memory();
         self.memory.clear(&variables);
@@ -55,7 +56,8 @@ impl State {
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 
-/// The state, locked. No call out of this library may happen while it is: callbacks come back to it.
+/// The state, locked. No call out of this library may happen while it is: callbacks come back to
+/// it.
 pub fn state() -> MutexGuard<'static, State> {
     static FORKS: Once = Once::new();
     FORKS.call_once(|| {
@@ -71,11 +73,13 @@ pub fn state_unless_locked() -> Option<MutexGuard<'static, State>> {
 }
 
 fn locked() -> MutexGuard<'static, State> {
-    // Whoever panicked under the lock left the maps whole: they are changed by single insertions and removals.
+    // Whoever panicked under the lock left the maps whole: they are changed by single insertions
+    // and removals.
     STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The lock, while a thread forks. No variable of the thread: without memory to register its destructor the process would end.
+/// The lock, while a thread forks. No variable of the thread: without memory to register its
+/// destructor the process would end.
 struct Held(UnsafeCell<Option<MutexGuard<'static, State>>>);
 
 // SAFETY: only the thread that holds the lock looks inside.
@@ -91,7 +95,8 @@ extern "C" fn before_fork() {
 }
 
 extern "C" fn after_fork() {
-    // SAFETY: this thread, or the one it is a copy of, has the lock; it is given up when nothing refers to the place any more.
+    // SAFETY: this thread, or the one it is a copy of, has the lock; it is given up when nothing
+    // refers to the place any more.
     let lock = unsafe { (*HELD.0.get()).take() };
     drop(lock);
 }

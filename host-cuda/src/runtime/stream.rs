@@ -56,7 +56,8 @@ fn create(out: Out<Handle>, flags: u32, priority: i32) -> Result {
     Ok(())
 }
 
-/// Nothing is pending on any stream, but a stream that captures, or waits for one that does, must not be asked.
+/// Nothing is pending on any stream, but a stream that captures, or waits for one that does, must
+/// not be asked.
 fn finished(stream: Handle) -> Result {
     capture::refuse_unheld(&mut state(), stream)
 }
@@ -105,8 +106,9 @@ runtime! {
 
     /// Waits for a stream: all is done.
     ///
-    /// Status: cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorStreamCaptureUnsupported for one that captures;
-    /// cudaErrorStreamCaptureImplicit for the default stream while one that it waits for captures.
+    /// Status: cudaErrorInvalidResourceHandle for an unknown stream;
+    /// cudaErrorStreamCaptureUnsupported for one that captures; cudaErrorStreamCaptureImplicit for
+    /// the default stream while one that it waits for captures.
     fn cudaStreamSynchronize(stream: Handle) {
         finished(stream)
     }
@@ -118,9 +120,11 @@ runtime! {
         finished(stream)
     }
 
-    /// Has a stream wait for an event, which has happened; captured, it joins the capture of the event.
+    /// Has a stream wait for an event, which has happened; captured, it joins the capture of the
+    /// event.
     ///
-    /// Status: cudaErrorInvalidResourceHandle for an unknown stream or event; cudaErrorInvalidValue for flags above 1.
+    /// Status: cudaErrorInvalidResourceHandle for an unknown stream or event; cudaErrorInvalidValue
+    /// for flags above 1.
     fn cudaStreamWaitEvent(stream: Handle, event: Handle, flags: u32) {
         if flags > 1 {
             return Err(Error::InvalidValue.because(format_args!("flags is {flags}, not 0 or 1")));
@@ -133,7 +137,8 @@ runtime! {
 
     /// The flags that a stream was made with.
     ///
-    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown stream.
+    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown
+    /// stream.
     fn cudaStreamGetFlags(stream: Handle, flags: Out<u32>) {
         let state = state();
         known(&state, stream)?;
@@ -206,7 +211,8 @@ runtime! {
 
     /// Calls a function of the program in the order of a stream, from this thread.
     ///
-    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown stream.
+    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown
+    /// stream.
     fn cudaLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) {
         if function.is_none() {
             return Err(Error::InvalidValue.because("fn is NULL"));
@@ -229,7 +235,8 @@ runtime! {
 
     /// Calls a function of the program with the stream's status, from this thread.
     ///
-    /// Status: as cudaLaunchHostFunc; cudaErrorInvalidValue for flags; cudaErrorStreamCaptureUnsupported in a capture.
+    /// Status: as cudaLaunchHostFunc; cudaErrorInvalidValue for flags;
+    /// cudaErrorStreamCaptureUnsupported in a capture.
     fn cudaStreamAddCallback(stream: Handle, callback: Callback, data: *mut c_void, flags: u32) {
         let Some(callback) = callback.filter(|_| flags == 0) else {
             return Err(Error::InvalidValue.because(format_args!("callback is NULL, or flags is {flags}, not 0")));

@@ -31,8 +31,8 @@ const SETTINGS: [&str; 13] = [
 /// Bytes of an operand.
 const BYTES: usize = 512;
 
-/// The operands of a call: A, B, C, x, y and a result, twice, with the arrays of addresses that lead to one of the two or to the other, and
-/// the factors.
+/// The operands of a call: A, B, C, x, y and a result, twice, with the arrays of addresses that
+/// lead to one of the two or to the other, and the factors.
 struct Operands {
     blocks: Box<[[[u8; BYTES]; 6]; 2]>,
     arrays: Box<[[usize; 2]; 5]>,
@@ -50,7 +50,8 @@ impl Operands {
         made
     }
 
-    /// Writes numbers from 1 to 3, factors, and addresses of the first blocks or of the second ones.
+    /// Writes numbers from 1 to 3, factors, and addresses of the first blocks or of the second
+    /// ones.
     fn fill(&mut self, element: &str, seed: usize) {
         for (at, block) in self.blocks.as_flattened_mut().iter_mut().enumerate() {
             let numbers = (0..).map(|i: usize| ((i * 7 + i / 5 + at * (i + 1) + seed) % 3 + 1) as f32);
@@ -328,7 +329,8 @@ fn call_with_numbers(name: &str, generator: usize, output: &mut [u64; 8]) -> i32
     type Single = unsafe extern "C" fn(usize, usize, usize, f32, f32) -> i32;
     type Double = unsafe extern "C" fn(usize, usize, usize, f64, f64) -> i32;
     let (function, output) = (crate::machine::address(name), to(output));
-    // SAFETY: the functions take a generator, room for numbers, their count, and two numbers of the type that the name tells.
+    // SAFETY: the functions take a generator, room for numbers, their count, and two numbers of the
+    // type that the name tells.
     unsafe {
         match name {
             "curandGenerateNormal" | "curandGenerateLogNormal" => {

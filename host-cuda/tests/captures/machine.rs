@@ -9,13 +9,15 @@ use crate::setting::layout;
 /// The most arguments that a function here has.
 const MOST: usize = 24;
 
-/// A function of C that is called with whole numbers and addresses; of arguments that it does not have it knows nothing.
+/// A function of C that is called with whole numbers and addresses; of arguments that it does not
+/// have it knows nothing.
 #[rustfmt::skip]
 type Function = unsafe extern "C" fn(
     usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize
 ) -> i32;
 
-/// One test at a time: streams, captures and the default stream are the process's. The first one loads the libraries.
+/// One test at a time: streams, captures and the default stream are the process's. The first one
+/// loads the libraries.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     static LOADED: Once = Once::new();
@@ -62,7 +64,8 @@ pub fn call(name: &str, arguments: &[usize]) -> i32 {
     let function = unsafe { std::mem::transmute::<*mut c_void, Function>(address(name)) };
     let mut a = [0; MOST];
     a[..arguments.len()].copy_from_slice(arguments);
-    // SAFETY: the caller gives what the function takes; what is beyond its parameters it does not look at.
+    // SAFETY: the caller gives what the function takes; what is beyond its parameters it does not
+    // look at.
     unsafe {
         function(
             a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14],

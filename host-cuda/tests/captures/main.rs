@@ -1,5 +1,6 @@
-//! Every function that takes a stream or a handle, while that stream captures: kept for the launch of the graph, or refused with a
-//! status; never done in silence. The functions are those that the headers declare, so that none is forgotten.
+//! Every function that takes a stream or a handle, while that stream captures: kept for the launch
+//! of the graph, or refused with a status; never done in silence. The functions are those that the
+//! headers declare, so that none is forgotten.
 
 mod blas;
 mod header;

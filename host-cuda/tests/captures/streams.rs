@@ -27,7 +27,8 @@ const IMPLICIT: i32 = 906;
 const NOT_SUPPORTED: i32 = 801;
 const INVALID_DEVICE_FUNCTION: i32 = 98;
 
-/// Every function of the runtime that takes a stream, but those that begin and end streams and captures.
+/// Every function of the runtime that takes a stream, but those that begin and end streams and
+/// captures.
 const OUTCOMES: [(&str, Outcome); 34] = [
     ("cudaEventRecord", Joins),
     ("cudaEventRecordWithFlags", Joins),

@@ -1,4 +1,5 @@
-//! What the tests of cuBLAS share: the libcudnn of this build, arrays of any type, small random numbers.
+//! What the tests of cuBLAS share: the libcudnn of this build, arrays of any type, small random
+//! numbers.
 #![allow(dead_code, reason = "each program uses its part")]
 
 use std::ffi::{CString, c_int, c_void};
@@ -109,7 +110,8 @@ impl Array {
         }
     }
 
-    /// Whether every element is the other's, where zeros of both signs are one, and bits that are no number are the same.
+    /// Whether every element is the other's, where zeros of both signs are one, and bits that are
+    /// no number are the same.
     pub fn agrees(&self, other: &Array) -> bool {
         let size = self.kind.size();
         let same = |at: usize| self.bytes[at * size..][..size] == other.bytes[at * size..][..size];

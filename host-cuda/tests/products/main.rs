@@ -1,5 +1,6 @@
-//! Products of matrices by every call that makes them, against the sum written out, of whole numbers, so that every bit is known: all
-//! operations, leading dimensions, batches, types, factors; and what is refused.
+//! Products of matrices by every call that makes them, against the sum written out, of whole
+//! numbers, so that every bit is known: all operations, leading dimensions, batches, types,
+//! factors; and what is refused.
 
 #[path = "../common/mod.rs"]
 mod common;

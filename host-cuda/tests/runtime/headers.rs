@@ -1,4 +1,5 @@
-//! The headers: each by itself, cudnn.h beside them and alone, half precision and random numbers in C++.
+//! The headers: each by itself, cudnn.h beside them and alone, half precision and random numbers in
+//! C++.
 
 use std::fs;
 use std::path::{Path, PathBuf};

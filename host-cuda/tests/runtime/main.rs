@@ -1,5 +1,6 @@
-//! The runtime as C programs get it: compiled against the headers of this library and the real ones, linked with
-//! libraries laid out as an installation has them, and with the real library swapped for ours.
+//! The runtime as C programs get it: compiled against the headers of this library and the real
+//! ones, linked with libraries laid out as an installation has them, and with the real library
+//! swapped for ours.
 
 mod headers;
 mod real;
@@ -223,7 +224,8 @@ fn programs_of_the_real_headers_and_library_run_on_ours() {
         let library = folder.join(package.library);
         let headers = [folder.join(package.include), repository().join("c_tests/host_cuda")];
         for name in ["memory", "streams", "graphs", "misuse"] {
-            // Graphs are instantiated and updated by other parameters in each version; the program is written for 12.
+            // Graphs are instantiated and updated by other parameters in each version; the program
+            // is written for 12.
             if name != "streams" && name != "memory" && package.soname != "libcudart.so.12" {
                 continue;
             }

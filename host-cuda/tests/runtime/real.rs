@@ -1,4 +1,5 @@
-//! The packages of the real runtime, for their names, versions and headers; fetched once into the target folder.
+//! The packages of the real runtime, for their names, versions and headers; fetched once into the
+//! target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

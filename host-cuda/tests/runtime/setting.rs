@@ -18,7 +18,8 @@ pub fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// Libraries and headers as an installation has them, made once: `lib/host-cuda` and `include/host-cuda` below this.
+/// Libraries and headers as an installation has them, made once: `lib/host-cuda` and
+/// `include/host-cuda` below this.
 pub fn layout() -> &'static Path {
     static LAYOUT: OnceLock<PathBuf> = OnceLock::new();
     LAYOUT.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! Calls that name types, arrays of addresses, copies, what is kept on handles, and what is refused.
+//! Calls that name types, arrays of addresses, copies, what is kept on handles, and what is
+//! refused.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -140,7 +141,8 @@ fn addresses_in_arrays_and_copies() {
         assert!((0..3).all(|i| result.get(i) == (0..4).map(|k| a.get(k * 3 + i) * x.get(k)).sum::<f64>()));
     }
     let mut b = Array::poison(Kind::F32, 20);
-    // SAFETY: 3 rows of 4 columns that are 5 elements apart; 4 elements, every second and every first.
+    // SAFETY: 3 rows of 4 columns that are 5 elements apart; 4 elements, every second and every
+    // first.
     unsafe {
         assert_eq!(cublasSetMatrix(3, 4, 4, a.ptr(), 3, b.mut_ptr(), 5), SUCCESS);
         assert!(
@@ -175,7 +177,8 @@ fn what_is_set_on_a_handle_is_kept_and_bad_values_are_refused() {
         assert_eq!(cublasSetStream_v2(handle, stored), SUCCESS);
         assert_eq!(cublasGetStream_v2(handle, &mut stream), SUCCESS);
         assert_eq!(stream, stored);
-        // Work on a stream that the runtime does not know fails; the stream of before is the default stream.
+        // Work on a stream that the runtime does not know fails; the stream of before is the
+        // default stream.
         let (one, vector) = (x.as_ptr().cast::<c_void>(), y.as_mut_ptr().cast::<c_void>());
         assert_eq!(cublasSaxpy_v2(handle, 4, one, one, 1, vector, 1), EXECUTION_FAILED);
         assert_eq!(cublasSetStream_v2(handle, null_mut()), SUCCESS);

@@ -1,4 +1,5 @@
-//! Calls on vectors, and on matrices beside products, against their definitions: all steps, types, triangles and sides.
+//! Calls on vectors, and on matrices beside products, against their definitions: all steps, types,
+//! triangles and sides.
 
 #[path = "../common/mod.rs"]
 mod common;

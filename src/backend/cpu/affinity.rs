@@ -73,8 +73,8 @@ impl Worker {
         Worker { id: unsafe { libc::gettid() }, placed: None }
     }
 
-    /// Lets the thread run where `caller` may, but for where it does, if there is anything else. Moves it at once if it
-    /// runs elsewhere. Without effect if the system does not permit it.
+    /// Lets the thread run where `caller` may, but for where it does, if there is anything else.
+    /// Moves it at once if it runs elsewhere. Without effect if the system does not permit it.
     pub fn make_room(&mut self, caller: &Place) {
         if self.placed.as_ref() == Some(caller) {
             return;

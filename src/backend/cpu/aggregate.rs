@@ -1,5 +1,5 @@
-//! Aggregation on the CPU: a row at a time. Gradients of sources are summed source by source, for which the edges are sorted by
-//! source first.
+//! Aggregation on the CPU: a row at a time. Gradients of sources are summed source by source, for
+//! which the edges are sorted by source first.
 
 use super::row::{self, Row};
 use super::scratch::{Parts, bytes_of};
@@ -15,7 +15,8 @@ use crate::ops::aggregate::{Aggregate, AggregateFunction, Join};
 /// Runs `step` on `machine`; `at` are its operands as [`AggregateFunction`] lists them.
 ///
 /// # Errors
-/// As for [`crate::backend::run`]; bad parameter for a graph that leads out of its features, before anything is written.
+/// As for [`crate::backend::run`]; bad parameter for a graph that leads out of its features, before
+/// anything is written.
 ///
 /// # Safety
 /// As for [`crate::backend::reference::aggregate`]; the destinations do not overlap what is read.

@@ -1,15 +1,17 @@
 //! Scratch memory: one arena per thread, for whatever is too large for the stack of a caller.
 //!
-//! [`with`] lends a part of the calling thread's arena for as long as a closure runs; calls nest like stack frames. The
-//! arena grows to what calls ask for, up to `KEPT_BYTES`, and is given back when the thread ends. Larger requests are
-//! allocated for the one call. A job of [`threads`](super::threads) takes the scratch of each of its threads before that
-//! thread claims a task, so that an allocation that fails is an error with nothing written.
+//! [`with`] lends a part of the calling thread's arena for as long as a closure runs; calls nest
+//! like stack frames. The arena grows to what calls ask for, up to `KEPT_BYTES`, and is given back
+//! when the thread ends. Larger requests are allocated for the one call. A job of
+//! [`threads`](super::threads) takes the scratch of each of its threads before that thread claims a
+//! task, so that an allocation that fails is an error with nothing written.
 //!
-//! A plan of several steps writes in the first and may run out of memory in the second. So it asks all of them first: in a
-//! [`survey`] steps take their scratch and compute nothing, and [`hold`] keeps as much for them until the plan has run.
+//! A plan of several steps writes in the first and may run out of memory in the second. So it asks
+//! all of them first: in a [`survey`] steps take their scratch and compute nothing, and [`hold`]
+//! keeps as much for them until the plan has run.
 //!
-//! An arena is a thread-specific value of the system with `free` as its destructor: thread-local variables with a destructor
-//! end the process if there is no memory to register it.
+//! An arena is a thread-specific value of the system with `free` as its destructor: thread-local
+//! variables with a destructor end the process if there is no memory to register it.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -22,18 +24,22 @@ use crate::error::{Error, Result};
 /// What a thread keeps at most: packed panels of a contraction and what is shared of them.
 pub const KEPT_BYTES: usize = 8 << 20;
 
-/// What a thread keeps at least once it has asked for anything: most calls need less, so that it grows once.
+/// What a thread keeps at least once it has asked for anything: most calls need less, so that it
+/// grows once.
 const FIRST_BYTES: usize = 128 << 10;
 
-/// What every first loan brings along for loans inside it: kernels that begin to write cannot fail any more.
+/// What every first loan brings along for loans inside it: kernels that begin to write cannot fail
+/// any more.
 pub const NESTED_BYTES: usize = 64 << 10;
 
-/// Calls `work` with `bytes` bytes of scratch that start on a cache line and belong to this thread until it returns.
-/// What they hold is left open; builds with debug assertions fill them with 0xff, a NaN of every type that has some.
-/// Inside `work`, loans of up to [`NESTED_BYTES`] together do not fail.
+/// Calls `work` with `bytes` bytes of scratch that start on a cache line and belong to this thread
+/// until it returns. What they hold is left open; builds with debug assertions fill them with 0xff,
+/// a NaN of every type that has some. Inside `work`, loans of up to [`NESTED_BYTES`] together do
+/// not fail.
 ///
 /// # Errors
-/// [`Error::HostAllocation`] if there is no memory, and `work` was not called then; else what `work` returns.
+/// [`Error::HostAllocation`] if there is no memory, and `work` was not called then; else what
+/// `work` returns.
 pub fn with<R>(bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<R> {
     let size = bytes.checked_next_multiple_of(LINE).ok_or(Error::HostAllocation { bytes })?;
     let loan = if size > 0 { Some(take(size)?) } else { None };
@@ -61,12 +67,14 @@ struct Survey {
     most: usize,
 }
 
-/// Whether this thread asks steps for their scratch: then nothing is read, and nothing written but scratch.
+/// Whether this thread asks steps for their scratch: then nothing is read, and nothing written but
+/// scratch.
 pub fn is_surveying() -> bool {
     SURVEY.get().is_some()
 }
 
-/// The bytes of scratch that `ask` has in use at a time. What it runs on [`threads`](super::threads) is not run.
+/// The bytes of scratch that `ask` has in use at a time. What it runs on
+/// [`threads`](super::threads) is not run.
 ///
 /// # Errors
 /// Those of `ask`; host allocation if there is not as much.
@@ -117,8 +125,9 @@ pub fn is_held() -> bool {
     HELD.get()
 }
 
-/// Keeps `bytes` bytes of scratch, and at least [`KEPT_BYTES`], until the hold goes: loans of as many together, and of
-/// [`NESTED_BYTES`] in tasks, do not fail. Pages that nobody touches cost nothing.
+/// Keeps `bytes` bytes of scratch, and at least [`KEPT_BYTES`], until the hold goes: loans of as
+/// many together, and of [`NESTED_BYTES`] in tasks, do not fail. Pages that nobody touches cost
+/// nothing.
 ///
 /// # Errors
 /// Host allocation.
@@ -144,7 +153,8 @@ impl Drop for Hold {
             && let Ok(key) = key()
             && let Some(arena) = arena(key)
         {
-            // SAFETY: nothing of it is lent any more; the next loan finds no arena, or this one where it could not be forgotten.
+            // SAFETY: nothing of it is lent any more; the next loan finds no arena, or this one
+            // where it could not be forgotten.
             if unsafe { libc::pthread_setspecific(key, std::ptr::null()) } == 0 {
                 drop(Block(arena.cast()));
             }
@@ -401,7 +411,8 @@ mod tests {
         for _ in 0..2000 {
             std::thread::spawn(|| place(KEPT_BYTES)).join().expect("the thread ends");
         }
-        // 16 GB would not be there; what is used is no more than two of them. An emulator keeps 600 MB itself.
+        // 16 GB would not be there; what is used is no more than two of them. An emulator keeps 600
+        // MB itself.
         let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
         let pages: usize = pages.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number of pages");
         assert!(pages < 256 << 10, "{pages} pages are in use");

@@ -1,4 +1,5 @@
-//! Short rows of bytes, copied from one pitch to another: a block at a time, for a call per row costs more than the row.
+//! Short rows of bytes, copied from one pitch to another: a block at a time, for a call per row
+//! costs more than the row.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m256i, __m512i};
@@ -19,8 +20,8 @@ pub(super) struct Block {
     pub rows: usize,
     /// Bytes of a row, at least 1.
     pub bytes: usize,
-    /// The source of the block that comes after this one and is to be fetched meanwhile: rows are too short for the
-    /// processor to see that they are streams.
+    /// The source of the block that comes after this one and is to be fetched meanwhile: rows are
+    /// too short for the processor to see that they are streams.
     pub next: *const u8,
     /// Its destination, if it should be fetched as well.
     pub next_dst: Option<*mut u8>,
@@ -29,8 +30,8 @@ pub(super) struct Block {
 /// `dst[r * dst_pitch + i] = src[r * src_pitch + i]` for all rows `r` and bytes `i`.
 ///
 /// # Safety
-/// These bytes are readable and writable; they are the same bytes or do not overlap. Rows have as many bytes as the
-/// function was chosen for, and the processor the instructions of that [`Isa`].
+/// These bytes are readable and writable; they are the same bytes or do not overlap. Rows have as
+/// many bytes as the function was chosen for, and the processor the instructions of that [`Isa`].
 pub(super) type CopyBlock = unsafe fn(block: Block);
 
 /// The copy of rows of `bytes` bytes.
@@ -65,8 +66,8 @@ unsafe fn rows<V: Copy>(block: Block) {
             if let Some(next) = next_dst {
                 fetch(next.wrapping_add(i));
             }
-            // SAFETY: `V` at i <= last lies inside the row. Where both rows are the same bytes, what is read again
-            // after it was written is unchanged.
+            // SAFETY: `V` at i <= last lies inside the row. Where both rows are the same bytes,
+            // what is read again after it was written is unchanged.
             unsafe { dst.add(i).cast::<V>().write_unaligned(src.add(i).cast::<V>().read_unaligned()) }
         };
         let mut i = 0;

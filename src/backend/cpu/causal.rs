@@ -1,5 +1,5 @@
-//! Causal convolutions on the CPU: rows of a channel are computed in scratch, with as many positions before and behind them as
-//! the taps reach.
+//! Causal convolutions on the CPU: rows of a channel are computed in scratch, with as many
+//! positions before and behind them as the taps reach.
 
 mod access;
 mod fft;
@@ -19,9 +19,11 @@ use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::causal::{Causal, CausalFunction, LANES};
 
-/// Positions of a row that are computed together: rows and what they are made from stay in the caches.
+/// Positions of a row that are computed together: rows and what they are made from stay in the
+/// caches.
 const TILE: usize = 1024;
-/// Channels that are computed one after the other where they are neighbours in memory: a cache line of them.
+/// Channels that are computed one after the other where they are neighbours in memory: a cache line
+/// of them.
 const NEIGHBOURS: usize = 16;
 /// Taps whose gradients are summed together.
 const TAPS: usize = 64;
@@ -66,14 +68,16 @@ pub(in crate::backend) fn kernels(step: &Causal) -> Vec<&'static str> {
 /// As for [`crate::backend::run_by`].
 ///
 /// # Safety
-/// As for [`crate::backend::reference::causal`]; the destinations' elements are distinct and do not overlap what is read.
+/// As for [`crate::backend::reference::causal`]; the destinations' elements are distinct and do not
+/// overlap what is read.
 pub(in crate::backend) unsafe fn run(
     step: &Causal, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
     let (_, sums) = choice.of(KERNELS, |accept| accept(step))?;
     with_real!(step.compute(), T => {
         let job = Job::<T>::new(step, at, machine);
-        // SAFETY: in every arm destinations have an element for every line and tap, and are apart from what is read.
+        // SAFETY: in every arm destinations have an element for every line and tap, and are apart
+        // from what is read.
         unsafe {
             match (sums, step.function) {
                 (Sums::Transformed, _) => job.transformed(),
@@ -201,8 +205,8 @@ impl<'a, T: Real + Math> Job<'a, T> {
         unsafe { (self.kernels.sums)(out, x, span.first_tap(taps.len(), span.back(taps.len())), taps, bias) }
     }
 
-    /// Calls `work` with every tile of every group of channels of every sequence, on all threads: scratch of `bytes`, the
-    /// sequence, the channels and the positions.
+    /// Calls `work` with every tile of every group of channels of every sequence, on all threads:
+    /// scratch of `bytes`, the sequence, the channels and the positions.
     fn by_tiles(
         &self, bytes: usize, work: impl Fn(*mut u8, i64, std::ops::Range<i64>, Span) + Sync,
     ) -> Result<()> {
@@ -249,8 +253,8 @@ impl<'a, T: Real + Math> Job<'a, T> {
         }
     }
 
-    /// The gradient of the sums before the activation at `span`, and what it takes of x; operands x, weight, bias and dy
-    /// follow one another from `from` on.
+    /// The gradient of the sums before the activation at `span`, and what it takes of x; operands
+    /// x, weight, bias and dy follow one another from `from` on.
     ///
     /// # Safety
     /// As for [`run`](fn@run).
@@ -355,7 +359,8 @@ impl<'a, T: Real + Math> Job<'a, T> {
         })
     }
 
-    /// Adds a tile of a channel of a sequence to the lanes of the taps from `block` on, and of the bias behind them.
+    /// Adds a tile of a channel of a sequence to the lanes of the taps from `block` on, and of the
+    /// bias behind them.
     ///
     /// # Safety
     /// As for [`run`](fn@run); scratch of four rows.

@@ -58,14 +58,15 @@ const ALONE: usize = 1 << 17;
 /// Runs `step` with the operands at `at`, in the order of [`Contract::slots`].
 ///
 /// # Errors
-/// Not supported for sums in integers of operands that are not bytes, and where the kernel that is chosen by name does not
-/// accept the step; host allocation; all before anything is written. Execution if a task panicked.
+/// Not supported for sums in integers of operands that are not bytes, and where the kernel that is
+/// chosen by name does not accept the step; host allocation; all before anything is written.
+/// Execution if a task panicked.
 ///
 /// # Safety
-/// Every element of dst is writable, and readable if `beta != 0`; every element of `a` inside the bounds, of `b`, of z
-/// and of the bias is readable; all are aligned to their scalars. The offsets of dst are distinct, and no operand
-/// overlaps it, but z, if each of its elements is the one it is added to. Nothing writes `b` as long as the panels live, if the
-/// step keeps it.
+/// Every element of dst is writable, and readable if `beta != 0`; every element of `a` inside the
+/// bounds, of `b`, of z and of the bias is readable; all are aligned to their scalars. The offsets
+/// of dst are distinct, and no operand overlaps it, but z, if each of its elements is the one it is
+/// added to. Nothing writes `b` as long as the panels live, if the step keeps it.
 pub unsafe fn run(
     step: &Contract, at: &[*mut u8], machine: Machine, panels: Option<&Panels>, choice: Choice<'_>,
 ) -> Result<()> {
@@ -82,7 +83,8 @@ pub unsafe fn run(
             Problem::new(step, at, operands, transformed, machine, own.filter(|_| step.keeps_b));
         problem.filters = own.and_then(|panels| panels.filters_at(operands[1]));
         let (_, launch) = choice.of(KERNELS, |accept| accept(&problem))?;
-        // SAFETY: every element that the step reads or writes is there; operands in binary32 are copies with as many.
+        // SAFETY: every element that the step reads or writes is there; operands in binary32 are
+        // copies with as many.
         unsafe { launch.run() }
     };
     if tiles::apply(step, machine.isa) {
@@ -98,7 +100,8 @@ pub unsafe fn run(
     })
 }
 
-/// The name of the kernel that runs `step` on `machine`; none for a step that does nothing or is refused.
+/// The name of the kernel that runs `step` on `machine`; none for a step that does nothing or is
+/// refused.
 pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
     let mut name = None;
     for_each_problem(step, machine, |problem| {
@@ -120,8 +123,8 @@ pub fn kernels(step: &Contract, machine: Machine) -> Vec<&'static str> {
     if problems == 0 { Vec::new() } else { accepting.iter().map(|kernel| kernel.name).collect() }
 }
 
-/// Calls `ask` with the problems that a step becomes, one for each part that is run by itself; with none if it does nothing or is
-/// refused.
+/// Calls `ask` with the problems that a step becomes, one for each part that is run by itself; with
+/// none if it does nothing or is refused.
 fn for_each_problem(step: &Contract, machine: Machine, mut ask: impl FnMut(&Problem<'_>)) {
     let step = &*step.in_canonical_form();
     if step.is_empty() || step.check_sums().is_err() {
@@ -153,15 +156,15 @@ fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
     Widen::of(step, dots)
 }
 
-/// Whether F(2x2, 3x3) may be taken for a canonical step. What is converted beforehand depends on how much it is, and so on the
-/// batch; how sums are made must not.
+/// Whether F(2x2, 3x3) may be taken for a canonical step. What is converted beforehand depends on
+/// how much it is, and so on the batch; how sums are made must not.
 fn may_be_transformed(step: &Contract) -> bool {
     let numbers = [step.a, step.b].iter().all(|a| matches!(a, Scalar::F32 | Scalar::F16 | Scalar::Bf16));
     numbers && step.allow_winograd && mode::allows_winograd()
 }
 
-/// Whether products of bytes are added four at a time: the instruction wants a factor with a sign, which is that of `b`, and one
-/// without.
+/// Whether products of bytes are added four at a time: the instruction wants a factor with a sign,
+/// which is that of `b`, and one without.
 fn takes_dots(step: &Contract, isa: Isa) -> bool {
     isa.has_vnni() && step.accumulate == Accumulate::Int32 && step.b == Scalar::I8
 }

@@ -6,7 +6,8 @@ use crate::backend::Operands;
 use crate::error::Result;
 use crate::ops::Words;
 
-/// Bytes per tile: small enough to divide a few hundred KiB among threads, large enough for memcpy's best path.
+/// Bytes per tile: small enough to divide a few hundred KiB among threads, large enough for
+/// memcpy's best path.
 const TILE_BYTES: usize = 128 << 10;
 
 pub(in crate::backend) fn accepts(shape: &Shape) -> bool {

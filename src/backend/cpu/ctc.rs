@@ -1,7 +1,9 @@
-//! CTC loss on the CPU: a sample per task, its rows one after the other, blanks and classes of the label apart.
+//! CTC loss on the CPU: a sample per task, its rows one after the other, blanks and classes of the
+//! label apart.
 //!
-//! Forwards, every row of alpha goes to the workspace, and the row's numbers for the states' classes to where other cores keep
-//! beta; backwards, beta lives in scratch, and each row's gradient is written as soon as both are known.
+//! Forwards, every row of alpha goes to the workspace, and the row's numbers for the states'
+//! classes to where other cores keep beta; backwards, beta lives in scratch, and each row's
+//! gradient is written as soon as both are known.
 
 mod kernels;
 
@@ -16,14 +18,15 @@ use crate::error::{Error, Result};
 use crate::ops::Scaling;
 use crate::ops::ctc::{Ctc, Space};
 
-/// Runs `step` on `machine`; `at` are costs, gradients, workspace, probs, labels, their lengths, and the lengths of inputs.
+/// Runs `step` on `machine`; `at` are costs, gradients, workspace, probs, labels, their lengths,
+/// and the lengths of inputs.
 ///
 /// # Errors
 /// As for [`crate::backend::run`]; host allocation before anything is written.
 ///
 /// # Safety
-/// As for [`crate::backend::reference::ctc`], and the workspace is writable. Gradients do not overlap probs, unless each element is the
-/// gradient of the one in its own place.
+/// As for [`crate::backend::reference::ctc`], and the workspace is writable. Gradients do not
+/// overlap probs, unless each element is the gradient of the one in its own place.
 pub(in crate::backend) unsafe fn run(step: &Ctc, at: &[Address], machine: Machine) -> Result<()> {
     with_real!(step.compute, T => {
         let space = step.space().ok_or_else(|| Error::unsupported("the workspace leaves 64 bits"))?;
@@ -65,8 +68,8 @@ struct Rows<'a, T> {
     labels: &'a mut [i32],
     /// The same in order, each with its place.
     order: &'a mut [u64],
-    /// 0 where an alignment may go from the class before to this one, else minus infinity; in front of the first and behind
-    /// the last it may not.
+    /// 0 where an alignment may go from the class before to this one, else minus infinity; in front
+    /// of the first and behind the last it may not.
     skip: &'a mut [T],
     /// Logarithms of the classes' probabilities.
     own: &'a mut [T],
@@ -247,7 +250,8 @@ impl<T: Real> Job<'_, T> {
         next_class.fill(nothing);
         let mut subtracted = 0.0;
         for t in 0..frames {
-            // SAFETY: a row of probs, and of the areas in the workspace; the machine has the kernels' instructions.
+            // SAFETY: a row of probs, and of the areas in the workspace; the machine has the
+            // kernels' instructions.
             unsafe {
                 self.read(n, t, x);
                 own.iter_mut().zip(labels).for_each(|(own, &class)| *own = x[class as usize]);
@@ -333,7 +337,8 @@ impl<T: Real> Job<'_, T> {
         }
         let mut of_blank = [T::ZERO];
         for t in (0..frames).rev() {
-            // SAFETY: rows of the workspace that were written; the machine has the kernels' instructions.
+            // SAFETY: rows of the workspace that were written; the machine has the kernels'
+            // instructions.
             unsafe {
                 if t + 1 == frames {
                     rows.blanks[0][length] = T::ZERO;
@@ -372,7 +377,8 @@ impl<T: Real> Job<'_, T> {
         let (beta, blanks) = (&beta[..=length], &mut blanks[..=length]);
         let (beta_of_class, classes) = (&beta_of_class[..length], &mut classes[..length]);
         let (x, y) = (&mut *rows.x, &mut *rows.y);
-        // SAFETY: rows of the tensors and of the workspace; the machine has the kernels' instructions.
+        // SAFETY: rows of the tensors and of the workspace; the machine has the kernels'
+        // instructions.
         unsafe {
             self.recall(self.space.alphas, n, t, blanks, classes);
             let most = of_both(greatest_sum(blanks, beta), greatest_sum(classes, beta_of_class));

@@ -1,4 +1,5 @@
-//! Filters that stay packed from call to call, by permission: a program has said that it leaves them as they are.
+//! Filters that stay packed from call to call, by permission: a program has said that it leaves
+//! them as they are.
 
 use std::fmt;
 use std::sync::Arc;
@@ -139,8 +140,8 @@ impl Filters {
         self.entries.read(|entries| entries.replace(Vec::new())).iter().map(|entry| entry.key.bytes).sum()
     }
 
-    /// The place of packed filters, which stays as long as it is held. Those used least go to make room; `None` where there is none, and
-    /// where another thread packs the same.
+    /// The place of packed filters, which stays as long as it is held. Those used least go to make
+    /// room; `None` where there is none, and where another thread packs the same.
     ///
     /// # Errors
     /// Bad parameter for filters that were changed since they were packed, if that is looked for.

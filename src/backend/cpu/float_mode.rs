@@ -1,8 +1,10 @@
-//! The floating-point mode: every call computes in the default one, and its caller finds its own again.
+//! The floating-point mode: every call computes in the default one, and its caller finds its own
+//! again.
 //!
-//! Rounding to nearest, all exceptions masked, subnormal numbers kept: what the formulas of this library are defined in. A
-//! caller may have set another one (`fesetround`, flush-to-zero, `feenableexcept`). The x87 unit has a mode of its own,
-//! which nothing here uses. Other processors than x86-64 compute in the caller's mode.
+//! Rounding to nearest, all exceptions masked, subnormal numbers kept: what the formulas of this
+//! library are defined in. A caller may have set another one (`fesetround`, flush-to-zero,
+//! `feenableexcept`). The x87 unit has a mode of its own, which nothing here uses. Other processors
+//! than x86-64 compute in the caller's mode.
 
 /// All six exceptions masked, none raised, nearest even, subnormal numbers kept.
 #[cfg(target_arch = "x86_64")]
@@ -12,7 +14,8 @@ const DEFAULT: u32 = 0x1f80;
 #[cfg(target_arch = "x86_64")]
 const RAISED: u32 = 0x3f;
 
-/// The default mode in this thread while this lives; then what was before, with the exceptions raised then and no other.
+/// The default mode in this thread while this lives; then what was before, with the exceptions
+/// raised then and no other.
 pub struct DefaultMode {
     #[cfg(target_arch = "x86_64")]
     before: u32,
@@ -65,7 +68,8 @@ fn read() -> u32 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn write(mode: u32) {
-    // SAFETY: writes a register; this module gives back what it read before anything that was compiled for it computes.
+    // SAFETY: writes a register; this module gives back what it read before anything that was
+    // compiled for it computes.
     unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mode, options(nostack, preserves_flags)) };
 }
 
@@ -76,7 +80,8 @@ mod tests {
 
     #[test]
     fn a_caller_finds_its_mode_and_its_flags_again() {
-        // Flush-to-zero, denormals-are-zero, and rounding up; each with the flag of a division by zero.
+        // Flush-to-zero, denormals-are-zero, and rounding up; each with the flag of a division by
+        // zero.
         for mode in [DEFAULT, DEFAULT | 0x8000, DEFAULT | 0x40, DEFAULT | 0x4000] {
             write(mode | 4);
             let tiny = {

@@ -7,7 +7,8 @@ use crate::backend::{Address, Operands};
 use crate::error::Result;
 use crate::layout::MAX_AXES;
 
-/// The tiles of a nest over `N` operands: `K` kernel loops cut into blocks, all other loops taken one turn at a time.
+/// The tiles of a nest over `N` operands: `K` kernel loops cut into blocks, all other loops taken
+/// one turn at a time.
 pub(super) struct Grid<const K: usize, const N: usize = 2> {
     /// Outermost first; the last `K` are the kernel loops.
     loops: [TileLoop<N>; MAX_AXES],
@@ -59,7 +60,8 @@ struct TileRange {
 }
 
 impl<const K: usize> Grid<K> {
-    /// Cuts the loops `kernel[k].0` into blocks of at most `kernel[k].1` turns; the last of them turns fastest.
+    /// Cuts the loops `kernel[k].0` into blocks of at most `kernel[k].1` turns; the last of them
+    /// turns fastest.
     pub fn new(loops: &[Loop], start: [isize; 2], kernel: [(usize, usize); K]) -> Self {
         Grid::around(loops, |_| false, start, kernel)
     }
@@ -81,8 +83,8 @@ impl<const K: usize> Grid<K> {
         self.run_with(machine, bytes, 0, operands, |_, tile| kernel(tile))
     }
 
-    /// The same with `scratch` bytes for the kernel, as in [`threads::run_with`]: it keeps them from tile to tile, and tiles
-    /// that may run at the same time never share them.
+    /// The same with `scratch` bytes for the kernel, as in [`threads::run_with`]: it keeps them
+    /// from tile to tile, and tiles that may run at the same time never share them.
     ///
     /// # Errors
     /// As for [`threads::run_with`].
@@ -134,9 +136,10 @@ impl<const K: usize, const N: usize> Grid<K, N> {
         self.tiles *= turns;
     }
 
-    /// Calls `kernel` for every tile: with the place of every operand, with those of the tile after it (its own if
-    /// it is the last), and with the turns of each kernel loop. On several threads if `bytes` (written in all) is
-    /// worth it; the tiles are cut into contiguous ranges that depend on nothing but the machine and the sizes.
+    /// Calls `kernel` for every tile: with the place of every operand, with those of the tile after
+    /// it (its own if it is the last), and with the turns of each kernel loop. On several threads
+    /// if `bytes` (written in all) is worth it; the tiles are cut into contiguous ranges that
+    /// depend on nothing but the machine and the sizes.
     ///
     /// # Errors
     /// As for [`threads::run`].

@@ -1,9 +1,12 @@
-//! The bytes that an operand holds: builds with debug assertions check that kernels read and write no others.
+//! The bytes that an operand holds: builds with debug assertions check that kernels read and write
+//! no others.
 
-/// From the lowest to the highest byte that a step may touch of an operand. Nothing in builds without debug assertions.
+/// From the lowest to the highest byte that a step may touch of an operand. Nothing in builds
+/// without debug assertions.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
-    /// The address of the operand, and the first byte behind it and the end, as distances from there.
+    /// The address of the operand, and the first byte behind it and the end, as distances from
+    /// there.
     #[cfg(debug_assertions)]
     ends: Option<(usize, [isize; 2])>,
 }
@@ -15,7 +18,8 @@ impl Held {
         ends: None,
     };
 
-    /// Elements of `size` bytes, from the one `start` bytes behind `at` on. Each loop adds a distance to it, between two ends.
+    /// Elements of `size` bytes, from the one `start` bytes behind `at` on. Each loop adds a
+    /// distance to it, between two ends.
     #[inline(always)]
     pub fn of(at: *const u8, size: usize, start: isize, loops: impl Iterator<Item = [isize; 2]>) -> Held {
         #[cfg(debug_assertions)]

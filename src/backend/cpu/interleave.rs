@@ -1,5 +1,6 @@
-//! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of types. Some more planes
-//! of narrow cells are joined in two steps: neighbours into wider cells, and these into pixels.
+//! Few channels: joining up to 8 planes into packed pixels, and splitting them again. Any pair of
+//! types. Some more planes of narrow cells are joined in two steps: neighbours into wider cells,
+//! and these into pixels.
 
 use cudnn_shim_macros::vectorized;
 
@@ -15,13 +16,15 @@ use crate::error::Result;
 /// Bytes of the buffer of a tile: what is interleaved before it is converted, or after it.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Bytes of a plane of the narrower cells, of a tile that goes through the buffer: 3 planes of `f32` take 12 KiB.
+/// Bytes of a plane of the narrower cells, of a tile that goes through the buffer: 3 planes of
+/// `f32` take 12 KiB.
 const PLANE_BYTES: usize = 4 << 10;
 
 /// Pixels per tile that is interleaved to where it belongs.
 const DIRECT_PIXELS: usize = 4096;
 
-/// Bytes of the pixels that are joined or split in two steps at a time: both steps stay in the first-level cache.
+/// Bytes of the pixels that are joined or split in two steps at a time: both steps stay in the
+/// first-level cache.
 const STEP_BYTES: usize = 4 << 10;
 
 /// Bytes of a lane of a register, in which a transpose works.
@@ -36,8 +39,8 @@ enum Way {
     Split,
 }
 
-/// How many neighbours are joined first, and how many of these cells make up a pixel, where that is faster than one step: there
-/// the compiler is at a loss for shuffles.
+/// How many neighbours are joined first, and how many of these cells make up a pixel, where that is
+/// faster than one step: there the compiler is at a loss for shuffles.
 fn steps(cell: usize, channels: usize) -> Option<(usize, usize)> {
     match (cell, channels) {
         (1, 6 | 10 | 14) | (2, 8 | 10 | 12) => Some((2, channels / 2)),
@@ -78,8 +81,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let channels = loops[channel].extent;
     let output = Output::new(shape, machine);
     let direct = shape.is_move() && !output.streams();
-    // Cells are interleaved on the narrow side of a conversion, unless old ones of the destination come into it. What
-    // is streamed keeps to the order in which the conversion comes last.
+    // Cells are interleaved on the narrow side of a conversion, unless old ones of the destination
+    // come into it. What is streamed keeps to the order in which the conversion comes last.
     let narrows = shape.dst_cell < cell && shape.transform.scaling.beta == 0.0 && !output.streams();
     let cell = if narrows { shape.dst_cell } else { cell };
     let kernel = kernel(way, cell, channels, machine.isa);
@@ -93,11 +96,13 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     if direct {
         let plane = if way == Way::Join { src_plane } else { dst_plane };
         return grid.run(machine, shape.bytes(), operands, |tile| {
-            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in
+            // place.
             unsafe { kernel(tile.dst, tile.src, plane, tile.extents[1]) }
         });
     }
-    // What is asked for of the next tile while this one is streamed, so that memory reads and writes at once.
+    // What is asked for of the next tile while this one is streamed, so that memory reads and
+    // writes at once.
     let ahead = |next: *const u8, n: usize| {
         let (end, bytes) = match way {
             Way::Join => (channels, n * shape.src_cell),
@@ -114,8 +119,9 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         let in_dst = |c: usize| dst.wrapping_offset(c as isize * dst_plane);
         let in_src = |c: usize| src.wrapping_offset(c as isize * src_plane);
         let in_buffer = |c: usize| buffer.wrapping_offset(c as isize * buffer_plane);
-        // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place. The tile's cells
-        // fit the buffer, on the side of the conversion where they are interleaved.
+        // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+        // The tile's cells fit the buffer, on the side of the conversion where they are
+        // interleaved.
         unsafe {
             match (way, narrows) {
                 (Way::Join, true) => {
@@ -146,8 +152,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
 /// Joins planes `plane` bytes apart into packed pixels, or splits packed pixels into such planes.
 ///
 /// # Safety
-/// `n` pixels of each channel are readable at `src` and writable at `dst`, without overlap. The processor has
-/// the instructions of the [`Isa`] that the function was chosen for.
+/// `n` pixels of each channel are readable at `src` and writable at `dst`, without overlap. The
+/// processor has the instructions of the [`Isa`] that the function was chosen for.
 pub(super) type Kernel = unsafe fn(dst: *mut u8, src: *const u8, plane: isize, n: usize);
 
 /// What splits pixels of a few channels, and what joins them.
@@ -229,7 +235,8 @@ unsafe fn join_twice<W: Copy, X: Copy, const F: usize, const C: usize>(
     let mut stage = Stage::<STEP_BYTES>::new();
     let stage = stage.ptr();
     let wider = step * size_of::<X>();
-    // This loop stands below as well: with a closure for what differs, 12 channels of two bytes are not vectorised.
+    // This loop stands below as well: with a closure for what differs, 12 channels of two bytes are
+    // not vectorised.
     for first in (0..n).step_by(step) {
         let count = step.min(n - first);
         // SAFETY: these pixels of all channels; the stage has room for as many.

@@ -1,4 +1,5 @@
-//! Which vector instructions a kernel may use. Holding an [`Isa`] proves that this processor has them.
+//! Which vector instructions a kernel may use. Holding an [`Isa`] proves that this processor has
+//! them.
 
 use crate::sync::Once;
 
@@ -24,7 +25,8 @@ pub(super) enum Tiles {
 
 /// An instruction set level that this processor has; levels are ordered.
 ///
-/// There is no way to make one that the processor lacks, so that kernels may rely on it without asking again.
+/// There is no way to make one that the processor lacks, so that kernels may rely on it without
+/// asking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Isa {
     level: Level,
@@ -39,8 +41,8 @@ impl Isa {
         Isa { level, tiles: Tiles::None }
     }
 
-    /// The highest level of this processor, capped by `CUDNN_SHIM_ISA` (a [name](Isa::name)), which is read once. The model of the
-    /// tiles only if that names it.
+    /// The highest level of this processor, capped by `CUDNN_SHIM_ISA` (a [name](Isa::name)), which
+    /// is read once. The model of the tiles only if that names it.
     pub fn best() -> Isa {
         static BEST: Once<Isa> = Once::new();
         *BEST.get_or_init(|| {
@@ -68,13 +70,15 @@ impl Isa {
         })
     }
 
-    /// Every level of this processor, lowest first, whatever the environment says; the model of the tiles is one of them.
+    /// Every level of this processor, lowest first, whatever the environment says; the model of the
+    /// tiles is one of them.
     pub fn all() -> impl Iterator<Item = Isa> {
         let there = LEVELS.into_iter().filter(|isa| isa.is_there());
         there.map(|isa| if isa.tiles == Tiles::Model { Isa { level: highest(), ..isa } } else { isa })
     }
 
-    /// [`all`](Isa::all) but those that multiply bytes or tiles in another way than the level below, and differ in nothing else.
+    /// [`all`](Isa::all) but those that multiply bytes or tiles in another way than the level
+    /// below, and differ in nothing else.
     pub fn available() -> impl Iterator<Item = Isa> {
         let own = |isa: &Isa| !matches!(isa.level, Level::Avx2Vnni | Level::Avx512Vnni);
         Isa::all().filter(move |isa| isa.tiles == Tiles::None && own(isa))
@@ -107,7 +111,8 @@ impl Isa {
         self.tiles
     }
 
-    /// AVX2, fused multiply-add and F16C may be used, which are one level: `#[vectorized]` compiles for all three.
+    /// AVX2, fused multiply-add and F16C may be used, which are one level: `#[vectorized]` compiles
+    /// for all three.
     pub(super) fn has_avx2(self) -> bool {
         self.level >= Level::Avx2
     }
@@ -122,7 +127,8 @@ impl Isa {
         Isa::of(self.level.min(Level::Avx2))
     }
 
-    /// Products of bytes may be added four at a time: by AVX-512 VNNI where AVX-512 may be used, else by AVX-VNNI.
+    /// Products of bytes may be added four at a time: by AVX-512 VNNI where AVX-512 may be used,
+    /// else by AVX-VNNI.
     pub(super) fn has_vnni(self) -> bool {
         matches!(self.level, Level::Avx2Vnni | Level::Avx512Vnni)
     }
@@ -156,8 +162,9 @@ fn highest() -> Level {
     LEVELS.into_iter().map(|isa| isa.level).filter(|&level| has(level)).max().unwrap_or(Level::Portable)
 }
 
-/// Whether the processor multiplies tiles of bf16 and of bytes, and the system lets this process use them: it is asked once. It says no
-/// where a thread has an alternate signal stack that is too small for the state of the tiles.
+/// Whether the processor multiplies tiles of bf16 and of bytes, and the system lets this process
+/// use them: it is asked once. It says no where a thread has an alternate signal stack that is too
+/// small for the state of the tiles.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 fn may_use_tiles() -> bool {
     /// What asks, and the number of the state of tiles.

@@ -6,7 +6,8 @@ use crate::mode;
 /// Bytes below which waking threads costs more than it saves.
 const THREADING_BYTES: usize = 256 << 10;
 
-/// Tasks per thread, so that a thread that was held up leaves work to the others: one that sleeps starts late.
+/// Tasks per thread, so that a thread that was held up leaves work to the others: one that sleeps
+/// starts late.
 pub(super) const TASKS_PER_THREAD: usize = 8;
 
 /// The part of the computer that a run may use. Results never depend on it.
@@ -19,8 +20,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What is wrong with the environment's limits, a line for each that makes no sense. Such a one is as if it were not
-    /// set.
+    /// What is wrong with the environment's limits, a line for each that makes no sense. Such a one
+    /// is as if it were not set.
     pub fn complaints() -> impl Iterator<Item = String> {
         type Complaint = fn(&str) -> Option<String>;
         let limits: [(&str, Complaint); 5] = [

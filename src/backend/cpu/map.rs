@@ -1,4 +1,5 @@
-//! Functions element by element: runs of cells of the operands, brought to the computation type where they are not of it.
+//! Functions element by element: runs of cells of the operands, brought to the computation type
+//! where they are not of it.
 
 mod bytes;
 mod halves;
@@ -30,8 +31,8 @@ use crate::ops::{Map, Scaling};
 /// Cells that all buffers of a tile hold, of any scalar.
 const ROOM: usize = 5120;
 
-/// Cells per tile where operands go through buffers, which then stay in the first-level cache: one for each operand,
-/// for what the destination held, and for cells before or after conversion.
+/// Cells per tile where operands go through buffers, which then stay in the first-level cache: one
+/// for each operand, for what the destination held, and for cells before or after conversion.
 const fn chunk<const N: usize>() -> usize {
     ROOM / (N + 2) / 64 * 64
 }
@@ -42,13 +43,14 @@ const LONG_CHUNK: usize = 16 << 10;
 /// An innermost loop shorter than this yields to the longest one.
 const SHORT: i64 = 8;
 
-/// Computes the function of the first `n` cells of every operand that it reads, adds `beta * old` unless `old` is null,
-/// and writes the cells, past the caches if `stream` is given.
+/// Computes the function of the first `n` cells of every operand that it reads, adds `beta * old`
+/// unless `old` is null, and writes the cells, past the caches if `stream` is given.
 ///
 /// # Safety
-/// `n` cells are readable at each operand that the function reads, at `old` unless it is null, and writable at `out`,
-/// which may be the same cells as any of them. The processor has the instructions that the function was chosen for.
-/// A caller that passes streamed results to another thread must first call [`stream::fence`].
+/// `n` cells are readable at each operand that the function reads, at `old` unless it is null, and
+/// writable at `out`, which may be the same cells as any of them. The processor has the
+/// instructions that the function was chosen for. A caller that passes streamed results to another
+/// thread must first call [`stream::fence`].
 type Kernel<T> = unsafe fn(
     out: *mut T,
     from: [*const T; MOST_OPERANDS],
@@ -103,10 +105,11 @@ fn tiled<const N: usize>(axes: &[Axis<N>]) -> usize {
 /// As for [`crate::backend::run_by`].
 ///
 /// # Safety
-/// For every offset tuple of the nest, `at[0] + offset` is writable, and readable if `beta != 0`, and the offsets
-/// of operands that are read are readable around theirs; each for one scalar, and aligned to it. The
-/// destination offsets are distinct. An operand that is read does not overlap the destination, unless each cell of the
-/// destination is its own operand: same pointer, same strides, same scalar size.
+/// For every offset tuple of the nest, `at[0] + offset` is writable, and readable if `beta != 0`,
+/// and the offsets of operands that are read are readable around theirs; each for one scalar, and
+/// aligned to it. The destination offsets are distinct. An operand that is read does not overlap
+/// the destination, unless each cell of the destination is its own operand: same pointer, same
+/// strides, same scalar size.
 pub(in crate::backend) unsafe fn run<const N: usize>(
     map: &Map<N>, at: [*mut u8; N], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
@@ -119,7 +122,8 @@ pub(in crate::backend) unsafe fn run<const N: usize>(
     let (_, cells) = choice.of(KERNELS, |accept| accept(&shape))?;
     with_real!(map.compute, T => {
         let kernel = with_function(map.function, KernelFor::<T>(machine.isa, PhantomData));
-        // SAFETY: every cell of the nest is there, and the kernel is of the step's function and type.
+        // SAFETY: every cell of the nest is there, and the kernel is of the step's function and
+        // type.
         unsafe { run_with::<T, N>(map, at, machine, kernel, (axes, tiled), cells) }
     })
 }
@@ -202,14 +206,16 @@ unsafe fn run_with<T: Real, const N: usize>(
             if reads_old {
                 old = place[0].cast_const().cast();
             }
-            // SAFETY: the tile's cells belong to the nest. Kernels read each cell before they write it.
+            // SAFETY: the tile's cells belong to the nest. Kernels read each cell before they write
+            // it.
             return unsafe { kernel(place[0].cast(), from, old, n, with, stream) };
         }
         let buffer = |k: usize| room.wrapping_add(k * chunk::<N>() * size_of::<u64>());
         let (raw, out) = (buffer(N), buffer(N + 1));
-        // SAFETY: the tile's cells belong to the nest; n <= chunk cells fit a buffer, which is aligned for every scalar, and
-        // the buffers fit the room. All of a chunk is read before any of it is written, but for kernels on direct
-        // operands, which read each cell before they write it.
+        // SAFETY: the tile's cells belong to the nest; n <= chunk cells fit a buffer, which is
+        // aligned for every scalar, and the buffers fit the room. All of a chunk is read before any
+        // of it is written, but for kernels on direct operands, which read each cell before they
+        // write it.
         unsafe {
             for k in 1..=arity {
                 from[k - 1] = fetch::<T>(access[k], place[k], n, buffer(k), raw);
@@ -233,10 +239,12 @@ unsafe fn run_with<T: Real, const N: usize>(
     })
 }
 
-/// `n` cells of an operand as numbers of the computation type, side by side: where they are, or in `buffer`.
+/// `n` cells of an operand as numbers of the computation type, side by side: where they are, or in
+/// `buffer`.
 ///
 /// # Safety
-/// The cells are readable at `from`; either buffer holds `n` cells of any scalar and is aligned for it.
+/// The cells are readable at `from`; either buffer holds `n` cells of any scalar and is aligned for
+/// it.
 unsafe fn fetch<T: Real>(
     access: Access, from: *const u8, n: usize, buffer: *mut u8, raw: *mut u8,
 ) -> *const T {
@@ -274,15 +282,16 @@ impl<T: Real> WithFormula for KernelFor<T> {
     }
 }
 
-/// Bytes computed at a time, in place before they are written: of cells in place the compiler would have to ask whether
-/// they overlap, of these it knows that they do not.
+/// Bytes computed at a time, in place before they are written: of cells in place the compiler would
+/// have to ask whether they overlap, of these it knows that they do not.
 const STAGE_BYTES: usize = 512;
 
-/// The results of runs of `N` operands, each of which follows the one before. `out` is a reference for the sake of the
-/// compiler, which knows of it that it is apart from the operands.
+/// The results of runs of `N` operands, each of which follows the one before. `out` is a reference
+/// for the sake of the compiler, which knows of it that it is apart from the operands.
 ///
 /// # Safety
-/// As many cells as at `out`, a multiple of `N`, are readable at the operands that the function reads.
+/// As many cells as at `out`, a multiple of `N`, are readable at the operands that the function
+/// reads.
 #[inline(always)]
 unsafe fn in_step<T: Real, F: Formula, const N: usize>(
     out: &mut [MaybeUninit<T>], from: [*const T; MOST_OPERANDS], with: Constants<T>,
@@ -290,7 +299,8 @@ unsafe fn in_step<T: Real, F: Formula, const N: usize>(
     let part = out.len() / N;
     let out = out.as_mut_ptr();
     for i in 0..part {
-        // SAFETY: `n` cells, a multiple of `N`, are readable at each operand, and writable at `out`.
+        // SAFETY: `n` cells, a multiple of `N`, are readable at each operand, and writable at
+        // `out`.
         unsafe {
             let mut operands = [Together([T::ZERO; N]); MOST_OPERANDS];
             for k in 0..F::ARITY {
@@ -322,7 +332,8 @@ unsafe fn cells<T: Real, F: Formula, const N: usize>(
     let mut piece = most - out.addr() % LINE / size_of::<T>();
     let in_place = from[..F::ARITY].iter().any(|from| from.addr() == out.addr());
     let is_staged = in_place || stream.is_some() || !old.is_null() || F::ARITY == 0;
-    // Where results go, and how far from piece to piece: without a branch, of which the compiler would make two loops.
+    // Where results go, and how far from piece to piece: without a branch, of which the compiler
+    // would make two loops.
     let (first, step) = if is_staged { (stage, 0) } else { (out, 1) };
     let mut done = 0;
     while done < n {
@@ -333,7 +344,8 @@ unsafe fn cells<T: Real, F: Formula, const N: usize>(
         if !old.is_null() {
             Distance::Read.fetch(old.wrapping_add(done).cast(), piece * size_of::<T>());
         }
-        // SAFETY: the piece lies inside the n cells and inside the stage; what is not read is not touched.
+        // SAFETY: the piece lies inside the n cells and inside the stage; what is not read is not
+        // touched.
         unsafe {
             let to = first.add(step * done);
             let results = std::slice::from_raw_parts_mut(to.cast(), piece);

@@ -1,7 +1,7 @@
 //! Normalisation: statistics of groups in binary64, then a map of their elements.
 //!
-//! Where neighbours in memory belong to one group, its elements come as runs; where they belong to neighbouring groups,
-//! one element of each comes as a row.
+//! Where neighbours in memory belong to one group, its elements come as runs; where they belong to
+//! neighbouring groups, one element of each comes as a row.
 
 mod backward;
 mod engine;
@@ -35,8 +35,8 @@ use crate::ops::normalise::{Normalise, NormaliseBackward};
 /// As for [`crate::backend::run_by`]; host allocation before anything is written.
 ///
 /// # Safety
-/// As for [`crate::backend::reference::normalise`]; destinations do not overlap what is read, unless each cell is
-/// computed from those in its own place, nor each other.
+/// As for [`crate::backend::reference::normalise`]; destinations do not overlap what is read,
+/// unless each cell is computed from those in its own place, nor each other.
 pub(in crate::backend) unsafe fn forward(
     step: &Normalise, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
@@ -58,7 +58,8 @@ pub(in crate::backend) unsafe fn backward(
     with_real!(step.compute, T => unsafe { backward::run::<T>(step, at, machine, choice) })
 }
 
-/// Mean and variance from the sums of `d` and `d * d` over `m` elements, `d` their distance from `shift`.
+/// Mean and variance from the sums of `d` and `d * d` over `m` elements, `d` their distance from
+/// `shift`.
 #[inline(always)]
 fn moments(sums: [f64; 2], shift: f64, m: f64) -> [f64; 2] {
     let squares = sums[1] - sums[0] * (sums[0] / m);
@@ -80,7 +81,8 @@ unsafe fn first_elements<T: Real>(
     for first in (0..width).step_by(walk::WIDTH) {
         let n = walk::WIDTH.min(width - first);
         let from = base.pointer().wrapping_offset(offset + step * first as isize);
-        // SAFETY: `n` elements are readable from here on; there is room for as many numbers and cells.
+        // SAFETY: `n` elements are readable from here on; there is room for as many numbers and
+        // cells.
         let row = unsafe {
             let row = access.row(from, step, n, numbers.as_mut_ptr(), raw.as_mut_ptr().cast());
             std::slice::from_raw_parts(row, n)

@@ -1,5 +1,5 @@
-//! The last step of a buffered kernel: contiguous source cells become contiguous destination cells, converted on the
-//! way, through the caches or past them.
+//! The last step of a buffered kernel: contiguous source cells become contiguous destination cells,
+//! converted on the way, through the caches or past them.
 
 use super::shape::Shape;
 use super::stage::Stage;
@@ -28,7 +28,8 @@ pub(super) fn is_beyond(shape: &Shape) -> bool {
     shape.bytes() >= STREAMING_BYTES
 }
 
-/// Whether results of this size are better written past the caches: not if the destination is read as well.
+/// Whether results of this size are better written past the caches: not if the destination is read
+/// as well.
 pub(super) fn streams(shape: &Shape) -> bool {
     is_beyond(shape) && shape.transform.scaling.beta == 0.0
 }

@@ -1,7 +1,8 @@
-//! Blocks of neighbouring cells with zeros behind them, written whole: lines that hold both are visited once. Any pair
-//! of types.
+//! Blocks of neighbouring cells with zeros behind them, written whole: lines that hold both are
+//! visited once. Any pair of types.
 //!
-//! Some blocks at a time are put together in a buffer. It is zeroed once per tile, for its zeros never change.
+//! Some blocks at a time are put together in a buffer. It is zeroed once per tile, for its zeros
+//! never change.
 
 use super::row::{self, Row};
 use super::stream::{self, STREAMING_BYTES};
@@ -55,7 +56,8 @@ pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machin
     let held = (BUFFER_BYTES / block).min(MAX_BLOCKS);
     let bases = [operands.dst, operands.src.cast_mut()];
     grid.for_each_with(machine, bytes, SCRATCH_BYTES, bases, |buffer, [dst, src], _, [n]| {
-        // Straight to the destination where blocks come whole out of registers; they are streamed to whole lines only.
+        // Straight to the destination where blocks come whole out of registers; they are streamed
+        // to whole lines only.
         let spread = kernel.spread.and_then(|[cached, streamed]| match stream {
             None => Some(cached),
             Some(_) => (stream::to_line(dst) == 0).then_some(streamed),
@@ -63,8 +65,8 @@ pub(in crate::backend) unsafe fn run(padded: &Padded, operands: Operands, machin
         let (stage, gathered) = (buffer.wrapping_add(BUFFER_BYTES), buffer.wrapping_add(2 * BUFFER_BYTES));
         let scratch = Scratch { stage, gathered };
         let most = if spread.is_some() && kernel.in_rows { n } else { held };
-        // SAFETY: what is read and written belongs to the problem; `held` blocks fit either buffer. All of a block is
-        // read before it is written, so that in-place problems are right as well.
+        // SAFETY: what is read and written belongs to the problem; `held` blocks fit either buffer.
+        // All of a block is read before it is written, so that in-place problems are right as well.
         unsafe {
             if spread.is_none() {
                 buffer.write_bytes(0, held.min(n) * block);
@@ -104,7 +106,8 @@ struct Kernel {
     block: usize,
     /// Cells of a block that have a source.
     cells: usize,
-    /// Bytes of the source from a cell of one block to that of the next, and from cell to cell of a block.
+    /// Bytes of the source from a cell of one block to that of the next, and from cell to cell of a
+    /// block.
     next_block: isize,
     next_cell: isize,
     scaling: Scaling,
@@ -147,12 +150,12 @@ impl Kernel {
         Few { dst, src, cells: self.cells, blocks, block: self.block, row }
     }
 
-    /// Where the cells of `n` blocks lie as runs of destination cells, one after another of these many bytes: in the
-    /// source, or gathered and converted on the stage.
+    /// Where the cells of `n` blocks lie as runs of destination cells, one after another of these
+    /// many bytes: in the source, or gathered and converted on the stage.
     ///
     /// # Safety
-    /// The sources are readable from `src` on. Unless they are in rows, the stage has room for the blocks, and they are
-    /// [`MAX_BLOCKS`] at most.
+    /// The sources are readable from `src` on. Unless they are in rows, the stage has room for the
+    /// blocks, and they are [`MAX_BLOCKS`] at most.
     unsafe fn rows(&self, scratch: Scratch, src: *const u8, n: usize) -> (*const u8, isize) {
         if self.in_rows {
             return (src, self.next_cell);
@@ -160,7 +163,8 @@ impl Kernel {
         let &Kernel { dst_cell, src_cell, next_block, .. } = self;
         let Scratch { stage, gathered } = scratch;
         for cell in 0..self.cells {
-            // SAFETY: cells of the blocks, and room for them; `gathered` has that of `MAX_BLOCKS` cells of any type.
+            // SAFETY: cells of the blocks, and room for them; `gathered` has that of `MAX_BLOCKS`
+            // cells of any type.
             unsafe {
                 let to = stage.add(cell * n * dst_cell);
                 let from = src.offset(cell as isize * self.next_cell);
@@ -178,7 +182,8 @@ impl Kernel {
         (stage, (n * dst_cell) as isize)
     }
 
-    /// Writes the cells of `n` blocks that have a source to the buffer `dst`, whose other cells are zeros and stay so.
+    /// Writes the cells of `n` blocks that have a source to the buffer `dst`, whose other cells are
+    /// zeros and stay so.
     ///
     /// # Safety
     /// As for [`rows`](Self::rows); the buffer has room for the blocks.

@@ -1,7 +1,9 @@
-//! What contractions keep for later steps of the same call: `b` of a step that [keeps it](crate::ops::Contract::keeps_b), in panels.
+//! What contractions keep for later steps of the same call: `b` of a step that [keeps
+//! it](crate::ops::Contract::keeps_b), in panels.
 //!
-//! The recurrent weights of a layer meet the states of every step. Packed anew for each step, the weights would cost as much as the
-//! products of a small batch. Beside them [filters](Filters) that stay from call to call.
+//! The recurrent weights of a layer meet the states of every step. Packed anew for each step, the
+//! weights would cost as much as the products of a small batch. Beside them [filters](Filters) that
+//! stay from call to call.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +15,8 @@ use crate::dtype::Scalar;
 /// Operands that are kept at a time: the recurrent weights of a layer, and those of its projection.
 const KEPT: usize = 2;
 
-/// What panels were made of: the address of the first element, and the loops over lanes and over the sum.
+/// What panels were made of: the address of the first element, and the loops over lanes and over
+/// the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) data: *const u8,
@@ -67,8 +70,8 @@ impl Panels {
         self.filters.as_ref().filter(|(_, own)| *own == at).map(|(filters, _)| &**filters)
     }
 
-    /// The place of the panels with this key, which stays until this is called for [`KEPT`] others. `None` if there is no memory for
-    /// it.
+    /// The place of the panels with this key, which stays until this is called for [`KEPT`] others.
+    /// `None` if there is no memory for it.
     pub(super) fn place(&self, key: &Key) -> Option<Place> {
         let entries = &mut *self.entries.borrow_mut();
         if let Some(index) =

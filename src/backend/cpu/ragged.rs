@@ -11,7 +11,8 @@ use crate::ops::ragged::{Ragged, RaggedFunction};
 /// Runs `step` on `machine`; `at` are its operands as [`RaggedFunction`] lists them.
 ///
 /// # Errors
-/// As for [`crate::backend::run`]; bad parameter for offsets that are negative or decrease, before anything is written.
+/// As for [`crate::backend::run`]; bad parameter for offsets that are negative or decrease, before
+/// anything is written.
 ///
 /// # Safety
 /// As for [`crate::backend::reference::ragged`]; the destination does not overlap what is read.
@@ -51,7 +52,8 @@ pub(in crate::backend) unsafe fn run(step: &Ragged, at: &[Address], machine: Mac
                 |base: Address, offset: i64| base.pointer().wrapping_offset(offset as isize * size as isize);
             let (near, far) = (place(dense, batch * step.stride + near), place(lists, begin + far));
             let [near_step, far_step] = inner.strides.map(|stride| stride as isize);
-            // SAFETY: elements of a row that both operands have, and those of the dense one behind them.
+            // SAFETY: elements of a row that both operands have, and those of the dense one behind
+            // them.
             unsafe {
                 if is_load {
                     moved(size, [near, far], [near_step, far_step], count);
@@ -66,7 +68,8 @@ pub(in crate::backend) unsafe fn run(step: &Ragged, at: &[Address], machine: Mac
 }
 
 /// # Safety
-/// `n` cells at these steps are readable from the second pointer on, and writable from the first one on.
+/// `n` cells at these steps are readable from the second pointer on, and writable from the first
+/// one on.
 unsafe fn moved(size: usize, [to, from]: [*mut u8; 2], steps: [isize; 2], n: usize) {
     // SAFETY: `n` cells are readable and writable at these steps.
     unsafe {

@@ -37,8 +37,9 @@ const DRAWN_WORDS: usize = 4096;
 /// `out[i] = bit i of the words ? factor * x[i] : 0` for `i < n`.
 ///
 /// # Safety
-/// `n` numbers are readable at `x` and writable at `out`, which are the same or do not overlap; words of `n` bits are
-/// readable. The processor has the instructions that the function was chosen for.
+/// `n` numbers are readable at `x` and writable at `out`, which are the same or do not overlap;
+/// words of `n` bits are readable. The processor has the instructions that the function was chosen
+/// for.
 type Apply<T> = unsafe fn(out: *mut T, x: *const T, words: *const u32, n: usize, factor: T);
 
 /// How the bits of cells come.
@@ -55,8 +56,8 @@ pub(in crate::backend) enum Bits {
 /// How the bits of cells come by a kernel, if it accepts the step.
 pub(in crate::backend) type Accept = fn(&Random) -> Option<Bits>;
 
-/// The kernels; the first one that accepts a step runs it. A mask that is drawn is written first where it does not come from the
-/// generator.
+/// The kernels; the first one that accepts a step runs it. A mask that is drawn is written first
+/// where it does not come from the generator.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "drawn",
@@ -118,8 +119,9 @@ unsafe impl Sync for Places {}
 /// As for [`crate::backend::run_by`] and [`Random::check`].
 ///
 /// # Safety
-/// As for [`crate::backend::reference::random`]; the destination's offsets are distinct, and it does not overlap the source
-/// unless each cell is its own source. Nobody else uses the states meanwhile.
+/// As for [`crate::backend::reference::random`]; the destination's offsets are distinct, and it
+/// does not overlap the source unless each cell is its own source. Nobody else uses the states
+/// meanwhile.
 pub(in crate::backend) unsafe fn run(
     step: &Random, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
@@ -261,7 +263,8 @@ impl<'a, T: Real> Task<'a, T> {
             let grid = Grid::<1, 3>::over(loops.iter().copied(), |_| false, start, [(inner, CHUNK)]);
             return grid.for_each(self.machine, size, at, |[dst, src, bit], _, [n]| {
                 let mut words = [0_u32; CHUNK_WORDS];
-                // SAFETY: the mask has a bit for every cell of the tile, and the operands have its cells.
+                // SAFETY: the mask has a bit for every cell of the tile, and the operands have its
+                // cells.
                 unsafe {
                     gather(&mut words, mask.mask, bit.addr(), bit_step, n);
                     self.run_cells([dst, src], steps, words.as_ptr(), n);
@@ -273,7 +276,8 @@ impl<'a, T: Real> Task<'a, T> {
         let grid = Grid::<2, 3>::over(loops.iter().copied(), |_| false, start, kernel);
         grid.for_each(self.machine, size, at, |[dst, src, bit], _, [n, turns]| {
             let mut words = [[0_u32; GATHERED]; 32];
-            // SAFETY: the mask has a bit for every cell of each turn, and the operands have the cells.
+            // SAFETY: the mask has a bit for every cell of each turn, and the operands have the
+            // cells.
             unsafe {
                 gather_across(&mut words, mask.mask, bit.addr(), bit_step, n, turns);
                 for (k, words) in words[..turns].iter().enumerate() {
@@ -298,7 +302,8 @@ impl<'a, T: Real> Task<'a, T> {
         if runs[1] {
             Distance::Read.fetch(src, n * cell);
         }
-        // SAFETY: each stage holds a chunk of any scalar; all of the source is read before the destination is written.
+        // SAFETY: each stage holds a chunk of any scalar; all of the source is read before the
+        // destination is written.
         unsafe {
             let gathered = match runs[1] {
                 true => src.cast_const(),

@@ -1,7 +1,9 @@
-//! ReduceTensor: tiles of outputs times chunks of what they reduce, joined in the one tree that [`Reduce`] describes.
+//! ReduceTensor: tiles of outputs times chunks of what they reduce, joined in the one tree that
+//! [`Reduce`] describes.
 //!
-//! Where neighbours in memory belong to one output, its elements come in blocks; where they belong to neighbouring
-//! outputs, one element of each comes as a row. Chunks are whole subtrees, so that no result depends on their number.
+//! Where neighbours in memory belong to one output, its elements come in blocks; where they belong
+//! to neighbouring outputs, one element of each comes as a row. Chunks are whole subtrees, so that
+//! no result depends on their number.
 
 pub(in crate::backend) mod rows;
 mod sequence;
@@ -59,7 +61,8 @@ struct Places {
     indices: Address,
 }
 
-/// Neighbouring outputs along one loop: where each operand is for the first, and how many there are.
+/// Neighbouring outputs along one loop: where each operand is for the first, and how many there
+/// are.
 #[derive(Clone, Copy)]
 struct OutputTile {
     dst: isize,
@@ -68,8 +71,8 @@ struct OutputTile {
     width: usize,
 }
 
-/// `L`, the type of the accumulators. It is generic, so that the loops of tasks are instantiated once for each accumulator, not for
-/// each reduction.
+/// `L`, the type of the accumulators. It is generic, so that the loops of tasks are instantiated
+/// once for each accumulator, not for each reduction.
 #[derive(Clone, Copy)]
 struct Joined<T, L> {
     identity: L,
@@ -131,7 +134,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         let most = ROW_BYTES / size_of::<T>();
         let tasks =
             (machine.threads * TASKS_PER_THREAD).div_ceil(outer[..outer_rank].iter().map(|l| l.0).product());
-        // Rows are as long as can be; elements of an output are best divided with it, not among tasks.
+        // Rows are as long as can be; elements of an output are best divided with it, not among
+        // tasks.
         let width = if by_rows { most.min(along.0) } else { along.0.div_ceil(tasks).clamp(1, most) };
         Task {
             problem,
@@ -219,8 +223,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
             }
             arena::with(self.scratch(), |scratch| {
                 for tile in 0..tiles {
-                    // SAFETY: scratch of this thread; all tasks have ended, and every slot has been put. There are as
-                    // many results as tiles.
+                    // SAFETY: scratch of this thread; all tasks have ended, and every slot has been
+                    // put. There are as many results as tiles.
                     unsafe {
                         let Workspace { subtrees, joined, values, firsts, .. } = &mut self.workspace(scratch);
                         for chunk in 0..chunks {
@@ -248,7 +252,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
             }
             arena::with(self.scratch(), |scratch| {
                 for tile in 0..tiles {
-                    // SAFETY: all tasks have put their slots; the destination has the tile's outputs.
+                    // SAFETY: all tasks have put their slots; the destination has the tile's
+                    // outputs.
                     unsafe {
                         let mut work = self.workspace(scratch);
                         work.values.copy_from_slice(slots.get(count + tile).0);
@@ -346,13 +351,14 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                     let together = if group.len().is_multiple_of(Reduce::LANES) { most } else { 1 };
                     for (part, lane) in lanes.parts_mut(together).enumerate() {
                         let (first, width) = (part * together, lane.len().min(together * tile.width));
-                        // Rows of one lane are joined together, so those read soon are those of the next lanes.
+                        // Rows of one lane are joined together, so those read soon are those of the
+                        // next lanes.
                         let soon = first + together;
                         let past = soon / Reduce::LANES * (GROUP - 1) * Reduce::LANES;
                         let soon = number * GROUP * Reduce::LANES + soon + past;
                         let soon = std::array::from_fn(|k| {
-                            // Rows that do not lie side by side are not asked for, nor is what follows the last block:
-                            // the lane itself is at hand.
+                            // Rows that do not lie side by side are not asked for, nor is what
+                            // follows the last block: the lane itself is at hand.
                             let next = offsets.get(soon + k * Reduce::LANES).filter(|_| contiguous);
                             next.map_or(lane.as_ptr().cast(), |&next| start.wrapping_offset(next).cast())
                         });
@@ -360,7 +366,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                         let mut count = 0;
                         for i in (first..group.len()).step_by(Reduce::LANES) {
                             let from = start.wrapping_offset(group[i]);
-                            // SAFETY: the elements of a row are readable, and there is room for all rows of a group.
+                            // SAFETY: the elements of a row are readable, and there is room for all
+                            // rows of a group.
                             rows[count] =
                                 unsafe { self.loader.row(from, self.src_step(), width, blocks, count) };
                             count += 1;
@@ -377,15 +384,16 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
             return;
         }
         let starts = |j: usize| start.wrapping_offset(j as isize * self.src_step());
-        // Where elements lie side by side from a position on, and how many blocks of them make one subtree.
+        // Where elements lie side by side from a position on, and how many blocks of them make one
+        // subtree.
         let place = |j: usize, from: usize| {
             let (elements, len) = self.loader.place::<T>(&self.steps, starts(j), from..range.end)?;
             let most = (len / Reduce::BLOCK).min(MOST_BLOCKS).checked_ilog2()?;
             let level = ((from - range.start) / Reduce::BLOCK).trailing_zeros();
             Some((elements, 1 << most.min(level)))
         };
-        // The same positions of all outputs before the next ones: outputs often lie side by side, as the channels of an
-        // image do, and pages are visited once.
+        // The same positions of all outputs before the next ones: outputs often lie side by side,
+        // as the channels of an image do, and pages are visited once.
         subtrees.clear();
         let mut here = place(0, range.start);
         let mut from = range.start;
@@ -403,7 +411,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
                     let end = (from + Reduce::BLOCK).min(range.end);
                     self.loader.fetch(&self.steps, starts(j), from..end);
                 }
-                // SAFETY: these elements are of the sequence: a power of two of blocks, or one of any length; there is room.
+                // SAFETY: these elements are of the sequence: a power of two of blocks, or one of
+                // any length; there is room.
                 *joined = unsafe {
                     if let Some((elements, _)) = here {
                         let soon = next.map_or(elements, |(elements, _)| elements);
@@ -421,8 +430,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         self.numbers(values, subtrees.root(&self.kernels));
     }
 
-    /// Finds among these positions the lowest index of an element that was selected, given `work.values`, into
-    /// `work.firsts`.
+    /// Finds among these positions the lowest index of an element that was selected, given
+    /// `work.values`, into `work.firsts`.
     ///
     /// # Safety
     /// The elements are readable.
@@ -436,7 +445,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         firsts.fill(i64::MAX);
         if self.by_rows {
             self.steps.each(range, |offset, index| {
-                // SAFETY: the elements of the row are readable, and as many are compared as it is wide.
+                // SAFETY: the elements of the row are readable, and as many are compared as it is
+                // wide.
                 unsafe {
                     let from = start.wrapping_offset(offset);
                     let row = self.loader.row::<T>(from, self.src_step(), tile.width, blocks, 0);
@@ -472,7 +482,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
     /// Turns `work.values` into results and stores them, and the indices.
     ///
     /// # Safety
-    /// The tile's outputs are writable, and readable if `beta != 0`; so are its indices, if some are written.
+    /// The tile's outputs are writable, and readable if `beta != 0`; so are its indices, if some
+    /// are written.
     unsafe fn finish(&self, tile: OutputTile, work: &mut Workspace<'_, T, L>) {
         let Workspace { blocks, values, firsts, .. } = work;
         let blocks = *blocks;
@@ -496,7 +507,8 @@ impl<'a, T: Real, L: Copy + Send + Sync> Task<'a, T, L> {
         let (cell, step) = (dst.size(), self.along.1[0] as isize * dst.size() as isize);
         let to = self.places.dst.pointer().wrapping_offset(tile.dst);
         let results = values.as_ptr().cast::<u8>();
-        // SAFETY: the destination has the tile's outputs; a buffer holds more cells than a tile has.
+        // SAFETY: the destination has the tile's outputs; a buffer holds more cells than a tile
+        // has.
         unsafe {
             if step == cell as isize {
                 return (self.store)(to, results, tile.width, scaling);

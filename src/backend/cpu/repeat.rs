@@ -1,5 +1,6 @@
-//! Sources that repeat along a contiguous destination: one cell (the bias of NCHW), or one short row again and again
-//! (the bias of NHWC). The repetition is laid out in a buffer once per tile, unless it is short. Any pair of types.
+//! Sources that repeat along a contiguous destination: one cell (the bias of NCHW), or one short
+//! row again and again (the bias of NHWC). The repetition is laid out in a buffer once per tile,
+//! unless it is short. Any pair of types.
 
 use std::mem::MaybeUninit;
 
@@ -11,7 +12,8 @@ use crate::error::Result;
 /// Bytes of the buffer: little of the first-level cache, and little work for each tile.
 const BUFFER_BYTES: usize = 4 << 10;
 
-/// Bytes of a row from which on it is not worth repeating: rows of that length are fast as they are.
+/// Bytes of a row from which on it is not worth repeating: rows of that length are fast as they
+/// are.
 const LONG_ROW: usize = 2 << 10;
 
 /// Repetitions of a single cell that are cheaper to write one by one than to copy.
@@ -57,8 +59,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         let mut buffer = [MaybeUninit::<u128>::uninit(); BUFFER_BYTES / 16];
         let buffer = buffer.as_mut_ptr().cast::<u8>();
         let held = repeats.min(BUFFER_BYTES / src_bytes);
-        // SAFETY: every cell of the tile belongs to the nest, and `held` repeats fit the buffer, which is aligned for
-        // every scalar.
+        // SAFETY: every cell of the tile belongs to the nest, and `held` repeats fit the buffer,
+        // which is aligned for every scalar.
         unsafe {
             // A few one by one, then twice as many each time.
             let mut filled = if period == 1 { held.min(SEED) } else { 1 };
@@ -89,7 +91,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
 /// It is readable at `src`, and `n` of them are writable at `dst`.
 unsafe fn repeat_cell(cell: usize, dst: *mut u8, src: *const u8, n: usize) {
     with_cell!(cell, W => {
-        // SAFETY: one cell is readable, and `n` writable. Merged ones are aligned to their parts only.
+        // SAFETY: one cell is readable, and `n` writable. Merged ones are aligned to their parts
+        // only.
         unsafe {
             let value = src.cast::<W>().read_unaligned();
             (0..n).for_each(|i| dst.cast::<W>().add(i).write_unaligned(value));

@@ -1,4 +1,5 @@
-//! Contiguous runs of cells, of every pair of run-time types: a loop of its own for common ones, strips of numbers for others.
+//! Contiguous runs of cells, of every pair of run-time types: a loop of its own for common ones,
+//! strips of numbers for others.
 
 mod strips;
 
@@ -19,9 +20,10 @@ use crate::ops::{Scaling, Transform};
 /// `dst[i] = convert(alpha * src[i] + beta * dst[i])` for `i < n`.
 ///
 /// # Safety
-/// `n` cells of either type are readable at `src` and writable at `dst` (readable too if `beta != 0`), both
-/// aligned to their scalar. They do not overlap unless they start at one address and their cells are of one size.
-/// The processor has the instructions of the [`Isa`] that the function was chosen for.
+/// `n` cells of either type are readable at `src` and writable at `dst` (readable too if
+/// `beta != 0`), both aligned to their scalar. They do not overlap unless they start at one address
+/// and their cells are of one size. The processor has the instructions of the [`Isa`] that the
+/// function was chosen for.
 pub(super) type Row = unsafe fn(dst: *mut u8, src: *const u8, n: usize, scaling: Scaling);
 
 /// The row function of a transform.
@@ -59,8 +61,9 @@ fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
     strips::portable::row::<S, D, MODE>()
 }
 
-/// The row function of pairs that compilers find good instructions for: types that processors know, and 8-bit floats with
-/// binary32. Of the others a strip takes as long. Pre: the processor has AVX2.
+/// The row function of pairs that compilers find good instructions for: types that processors know,
+/// and 8-bit floats with binary32. Of the others a strip takes as long. Pre: the processor has
+/// AVX2.
 #[cfg(target_arch = "x86_64")]
 fn direct_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
     fn of<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
@@ -167,8 +170,9 @@ unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *cons
             let (to, from, n) = (dst.add(first), src.add(first), STRIP.min(n - first));
             if in_place {
                 Distance::Updated.fetch(to.cast(), n * size_of::<D>());
-                // Through one pointer the compiler sees that cells meet nothing but themselves. A loop for both cases asks
-                // whether they overlap, finds that they do, and takes one cell at a time.
+                // Through one pointer the compiler sees that cells meet nothing but themselves. A
+                // loop for both cases asks whether they overlap, finds that they do, and takes one
+                // cell at a time.
                 each::<S, D, MODE>(to, to.cast_const().cast(), n, s);
             } else {
                 let of_dst = if MODE == BLEND { Distance::Updated } else { Distance::Written };
@@ -186,7 +190,8 @@ unsafe fn cells<S: Element, D: Element, const MODE: u8>(dst: *mut u8, src: *cons
 #[inline(always)]
 unsafe fn each<S: Element, D: Element, const MODE: u8>(dst: *mut D, src: *const S, n: usize, s: Scaling) {
     for i in 0..n {
-        // SAFETY: i < n. Each cell is read before it is written, so that in-place runs are right as well.
+        // SAFETY: i < n. Each cell is read before it is written, so that in-place runs are right as
+        // well.
         unsafe {
             let (y, x) = (dst.add(i), src.add(i).read());
             y.write(match MODE {

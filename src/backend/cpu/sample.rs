@@ -1,7 +1,7 @@
 //! Sampling on the CPU: the taps of a chunk of positions are found once and serve all channels.
 //!
-//! What is summed over positions - the gradient of x - is summed in scratch, in planes or in bands of planes, each by one
-//! thread in the order of the positions.
+//! What is summed over positions - the gradient of x - is summed in scratch, in planes or in bands
+//! of planes, each by one thread in the order of the positions.
 
 mod cells;
 mod chunk;
@@ -62,14 +62,16 @@ pub(in crate::backend) fn kernels(step: &Sample) -> Vec<&'static str> {
 /// As for [`crate::backend::run_by`].
 ///
 /// # Safety
-/// As for [`crate::backend::reference::sample`]; the destination's elements are distinct and do not overlap what is read.
+/// As for [`crate::backend::reference::sample`]; the destination's elements are distinct and do not
+/// overlap what is read.
 pub(in crate::backend) unsafe fn run(
     step: &Sample, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
     let (_, taps) = choice.of(KERNELS, |accept| accept(step))?;
     with_real!(step.compute, T => {
         let job = Job { step, at, machine };
-        // SAFETY: in every arm the destination has distinct elements, which are apart from those that are read.
+        // SAFETY: in every arm the destination has distinct elements, which are apart from those
+        // that are read.
         unsafe {
             match step.function {
                 SampleFunction::AffineGrid => job.affine_grid::<T>(),
@@ -115,8 +117,8 @@ impl Job<'_> {
         }
     }
 
-    /// Calls `work` with chunks of positions of the grid - picture, first position, number of positions - on all threads,
-    /// each with a chunk of its own.
+    /// Calls `work` with chunks of positions of the grid - picture, first position, number of
+    /// positions - on all threads, each with a chunk of its own.
     fn by_chunks<T: Real>(&self, work: impl Fn(&mut Chunk<T>, i64, i64, usize) + Sync) -> Result<()> {
         let positions = self.step.positions();
         let chunks = (positions as usize).div_ceil(CHUNK);
@@ -168,7 +170,8 @@ impl Job<'_> {
         let threads = self.threads(self.step.images * positions);
         let bytes = size_of::<Chunk<T>>() + 6 * LANES * size_of::<f64>();
         threads::in_ranges(threads, self.step.images as usize, bytes, &|scratch, range| {
-            // SAFETY: scratch for a chunk and the lanes behind it, on a cache line; zeros are numbers.
+            // SAFETY: scratch for a chunk and the lanes behind it, on a cache line; zeros are
+            // numbers.
             let (chunk, lanes) = unsafe {
                 let lanes = scratch.add(size_of::<Chunk<T>>()).cast::<[[f64; LANES]; 6]>();
                 lanes.write_bytes(0, 1);

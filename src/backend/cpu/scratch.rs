@@ -2,7 +2,8 @@
 
 use super::stream::LINE;
 
-/// Cuts scratch into parts that start on cache lines. From a null pointer it only counts what they take.
+/// Cuts scratch into parts that start on cache lines. From a null pointer it only counts what they
+/// take.
 pub(super) struct Parts {
     at: *mut u8,
     /// Bytes of the parts that were taken.

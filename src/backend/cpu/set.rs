@@ -100,7 +100,8 @@ pub(in crate::backend) unsafe fn run(
 }
 
 fn pattern(set: &Set) -> [u8; 64] {
-    // A word full of it as a product: a division for each byte takes as long as setting a small tensor.
+    // A word full of it as a product: a division for each byte takes as long as setting a small
+    // tensor.
     let ones = u64::MAX / (u64::MAX >> (64 - 8 * set.dst.size()));
     let word = set.cell * ones;
     let mut pattern = [0; 64];
@@ -133,7 +134,8 @@ unsafe fn strided(cells: &Cells, dst: *mut u8, n: usize) {
 /// As for [`Run`].
 unsafe fn run_of(cells: &Cells, dst: *mut u8, n: usize) {
     let cell = cells.cell;
-    // Whole lines start at a multiple of the cell, as the cell divides the line and `dst` is aligned to it.
+    // Whole lines start at a multiple of the cell, as the cell divides the line and `dst` is
+    // aligned to it.
     let head = dst.align_offset(64).min(n * cell);
     let lines = (n * cell - head) / 64;
     // SAFETY: the three parts are the run.
@@ -146,8 +148,9 @@ unsafe fn run_of(cells: &Cells, dst: *mut u8, n: usize) {
 }
 
 /// # Safety
-/// `lines` times 64 bytes are writable at `dst`, which is 64-byte aligned. If they are streamed, a caller that passes them to another
-/// thread must first call [`stream::fence`](super::stream::fence), as the grid does.
+/// `lines` times 64 bytes are writable at `dst`, which is 64-byte aligned. If they are streamed, a
+/// caller that passes them to another thread must first call
+/// [`stream::fence`](super::stream::fence), as the grid does.
 unsafe fn fill_lines(cells: &Cells, dst: *mut u8, lines: usize) {
     let pattern = &cells.pattern;
     // SAFETY: `lines` aligned lines are writable; the processor has AVX2 where that is used.

@@ -18,8 +18,8 @@ pub(crate) struct Loop {
 
 /// A transform as byte strides; always at least one loop.
 ///
-/// Candidates are meant for canonical nests (destination strides descending, neighbours folded), but what they
-/// compute never depends on it: they look the strides up.
+/// Candidates are meant for canonical nests (destination strides descending, neighbours folded),
+/// but what they compute never depends on it: they look the strides up.
 pub(crate) struct Shape<'a> {
     pub transform: &'a Transform,
     /// Bytes of one destination cell.
@@ -33,8 +33,8 @@ pub(crate) struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// What `body` makes of the shape of `transform`. A shape is half a kilobyte, which small calls notice each time
-    /// that it is copied: so it stays where it is built.
+    /// What `body` makes of the shape of `transform`. A shape is half a kilobyte, which small calls
+    /// notice each time that it is copied: so it stays where it is built.
     pub fn with<R>(transform: &'a Transform, body: impl FnOnce(&Self) -> R) -> R {
         let (dst_cell, src_cell) = (transform.dst.size(), transform.src.size());
         let bytes =
@@ -60,7 +60,8 @@ impl<'a> Shape<'a> {
         body(&shape)
     }
 
-    /// A move of short contiguous runs is a move of wider cells: the 4 lanes of an INT8x4 become one of 4 bytes.
+    /// A move of short contiguous runs is a move of wider cells: the 4 lanes of an INT8x4 become
+    /// one of 4 bytes.
     fn merge_cells(&mut self) {
         let run = self.loops[self.rank - 1];
         let bytes = run.extent * self.dst_cell;
@@ -101,8 +102,8 @@ impl<'a> Shape<'a> {
         l.dst == self.dst_cell as isize && l.src == self.src_cell as isize
     }
 
-    /// The two different loops along which destination and source lie contiguously, if there are such:
-    /// `(index of the destination's, index of the source's)`.
+    /// The two different loops along which destination and source lie contiguously, if there are
+    /// such: `(index of the destination's, index of the source's)`.
     pub fn crossed_units(&self) -> Option<(usize, usize)> {
         let dst = self.loops().iter().position(|l| l.dst == self.dst_cell as isize && l.extent > 1)?;
         let src = self.loops().iter().position(|l| l.src == self.src_cell as isize && l.extent > 1)?;
@@ -120,7 +121,8 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Runs `$body` with `$W` bound to the unsigned integer of `$bytes` bytes, which is 1, 2, 4, 8 or 16.
+/// Runs `$body` with `$W` bound to the unsigned integer of `$bytes` bytes, which is 1, 2, 4, 8
+/// or 16.
 macro_rules! with_cell {
     ($bytes:expr, $W:ident => $body:expr) => {
         match $bytes {

@@ -1,5 +1,5 @@
-//! Contiguous runs inside a nest of other loops, any pair of types. Long runs are taken one by one; of short ones a
-//! tile has many.
+//! Contiguous runs inside a nest of other loops, any pair of types. Long runs are taken one by one;
+//! of short ones a tile has many.
 
 use super::block::{self, Block};
 use super::output::{self, Output};
@@ -19,12 +19,12 @@ const LONG_ROW: usize = 2 << 10;
 /// Bytes per tile of short rows: a grid's step costs little beside it.
 const TILE_BYTES: usize = 16 << 10;
 
-/// Bytes of short rows that are copied, and fetched, at a time: what a core reads in the time that memory takes to
-/// answer, and little of the first-level cache.
+/// Bytes of short rows that are copied, and fetched, at a time: what a core reads in the time that
+/// memory takes to answer, and little of the first-level cache.
 const STRIP_BYTES: usize = 4 << 10;
 
-/// The last cells of a strip, whose line is not complete, wait for the next: less than a line of cells of a byte, that
-/// come from cells of 8.
+/// The last cells of a strip, whose line is not complete, wait for the next: less than a line of
+/// cells of a byte, that come from cells of 8.
 const WAITING_BYTES: usize = LINE * 8;
 
 pub(in crate::backend) fn accepts(shape: &Shape) -> bool {
@@ -40,7 +40,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     if last == 0 || row_bytes >= LONG_ROW {
         let grid = Grid::new(loops, shape.start, [(last, TILE_CELLS)]);
         return grid.run(machine, shape.bytes(), operands, |tile| {
-            // SAFETY: the tile is a run of the nest, contiguous on either side because the innermost loop is.
+            // SAFETY: the tile is a run of the nest, contiguous on either side because the
+            // innermost loop is.
             unsafe { output.write(tile.dst, tile.src, tile.extents[0]) }
         });
     }
@@ -57,7 +58,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     let grid = Grid::new(loops, shape.start, [(last - 1, TILE_BYTES / row_bytes), (last, run.extent)]);
     let follow = short.step.dst == (run.extent * shape.dst_cell) as isize;
     grid.run(machine, shape.bytes(), operands, |tile| {
-        // SAFETY: the tile is rows of the nest, contiguous on either side because the innermost loop is.
+        // SAFETY: the tile is rows of the nest, contiguous on either side because the innermost
+        // loop is.
         unsafe {
             match (shape.is_move(), follow) {
                 (true, false) => short.copy(&tile),
@@ -90,7 +92,8 @@ struct ShortRows {
 type RowTile = Tile<2>;
 
 impl ShortRows {
-    /// The strips of a tile, equally long but for the last: `(first row, rows, source of the strip after it)`.
+    /// The strips of a tile, equally long but for the last:
+    /// `(first row, rows, source of the strip after it)`.
     fn strips(&self, tile: &RowTile) -> impl Iterator<Item = (usize, usize, *const u8)> {
         let (rows, src, next, step) = (tile.extents[0], tile.src, tile.next, self.step.src);
         let strip = rows.div_ceil(rows.div_ceil(self.strip));
@@ -124,8 +127,8 @@ impl ShortRows {
         }
     }
 
-    /// Puts rows together that follow one another in the destination, so that they are converted in one go and
-    /// streamed in whole lines; only the ends of a tile share theirs.
+    /// Puts rows together that follow one another in the destination, so that they are converted in
+    /// one go and streamed in whole lines; only the ends of a tile share theirs.
     ///
     /// # Safety
     /// The rows of the tile belong to the nest, and follow one another in the destination.
@@ -135,7 +138,8 @@ impl ShortRows {
         let row_bytes = self.run.extent * self.src_cell;
         let (mut dst, mut held) = (tile.dst, 0);
         for (first, rows, next) in self.strips(tile) {
-            // SAFETY: rows of the tile fit the stage: a strip, and less than a line of cells that waited.
+            // SAFETY: rows of the tile fit the stage: a strip, and less than a line of cells that
+            // waited.
             unsafe {
                 (self.copy)(Block {
                     dst: stage.add(held * self.src_cell),

@@ -1,8 +1,8 @@
 //! Stores that bypass the caches, for results that leave them before anyone reads them.
 //!
-//! An ordinary store reads its line from memory before it overwrites it, so that writing costs twice. A line that
-//! is written whole, by stores with a streaming hint, is not read. Bytes before the first and after the last whole
-//! line go through the caches.
+//! An ordinary store reads its line from memory before it overwrites it, so that writing costs
+//! twice. A line that is written whole, by stores with a streaming hint, is not read. Bytes before
+//! the first and after the last whole line go through the caches.
 
 use super::Isa;
 
@@ -12,18 +12,20 @@ pub(super) const STREAMING_BYTES: usize = 16 << 20;
 /// A cache line.
 pub(super) const LINE: usize = 64;
 
-/// Copies `n` bytes past the caches. A caller that passes the result to another thread must first call [`fence`].
+/// Copies `n` bytes past the caches. A caller that passes the result to another thread must first
+/// call [`fence`].
 ///
 /// # Safety
-/// `n` bytes are readable at `src` and writable at `dst`; they are the same bytes or do not overlap. The processor has the instructions of
-/// the [`Isa`] that the function was chosen for.
+/// `n` bytes are readable at `src` and writable at `dst`; they are the same bytes or do not
+/// overlap. The processor has the instructions of the [`Isa`] that the function was chosen for.
 pub(super) type Stream = unsafe fn(dst: *mut u8, src: *const u8, n: usize);
 
-/// Contiguous bytes of the destination that are put together piece by piece and streamed as they come.
+/// Contiguous bytes of the destination that are put together piece by piece and streamed as they
+/// come.
 ///
-/// Pieces start where they may, lines where they must: of a piece from byte `a` to `b`, what is written ends
-/// `to_line(dst)` bytes behind `b - LINE`, where a line starts. The rest is kept: a copy of the last line of a piece lies
-/// before the next one.
+/// Pieces start where they may, lines where they must: of a piece from byte `a` to `b`, what is
+/// written ends `to_line(dst)` bytes behind `b - LINE`, where a line starts. The rest is kept: a
+/// copy of the last line of a piece lies before the next one.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch {
     /// Where byte 0 of the first piece goes.
@@ -37,12 +39,14 @@ impl Stretch {
     /// Nothing.
     pub const NONE: Self = Stretch { dst: std::ptr::null_mut(), from: 0, end: 0 };
 
-    /// Writes what has come with the `n` bytes of `piece`, which are those of the stretch from `begin` on; all of it if
-    /// they are the last, else up to a line. `copy` is called at most once, with its destination, source and bytes.
+    /// Writes what has come with the `n` bytes of `piece`, which are those of the stretch from
+    /// `begin` on; all of it if they are the last, else up to a line. `copy` is called at most
+    /// once, with its destination, source and bytes.
     ///
     /// # Safety
-    /// The piece is readable, and the destination's bytes are writable. Unless this is the only piece, the line before it is
-    /// writable and holds the bytes before `begin`, as many as there are.
+    /// The piece is readable, and the destination's bytes are writable. Unless this is the only
+    /// piece, the line before it is writable and holds the bytes before `begin`, as many as there
+    /// are.
     pub unsafe fn write(
         &self, mut copy: impl FnMut(*mut u8, *const u8, usize), piece: *mut u8, begin: usize, n: usize,
         last: bool,
@@ -50,7 +54,8 @@ impl Stretch {
         let lag = LINE - to_line(self.dst);
         let low = begin.saturating_sub(lag).max(self.from);
         let high = if last { self.end } else { (begin + n).saturating_sub(lag).min(self.end) };
-        // SAFETY: `low` to `high` are bytes of the piece or of the line before it, with places in the destination.
+        // SAFETY: `low` to `high` are bytes of the piece or of the line before it, with places in
+        // the destination.
         unsafe {
             if low < high {
                 copy(self.dst.add(low), piece.wrapping_add(low).wrapping_sub(begin), high - low);
@@ -62,25 +67,28 @@ impl Stretch {
     }
 }
 
-/// Copies the last line of a piece of `n` bytes before it. If the piece has less than a line, what was before it is a part of
-/// that.
+/// Copies the last line of a piece of `n` bytes before it. If the piece has less than a line, what
+/// was before it is a part of that.
 ///
 /// # Safety
 /// The piece is readable, and the line before it readable and writable.
 #[inline(always)]
 unsafe fn keep(piece: *mut u8, n: usize) {
-    // SAFETY: the piece and the line before it end with a whole line; the one before it is writable.
+    // SAFETY: the piece and the line before it end with a whole line; the one before it is
+    // writable.
     unsafe {
         let last = piece.wrapping_add(n).wrapping_sub(LINE).cast::<[u8; LINE]>().read();
         piece.sub(LINE).cast::<[u8; LINE]>().write(last);
     }
 }
 
-/// Streams the whole lines of a piece of each stretch: `lines` lines of their bytes from `begin` on, less what lags behind.
-/// Their pieces are `pitch` bytes apart. Of the first ones, what comes before the first line is left out.
+/// Streams the whole lines of a piece of each stretch: `lines` lines of their bytes from `begin`
+/// on, less what lags behind. Their pieces are `pitch` bytes apart. Of the first ones, what comes
+/// before the first line is left out.
 ///
 /// # Safety
-/// As for [`Stretch::write`]; none of the pieces is the last, or its stretch ends where the last line of it does.
+/// As for [`Stretch::write`]; none of the pieces is the last, or its stretch ends where the last
+/// line of it does.
 pub(super) type StreamPieces =
     unsafe fn(stretches: &[Stretch], pieces: *mut u8, pitch: usize, begin: usize, lines: usize);
 
@@ -105,8 +113,8 @@ pub(super) fn streams(isa: Isa) -> Option<Streams> {
 /// Bytes that are streamed before something else is asked for.
 const PART: usize = 4 * LINE;
 
-/// Streams `n` bytes, and calls `between` after each of [`parts`]: memory is busy meanwhile, and what it is asked for then comes
-/// sooner than what it is asked for at once, before or after.
+/// Streams `n` bytes, and calls `between` after each of [`parts`]: memory is busy meanwhile, and
+/// what it is asked for then comes sooner than what it is asked for at once, before or after.
 ///
 /// # Safety
 /// As for [`Stream`].
@@ -168,14 +176,16 @@ fetch!(
     _MM_HINT_T1
 );
 
-/// Asks for bytes that are read soon, where processors do not foresee it: they come from several places in alternation.
+/// Asks for bytes that are read soon, where processors do not foresee it: they come from several
+/// places in alternation.
 #[inline(always)]
 pub(super) fn fetch_run(from: *const u8, bytes: usize) {
     (0..bytes).step_by(LINE).for_each(|offset| fetch(from.wrapping_add(offset)));
 }
 
-/// Bytes between the cells in work and those that are asked for meanwhile, by loops along straight lines. Processors foresee
-/// these, but not beyond a page, and ask for fewer lines at a time than memory can deliver.
+/// Bytes between the cells in work and those that are asked for meanwhile, by loops along straight
+/// lines. Processors foresee these, but not beyond a page, and ask for fewer lines at a time than
+/// memory can deliver.
 #[derive(Clone, Copy)]
 pub(super) enum Distance {
     /// For cells that are read.
@@ -213,7 +223,8 @@ mod x86 {
                 pub const STREAMS: Streams = Streams { copy, pieces };
 
                 /// # Safety
-                /// The lines are readable and writable; they start where lines do in the destination.
+                /// The lines are readable and writable; they start where lines do in the
+                /// destination.
                 #[target_feature(enable = $feature)]
                 #[inline]
                 unsafe fn stream(mut $to: *mut u8, mut $from: *const u8, lines: usize) {

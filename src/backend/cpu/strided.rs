@@ -56,8 +56,9 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
         let mut dst_buffer: Buffer = [MaybeUninit::uninit(); CHUNK];
         let n = tile.extents[0];
         let (x, y) = (src_buffer.as_mut_ptr().cast::<u8>(), dst_buffer.as_mut_ptr().cast::<u8>());
-        // SAFETY: every cell that the tile touches belongs to the nest; n <= CHUNK cells fit each buffer. All
-        // reads happen before the first write, so that in-place problems are right as well.
+        // SAFETY: every cell that the tile touches belongs to the nest; n <= CHUNK cells fit each
+        // buffer. All reads happen before the first write, so that in-place problems are right as
+        // well.
         unsafe {
             let (dst, src) = (tile.dst, tile.src);
             copy_strided(src_cell, x, src_cell as isize, src, src_step, n);
@@ -73,8 +74,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
 /// Moves `n` cells of `cell` bytes between two strides in bytes.
 ///
 /// # Safety
-/// `n` cells at these steps are readable at `src` and writable at `dst`; no cell is written before another that
-/// overlaps it is read, unless they are one and the same.
+/// `n` cells at these steps are readable at `src` and writable at `dst`; no cell is written before
+/// another that overlaps it is read, unless they are one and the same.
 pub(super) unsafe fn copy_strided(
     cell: usize, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize, n: usize,
 ) {
@@ -84,7 +85,8 @@ pub(super) unsafe fn copy_strided(
     }
     with_cell!(cell, W => {
         for i in 0..n as isize {
-            // SAFETY: `n` cells are there on either side, these steps apart. Merged cells are aligned to their parts only.
+            // SAFETY: `n` cells are there on either side, these steps apart. Merged cells are
+            // aligned to their parts only.
             unsafe {
                 let value = src.offset(i * src_step).cast::<W>().read_unaligned();
                 dst.offset(i * dst_step).cast::<W>().write_unaligned(value);

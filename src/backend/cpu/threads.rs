@@ -1,19 +1,23 @@
-//! The worker threads: started by the first large call, shared by all callers, at home in a C library.
+//! The worker threads: started by the first large call, shared by all callers, at home in a C
+//! library.
 //!
 //! - A caller always works on its own job, so a job finishes even when no worker could be started.
-//! - Each thread begins with its own part of the tasks, the same in every call, and then helps the others: what one call
-//!   left in a processor's cache the next one finds there.
-//! - A task that starts another job runs it alone: nesting can neither deadlock nor multiply threads.
-//! - A forked child has none of the parent's threads; it finds no pool and builds its own, without touching a lock that the
-//!   parent may have held.
+//! - Each thread begins with its own part of the tasks, the same in every call, and then helps the
+//!   others: what one call left in a processor's cache the next one finds there.
+//! - A task that starts another job runs it alone: nesting can neither deadlock nor multiply
+//!   threads.
+//! - A forked child has none of the parent's threads; it finds no pool and builds its own, without
+//!   touching a lock that the parent may have held.
 //! - A caller whose stack has little room waits for a thread that has more.
-//! - Workers never run the host program's signal handlers, but for what their own instructions raise, and never end.
+//! - Workers never run the host program's signal handlers, but for what their own instructions
+//!   raise, and never end.
 //! - Workers compute in the default floating-point mode, whatever that of their callers is.
-//! - Waking a thread that sleeps can cost more than a call. Calls come in rows, so a thread that waits watches for a moment
-//!   first, and only then sleeps.
-//! - Workers keep off the caller's processor, where they would wait for the caller, or the caller for them, and stay on
-//!   processors that the caller may use. Systems in virtual machines would often put workers on the caller's processor: such a
-//!   system sees no difference between a processor that sleeps and one that is taken away.
+//! - Waking a thread that sleeps can cost more than a call. Calls come in rows, so a thread that
+//!   waits watches for a moment first, and only then sleeps.
+//! - Workers keep off the caller's processor, where they would wait for the caller, or the caller
+//!   for them, and stay on processors that the caller may use. Systems in virtual machines would
+//!   often put workers on the caller's processor: such a system sees no difference between a
+//!   processor that sleeps and one that is taken away.
 
 mod job;
 mod pool;
@@ -40,15 +44,17 @@ const DEFAULT_LIMIT: usize = 16;
 /// Threads ever, whatever the environment or a caller asks for.
 const HARD_LIMIT: usize = 256;
 
-/// How long a waiting thread watches before it sleeps: several times what waking it can cost (50 us and more on virtual
-/// machines), or a worker that was late for one call would sleep again before the next.
+/// How long a waiting thread watches before it sleeps: several times what waking it can cost (50 us
+/// and more on virtual machines), or a worker that was late for one call would sleep again before
+/// the next.
 const WATCH: Duration = Duration::from_micros(200);
 
-/// Ranges per thread, so that a thread that was held up leaves work to the others: one that sleeps starts late.
+/// Ranges per thread, so that a thread that was held up leaves work to the others: one that sleeps
+/// starts late.
 const RANGES_PER_THREAD: usize = 4;
 
-/// The number of threads a large problem is divided among: `CUDNN_SHIM_NUM_THREADS`, read once, else the number
-/// of processors that this process may use, at most 16.
+/// The number of threads a large problem is divided among: `CUDNN_SHIM_NUM_THREADS`, read once,
+/// else the number of processors that this process may use, at most 16.
 pub fn limit() -> usize {
     static LIMIT: Once<usize> = Once::new();
     *LIMIT.get_or_init(|| {
@@ -81,9 +87,10 @@ thread_local! {
 /// What is called for each task of a job, with the scratch of its thread.
 type Task<'a> = dyn Fn(*mut u8, usize) + Sync + 'a;
 
-/// Calls `work` with ranges that together are `0..items`, on up to `threads` threads of which the caller is one, each with
-/// `scratch` bytes, as in [`run_with`]. The ranges depend on nothing but the two numbers. Not generic, so that no kernel is
-/// compiled twice, for one thread and for several.
+/// Calls `work` with ranges that together are `0..items`, on up to `threads` threads of which the
+/// caller is one, each with `scratch` bytes, as in [`run_with`]. The ranges depend on nothing but
+/// the two numbers. Not generic, so that no kernel is compiled twice, for one thread and for
+/// several.
 ///
 /// # Errors
 /// As for [`run_with`].
@@ -113,8 +120,9 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Where a range begins. In each part, items that are left shrink as the square of the ranges that are, so that ranges
-    /// become smaller and threads end together. Of few items all ranges have as many.
+    /// Where a range begins. In each part, items that are left shrink as the square of the ranges
+    /// that are, so that ranges become smaller and threads end together. Of few items all ranges
+    /// have as many.
     fn at(&self, range: usize) -> usize {
         // In 128 bits, as the products may leave 64.
         let [items, parts, ranges] = [self.items, self.parts, self.ranges].map(|n| n as u128);
@@ -131,31 +139,35 @@ impl Bounds {
     }
 }
 
-/// `parts` rounded up to a multiple of the threads, but not beyond `most`: of a few parts, a thread that has one more than the others keeps
-/// them waiting.
+/// `parts` rounded up to a multiple of the threads, but not beyond `most`: of a few parts, a thread
+/// that has one more than the others keeps them waiting.
 pub fn even_parts(parts: usize, threads: usize, most: usize) -> usize {
     parts.next_multiple_of(threads).min(most).max(parts)
 }
 
-/// Calls `task(0)`, ..., `task(tasks - 1)`, each once, on up to `threads` threads of which the caller is one.
-/// Returns when all are done; which thread runs which task is left open.
+/// Calls `task(0)`, ..., `task(tasks - 1)`, each once, on up to `threads` threads of which the
+/// caller is one. Returns when all are done; which thread runs which task is left open.
 ///
 /// # Errors
-/// [`Error::Execution`](crate::Error::Execution) if a task panicked; the other tasks have run all the same.
+/// [`Error::Execution`](crate::Error::Execution) if a task panicked; the other tasks have run all
+/// the same.
 pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Result<()> {
     run_with(threads, tasks, 0, &|_, number| task(number))
 }
 
-/// The same with `scratch` bytes for each thread, from its [arena]: tasks that run one after the other on a thread have
-/// the same ones. In a [survey](arena::survey) the scratch is taken and no task is run.
+/// The same with `scratch` bytes for each thread, from its [arena]: tasks that run one after the
+/// other on a thread have the same ones. In a [survey](arena::survey) the scratch is taken and no
+/// task is run.
 ///
 /// # Errors
-/// As for [`run`]; [`Error::HostAllocation`](crate::Error::HostAllocation) if there is no scratch for the caller, and no
-/// task has run then. A worker without scratch leaves its tasks to the others.
+/// As for [`run`]; [`Error::HostAllocation`](crate::Error::HostAllocation) if there is no scratch
+/// for the caller, and no task has run then. A worker without scratch leaves its tasks to the
+/// others.
 pub fn run_with(threads: usize, tasks: usize, scratch: usize, task: &Task<'_>) -> Result<()> {
     let helpers = threads.min(tasks).min(HARD_LIMIT).saturating_sub(1);
-    // SAFETY: only the lifetime is erased. `Job::work` calls the task for indices below `tasks` only, and this
-    // function returns only after every such call has: `wait` below sees all of them counted.
+    // SAFETY: only the lifetime is erased. `Job::work` calls the task for indices below `tasks`
+    // only, and this function returns only after every such call has: `wait` below sees all of them
+    // counted.
     let erased: &'static Task<'static> = unsafe { std::mem::transmute(task) };
     let job = || Shared::new(Job::new(erased, scratch, tasks, helpers + 1)?);
     arena::with(scratch, |scratch| {

@@ -1,12 +1,13 @@
 //! Transposes of small matrices of cells, in vector registers where the processor has them.
 //!
-//! One scheme serves every width and register size. In a 16-byte lane, interleaving register `i` with register
-//! `i + K/2` (low halves to `2i`, high halves to `2i + 1`), repeated log2(K) times, transposes K x K cells, where K
-//! is 16 over the cell size. A wider register holds two or four such matrices that lie below each other in the
-//! source, so that it ends as one longer piece of a destination row: 64 bytes, a cache line, with AVX-512.
+//! One scheme serves every width and register size. In a 16-byte lane, interleaving register `i`
+//! with register `i + K/2` (low halves to `2i`, high halves to `2i + 1`), repeated log2(K) times,
+//! transposes K x K cells, where K is 16 over the cell size. A wider register holds two or four
+//! such matrices that lie below each other in the source, so that it ends as one longer piece of a
+//! destination row: 64 bytes, a cache line, with AVX-512.
 //!
-//! Rows lie wherever their offsets say, so that one kernel serves a plain matrix and a permutation of many
-//! dimensions, whose rows run through several loops.
+//! Rows lie wherever their offsets say, so that one kernel serves a plain matrix and a permutation
+//! of many dimensions, whose rows run through several loops.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -31,7 +32,8 @@ pub(super) trait RowStarts: Copy {
     /// There are these rows, and `column` has a cell in each.
     unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L];
 
-    /// The rows from `i` on, and the bytes by which their first cell lies behind that of these rows.
+    /// The rows from `i` on, and the bytes by which their first cell lies behind that of these
+    /// rows.
     ///
     /// # Safety
     /// There are `i` rows.
@@ -94,8 +96,8 @@ impl RowStarts for &[isize] {
     }
 }
 
-/// Rows of a source that comes later and is to be fetched: they are too short for the processor to see that they are
-/// streams.
+/// Rows of a source that comes later and is to be fetched: they are too short for the processor to
+/// see that they are streams.
 #[derive(Clone, Copy)]
 pub(super) struct Next<S> {
     pub src: *const u8,
@@ -115,8 +117,8 @@ impl<S: RowStarts> Next<S> {
     }
 }
 
-/// The lines that are still to be fetched. Row by row, for lines that lie together come faster; and a few at a time, for
-/// all at once would keep the cells in work waiting.
+/// The lines that are still to be fetched. Row by row, for lines that lie together come faster; and
+/// a few at a time, for all at once would keep the cells in work waiting.
 pub(super) struct Ahead<S> {
     next: Next<S>,
     /// What has been asked for of the first row.
@@ -173,7 +175,8 @@ pub(super) struct Matrix<D, S> {
     pub scaling: Scaling,
 }
 
-/// With debug assertions, that an operand holds these rows from `at` on: how many, and the bytes of each.
+/// With debug assertions, that an operand holds these rows from `at` on: how many, and the bytes of
+/// each.
 #[inline(always)]
 fn assert_holds_rows(held: &Held, at: *const u8, starts: impl RowStarts, [rows, bytes]: [usize; 2]) {
     if cfg!(debug_assertions) {
@@ -211,7 +214,8 @@ impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
         Matrix { dst, src, rows, columns, dst_rows, src_rows, next: Next::none(src_rows), order, scaling }
     }
 
-    /// Some of the rows and columns; the cells are those of destination and source, in bytes. They fetch nothing.
+    /// Some of the rows and columns; the cells are those of destination and source, in bytes. They
+    /// fetch nothing.
     ///
     /// # Safety
     /// There are these rows and columns.
@@ -239,16 +243,17 @@ impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
 /// Lines of a row of the destination to write together where all its rows share their cache sets.
 pub(super) const LINES_IN_CONFLICT: usize = 8;
 
-/// Which operand's rows are followed to their end first. Either way a block is a cache line of each operand wide, so
-/// that no line is visited twice.
+/// Which operand's rows are followed to their end first. Either way a block is a cache line of each
+/// operand wide, so that no line is visited twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// The destination's: it is written in longer pieces.
     AlongDst,
     /// The source's: it is read in longer pieces.
     AlongSrc,
-    /// Neither: blocks are visited in groups; the numbers are lines of rows of the destination, and of the source. Groups go along
-    /// the destination. Not all transposes [have groups](has_groups).
+    /// Neither: blocks are visited in groups; the numbers are lines of rows of the destination, and
+    /// of the source. Groups go along the destination. Not all transposes [have
+    /// groups](has_groups).
     InGroups([usize; 2]),
 }
 
@@ -263,7 +268,8 @@ impl Order {
         }
     }
 
-    /// The lines of a group, if that many are written together because all rows of the destination share their cache sets.
+    /// The lines of a group, if that many are written together because all rows of the destination
+    /// share their cache sets.
     #[cfg(target_arch = "x86_64")]
     pub fn lines_in_conflict(self) -> Option<usize> {
         match self {
@@ -278,7 +284,8 @@ impl Order {
 pub(super) enum Store {
     /// Through the caches.
     Cached,
-    /// Past them where the vector is whole. Pre: every row of the destination starts on a cache line.
+    /// Past them where the vector is whole. Pre: every row of the destination starts on a cache
+    /// line.
     Streamed,
 }
 
@@ -302,8 +309,9 @@ pub(super) fn transpose<D: RowStarts, S: RowStarts>(cell: usize, store: Store, i
     with_cell!(cell, W => one_by_one::<W, D, S>)
 }
 
-/// Whether transposes of cells of `cell` bytes write whole lines at a time, whatever the sides of a matrix. Streaming parts
-/// of lines in alternation is up to five times slower, depending on how many the processor keeps until they are whole.
+/// Whether transposes of cells of `cell` bytes write whole lines at a time, whatever the sides of a
+/// matrix. Streaming parts of lines in alternation is up to five times slower, depending on how
+/// many the processor keeps until they are whole.
 pub(super) fn writes_lines(cell: usize, isa: Isa) -> bool {
     isa.has_avx512() || cell >= if isa.has_avx2() { 4 } else { 8 }
 }
@@ -313,11 +321,13 @@ pub(super) fn has_groups(cell: usize, isa: Isa) -> bool {
     cell <= 2 && isa.has_avx2()
 }
 
-/// Rows of the destination that [`strips`] writes in alternation: caches hold as many lines that start in the same set.
+/// Rows of the destination that [`strips`] writes in alternation: caches hold as many lines that
+/// start in the same set.
 pub(super) const STRIP: usize = 8;
 
-/// A transpose of cells of `cell` bytes that writes [`STRIP`] rows of the destination to their end before others, if there is
-/// one. It takes matrices with a line of rows and [`STRIP`] columns at least.
+/// A transpose of cells of `cell` bytes that writes [`STRIP`] rows of the destination to their end
+/// before others, if there is one. It takes matrices with a line of rows and [`STRIP`] columns at
+/// least.
 pub(super) fn strips<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Option<Transpose<D, S>> {
     #[cfg(target_arch = "x86_64")]
     return x86::strips(cell, isa);
@@ -328,8 +338,8 @@ pub(super) fn strips<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Optio
     }
 }
 
-/// The transpose of a transform that converts on the way, if there is one; it wants whole lines of the narrower cells in
-/// both directions, and is slow where it has none.
+/// The transpose of a transform that converts on the way, if there is one; it wants whole lines of
+/// the narrower cells in both directions, and is slow where it has none.
 pub(super) fn convert<D: RowStarts, S: RowStarts>(
     transform: &Transform, store: Store, isa: Isa,
 ) -> Option<Transpose<D, S>> {
@@ -342,13 +352,13 @@ pub(super) fn convert<D: RowStarts, S: RowStarts>(
     }
 }
 
-/// Transposes as [`Transpose`] does, past the caches wherever columns start in lines. Of column `j` only the bytes
-/// `written(j)` are written, their ends by `copy`.
+/// Transposes as [`Transpose`] does, past the caches wherever columns start in lines. Of column `j`
+/// only the bytes `written(j)` are written, their ends by `copy`.
 ///
 /// # Safety
-/// As for [`Transpose`]. The matrix has at least a line of rows, of the narrower cells. What is written of a column starts
-/// where the column does or with its first whole line, and ends where the column does or with a line, less than a line
-/// before that.
+/// As for [`Transpose`]. The matrix has at least a line of rows, of the narrower cells. What is
+/// written of a column starts where the column does or with its first whole line, and ends where
+/// the column does or with a line, less than a line before that.
 pub(super) type Carry<D, S> =
     unsafe fn(matrix: Matrix<D, S>, written: &dyn Fn(usize) -> Range<usize>, copy: Stream);
 
@@ -417,7 +427,8 @@ unsafe fn one_by_one<W: Copy, D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
     }
 }
 
-/// Blocks of few cells: cell `i` of block `j` lies at `i * row + j * cell` in the source, and zeros follow the cells.
+/// Blocks of few cells: cell `i` of block `j` lies at `i * row + j * cell` in the source, and zeros
+/// follow the cells.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
 pub(super) struct Few {
@@ -435,12 +446,12 @@ pub(super) struct Few {
 /// Writes the blocks whole.
 ///
 /// # Safety
-/// All these cells are readable, the blocks writable; they do not overlap. The processor has the instructions of the
-/// [`Isa`] that the function was chosen for.
+/// All these cells are readable, the blocks writable; they do not overlap. The processor has the
+/// instructions of the [`Isa`] that the function was chosen for.
 pub(super) type Spread = unsafe fn(few: Few);
 
-/// The function for cells of `cell` bytes in blocks of `block`, if there is one. To be streamed, the blocks must start
-/// on a cache line.
+/// The function for cells of `cell` bytes in blocks of `block`, if there is one. To be streamed,
+/// the blocks must start on a cache line.
 pub(super) fn few(cell: usize, block: usize, store: Store, isa: Isa) -> Option<Spread> {
     #[cfg(target_arch = "x86_64")]
     return match store {

@@ -47,8 +47,8 @@ impl Offsets {
     /// Bytes of all offsets of a run.
     const BYTES: usize = MAX_RUN * size_of::<isize>();
 
-    /// The cells of `run`; `stride` tells how far a loop moves the other operand. Pre: the run has at most
-    /// [`MAX_RUN`] cells.
+    /// The cells of `run`; `stride` tells how far a loop moves the other operand. Pre: the run has
+    /// at most [`MAX_RUN`] cells.
     ///
     /// # Safety
     /// Nobody else uses the room as long as this lives.
@@ -76,8 +76,9 @@ impl Offsets {
     }
 }
 
-/// The cells of a run that a tile takes, `before` and `after` of which there are others: shifted to where lines start,
-/// which is `to_line(i)` cells after cell `i`. So no tile shares a line with another.
+/// The cells of a run that a tile takes, `before` and `after` of which there are others: shifted to
+/// where lines start, which is `to_line(i)` cells after cell `i`. So no tile shares a line with
+/// another.
 fn shifted([before, turns, after]: [usize; 3], to_line: impl Fn(usize) -> usize) -> Range<usize> {
     let end = turns + if after > 0 { to_line(turns).min(after) } else { 0 };
     let start = if before > 0 { to_line(0).min(end) } else { 0 };
@@ -103,7 +104,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     };
     let tiling = &Tiling::new(shape, [d, s], &operands, kernels, machine.threads_for(shape.bytes()));
     let (loops, held) = (shape.loops(), shape.held(operands));
-    // SAFETY: the nest's cells are there, and each operand's rows are where the loops of the other's run put them.
+    // SAFETY: the nest's cells are there, and each operand's rows are where the loops of the
+    // other's run put them.
     unsafe {
         if tiling.is_even() {
             let (dst_rows, src_rows) = (Even(loops[s].dst), Even(loops[d].src));
@@ -122,8 +124,8 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     })
 }
 
-/// Whether a nest is a matrix that needs no tiles, nor the time to plan them, or some of them. These lie apart: where the loop
-/// around them continues a row, they make longer ones together.
+/// Whether a nest is a matrix that needs no tiles, nor the time to plan them, or some of them.
+/// These lie apart: where the loop around them continues a row, they make longer ones together.
 fn is_plain(shape: &Shape, units: [usize; 2]) -> bool {
     let loops = shape.loops();
     let [d, s] = units.map(|unit| (loops[unit].extent * shape.src_cell) as isize);
@@ -190,8 +192,8 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
         }
     }
 
-    /// Rows and columns of a tile at most, and the bytes of as many cells: those that start after it, but share a line with
-    /// it, belong to it as well.
+    /// Rows and columns of a tile at most, and the bytes of as many cells: those that start after
+    /// it, but share a line with it, belong to it as well.
     fn most(&self) -> [usize; 2] {
         let Tiling { dst, src, .. } = self.tiling;
         [dst.cells() + LINE / self.shape.dst_cell, src.cells() + LINE / self.shape.src_cell]
@@ -264,12 +266,14 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
         self.grid(Along::Dst).run_with(self.machine, bytes, scratch, self.operands, |_, tile| {
             let (rows, columns) = (tile.extents[1] * dst.whole, tile.extents[0] * src.whole);
             let matrix = Matrix { order: self.tiling.order, ..self.matrix(&tile, rows, columns) };
-            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in
+            // place.
             unsafe { transpose(self.held(matrix)) }
         })
     }
 
-    /// Transposes tiles and streams the registers, but for the ends of rows that have no whole line.
+    /// Transposes tiles and streams the registers, but for the ends of rows that have no whole
+    /// line.
     ///
     /// # Safety
     /// As for [`run`](fn@run); the tiling writes whole lines.
@@ -285,8 +289,8 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
             let next = self.next(&tile, rows.clone(), &columns);
             let order = if columns.len() <= NEAR_PAGES { Order::AlongSrc } else { self.tiling.order };
             let first_line = (rows.start + dst_line(rows.start)).min(rows.end);
-            // SAFETY: every cell of the tile belongs to the nest; it is shifted by as much as the next one starts later, and
-            // its lines start at `first_line`.
+            // SAFETY: every cell of the tile belongs to the nest; it is shifted by as much as the
+            // next one starts later, and its lines start at `first_line`.
             unsafe {
                 if first_line > rows.start {
                     write(self.held(whole.part(rows.start..first_line, columns.clone(), cells)));
@@ -297,8 +301,8 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
         })
     }
 
-    /// The cells of a tile along destination and source, those of even tiles shifted to where lines start. The tile is of
-    /// a grid along the source.
+    /// The cells of a tile along destination and source, those of even tiles shifted to where lines
+    /// start. The tile is of a grid along the source.
     fn sides(&self, tile: &Tile<2>, to_lines: [&dyn Fn(usize) -> usize; 2]) -> [Range<usize>; 2] {
         let side = |k: usize, run: &Run| {
             let cells = [tile.before[k], tile.extents[k], tile.after[k]].map(|turns| turns * run.whole);

@@ -1,6 +1,7 @@
-//! Conversions of several cells at a time, with instructions that the compiler does not find by itself: binary16 and
-//! bfloat16 to and from binary32, and saturating to bytes. Everything goes through binary32, which holds every value of these types;
-//! the table of [`convert`](crate::dtype::convert) is kept to the last bit.
+//! Conversions of several cells at a time, with instructions that the compiler does not find by
+//! itself: binary16 and bfloat16 to and from binary32, and saturating to bytes. Everything goes
+//! through binary32, which holds every value of these types; the table of
+//! [`convert`](crate::dtype::convert) is kept to the last bit.
 
 pub(super) mod avx2;
 pub(super) mod avx512;
@@ -15,7 +16,8 @@ use crate::ops::Scaling;
 /// Numbers that the widest register holds.
 const MOST_LANES: usize = 16;
 
-/// Registers of numbers that are converted at a time where there are cells enough: they fill at least one register of cells.
+/// Registers of numbers that are converted at a time where there are cells enough: they fill at
+/// least one register of cells.
 const TOGETHER: usize = 4;
 
 /// A vector register of binary32.
@@ -48,13 +50,15 @@ pub(super) trait Register: Copy {
 /// An element whose cells come and go as many at a time as a register holds numbers.
 pub(super) trait Cells<R: Register>: Element {
     /// # Safety
-    /// As many cells as the register holds are readable there, and the processor has the instructions.
+    /// As many cells as the register holds are readable there, and the processor has the
+    /// instructions.
     unsafe fn load(from: *const Self) -> R;
 
     /// The numbers, converted by the table.
     ///
     /// # Safety
-    /// As many cells as the register holds are writable there, and the processor has the instructions.
+    /// As many cells as the register holds are writable there, and the processor has the
+    /// instructions.
     unsafe fn store(to: *mut Self, x: R);
 
     /// The first numbers, converted by the table: as many as fill a register of cells.
@@ -69,7 +73,8 @@ pub(super) trait Wide: Cells<__m256> + Cells<__m512> {}
 
 impl<T: Cells<__m256> + Cells<__m512>> Wide for T {}
 
-/// As [`Row`](super::row::Row), for these types: inlined where the processor is known to have the registers.
+/// As [`Row`](super::row::Row), for these types: inlined where the processor is known to have the
+/// registers.
 ///
 /// # Safety
 /// As for [`Row`](super::row::Row).
@@ -79,7 +84,8 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
 ) {
     let (dst, src) = (dst.cast::<D>(), src.cast::<S>());
     let in_place = dst.addr() == src.addr();
-    // SAFETY: cells below n. Those of a register are read before they are written, so that in-place runs are right as well.
+    // SAFETY: cells below n. Those of a register are read before they are written, so that in-place
+    // runs are right as well.
     unsafe {
         let (alpha, beta) = (R::splat(scaling.alpha as f32), R::splat(scaling.beta as f32));
         let numbers = numbers::<R, S, D, SCALES, BLENDS>;
@@ -91,8 +97,8 @@ pub(super) unsafe fn row<R: Register, S: Cells<R>, D: Cells<R>, const SCALES: bo
             let of_dst = if in_place || BLENDS { Distance::Updated } else { Distance::Written };
             of_dst.fetch(to.cast(), cells * size_of::<D>());
         };
-        // The last register overlaps the one before it where it has to: it is computed before anything is written, for that
-        // may change what it reads.
+        // The last register overlaps the one before it where it has to: it is computed before
+        // anything is written, for that may change what it reads.
         let overlaps = n > R::LANES && !n.is_multiple_of(R::LANES);
         let end = n.wrapping_sub(R::LANES);
         let last = if overlaps { numbers(dst.add(end), src.add(end), alpha, beta) } else { alpha };

@@ -1,4 +1,5 @@
-//! Windows on the CPU: vector code over what lies side by side, the channels or a row of the last axis.
+//! Windows on the CPU: vector code over what lies side by side, the channels or a row of the last
+//! axis.
 //!
 //! ```text
 //!  table.rs     the kernels, in the order in which they are asked     problem.rs  what they are asked about
@@ -41,9 +42,9 @@ use crate::ops::window::{OPERANDS, Window};
 /// As for [`crate::backend::run_by`].
 ///
 /// # Safety
-/// `at` holds the data pointers of all [`OPERANDS`]. Those that the function touches are
-/// aligned to their scalar, and every offset of the window is readable there; of destinations writable, and readable
-/// if `beta != 0`. The destination offsets are distinct and do not overlap what is read.
+/// `at` holds the data pointers of all [`OPERANDS`]. Those that the function touches are aligned to
+/// their scalar, and every offset of the window is readable there; of destinations writable, and
+/// readable if `beta != 0`. The destination offsets are distinct and do not overlap what is read.
 pub(in crate::backend) unsafe fn run(
     window: &Window, at: &[Address], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {

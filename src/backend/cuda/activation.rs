@@ -17,7 +17,8 @@ const VECTOR: u64 = 16;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Parameters {
-    /// Where the destination and the operands start; of functions of one operand the second is not read.
+    /// Where the destination and the operands start; of functions of one operand the second is not
+    /// read.
     pub at: [u64; 3],
     /// The function's parameter.
     pub parameter: f64,
@@ -68,8 +69,8 @@ fn kernel(function: Function, scalar: Scalar) -> Option<&'static str> {
     ROWS.iter().find(|row| row.function == function).map(|row| row.kernels[column])
 }
 
-/// Launches for a step along one run of memory, whose function and type have a kernel: how many elements vectors leave at its end, or
-/// none if the step is of another kind.
+/// Launches for a step along one run of memory, whose function and type have a kernel: how many
+/// elements vectors leave at its end, or none if the step is of another kind.
 pub(super) fn launches<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_>) -> Result<Option<i64>> {
     let (arity, scalar) = (map.function.arity(), map.scalars[0]);
     let &[axis] = map.nest.axes() else { return Ok(None) };

@@ -44,7 +44,8 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 64 + 56 + 24 + 16);
 
-/// Hands the launches of a step to `emit`; `at` are its operands as [`AggregateFunction`] lists them.
+/// Hands the launches of a step to `emit`; `at` are its operands as [`AggregateFunction`] lists
+/// them.
 ///
 /// # Errors
 /// As for [`super::plan::launches`].

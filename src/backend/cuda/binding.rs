@@ -18,7 +18,8 @@ pub(super) struct Binding {
     retained: Option<u64>,
 }
 
-/// The driver's codes for a primary context whose device was reset and has not been used since: invalid, destroyed.
+/// The driver's codes for a primary context whose device was reset and has not been used since:
+/// invalid, destroyed.
 const GONE: [i32; 2] = [201, 709];
 
 impl Binding {
@@ -27,11 +28,12 @@ impl Binding {
         Ok(Binding { context, device, kind, is_pageable: driver.is_pageable(device)?, retained })
     }
 
-    /// The context that is current in this thread. After a device was reset its context stays current, but is none until
-    /// the program, or its run-time library, uses the device again.
+    /// The context that is current in this thread. After a device was reset its context stays
+    /// current, but is none until the program, or its run-time library, uses the device again.
     ///
-    /// The primary context of a device is held, so that it lives as long as the handle, whatever else releases it. One that the
-    /// program made by `cuCtxCreate` cannot be: it has to outlive the handle.
+    /// The primary context of a device is held, so that it lives as long as the handle, whatever
+    /// else releases it. One that the program made by `cuCtxCreate` cannot be: it has to outlive
+    /// the handle.
     ///
     /// # Errors
     /// Driver errors.
@@ -68,8 +70,8 @@ impl Binding {
 
     /// Gives back what is held.
     pub(super) fn release(self, driver: &Driver) {
-        // After a reset the primary context is another one, to whose holders this one may not belong: giving it back might
-        // take it from the program.
+        // After a reset the primary context is another one, to whose holders this one may not
+        // belong: giving it back might take it from the program.
         if self.retained.is_some_and(|id| driver.context_id(self.context) == Ok(id)) {
             driver.release_primary(self.device);
         }

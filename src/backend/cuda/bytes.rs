@@ -31,8 +31,9 @@ impl ByteNest {
         ByteNest { nest: bytes, at, width: dst as u64 }
     }
 
-    /// The loops of a move, with neighbours that travel together taken as one element: as wide as alignment and the
-    /// innermost run allow, at most [`WIDEST`]. Pre: a move; the nest is canonical.
+    /// The loops of a move, with neighbours that travel together taken as one element: as wide as
+    /// alignment and the innermost run allow, at most [`WIDEST`]. Pre: a move; the nest is
+    /// canonical.
     pub(super) fn widened(transform: &Transform, at: Pointers) -> Self {
         let size = transform.dst.size();
         let bytes = ByteNest::new(&transform.nest, [size, size], at);

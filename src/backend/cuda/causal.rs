@@ -8,7 +8,8 @@ use crate::ops::causal::{Causal, CausalFunction, LANES, PARTS};
 
 /// Threads of a block, each with an element.
 const THREADS: u32 = 256;
-/// Channels of a block that sums the gradients of weights, each with a thread for each lane; and taps of each thread.
+/// Channels of a block that sums the gradients of weights, each with a thread for each lane; and
+/// taps of each thread.
 const CHANNELS: i64 = 16;
 const TAPS: i64 = 4;
 /// Blocks of a launch at most; beyond, they have several parts of the work.

@@ -1,5 +1,6 @@
-//! Launches of contractions (`kernels/contract.cu`, `kernels/contract_mma.cuh`): tiles of the destination, by Tensor Cores
-//! where the device has them for the types, or a thread for each of its elements.
+//! Launches of contractions (`kernels/contract.cu`, `kernels/contract_mma.cuh`): tiles of the
+//! destination, by Tensor Cores where the device has them for the types, or a thread for each of
+//! its elements.
 
 use super::formula::numbered;
 use super::launch::{Device, Emit, Launch, grid};
@@ -73,8 +74,8 @@ pub struct BoundParameters {
 pub struct Parameters {
     /// Where the operands start.
     pub at: [u64; OPERANDS],
-    /// Rows and columns of the destination, and terms of a sum; of a launch with a thread for an element `extents[1]`
-    /// counts all elements.
+    /// Rows and columns of the destination, and terms of a sum; of a launch with a thread for an
+    /// element `extents[1]` counts all elements.
     pub extents: [u64; 3],
     /// Tiles that the rows and the columns are in.
     pub tiles: [Divisor; 2],
@@ -128,7 +129,8 @@ enum Way {
 /// Hands the launch of a contraction to `emit`.
 ///
 /// # Errors
-/// As for [`super::plan::launches`]; not supported for sums in integers of operands that are not bytes.
+/// As for [`super::plan::launches`]; not supported for sums in integers of operands that are not
+/// bytes.
 pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'_>) -> Result<()> {
     step.check_sums()?;
     if step.is_empty() {
@@ -196,8 +198,8 @@ fn way(step: &Contract) -> Way {
     }
 }
 
-/// The kernels whose products of fragments compute a contraction, for tiles and for large ones; `None` if the device or the
-/// types have no such products.
+/// The kernels whose products of fragments compute a contraction, for tiles and for large ones;
+/// `None` if the device or the types have no such products.
 fn fragments(step: &Contract, device: Device) -> Option<[&'static str; 2]> {
     let [first, all] = TENSOR_CORES;
     if device.capability < first || step.bounds().len() > SPATIAL || !positions_are_near(step) {
@@ -236,7 +238,8 @@ fn fragments(step: &Contract, device: Device) -> Option<[&'static str; 2]> {
     }
 }
 
-/// Whether 16 neighbouring bytes of an operand, which starts at `at`, are terms of one sum, aligned and all inside or none.
+/// Whether 16 neighbouring bytes of an operand, which starts at `at`, are terms of one sum, aligned
+/// and all inside or none.
 fn is_by_16(step: &Contract, operand: usize, at: u64) -> bool {
     let scalar = if operand == 1 { step.a } else { step.b };
     let size = scalar.size() as i64;
@@ -253,7 +256,8 @@ fn is_by_16(step: &Contract, operand: usize, at: u64) -> bool {
         && at.wrapping_add_signed(step.nest.offsets[operand].wrapping_mul(size)).is_multiple_of(16)
 }
 
-/// Whether positions fit 32 bits: those that loops outside of the sum reach, those of its own, and both together.
+/// Whether positions fit 32 bits: those that loops outside of the sum reach, those of its own, and
+/// both together.
 fn positions_are_near(step: &Contract) -> bool {
     const NEAR: i64 = 1 << 30;
     let axes = step.nest.axes();
@@ -274,7 +278,8 @@ fn innermost_first(step: &Contract, part: impl Fn(Role) -> bool) -> impl Iterato
     loops.filter(move |&(i, _)| part(step.roles()[i]))
 }
 
-/// Whether neighbours of an operand in memory are met along the first part rather than along the second.
+/// Whether neighbours of an operand in memory are met along the first part rather than along the
+/// second.
 fn is_along(step: &Contract, operand: usize, [first, second]: [Role; 2]) -> bool {
     // Three taps are no run.
     let distance = |role: Role| {

@@ -1,8 +1,9 @@
-//! The CUDA driver: a table of the entry points that the core calls, filled when the first handle is created.
+//! The CUDA driver: a table of the entry points that the core calls, filled when the first handle
+//! is created.
 //!
-//! The only file that names cudarc, and of it only the types and codes: its own calls panic without a driver or a
-//! symbol, look for development stubs before the driver, and cannot hold an unknown error code. Here all of that
-//! ends in an [`Unavailable`] or an [`Error::Driver`].
+//! The only file that names cudarc, and of it only the types and codes: its own calls panic without
+//! a driver or a symbol, look for development stubs before the driver, and cannot hold an unknown
+//! error code. Here all of that ends in an [`Unavailable`] or an [`Error::Driver`].
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
@@ -15,14 +16,16 @@ use super::table::entry_points;
 use super::unavailable::{MIN_VERSION, Unavailable};
 use crate::error::{Error, Result};
 
-/// The driver library of every Linux installation. `libcuda.so` without the number may be a stub for linking.
+/// The driver library of every Linux installation. `libcuda.so` without the number may be a stub
+/// for linking.
 const LIBRARY: &CStr = c"libcuda.so.1";
 
 /// `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
 
 entry_points! {
-    /// What is asked of a driver before anything else: how old it is decides whether the rest can be there.
+    /// What is asked of a driver before anything else: how old it is decides whether the rest can
+    /// be there.
     Start
     init = "cuInit" (c_uint);
     driver_get_version = "cuDriverGetVersion" (*mut c_int);
@@ -76,7 +79,8 @@ macro_rules! driver_handle {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name(pub(super) $raw);
 
-        // SAFETY: the driver's handles may be used from every thread, and are never dereferenced here.
+        // SAFETY: the driver's handles may be used from every thread, and are never dereferenced
+        // here.
         unsafe impl Send for $name {}
         // SAFETY: a handle that threads share is never dereferenced here, either.
         unsafe impl Sync for $name {}
@@ -120,7 +124,8 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// The driver of this process, loaded and started by the first call; every later call repeats its verdict.
+    /// The driver of this process, loaded and started by the first call; every later call repeats
+    /// its verdict.
     ///
     /// # Errors
     /// Why there is none.
@@ -131,8 +136,9 @@ impl Driver {
             if FORKED.load(Ordering::Relaxed) {
                 return Err(&Unavailable::Forked);
             }
-            // Before the start, for children that are forked during it. Threads that come here at once each register it.
-            // SAFETY: this library stays loaded. Without memory for it, a child's calls fail at the driver instead.
+            // Before the start, for children that are forked during it. Threads that come here at
+            // once each register it. SAFETY: this library stays loaded. Without memory for it, a
+            // child's calls fail at the driver instead.
             unsafe { libc::pthread_atfork(None, None, Some(forked)) };
         }
         DRIVER.get_or_init(Driver::start).as_ref()
@@ -169,8 +175,8 @@ impl Driver {
         Ok(Driver { start, table })
     }
 
-    /// Refuses work in a child that was forked off the process that started the driver: nothing of it works there, and
-    /// what threads of the parent held when it forked stays taken.
+    /// Refuses work in a child that was forked off the process that started the driver: nothing of
+    /// it works there, and what threads of the parent held when it forked stays taken.
     ///
     /// # Errors
     /// Execution, in such a child.
@@ -338,7 +344,8 @@ impl Driver {
         Ok(id)
     }
 
-    /// Runs `body` with `context` current, and makes current again what was before, if that was another one.
+    /// Runs `body` with `context` current, and makes current again what was before, if that was
+    /// another one.
     ///
     /// # Errors
     /// Those of `body`, else those of the driver.
@@ -372,9 +379,9 @@ impl Driver {
 
     /// Runs `body` in a way that lets a stream capture of this thread go on around it.
     ///
-    /// Loading a module, making a context and asking for an address are forbidden to a thread that captures in the
-    /// default mode; relaxing the mode for that time is what the driver offers for work that has nothing to do with the
-    /// captured stream.
+    /// Loading a module, making a context and asking for an address are forbidden to a thread that
+    /// captures in the default mode; relaxing the mode for that time is what the driver offers for
+    /// work that has nothing to do with the captured stream.
     pub(super) fn outside_capture<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_uint;
         let mut exchange = || {
@@ -430,7 +437,8 @@ impl Driver {
 
     /// Unloads a module of the current context.
     fn unload(&self, module: DriverModule) {
-        // SAFETY: loaded by this driver and known to nobody else. A failure leaves it loaded, which is harmless.
+        // SAFETY: loaded by this driver and known to nobody else. A failure leaves it loaded, which
+        // is harmless.
         let _ = unsafe { (self.table.module_unload)(module.0) };
     }
 
@@ -456,15 +464,16 @@ impl Driver {
     /// Driver errors, among them those that earlier work left in the context.
     ///
     /// # Safety
-    /// `function` belongs to the current context, `stream` is alive, and `params` points to the kernel's parameter.
-    /// What the kernel does with the addresses in it is sound.
+    /// `function` belongs to the current context, `stream` is alive, and `params` points to the
+    /// kernel's parameter. What the kernel does with the addresses in it is sound.
     pub unsafe fn launch(
         &self, function: DriverFunction, shape: LaunchShape, stream: usize, params: *const c_void,
     ) -> Result<()> {
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
         let stream = std::ptr::without_provenance_mut(stream);
         let mut params = [params.cast_mut()];
-        // SAFETY: the function is of the current context, the stream alive, and the driver reads the parameter before it returns.
+        // SAFETY: the function is of the current context, the stream alive, and the driver reads
+        // the parameter before it returns.
         let code = unsafe {
             (self.table.launch_kernel)(
                 function.0,

@@ -119,7 +119,8 @@ fn run(at: u64, bytes: u64, cell: u64) -> Result<Launch> {
     Ok(Launch { kernel: "set_run", grid, block: [THREADS as u32, 1, 1], shared: 0, params })
 }
 
-/// The loops with neighbouring cells taken as one, as wide as alignment and the innermost run allow.
+/// The loops with neighbouring cells taken as one, as wide as alignment and the innermost run
+/// allow.
 fn widened(nest: &LoopNest<1>, at: u64, size: u64) -> (LoopNest<1>, u64) {
     let Some((inner, outer)) = nest.axes().split_last() else { return (*nest, size) };
     if inner.strides != [size as i64] {

@@ -67,8 +67,8 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 48 + 8 + 32 + 24 + 32 + 72 * MAX_AXES);
 
-/// What follows another operation, as its kernels want it: the number of the function, which the identity has too, its parameter, and
-/// whether it is computed apart.
+/// What follows another operation, as its kernels want it: the number of the function, which the
+/// identity has too, its parameter, and whether it is computed apart.
 pub(super) fn numbered(activation: Option<Activation>) -> (u32, f64, bool) {
     match activation {
         None => (Function::First as u32, 0.0, false),
@@ -196,8 +196,8 @@ fn strided<const N: usize>(map: &Map<N>, at: [u64; N]) -> Result<Launch> {
     launch(kernel, params.count, Params::new(&params))
 }
 
-/// Sixteen bytes at a time along the innermost loop, and what is left of a single loop element by element; whether
-/// the step is of this kind, and everything was emitted.
+/// Sixteen bytes at a time along the innermost loop, and what is left of a single loop element by
+/// element; whether the step is of this kind, and everything was emitted.
 pub(super) fn vectored<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_>) -> Result<bool> {
     let arity = map.function.arity();
     let scalar = map.scalars[0];

@@ -77,7 +77,8 @@ impl MappedAxis {
     };
 }
 
-/// A whole transform with padding, folding or unfilled groups: every element of the destination finds its source.
+/// A whole transform with padding, folding or unfilled groups: every element of the destination
+/// finds its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Mapped {
@@ -117,7 +118,8 @@ impl Mapped {
 const _: () = assert!(size_of::<Strided>() == 64 + 40 * MAX_AXES);
 const _: () = assert!(size_of::<Mapped>() == 16 + 8 + 64 + 24 + 16 + 40 * 9 + 80 * 8);
 
-/// The narrowest index that counts `count` elements and reaches `spans` (bytes, from the start of each operand).
+/// The narrowest index that counts `count` elements and reaches `spans` (bytes, from the start of
+/// each operand).
 pub(super) fn index_for(count: u64, spans: &[(i64, i64)]) -> Index {
     let near = |offset: i64| i32::try_from(offset).is_ok();
     // Threads of the last block count a little beyond.
@@ -234,8 +236,9 @@ struct Loop {
     step: i64,
 }
 
-/// The loops over a destination, padding of the last group included, innermost first: neighbouring threads write
-/// neighbouring elements. A blocked dimension has two loops. Returns how many there are.
+/// The loops over a destination, padding of the last group included, innermost first: neighbouring
+/// threads write neighbouring elements. A blocked dimension has two loops. Returns how many there
+/// are.
 fn loops(dst: &Layout, size: i64, loops: &mut [Loop; MAX_RANK + 1]) -> usize {
     let mut count = 0;
     let mut push = |this: Loop| {
@@ -254,8 +257,9 @@ fn loops(dst: &Layout, size: i64, loops: &mut [Loop; MAX_RANK + 1]) -> usize {
     count
 }
 
-/// How many channels the positions in a block of an unfold can name, `group` for each, behind those that the source
-/// has: the kernel computes their numbers before it looks whether they are there. `None` beyond 64 bits.
+/// How many channels the positions in a block of an unfold can name, `group` for each, behind those
+/// that the source has: the kernel computes their numbers before it looks whether they are there.
+/// `None` beyond 64 bits.
 fn named_channels(factors: &[i64], group: i64, channels: i64) -> Option<i64> {
     let positions = factors.iter().try_fold(1_i64, |all, &factor| all.checked_mul(factor))?;
     positions.checked_mul(group)?.checked_add(channels)
@@ -268,7 +272,8 @@ pub(super) fn counts_groups(plan: &TransformPlan) -> bool {
     plan.map().is_none_or(counted)
 }
 
-/// A whole plan, padding included, in one launch. Pre: no dim is 0, and the kernel [counts its groups](counts_groups).
+/// A whole plan, padding included, in one launch. Pre: no dim is 0, and the kernel [counts its
+/// groups](counts_groups).
 pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
     let (src, dst) = plan.layouts();
     let (from, to) = plan.scalars();
@@ -314,7 +319,8 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         *turn = MappedTurn { extent, dst: this.stride, axis: this.axis as u32, step: this.step as u32 };
     }
     for axis in 0..dst.dims.rank() {
-        // A crop behind ends a fold's source early; an unfold's destination is cropped, not its source.
+        // A crop behind ends a fold's source early; an unfold's destination is cropped, not its
+        // source.
         let cropped = if unfolds { 0 } else { map.after[axis].min(0) };
         params.axes[axis] = MappedAxis {
             dst_extent: dst.dims[axis],

@@ -10,7 +10,8 @@ use crate::ops::Transform;
 const THREADS: u64 = 256;
 /// Vectors that a thread of a copy moves.
 const COPY_VECTORS: u64 = 4;
-/// Groups of elements that a thread of a conversion computes; one group is 16 bytes of the wider type.
+/// Groups of elements that a thread of a conversion computes; one group is 16 bytes of the wider
+/// type.
 const GROUPS: u64 = 4;
 /// The alignment of a vector.
 pub(super) const VECTOR: u64 = 16;
@@ -44,9 +45,10 @@ fn start(transform: &Transform, at: Pointers) -> Pointers {
     at.offset(dst * transform.dst.size() as i64, src * transform.src.size() as i64)
 }
 
-/// A copy, in vectors of the destination; the bytes in front of the first one and behind the last are moved one by one.
-/// Where the source lies otherwise off a vector, enough of them are moved that both source vectors around each vector of the
-/// destination are part of the source. Pre: a move of a contiguous nest.
+/// A copy, in vectors of the destination; the bytes in front of the first one and behind the last
+/// are moved one by one. Where the source lies otherwise off a vector, enough of them are moved
+/// that both source vectors around each vector of the destination are part of the source. Pre: a
+/// move of a contiguous nest.
 pub(super) fn copy(transform: &Transform, at: Pointers) -> Result<Launch> {
     let at = start(transform, at);
     let bytes = transform.nest.len() as u64 * transform.dst.size() as u64;
@@ -78,8 +80,8 @@ fn launch(kernel: &'static str, blocks: u64, params: Linear) -> Result<Launch> {
     Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS as u32, 1, 1], shared: 0, params })
 }
 
-/// The pairs with kernels of their own (`COMMON_PAIRS` in `kernels/linear.cuh`): source, destination, the kernel for a
-/// run, the one for a transpose and the one for few channels.
+/// The pairs with kernels of their own (`COMMON_PAIRS` in `kernels/linear.cuh`): source,
+/// destination, the kernel for a run, the one for a transpose and the one for few channels.
 pub(super) const COMMON_PAIRS: [(Scalar, Scalar, &str, &str, &str); 13] = [
     (Scalar::F32, Scalar::F32, "convert_f32_f32", "transpose_convert_f32_f32", "few_convert_f32_f32"),
     (Scalar::F32, Scalar::F16, "convert_f32_f16", "transpose_convert_f32_f16", "few_convert_f32_f16"),

@@ -1,5 +1,6 @@
-//! How long work takes on a stream: events around it, and zeros to work on. Only the searches for an algorithm come here;
-//! it is the one place of the CUDA core that allocates device memory and waits.
+//! How long work takes on a stream: events around it, and zeros to work on. Only the searches for
+//! an algorithm come here; it is the one place of the CUDA core that allocates device memory and
+//! waits.
 
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 use std::ptr;
@@ -112,7 +113,8 @@ impl<'a> Clock<'a> {
 impl Drop for Clock<'_> {
     fn drop(&mut self) {
         for event in self.events.into_iter().filter(|event| !event.is_null()) {
-            // SAFETY: made by this clock, and given back once. A failure leaves it, which is harmless.
+            // SAFETY: made by this clock, and given back once. A failure leaves it, which is
+            // harmless.
             let _ = unsafe { (self.table.event_destroy)(event) };
         }
     }
@@ -136,7 +138,8 @@ impl Zeros {
 impl Drop for Zeros {
     fn drop(&mut self) {
         if self.start != 0 {
-            // SAFETY: allocated by the clock, and freed once; the driver waits for what works on it. A failure leaves it.
+            // SAFETY: allocated by the clock, and freed once; the driver waits for what works on
+            // it. A failure leaves it.
             let _ = unsafe { (self.table.mem_free)(self.start) };
         }
     }

@@ -1,4 +1,5 @@
-//! The CUDA core: kernels shipped as PTX text, loaded through the driver and queued on the caller's stream.
+//! The CUDA core: kernels shipped as PTX text, loaded through the driver and queued on the caller's
+//! stream.
 //!
 //! ```text
 //!  driver.rs   the driver's entry points, found at run time     module.rs       the kernels; how to add a family
@@ -10,8 +11,9 @@
 //!  trial.rs    whether the device works at all          streams.rs      the core of a call without a handle
 //!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
 //! ```
-//! A call makes its context current if it is not, queues kernels and puts back what was current; it allocates no device memory and waits for nothing, so it
-//! can be captured into a graph. The first launch of a kernel in a context loads it, which takes time and may wait.
+//! A call makes its context current if it is not, queues kernels and puts back what was current; it
+//! allocates no device memory and waits for nothing, so it can be captured into a graph. The first
+//! launch of a kernel in a context loads it, which takes time and may wait.
 
 mod activation;
 mod aggregate;
@@ -65,12 +67,13 @@ use driver::{DriverFunction, LaunchShape};
 use launch::Launch;
 use module::Loaded;
 
-/// This many calls of a handle that pass look at the memory that they are given, whether or not they are asked to: who mixes
-/// up host and device does so from the start, and work that has begun on such memory takes the context with it.
+/// This many calls of a handle that pass look at the memory that they are given, whether or not
+/// they are asked to: who mixes up host and device does so from the start, and work that has begun
+/// on such memory takes the context with it.
 const FIRST_CALLS: u32 = 8;
 
-/// Launches of a plan whose kernels are there before the first of them is queued. Few plans have more, and hold this for
-/// each run of as many.
+/// Launches of a plan whose kernels are there before the first of them is queued. Few plans have
+/// more, and hold this for each run of as many.
 const HELD: usize = 64;
 
 /// Where the work of one handle goes.
@@ -79,11 +82,13 @@ pub struct Cuda {
     driver: &'static Driver,
     /// Set by the first of: creation, if a context is current then; the first call that works.
     binding: Mutex<Option<Binding>>,
-    /// The kernels of the context that worked last. After a reset of the device that is another one.
+    /// The kernels of the context that worked last. After a reset of the device that is another
+    /// one.
     loaded: Mutex<Option<Loaded>>,
     /// The context that the trial of the device made, until this handle is bound.
     made: Mutex<Option<Binding>>,
-    /// Counts calls whose memory was looked at, up to [`FIRST_CALLS`] and one for each further thread.
+    /// Counts calls whose memory was looked at, up to [`FIRST_CALLS`] and one for each further
+    /// thread.
     calls: AtomicU32,
 }
 
@@ -96,11 +101,11 @@ impl Cuda {
         trial::driver()
     }
 
-    /// A core on the device that is current in this thread. Takes no device memory, but that the first handle of a process
-    /// holds the context of the trial, if no other was current.
+    /// A core on the device that is current in this thread. Takes no device memory, but that the
+    /// first handle of a process holds the context of the trial, if no other was current.
     ///
-    /// A program that has not touched its device yet has no current context, and which device it will use is not known;
-    /// then the first call that works decides.
+    /// A program that has not touched its device yet has no current context, and which device it
+    /// will use is not known; then the first call that works decides.
     ///
     /// # Errors
     /// Driver errors; execution in a forked child.
@@ -116,7 +121,8 @@ impl Cuda {
         })
     }
 
-    /// The core of calls on `stream` that have no handle: that of the context which the stream belongs to.
+    /// The core of calls on `stream` that have no handle: that of the context which the stream
+    /// belongs to.
     ///
     /// # Errors
     /// Driver errors; execution in a forked child.
@@ -141,8 +147,8 @@ impl Cuda {
         self.binding.lock().unwrap_or_else(PoisonError::into_inner).map(|binding| binding.device)
     }
 
-    /// The context of this handle: what was current at creation, else what is current now, else the primary
-    /// context of device 0.
+    /// The context of this handle: what was current at creation, else what is current now, else the
+    /// primary context of device 0.
     fn bind(&self) -> Result<Binding> {
         // Before the lock, which a thread of the parent may have held.
         self.driver.check_process()?;
@@ -171,7 +177,8 @@ impl Cuda {
         }
     }
 
-    /// Looks at the memory of operands at these addresses, if `looks` says so or every call is asked to.
+    /// Looks at the memory of operands at these addresses, if `looks` says so or every call is
+    /// asked to.
     ///
     /// # Errors
     /// Bad parameter for memory that the device does not reach; driver errors.
@@ -189,28 +196,32 @@ impl Cuda {
     /// Queues a plan on `stream` (0: the legacy default stream), on operands at these addresses.
     ///
     /// # Errors
-    /// Bad parameter for memory that the device does not reach, in the first calls of a handle and with
-    /// `CUDNN_SHIM_CHECK=1`; not supported for more elements than a grid holds; execution in a forked child; driver
-    /// errors, among them those that earlier work left in the context.
+    /// Bad parameter for memory that the device does not reach, in the first calls of a handle and
+    /// with `CUDNN_SHIM_CHECK=1`; not supported for more elements than a grid holds; execution in a
+    /// forked child; driver errors, among them those that earlier work left in the context.
     ///
     /// # Safety
-    /// `stream` is alive. Every byte of the spans of the plan's operands is memory that the device may read or write,
-    /// until the work is done; what is read does not overlap what is written unless the plan works in place.
+    /// `stream` is alive. Every byte of the spans of the plan's operands is memory that the device
+    /// may read or write, until the work is done; what is read does not overlap what is written
+    /// unless the plan works in place.
     pub unsafe fn run(&self, plan: &dyn Plan, at: &[Address], stream: usize) -> Result<()> {
         let binding = self.bind()?;
         self.driver.within(binding.context, || {
             let is_young = self.calls.load(Ordering::Relaxed) < FIRST_CALLS;
             self.check(plan, at, binding, is_young)?;
-            // Refused calls do not count: who passes over eight refusals is refused the ninth time, too.
+            // Refused calls do not count: who passes over eight refusals is refused the ninth time,
+            // too.
             if is_young {
                 self.calls.fetch_add(1, Ordering::Relaxed);
             }
-            // SAFETY: the stream is alive, and the spans of the operands are memory that the device may read or write.
+            // SAFETY: the stream is alive, and the spans of the operands are memory that the device
+            // may read or write.
             unsafe { self.queue(plan, at, stream, binding) }
         })
     }
 
-    /// The names of the kernels that [`Cuda::run`] queues; none as long as the handle is bound to no device.
+    /// The names of the kernels that [`Cuda::run`] queues; none as long as the handle is bound to
+    /// no device.
     pub fn kernels(&self, plan: &dyn Plan, at: &[Address]) -> Vec<&'static str> {
         let mut kernels = Vec::new();
         if let Some(binding) = *self.binding.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -223,7 +234,8 @@ impl Cuda {
         kernels
     }
 
-    /// As [`Cuda::run`], in the context of this handle, which is current, on memory that was looked at.
+    /// As [`Cuda::run`], in the context of this handle, which is current, on memory that was looked
+    /// at.
     ///
     /// # Errors
     /// As [`Cuda::run`].
@@ -235,8 +247,8 @@ impl Cuda {
         let loaded = self.loaded(binding)?;
         let start = |(function, launch): &(DriverFunction, Launch)| {
             let shape = LaunchShape { grid: launch.grid, block: launch.block, shared: launch.shared };
-            // SAFETY: the kernel was looked up in this context, the caller vouches for the stream and the
-            // memory, and the parameters are those that the plan made for this kernel.
+            // SAFETY: the kernel was looked up in this context, the caller vouches for the stream
+            // and the memory, and the parameters are those that the plan made for this kernel.
             unsafe { driver.launch(*function, shape, stream, launch.params.as_ptr()) }
         };
         let mut held: Vec<(DriverFunction, Launch)> = Vec::new();
@@ -252,11 +264,13 @@ impl Cuda {
         held.iter().try_for_each(start)
     }
 
-    /// The milliseconds that a plan takes on `stream`, on operands at these addresses; where there is none, and where the
-    /// plan writes, on zeros that are allocated for the time of this call. Waits for the stream.
+    /// The milliseconds that a plan takes on `stream`, on operands at these addresses; where there
+    /// is none, and where the plan writes, on zeros that are allocated for the time of this call.
+    /// Waits for the stream.
     ///
     /// # Errors
-    /// Driver errors, among them that a device is out of memory and that the stream is captured; as [`Cuda::run`].
+    /// Driver errors, among them that a device is out of memory and that the stream is captured; as
+    /// [`Cuda::run`].
     ///
     /// # Safety
     /// As for [`Cuda::run`], but nothing is written.

@@ -1,15 +1,20 @@
-//! The kernels: embedded as compressed PTX, and in each context loaded one by one, by the first call that needs each.
+//! The kernels: embedded as compressed PTX, and in each context loaded one by one, by the first
+//! call that needs each.
 //!
 //! # Adding a family of kernels
-//! 1. `kernels/<family>.cu`: the parameters as a struct (a multiple of 8 bytes, at most 4 KiB, `static_assert` its
-//!    size), and the entry points, `extern "C" __global__ void __launch_bounds__(THREADS) name(const Parameters p)`. What
+//! 1. `kernels/<family>.cu`: the parameters as a struct (a multiple of 8 bytes, at most 4 KiB,
+//!    `static_assert` its size), and the entry points,
+//!    `extern "C" __global__ void __launch_bounds__(THREADS) name(const Parameters p)`. What
 //!    families share is in the `.cuh` files; instantiate few kernels, and choose types at run time.
-//! 2. `cargo xtask ptx <family>`: writes `ptx/<family>.ptx` and `ptx/<family>.tsv` (registers, bytes in flight), both
-//!    to be committed. Nothing lists families: the build embeds every file of that folder.
-//! 3. `<family>.rs` here, and its `mod` line: the same struct, `#[repr(C)]` and `Copy`, the same assertion of its size, and
-//!    a function that emits [`Launch`]es with `Params::new(&parameters)`, by the names of the kernels.
-//! 4. `tests/ptx/<family>.rs`: launches that name every kernel once, for the test that holds parameter sizes against the
-//!    PTX; and a problem for each kernel in `tests/cuda`, which runs the sources and the PTX on the driver double.
+//! 2. `cargo xtask ptx <family>`: writes `ptx/<family>.ptx` and `ptx/<family>.tsv` (registers,
+//!    bytes in flight), both to be committed. Nothing lists families: the build embeds every file
+//!    of that folder.
+//! 3. `<family>.rs` here, and its `mod` line: the same struct, `#[repr(C)]` and `Copy`, the same
+//!    assertion of its size, and a function that emits [`Launch`]es with
+//!    `Params::new(&parameters)`, by the names of the kernels.
+//! 4. `tests/ptx/<family>.rs`: launches that name every kernel once, for the test that holds
+//!    parameter sizes against the PTX; and a problem for each kernel in `tests/cuda`, which runs
+//!    the sources and the PTX on the driver double.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -22,7 +27,8 @@ use super::driver::{Driver, DriverFunction};
 use super::launch::Launch;
 use crate::error::{Error, Result};
 
-/// The embedded text of a family: a preamble, and kernels that each follow it in a module of their own.
+/// The embedded text of a family: a preamble, and kernels that each follow it in a module of their
+/// own.
 struct Family {
     name: &'static str,
     /// Bytes of the preamble, which comes first.
@@ -81,15 +87,17 @@ impl Kernel {
 #[derive(Default)]
 struct Slot {
     function: OnceLock<DriverFunction>,
-    /// Held while the kernel is loaded, so that a second thread waits for it instead of loading it, too.
+    /// Held while the kernel is loaded, so that a second thread waits for it instead of loading it,
+    /// too.
     loading: Mutex<()>,
 }
 
 /// The kernels of one context, in the order of [`kernels`].
 type Slots = Arc<[Slot]>;
 
-/// The slots of every context by its id. A context takes its modules with it when it is destroyed, and its id never
-/// comes back, so nothing is ever unloaded here: what stays is a few kilobytes per context.
+/// The slots of every context by its id. A context takes its modules with it when it is destroyed,
+/// and its id never comes back, so nothing is ever unloaded here: what stays is a few kilobytes per
+/// context.
 static LOADED: Mutex<Option<HashMap<u64, Slots>>> = Mutex::new(None);
 
 fn slots(context: u64) -> Slots {
@@ -122,9 +130,10 @@ impl Loaded {
         self.context
     }
 
-    /// The kernel of a launch in this context, which is the current one. The first launch of a kernel in a context loads
-    /// it, which takes the driver's assembler tens of milliseconds, and may wait for work of that context; it holds up
-    /// nobody but those who want the same kernel there. A failure is not remembered.
+    /// The kernel of a launch in this context, which is the current one. The first launch of a
+    /// kernel in a context loads it, which takes the driver's assembler tens of milliseconds, and
+    /// may wait for work of that context; it holds up nobody but those who want the same kernel
+    /// there. A failure is not remembered.
     ///
     /// # Errors
     /// Driver errors, with what its assembler says.

@@ -176,7 +176,8 @@ impl Launches {
     }
 }
 
-/// Where the workspace of a forward step, or of a backward one, is; the last operand if there is one.
+/// Where the workspace of a forward step, or of a backward one, is; the last operand if there is
+/// one.
 fn workspace(at: &[u64], backward: usize) -> u64 {
     at.get(WORKSPACE[backward]).copied().unwrap_or(0)
 }
@@ -190,7 +191,8 @@ fn cut(params: &mut Parameters, tree: Tree, workspace: u64, size: usize) -> bool
     true
 }
 
-/// The kernel for statistics that are given where 16 bytes of data are neighbours in all operands, if they are.
+/// The kernel for statistics that are given where 16 bytes of data are neighbours in all operands,
+/// if they are.
 fn run(step: &Normalise, params: &Parameters) -> Option<&'static str> {
     let kernel = match (step.compute, step.data) {
         (Compute::Single, Scalar::F32) => "normalise_run_f32",

@@ -1,5 +1,6 @@
-//! How parameters get to a kernel, and what the parameter structs of several families are made of. Each family declares
-//! its own struct beside its launches and in its kernels' source; both sides assert the size.
+//! How parameters get to a kernel, and what the parameter structs of several families are made of.
+//! Each family declares its own struct beside its launches and in its kernels' source; both sides
+//! assert the size.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -16,7 +17,8 @@ use crate::ops::Scaling;
 pub struct Divisor {
     /// The number itself, at least 1.
     pub divisor: u64,
-    /// `floor(2^b * (2^shift - divisor) / divisor) + 1`, where `b` is the width of the kernel's index, 32 or 64.
+    /// `floor(2^b * (2^shift - divisor) / divisor) + 1`, where `b` is the width of the kernel's
+    /// index, 32 or 64.
     pub multiplier: u64,
     /// `ceil(log2(divisor))`.
     pub shift: u32,
@@ -25,7 +27,8 @@ pub struct Divisor {
 }
 
 impl Divisor {
-    /// The divisor for dividends below `2^(b - 1)` with `b` the width of `index`. Pre: `1 <= divisor < 2^(b - 1)`.
+    /// The divisor for dividends below `2^(b - 1)` with `b` the width of `index`. Pre:
+    /// `1 <= divisor < 2^(b - 1)`.
     pub fn new(divisor: i64, index: Index) -> Self {
         debug_assert!(divisor >= 1);
         let divisor = divisor as u64;
@@ -147,7 +150,8 @@ impl Turn {
 pub struct OperandTurn {
     /// How often it turns.
     pub extent: Divisor,
-    /// Bytes that each operand moves per turn; of a reduction's third one, places among the indices.
+    /// Bytes that each operand moves per turn; of a reduction's third one, places among the
+    /// indices.
     pub step: [i64; 3],
 }
 
@@ -159,7 +163,8 @@ impl OperandTurn {
 /// The most bytes that a kernel's parameters can have.
 pub const MAX_PARAMETER: usize = 4096;
 
-/// The one parameter of a kernel, by value: any `#[repr(C)]` struct that the kernel's source declares, too.
+/// The one parameter of a kernel, by value: any `#[repr(C)]` struct that the kernel's source
+/// declares, too.
 ///
 /// It lives on the stack for the length of a launch: boxing would cost more than the spare bytes.
 #[derive(Clone, Copy)]

@@ -1,8 +1,8 @@
 //! From a [`Plan`] to kernel launches. Pure: nothing here talks to a driver.
 //!
-//! A transform of one part goes to the first kernel that fits its canonical nest; padding, folding and blocked tails are
-//! one launch of a kernel that finds every destination element's source; a destination that repeats addresses is
-//! walked by one thread, in order.
+//! A transform of one part goes to the first kernel that fits its canonical nest; padding, folding
+//! and blocked tails are one launch of a kernel that finds every destination element's source; a
+//! destination that repeats addresses is walked by one thread, in order.
 
 use super::launch::{Device, Emit, Pointers};
 use super::nest::single;
@@ -16,12 +16,12 @@ use crate::ops::function::Function;
 use crate::ops::plan::ABSENT;
 use crate::ops::{Plan, Step, TransformPlan};
 
-/// Hands the launches of a plan on operands at these addresses to `emit`. Memory may be shared only where the plan
-/// [works in place](Plan::works_in_place).
+/// Hands the launches of a plan on operands at these addresses to `emit`. Memory may be shared only
+/// where the plan [works in place](Plan::works_in_place).
 ///
 /// # Errors
-/// The first of `emit`, which ends the plan; [`Error::Unsupported`] for more elements than one grid can hold, which
-/// no device has memory for.
+/// The first of `emit`, which ends the plan; [`Error::Unsupported`] for more elements than one grid
+/// can hold, which no device has memory for.
 pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>) -> Result<()> {
     let ordered = plan.is_ordered();
     plan.steps(&mut |step, slots| {
@@ -69,21 +69,22 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
     })
 }
 
-/// Parts of a transform that are launched one by one rather than computed element by element, at most, and elements of the
-/// destination from which on that pays for the launches.
+/// Parts of a transform that are launched one by one rather than computed element by element, at
+/// most, and elements of the destination from which on that pays for the launches.
 const FEW_PARTS: usize = 6;
 const MANY_ELEMENTS: i64 = 1 << 20;
 
-/// A transform of several parts: one launch, unless one nest or two are all there is, or few parts have many elements, or
-/// addresses repeat, or an unfold has more groups of channels than the kernel can count. Two nests are the full groups of a
-/// blocked layout and its last one.
+/// A transform of several parts: one launch, unless one nest or two are all there is, or few parts
+/// have many elements, or addresses repeat, or an unfold has more groups of channels than the
+/// kernel can count. Two nests are the full groups of a blocked layout and its last one.
 fn mapped(plan: &TransformPlan, at: Pointers, emit: Emit<'_>) -> Result<()> {
     if plan.is_ordered() {
         return plan.for_each(&mut |part| general::ordered(part, at, emit));
     }
     let mut nests = [None; 2];
     let (mut parts, mut are_nests) = (0, true);
-    // An error ends the walk: beyond a few parts their number does not matter, and it may be millions.
+    // An error ends the walk: beyond a few parts their number does not matter, and it may be
+    // millions.
     let _ = plan.for_each(&mut |part| {
         match (part, nests.get_mut(parts)) {
             (Step::Transform(transform), Some(nest)) => *nest = Some(*transform),

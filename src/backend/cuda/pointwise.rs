@@ -73,8 +73,8 @@ pub(super) fn launches(problem: &Map, at: [u64; 3], ordered: bool, emit: Emit<'_
     emit(&strided(problem, at)?)
 }
 
-/// `alpha * src + beta * dst` of a source that repeats along some loop, if it is one that vectors serve: whether
-/// everything was emitted. The bits are those of a conversion.
+/// `alpha * src + beta * dst` of a source that repeats along some loop, if it is one that vectors
+/// serve: whether everything was emitted. The bits are those of a conversion.
 pub(super) fn blend(transform: &Transform, at: Pointers, emit: Emit<'_>) -> Result<bool> {
     let Transform { nest, dst, src, scaling } = transform;
     if dst != src || scaling.is_move() || nest.axes().iter().all(|axis| axis.strides[1] != 0) {
@@ -157,8 +157,8 @@ fn ordered(problem: &Map, at: [u64; 3]) -> Launch {
     Launch { kernel: "op_ordered", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params }
 }
 
-/// Sixteen bytes at a time along the innermost loop, and what is left of a single loop element by element; whether
-/// the problem is of this kind, and everything was emitted.
+/// Sixteen bytes at a time along the innermost loop, and what is left of a single loop element by
+/// element; whether the problem is of this kind, and everything was emitted.
 fn vectored(problem: &Map, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
     let kernel = match problem.scalars[0] {
         Scalar::F32 => "op_run_f32",

@@ -76,7 +76,8 @@ const MAX_GRADIENT: Kernels = kernels!("max_gradient");
 /// Cells of a window along each axis, and from window to window.
 const SHAPES: [(i64, i64); 4] = [(2, 1), (2, 2), (3, 1), (3, 2)];
 
-/// The kernel of a window, how many windows a thread has to look at along each axis, and which layouts there are.
+/// The kernel of a window, how many windows a thread has to look at along each axis, and which
+/// layouts there are.
 struct Served {
     kernel: &'static str,
     windows: [i64; 2],

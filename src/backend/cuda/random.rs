@@ -52,7 +52,8 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 72 + 16 + 48 * MAX_AXES);
 
-/// Hands the launches of a step to `emit`: `at` are destination, source, mask and, if the step draws, states.
+/// Hands the launches of a step to `emit`: `at` are destination, source, mask and, if the step
+/// draws, states.
 ///
 /// # Errors
 /// As for [`super::plan::launches`] and [`Random::check`].

@@ -1,8 +1,9 @@
 //! Launches of ReduceTensor (`kernels/reduce.cu`).
 //!
-//! Where neighbours in memory belong to one output, a block of threads has the blocks of its tree; where they belong
-//! to neighbouring outputs, a thread has an output. Few outputs are cut into chunks, which are whole subtrees, if there
-//! is a workspace for what they are joined to. The bits are the same in every case.
+//! Where neighbours in memory belong to one output, a block of threads has the blocks of its tree;
+//! where they belong to neighbouring outputs, a thread has an output. Few outputs are cut into
+//! chunks, which are whole subtrees, if there is a workspace for what they are joined to. The bits
+//! are the same in every case.
 
 use super::general::turns;
 use super::launch::{Emit, Launch, grid};
@@ -21,8 +22,8 @@ const THREADS: u32 = 256;
 const ROW_THREADS: u32 = 64;
 /// Of fewer outputs that would be cut, and have no workspace, each has a block of threads.
 const FEW_OUTPUTS: i64 = 4096;
-/// Sequences up to this long are a warp's; longer ones, up to the second length, where there are enough outputs for all warps
-/// of a device.
+/// Sequences up to this long are a warp's; longer ones, up to the second length, where there are
+/// enough outputs for all warps of a device.
 const WARP_LENGTHS: [i64; 2] = [1024, 8192];
 const MANY_OUTPUTS: u64 = 8192;
 
@@ -116,8 +117,8 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
     // Partial results are aligned to 16 bytes.
     let partials = at.workspace.next_multiple_of(16);
     if partition.chunks > 1 && problem.workspace_bytes(partition) > problem.workspace {
-        // A thread for each of a few outputs would leave a device idle: blocks read other outputs' elements beside theirs, but most
-        // of those from the cache.
+        // A thread for each of a few outputs would leave a device idle: blocks read other outputs'
+        // elements beside theirs, but most of those from the cache.
         if problem.outputs.len() < FEW_OUTPUTS {
             schedule = Schedule::Blocks;
         }

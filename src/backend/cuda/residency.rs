@@ -1,5 +1,6 @@
-//! Whether the memory behind a data pointer is what a call needs it to be: for the first calls of a handle, whether it is
-//! memory of the host that the device does not reach; with `CUDNN_SHIM_CHECK=1` for every call, and to the last byte.
+//! Whether the memory behind a data pointer is what a call needs it to be: for the first calls of a
+//! handle, whether it is memory of the host that the device does not reach; with
+//! `CUDNN_SHIM_CHECK=1` for every call, and to the last byte.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::OnceLock;
@@ -8,9 +9,10 @@ use super::driver::Driver;
 use crate::error::{Error, Result};
 use crate::ops::Operand;
 
-/// What the driver tells of an address (`CUpointer_attribute`): the type of the memory, the address under which the
-/// current context reaches it, whether it migrates, its device, whether processes may share it in the way that is as old
-/// as `cuMemAlloc`, the first address and the bytes of the allocation, and what the current device may do there.
+/// What the driver tells of an address (`CUpointer_attribute`): the type of the memory, the address
+/// under which the current context reaches it, whether it migrates, its device, whether processes
+/// may share it in the way that is as old as `cuMemAlloc`, the first address and the bytes of the
+/// allocation, and what the current device may do there.
 const ATTRIBUTES: [c_uint; 8] = [2, 3, 8, 9, 10, 11, 12, 16];
 
 /// Memory types (`CUmemorytype`): not known to the driver, and page-locked memory of the host.
@@ -21,7 +23,8 @@ const HOST: u64 = 1;
 const NONE: u64 = 0;
 const READ_ONLY: u64 = 1;
 
-/// Whether `CUDNN_SHIM_CHECK` asks for checks of every call; read once, and unset, empty and `0` mean no.
+/// Whether `CUDNN_SHIM_CHECK` asks for checks of every call; read once, and unset, empty and `0`
+/// mean no.
 pub(super) fn is_asked_for() -> bool {
     static ASKED: OnceLock<bool> = OnceLock::new();
     *ASKED.get_or_init(|| {
@@ -45,7 +48,8 @@ struct Residency {
 
 impl Residency {
     fn of(driver: &Driver, address: u64) -> Result<Residency> {
-        // The driver writes numbers of 4 or 8 bytes, in the order of this machine, which is little-endian.
+        // The driver writes numbers of 4 or 8 bytes, in the order of this machine, which is
+        // little-endian.
         let mut values = [0_u64; ATTRIBUTES.len()];
         let places = values.each_mut().map(|value| std::ptr::from_mut(value).cast::<c_void>());
         // SAFETY: no attribute that is asked for takes more than 8 bytes.
@@ -68,7 +72,8 @@ impl Residency {
         self.memory_type != UNKNOWN || self.managed
     }
 
-    /// Whether the allocation is known to hold all of these addresses. One of unknown size is believed.
+    /// Whether the allocation is known to hold all of these addresses. One of unknown size is
+    /// believed.
     fn holds(&self, low: u64, high: u64) -> bool {
         self.size == 0 || (low >= self.start && high - self.start <= self.size)
     }
@@ -82,12 +87,13 @@ pub(super) struct Reader {
     pub(super) is_pageable: bool,
 }
 
-/// Checks that an operand at `address` is no memory of the host that the device does not reach; with `to_the_end` that the
-/// device reaches every byte of its span, whatever memory it is.
+/// Checks that an operand at `address` is no memory of the host that the device does not reach;
+/// with `to_the_end` that the device reaches every byte of its span, whatever memory it is.
 ///
 /// # Errors
-/// Bad parameter that names the argument: host memory that the device does not see, memory of another device, memory
-/// that it must not write; or allocations that end before the tensor does. Driver errors.
+/// Bad parameter that names the argument: host memory that the device does not see, memory of
+/// another device, memory that it must not write; or allocations that end before the tensor does.
+/// Driver errors.
 pub(super) fn check(
     driver: &Driver, reader: Reader, operand: &Operand, address: u64, to_the_end: bool,
 ) -> Result<()> {
@@ -113,7 +119,8 @@ pub(super) fn check(
     if !found.is_known() || found.holds(first, end) {
         return Ok(());
     }
-    // Memory that was mapped piece by piece is one range to kernels. What `cuMemAlloc` makes ends where it ends.
+    // Memory that was mapped piece by piece is one range to kernels. What `cuMemAlloc` makes ends
+    // where it ends.
     let (mut start, mut stop) = (found.start, found.start.saturating_add(found.size));
     let mut grows = !found.is_plain;
     while grows && (first < start || end > stop) {
@@ -154,7 +161,8 @@ fn unreachable(found: &Residency, reader: Reader, operand: &Operand, at: u64) ->
         return (!reader.is_pageable).then(|| unknown(at));
     }
     if found.memory_type == HOST && !found.managed {
-        // Page-locked memory may have another address on the device, under which the program has to pass it.
+        // Page-locked memory may have another address on the device, under which the program has to
+        // pass it.
         let is_reached = reader.is_pageable || found.device_address == at;
         return (!is_reached).then(|| match found.device_address {
             0 => format!("the page-locked memory at {at:#x} is not mapped for device {device}, the handle's"),

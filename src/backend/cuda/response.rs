@@ -1,4 +1,5 @@
-//! Launches of response normalisation over five channels and of its gradient (`kernels/response.cu`).
+//! Launches of response normalisation over five channels and of its gradient
+//! (`kernels/response.cu`).
 
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
@@ -42,7 +43,8 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 24 + 24 + 72 + 48 + 8);
 
-/// The kernels of a function in binary32, binary16 and bfloat16: of channels apart, and side by side.
+/// The kernels of a function in binary32, binary16 and bfloat16: of channels apart, and side by
+/// side.
 macro_rules! kernels {
     ($function:literal) => {
         [kernels!($function "_apart"), kernels!($function "_side_by_side")]
@@ -59,7 +61,8 @@ macro_rules! kernels {
 const FORWARD: [[&str; 3]; 2] = kernels!("response");
 const GRADIENT: [[&str; 3]; 2] = kernels!("response_gradient");
 
-/// Hands the launch of a window to `emit` that is one of five channels, and whose type has a kernel; whether this is one.
+/// Hands the launch of a window to `emit` that is one of five channels, and whose type has a
+/// kernel; whether this is one.
 pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> Result<bool> {
     let Window { function, outer, axes, scalars, compute, scaling } = window;
     let (kernels, power, layouts) = match *function {

@@ -37,8 +37,9 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 80);
 
-/// Hands the launch of a problem to `emit` whose rows lie side by side, are short and of a type that has a kernel; whether this is one.
-/// `at` are the addresses of the destination and the source, and `finish` is what is done with a sum.
+/// Hands the launch of a problem to `emit` whose rows lie side by side, are short and of a type
+/// that has a kernel; whether this is one. `at` are the addresses of the destination and the
+/// source, and `finish` is what is done with a sum.
 pub(super) fn launches(problem: &Reduce, at: [u64; 2], finish: u32, emit: Emit<'_>) -> Result<bool> {
     let Reduce { outputs, sequence, dst, src, compute, reduction, scaling, indices, .. } = problem;
     let kernel = match src {

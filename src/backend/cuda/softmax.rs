@@ -52,7 +52,8 @@ pub struct ColumnParameters {
 const _: () = assert!(size_of::<RowParameters>() == 56);
 const _: () = assert!(size_of::<ColumnParameters>() == 104);
 
-/// The kernels of a shape in binary32, binary16 and bfloat16, in the order of [`RowFunction`](crate::ops::RowFunction).
+/// The kernels of a shape in binary32, binary16 and bfloat16, in the order of
+/// [`RowFunction`](crate::ops::RowFunction).
 macro_rules! kernels {
     ($shape:literal) => {
         kernels!($shape: "softmax" "log_softmax" "softmax_gradient" "log_softmax_gradient")
@@ -71,8 +72,8 @@ const SHORT_ROWS: Kernels = kernels!("short");
 const LONG_ROWS: Kernels = kernels!("long");
 const OF_COLUMNS: Kernels = kernels!("columns");
 
-/// Hands the launch of a step to `emit` whose groups fit into registers, and whose type has kernels; whether this is one. `at` are
-/// the addresses of its operands.
+/// Hands the launch of a step to `emit` whose groups fit into registers, and whose type has
+/// kernels; whether this is one. `at` are the addresses of its operands.
 pub(super) fn launches(rows: &Rows, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
     let arity = rows.function.arity();
     let scalar = rows.scalars[0];

@@ -14,14 +14,17 @@ entry_points! {
     stream_get_ctx = "cuStreamGetCtx" (*mut c_void, *mut *mut c_void);
 }
 
-/// The default streams, which belong to the context that is current: legacy, its other name, and that of each thread.
+/// The default streams, which belong to the context that is current: legacy, its other name, and
+/// that of each thread.
 const DEFAULT: [usize; 3] = [0, 1, 2];
 
-/// The cores by the ids of their contexts, none for calls that find no context. An id never comes back.
+/// The cores by the ids of their contexts, none for calls that find no context. An id never comes
+/// back.
 static CORES: Mutex<Vec<(Option<u64>, Arc<Cuda>)>> = Mutex::new(Vec::new());
 
-/// The core that works in the context of `stream`, for a default one in the context that is current: the same one at every
-/// call. If there is no context yet, the core binds as that of a handle does, at its first call.
+/// The core that works in the context of `stream`, for a default one in the context that is
+/// current: the same one at every call. If there is no context yet, the core binds as that of a
+/// handle does, at its first call.
 ///
 /// # Errors
 /// Driver errors, such as for a stream that was destroyed; execution in a forked child.

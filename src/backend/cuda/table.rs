@@ -1,6 +1,7 @@
 //! Tables of the driver's entry points, found at run time.
 
-/// Declares a table: its name, and field, symbol and parameters of every entry point. All return an error code.
+/// Declares a table: its name, and field, symbol and parameters of every entry point. All return an
+/// error code.
 macro_rules! entry_points {
     ($(#[$doc:meta])* $table:ident $($field:ident = $symbol:literal ($($parameter:ty),*);)*) => {
         $(#[$doc])*
@@ -29,7 +30,8 @@ macro_rules! entry_points {
                         if symbol.is_null() {
                             return Err(name.copied().unwrap_or_default());
                         }
-                        // SAFETY: the driver's interface gives the symbol this type; see its documentation.
+                        // SAFETY: the driver's interface gives the symbol this type; see its
+                        // documentation.
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,

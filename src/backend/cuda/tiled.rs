@@ -13,18 +13,20 @@ use crate::ops::Transform;
 const THREADS: u64 = 256;
 /// Bytes of a side of a square of a tile.
 const SQUARE: u64 = 128;
-/// Elements of a tile of a conversion along `a` and `b`: of a pair of types with a kernel of its own, and of any.
+/// Elements of a tile of a conversion along `a` and `b`: of a pair of types with a kernel of its
+/// own, and of any.
 const CONVERT_TILE: [u64; 2] = [64, 64];
 const CONVERT_ANY_TILE: [u64; 2] = [64, 32];
-/// Bytes of a channel of the source that a block has, where few channels are converted; twice as many of up to 4.
+/// Bytes of a channel of the source that a block has, where few channels are converted; twice as
+/// many of up to 4.
 const FEW_CONVERTED: u64 = 2048;
 /// Planes that are few enough for the kernels of few channels.
 const FEW: std::ops::RangeInclusive<i64> = 2..=8;
 /// Bytes that both axes must have for a tile to be worth its barrier.
 const WORTH: u64 = 16;
 
-/// Two axes that trade places, `a` contiguous in the destination and `b` in the source: `transpose_*`, `interleave_*`
-/// and `separate_*`.
+/// Two axes that trade places, `a` contiguous in the destination and `b` in the source:
+/// `transpose_*`, `interleave_*` and `separate_*`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Tiled {
@@ -65,14 +67,16 @@ const _: () = assert!(size_of::<Tiled>() == 16 + 32 + 32 + 48 + 16 + 40 * (MAX_A
 pub struct Shifted {
     /// The tiles.
     pub tiled: Tiled,
-    /// Where the source begins and ends, if it has no gaps: so much may be read of it. Else `u64::MAX` and 0.
+    /// Where the source begins and ends, if it has no gaps: so much may be read of it. Else
+    /// `u64::MAX` and 0.
     pub source: [u64; 2],
 }
 
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Shifted>() == size_of::<Tiled>() + 16);
 
-/// A nest taken apart: the axis contiguous in the destination, the one contiguous in the source, and the rest.
+/// A nest taken apart: the axis contiguous in the destination, the one contiguous in the source,
+/// and the rest.
 struct Parts {
     a: Axis<2>,
     b: Axis<2>,
@@ -106,7 +110,8 @@ fn of_blocks(kernel: &'static str, blocks: u32, params: Params) -> Launch {
     Launch { kernel, grid: [blocks, 1, 1], block: [THREADS as u32, 1, 1], shared: 0, params }
 }
 
-/// The blocks over tiles of these many elements, and their parameters; `None` if they are too many for one grid.
+/// The blocks over tiles of these many elements, and their parameters; `None` if they are too many
+/// for one grid.
 fn tiled(
     Parts { a, b, batch }: &Parts, tile: [u64; 2], fill_in: impl FnOnce(&mut Tiled),
 ) -> Option<(u32, Tiled)> {
@@ -151,8 +156,9 @@ pub(super) fn transpose(bytes: &ByteNest) -> Result<Option<Launch>> {
     if a.min(b) * width < WORTH {
         return Ok(None);
     }
-    // The squares of a tile, as many as an element has bytes, lie where they leave the fewest tiles; of several such ways,
-    // where a tile covers all of an axis: its rows are then one piece of memory.
+    // The squares of a tile, as many as an element has bytes, lie where they leave the fewest
+    // tiles; of several such ways, where a tile covers all of an axis: its rows are then one piece
+    // of memory.
     let side = SQUARE / width;
     let tile = |squares_b: u32| [side * (width >> squares_b), side << squares_b];
     let tiles = |&squares_b: &u32| {
@@ -177,7 +183,8 @@ pub(super) fn transpose(bytes: &ByteNest) -> Result<Option<Launch>> {
     }))
 }
 
-/// Where the source begins and ends, if every byte of that is one of its elements; else an empty range.
+/// Where the source begins and ends, if every byte of that is one of its elements; else an empty
+/// range.
 fn source(bytes: &ByteNest) -> [u64; 2] {
     let count = bytes.nest.axes().iter().fold(1, |all, axis| i128::from(axis.extent) * all);
     let (low, high) = bytes.reach()[1];
@@ -221,7 +228,8 @@ fn few_channels(bytes: &ByteNest, Parts { a, b, batch }: &Parts) -> Option<Launc
     })
 }
 
-/// A conversion whose two contiguous axes differ, if it is one and the tiles pay. Pre: the nest is canonical.
+/// A conversion whose two contiguous axes differ, if it is one and the tiles pay. Pre: the nest is
+/// canonical.
 pub(super) fn transpose_convert(transform: &Transform, at: Pointers) -> Result<Option<Launch>> {
     let Transform { nest, dst, src, scaling } = transform;
     let bytes = ByteNest::new(nest, [dst.size(), src.size()], at);
@@ -247,7 +255,8 @@ pub(super) fn transpose_convert(transform: &Transform, at: Pointers) -> Result<O
     }))
 }
 
-/// Planes to pixels or pixels to planes, with no gap between pixels, converted by `kernel` from elements of `from` bytes.
+/// Planes to pixels or pixels to planes, with no gap between pixels, converted by `kernel` from
+/// elements of `from` bytes.
 fn few_converted(
     bytes: &ByteNest, parts: &Parts, kernel: &'static str, from: u64, operation: Operation,
 ) -> Option<Launch> {
@@ -273,7 +282,8 @@ fn few_converted(
     })
 }
 
-/// The names of one family of few-channel kernels: a row per width 1, 2, 4, 8; an entry per number of channels.
+/// The names of one family of few-channel kernels: a row per width 1, 2, 4, 8; an entry per number
+/// of channels.
 macro_rules! channel_kernels {
     ($family:literal) => {
         channel_kernels!($family, "1", "2", "4", "8")

@@ -1,7 +1,9 @@
-//! Whether the device does what the driver says that it does: one allocation, one copy there and back, and one kernel.
+//! Whether the device does what the driver says that it does: one allocation, one copy there and
+//! back, and one kernel.
 //!
-//! A stub for linking, an emulator, or a container that has the driver but not the device may start and count devices,
-//! and fail at the first call of a program. Once per process, the first handle finds that out.
+//! A stub for linking, an emulator, or a container that has the driver but not the device may start
+//! and count devices, and fail at the first call of a program. Once per process, the first handle
+//! finds that out.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -37,14 +39,16 @@ entry_points! {
 /// Bytes that the kernel copies.
 const BYTES: usize = 64;
 
-/// `CU_STREAM_NON_BLOCKING`: neither waits for the legacy default stream nor holds it up, which a capture would not survive.
+/// `CU_STREAM_NON_BLOCKING`: neither waits for the legacy default stream nor holds it up, which a
+/// capture would not survive.
 const NON_BLOCKING: c_uint = 1;
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const NO_TIMING: c_uint = 2;
 
-/// Codes with which a device answers that works, or did: the program has taken all of its memory; or what the program ran
-/// before has failed, which every later call in its context returns (CUDA's "sticky" errors).
+/// Codes with which a device answers that works, or did: the program has taken all of its memory;
+/// or what the program ran before has failed, which every later call in its context returns (CUDA's
+/// "sticky" errors).
 const OF_THE_PROGRAM: [c_int; 11] = [2, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719];
 
 /// The verdict of this process, once there is one.
@@ -56,9 +60,10 @@ static TRYING: Mutex<()> = Mutex::new(());
 /// The context that the trial made, for the handle that caused it.
 static MADE: Mutex<Option<Binding>> = Mutex::new(None);
 
-/// The driver of this process, if its device works: the first call tries that, in the context that is current, else in the
-/// primary one of device 0; every later call repeats its verdict. Where the program's own use of the device keeps the trial
-/// from starting, the driver is taken at its word, and the next call tries again.
+/// The driver of this process, if its device works: the first call tries that, in the context that
+/// is current, else in the primary one of device 0; every later call repeats its verdict. Where the
+/// program's own use of the device keeps the trial from starting, the driver is taken at its word,
+/// and the next call tries again.
 ///
 /// # Errors
 /// Why there is none.
@@ -89,8 +94,8 @@ pub(super) fn driver() -> Result<&'static Driver, &'static Unavailable> {
     }
 }
 
-/// The context that the trial made, held for the first caller that asks, so that a program which uses the device right after its
-/// first handle does not wait for a second one.
+/// The context that the trial made, held for the first caller that asks, so that a program which
+/// uses the device right after its first handle does not wait for a second one.
 pub(super) fn take_made() -> Option<Binding> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
@@ -143,7 +148,8 @@ struct Bench<'a> {
     stream: *mut c_void,
     /// Twice [`BYTES`].
     memory: u64,
-    /// What is in the memory at the end. Here, because it has to outlive the work on it whatever fails.
+    /// What is in the memory at the end. Here, because it has to outlive the work on it whatever
+    /// fails.
     read: [u8; 2 * BYTES],
 }
 
@@ -160,7 +166,8 @@ impl<'a> Bench<'a> {
         Ok(bench)
     }
 
-    /// Has a kernel copy one half of the memory to the other, which held the complement, and looks at both.
+    /// Has a kernel copy one half of the memory to the other, which held the complement, and looks
+    /// at both.
     ///
     /// # Errors
     /// Driver errors; execution if the bytes are wrong.
@@ -182,9 +189,9 @@ impl<'a> Bench<'a> {
         let shape = LaunchShape { grid: launch.grid, block: launch.block, shared: launch.shared };
         let function = Loaded::of(driver.context_id(binding.context)?).function(driver, &launch)?;
         let (stream, len) = (self.stream, sent.len());
-        // SAFETY: both arrays are as long as the memory. The driver has read the first one when it returns, and the second
-        // one lives until the memory is given back, which waits for the stream. The kernel belongs to this context, and
-        // stays inside the memory.
+        // SAFETY: both arrays are as long as the memory. The driver has read the first one when it
+        // returns, and the second one lives until the memory is given back, which waits for the
+        // stream. The kernel belongs to this context, and stays inside the memory.
         unsafe {
             let code = (table.copy_there)(self.memory, sent.as_ptr().cast(), len, stream);
             driver.check("cuMemcpyHtoDAsync", code)?;
@@ -209,8 +216,8 @@ impl<'a> Bench<'a> {
 impl Drop for Bench<'_> {
     fn drop(&mut self) {
         let Bench { table, event, stream, memory, .. } = *self;
-        // SAFETY: made by this trial, and given back once; the driver waits for what works on the memory. A failure leaves
-        // it, which is harmless.
+        // SAFETY: made by this trial, and given back once; the driver waits for what works on the
+        // memory. A failure leaves it, which is harmless.
         unsafe {
             if memory != 0 {
                 let _ = (table.mem_free)(memory);

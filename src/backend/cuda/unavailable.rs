@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::error::Error;
 
-/// Oldest driver that serves: 12.0 (525), the first with context ids and with the PTX version that is embedded.
+/// Oldest driver that serves: 12.0 (525), the first with context ids and with the PTX version that
+/// is embedded.
 pub(super) const MIN_VERSION: i32 = 12_000;
 
 /// `CUDA_ERROR_NO_DEVICE`.
@@ -52,7 +53,8 @@ impl fmt::Display for Unavailable {
 }
 
 impl Unavailable {
-    /// Whether somebody who has a device would want to know: not where there is no driver, or no device for it.
+    /// Whether somebody who has a device would want to know: not where there is no driver, or no
+    /// device for it.
     pub fn is_unexpected(&self) -> bool {
         let no_device = |error: &Error| matches!(error, Error::Driver { code: NO_DEVICE, .. });
         match self {

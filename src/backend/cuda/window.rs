@@ -23,7 +23,8 @@ const CELLS: u64 = 2;
 /// What those kernels count to, and bytes that they reach.
 const NEAR: i64 = 1 << 30;
 
-/// Axes that most kernels know, and those for windows of windows; others know all, at the price of registers.
+/// Axes that most kernels know, and those for windows of windows; others know all, at the price of
+/// registers.
 const FEW_AXES: usize = 3;
 const PAIR: usize = 2;
 

@@ -1,8 +1,9 @@
 //! Launches that write integers of the host (`kernels/words.cu`).
 //!
-//! These integers travel as parameters of kernels, which the driver copies when the launch is queued. A copy from memory of the host
-//! would have to wait for the stream, or need memory that the caller leaves alone until then, and a stream that captures would keep
-//! the address and not the integers.
+//! These integers travel as parameters of kernels, which the driver copies when the launch is
+//! queued. A copy from memory of the host would have to wait for the stream, or need memory that
+//! the caller leaves alone until then, and a stream that captures would keep the address and not
+//! the integers.
 
 use super::launch::{Emit, Launch};
 use super::params::Params;

@@ -15,12 +15,13 @@ struct Loops<'a> {
 /// Runs `step`; `at` are its operands as [`CausalFunction`] lists them, which need not be aligned.
 ///
 /// # Safety
-/// Every element of the destinations is writable (and readable if gradients are added), every element of the other operands
-/// readable.
+/// Every element of the destinations is writable (and readable if gradients are added), every
+/// element of the other operands readable.
 pub unsafe fn causal(step: &Causal, at: &[Address]) {
     let loops = Loops { step, at };
     with_real!(step.compute(), T => {
-        // SAFETY: in every arm the elements of destinations are writable, those of other operands readable.
+        // SAFETY: in every arm the elements of destinations are writable, those of other operands
+        // readable.
         unsafe {
             match step.function {
                 CausalFunction::Forward => loops.forward::<T>(),
@@ -110,7 +111,8 @@ impl Loops<'_> {
         (0..n)
             .map(|i| {
                 with_element!(self.step.scalar, S => {
-                    // SAFETY: the operand has `n` readable elements from the first one on, a stride apart.
+                    // SAFETY: the operand has `n` readable elements from the first one on, a stride
+                    // apart.
                     convert(unsafe { base.cast::<S>().offset((first + i * stride) as isize).read_unaligned() })
                 })
             })
@@ -125,7 +127,8 @@ impl Loops<'_> {
         let base = self.at[operand].pointer();
         for (i, &number) in (0..).zip(numbers) {
             with_element!(self.step.scalar, D => {
-                // SAFETY: the operand has a place for every number from the first one on, a stride apart.
+                // SAFETY: the operand has a place for every number from the first one on, a stride
+                // apart.
                 unsafe {
                     let to = base.cast::<D>().offset((first + i * stride) as isize);
                     to.write_unaligned(convert(number.canonical()));
@@ -185,7 +188,8 @@ impl Loops<'_> {
         unsafe { self.read(operand, step.line(sequence, channel), step.stride(), step.length) }
     }
 
-    /// The gradient of the sums before the activation; operands as for [`sums`](Loops::sums), and dy behind them.
+    /// The gradient of the sums before the activation; operands as for [`sums`](Loops::sums), and
+    /// dy behind them.
     ///
     /// # Safety
     /// As for [`causal`].
@@ -221,7 +225,8 @@ impl Loops<'_> {
     unsafe fn data<T: Real + Math>(&self) {
         let step = self.step;
         for (sequence, channel) in self.lines() {
-            // SAFETY: the operands have a line for every sequence and channel, that of dx is writable.
+            // SAFETY: the operands have a line for every sequence and channel, that of dx is
+            // writable.
             unsafe {
                 let g: Vec<T> = self.gradient(1, sequence, channel);
                 let dx = transposed_sums(&g, &self.weight(2, channel));
@@ -265,7 +270,8 @@ impl Loops<'_> {
         (0..batch).flat_map(move |sequence| (0..channels).map(move |channel| (sequence, channel)))
     }
 
-    /// What a gated pair computes on the way; operands x, projections, mixer and skip follow one another from `x` on.
+    /// What a gated pair computes on the way; operands x, projections, mixer and skip follow one
+    /// another from `x` on.
     ///
     /// # Safety
     /// As for [`causal`].
@@ -302,7 +308,8 @@ impl Loops<'_> {
     /// As for [`causal`].
     unsafe fn gated<T: Real>(&self) {
         for (sequence, channel) in self.lines() {
-            // SAFETY: the operands have a line for every sequence and channel, which is writable in both destinations.
+            // SAFETY: the operands have a line for every sequence and channel, which is writable in
+            // both destinations.
             unsafe {
                 let pair = self.pair::<T>(2, sequence, channel);
                 let y = with_skip(&causal_sums(&pair.u, &pair.mixer), pair.skip, &pair.u);
@@ -317,7 +324,8 @@ impl Loops<'_> {
     /// As for [`causal`].
     unsafe fn gated_data<T: Real>(&self) {
         for (sequence, channel) in self.lines() {
-            // SAFETY: the operands have a line for every sequence and channel, and every part of the gradient is writable.
+            // SAFETY: the operands have a line for every sequence and channel, and every part of
+            // the gradient is writable.
             unsafe {
                 let pair = self.pair::<T>(1, sequence, channel);
                 let (dp, _) = self.pair_gradients(&pair, 1, sequence, channel);

@@ -1,4 +1,5 @@
-//! The obvious loop of contractions: one element of the destination at a time, one product at a time, in binary64.
+//! The obvious loop of contractions: one element of the destination at a time, one product at a
+//! time, in binary64.
 
 use super::{load, store};
 use crate::dtype::Scalar;
@@ -21,11 +22,13 @@ fn for_each(axes: &[(usize, Axis<5>)], index: &mut [i64; MAX_AXES], f: &mut dyn 
     }
 }
 
-/// Calls `f` for every element of the destination with the offsets of all operands where its K loops begin, the sum of
-/// its products, and the sum of their magnitudes; both in binary64, which is exact for bytes.
+/// Calls `f` for every element of the destination with the offsets of all operands where its K
+/// loops begin, the sum of its products, and the sum of their magnitudes; both in binary64, which
+/// is exact for bytes.
 ///
 /// # Safety
-/// Every element of `a` inside the bounds and every element of `b` that meets one is readable and aligned.
+/// Every element of `a` inside the bounds and every element of `b` that meets one is readable and
+/// aligned.
 pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMut([i64; 5], f64, f64)) {
     let all = || step.nest.axes().iter().copied().enumerate();
     let outer: Vec<_> = all().filter(|&(i, _)| step.roles()[i] != Role::K).collect();
@@ -43,7 +46,8 @@ pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMu
                 (0..bound.extent).contains(&bound.position(first, second))
             });
             if inside {
-                // SAFETY: the element of `a` is inside the bounds, and that of `b` meets it: both are readable.
+                // SAFETY: the element of `a` is inside the bounds, and that of `b` meets it: both
+                // are readable.
                 let (x, y): (f64, f64) =
                     unsafe { (load(step.a, a, offset(index, 1)), load(step.b, b, offset(index, 2))) };
                 sum += x * y;
@@ -54,13 +58,16 @@ pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMu
     });
 }
 
-/// Runs `step`. Sums are exact or in binary64, whatever the step accumulates in; the epilogue is as the step says.
+/// Runs `step`. Sums are exact or in binary64, whatever the step accumulates in; the epilogue is as
+/// the step says.
 ///
 /// # Safety
-/// As for [`sums`] with `at[1]` and `at[2]`; every element of the destination is writable, and readable if `beta != 0`,
-/// every element of z and of the bias readable where the epilogue reads them; all aligned.
+/// As for [`sums`] with `at[1]` and `at[2]`; every element of the destination is writable, and
+/// readable if `beta != 0`, every element of z and of the bias readable where the epilogue reads
+/// them; all aligned.
 pub unsafe fn contract(step: &Contract, at: &[*mut u8]) {
-    // SAFETY: every element that the sums and the epilogue read is readable, and the destination is writable.
+    // SAFETY: every element that the sums and the epilogue read is readable, and the destination is
+    // writable.
     unsafe {
         sums(step, at[1], at[2], |offsets, sum, _| {
             let result = epilogue(step, at, offsets, sum);

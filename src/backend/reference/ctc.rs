@@ -1,4 +1,5 @@
-//! The obvious loops of [`Ctc`]: all states of a row in one list, blanks and classes in turn, and every row kept.
+//! The obvious loops of [`Ctc`]: all states of a row in one list, blanks and classes in turn, and
+//! every row kept.
 
 use super::{load, store};
 use crate::backend::Address;
@@ -18,11 +19,13 @@ pub unsafe fn words(step: &Words, dst: *mut u8) {
     }
 }
 
-/// Runs `step`; `at` are costs, gradients, workspace, probs, labels, their lengths, and the lengths of inputs.
+/// Runs `step`; `at` are costs, gradients, workspace, probs, labels, their lengths, and the lengths
+/// of inputs.
 ///
 /// # Safety
-/// A cost for each sample and every element of the gradients, if there are any, are writable, every element of probs, a length of
-/// either kind for each sample and every class of the labels are readable; all addresses are aligned.
+/// A cost for each sample and every element of the gradients, if there are any, are writable, every
+/// element of probs, a length of either kind for each sample and every class of the labels are
+/// readable; all addresses are aligned.
 pub unsafe fn ctc(step: &Ctc, at: &[Address]) {
     with_real!(step.compute, T => {
         let loops = Loops { step, at };
@@ -194,7 +197,8 @@ impl Loops<'_> {
     /// As for [`ctc`].
     unsafe fn sample<T: Real>(&self, n: i64, first: i64) -> i64 {
         let step = self.step;
-        // SAFETY: lengths and labels are those of the sample, rows ones of the tensors, and the sample has a cost.
+        // SAFETY: lengths and labels are those of the sample, rows ones of the tensors, and the
+        // sample has a cost.
         unsafe {
             let length = i64::from(self.integer(5, n)).clamp(0, step.longest);
             let frames = i64::from(self.integer(6, n)).clamp(0, step.frames);

@@ -1,5 +1,5 @@
-//! The obvious loop of a function: one element at a time. The formula is that of the kernels, from the one table;
-//! `tests/basics/formulas` holds it to a witness that shares nothing with either.
+//! The obvious loop of a function: one element at a time. The formula is that of the kernels, from
+//! the one table; `tests/basics/formulas` holds it to a witness that shares nothing with either.
 
 use super::{load, store};
 use crate::backend::function::{
@@ -9,18 +9,21 @@ use crate::dtype::convert::Element;
 use crate::ops::function::MOST_OPERANDS;
 use crate::ops::{Map, Scaling};
 
-/// Runs `map` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
+/// Runs `map` in exactly the order of its loops, so that where destination offsets repeat the last
+/// write wins.
 ///
 /// # Safety
-/// For every offset tuple of the nest, `at[0] + offset` is writable, and readable if `beta != 0`, and the offsets
-/// of operands that are read are readable around theirs; each for one scalar, and aligned to it.
+/// For every offset tuple of the nest, `at[0] + offset` is writable, and readable if `beta != 0`,
+/// and the offsets of operands that are read are readable around theirs; each for one scalar, and
+/// aligned to it.
 pub unsafe fn map<const N: usize>(map: &Map<N>, at: [*mut u8; N]) {
     with_real!(map.compute, T => {
         let element = with_function(map.function, ElementOf(std::marker::PhantomData::<T>));
         let with = Constants::<T>::new(map.factors, map.parameter);
         map.nest.for_each(|offsets| {
             let mut operands = [T::ZERO; MOST_OPERANDS];
-            // SAFETY: every offset of the nest is a cell of its operand, the destination's writable, and readable if it is blended.
+            // SAFETY: every offset of the nest is a cell of its operand, the destination's
+            // writable, and readable if it is blended.
             unsafe {
                 for k in 1..=map.function.arity() {
                     operands[k - 1] = load(map.scalars[k], at[k], offsets[k]);

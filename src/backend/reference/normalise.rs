@@ -1,4 +1,5 @@
-//! The obvious loops of a normalisation: every group collected, summed by the tree as it is defined, and mapped.
+//! The obvious loops of a normalisation: every group collected, summed by the tree as it is
+//! defined, and mapped.
 
 use super::{load, store};
 use crate::backend::Address;
@@ -75,12 +76,13 @@ fn activated<T: Real + Math>(Activation { function, parameter }: Activation, x: 
     }
 }
 
-/// Runs `step`; `at` are y, saved mean, saved inverse, mean, variance, reserve space, x, z, scale and bias.
+/// Runs `step`; `at` are y, saved mean, saved inverse, mean, variance, reserve space, x, z, scale
+/// and bias.
 ///
 /// # Safety
-/// For every offset of the loops, the cells of the destinations are writable (and readable where they are blended), those
-/// of the others readable, each for one scalar; all addresses are aligned. Operands that the step does not use are not
-/// touched.
+/// For every offset of the loops, the cells of the destinations are writable (and readable where
+/// they are blended), those of the others readable, each for one scalar; all addresses are aligned.
+/// Operands that the step does not use are not touched.
 pub unsafe fn normalise(step: &Normalise, at: &[Address]) {
     with_real!(step.compute, T => {
         // SAFETY: every operand that the step uses has the cells of each group.
@@ -122,7 +124,8 @@ unsafe fn forward_group<T: Real + Math>(step: &Normalise, group: [i64; 5], at: &
     };
     let bias = number(bias);
     for [to, from, added, kept] in cells {
-        // SAFETY: the cells are ones of x, of what is added, of what is kept and of the destination.
+        // SAFETY: the cells are ones of x, of what is added, of what is kept and of the
+        // destination.
         unsafe {
             let mut r = (load::<T>(step.data, x, from) - mean) * slope + bias;
             if step.adds {
@@ -159,8 +162,8 @@ unsafe fn write<T: Real + Math>(
     unsafe { store(scalar, base, offset, r.canonical(), Scaling::MOVE) };
 }
 
-/// Runs `step`; `at` are dx, the gradients of scale and bias, dz, x, dy, scale, bias, saved mean, saved inverse and the
-/// reserve space.
+/// Runs `step`; `at` are dx, the gradients of scale and bias, dz, x, dy, scale, bias, saved mean,
+/// saved inverse and the reserve space.
 ///
 /// # Safety
 /// As for [`normalise`].

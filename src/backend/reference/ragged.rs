@@ -12,8 +12,8 @@ use crate::ops::ragged::{Ragged, RaggedFunction};
 /// Bad parameter for offsets that are negative or decrease; nothing is written then.
 ///
 /// # Safety
-/// The dense operand has the elements that the step says, aligned; so has the ragged one those that its offsets say, of which there is one
-/// more than batches.
+/// The dense operand has the elements that the step says, aligned; so has the ragged one those that
+/// its offsets say, of which there is one more than batches.
 pub unsafe fn ragged(step: &Ragged, at: &[Address]) -> Result<()> {
     let batches = Batches::of(step, at);
     // SAFETY: there is an offset more than batches, each readable.
@@ -26,7 +26,8 @@ pub unsafe fn ragged(step: &Ragged, at: &[Address]) -> Result<()> {
         with_element!(step.scalar, T => step.nest.for_each(|[near, far]| {
             let near = dense.pointer().cast::<T>().wrapping_offset((batch * step.stride + near) as isize);
             let far_at = lists.pointer().cast::<T>().wrapping_offset((begin + far) as isize);
-            // SAFETY: an element of the dense operand, and one of the batch if it is in front of its end.
+            // SAFETY: an element of the dense operand, and one of the batch if it is in front of
+            // its end.
             unsafe {
                 match (is_load, far < length) {
                     (true, true) => near.write(far_at.read()),

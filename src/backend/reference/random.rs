@@ -23,12 +23,14 @@ fn philox(counter: [u32; 4], key: [u32; 2], which: usize) -> u32 {
 /// Runs `step`: `at` are destination, source, mask and, if the step draws, states.
 ///
 /// # Safety
-/// Every cell of the destination is writable, every cell of the source readable; the mask's words are readable, and aligned
-/// to 4 bytes. If the step draws, they are writable, and the two 64-bit words of the states readable and writable.
+/// Every cell of the destination is writable, every cell of the source readable; the mask's words
+/// are readable, and aligned to 4 bytes. If the step draws, they are writable, and the two 64-bit
+/// words of the states readable and writable.
 pub unsafe fn random(step: &Random, at: &[Address]) {
     let [dst, src, mask] = [0, 1, 2].map(|k| at[k].pointer());
     if let Some(draw) = step.draw {
-        // SAFETY: the mask's words are writable and the two words of the states readable and writable, as the step draws.
+        // SAFETY: the mask's words are writable and the two words of the states readable and
+        // writable, as the step draws.
         unsafe { self::draw(draw, mask.cast(), at[3].pointer().cast()) };
     }
     let compute = if step.scalar == Scalar::F64 { Compute::Double } else { Compute::Single };

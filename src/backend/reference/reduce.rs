@@ -1,5 +1,6 @@
-//! The obvious loop of ReduceTensor: one output after the other, each by the tree that [`Reduce`] describes. The function that
-//! joins two elements is that of the kernels; `tests/basics/formulas` holds it to a witness that shares nothing with either.
+//! The obvious loop of ReduceTensor: one output after the other, each by the tree that [`Reduce`]
+//! describes. The function that joins two elements is that of the kernels; `tests/basics/formulas`
+//! holds it to a witness that shares nothing with either.
 
 use super::{load, store};
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
@@ -8,12 +9,13 @@ use crate::ops::{Indices, NanRule, Reduce};
 /// Runs `problem` in exactly the order of its outputs.
 ///
 /// # Safety
-/// Every output at `dst` is writable, and readable if `beta != 0`; every element of every output's sequence is
-/// readable at `src`; `indices` holds as many indices as outputs if the problem writes some. All are aligned to
-/// their scalars, but indices need not be.
+/// Every output at `dst` is writable, and readable if `beta != 0`; every element of every output's
+/// sequence is readable at `src`; `indices` holds as many indices as outputs if the problem writes
+/// some. All are aligned to their scalars, but indices need not be.
 pub unsafe fn reduce(problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8) {
     with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
-        // SAFETY: every output, the elements of its sequence and its index, if one is written, are there.
+        // SAFETY: every output, the elements of its sequence and its index, if one is written, are
+        // there.
         unsafe { run::<T, F>(problem, dst, src, indices) }
     }));
 }
@@ -56,13 +58,15 @@ unsafe fn run<T: Real, F: Fold>(problem: &Reduce, dst: *mut u8, src: *const u8, 
 /// `indices` holds more than `place` indices.
 pub(in crate::backend) unsafe fn store_index(indices: *mut u8, width: Indices, place: i64, index: i64) {
     let bytes = index.to_le_bytes();
-    // SAFETY: `indices` has room for this one; the low bytes of a little-endian number are the shorter number.
+    // SAFETY: `indices` has room for this one; the low bytes of a little-endian number are the
+    // shorter number.
     unsafe {
         indices.add(place as usize * width.size()).copy_from_nonoverlapping(bytes.as_ptr(), width.size())
     };
 }
 
-/// The tree, element by element: lanes of the present block, and finished subtrees of 1, 2, 4, ... blocks.
+/// The tree, element by element: lanes of the present block, and finished subtrees of 1, 2, 4, ...
+/// blocks.
 pub(super) struct Tree<T, F> {
     lanes: [T; Reduce::LANES],
     in_block: usize,

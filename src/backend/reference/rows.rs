@@ -1,5 +1,6 @@
-//! The obvious loop of [`Rows`]: one group after the other, each element when it is needed. The formulas are those
-//! of the kernels; `tests/basics/formulas` holds them to a witness that shares nothing with either.
+//! The obvious loop of [`Rows`]: one group after the other, each element when it is needed. The
+//! formulas are those of the kernels; `tests/basics/formulas` holds them to a witness that shares
+//! nothing with either.
 
 use super::reduce::Tree;
 use super::{load, store};
@@ -11,8 +12,8 @@ use crate::ops::Rows;
 /// Runs `rows` in exactly the order of its loops.
 ///
 /// # Safety
-/// Every element of every group is writable at `at[0]`, and readable if `beta != 0`, and readable at the operands that
-/// the function reads; all are aligned to their scalars.
+/// Every element of every group is writable at `at[0]`, and readable if `beta != 0`, and readable
+/// at the operands that the function reads; all are aligned to their scalars.
 pub unsafe fn rows(rows: &Rows, at: [*mut u8; 3]) {
     with_real!(rows.compute, T => with_row_function!(rows.function, F => {
         // SAFETY: every element of every group is there in each operand that the function uses.
@@ -44,7 +45,8 @@ unsafe fn run<T: Real, F: RowFormula>(rows: &Rows, at: [*mut u8; 3]) {
         let statistic = F::statistic(tree.joined());
         for (offset, [x, dy]) in found {
             let result = F::result(x, dy, F::term(x, dy, peak), peak, statistic);
-            // SAFETY: every element of the group is writable at `at[0]`, and readable if `beta != 0`.
+            // SAFETY: every element of the group is writable at `at[0]`, and readable if
+            // `beta != 0`.
             unsafe { store(rows.scalars[0], at[0], offset, result, rows.scaling) };
         }
     });

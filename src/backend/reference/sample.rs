@@ -35,12 +35,13 @@ struct Loops<'a> {
 /// Runs `step`; `at` are its operands as [`SampleFunction`] lists them.
 ///
 /// # Safety
-/// Every element of the destination is writable (and readable if `beta != 0`), every element of the other operands
-/// readable, each for one scalar; all addresses are aligned.
+/// Every element of the destination is writable (and readable if `beta != 0`), every element of the
+/// other operands readable, each for one scalar; all addresses are aligned.
 pub unsafe fn sample(step: &Sample, at: &[Address]) {
     let loops = Loops { step, at };
     with_real!(step.compute, T => {
-        // SAFETY: in every arm the elements of the destination are writable, those of other operands readable.
+        // SAFETY: in every arm the elements of the destination are writable, those of other
+        // operands readable.
         unsafe {
             match step.function {
                 SampleFunction::AffineGrid => loops.affine_grid::<T>(),
@@ -127,7 +128,8 @@ impl Loops<'_> {
         Some([taps(y, self.step.source[0])?, taps(x, self.step.source[1])?])
     }
 
-    /// Calls `work` with the pixel and the weight of every tap inside the picture, in row-major order.
+    /// Calls `work` with the pixel and the weight of every tap inside the picture, in row-major
+    /// order.
     fn each_tap<T: Real>([down, across]: [Taps<T>; 2], mut work: impl FnMut([i64; 2], T)) {
         for (h, below) in down.into_iter().flatten() {
             for (w, right) in across.into_iter().flatten() {
@@ -144,7 +146,8 @@ impl Loops<'_> {
             for c in 0..*channels {
                 for place in 0..positions {
                     let mut total = T::ZERO;
-                    // SAFETY: taps are pixels inside the picture, and the indices are inside their operands.
+                    // SAFETY: taps are pixels inside the picture, and the indices are inside their
+                    // operands.
                     unsafe {
                         if let Some(taps) = self.taps::<T>(2, n, place) {
                             Self::each_tap(taps, |[h, w], weight| {
@@ -168,7 +171,8 @@ impl Loops<'_> {
             for c in 0..*channels {
                 let mut sums = vec![T::ZERO; (rows * columns) as usize];
                 for place in 0..self.step.positions() {
-                    // SAFETY: the sample, channel and position are inside the gradient and the grid.
+                    // SAFETY: the sample, channel and position are inside the gradient and the
+                    // grid.
                     let (taps, given) = unsafe {
                         let from = y.offset([n, c, place / target[1], place % target[1]]);
                         (self.taps::<T>(2, n, place), self.number::<T>(1, y.scalar, from))

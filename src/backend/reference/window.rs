@@ -1,4 +1,5 @@
-//! The obvious loops over windows: one cell of the destination at a time, by the formulas of [`WindowFunction`].
+//! The obvious loops over windows: one cell of the destination at a time, by the formulas of
+//! [`WindowFunction`].
 
 use super::{load, store};
 use crate::backend::Address;
@@ -9,17 +10,19 @@ use crate::dtype::convert::{Element, with_element};
 use crate::ops::window::{Divisor, MAX_AXES, Power, Window, WindowAxis, WindowFunction};
 use crate::ops::{NanRule, Scaling};
 
-/// Runs `window` in exactly the order of its loops, so that where destination offsets repeat the last write wins.
+/// Runs `window` in exactly the order of its loops, so that where destination offsets repeat the
+/// last write wins.
 ///
 /// # Safety
-/// `at` holds the data pointers of all [`OPERANDS`](crate::ops::window::OPERANDS). Those that the function touches are
-/// aligned to their scalar, and every offset of the window is readable there; of destinations writable, and readable
-/// if `beta != 0`.
+/// `at` holds the data pointers of all [`OPERANDS`](crate::ops::window::OPERANDS). Those that the
+/// function touches are aligned to their scalar, and every offset of the window is readable there;
+/// of destinations writable, and readable if `beta != 0`.
 pub unsafe fn window(window: &Window, at: &[Address]) {
     with_real!(window.compute, T => window.outer.for_each(|offsets| {
         let view = View { window, at, offsets };
         let mut index = [0; MAX_AXES];
-        // SAFETY: every offset of the window is an element of the operands that the function touches.
+        // SAFETY: every offset of the window is an element of the operands that the function
+        // touches.
         view.each(0, &mut index, &mut |index| unsafe { view.cell::<T>(index) });
     }));
 }
@@ -185,7 +188,8 @@ impl View<'_> {
     /// # Safety
     /// As for [`window`].
     unsafe fn base<T: Real>(&self, output: &Index, power: Power, centred: bool) -> T {
-        // SAFETY: the cells of an output are elements of x, and the means, where they are used, have one of its place.
+        // SAFETY: the cells of an output are elements of x, and the means, where they are used,
+        // have one of its place.
         unsafe {
             let mean = if centred { self.read::<T>(4, output) } else { T::ZERO };
             let sum = self.sum(self.cells(output), &mut |cell| {
@@ -201,7 +205,8 @@ impl View<'_> {
     /// # Safety
     /// As for [`window`].
     unsafe fn term<T: Real>(&self, output: &Index, power: Power, centred: bool) -> T {
-        // SAFETY: dy and x have an element of the output's place, and the cells of its window are elements of x.
+        // SAFETY: dy and x have an element of the output's place, and the cells of its window are
+        // elements of x.
         unsafe {
             let base = self.base::<T>(output, power, centred);
             let (dy, x) = (self.read::<T>(3, output), self.read::<T>(2, output));
@@ -248,7 +253,8 @@ impl View<'_> {
                 inside &= (0..axis.inputs).contains(&cell[k]);
                 offset += axis.cuts[2].stride * tap[k];
             }
-            // SAFETY: a cell inside the bounds is an element of x, and the destination has a place for every tap.
+            // SAFETY: a cell inside the bounds is an element of x, and the destination has a place
+            // for every tap.
             with_element!(self.window.scalars[0], D => unsafe {
                 let x = if inside { self.read::<D>(2, &cell) } else { <D as Element>::ZERO };
                 store(self.window.scalars[0], self.at[0].pointer(), offset, x, Scaling::MOVE);

@@ -1,5 +1,5 @@
-//! DLPack, ABI version 1: the structs by which array libraries hand tensors to each other. Layouts as published in
-//! dlpack.h (<https://github.com/dmlc/dlpack>), where the names have no prefix.
+//! DLPack, ABI version 1: the structs by which array libraries hand tensors to each other. Layouts
+//! as published in dlpack.h (<https://github.com/dmlc/dlpack>), where the names have no prefix.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,7 +17,8 @@ pub struct cudnnShimDLDevice_t {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct cudnnShimDLDataType_t {
-    /// 0 signed, 1 unsigned integer, 2 IEEE float, 4 bfloat16, 6 boolean, 10 FP8 E4M3FN, 12 FP8 E5M2.
+    /// 0 signed, 1 unsigned integer, 2 IEEE float, 4 bfloat16, 6 boolean, 10 FP8 E4M3FN, 12 FP8
+    /// E5M2.
     pub code: u8,
     /// Bits of one lane.
     pub bits: u8,

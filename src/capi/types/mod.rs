@@ -1,6 +1,8 @@
-//! The C types: enums, structs, opaque tags, handles and constants under the names that C programs use.
+//! The C types: enums, structs, opaque tags, handles and constants under the names that C programs
+//! use.
 //!
-//! Everything is defined once, here, and reaches `include/cudnn.h` through cbindgen. Numbers are those of 9.27.
+//! Everything is defined once, here, and reaches `include/cudnn.h` through cbindgen. Numbers are
+//! those of 9.27.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals, deprecated)]
 
 use std::ffi::c_int;
@@ -8,9 +10,10 @@ use std::mem::MaybeUninit;
 
 /// An enum of the C interface.
 ///
-/// C may pass any 32-bit integer where it declares an enum, and a Rust enum must never hold a value outside its
-/// list. So parameters and struct fields that C fills in are `MaybeUninit<E>`, which [`decode`](CEnum::decode)
-/// turns into an `E`, or into `None` for a number that is not in the list. The attribute `#[c_enum]` implements it.
+/// C may pass any 32-bit integer where it declares an enum, and a Rust enum must never hold a value
+/// outside its list. So parameters and struct fields that C fills in are `MaybeUninit<E>`, which
+/// [`decode`](CEnum::decode) turns into an `E`, or into `None` for a number that is not in the
+/// list. The attribute `#[c_enum]` implements it.
 ///
 /// # Safety
 /// `Self` is `repr(C)` without fields and as large as a C `int`.
@@ -36,7 +39,8 @@ pub unsafe trait CEnum: Copy + 'static {
 /// The number that C passed for an enum, whatever it is.
 pub fn raw<E: CEnum>(value: MaybeUninit<E>) -> c_int {
     const { assert!(size_of::<E>() == size_of::<c_int>() && align_of::<E>() == align_of::<c_int>()) };
-    // SAFETY: the size is checked above, every bit pattern is an int, and C passes initialised arguments.
+    // SAFETY: the size is checked above, every bit pattern is an int, and C passes initialised
+    // arguments.
     unsafe { value.as_ptr().cast::<c_int>().read() }
 }
 

@@ -138,8 +138,9 @@ fn require_shape(check: Check<'_>, port: i32, expected: [i64; 4]) -> Result<()> 
     check.require(fits, port, &format!("has the extents {expected:?}"))
 }
 
-/// Whether a result of pages has its rows in the last dimension: `[batch, heads, width, rows]`, as cudnn-frontend describes keys. Where rows
-/// and width are as many, strides tell: elements of a row are closer to each other than rows are.
+/// Whether a result of pages has its rows in the last dimension: `[batch, heads, width, rows]`, as
+/// cudnn-frontend describes keys. Where rows and width are as many, strides tell: elements of a row
+/// are closer to each other than rows are.
 pub fn has_rows_last(dims: &[i64], strides: &[i64], width: i64) -> bool {
     match (dims, strides) {
         (&[_, _, first, last], &[_, _, near, far]) => first == width && (last != width || near < far),

@@ -1,4 +1,5 @@
-//! The rows of the table of attributes: what may be set, how much of it, and what is answered where it does not fit.
+//! The rows of the table of attributes: what may be set, how much of it, and what is answered where
+//! it does not fit.
 
 use super::kind::{Fault, Kind};
 
@@ -212,8 +213,8 @@ impl Row {
     }
 }
 
-/// Rows of one kind, with a constant for the number of each: name in the header without `CUDNN_ATTR_`, number, types, the kind of
-/// the descriptors that it takes, count, exceptions.
+/// Rows of one kind, with a constant for the number of each: name in the header without
+/// `CUDNN_ATTR_`, number, types, the kind of the descriptors that it takes, count, exceptions.
 macro_rules! rows {
     ($(#[$doc:meta])* $rows:ident: $($name:ident $number:literal [$($ty:ident)*] $(-> $kind:ident)? $count:ident
         $($exception:ident($($fault:ident)?))*;)*) => {

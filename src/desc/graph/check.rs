@@ -1,4 +1,5 @@
-//! What the checks of Finalize are written with: values by attribute, and errors that name the attribute.
+//! What the checks of Finalize are written with: values by attribute, and errors that name the
+//! attribute.
 
 use super::fields::{Fields, Object};
 use super::kind::Kind;

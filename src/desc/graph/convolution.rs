@@ -159,7 +159,8 @@ pub(super) fn check_operation(check: Check<'_>) -> Result<()> {
     check.require(w.is_packed(), ports.w, "the filter is not packed")
 }
 
-/// A tensor of a convolution as the original gives it back: with a dimension of groups, and two spatial dimensions at least.
+/// A tensor of a convolution as the original gives it back: with a dimension of groups, and two
+/// spatial dimensions at least.
 pub(super) fn with_groups(operation: &Object, port: i32) -> Option<Arc<Object>> {
     let ports = ports(operation.kind);
     let is_filter = port == ports.w;

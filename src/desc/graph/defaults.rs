@@ -27,7 +27,8 @@ pub(super) fn integer(attribute: i32) -> i64 {
         tensor::TENSOR_VECTOR_COUNT
         | tensor::TENSOR_RAGGED_OFFSET_MULTIPLIER
         | matmul::OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT => 1,
-        // `CUDNN_HEUR_MODES_COUNT`, observed, and `CUDNN_KNOB_TYPE_COUNTS` in the same way: no mode, and no knob.
+        // `CUDNN_HEUR_MODES_COUNT`, observed, and `CUDNN_KNOB_TYPE_COUNTS` in the same way: no
+        // mode, and no knob.
         engine::ENGINEHEUR_MODE => 4,
         engine::KNOB_CHOICE_KNOB_TYPE => 46,
         _ => 0,

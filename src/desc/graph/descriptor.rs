@@ -131,8 +131,8 @@ impl Descriptor {
     /// What a Set of an attribute may read, which [`store`](Self::store) takes.
     ///
     /// # Errors
-    /// In this order: a finalised descriptor, an attribute that the kind does not have or that is not set, a wrong type, a wrong
-    /// number of values, no values.
+    /// In this order: a finalised descriptor, an attribute that the kind does not have or that is
+    /// not set, a wrong type, a wrong number of values, no values.
     pub fn expect(&self, attribute: i32, ty: i32, count: i64, is_null: bool) -> Result<Expected> {
         if self.object().is_some() {
             let text = format!("the {} descriptor is finalised, and no longer set", self.kind.name());
@@ -198,8 +198,8 @@ impl Descriptor {
         Ok(())
     }
 
-    /// Closes the descriptor for changes, if what was set makes sense; else it stays open. `derive` yields the values of attributes
-    /// that are read only, which are worked out from what was set.
+    /// Closes the descriptor for changes, if what was set makes sense; else it stays open. `derive`
+    /// yields the values of attributes that are read only, which are worked out from what was set.
     ///
     /// # Errors
     /// A descriptor that is finalised already; what its kind refuses; those of `derive`.
@@ -224,8 +224,8 @@ impl Descriptor {
     /// What a Get answers.
     ///
     /// # Errors
-    /// In this order: a descriptor that is not finalised, an attribute that the kind does not have or that cannot be read, a wrong
-    /// type, a wrong number of values.
+    /// In this order: a descriptor that is not finalised, an attribute that the kind does not have
+    /// or that cannot be read, a wrong type, a wrong number of values.
     pub fn answer(&self, attribute: i32, ty: i32, requested: i64, is_null: bool) -> Result<Answer> {
         let Some(object) = self.object() else {
             let text = format!("the {} descriptor is not finalised", self.kind.name());
@@ -286,8 +286,8 @@ fn is_list(row: &Row) -> bool {
     .contains(&row.number)
 }
 
-/// Refuses a descriptor that an attribute does not take. One that is not finalised is for Finalize to refuse, and so is one of a
-/// wrong kind where an operation takes its settings.
+/// Refuses a descriptor that an attribute does not take. One that is not finalised is for Finalize
+/// to refuse, and so is one of a wrong kind where an operation takes its settings.
 fn check_link(row: &Row, index: usize, link: &Link, is_operation: bool) -> Result<()> {
     let Some(object) = link else {
         let text = format!("{}[{index}] is NULL", row.name);

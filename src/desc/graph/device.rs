@@ -33,7 +33,8 @@ const NUMBERS: &[&str] = &[
 /// The lists of numbers that it has to have.
 const LISTS: &[&str] = &["maxGridSize", "maxBlockSize"];
 
-/// What stands for the CPU core, of which nothing but the name tells: where programs look at a capability, it is 9.0.
+/// What stands for the CPU core, of which nothing but the name tells: where programs look at a
+/// capability, it is 9.0.
 pub const HOST: &[u8] = b"{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\
 \"multiProcessorCount\":1,\"smCountOrigin\":0,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,\
 \"oversizedSharedMemoryPerBlock\":0,\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,\

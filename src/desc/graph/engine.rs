@@ -99,9 +99,11 @@ rows! {
     DEVICEPROP_JSON_REPRESENTATION 2702 [Char] Any untyped();
 }
 
-/// The engine that computes a graph operation by operation. Numbers of engines never change their meaning.
+/// The engine that computes a graph operation by operation. Numbers of engines never change their
+/// meaning.
 pub const OPERATION_BY_OPERATION: i64 = 1;
-/// How many numbers of engines there are: as many as cudnn-frontend names one of (5, for gradients of attention in FP8).
+/// How many numbers of engines there are: as many as cudnn-frontend names one of (5, for gradients
+/// of attention in FP8).
 pub(super) const ENGINES: i64 = 6;
 /// The mode `CUDNN_HEUR_MODE_A`.
 const MODE_A: i64 = 3;
@@ -182,10 +184,12 @@ pub(super) fn is_text(plan: &Fields) -> bool {
     plan.has(EXECUTION_PLAN_JSON_REPRESENTATION) && plan.object(EXECUTION_PLAN_ENGINE_CONFIG).is_none()
 }
 
-/// The configuration of a plan that is made from its text, whatever engine of the original the text names.
+/// The configuration of a plan that is made from its text, whatever engine of the original the text
+/// names.
 ///
 /// # Errors
-/// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and graph.
+/// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and
+/// graph.
 pub(super) fn from_text(plan: &mut Fields) -> Result<()> {
     let text = plan.text(EXECUTION_PLAN_JSON_REPRESENTATION).unwrap_or_default();
     let graph = Arc::new(super::text::graph(text)?);
@@ -216,8 +220,8 @@ pub fn configuration(graph: &Arc<Object>, workspace: usize) -> Arc<Object> {
     object(Kind::EngineConfig, values)
 }
 
-/// The shared memory that an engine asks for at run time: none. As the original, engines of graphs with a convolution or a
-/// normalisation do not tell.
+/// The shared memory that an engine asks for at run time: none. As the original, engines of graphs
+/// with a convolution or a normalisation do not tell.
 pub fn shared_memory(graph: &Object) -> Option<(i32, Value)> {
     use Kind::{
         ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, NormBackward, NormForward,

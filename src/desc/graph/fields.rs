@@ -41,7 +41,8 @@ impl Value {
     }
 }
 
-/// A descriptor as another one holds it: none where NULL was given. It is a copy: what becomes of the original later does not matter.
+/// A descriptor as another one holds it: none where NULL was given. It is a copy: what becomes of
+/// the original later does not matter.
 pub type Link = Option<Arc<Object>>;
 
 /// What a descriptor held when it was finalised, or when it was given to another one before that.

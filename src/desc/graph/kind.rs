@@ -6,7 +6,8 @@ use super::{
     pointwise, reduction, resample, rng, shape, signal, tensor,
 };
 
-/// How an attribute's status differs from BAD_PARAM: what the original answers where another library would say so.
+/// How an attribute's status differs from BAD_PARAM: what the original answers where another
+/// library would say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A wrong argument.
@@ -19,8 +20,8 @@ pub enum Fault {
     NotInitialized,
 }
 
-/// The table of kinds: variant, number, name, rows of attributes, status of a wrong attribute type, status of an attribute that
-/// the kind does not have, whether attributes can be read back.
+/// The table of kinds: variant, number, name, rows of attributes, status of a wrong attribute type,
+/// status of an attribute that the kind does not have, whether attributes can be read back.
 macro_rules! kinds {
     ($($name:ident $code:literal $shown:literal $rows:path, $wrong:ident, $foreign:ident, $readable:literal;)*) => {
         /// What an object of the graph interface is.

@@ -1,5 +1,5 @@
-//! The objects of the graph interface as plain data: one table of attributes, one Set, one Get, and the checks that close a
-//! descriptor.
+//! The objects of the graph interface as plain data: one table of attributes, one Set, one Get, and
+//! the checks that close a descriptor.
 //!
 //! ```text
 //!  kind.rs         what an object is, and what holds for all its attributes

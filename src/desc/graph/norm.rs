@@ -90,7 +90,8 @@ pub(super) fn refuse_mode_a(operation: &Object) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a tensor whose descriptor says anything else than that of `as_port`; both may be missing.
+/// Refuses a tensor whose descriptor says anything else than that of `as_port`; both may be
+/// missing.
 fn require_like(check: Check<'_>, port: i32, as_port: i32) -> Result<()> {
     let alike = match (check.any_tensor(port), check.any_tensor(as_port)) {
         (None, None) => true,

@@ -29,8 +29,8 @@ const MODES: &[i64] = &[-1, 0, 1, 2, 17, 18, 19, 20, 22, 23, 25, 26, 27, 28, 29,
 /// `CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_INFER`, `..._TRAIN` and `CUDNN_OPERATIONGRAPH_MODE_NORM_BWD`
 const NORM_MODES: std::ops::RangeInclusive<i64> = 17..=19;
 
-/// Refuses values when they are set: operations that are not finalised, an unknown mode. The operations before the one that is
-/// refused are set all the same (observed on 9.27.0).
+/// Refuses values when they are set: operations that are not finalised, an unknown mode. The
+/// operations before the one that is refused are set all the same (observed on 9.27.0).
 pub(super) fn check_value(fields: &mut Fields, row: &Row, value: &Value) -> Result<()> {
     match (row.number, value) {
         (OPERATIONGRAPH_OPS, Value::Links(links)) => {
@@ -73,7 +73,8 @@ fn ids(operation: &Object, written: bool) -> impl Iterator<Item = i64> {
     ports.filter_map(|(_, _, port)| Some(port.tensor.as_ref()?.uid))
 }
 
-/// Whether a port is a result; statistics are, where a normalisation does not take them, and y is not where a gradient is computed.
+/// Whether a port is a result; statistics are, where a normalisation does not take them, and y is
+/// not where a gradient is computed.
 fn writes(operation: &Object, row: &Row) -> bool {
     let statistics = [norm::OPERATION_NORM_FWD_MEAN_DESC, norm::OPERATION_NORM_FWD_INV_VARIANCE_DESC];
     if row.number == pointwise::OPERATION_POINTWISE_YDESC {
@@ -138,7 +139,8 @@ fn refuse_as_the_original(check: Check<'_>, operations: &[&Object]) -> Result<()
     Ok(())
 }
 
-/// Refuses a graph in which an operation waits for itself: operations whose operands are there are taken away until none is left.
+/// Refuses a graph in which an operation waits for itself: operations whose operands are there are
+/// taken away until none is left.
 fn require_order(check: Check<'_>, operations: &[&Object], producers: &BTreeMap<i64, usize>) -> Result<()> {
     let mut done = vec![false; operations.len()];
     loop {

@@ -28,7 +28,8 @@ rows! {
     OPERATION_REDUCTION_SUBGRAPH_COMPUTE_TYPES 1646 [DataType] Any read_only();
 }
 
-/// The operators that the original does: ADD, MUL, MIN, MAX, AMAX; AVG, NORM1, NORM2, MUL_NO_ZEROS it does not.
+/// The operators that the original does: ADD, MUL, MIN, MAX, AMAX; AVG, NORM1, NORM2, MUL_NO_ZEROS
+/// it does not.
 pub(super) fn check_settings(check: Check<'_>) -> Result<()> {
     let operator = check.fields.int_or(REDUCTION_OPERATOR, 0);
     check.require((0..=8).contains(&operator), REDUCTION_OPERATOR, "the operators are 0 to 8")?;

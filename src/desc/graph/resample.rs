@@ -19,7 +19,8 @@ rows! {
 }
 
 rows! {
-    /// The attributes of OPERATION_RESAMPLE_FWD. The original does not look at the number of descriptors.
+    /// The attributes of OPERATION_RESAMPLE_FWD. The original does not look at the number of
+    /// descriptors.
     FORWARD:
     OPERATION_RESAMPLE_FWD_XDESC 1710 [Descriptor] -> Tensor Any;
     OPERATION_RESAMPLE_FWD_YDESC 1711 [Descriptor] -> Tensor Any output();

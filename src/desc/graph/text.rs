@@ -7,9 +7,10 @@
 //!  "engine": {"engineId": 1, "knobChoices": {}}}
 //! ```
 //!
-//! A node has the attributes that were set, by their names in the header without `CUDNN_ATTR_`: a tensor by its name, settings as a
-//! node inside of it, and so a graph that an operation has. The name of a tensor is its id; further tensors of one id that differ have
-//! `/` and a number behind it.
+//! A node has the attributes that were set, by their names in the header without `CUDNN_ATTR_`: a
+//! tensor by its name, settings as a node inside of it, and so a graph that an operation has. The
+//! name of a tensor is its id; further tensors of one id that differ have `/` and a number behind
+//! it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -138,7 +139,8 @@ fn number(value: f64) -> String {
 /// The graph of a plan from its text.
 ///
 /// # Errors
-/// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and graph.
+/// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and
+/// graph.
 pub fn graph(text: &[u8]) -> Result<Object> {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
     let value = json::read(&text[..end]).map_err(|why| wrong(&why))?;

@@ -34,9 +34,10 @@ impl Shapes {
     /// Judges the sequences of a call.
     ///
     /// # Errors
-    /// Bad parameter (observed on 9.27.0): queries and output differ in time, batch, beam or lengths, keys and values in time,
-    /// batch or lengths; keys with more than one beam; another number of samples of keys; more of anything than the attention
-    /// allows for; vectors that are not as long as it says; orders of axes that differ; in training any `current`, else one
+    /// Bad parameter (observed on 9.27.0): queries and output differ in time, batch, beam or
+    /// lengths, keys and values in time, batch or lengths; keys with more than one beam; another
+    /// number of samples of keys; more of anything than the attention allows for; vectors that are
+    /// not as long as it says; orders of axes that differ; in training any `current`, else one
     /// beyond the time steps of the queries.
     pub fn new(
         desc: &AttentionDescriptor, sequences: Sequences<'_>, current: Option<i32>, is_training: bool,

@@ -1,7 +1,8 @@
 //! The steps of the gradients by queries, keys and values.
 //!
-//! Parts of the reserve space keep what the gradients by weights need: the gradient by the output behind its dropout, and the
-//! gradients by projected queries, keys and values. Behind the ends of sequences all of these gradients are zeros.
+//! Parts of the reserve space keep what the gradients by weights need: the gradient by the output
+//! behind its dropout, and the gradients by projected queries, keys and values. Behind the ends of
+//! sequences all of these gradients are zeros.
 
 use super::ends::{Fill, Side};
 use super::forward::rows;

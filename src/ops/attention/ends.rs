@@ -1,9 +1,11 @@
 //! What is behind the ends of sequences whose lengths are data.
 //!
-//! On a device the lengths of a call lie in memory that queued work may still be about to write. So steps are planned for the
-//! lengths of the descriptors, which are bounds, and time steps behind the ends are cut by steps that read the lengths: a
-//! mask has a 1 for each time step before the end, and scores, weights, vectors and results take another number where the mask has
-//! a 0. Sums over time steps then find zeros behind the ends, as nothing that is multiplied by a 0 may be a NaN.
+//! On a device the lengths of a call lie in memory that queued work may still be about to write. So
+//! steps are planned for the lengths of the descriptors, which are bounds, and time steps behind
+//! the ends are cut by steps that read the lengths: a mask has a 1 for each time step before the
+//! end, and scores, weights, vectors and results take another number where the mask has a 0. Sums
+//! over time steps then find zeros behind the ends, as nothing that is multiplied by a 0 may be a
+//! NaN.
 
 use super::view::{Loop, Steps, Turn, View};
 use super::{AttentionPlan, Part, Pass};
@@ -15,7 +17,8 @@ use crate::ops::attention::sizes::FILLS;
 pub enum Lengths<'a> {
     /// The lengths of the descriptors.
     OfDescriptors,
-    /// Lengths of queries and of keys, each of which counts where it is shorter than the descriptor's; a length below 0 is 0.
+    /// Lengths of queries and of keys, each of which counts where it is shorter than the
+    /// descriptor's; a length below 0 is 0.
     Known([&'a [i32]; 2]),
     /// Such lengths, in arrays that only steps can read.
     OfDevice,
@@ -64,7 +67,8 @@ impl AttentionPlan {
         Ok(())
     }
 
-    /// `dst = src` before the ends, and another number behind them. Nothing, if the loops end there.
+    /// `dst = src` before the ends, and another number behind them. Nothing, if the loops end
+    /// there.
     pub(super) fn cut(
         &self, steps: &mut Steps<'_>, [dst, src]: [&View; 2], side: Side, fill: Fill, turns: &[Turn],
     ) -> Result<()> {
@@ -93,8 +97,8 @@ impl AttentionPlan {
 }
 
 impl super::Problem {
-    /// Whether what is not projected has a copy without what is behind the ends: values, which are multiplied by weights
-    /// of 0, and all that gradients are sums of.
+    /// Whether what is not projected has a copy without what is behind the ends: values, which are
+    /// multiplied by weights of 0, and all that gradients are sums of.
     fn is_copied(&self, pass: Pass, which: usize) -> bool {
         let is_inference = matches!(pass, Pass::Forward { is_training: false, .. });
         self.lengths_are_data && (which == 2 || !is_inference)

@@ -39,7 +39,8 @@ impl AttentionPlan {
         (Loop::Vector, 0..self.problem.extents.output)
     }
 
-    /// An output of the caller or of the memory as heads see it: projected, or their vectors side by side.
+    /// An output of the caller or of the memory as heads see it: projected, or their vectors side
+    /// by side.
     pub(super) fn in_heads(&self, view: &View) -> View {
         view.in_heads(self.problem.extents.value_entries, false)
     }
@@ -85,7 +86,8 @@ impl AttentionPlan {
         self.finish(steps, &all, is_training)
     }
 
-    /// Projects what has a projection: the time steps that are computed, and the keys and values that any of them sees.
+    /// Projects what has a projection: the time steps that are computed, and the keys and values
+    /// that any of them sees.
     fn project_inputs(&self, steps: &mut Steps<'_>, groups: &[Group]) -> Result<()> {
         let problem = &self.problem;
         let runs: Vec<Run> = groups.iter().flat_map(|group| problem.runs(group)).collect();
@@ -104,8 +106,9 @@ impl AttentionPlan {
         self.cut_inputs(steps, &queries, &keys)
     }
 
-    /// The weights of the values: scores of all keys that any time step of the group sees, softmax over the window of each. What
-    /// is outside becomes 0 where gradients, which are summed over all time steps, look at it.
+    /// The weights of the values: scores of all keys that any time step of the group sees, softmax
+    /// over the window of each. What is outside becomes 0 where gradients, which are summed over
+    /// all time steps, look at it.
     fn softmax(&self, steps: &mut Steps<'_>, group: &Group, weights: &View, is_training: bool) -> Result<()> {
         let runs = self.problem.runs(group);
         let all = seen(&runs);

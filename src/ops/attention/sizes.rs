@@ -1,4 +1,5 @@
-//! How large everything is: the weights, whose order the caller sees, and the memory that the calls keep numbers in.
+//! How large everything is: the weights, whose order the caller sees, and the memory that the calls
+//! keep numbers in.
 
 use std::ops::Range;
 
@@ -19,11 +20,12 @@ const LEAST: i64 = 16;
 /// The matrices, and as many biases behind them: of queries, keys, values and the output.
 pub const PROJECTIONS: usize = 4;
 
-/// Matrices and biases without gaps, in this order: those that are there of queries, keys, values and output, then their biases.
+/// Matrices and biases without gaps, in this order: those that are there of queries, keys, values
+/// and output, then their biases.
 ///
-/// Matrices of queries, keys and values are `[head, projected entry, entry]`, column-major over all heads: an entry of the
-/// caller's vector has its column of `heads * projected` numbers. That of the output is `[head, output entry, entry]`, an entry of
-/// a head has its column.
+/// Matrices of queries, keys and values are `[head, projected entry, entry]`, column-major over all
+/// heads: an entry of the caller's vector has its column of `heads * projected` numbers. That of
+/// the output is `[head, output entry, entry]`, an entry of a head has its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
     /// Where each group begins and ends, in elements; empty for one that is not there.
@@ -264,7 +266,8 @@ impl Extents {
         let if_projected =
             |which: usize, count: Option<i64>| if self.is_projected[which] { count } else { Some(0) };
         let heads_of = |which: usize| if self.is_projected[which] { self.heads } else { 1 };
-        // What is not projected is copied where gradients are summed over whole sequences; values always are.
+        // What is not projected is copied where gradients are summed over whole sequences; values
+        // always are.
         let if_kept =
             |which: usize, count: Option<i64>| if is_training { count } else { if_projected(which, count) };
         match part {
@@ -276,7 +279,8 @@ impl Extents {
             Part::QueryMask => of_rows(&[]),
             Part::KeyMask => of_keys(&[]),
             Part::Weights if is_training => matrix(self.batch),
-            // All bytes that may be taken, not those of a whole number of samples: the size grows with every extent.
+            // All bytes that may be taken, not those of a whole number of samples: the size grows
+            // with every extent.
             Part::Weights => {
                 let most = TOGETHER / self.scalar.size() as i64;
                 Some(matrix(self.batch).unwrap_or(i64::MAX).min(matrix(1)?.max(most)))
@@ -293,7 +297,8 @@ impl Extents {
         }
     }
 
-    /// The parts that there are, in order, with the type of their scalars, their bytes, and where they begin.
+    /// The parts that there are, in order, with the type of their scalars, their bytes, and where
+    /// they begin.
     ///
     /// # Errors
     /// Not supported: more than 64 bits count.

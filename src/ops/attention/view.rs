@@ -163,7 +163,8 @@ impl<'a> Steps<'a> {
         Steps { sink, allow_conversion }
     }
 
-    /// `dst = alpha * sum of a * b + beta * dst + residual + bias`: a loop that does not move the destination is summed over.
+    /// `dst = alpha * sum of a * b + beta * dst + residual + bias`: a loop that does not move the
+    /// destination is summed over.
     pub(super) fn product(
         &mut self, dst: &View, [a, b]: [&View; 2], turns: &[Turn], terms: Terms,
     ) -> Result<()> {
@@ -306,8 +307,8 @@ impl<'a> Steps<'a> {
         (self.sink)(Step::Rows(&step), &views.map(|view| view.slot))
     }
 
-    /// `dst = bit ? factor * src : 0` for all elements from the first on, of which both have as many as the mask, without gaps;
-    /// the bits are drawn first if there are `states`, an operand.
+    /// `dst = bit ? factor * src : 0` for all elements from the first on, of which both have as
+    /// many as the mask, without gaps; the bits are drawn first if there are `states`, an operand.
     pub(super) fn mask(&mut self, dst: &View, src: &View, mask: Mask, states: Option<usize>) -> Result<()> {
         let axis = Axis { extent: mask.elements, strides: [1; 3] };
         let draw = states.map(|_| Draw { elements: mask.elements as u64, threshold: mask.threshold });
@@ -317,7 +318,8 @@ impl<'a> Steps<'a> {
         (self.sink)(Step::Random(&step), if states.is_some() { &slots } else { &slots[..3] })
     }
 
-    /// States of a dropout whose descriptor has none: its seed, and the number of the mask in this call.
+    /// States of a dropout whose descriptor has none: its seed, and the number of the mask in this
+    /// call.
     pub(super) fn make_states(&mut self, drop: &super::Drop, mask: u64) -> Result<()> {
         let (Some(slot), Some(seed)) = (drop.states, drop.seed) else { return Ok(()) };
         for (place, cell) in [(0, seed), (1, mask)] {

@@ -1,4 +1,5 @@
-//! The steps of the gradients by weights, from what the other two passes have left in the reserve space.
+//! The steps of the gradients by weights, from what the other two passes have left in the reserve
+//! space.
 
 use std::ops::Range;
 

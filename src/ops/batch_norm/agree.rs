@@ -1,4 +1,5 @@
-//! What the descriptors of a batch normalisation have to agree on, in the order of the original's checks.
+//! What the descriptors of a batch normalisation have to agree on, in the order of the original's
+//! checks.
 
 use super::parameter_type;
 use crate::desc::normalization::BatchNormMode;
@@ -71,8 +72,9 @@ pub(super) fn check_bfloat16(x: &TensorDescriptor, parameters: Parameters<'_>) -
 /// Compares x with another tensor of its shape, and with its parameters.
 ///
 /// # Errors
-/// Bad parameter. In strict mode also for other than 4 and 5 dimensions, negative strides of x, channels of parameters that
-/// do not lie side by side, and parameters per activation that are not packed.
+/// Bad parameter. In strict mode also for other than 4 and 5 dimensions, negative strides of x,
+/// channels of parameters that do not lie side by side, and parameters per activation that are not
+/// packed.
 pub(super) fn check(
     bn: BatchNormMode, x: &TensorDescriptor, other: Named<'_>, parameters: Parameters<'_>, mode: Mode,
 ) -> Result<()> {
@@ -131,8 +133,8 @@ pub(super) fn check(
     agree::check_destination(tensor.layout()?, name)
 }
 
-/// The descriptor of parameters as they are read: in strict mode parameters per activation are the first of as many packed
-/// elements as are described, whatever the dims (observed on 9.27.0).
+/// The descriptor of parameters as they are read: in strict mode parameters per activation are the
+/// first of as many packed elements as are described, whatever the dims (observed on 9.27.0).
 pub(super) fn as_read(
     bn: BatchNormMode, x: &TensorDescriptor, parameters: &TensorDescriptor, mode: Mode,
 ) -> Result<TensorDescriptor> {
@@ -164,7 +166,8 @@ fn strict_packed(Parameters { name, tensor }: Parameters<'_>, dims: &Dims) -> Re
     Ok(())
 }
 
-/// Refuses strides of parameters that training passes of the original do not take (observed on 9.27.0).
+/// Refuses strides of parameters that training passes of the original do not take (observed on
+/// 9.27.0).
 ///
 /// # Errors
 /// Bad parameter.
@@ -258,7 +261,8 @@ pub(super) fn strict_layout(Named { name, tensor }: Named<'_>) -> Result<()> {
     Err(Error::unsupported(format!("strict mode: {name} is not packed NHWC")))
 }
 
-/// What the kernel of the original takes: FLOAT, HALF and BFLOAT16, RELU (with one operand and forward, SWISH, too).
+/// What the kernel of the original takes: FLOAT, HALF and BFLOAT16, RELU (with one operand and
+/// forward, SWISH, too).
 ///
 /// # Errors
 /// Not supported.

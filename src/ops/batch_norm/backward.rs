@@ -47,12 +47,13 @@ pub struct Backward<'a> {
     pub reserve_size: usize,
     /// Bytes of workspace, at a multiple of 16; none is needed.
     pub workspace_size: usize,
-    /// The C parameters of the gradients of scale and bias, of scale, bias, saved mean and saved inverse.
+    /// The C parameters of the gradients of scale and bias, of scale, bias, saved mean and saved
+    /// inverse.
     pub names: [&'static str; 6],
 }
 
-/// A backward pass, checked and ready to run on any core. Operands: dx, the gradients of scale and bias, dz, x, dy, scale,
-/// bias, saved mean, saved inverse deviation, reserve space, workspace.
+/// A backward pass, checked and ready to run on any core. Operands: dx, the gradients of scale and
+/// bias, dz, x, dy, scale, bias, saved mean, saved inverse deviation, reserve space, workspace.
 #[derive(Clone, Debug)]
 pub struct BackwardPlan {
     /// dx, x, dy, dz, reserve space, parameters.
@@ -79,11 +80,13 @@ impl BackwardPlan {
     /// Plans `cudnnBatchNormalizationBackward` and `-BackwardEx`.
     ///
     /// # Errors
-    /// In this order. In strict mode, what the original does not fuse: not supported. Not supported: the type of x. Bad
-    /// parameter: one of the saved pair alone. Not supported: BFLOAT16 with parameters that are not FLOAT. Bad parameter:
-    /// x, dx, dy and parameters that do not agree; a negative epsilon; a dz that does not agree. Not supported in strict mode:
-    /// other types and activations in fused passes. Bad parameter: a destination that repeats an address through stride 0; an
-    /// activation whose slope needs the bias that is not there; a reserve space that is too small.
+    /// In this order. In strict mode, what the original does not fuse: not supported. Not
+    /// supported: the type of x. Bad parameter: one of the saved pair alone. Not supported:
+    /// BFLOAT16 with parameters that are not FLOAT. Bad parameter: x, dx, dy and parameters that do
+    /// not agree; a negative epsilon; a dz that does not agree. Not supported in strict mode: other
+    /// types and activations in fused passes. Bad parameter: a destination that repeats an address
+    /// through stride 0; an activation whose slope needs the bias that is not there; a reserve
+    /// space that is too small.
     pub fn new(call: Backward<'_>, mode: Mode) -> Result<Self> {
         let Backward { x, dy, dx, dz, parameters, fused, names, .. } = call;
         let named = |name, tensor| Named { name, tensor };

@@ -57,12 +57,13 @@ pub struct Forward<'a> {
     pub reserve_size: usize,
     /// Bytes of workspace, at a multiple of 16; none is needed.
     pub workspace_size: usize,
-    /// The C parameters of saved mean, saved inverse, running or given mean and variance, scale, bias.
+    /// The C parameters of saved mean, saved inverse, running or given mean and variance, scale,
+    /// bias.
     pub names: [&'static str; 6],
 }
 
-/// A forward pass, checked and ready to run on any core. Operands: y, saved mean, saved inverse deviation, mean, variance,
-/// reserve space, x, z, scale, bias, workspace.
+/// A forward pass, checked and ready to run on any core. Operands: y, saved mean, saved inverse
+/// deviation, mean, variance, reserve space, x, z, scale, bias, workspace.
 #[derive(Clone, Debug)]
 pub struct ForwardPlan {
     /// y, x, z, reserve space, parameters.
@@ -87,13 +88,15 @@ const Z: usize = 7;
 const WORKSPACE: usize = 10;
 
 impl ForwardPlan {
-    /// Plans `cudnnBatchNormalizationForwardInference`, `-ForwardTraining` and `-ForwardTrainingEx`.
+    /// Plans `cudnnBatchNormalizationForwardInference`, `-ForwardTraining` and
+    /// `-ForwardTrainingEx`.
     ///
     /// # Errors
-    /// In this order. In strict mode, what the original does not fuse: not supported. Not supported: the type of x, or
-    /// BFLOAT16 with parameters that are not FLOAT. Bad parameter: one of the saved pair alone; x, y and parameters that do
-    /// not agree; a negative epsilon; a z that does not agree. Not supported in strict mode: other types and activations
-    /// in fused passes, statistics that are not saved then, more than 65535 images at inference. Bad parameter: a
+    /// In this order. In strict mode, what the original does not fuse: not supported. Not
+    /// supported: the type of x, or BFLOAT16 with parameters that are not FLOAT. Bad parameter: one
+    /// of the saved pair alone; x, y and parameters that do not agree; a negative epsilon; a z that
+    /// does not agree. Not supported in strict mode: other types and activations in fused passes,
+    /// statistics that are not saved then, more than 65535 images at inference. Bad parameter: a
     /// destination that repeats an address through stride 0; a reserve space that is too small.
     pub fn new(call: Forward<'_>, mode: Mode) -> Result<Self> {
         let Forward { x, y, z, parameters, source, fused, names, .. } = call;

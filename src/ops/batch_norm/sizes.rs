@@ -1,4 +1,5 @@
-//! What the size queries answer, with the checks of the original, and what workspaces and reserve spaces have to hold.
+//! What the size queries answer, with the checks of the original, and what workspaces and reserve
+//! spaces have to hold.
 
 use super::agree::{self, Fused, Parameters};
 use super::{LEAST_BYTES, reserve_size, useful_workspace};
@@ -10,7 +11,8 @@ use crate::mode::Mode;
 use crate::ops::Memory;
 use crate::ops::agree::Named;
 
-/// What a workspace query is about: the tensors that go with x, that which is added (or its gradient), and the parameters.
+/// What a workspace query is about: the tensors that go with x, that which is added (or its
+/// gradient), and the parameters.
 #[derive(Clone, Copy)]
 pub struct Query<'a> {
     /// The groups.
@@ -48,7 +50,8 @@ impl Query<'_> {
         Ok(())
     }
 
-    /// Bytes of workspace with which a GPU takes several blocks of threads for a group. None is needed.
+    /// Bytes of workspace with which a GPU takes several blocks of threads for a group. None is
+    /// needed.
     ///
     /// # Errors
     /// Not supported, in strict mode: what the original does not fuse.
@@ -106,7 +109,8 @@ pub fn workspace_bytes(workspace: Memory) -> usize {
     if serves { workspace.size } else { 0 }
 }
 
-/// The bytes of a reserve space that is there and has a use, and the type of the slopes in it, if there is room for these.
+/// The bytes of a reserve space that is there and has a use, and the type of the slopes in it, if
+/// there is room for these.
 ///
 /// # Errors
 /// Not supported, in strict mode, if there is not.

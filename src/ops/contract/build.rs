@@ -1,4 +1,5 @@
-//! Contractions from plain descriptions: the three directions of a convolution, and matrix products.
+//! Contractions from plain descriptions: the three directions of a convolution, and matrix
+//! products.
 
 mod phases;
 
@@ -12,14 +13,15 @@ use crate::ops::activation::Activation;
 /// One tensor: its layout and the type of its scalars.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// Dims in the usual order: N C spatial, K C spatial for filters, batch rows columns for matrices.
+    /// Dims in the usual order: N C spatial, K C spatial for filters, batch rows columns for
+    /// matrices.
     pub layout: &'a Layout,
     /// Type of its scalars.
     pub scalar: Scalar,
 }
 
-/// The window of a convolution; one entry per spatial dimension. The extents of the output say how much padding there
-/// is behind.
+/// The window of a convolution; one entry per spatial dimension. The extents of the output say how
+/// much padding there is behind.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     /// Zeros in front.
@@ -35,8 +37,9 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Whether an image of a result with these dims has the [rows](PART_ROWS) of binary32 in parts, in every phase of the strides where it is a
-    /// gradient of the data: the number of images must not decide.
+    /// Whether an image of a result with these dims has the [rows](PART_ROWS) of binary32 in parts,
+    /// in every phase of the strides where it is a gradient of the data: the number of images must
+    /// not decide.
     pub fn has_part_rows(&self, dims: &Dims, is_gradient: bool) -> bool {
         let phase = |(extent, stride): (&i64, &i64)| if is_gradient { extent / stride } else { *extent };
         dims[2..].iter().zip(self.strides.iter()).map(phase).product::<i64>() >= PART_ROWS
@@ -96,8 +99,9 @@ fn reach(layout: &Layout, axis: usize, units: i64) -> Result<i64> {
 /// Operands that a loop moves at most.
 const PLACES: usize = 5;
 
-/// An extent as loops `(extent, unit)`, innermost first, so that every multiple of a block is a loop of its own, and how many
-/// they are; `None` where blocks and extent are no multiples of each other. Blocks of 1 or all are none.
+/// An extent as loops `(extent, unit)`, innermost first, so that every multiple of a block is a
+/// loop of its own, and how many they are; `None` where blocks and extent are no multiples of each
+/// other. Blocks of 1 or all are none.
 fn digits(extent: i64, mut blocks: [i64; PLACES]) -> Option<([(i64, i64); PLACES + 1], usize)> {
     blocks.sort_unstable();
     let (mut loops, mut count, mut unit) = ([(1, 1); PLACES + 1], 0, 1);
@@ -118,7 +122,8 @@ fn uneven(what: &str, extent: i64) -> Error {
     Error::unsupported(format!("{extent} {what} in blocks of channels that do not divide them"))
 }
 
-/// One operand's place in a loop: which slot, which tensor, which dimension, and how many elements one unit is.
+/// One operand's place in a loop: which slot, which tensor, which dimension, and how many elements
+/// one unit is.
 type Place<'a> = (usize, Option<&'a Layout>, usize, i64);
 
 /// A contraction under construction.
@@ -187,7 +192,8 @@ impl Building {
     }
 }
 
-/// The parts of the channels of a destination that are loops of their own: whole blocks, and what is left.
+/// The parts of the channels of a destination that are loops of their own: whole blocks, and what
+/// is left.
 fn parts(
     channels: i64, groups: i64, layouts: &[Option<&Layout>], axis: usize,
 ) -> impl Iterator<Item = (i64, i64)> {
@@ -250,15 +256,15 @@ impl<'a> Convolution<'a> {
 }
 
 impl Contract {
-    /// `y = terms(sum over c, r of x[n, c, p * stride - pad + r * dilation] * w[k, c, r])`, as one step, or as two where
-    /// the channels of y end in a partial block.
+    /// `y = terms(sum over c, r of x[n, c, p * stride - pad + r * dilation] * w[k, c, r])`, as one
+    /// step, or as two where the channels of y end in a partial block.
     ///
-    /// Dims: x `N C spatial`, w `K C/groups spatial`, y `N K spatial`; z and bias as y or 1. Padding behind the channels of
-    /// a blocked y is left alone. Loops: as the module's table.
+    /// Dims: x `N C spatial`, w `K C/groups spatial`, y `N K spatial`; z and bias as y or 1.
+    /// Padding behind the channels of a blocked y is left alone. Loops: as the module's table.
     ///
     /// # Errors
-    /// Mismatch for dims that do not fit; unsupported for blocks of channels that do not divide them, and for steps
-    /// beyond 64 bits; the first of `sink`.
+    /// Mismatch for dims that do not fit; unsupported for blocks of channels that do not divide
+    /// them, and for steps beyond 64 bits; the first of `sink`.
     pub fn forward(
         y: Side<'_>, x: Side<'_>, w: Side<'_>, geometry: &Geometry, accumulate: Accumulate,
         terms: &Terms<'_>, sink: Sink<'_>,
@@ -295,8 +301,9 @@ impl Contract {
         Ok(())
     }
 
-    /// `dx = terms(sum over k, r of dy[n, k, p] * w[k, c, r])` with `p * stride - pad + r * dilation == h`, as one step per
-    /// run of phases of the strides that are alike (and two for channels that end in a partial block).
+    /// `dx = terms(sum over k, r of dy[n, k, p] * w[k, c, r])` with
+    /// `p * stride - pad + r * dilation == h`, as one step per run of phases of the strides that
+    /// are alike (and two for channels that end in a partial block).
     ///
     /// Dims: dx `N C spatial`, dy `N K spatial`, w `K C/groups spatial`; z and bias as dx or 1.
     ///
@@ -342,8 +349,8 @@ impl Contract {
         }
     }
 
-    /// `dw = terms(sum over n, p of x[n, c, p * stride - pad + r * dilation] * dy[n, k, p])`, as one step, or more where
-    /// channels of dw end in a partial block.
+    /// `dw = terms(sum over n, p of x[n, c, p * stride - pad + r * dilation] * dy[n, k, p])`, as
+    /// one step, or more where channels of dw end in a partial block.
     ///
     /// Dims: dw `K C/groups spatial`, x `N C spatial`, dy `N K spatial`; z and bias as dw or 1.
     ///
@@ -387,8 +394,8 @@ impl Contract {
         Ok(())
     }
 
-    /// `c = terms(a * b)`: dims `... M N`, `... M K`, `... K N`; the dims in front are a batch, where those of `a`, `b`,
-    /// z and bias may be 1 to repeat.
+    /// `c = terms(a * b)`: dims `... M N`, `... M K`, `... K N`; the dims in front are a batch,
+    /// where those of `a`, `b`, z and bias may be 1 to repeat.
     ///
     /// # Errors
     /// Mismatch for dims that do not fit; unsupported for blocked layouts.

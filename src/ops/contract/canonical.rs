@@ -1,4 +1,5 @@
-//! The canonical form of a contraction: no loop that turns once, no bound that always holds, neighbours folded.
+//! The canonical form of a contraction: no loop that turns once, no bound that always holds,
+//! neighbours folded.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -10,24 +11,27 @@ use crate::layout::{Axis, LoopNest, MAX_AXES};
 const FEW: i64 = 64;
 
 impl Contract {
-    /// This, if it is [canonical](Contract::is_canonical), as the steps of plans are; else its [canonical form](Contract::canonical), as
-    /// for those of the problem language.
+    /// This, if it is [canonical](Contract::is_canonical), as the steps of plans are; else its
+    /// [canonical form](Contract::canonical), as for those of the problem language.
     pub fn in_canonical_form(&self) -> Cow<'_, Contract> {
         if self.is_canonical() { Cow::Borrowed(self) } else { Cow::Owned(self.canonical()) }
     }
 
-    /// The form that cores expect. The destination's elements are the same, and so are the terms of every sum, though
-    /// not their order.
+    /// The form that cores expect. The destination's elements are the same, and so are the terms of
+    /// every sum, though not their order.
     ///
-    /// - Bounds that always hold are gone where one of the loops turns once; a window without padding keeps its bounds,
-    ///   as they say that neighbouring outputs read the same elements.
+    /// - Bounds that always hold are gone where one of the loops turns once; a window without
+    ///   padding keeps its bounds, as they say that neighbouring outputs read the same elements.
     /// - Loops of extent 1 that no bound names are gone.
     /// - Batch loops that leave `b` in place are M loops, those that leave `a` in place N loops.
-    /// - Batch, M and N loops come in order of falling destination stride, K loops in order of falling stride of `a`,
-    ///   then of `b`: the innermost one goes along the operand that is read most often. Of a few pixels that is `b`.
-    /// - Neighbours of one role that are one loop in every operand are folded, if no bound names them.
+    /// - Batch, M and N loops come in order of falling destination stride, K loops in order of
+    ///   falling stride of `a`, then of `b`: the innermost one goes along the operand that is read
+    ///   most often. Of a few pixels that is `b`.
+    /// - Neighbours of one role that are one loop in every operand are folded, if no bound names
+    ///   them.
     ///
-    /// Pre: the spans of all operands are known (see [`LoopNest::span`](crate::layout::LoopNest::span)).
+    /// Pre: the spans of all operands are known (see
+    /// [`LoopNest::span`](crate::layout::LoopNest::span)).
     pub fn canonical(&self) -> Contract {
         let mut result = Contract {
             nest: LoopNest::new(&[], self.nest.offsets),
@@ -100,8 +104,9 @@ impl Contract {
         result
     }
 
-    /// Whether sums go along `b`, whose elements meet so few of `a` that reading them is most of the work: where neighbours are neighbours in
-    /// both. What no bound ties to a window may be a batch, which must not decide.
+    /// Whether sums go along `b`, whose elements meet so few of `a` that reading them is most of
+    /// the work: where neighbours are neighbours in both. What no bound ties to a window may be a
+    /// batch, which must not decide.
     fn reads_b_most(&self, kept: &[(Role, u8, bool)]) -> bool {
         let axis = |i: u8| &self.nest.axes()[usize::from(i)];
         let tied = kept.iter().filter(|&&(role, _, bound)| role == Role::M && bound);

@@ -1,5 +1,6 @@
-//! Long sums of few results, cut into parts for a GPU: its blocks of threads sum parts of the same result side by side,
-//! into a workspace, and the sums of the parts are added up in the order of the parts.
+//! Long sums of few results, cut into parts for a GPU: its blocks of threads sum parts of the same
+//! result side by side, into a workspace, and the sums of the parts are added up in the order of
+//! the parts.
 
 use super::{Accumulate, Contract, Role};
 use crate::dtype::Scalar;
@@ -20,7 +21,8 @@ impl Parts {
     pub const SIDE: i64 = 64;
     /// Results of a block that has a thread for each.
     const THREADS: i64 = 256;
-    /// Of what tiles compute, the part that has to be of use: a thread for a result takes that many times as long for one.
+    /// Of what tiles compute, the part that has to be of use: a thread for a result takes that many
+    /// times as long for one.
     const OF_USE: i64 = 8;
     /// Blocks that keep any GPU busy without cutting sums, and those to aim at by cutting.
     const ENOUGH: i64 = 128;
@@ -28,7 +30,8 @@ impl Parts {
     /// Terms below which a part costs more than it saves.
     const LEAST: i64 = 512;
 
-    /// The parts of every sum of a contraction, if that is worth it: the same whatever the device is.
+    /// The parts of every sum of a contraction, if that is worth it: the same whatever the device
+    /// is.
     pub fn of(step: &Contract) -> Option<Parts> {
         let depth = step.extent(Role::K);
         let results = step.results();
@@ -68,9 +71,9 @@ impl Contract {
         tiles(Role::M).saturating_mul(tiles(Role::N)).saturating_mul(self.extent(Role::Batch))
     }
 
-    /// Whether tiles are mostly edges, so that a GPU takes a thread for a result. Their columns decide, for rows count the
-    /// images of a batch, and Tensor Cores add in another order than one thread does: an image has the same bits in any
-    /// batch.
+    /// Whether tiles are mostly edges, so that a GPU takes a thread for a result. Their columns
+    /// decide, for rows count the images of a batch, and Tensor Cores add in another order than one
+    /// thread does: an image has the same bits in any batch.
     pub fn wastes_tiles(&self) -> bool {
         let columns = self.extent(Role::N);
         let computed = columns.saturating_add(Parts::SIDE - 1) / Parts::SIDE * Parts::SIDE;
@@ -120,7 +123,8 @@ mod tests {
         assert_eq!((parts.count, parts.terms), (196, 512));
         assert_eq!(parts.workspace(Accumulate::Single), Some(196 * 64 * 64 * 4));
         assert_eq!(parts.workspace(Accumulate::Double), Some(196 * 64 * 64 * 8));
-        // 100 tiles: 3 parts, with terms rounded up to 256. Of 7 columns a block computes 256 results.
+        // 100 tiles: 3 parts, with terms rounded up to 256. Of 7 columns a block computes 256
+        // results.
         let parts = Parts::of(&product([1, 640, 640, 3000])).expect("a long sum");
         assert_eq!((parts.count, parts.terms), (3, 1024));
         let parts = Parts::of(&product([1, 64, 7, 2000])).expect("a long sum");

@@ -1,8 +1,8 @@
 //! Algorithm numbers: which numbers a direction has, what a query says of each, and in which order.
 //!
-//! Every number computes every problem, as the numbers are the programs' way to ask and not ours to compute. They differ in
-//! two things: number 0 makes no use of a workspace, and only the two numbers of Winograd's algorithms may compute otherwise than by
-//! a sum of the products.
+//! Every number computes every problem, as the numbers are the programs' way to ask and not ours to
+//! compute. They differ in two things: number 0 makes no use of a workspace, and only the two
+//! numbers of Winograd's algorithms may compute otherwise than by a sum of the products.
 
 use std::fmt;
 
@@ -18,8 +18,8 @@ pub struct Algorithm {
     number: i32,
 }
 
-/// Numbers of a direction, those first that a program is best served with; the original lists those that it computes so, and then
-/// the others in the order of [`refused`].
+/// Numbers of a direction, those first that a program is best served with; the original lists those
+/// that it computes so, and then the others in the order of [`refused`].
 const fn preferred(direction: Direction) -> &'static [i32] {
     match direction {
         Direction::Forward => &[1, 0, 2, 6, 7, 5, 4, 3],
@@ -37,7 +37,8 @@ const fn refused(direction: Direction) -> &'static [i32] {
     }
 }
 
-/// The numbers of Winograd's algorithms, fused and with the transforms by themselves, the better served first.
+/// The numbers of Winograd's algorithms, fused and with the transforms by themselves, the better
+/// served first.
 const fn winograd(direction: Direction) -> [i32; 2] {
     match direction {
         Direction::Forward => [6, 7],
@@ -69,18 +70,20 @@ impl Algorithm {
         Algorithm { direction, number: winograd(direction)[0] }
     }
 
-    /// Whether it is one of Winograd's, which may compute 3 x 3 windows with fewer products: its results have another bound than those
-    /// of sums.
+    /// Whether it is one of Winograd's, which may compute 3 x 3 windows with fewer products: its
+    /// results have another bound than those of sums.
     pub fn is_winograd(self) -> bool {
         winograd(self.direction).contains(&self.number)
     }
 
-    /// Whether it makes use of a workspace. Number 0 is for programs that have none, as it is in the original (documentation).
+    /// Whether it makes use of a workspace. Number 0 is for programs that have none, as it is in
+    /// the original (documentation).
     pub fn takes_workspace(self) -> bool {
         self.number != 0
     }
 
-    /// What the original says of this number. No number of this library gives other bits in another run.
+    /// What the original says of this number. No number of this library gives other bits in another
+    /// run.
     pub fn is_deterministic(self) -> bool {
         !matches!(
             (self.direction, self.number),
@@ -96,7 +99,8 @@ impl Algorithm {
         if mode.is_strict() { support::check(convolution, self) } else { Ok(()) }
     }
 
-    /// Refuses, in strict mode, what the original does not compute by this number with bias and activation.
+    /// Refuses, in strict mode, what the original does not compute by this number with bias and
+    /// activation.
     ///
     /// # Errors
     /// Not supported.
@@ -104,8 +108,8 @@ impl Algorithm {
         if mode.is_strict() { support::check_fused(convolution, self) } else { Ok(()) }
     }
 
-    /// Whether a query lists it once more with the requested math type (observed on 9.27.0): the precomputed and the
-    /// separate Winograd algorithm.
+    /// Whether a query lists it once more with the requested math type (observed on 9.27.0): the
+    /// precomputed and the separate Winograd algorithm.
     fn has_two_records(self) -> bool {
         match self.direction {
             Direction::Forward => matches!(self.number, 1 | 7),
@@ -131,8 +135,8 @@ pub struct Record {
     pub math_type: MathType,
 }
 
-/// One record per algorithm and math type; those that serve come first, and of those Winograd's where they are the fastest.
-/// `workspace` tells what an algorithm needs.
+/// One record per algorithm and math type; those that serve come first, and of those Winograd's
+/// where they are the fastest. `workspace` tells what an algorithm needs.
 pub fn records(
     direction: Direction, math_type: MathType, winograd_first: bool,
     workspace: impl Fn(Algorithm) -> Result<usize>,
@@ -157,8 +161,9 @@ pub fn records(
     records
 }
 
-/// Brings records into the order of the original (observed on 9.27.0, but for a few of its choices between numbers 0 and 1): those
-/// without Tensor Cores before their kin; of what is refused, what needs them after the others, and last what is refused `late`.
+/// Brings records into the order of the original (observed on 9.27.0, but for a few of its choices
+/// between numbers 0 and 1): those without Tensor Cores before their kin; of what is refused, what
+/// needs them after the others, and last what is refused `late`.
 pub(super) fn sort_as_original(records: &mut [Record], late: impl Fn(Algorithm) -> bool) {
     records.sort_by_key(|Record { algorithm, workspace, math_type }| {
         let needs_cores = matches!(math_type, MathType::TensorOp | MathType::TensorOpWithConversion);

@@ -1,4 +1,5 @@
-//! A strided data gradient as one without strides: descriptors of the folded operands and the transforms that make them.
+//! A strided data gradient as one without strides: descriptors of the folded operands and the
+//! transforms that make them.
 
 use crate::desc::tensor::{CHANNEL, Format};
 use crate::desc::{
@@ -31,13 +32,15 @@ pub struct Folded {
     pub unfold_grad: TransformDescriptor,
 }
 
-/// Folds space into channels by the strides: a window of `r` in steps of `s` becomes one of `ceil((r + b) / s)` in steps
-/// of 1, over `s` times the channels. `b` zeros in front of the filter make the padding a multiple of the stride. Filters
-/// are padded to a multiple of 8, and folded channels as far as whole channels reach to one (observed on 9.27.0).
+/// Folds space into channels by the strides: a window of `r` in steps of `s` becomes one of
+/// `ceil((r + b) / s)` in steps of 1, over `s` times the channels. `b` zeros in front of the filter
+/// make the padding a multiple of the stride. Filters are padded to a multiple of 8, and folded
+/// channels as far as whole channels reach to one (observed on 9.27.0).
 ///
 /// # Errors
-/// Bad parameter for other than 4 dimensions; not supported for a destination format other than NCHW and NHWC, and
-/// for a gradient of the output that was never set. What the descriptors' setters refuse, they refuse here.
+/// Bad parameter for other than 4 dimensions; not supported for a destination format other than
+/// NCHW and NHWC, and for a gradient of the output that was never set. What the descriptors'
+/// setters refuse, they refuse here.
 pub fn fold(
     filter: &FilterDescriptor, diff: &TensorDescriptor, desc: &ConvolutionDescriptor,
     grad: &TensorDescriptor, format: i32, mode: Mode,

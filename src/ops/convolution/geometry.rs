@@ -31,8 +31,9 @@ impl Direction {
         }
     }
 
-    /// Whether a GPU may [cut](Parts) sums of this direction. Whether that is worth it depends on how many images there are, and what
-    /// an image becomes, forward or as a gradient of the data, has the same bits in any batch.
+    /// Whether a GPU may [cut](Parts) sums of this direction. Whether that is worth it depends on
+    /// how many images there are, and what an image becomes, forward or as a gradient of the data,
+    /// has the same bits in any batch.
     pub(super) fn cuts_sums(self) -> bool {
         self == Direction::BackwardFilter
     }
@@ -46,11 +47,12 @@ impl Direction {
     }
 }
 
-/// What is reported of numbers that take a workspace where nothing is needed: a driver-level allocation of 0 bytes fails.
+/// What is reported of numbers that take a workspace where nothing is needed: a driver-level
+/// allocation of 0 bytes fails.
 const LEAST_WORKSPACE: usize = 16;
 
-/// Input, filter and output that fit each other: x has `groups` times the channels of w, y one per filter, and the
-/// spatial extents of y follow from those of x. All three directions share this.
+/// Input, filter and output that fit each other: x has `groups` times the channels of w, y one per
+/// filter, and the spatial extents of y follow from those of x. All three directions share this.
 #[derive(Clone, Copy, Debug)]
 pub struct Convolution {
     /// What is computed.
@@ -63,18 +65,19 @@ pub struct Convolution {
     pub w: FilterDescriptor,
     /// The output, or its gradient.
     pub y: TensorDescriptor,
-    /// Groups of channels that do not see each other: those of x over those of w, whatever the descriptor says
-    /// (observed on 9.27.0).
+    /// Groups of channels that do not see each other: those of x over those of w, whatever the
+    /// descriptor says (observed on 9.27.0).
     pub groups: i64,
 }
 
 impl Convolution {
-    /// Checks ranks, channels, batch, spatial extents and strides, in this order. What is read may have any strides outside
-    /// strict mode.
+    /// Checks ranks, channels, batch, spatial extents and strides, in this order. What is read may
+    /// have any strides outside strict mode.
     ///
     /// # Errors
-    /// Bad parameter, naming the extent that would be right; outside strict mode not supported where elements of
-    /// different numbers of channels meet that agree element by element but not channel by channel.
+    /// Bad parameter, naming the extent that would be right; outside strict mode not supported
+    /// where elements of different numbers of channels meet that agree element by element but not
+    /// channel by channel.
     pub fn new(
         direction: Direction, desc: &ConvolutionDescriptor, x: &TensorDescriptor, w: &FilterDescriptor,
         y: &TensorDescriptor, mode: Mode,
@@ -96,14 +99,15 @@ impl Convolution {
         Ok(Convolution { direction, desc: *desc, x: *x, w: *w, y: *y, groups })
     }
 
-    /// Whether queries may tell programs to take Winograd's algorithms, whose results are not within the bound of a sum: not under FMA math,
-    /// which programs ask for to have plain sums, nor in strict mode.
+    /// Whether queries may tell programs to take Winograd's algorithms, whose results are not
+    /// within the bound of a sum: not under FMA math, which programs ask for to have plain sums,
+    /// nor in strict mode.
     pub fn may_prefer_winograd(&self, mode: Mode) -> bool {
         !mode.is_strict() && self.desc.math_type != MathType::Fma
     }
 
-    /// What a query says of every algorithm, on a core that cuts long sums or on one that does not, and that computes this
-    /// fastest by Winograd's algorithms or does not.
+    /// What a query says of every algorithm, on a core that cuts long sums or on one that does not,
+    /// and that computes this fastest by Winograd's algorithms or does not.
     pub fn records(&self, mode: Mode, cuts: bool, winograd_first: bool) -> Vec<Record> {
         // The same for all numbers that have a use for it.
         let useful = self.useful_workspace(cuts);
@@ -129,7 +133,8 @@ impl Convolution {
         Ok(if takes { useful } else { 0 })
     }
 
-    /// Bytes of workspace with which all sums are cut that are worth it, or those that fit what is allowed.
+    /// Bytes of workspace with which all sums are cut that are worth it, or those that fit what is
+    /// allowed.
     fn useful_workspace(&self, cuts: bool) -> Result<usize> {
         let plan = ConvolutionPlan::new(self, Scaling::MOVE)?;
         let useful = if cuts { plan.useful_workspace()? } else { 0 };
@@ -180,7 +185,8 @@ fn check_channels(
     }
 }
 
-/// The number of groups, from the channels of x, w and y, and the number of filters, the batch of x and that of y.
+/// The number of groups, from the channels of x, w and y, and the number of filters, the batch of x
+/// and that of y.
 fn channels(
     [x, w, y]: [&str; 3], [of_x, of_w, of_y]: [i64; 3], [filters, batch, batch_of_y]: [i64; 3],
 ) -> Result<i64> {

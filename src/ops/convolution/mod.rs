@@ -1,5 +1,5 @@
-//! Convolutions: what input, filter and output have to agree on, what strict mode keeps to, the algorithms of each
-//! direction, and the plans that compute them.
+//! Convolutions: what input, filter and output have to agree on, what strict mode keeps to, the
+//! algorithms of each direction, and the plans that compute them.
 //!
 //! ```text
 //!  geometry.rs   the checks that all calls share, in the original's order -> Convolution

@@ -1,4 +1,5 @@
-//! The plans of the three directions: one contraction each, with bias, sum and activation in its last step.
+//! The plans of the three directions: one contraction each, with bias, sum and activation in its
+//! last step.
 
 use std::fmt;
 
@@ -44,8 +45,8 @@ pub struct Fused<'a> {
     pub activation: &'a ActivationDescriptor,
 }
 
-/// A convolution, or one of its gradients, ready to run. Its operands are the destination, the two factors, then z and
-/// the bias of the fused call.
+/// A convolution, or one of its gradients, ready to run. Its operands are the destination, the two
+/// factors, then z and the bias of the fused call.
 #[derive(Clone, Debug)]
 pub struct ConvolutionPlan {
     direction: Direction,
@@ -124,9 +125,10 @@ impl ConvolutionPlan {
     /// Plans `y = activation(alpha * sum + alpha2 * z + bias)`.
     ///
     /// # Errors
-    /// Not supported for dims of z or the bias that are neither those of y nor 1, and as [`ConvolutionPlan::new`]. In
-    /// strict mode also for other activations than ReLU and the identity, for a bias that is not one number per
-    /// channel, a z that is not like y, and a bias of another type than x (observed on 9.27.0).
+    /// Not supported for dims of z or the bias that are neither those of y nor 1, and as
+    /// [`ConvolutionPlan::new`]. In strict mode also for other activations than ReLU and the
+    /// identity, for a bias that is not one number per channel, a z that is not like y, and a bias
+    /// of another type than x (observed on 9.27.0).
     pub fn fused(convolution: &Convolution, fused: &Fused<'_>, mode: Mode) -> Result<Self> {
         let Convolution { y, .. } = convolution;
         let (z, alpha2) = fused.z;
@@ -156,8 +158,8 @@ impl ConvolutionPlan {
 }
 
 impl ConvolutionPlan {
-    /// The same by this algorithm. Without it every result is a plain sum of its products, as it is by all numbers but those of
-    /// Winograd's algorithms.
+    /// The same by this algorithm. Without it every result is a plain sum of its products, as it is
+    /// by all numbers but those of Winograd's algorithms.
     #[must_use]
     pub fn by(self, algorithm: Algorithm) -> Self {
         ConvolutionPlan { allow_winograd: algorithm.is_winograd(), ..self }
@@ -181,7 +183,8 @@ impl ConvolutionPlan {
         Ok(most)
     }
 
-    /// Adds an operand: a workspace of `bytes` bytes, which starts at a multiple of 16; none where sums are never cut.
+    /// Adds an operand: a workspace of `bytes` bytes, which starts at a multiple of 16; none where
+    /// sums are never cut.
     pub fn take_workspace(&mut self, bytes: usize) {
         if !self.direction.cuts_sums() {
             return;
@@ -228,15 +231,16 @@ fn operand(name: &'static str, role: Role, tensor: &TensorDescriptor, touched: b
     Ok(Operand { name, role, scalar, span: agree::byte_span(tensor.layout()?, tensor.data_type())? })
 }
 
-/// The shapes and types of z and the bias that the original takes: dims of the bias, then z, then the types that it multiplies, then
-/// that of the bias.
+/// The shapes and types of z and the bias that the original takes: dims of the bias, then z, then
+/// the types that it multiplies, then that of the bias.
 fn check_strict(convolution: &Convolution, z: &TensorDescriptor, bias: &TensorDescriptor) -> Result<()> {
     let Convolution { x, y, desc, .. } = convolution;
     let of_bias = bias.dims();
     let wanted = |axis: usize| if axis == 1 { y.dims()[1] } else { 1 };
     let text =
         |axis: usize| format!("dimension {axis} of biasDesc is {}, not {}", of_bias[axis], wanted(axis));
-    // Computed in HALF, and for a single filter of any type but DOUBLE, the original takes another number of channels for another type.
+    // Computed in HALF, and for a single filter of any type but DOUBLE, the original takes another
+    // number of channels for another type.
     let is_half = desc.geometry.compute_type() == DataType::Half;
     let is_single = y.dims()[1] == 1 && x.data_type() != DataType::Double;
     let is_type = |axis: usize| (is_half || is_single) && axis == 1 && of_bias[axis] != 1;

@@ -1,5 +1,5 @@
-//! What strict mode refuses: the types, layouts and algorithms that the original computes (observed on 9.27.0, for a
-//! device of compute capability 8.0).
+//! What strict mode refuses: the types, layouts and algorithms that the original computes (observed
+//! on 9.27.0, for a device of compute capability 8.0).
 
 use super::{Algorithm, Convolution, Direction};
 use crate::desc::TensorDescriptor;
@@ -58,9 +58,9 @@ pub(super) fn check_fused_types(convolution: &Convolution) -> Result<()> {
     }
 }
 
-/// Whether the original refuses this number after it has looked at all others: its queries list it last then (observed on
-/// 9.27.0). It has no kernel for these numbers, but still judges whether they would fit, as its documentation says of earlier
-/// versions.
+/// Whether the original refuses this number after it has looked at all others: its queries list it
+/// last then (observed on 9.27.0). It has no kernel for these numbers, but still judges whether
+/// they would fit, as its documentation says of earlier versions.
 pub(super) fn is_late(convolution: &Convolution, algorithm: Algorithm) -> bool {
     let Convolution { direction, x, w, y, desc, .. } = convolution;
     let Some(Types::Floating { is_half, is_wide }) = Types::of(convolution) else { return false };
@@ -219,7 +219,8 @@ fn integer(convolution: &Convolution) -> &'static [i32] {
     if fits { &[0, 1] } else { &[] }
 }
 
-/// The one kind of groups that was seen computed of integers: of single channels, which come in fours, with filters in eights.
+/// The one kind of groups that was seen computed of integers: of single channels, which come in
+/// fours, with filters in eights.
 fn are_integer_groups(convolution: &Convolution) -> bool {
     let Convolution { x, w, y, groups, .. } = convolution;
     let (channels, filters) = (x.stored_dims()[1], w.stored_dims()[0]);

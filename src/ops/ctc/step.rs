@@ -5,20 +5,22 @@ use std::fmt;
 use crate::dtype::Scalar;
 use crate::ops::Compute;
 
-/// Lanes of every sum over classes or states: number `i` is added to lane `i % LANES`, in order, starting from +0, and the
-/// lanes are joined in halves, lane `j` with `j + LANES / 2` and so on.
+/// Lanes of every sum over classes or states: number `i` is added to lane `i % LANES`, in order,
+/// starting from +0, and the lanes are joined in halves, lane `j` with `j + LANES / 2` and so on.
 pub const LANES: usize = 128;
 
 /// The cost of each sample, and the gradient of the cost by the numbers in front of the softmax.
 ///
-/// A sample has a label of S classes and an input of T rows. Its states are S + 1 blanks, of class 0, and between them the S
-/// classes of the label; from row to row an alignment stays, goes one state further, or from one class of the label to the
-/// next if the two differ. It begins in the first blank or the first class and ends in the last blank or the last class. The
-/// cost is the negative logarithm of the sum over all alignments of the product of `y`, the probability of the state's
-/// class in each row.
+/// A sample has a label of S classes and an input of T rows. Its states are S + 1 blanks, of class
+/// 0, and between them the S classes of the label; from row to row an alignment stays, goes one
+/// state further, or from one class of the label to the next if the two differ. It begins in the
+/// first blank or the first class and ends in the last blank or the last class. The cost is the
+/// negative logarithm of the sum over all alignments of the product of `y`, the probability of the
+/// state's class in each row.
 ///
-/// Everything stays in the domain of logarithms. Numbers are of the computation type, each operation rounded once. The greatest of
-/// many numbers ignores NaNs, and is +0 if it is a zero; `fit(m)` is `m`, or 0 for minus infinity, so that it can be subtracted.
+/// Everything stays in the domain of logarithms. Numbers are of the computation type, each
+/// operation rounded once. The greatest of many numbers ignores NaNs, and is +0 if it is a zero;
+/// `fit(m)` is `m`, or 0 for minus infinity, so that it can be subtracted.
 ///
 /// ```text
 ///  log y      log(p), or under softmax (x - m) - log(sum of exp(x - m)) with m the greatest x of the row; y = p, or exp(log y)
@@ -38,12 +40,13 @@ pub const LANES: usize = 128;
 ///  gradient   y - posterior, or y of a class that the label has not; 0 throughout a row whose Z is 0
 /// ```
 ///
-/// Subtracting M in every row keeps what matters near 0, where a logarithm is exact to the last place, however many rows there are;
-/// dividing by the row's own Z keeps the sum of a row's gradients at 0.
+/// Subtracting M in every row keeps what matters near 0, where a logarithm is exact to the last
+/// place, however many rows there are; dividing by the row's own Z keeps the sum of a row's
+/// gradients at 0.
 ///
-/// A sample with more rows to align than it has (S and the number of neighbours that are equal, against T), or with a class
-/// that is no label, is infeasible: its cost is plus infinity, and its gradients are 0 or left as they are. Rows behind the input of any
-/// sample have the gradient 0.
+/// A sample with more rows to align than it has (S and the number of neighbours that are equal,
+/// against T), or with a class that is no label, is infeasible: its cost is plus infinity, and its
+/// gradients are 0 or left as they are. Rows behind the input of any sample have the gradient 0.
 ///
 /// Labels and lengths are data of the device, and not trusted: lengths are cut to what they may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,8 +67,8 @@ pub struct Ctc {
     pub softmax: bool,
     /// Whether gradients of infeasible samples are left as they are.
     pub skips: bool,
-    /// Whether lengths of labels, lengths of inputs and labels lie one behind the other at the start of the workspace, which is
-    /// the operand of each then.
+    /// Whether lengths of labels, lengths of inputs and labels lie one behind the other at the
+    /// start of the workspace, which is the operand of each then.
     pub on_host: bool,
     /// Strides of probs along rows, samples and classes, in scalars.
     pub probs: [i64; 3],
@@ -85,12 +88,14 @@ pub struct Gradients {
 /// Where things lie in the workspace, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Operands of the step in their own memory, or in the workspace: lengths of labels, lengths of inputs, labels.
+    /// Operands of the step in their own memory, or in the workspace: lengths of labels, lengths of
+    /// inputs, labels.
     pub integers: [i64; 3],
-    /// A word of each sample: the low half of the place of its first label, the high half, the length of its label, or -1 if it
-    /// is infeasible.
+    /// A word of each sample: the low half of the place of its first label, the high half, the
+    /// length of its label, or -1 if it is infeasible.
     pub samples: [i64; 3],
-    /// A word of each state of a label, `longest` for each sample: the next state of the same class, or -1.
+    /// A word of each state of a label, `longest` for each sample: the next state of the same
+    /// class, or -1.
     pub next: i64,
     /// The same: whether it is the first of its class.
     pub heads: i64,
@@ -98,8 +103,8 @@ pub struct Space {
     pub alphas: i64,
     /// As alphas.
     pub betas: i64,
-    /// Under softmax, of each row of each sample: the greatest number, and the logarithm of the sum, which is 0 and left out if there
-    /// is one class.
+    /// Under softmax, of each row of each sample: the greatest number, and the logarithm of the
+    /// sum, which is 0 and left out if there is one class.
     pub statistics: i64,
     /// Bytes of all.
     pub size: i64,
@@ -116,8 +121,9 @@ impl Ctc {
         if self.classes > 1 { 2 } else { 1 }
     }
 
-    /// The workspace, as large as the original's (observed on 9.27.0: a dozen bytes and two words a label for each sample, alpha,
-    /// beta, and room for the softmax), or none if it is beyond 64 bits.
+    /// The workspace, as large as the original's (observed on 9.27.0: a dozen bytes and two words a
+    /// label for each sample, alpha, beta, and room for the softmax), or none if it is beyond 64
+    /// bits.
     pub fn space(&self) -> Option<Space> {
         let (n, longest, e) =
             (i128::from(self.samples), i128::from(self.longest), self.compute.scalar().size() as i128);
@@ -184,7 +190,8 @@ impl fmt::Display for Ctc {
 mod tests {
     use super::*;
 
-    /// Whatever is asked for, parts of the workspace follow one another, each with room for what it holds.
+    /// Whatever is asked for, parts of the workspace follow one another, each with room for what it
+    /// holds.
     #[test]
     fn parts_of_the_workspace_lie_apart() {
         for (samples, longest, classes) in [(1, 1, 2), (3, 5, 4), (7, 2, 1), (2, 0, 3)] {

@@ -1,4 +1,5 @@
-//! A factor and a summand per channel: a depthwise convolution of one tap, with another tensor added, and an activation.
+//! A factor and a summand per channel: a depthwise convolution of one tap, with another tensor
+//! added, and an activation.
 
 use super::{Part, Place};
 use crate::desc::tensor::{CHANNEL, Format};
@@ -13,7 +14,8 @@ use crate::mode::Mode;
 use crate::ops::convolution::{Convolution, ConvolutionPlan, Direction, Fused};
 use crate::ops::{FillPlan, Number};
 
-/// `to = activation(from * scale + plus + bias)`, with 1 and 0 for a scale and a bias that are not there.
+/// `to = activation(from * scale + plus + bias)`, with 1 and 0 for a scale and a bias that are not
+/// there.
 pub(super) struct Affine<'a> {
     pub from: (&'a TensorDescriptor, Place),
     pub to: (&'a TensorDescriptor, Place),

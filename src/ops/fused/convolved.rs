@@ -1,4 +1,5 @@
-//! Scale, bias and activation before a convolution or its filter gradient, and sums of the output behind it.
+//! Scale, bias and activation before a convolution or its filter gradient, and sums of the output
+//! behind it.
 
 use super::affine::{self, Affine, one_tap};
 use super::{Part, Place, check_mode, check_vector, constant, place_of, tensor, variant};
@@ -35,8 +36,8 @@ impl Convolved {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// Bad parameter: a missing descriptor, shapes that do not fit, mode 0 of batch normalisation. Not supported: in strict
-    /// mode what the original does not compute.
+    /// Bad parameter: a missing descriptor, shapes that do not fit, mode 0 of batch normalisation.
+    /// Not supported: in strict mode what the original does not compute.
     pub fn new(pack: &ConstantPack, mode: Mode) -> Result<Self> {
         let operation = pack.operation.number();
         let (direction, w_label, y_label) = match operation {
@@ -85,7 +86,8 @@ impl Convolved {
         self.affine.is_some() || self.activation.is_some()
     }
 
-    /// Bytes of workspace: x with scale, bias and activation applied, and a scale and a bias if they are not there.
+    /// Bytes of workspace: x with scale, bias and activation applied, and a scale and a bias if
+    /// they are not there.
     pub fn workspace(&self) -> usize {
         if self.is_scaled() { affine::room(&self.scaled) + affine::neutral_room(&self.scaled) } else { 0 }
     }

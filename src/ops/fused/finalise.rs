@@ -1,4 +1,5 @@
-//! From sums over a batch, or from running statistics, to the scale and bias per channel that normalise.
+//! From sums over a batch, or from running statistics, to the scale and bias per channel that
+//! normalise.
 
 use std::fmt;
 
@@ -22,8 +23,8 @@ pub struct Finalise {
     /// Whether the statistics are those of a batch.
     of_batch: bool,
     channels: i64,
-    /// eqScale, eqBias, saved mean, saved inverse deviation, running mean, running variance, sums, sums of squares, scale,
-    /// bias: the descriptor of each that is there.
+    /// eqScale, eqBias, saved mean, saved inverse deviation, running mean, running variance, sums,
+    /// sums of squares, scale, bias: the descriptor of each that is there.
     vectors: [Option<TensorDescriptor>; VECTORS],
 }
 
@@ -71,8 +72,9 @@ impl Finalise {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// Bad parameter: a missing descriptor, vectors of other than one number per channel, mode 0; statistics that are not
-    /// there. Not supported: 32-bit integers and other types that are not computed with.
+    /// Bad parameter: a missing descriptor, vectors of other than one number per channel, mode 0;
+    /// statistics that are not there. Not supported: 32-bit integers and other types that are not
+    /// computed with.
     pub(super) fn new(pack: &ConstantPack) -> Result<Self> {
         let of_batch = pack.operation.number() == 2;
         let numbers = tensor(pack, constant::NUMBERS, "scale, bias, mean and variance")?;
@@ -146,9 +148,10 @@ impl Finalise {
     }
 }
 
-/// `mean = ySum / count`, `variance = ySqSum / count - mean * mean`, not below 0; `savedInvStd = 1 / sqrt(variance + epsilon)`;
-/// `eqScale = scale / sqrt(variance + epsilon)`, `eqBias = bias - mean * eqScale`; the running statistics take in the new
-/// ones with their factor, the variance times `count / (count - 1)`. All in binary64.
+/// `mean = ySum / count`, `variance = ySqSum / count - mean * mean`, not below 0;
+/// `savedInvStd = 1 / sqrt(variance + epsilon)`; `eqScale = scale / sqrt(variance + epsilon)`,
+/// `eqBias = bias - mean * eqScale`; the running statistics take in the new ones with their factor,
+/// the variance times `count / (count - 1)`. All in binary64.
 #[derive(Debug)]
 struct FinalisePlan {
     problem: Finalise,
@@ -156,7 +159,8 @@ struct FinalisePlan {
     operands: [Operand; VECTORS + 1],
 }
 
-/// A vector of numbers: an operand, where it begins in it, and how far its channels are apart, in scalars.
+/// A vector of numbers: an operand, where it begins in it, and how far its channels are apart, in
+/// scalars.
 #[derive(Clone, Copy)]
 struct Vector {
     slot: usize,

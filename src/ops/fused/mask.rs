@@ -1,8 +1,10 @@
 //! Masks of ReLU: a bit for each element of a tensor, whether it is above 0.
 //!
-//! The layout is documented nowhere, and private to operations 5 and 6. The one client that is known (Paddle's residual unit)
-//! describes a mask as INT32 of `roundup(rows, 32) x roundup(C, 64) / 32 x 1`, where the positions of all images are rows; here bit
-//! `c % 32` of word `[row][c / 32]` is channel c, and bits beyond the last channel or row are 0.
+//! The layout is documented nowhere, and private to operations 5 and 6. The one client that is
+//! known (Paddle's residual unit) describes a mask as INT32 of
+//! `roundup(rows, 32) x roundup(C, 64) / 32 x 1`, where the positions of all images are rows; here
+//! bit `c % 32` of word `[row][c / 32]` is channel c, and bits beyond the last channel or row
+//! are 0.
 
 use std::fmt;
 
@@ -46,7 +48,8 @@ impl Mask {
     /// The mask that a pack describes, of a tensor of an activation by ReLU.
     ///
     /// # Errors
-    /// Bad parameter: a description that is not of INT32 or too small. Not supported: another activation; channels in blocks.
+    /// Bad parameter: a description that is not of INT32 or too small. Not supported: another
+    /// activation; channels in blocks.
     pub fn new(pack: &ConstantPack, of: &TensorDescriptor) -> Result<Self> {
         use crate::desc::ActivationMode::Relu;
         if super::activation(pack).is_none_or(|activation| activation.mode != Relu) {
@@ -104,7 +107,8 @@ impl Mask {
     }
 }
 
-/// Writes the mask of a tensor. Operands: the mask, the tensor, [`Mask::room`] bytes of workspace, aligned to 64.
+/// Writes the mask of a tensor. Operands: the mask, the tensor, [`Mask::room`] bytes of workspace,
+/// aligned to 64.
 #[derive(Clone, Debug)]
 pub(super) struct WriteMask {
     mask: Mask,
@@ -195,7 +199,8 @@ pub(super) struct ApplyMask {
 
 impl ApplyMask {
     /// # Errors
-    /// Bad parameter: the types differ, or `to` repeats an address. Not supported: `to` has channels in blocks.
+    /// Bad parameter: the types differ, or `to` repeats an address. Not supported: `to` has
+    /// channels in blocks.
     pub fn new(mask: &Mask, to: (&'static str, &TensorDescriptor)) -> Result<Self> {
         let (name, to) = to;
         let data_type = mask.of.data_type();

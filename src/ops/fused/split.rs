@@ -12,8 +12,8 @@ use crate::mode::Mode;
 use crate::ops::batch_norm::{Backward, BackwardPlan, Parameters};
 use crate::ops::{Plan, Scaling};
 
-/// `g = dy` where the mask has a bit, else 0; `dz = g`; and dx, dscale, dbias from g as cudnnBatchNormalizationBackward makes them
-/// from the saved statistics.
+/// `g = dy` where the mask has a bit, else 0; `dz = g`; and dx, dscale, dbias from g as
+/// cudnnBatchNormalizationBackward makes them from the saved statistics.
 #[derive(Clone, Debug)]
 pub struct Split {
     x: TensorDescriptor,
@@ -31,8 +31,8 @@ impl Split {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// Bad parameter: a missing descriptor, no mask, one of the saved pair alone, shapes that do not fit, mode 0. Not supported: another
-    /// activation than RELU; channels in blocks.
+    /// Bad parameter: a missing descriptor, no mask, one of the saved pair alone, shapes that do
+    /// not fit, mode 0. Not supported: another activation than RELU; channels in blocks.
     pub(super) fn new(pack: &ConstantPack) -> Result<Self> {
         check_mode(pack)?;
         let there = |label: i32| pack.number(label) != 0;
@@ -70,7 +70,8 @@ impl Split {
     /// The plans, in the order in which they run.
     ///
     /// # Errors
-    /// Bad parameter for tensors and parameters that do not agree. Not supported for types that are not normalised.
+    /// Bad parameter for tensors and parameters that do not agree. Not supported for types that are
+    /// not normalised.
     pub(super) fn parts(&self) -> Result<Vec<Part>> {
         let at_g = if self.gives_dz { place_of(variant::DZ) } else { Place::workspace(0) };
         let apply = ApplyMask::new(&self.mask, ("dz", &self.g))?;

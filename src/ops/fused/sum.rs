@@ -1,7 +1,8 @@
 //! Two tensors, scaled per channel, added and activated; the first may be what a convolution makes.
 //!
-//! Two things are known of operation 4: the labels that the original takes, and the description: convolution, scale, bias, sum,
-//! activation. It has no bias of the convolution's own, so the bias of z is the one in the description.
+//! Two things are known of operation 4: the labels that the original takes, and the description:
+//! convolution, scale, bias, sum, activation. It has no bias of the convolution's own, so the bias
+//! of z is the one in the description.
 
 use super::affine::{self, Affine};
 use super::mask::{Mask, WriteMask};
@@ -15,8 +16,8 @@ use crate::mode::Mode;
 use crate::ops::Scaling;
 use crate::ops::convolution::{Convolution, ConvolutionPlan, Direction};
 
-/// Operation 4, `y = activation(conv(x, w) * eqScale + z * zEqScale + zEqBias)`, or operation 5, `y = activation(x * eqScale +
-/// eqBias + z * zEqScale + zEqBias)`.
+/// Operation 4, `y = activation(conv(x, w) * eqScale + z * zEqScale + zEqBias)`, or operation 5,
+/// `y = activation(x * eqScale + eqBias + z * zEqScale + zEqBias)`.
 #[derive(Clone, Debug)]
 pub struct Sum {
     convolution: Option<Convolution>,
@@ -41,7 +42,8 @@ impl Sum {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// Bad parameter: a missing descriptor, shapes that do not fit. Not supported: a bit mask of another activation than RELU.
+    /// Bad parameter: a missing descriptor, shapes that do not fit. Not supported: a bit mask of
+    /// another activation than RELU.
     pub(super) fn new(pack: &ConstantPack) -> Result<Self> {
         let mode = Mode::Extended;
         let (x, y) = (*tensor(pack, constant::X, "x")?, *tensor(pack, constant::Y, "y")?);
@@ -96,8 +98,8 @@ impl Sum {
         })
     }
 
-    /// Bytes of workspace: what the convolution makes, z with its scale, and a scale and a bias for either; then, in their place, what
-    /// the mask takes.
+    /// Bytes of workspace: what the convolution makes, z with its scale, and a scale and a bias for
+    /// either; then, in their place, what the mask takes.
     pub(super) fn workspace(&self) -> usize {
         let of_sums = 2 * affine::room(&self.wide) + 2 * affine::neutral_room(&self.wide);
         self.mask.as_ref().map_or(0, Mask::room).max(of_sums)

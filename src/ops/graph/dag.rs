@@ -17,12 +17,14 @@ impl Graph {
     /// Whether the graph can be finalised.
     ///
     /// # Errors
-    /// Bad parameter: no operation; a tensor that two operations write, or an operation reads and writes; a circle.
+    /// Bad parameter: no operation; a tensor that two operations write, or an operation reads and
+    /// writes; a circle.
     pub fn check(&self) -> Result<()> {
         Dag::new(self).map(|_| ())
     }
 
-    /// The uids of all tensors that a caller has to bring a pointer of (constants have none), each once, in ascending order.
+    /// The uids of all tensors that a caller has to bring a pointer of (constants have none), each
+    /// once, in ascending order.
     pub fn uids(&self) -> Vec<i64> {
         let links = self.operations.iter().flat_map(Operation::links);
         let mut uids: Vec<i64> = links

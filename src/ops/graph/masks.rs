@@ -1,4 +1,5 @@
-//! Indices along a dimension, and the elements that comparing them leaves of a tensor: parts of the plan of an operation.
+//! Indices along a dimension, and the elements that comparing them leaves of a tensor: parts of the
+//! plan of an operation.
 
 use super::Port;
 use super::steps::Builder;
@@ -10,7 +11,8 @@ use crate::ops::Role;
 use crate::ops::function::Function;
 
 impl Builder<'_> {
-    /// The index along a dimension of rank 4, where the operation is of a tile that does not begin with 0.
+    /// The index along a dimension of rank 4, where the operation is of a tile that does not begin
+    /// with 0.
     ///
     /// # Errors
     /// Not supported for a dimension of which a tile has no index.
@@ -21,7 +23,8 @@ impl Builder<'_> {
         self.view(Port::Index, line, Role::Read).map(Some)
     }
 
-    /// The index along a dimension, in dims that have one element elsewhere: by doubling what is there. Pre: `count > 0`.
+    /// The index along a dimension, in dims that have one element elsewhere: by doubling what is
+    /// there. Pre: `count > 0`.
     ///
     /// # Errors
     /// As for [`scratch`](Builder::scratch).
@@ -68,7 +71,8 @@ impl Builder<'_> {
         Ok(to)
     }
 
-    /// 1 where the index along a dimension of `count` elements is below a length, else 0. Pre: as for [`line`](Builder::line).
+    /// 1 where the index along a dimension of `count` elements is below a length, else 0. Pre: as
+    /// for [`line`](Builder::line).
     ///
     /// # Errors
     /// Not supported for lengths of another rank.

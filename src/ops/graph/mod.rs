@@ -1,4 +1,5 @@
-//! Graphs of operations: finalised operations as plain data, and what they become - plans that run one after the other.
+//! Graphs of operations: finalised operations as plain data, and what they become - plans that run
+//! one after the other.
 //!
 //! ```text
 //!  mod.rs         Tensor, Operation, Graph: what the descriptors of the graph interface become when they are finalised
@@ -19,8 +20,9 @@
 //!  masks.rs       indices, and what they leave of a tensor, as parts of such a plan
 //!  lower/         from each kind of operation to steps
 //! ```
-//! An operation names its tensors by [`Port`]: the checks of a graph and the order of its operations ask only which tensors
-//! are read and which are written, whatever the operation computes.
+//! An operation names its tensors by [`Port`]: the checks of a graph and the order of its
+//! operations ask only which tensors are read and which are written, whatever the operation
+//! computes.
 
 mod compose;
 mod dag;
@@ -55,7 +57,8 @@ pub use values::ValuesPlan;
 use crate::dtype::DataType;
 use crate::layout::Dims;
 
-/// An element type by its number in the C interface: one that the library computes with, or one that a tensor may have all the same.
+/// An element type by its number in the C interface: one that the library computes with, or one
+/// that a tensor may have all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// A type of the library.

@@ -1,4 +1,5 @@
-//! A graph under other extents: those that a variant pack gives to some tensors, and those that follow for virtual tensors.
+//! A graph under other extents: those that a variant pack gives to some tensors, and those that
+//! follow for virtual tensors.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,11 +27,12 @@ pub struct Override {
 type Changed = HashMap<i64, (Dims, Dims)>;
 
 impl Graph {
-    /// The graph with these extents. Ids that it does not have are ignored, as everywhere in a pack.
+    /// The graph with these extents. Ids that it does not have are ignored, as everywhere in a
+    /// pack.
     ///
     /// # Errors
-    /// Bad parameter: another number of extents or strides than in the graph, a negative one. Not supported: a virtual tensor whose
-    /// extents do not follow from those of other tensors.
+    /// Bad parameter: another number of extents or strides than in the graph, a negative one. Not
+    /// supported: a virtual tensor whose extents do not follow from those of other tensors.
     pub fn overridden(&self, overrides: &[Override]) -> Result<Graph> {
         let mut changed = Changed::new();
         for of in overrides {
@@ -61,8 +63,9 @@ impl Graph {
 }
 
 impl Graph {
-    /// An override in as many dimensions as the tensor has: of packed sequences clients give what they hold, of tokens, heads and width. Where
-    /// a batch begins its offsets say, and so tokens are the rows of every batch.
+    /// An override in as many dimensions as the tensor has: of packed sequences clients give what
+    /// they hold, of tokens, heads and width. Where a batch begins its offsets say, and so tokens
+    /// are the rows of every batch.
     fn in_full(&self, of: &Override) -> Override {
         let links = self.operations.iter().flat_map(Operation::links);
         let tensor = links.map(|link| &link.tensor).find(|tensor| tensor.uid == of.uid);

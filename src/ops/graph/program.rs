@@ -13,7 +13,8 @@ use crate::layout::Layout;
 use crate::ops::part::{Part, Place};
 use crate::ops::plan::{MAX_OPERANDS, Plan};
 
-/// A tensor that is passed by value: read on the host, and written to the workspace before anything else.
+/// A tensor that is passed by value: read on the host, and written to the workspace before anything
+/// else.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     /// Its uid.
@@ -33,7 +34,8 @@ pub struct Value {
 /// Where something lies in the workspace, and its bytes there, by operation and home.
 type Places = HashMap<(usize, Home), (usize, usize)>;
 
-/// A tensor whose numbers say where something lies: those that lead nowhere are refused when the graph runs.
+/// A tensor whose numbers say where something lies: those that lead nowhere are refused when the
+/// graph runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers {
     /// Its uid.
@@ -70,14 +72,16 @@ impl Program {
     /// Plans the operations of a graph.
     ///
     /// # Errors
-    /// Those of [`Graph::check`]. Not supported, with the operation and the reason: types and operations that are not
-    /// computed, shapes that do not fit, a virtual tensor that nothing writes.
+    /// Those of [`Graph::check`]. Not supported, with the operation and the reason: types and
+    /// operations that are not computed, shapes that do not fit, a virtual tensor that nothing
+    /// writes.
     pub fn new(graph: &Graph, tiles: Tiles) -> Result<Self> {
         Program::placed(graph, None, tiles)
     }
 
-    /// Plans the operations of a graph that is that of `whole` under other extents. Smaller ones never take more workspace than
-    /// `whole` does, though they may leave gaps that others do not fit into: then all lie where those of `whole` do.
+    /// Plans the operations of a graph that is that of `whole` under other extents. Smaller ones
+    /// never take more workspace than `whole` does, though they may leave gaps that others do not
+    /// fit into: then all lie where those of `whole` do.
     ///
     /// # Errors
     /// As [`new`](Program::new).
@@ -92,7 +96,8 @@ impl Program {
         Ok(Program::placed(graph, Some(&whole.places), tiles).unwrap_or(own))
     }
 
-    /// Plans the operations in places of their own, or in those of another program, in which all have to fit.
+    /// Plans the operations in places of their own, or in those of another program, in which all
+    /// have to fit.
     fn placed(graph: &Graph, given: Option<&Places>, tiles: Tiles) -> Result<Self> {
         let graph = &compose::composed(graph)?;
         if let Some(streamed) = stream::streamed(graph, tiles)

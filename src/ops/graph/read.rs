@@ -215,7 +215,8 @@ fn kind(object: &Object) -> Result<Kind> {
 /// `CUDNN_RESHAPE_LOGICAL`
 const RESHAPE_LOGICAL: i64 = 1;
 
-/// The graph that an attention applies to its scores: attributes of the graph, of what it is given and of what it makes.
+/// The graph that an attention applies to its scores: attributes of the graph, of what it is given
+/// and of what it makes.
 fn modifier(fields: &Fields, [graph, input, output]: [i32; 3]) -> Result<Option<Modifier>> {
     let Some(graph) = fields.object(graph) else { return Ok(None) };
     let uid = |attribute| {

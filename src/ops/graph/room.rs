@@ -18,7 +18,8 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The lowest place for `size` bytes from operation `first` to operation `last`; `None` beyond the address space.
+    /// The lowest place for `size` bytes from operation `first` to operation `last`; `None` beyond
+    /// the address space.
     pub fn take(&mut self, size: usize, first: usize, last: usize) -> Option<usize> {
         let mut begin = 0_usize;
         let size = size.max(1).checked_next_multiple_of(ALIGNMENT)?;

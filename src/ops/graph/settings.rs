@@ -1,7 +1,7 @@
 //! The attributes of an operation of a graph besides its tensors.
 //!
-//! Modes that no Finalize looks at are kept as their numbers in the C interface; whether they can be computed is asked
-//! when an operation becomes a plan.
+//! Modes that no Finalize looks at are kept as their numbers in the C interface; whether they can
+//! be computed is asked when an operation becomes a plan.
 
 use super::{Operation, Type};
 use crate::desc::NanPropagation;
@@ -16,7 +16,8 @@ pub enum Kind {
     Pointwise(Pointwise),
     /// A product of matrices: reads A, B, overrides, writes C.
     Matmul(Matmul),
-    /// One of the three directions: reads two of X, W, Dy, writes Y, Dx or Dw, and reads that too if beta is not 0.
+    /// One of the three directions: reads two of X, W, Dy, writes Y, Dx or Dw, and reads that too
+    /// if beta is not 0.
     Convolution(Convolution),
     /// Elements joined along dimensions: reads X and GroupOffset, writes Y.
     Reduction(Reduction),
@@ -28,8 +29,9 @@ pub enum Kind {
     Slice(Slice),
     /// Tensors one after the other: reads the Parts, writes Y.
     Concat(Concat),
-    /// A normalisation: reads X, Scale, Bias, Epsilon, Factor, running statistics, and in inference Mean and InverseVariance; writes Y,
-    /// running statistics, and in training Mean and InverseVariance.
+    /// A normalisation: reads X, Scale, Bias, Epsilon, Factor, running statistics, and in inference
+    /// Mean and InverseVariance; writes Y, running statistics, and in training Mean and
+    /// InverseVariance.
     NormForward(Norm),
     /// Its gradients: reads X, Dy, Scale, Mean, InverseVariance, Epsilon, writes Dx, Dscale, Dbias.
     NormBackward(Norm),
@@ -39,10 +41,11 @@ pub enum Kind {
     ResampleBackward(Resample),
     /// Sums and sums of squares per channel: reads X, writes Sum, SquareSum.
     GenStats(GenStats),
-    /// Statistics of sums: reads Sum, SquareSum, Scale, Bias, running statistics, Count, Epsilon, Factor; writes running
-    /// statistics, Mean, InverseVariance, EqScale, EqBias.
+    /// Statistics of sums: reads Sum, SquareSum, Scale, Bias, running statistics, Count, Epsilon,
+    /// Factor; writes running statistics, Mean, InverseVariance, EqScale, EqBias.
     BatchNormFinalise(BatchNormFinalise),
-    /// Gradients of a normalisation: reads Mean, InverseVariance, Scale, X, Dy; writes Dscale, Dbias, EqScale, EqXScale, EqBias.
+    /// Gradients of a normalisation: reads Mean, InverseVariance, Scale, X, Dy; writes Dscale,
+    /// Dbias, EqScale, EqXScale, EqBias.
     BatchNormBackwardWeights(GenStats),
     /// Random numbers: reads Seed, Offset, writes Y.
     Rng(Rng),
@@ -56,12 +59,14 @@ pub enum Kind {
     RopeForward(Rope),
     /// Its gradient: reads Dy, Frequencies, writes Dx.
     RopeBackward(Rope),
-    /// Attention: reads Q, K, V, Scale, lengths, tables of pages, Seed, Offset, Sink, factors of FP8 and what the modifier of the scores
-    /// takes besides; writes O, Stats, Max, SumExp, Dump and amax.
+    /// Attention: reads Q, K, V, Scale, lengths, tables of pages, Seed, Offset, Sink, factors of
+    /// FP8 and what the modifier of the scores takes besides; writes O, Stats, Max, SumExp, Dump
+    /// and amax.
     AttentionForward(Attention),
     /// Its gradients: reads Q, K, V, O, Do, Stats, Scale, lengths, Sink; writes Dq, Dk, Dv, Dsink.
     AttentionBackward(Attention),
-    /// Products of rows with the matrix of their expert: reads X (tokens), W, GroupOffset, Index, Slots, writes Y.
+    /// Products of rows with the matrix of their expert: reads X (tokens), W, GroupOffset, Index,
+    /// Slots, writes Y.
     Experts(Experts),
     /// The gradient of the matrices: reads X, Dy, GroupOffset, writes Dw.
     ExpertsBackward,
@@ -71,7 +76,8 @@ pub enum Kind {
     Quantize(Blocks),
     /// The inverse: reads X, Scale, writes Y.
     Dequantize(Blocks),
-    /// Numbers of codes in bytes: reads X, writes Y; a part of operations on types that are no scalar types.
+    /// Numbers of codes in bytes: reads X, writes Y; a part of operations on types that are no
+    /// scalar types.
     Unpack(Packing),
     /// Codes of numbers: reads X, writes Y.
     Pack(Packing),
@@ -85,13 +91,16 @@ pub enum Kind {
         /// Elements per unit of an offset.
         multiplier: i64,
     },
-    /// The weights of attention again: `y = exp(x - stats)`, 0 where x is minus infinity; a part of its gradients.
+    /// The weights of attention again: `y = exp(x - stats)`, 0 where x is minus infinity; a part of
+    /// its gradients.
     Weights,
-    /// Operations on tensors of scores, computed tile by tile: reads and writes what they share with the rest of the graph.
+    /// Operations on tensors of scores, computed tile by tile: reads and writes what they share
+    /// with the rest of the graph.
     Stream(Box<super::stream::Region>),
     /// What a tile of such scores needs besides those operations.
     Tile(super::stream::Stage),
-    /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no engine.
+    /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no
+    /// engine.
     Other(i32),
 }
 
@@ -235,7 +244,8 @@ pub struct Reduction {
 /// Settings of a reshape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reshape {
-    /// Whether elements keep their logical order (`CUDNN_RESHAPE_LOGICAL`); else memory keeps its own.
+    /// Whether elements keep their logical order (`CUDNN_RESHAPE_LOGICAL`); else memory keeps its
+    /// own.
     pub logical: bool,
 }
 
@@ -271,7 +281,8 @@ pub struct Concat {
 pub struct Norm {
     /// `cudnnBackendNormMode_t`
     pub mode: i32,
-    /// Whether it is the phase of training (`CUDNN_NORM_FWD_TRAINING`); of gradients it does not matter.
+    /// Whether it is the phase of training (`CUDNN_NORM_FWD_TRAINING`); of gradients it does not
+    /// matter.
     pub training: bool,
 }
 
@@ -310,7 +321,8 @@ pub struct GenStats {
 /// Settings of a batch normalisation from sums.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchNormFinalise {
-    /// Whether the statistics are those of the sums (`CUDNN_BN_FINALIZE_STATISTICS_TRAINING`); else the running ones.
+    /// Whether the statistics are those of the sums (`CUDNN_BN_FINALIZE_STATISTICS_TRAINING`); else
+    /// the running ones.
     pub training: bool,
     /// What it is computed in.
     pub math: Type,

@@ -24,7 +24,8 @@ use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Reduction, Scaling,
 pub(super) enum Home {
     /// The tensor of a uid.
     Tensor(i64),
-    /// Scratch of the operation: piece 0 for most of it, others for what a step takes as an operand of its own.
+    /// Scratch of the operation: piece 0 for most of it, others for what a step takes as an operand
+    /// of its own.
     Scratch(usize),
 }
 
@@ -53,7 +54,8 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Nothing yet: functions are computed in binary64 if an element of a tensor needs it, or `wide` asks for it.
+    /// Nothing yet: functions are computed in binary64 if an element of a tensor needs it, or
+    /// `wide` asks for it.
     ///
     /// # Errors
     /// Those of `describe`.
@@ -190,7 +192,8 @@ impl<'a> Builder<'a> {
         Ok(View { slot: SCRATCH, offset: (begin / scalar.size()) as i64, scalar, layout })
     }
 
-    /// Room for `count` scalars that is an operand of its own, as steps need it whose operand has to begin with what they look for.
+    /// Room for `count` scalars that is an operand of its own, as steps need it whose operand has
+    /// to begin with what they look for.
     ///
     /// # Errors
     /// Not supported beyond 64 bits.
@@ -206,7 +209,8 @@ impl<'a> Builder<'a> {
         Ok(View { slot: self.homes.len() - 1, offset: 0, scalar, layout })
     }
 
-    /// The elements of a tensor in the order of its dimensions, as an operand of its own: where they are, or copied. Pre: `count` of them.
+    /// The elements of a tensor in the order of its dimensions, as an operand of its own: where
+    /// they are, or copied. Pre: `count` of them.
     ///
     /// # Errors
     /// As for [`scratch`](Builder::scratch).
@@ -275,7 +279,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// `to = function(from[0], from[1], ...)`, with the factors as the function's row has them; operands broadcast.
+    /// `to = function(from[0], from[1], ...)`, with the factors as the function's row has them;
+    /// operands broadcast.
     ///
     /// # Errors
     /// Not supported if they do not.
@@ -334,7 +339,8 @@ impl<'a> Builder<'a> {
         self.map_with(to, Function::Add, &[*a, *b], 0.0, [1.0, -1.0])
     }
 
-    /// `to = reduction of from`: each element of `to` joins as many neighbours as there are for it in every dimension.
+    /// `to = reduction of from`: each element of `to` joins as many neighbours as there are for it
+    /// in every dimension.
     ///
     /// # Errors
     /// Not supported for dims that are no multiples.
@@ -385,7 +391,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The same for one of a convolution, with room for parts of its sums where a GPU has a use for it: a plan runs on any core.
+    /// The same for one of a convolution, with room for parts of its sums where a GPU has a use for
+    /// it: a plan runs on any core.
     ///
     /// # Errors
     /// As for [`piece`](Builder::piece).
@@ -415,8 +422,8 @@ impl<'a> Builder<'a> {
         self.push(Work::Random(Box::new(step)), &slots.map(|view| view.slot));
     }
 
-    /// Rows of a source by their numbers, or rows to places by their numbers; operands result, source, where the edges of each row begin, and
-    /// the numbers.
+    /// Rows of a source by their numbers, or rows to places by their numbers; operands result,
+    /// source, where the edges of each row begin, and the numbers.
     pub fn gather(&mut self, step: Aggregate, [to, from, offsets, indices]: [&View; 4]) {
         // Nothing is done with the others.
         let slots = match step.function {
@@ -431,10 +438,12 @@ impl<'a> Builder<'a> {
         self.push(Work::Ragged(Box::new(step)), &views.map(|view| view.slot));
     }
 
-    /// The steps of a plan whose operands are these tensors as they lie; where it has an operand that is not touched there is none.
+    /// The steps of a plan whose operands are these tensors as they lie; where it has an operand
+    /// that is not touched there is none.
     ///
     /// # Errors
-    /// Those of the plan; not supported for scratch, for steps of other kinds, and for parts of tensors but in windows.
+    /// Those of the plan; not supported for scratch, for steps of other kinds, and for parts of
+    /// tensors but in windows.
     pub fn embed(&mut self, plan: &dyn Plan, views: &[Option<View>]) -> Result<()> {
         plan.steps(&mut |step, slots| {
             let work = match step {
@@ -493,7 +502,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A contraction whose offsets count from these views, in canonical form; `None` if it has no elements.
+/// A contraction whose offsets count from these views, in canonical form; `None` if it has no
+/// elements.
 pub(super) fn counted_from(mut step: Contract, views: [&View; 3]) -> Option<Contract> {
     for (offset, view) in step.nest.offsets.iter_mut().zip(views) {
         *offset += view.offset;

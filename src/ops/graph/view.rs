@@ -26,7 +26,8 @@ impl View {
         &self.layout.dims
     }
 
-    /// The same elements under these dims: a dimension of one element repeats, and so does a single element whatever its rank is.
+    /// The same elements under these dims: a dimension of one element repeats, and so does a single
+    /// element whatever its rank is.
     ///
     /// # Errors
     /// Not supported for dims that do not broadcast.
@@ -63,7 +64,8 @@ impl View {
         Ok(part)
     }
 
-    /// Dimension `axis` as two, the inner one of `inner` neighbours. Pre: `inner` divides it, no blocks, fewer than 8 dimensions.
+    /// Dimension `axis` as two, the inner one of `inner` neighbours. Pre: `inner` divides it, no
+    /// blocks, fewer than 8 dimensions.
     pub fn cut(&self, axis: usize, inner: i64) -> View {
         let (mut dims, mut strides) = (Dims::EMPTY, Dims::EMPTY);
         for k in 0..self.dims().rank() {
@@ -166,7 +168,8 @@ impl Tensor {
         Ok(layout)
     }
 
-    /// Where its scalars lie in the workspace: as it says, if that is without gaps, else in the order of its dimensions.
+    /// Where its scalars lie in the workspace: as it says, if that is without gaps, else in the
+    /// order of its dimensions.
     ///
     /// # Errors
     /// As for [`layout`](Tensor::layout).

@@ -49,7 +49,8 @@ impl Work {
         self.shifted(&|_| 0).is_some()
     }
 
-    /// The same step on operands that lie this many bytes further on; `None` where its loops do not say where all of them begin.
+    /// The same step on operands that lie this many bytes further on; `None` where its loops do not
+    /// say where all of them begin.
     pub fn shifted(&self, bytes: &dyn Fn(usize) -> i64) -> Option<Work> {
         let by = |operand: usize, scalar: Scalar| bytes(operand) / scalar.size() as i64;
         Some(match self {
@@ -83,7 +84,8 @@ impl Work {
         })
     }
 
-    /// Whether each element of the destination is computed of the one that lies there in this operand of the step.
+    /// Whether each element of the destination is computed of the one that lies there in this
+    /// operand of the step.
     fn is_in_place(&self, operand: usize) -> bool {
         fn same<const N: usize>(nest: &LoopNest<N>, operand: usize) -> bool {
             nest.offsets[operand] == nest.offsets[0]
@@ -122,7 +124,8 @@ pub(super) struct StepsPlan {
     pub segments: Vec<Segments>,
 }
 
-/// Products of some rows only, where numbers can be read when the plan runs. Elsewhere steps stand for them that look at all rows.
+/// Products of some rows only, where numbers can be read when the plan runs. Elsewhere steps stand
+/// for them that look at all rows.
 pub(super) struct Segments {
     /// Those steps.
     pub works: Range<usize>,
@@ -170,8 +173,8 @@ impl Segment {
 }
 
 impl StepsPlan {
-    /// Whether `write` may lie where `read` lies, if nobody needs that any more: only the first step that writes reads it, element by
-    /// element, or steps before.
+    /// Whether `write` may lie where `read` lies, if nobody needs that any more: only the first
+    /// step that writes reads it, element by element, or steps before.
     pub fn replaces(&self, read: usize, write: usize) -> bool {
         let Some(first) = self.works.iter().position(|(_, slots)| slots[0] == write) else { return false };
         self.works[first..].iter().enumerate().all(|(k, (work, slots))| {
@@ -190,7 +193,8 @@ impl Plan for StepsPlan {
         self.works.iter().try_for_each(|(work, slots)| sink(work.step(), slots))
     }
 
-    /// If nothing is read where something was written before, but by the one step that writes, element by element.
+    /// If nothing is read where something was written before, but by the one step that writes,
+    /// element by element.
     fn works_in_place(&self, read: usize, write: usize) -> bool {
         let writes = |(_, slots): &&(Work, Vec<usize>)| slots[0] == write;
         let Some(first) = self.works.iter().position(|work| writes(&work)) else { return true };

@@ -1,4 +1,5 @@
-//! The backward pass to inputs and first states. The gradients of all gates replace the gates in the reserve.
+//! The backward pass to inputs and first states. The gradients of all gates replace the gates in
+//! the reserve.
 
 use std::fmt;
 
@@ -14,8 +15,8 @@ use crate::error::Result;
 use crate::ops::function::Function;
 use crate::ops::plan::{self, Operand, Plan, Role, StepSink};
 
-/// The operands: dx, dhx, dcx, reserve space, masks, workspace, dy, hx, dhy, cx, dcy, weights. The masks lie in the reserve space,
-/// [`DataPlan::masks`] bytes behind its start.
+/// The operands: dx, dhx, dcx, reserve space, masks, workspace, dy, hx, dhy, cx, dcy, weights. The
+/// masks lie in the reserve space, [`DataPlan::masks`] bytes behind its start.
 pub const OPERANDS: usize = 12;
 const DX: usize = 0;
 const DHX: usize = 1;
@@ -150,7 +151,8 @@ impl DataPlan {
                 beta = 1.0;
                 continue;
             }
-            // Skipped input of another size than the hidden vectors: what no cell read has no gradient.
+            // Skipped input of another size than the hidden vectors: what no cell read has no
+            // gradient.
             let entries = network.input_of(layer).min(hidden);
             if beta == 0.0 && entries < network.input_of(layer) {
                 sink.clear([rows, network.input_of(layer)], dst)?;
@@ -361,7 +363,8 @@ impl Plan for DataPlan {
         &self.operands
     }
 
-    /// Gradients of last states are read before those of the first ones of their pseudo-layer are written.
+    /// Gradients of last states are read before those of the first ones of their pseudo-layer are
+    /// written.
     fn works_in_place(&self, read: usize, write: usize) -> bool {
         matches!((read, write), (DHY, DHX) | (DCY, DCX))
     }

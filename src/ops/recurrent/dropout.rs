@@ -1,7 +1,8 @@
 //! The masks between two layers.
 //!
-//! All masks of a pass are one sequence of bits, so that one call number of the random states serves it: bit `(layer * S + row) * output +
-//! entry` belongs to that entry of the outputs of that layer. The first step that applies them draws them all.
+//! All masks of a pass are one sequence of bits, so that one call number of the random states
+//! serves it: bit `(layer * S + row) * output + entry` belongs to that entry of the outputs of that
+//! layer. The first step that applies them draws them all.
 
 use super::forward::{MASKS, STATES};
 use super::frame::Frame;
@@ -28,7 +29,8 @@ pub(super) fn draw(
     }
 }
 
-/// `dst = src`, dropped and scaled, by the mask behind a layer that a forward pass has drawn; `masks` is its operand.
+/// `dst = src`, dropped and scaled, by the mask behind a layer that a forward pass has drawn;
+/// `masks` is its operand.
 pub(super) fn apply(
     sink: &mut Sink<'_>, frame: &Frame<'_>, layer: i64, dst: Rows, src: Rows, masks: usize,
 ) -> Result<()> {

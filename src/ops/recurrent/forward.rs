@@ -17,8 +17,8 @@ use crate::ops::NanRule;
 use crate::ops::function::Function;
 use crate::ops::plan::{self, Operand, Plan, Role, StepSink};
 
-/// The operands: y, hy, cy, reserve space, masks, random states, workspace, x, hx, cx, weights. The masks lie in the reserve space,
-/// [`ForwardPlan::masks`] bytes behind its start.
+/// The operands: y, hy, cy, reserve space, masks, random states, workspace, x, hx, cx, weights. The
+/// masks lie in the reserve space, [`ForwardPlan::masks`] bytes behind its start.
 pub const OPERANDS: usize = 11;
 const Y: usize = 0;
 const HY: usize = 1;
@@ -40,8 +40,9 @@ pub struct ForwardPlan {
 }
 
 impl ForwardPlan {
-    /// Plans `cudnnRNNForward`; in training with what backward calls need in the reserve space. `seed` makes random states for this pass
-    /// alone, in the [workspace](ForwardPlan::states); without it those of the descriptor go on.
+    /// Plans `cudnnRNNForward`; in training with what backward calls need in the reserve space.
+    /// `seed` makes random states for this pass alone, in the [workspace](ForwardPlan::states);
+    /// without it those of the descriptor go on.
     ///
     /// # Errors
     /// Not supported for more bytes than 63 bits count.

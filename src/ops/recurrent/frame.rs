@@ -1,4 +1,5 @@
-//! Where the three plans find what they have in common, and how vectors come from the caller's order into ours and back.
+//! Where the three plans find what they have in common, and how vectors come from the caller's
+//! order into ours and back.
 
 use super::rows::{Rows, Sink};
 use super::sequences::Turn;
@@ -79,7 +80,8 @@ pub(super) struct Frame<'p> {
     pub given: Given,
     /// Whether gates, cell states and outputs of all layers are kept in the reserve.
     pub trains: bool,
-    /// The operand that the last layer writes its outputs to at once, where the caller's rows lie in our order and nothing is kept.
+    /// The operand that the last layer writes its outputs to at once, where the caller's rows lie
+    /// in our order and nothing is kept.
     pub last: Option<usize>,
 }
 
@@ -137,7 +139,8 @@ impl Frame<'_> {
         rows.from(part.pseudo * self.sequences.rows())
     }
 
-    /// Gates that follow each other on the input side: the first matrix, how many, and the place of the first among the gates of a row.
+    /// Gates that follow each other on the input side: the first matrix, how many, and the place of
+    /// the first among the gates of a row.
     pub(super) fn input_gates(&self) -> &'static [[i64; 3]] {
         match self.network.cell {
             RnnCell::Relu | RnnCell::Tanh => &[[0, 1, 0]],
@@ -147,8 +150,8 @@ impl Frame<'_> {
         }
     }
 
-    /// The rows of a step that have a step before, and those that begin: the first rank, how many, and where the hidden states and
-    /// the cell states before them are.
+    /// The rows of a step that have a step before, and those that begin: the first rank, how many,
+    /// and where the hidden states and the cell states before them are.
     pub(super) fn spans(&self, part: Part, turn: Turn) -> [Span; 2] {
         [
             Span {
@@ -185,7 +188,8 @@ impl Frame<'_> {
         Rows::at(self.slots.workspace, scalar, bytes, row)
     }
 
-    /// Number `index` of the constants: zero, and, of a network that clips, lower and upper bound of the cell state.
+    /// Number `index` of the constants: zero, and, of a network that clips, lower and upper bound
+    /// of the cell state.
     pub(super) fn constant(&self, index: i64) -> Rows {
         let size = self.inner().size() as i64;
         Rows::constant(self.slots.workspace, self.inner(), self.at.constants + index * size)
@@ -269,8 +273,8 @@ impl Frame<'_> {
         Ok(())
     }
 
-    /// Moves the states of some ranks - the first, and how many - from `theirs`, the caller's, to `ours`, whose row 0 is that of rank 0;
-    /// or the other way.
+    /// Moves the states of some ranks - the first, and how many - from `theirs`, the caller's, to
+    /// `ours`, whose row 0 is that of rank 0; or the other way.
     pub(super) fn copy_states(
         &self, sink: &mut Sink<'_>, ranks: [i64; 2], ours: Rows, theirs: Rows, entries: i64, to_theirs: bool,
     ) -> Result<()> {

@@ -12,27 +12,33 @@
 //! ```
 //!
 //! # Order
-//! Inside, sequences are sorted by falling length (of equal ones the earlier first), and the vectors of all of them lie time
-//! step by time step without padding: the packed layout of `cudnnSetRNNDataDescriptor`. So the rows that are active at a step
-//! are contiguous, and a batch of any layout becomes the same problem with the same bits. Vectors that lie in this order in the
-//! caller's memory are read and written there; others are moved first and last, by a few loops for each run of steps that have
-//! equally many active sequences.
+//! Inside, sequences are sorted by falling length (of equal ones the earlier first), and the
+//! vectors of all of them lie time step by time step without padding: the packed layout of
+//! `cudnnSetRNNDataDescriptor`. So the rows that are active at a step are contiguous, and a batch
+//! of any layout becomes the same problem with the same bits. Vectors that lie in this order in the
+//! caller's memory are read and written there; others are moved first and last, by a few loops for
+//! each run of steps that have equally many active sequences.
 //!
 //! # Who calls
-//! Every call on recurrent networks, of version 6 and of version 8, fills a [`Problem`] and makes one of the three plans of it.
-//! - The calls of version 8 and the Ex forms of version 6 have descriptors of sequences: [`Sequences::of`] takes them.
-//! - The calls of version 6 have an array of tensor descriptors, one per time step; the first dimension of each is the
-//!   batch of that step, and never increases: [`Sequences::from_batches`] takes those batches. Vectors are in the packed layout.
-//! - [`Network::new`] takes the descriptor of either generation; where the descriptor has no input size, as after
-//!   `cudnnSetRNNDescriptor_v6`, the size of `xDesc` is put into its [`RnnSizes`](crate::desc::rnn::RnnSizes) before.
+//! Every call on recurrent networks, of version 6 and of version 8, fills a [`Problem`] and makes
+//! one of the three plans of it.
+//! - The calls of version 8 and the Ex forms of version 6 have descriptors of sequences:
+//!   [`Sequences::of`] takes them.
+//! - The calls of version 6 have an array of tensor descriptors, one per time step; the first
+//!   dimension of each is the batch of that step, and never increases: [`Sequences::from_batches`]
+//!   takes those batches. Vectors are in the packed layout.
+//! - [`Network::new`] takes the descriptor of either generation; where the descriptor has no input
+//!   size, as after `cudnnSetRNNDescriptor_v6`, the size of `xDesc` is put into its
+//!   [`RnnSizes`](crate::desc::rnn::RnnSizes) before.
 //!
-//! States (hx, cx, hy, cy and their gradients) have the order of the caller's sequences, which in version 6 is the packed one.
-//! Sizes are [`Network::weight_bytes`], [`workspace_size`] and [`reserve_size`]; the reserve space
-//! has the same content in both generations, and nothing survives in the workspace.
+//! States (hx, cx, hy, cy and their gradients) have the order of the caller's sequences, which in
+//! version 6 is the packed one. Sizes are [`Network::weight_bytes`], [`workspace_size`] and
+//! [`reserve_size`]; the reserve space has the same content in both generations, and nothing
+//! survives in the workspace.
 //!
-//! At the boundary `capi/functions/recurrent.rs` has one function for each pass - `forward`, `data`, `weights` - that takes a
-//! problem and the data pointers, any of which but the weights may be NULL; the calls of both generations end there, once they have
-//! made their checks.
+//! At the boundary `capi/functions/recurrent.rs` has one function for each pass - `forward`,
+//! `data`, `weights` - that takes a problem and the data pointers, any of which but the weights may
+//! be NULL; the calls of both generations end there, once they have made their checks.
 
 pub mod data;
 mod dropout;
@@ -67,7 +73,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Extents that no product of the three plans exceeds: vectors of all time steps, gates, and entries of a vector.
+    /// Extents that no product of the three plans exceeds: vectors of all time steps, gates, and
+    /// entries of a vector.
     fn most_extents(&self) -> [i64; 3] {
         let network = &self.network;
         let vector = network.input.max(network.output()).max(network.hidden);

@@ -47,8 +47,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of a descriptor. Clipping is that of LSTMs alone. A probability below 0 or of NaN drops nothing, one above 1
-    /// drops all, and so does no descriptor drop anything.
+    /// The network of a descriptor. Clipping is that of LSTMs alone. A probability below 0 or of
+    /// NaN drops nothing, one above 1 drops all, and so does no descriptor drop anything.
     pub fn new(network: &RnnNetwork, clip: &RnnClip, dropout: Option<&DropoutDescriptor>) -> Network {
         let rnn::RnnSizes { input, hidden, projected, layers } = network.sizes;
         let keeps_nan = NanPropagation::Keep.code() == clip.nan;

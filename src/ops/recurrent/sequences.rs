@@ -16,8 +16,9 @@ pub struct Segment {
     pub row: i64,
 }
 
-/// A batch of sequences. A row is one time step of one sequence; rows are counted in the order that `ops/recurrent` describes, and
-/// the rank of a sequence is its place among those sorted by falling length.
+/// A batch of sequences. A row is one time step of one sequence; rows are counted in the order that
+/// `ops/recurrent` describes, and the rank of a sequence is its place among those sorted by falling
+/// length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequences {
     layout: RnnDataLayout,
@@ -61,17 +62,19 @@ impl Sequences {
         Sequences::new(data.layout(), data.max_length().into(), lengths)
     }
 
-    /// The batch in the packed layout whose number of active sequences at each time step is that of `batches`. Pre: these never
-    /// increase, and none is negative.
+    /// The batch in the packed layout whose number of active sequences at each time step is that of
+    /// `batches`. Pre: these never increase, and none is negative.
     pub fn from_batches(batches: &[i64]) -> Sequences {
         let batch = batches.first().copied().unwrap_or(0);
-        // The length of a sequence is the number of steps at which more sequences than its rank are active.
+        // The length of a sequence is the number of steps at which more sequences than its rank are
+        // active.
         let lengths =
             (0..batch).map(|rank| batches.partition_point(|&active| active > rank) as i64).collect();
         Sequences::new(RnnDataLayout::TimeMajorPacked, batches.len() as i64, lengths)
     }
 
-    /// A batch of sequences of these lengths. Pre: none is negative or above `max_length`; in the packed layout none increases.
+    /// A batch of sequences of these lengths. Pre: none is negative or above `max_length`; in the
+    /// packed layout none increases.
     pub fn new(layout: RnnDataLayout, max_length: i64, lengths: Vec<i64>) -> Sequences {
         let mut order: Vec<usize> = (0..lengths.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));
@@ -109,7 +112,8 @@ impl Sequences {
         &self.segments
     }
 
-    /// Calls `f` with every time step of one direction, from its first to its last one, or from the last one back.
+    /// Calls `f` with every time step of one direction, from its first to its last one, or from the
+    /// last one back.
     pub fn for_each_turn<E>(
         &self, reverse: bool, back: bool, mut f: impl FnMut(Turn) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -142,8 +146,9 @@ impl Sequences {
         Turn { row, active, continuing: if before > 0 { active } else { 0 }, before: row - before }
     }
 
-    /// Calls `f` with the ranks of sequences that end together in one direction - the first, and how many - and the row of the
-    /// last state of the first of them; the others follow. Sequences without steps have none.
+    /// Calls `f` with the ranks of sequences that end together in one direction - the first, and
+    /// how many - and the row of the last state of the first of them; the others follow. Sequences
+    /// without steps have none.
     pub fn for_each_end<E>(
         &self, reverse: bool, mut f: impl FnMut([i64; 2], i64) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -175,8 +180,9 @@ impl Sequences {
         self.order.is_sorted()
     }
 
-    /// Whether lengths can put rows and states of a batch of this layout out of our order. Where they can, every batch has room for
-    /// moving them: what suffices for the longest sequences suffices for all.
+    /// Whether lengths can put rows and states of a batch of this layout out of our order. Where
+    /// they can, every batch has room for moving them: what suffices for the longest sequences
+    /// suffices for all.
     pub fn may_need_moves(&self) -> bool {
         self.layout != RnnDataLayout::TimeMajorPacked && self.batch() > 1
     }
@@ -191,7 +197,8 @@ impl Sequences {
         }
     }
 
-    /// How many rows of the caller lie between neighbouring steps, and between neighbouring sequences. Not of the packed layout.
+    /// How many rows of the caller lie between neighbouring steps, and between neighbouring
+    /// sequences. Not of the packed layout.
     fn theirs(&self) -> (i64, i64) {
         match self.layout {
             RnnDataLayout::BatchMajorPadded => (1, self.max_length),
@@ -207,7 +214,8 @@ impl Sequences {
         }
     }
 
-    /// Calls `f` with all rows, in as few pieces as there are runs of ranks that are neighbours in the caller's batch.
+    /// Calls `f` with all rows, in as few pieces as there are runs of ranks that are neighbours in
+    /// the caller's batch.
     pub fn for_each_piece<E>(&self, mut f: impl FnMut(Piece) -> Result<(), E>) -> Result<(), E> {
         if self.is_ours() {
             let rows = self.rows();
@@ -228,8 +236,8 @@ impl Sequences {
         Ok(())
     }
 
-    /// Calls `f` with runs of some ranks - the first, and how many - whose sequences are neighbours: the first rank, how many, the
-    /// first sequence.
+    /// Calls `f` with runs of some ranks - the first, and how many - whose sequences are
+    /// neighbours: the first rank, how many, the first sequence.
     pub fn for_each_run<E>(
         &self, [first, count]: [i64; 2], mut f: impl FnMut(i64, i64, i64) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -237,7 +245,8 @@ impl Sequences {
         for_each_run(ranks, |rank, run, sequence| f(first + rank, run, sequence))
     }
 
-    /// Calls `f` with the caller's rows that belong to no step of a sequence: the first, how many, and how far they are apart.
+    /// Calls `f` with the caller's rows that belong to no step of a sequence: the first, how many,
+    /// and how far they are apart.
     pub fn for_each_padding<E>(&self, mut f: impl FnMut(i64, i64, i64) -> Result<(), E>) -> Result<(), E> {
         if self.layout == RnnDataLayout::TimeMajorPacked {
             return Ok(());

@@ -1,17 +1,21 @@
-//! What lies in the workspace and in the reserve space: regions one behind the other, each on a multiple of [`ALIGNMENT`].
+//! What lies in the workspace and in the reserve space: regions one behind the other, each on a
+//! multiple of [`ALIGNMENT`].
 //!
-//! Each region grows with every extent, with the batch and with every length, and none depends on anything else of a batch but its
-//! layout: programs ask for their longest sequences, and run shorter ones in the same memory.
+//! Each region grows with every extent, with the batch and with every length, and none depends on
+//! anything else of a batch but its layout: programs ask for their longest sequences, and run
+//! shorter ones in the same memory.
 //!
-//! Gates, cell states and gradients have the computation type, all that callers see has the type of the data. S counts the rows of all
-//! sequences, B the sequences of the batch, GH the entries of all gates of a cell, as [`Regions::gate_row`] does.
+//! Gates, cell states and gradients have the computation type, all that callers see has the type of
+//! the data. S counts the rows of all sequences, B the sequences of the batch, GH the entries of
+//! all gates of a cell, as [`Regions::gate_row`] does.
 
 use super::{Network, Problem, Sequences};
 use crate::desc::rnn::RnnCell;
 use crate::error::{Error, Result};
 use crate::ops::Memory;
 
-/// What the address of a workspace, and of a reserve space, is rounded up to; the sizes have room for it.
+/// What the address of a workspace, and of a reserve space, is rounded up to; the sizes have room
+/// for it.
 pub const ALIGNMENT: usize = 64;
 
 /// Where the regions of one call start, in bytes; those that it does not need are empty.
@@ -23,11 +27,13 @@ pub(super) struct Regions {
     pub gates: i64,
     /// Cell states, `[S, hidden]`, likewise.
     pub cells: i64,
-    /// Outputs of a layer, `[S, output]`; in training of all layers in the reserve, else of two that take turns.
+    /// Outputs of a layer, `[S, output]`; in training of all layers in the reserve, else of two
+    /// that take turns.
     pub outputs: i64,
     /// Bits of the masks between the layers, in 32-bit words; in the reserve.
     pub masks: i64,
-    /// What says which call has filled the reserve, [`stamp`](super::stamp); in the reserve, behind the masks.
+    /// What says which call has filled the reserve, [`stamp`](super::stamp); in the reserve, behind
+    /// the masks.
     pub stamp: i64,
     /// A zero, then the bounds of a clipped cell state, in the computation type.
     pub constants: i64,
@@ -41,11 +47,13 @@ pub(super) struct Regions {
     pub hx: i64,
     /// First cell states in our order, `[pseudo-layers, B, hidden]`.
     pub cx: i64,
-    /// States before their projection, of a step, `[B, hidden]`; in training of all pseudo-layers, `[S, hidden]`, in the reserve.
+    /// States before their projection, of a step, `[B, hidden]`; in training of all pseudo-layers,
+    /// `[S, hidden]`, in the reserve.
     pub unprojected: i64,
     /// The gradient of such a state, `[B, hidden]`.
     pub dunprojected: i64,
-    /// Gradients of projected outputs of all pseudo-layers, `[S, projected]`, which the gradient of a projection needs; in the reserve.
+    /// Gradients of projected outputs of all pseudo-layers, `[S, projected]`, which the gradient of
+    /// a projection needs; in the reserve.
     pub dprojected: i64,
     /// Gradients of the outputs of a layer, `[S, output]`, of two that take turns.
     pub gradients: [i64; 2],
@@ -169,7 +177,8 @@ impl Regions {
     }
 }
 
-/// Bytes of workspace that the calls on this batch need: RNNForward alone, or in training the backward calls, too. Never 0.
+/// Bytes of workspace that the calls on this batch need: RNNForward alone, or in training the
+/// backward calls, too. Never 0.
 ///
 /// # Errors
 /// Not supported for more bytes than 63 bits count.
@@ -208,7 +217,8 @@ impl Problem {
         reserve_size(&self.network, &self.sequences)
     }
 
-    /// Refuses a workspace that is not there or too small; `size` is the name of its size. Returns the bytes that the call takes.
+    /// Refuses a workspace that is not there or too small; `size` is the name of its size. Returns
+    /// the bytes that the call takes.
     ///
     /// # Errors
     /// Bad parameter; as [`workspace_size`].
@@ -218,7 +228,8 @@ impl Problem {
         Ok(needed)
     }
 
-    /// Refuses a reserve space that is not there or too small; a backward call says what should have filled it.
+    /// Refuses a reserve space that is not there or too small; a backward call says what should
+    /// have filled it.
     ///
     /// # Errors
     /// Bad parameter; as [`reserve_size`].

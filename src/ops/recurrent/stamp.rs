@@ -1,8 +1,9 @@
 //! The number that tells which call has filled a reserve space, and for which network and batch.
 //!
-//! The content of a reserve space is the caller's business, as the original has it: a backward call computes from whatever is
-//! there. But a training forward call that was forgotten gives wrong gradients and no error, so the calls that fill a
-//! reserve space leave a number in it, which the next one may look for.
+//! The content of a reserve space is the caller's business, as the original has it: a backward call
+//! computes from whatever is there. But a training forward call that was forgotten gives wrong
+//! gradients and no error, so the calls that fill a reserve space leave a number in it, which the
+//! next one may look for.
 
 use super::Problem;
 use crate::desc::Choice;
@@ -39,8 +40,8 @@ pub fn of(problem: &Problem, filled: Filled) -> u64 {
     mix(hash, 1 + filled as i64)
 }
 
-/// What a backward call finds in a reserve space that it cannot use, and what should have filled it; `None` if nothing is wrong.
-/// `wanted` is what has to come before.
+/// What a backward call finds in a reserve space that it cannot use, and what should have filled
+/// it; `None` if nothing is wrong. `wanted` is what has to come before.
 pub fn complaint(problem: &Problem, found: u64, wanted: Filled) -> Option<&'static str> {
     let is_of = |filled: Filled| found == of(problem, filled);
     match wanted {

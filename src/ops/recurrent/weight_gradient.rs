@@ -1,4 +1,5 @@
-//! The backward pass to the weights, from the gradients of gates that the pass to inputs has left in the reserve.
+//! The backward pass to the weights, from the gradients of gates that the pass to inputs has left
+//! in the reserve.
 
 use std::fmt;
 
@@ -13,8 +14,8 @@ use crate::layout::{Axis, LoopNest};
 use crate::ops::plan::{self, Operand, Plan, Role, StepSink};
 use crate::ops::{Reduce, Reduction, Scaling, Sequence, Step};
 
-/// The operands: dw, workspace, reserve space, masks, x, hx. The masks lie in the reserve space, [`WeightPlan::masks`] bytes behind its
-/// start.
+/// The operands: dw, workspace, reserve space, masks, x, hx. The masks lie in the reserve space,
+/// [`WeightPlan::masks`] bytes behind its start.
 pub const OPERANDS: usize = 6;
 const DW: usize = 0;
 const MASKS: usize = 3;
@@ -142,7 +143,8 @@ impl WeightPlan {
         let frame = self.frame();
         let entries = frame.network.projected;
         let before = frame.scratch(frame.data(), self.at.before, entries);
-        // Rows that come from as far away are moved at once: the first, how many, the first of the others.
+        // Rows that come from as far away are moved at once: the first, how many, the first of the
+        // others.
         let mut run = [0; 3];
         let outputs = frame.output(part);
         let move_run = |sink: &mut Sink<'_>, [row, count, from]: [i64; 3]| {

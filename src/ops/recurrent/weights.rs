@@ -1,8 +1,10 @@
-//! The weight space: all matrices of all pseudo-layers, then all biases of all pseudo-layers, without a gap.
+//! The weight space: all matrices of all pseudo-layers, then all biases of all pseudo-layers,
+//! without a gap.
 //!
-//! Of each pseudo-layer come the input matrices of all gates, the recurrent matrices of all gates, then the matrix of the projection
-//! if there is one; its biases are those of the input side, then those of the recurrent side. Matrices are row-major. This is
-//! the order of the original, to the byte (observed on 9.27.0): programs compute it by themselves.
+//! Of each pseudo-layer come the input matrices of all gates, the recurrent matrices of all gates,
+//! then the matrix of the projection if there is one; its biases are those of the input side, then
+//! those of the recurrent side. Matrices are row-major. This is the order of the original, to the
+//! byte (observed on 9.27.0): programs compute it by themselves.
 
 use super::Network;
 use crate::desc::rnn::RnnBias;
@@ -84,8 +86,9 @@ impl Network {
             })
     }
 
-    /// The matrix `lin_layer` of a pseudo-layer: 0 to gates-1 input, gates to 2 gates-1 recurrent, 2 gates the projection; `None`
-    /// for one that the network does not have. Pre: the weight space is not [too large](Network::weight_bytes).
+    /// The matrix `lin_layer` of a pseudo-layer: 0 to gates-1 input, gates to 2 gates-1 recurrent,
+    /// 2 gates the projection; `None` for one that the network does not have. Pre: the weight space
+    /// is not [too large](Network::weight_bytes).
     pub fn matrix(&self, pseudo: i64, lin_layer: i64) -> Option<Matrix> {
         let Network { hidden, projected, .. } = *self;
         let (gates, layer) = (self.gates(), pseudo / self.directions);
@@ -111,8 +114,9 @@ impl Network {
         }
     }
 
-    /// Where the bias that belongs to matrix `lin_layer` of a pseudo-layer starts, in elements; it has `hidden` of them. `None` for one
-    /// that the network does not have, as for that of a projection.
+    /// Where the bias that belongs to matrix `lin_layer` of a pseudo-layer starts, in elements; it
+    /// has `hidden` of them. `None` for one that the network does not have, as for that of a
+    /// projection.
     pub fn bias_offset(&self, pseudo: i64, lin_layer: i64) -> Option<i64> {
         let gates = self.gates();
         let side = match lin_layer {

@@ -1,5 +1,5 @@
-//! From a transform plan to its problems: the destination is cut into boxes of evenly spaced coordinates, each of
-//! which is one affine problem.
+//! From a transform plan to its problems: the destination is cut into boxes of evenly spaced
+//! coordinates, each of which is one affine problem.
 
 use std::ops::Range;
 
@@ -139,8 +139,8 @@ impl Emitter<'_, '_> {
         sides
     }
 
-    /// The elements of group `q` of a fold that have a source: coordinate `y` of a folded dimension shows padded
-    /// coordinate `y * factor + position`.
+    /// The elements of group `q` of a fold that have a source: coordinate `y` of a folded dimension
+    /// shows padded coordinate `y * factor + position`.
     fn fold_box(&self, map: &Map, q: i64) -> Sides {
         let region = self.fold_region(map, q);
         let position = map.position(q);
@@ -149,7 +149,8 @@ impl Emitter<'_, '_> {
             let (factor, shift) = (map.factors[axis], map.before[axis] - position[axis]);
             // Source coordinate of turn y is y * factor - shift.
             let low = ceil_div(shift, factor).max(0);
-            // The last block may reach beyond the padded extent, where a crop ends the source early.
+            // The last block may reach beyond the padded extent, where a crop ends the source
+            // early.
             let last = self.plan.src.dims[axis] - 1 + map.after[axis].min(0);
             let high = floor_div(last + shift, factor);
             sides[axis] = Side {
@@ -176,8 +177,9 @@ impl Emitter<'_, '_> {
         sides
     }
 
-    /// The groups of an unfold at every position that meets its image, in row-major order; `position` is complete below
-    /// `axis`. They are as many as the image has elements at most, whatever the factors.
+    /// The groups of an unfold at every position that meets its image, in row-major order;
+    /// `position` is complete below `axis`. They are as many as the image has elements at most,
+    /// whatever the factors.
     fn unfold(&mut self, map: &Map, image: &Sides, axis: usize, mut position: Dims) {
         if axis == self.rank() {
             let (valid, missing) = self.unfold_boxes(map, &position);
@@ -195,8 +197,8 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The elements that the group at `position` of an unfold fills, and those that it leaves without a source because the
-    /// channels do not divide evenly.
+    /// The elements that the group at `position` of an unfold fills, and those that it leaves
+    /// without a source because the channels do not divide evenly.
     fn unfold_boxes(&self, map: &Map, position: &Dims) -> (Sides, Sides) {
         let mut valid = Sides::default();
         for axis in (0..self.rank()).filter(|&axis| axis != CHANNEL) {
@@ -247,7 +249,8 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The elements of a box; `last` are those of its [last group](Self::last_group) if they come with zeros.
+    /// The elements of a box; `last` are those of its [last group](Self::last_group) if they come
+    /// with zeros.
     fn transform_box(&mut self, sides: &Sides, last: Option<&Padded>) {
         let rank = self.rank();
         let mut sides = *sides;
@@ -261,8 +264,9 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// The last group of channels of a box together with the zeros behind it, if all channels below `end` that have
-    /// no source become zero, and the box has the first channels of that group but not all.
+    /// The last group of channels of a box together with the zeros behind it, if all channels below
+    /// `end` that have no source become zero, and the box has the first channels of that group but
+    /// not all.
     fn last_group(&self, sides: &Sides, end: i64) -> Option<Padded> {
         let TransformPlan { src, dst, types, scaling, ordered, .. } = self.plan;
         let rank = self.rank();
@@ -316,8 +320,8 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// The positions in a block of `factor` that some coordinate of the image has, in ascending order. Pre: the image is not
-/// empty, and its coordinate `before` has position 0.
+/// The positions in a block of `factor` that some coordinate of the image has, in ascending order.
+/// Pre: the image is not empty, and its coordinate `before` has position 0.
 fn positions(factor: i64, image: &Side, before: i64) -> [Range<i64>; 2] {
     if image.count >= factor {
         return [0..factor, 0..0];

@@ -48,7 +48,8 @@ fn dequantise() -> Problem {
     problem
 }
 
-/// FP8 by powers of two: the scale is the least that brings a block below 448, and halves go to the even neighbour.
+/// FP8 by powers of two: the scale is the least that brings a block below 448, and halves go to the
+/// even neighbour.
 fn quantise() -> Problem {
     let mut problem = Problem::new("quantise");
     let x = float(1, &[1, 1, 1, 8]);
@@ -62,7 +63,8 @@ fn quantise() -> Problem {
     problem
 }
 
-/// A sum of FP4 and FP8_E8M0, and what it is in either: halves go to the even neighbour of FP4, and up to the next power of two.
+/// A sum of FP4 and FP8_E8M0, and what it is in either: halves go to the even neighbour of FP4, and
+/// up to the next power of two.
 fn sums_of_codes() -> Problem {
     let mut problem = Problem::new("sums of codes");
     let (x, b) = (of_type(1, E2M1, &[1, 1, 1, 8]), of_type(2, E8M0, &[1, 1, 1, 8]));
@@ -105,13 +107,15 @@ fn ceil(a: i64, b: i64) -> i64 {
     (a + b - 1) / b
 }
 
-/// Where the scale of a row and a column lies among tiles of 128 rows and 4 columns, so many beside each other.
+/// Where the scale of a row and a column lies among tiles of 128 rows and 4 columns, so many beside
+/// each other.
 fn place(row: i64, column: i64, across: i64) -> usize {
     ((row / 128 * across + column / 4) * 512 + row % 32 * 16 + row % 128 / 32 * 4 + column % 4) as usize
 }
 
-/// A matrix in E4M3 by powers of two. Blocks are `size` elements of a row, or of a column if it is turned; the scales are in tiles, and their
-/// tensor has the extents of whole tiles or of what there is.
+/// A matrix in E4M3 by powers of two. Blocks are `size` elements of a row, or of a column if it is
+/// turned; the scales are in tiles, and their tensor has the extents of whole tiles or of what
+/// there is.
 fn tiled(
     rng: &mut Rng, [m, k]: [i64; 2], size: i64, is_turned: bool, is_padded: bool, told: &[i64],
 ) -> Problem {
@@ -150,7 +154,8 @@ fn tiled(
     problem
 }
 
-/// Scales with room for more blocks than there are, in the order of their dimensions, and a last block that is cut off.
+/// Scales with room for more blocks than there are, in the order of their dimensions, and a last
+/// block that is cut off.
 fn roomy(rng: &mut Rng) -> Problem {
     let mut problem = Problem::new("scales with room for more");
     let (x, scale, y) = (float(1, &[3, 10]), float(2, &[4, 5]), float(3, &[3, 10]));
@@ -164,7 +169,8 @@ fn roomy(rng: &mut Rng) -> Problem {
     problem
 }
 
-/// Blocks of three, of which the last ones are cut off; scales in FLOAT, with room for more, which becomes 0.
+/// Blocks of three, of which the last ones are cut off; scales in FLOAT, with room for more, which
+/// becomes 0.
 fn quantised_with_room(rng: &mut Rng) -> Problem {
     let mut problem = Problem::new("quantise with room for more");
     let (x, scale) = (float(1, &[1, 1, 5, 7]), float(3, &[1, 1, 5, 4]));
@@ -198,7 +204,8 @@ pub fn problems() -> Vec<Problem> {
             }
         }
     }
-    // As the size alone tells it, as the frontend tells it of transposed keys, with blocks that are cut off, and without the room of tiles.
+    // As the size alone tells it, as the frontend tells it of transposed keys, with blocks that are
+    // cut off, and without the room of tiles.
     for (size, told) in [(32, vec![32]), (16, vec![16]), (32, vec![1, 32]), (64, vec![1, 64, 1])] {
         for k in [96, 100, 130] {
             for (is_turned, is_padded) in [(true, true), (false, true), (true, false), (false, false)] {

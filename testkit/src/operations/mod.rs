@@ -1,4 +1,5 @@
-//! Tensors of graphs in memory, and operations with what they give, computed by plain loops in binary64.
+//! Tensors of graphs in memory, and operations with what they give, computed by plain loops in
+//! binary64.
 
 mod attention;
 mod blocks;

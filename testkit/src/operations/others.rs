@@ -331,7 +331,8 @@ fn experts(rng: &mut Rng) -> Vec<Problem> {
     all
 }
 
-/// Gradients of few filters over so many pixels that a GPU cuts their sums: of all channels by 1 x 1 taps, and one channel each.
+/// Gradients of few filters over so many pixels that a GPU cuts their sums: of all channels by 1 x
+/// 1 taps, and one channel each.
 fn filters(rng: &mut Rng) -> Vec<Problem> {
     let (n, channels, side) = (2, 8, 24);
     let gradient = |own: i64| {

@@ -4,8 +4,8 @@ use cudnn::ops::graph::{Link, Ragged};
 
 use super::*;
 
-/// The same attention with every sequence as long as it is, and forward with the ends of sequences instead of their lengths. Pre: the problem
-/// has lengths, and one operation.
+/// The same attention with every sequence as long as it is, and forward with the ends of sequences
+/// instead of their lengths. Pre: the problem has lengths, and one operation.
 pub fn packed_sequences(mut problem: Problem) -> Problem {
     let mut operation = problem.operations.remove(0);
     let is_forward = matches!(operation.kind, Kind::AttentionForward(_));

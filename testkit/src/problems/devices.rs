@@ -1,4 +1,5 @@
-//! Reads `benches/gpu_transform/problems.txt`, the transforms that a GPU's benchmark times beside the original.
+//! Reads `benches/gpu_transform/problems.txt`, the transforms that a GPU's benchmark times beside
+//! the original.
 
 use super::Tensors;
 use cudnn::desc::{Format, TensorDescriptor};
@@ -14,7 +15,8 @@ pub fn read() -> Vec<Tensors> {
     lines.map(|line| parse(line).unwrap_or_else(|| panic!("cannot read `{line}`"))).collect()
 }
 
-/// `name source destination dims source-layout destination-layout alpha beta`, and a tolerance that is not for here.
+/// `name source destination dims source-layout destination-layout alpha beta`, and a tolerance that
+/// is not for here.
 fn parse(line: &str) -> Option<Tensors> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let &[name, src, dst, dims, from, to, alpha, beta, ..] = &words[..] else { return None };

@@ -1,4 +1,5 @@
-//! Reads `problems/problems.txt`, the one list of transforms that tests check and benchmarks measure.
+//! Reads `problems/problems.txt`, the one list of transforms that tests check and benchmarks
+//! measure.
 #![allow(missing_docs, reason = "no part of the library")]
 
 pub mod devices;
@@ -51,7 +52,8 @@ pub fn read() -> Vec<Row> {
     rows("problems/problems.txt", include_str!("../../../problems/problems.txt"))
 }
 
-/// Every line of the list in `file`, in the form of `problems.txt`. Panics with the line that cannot be read.
+/// Every line of the list in `file`, in the form of `problems.txt`. Panics with the line that
+/// cannot be read.
 pub fn rows(file: &str, list: &str) -> Vec<Row> {
     let lines = list.lines().map(|line| line.split('#').next().unwrap_or("").trim());
     lines
@@ -111,8 +113,8 @@ impl Row {
         cells as usize * (self.src.scalar.size() + self.dst.scalar.size())
     }
 
-    /// Bytes that memory moves: padding of the destination is written too, that of the source lies in lines that are
-    /// read, and with a `beta` the destination is read first.
+    /// Bytes that memory moves: padding of the destination is written too, that of the source lies
+    /// in lines that are read, and with a `beta` the destination is read first.
     pub fn moved_bytes(&self) -> usize {
         let cells: i64 = self.dims.iter().product();
         let channels = self.letters.iter().position(|&c| c == 'c').map(|i| self.dims[i]);
@@ -125,7 +127,8 @@ impl Row {
             + padded(&self.dst.layout) * self.dst.scalar.size() * passes
     }
 
-    /// The same with as large a batch as `bytes` holds (rounded up if `at_least`); `None` without a batch.
+    /// The same with as large a batch as `bytes` holds (rounded up if `at_least`); `None` without a
+    /// batch.
     pub fn with_batch_for(&self, bytes: usize, at_least: bool) -> Option<Row> {
         let batch = self.letters.first().filter(|&&c| c == 'n').map(|_| self.dims[0] as usize)?;
         let one = self.bytes() / batch;

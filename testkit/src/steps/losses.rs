@@ -10,8 +10,8 @@ use super::text::Text;
 use super::vary::{Shorten, shortened};
 
 impl Text<'_> {
-    /// ` f32 softmax skip 50/60x4x30 labels=12 probs=(120,30,1) gradients=f32(120,30,1)`; that labels came from the host is another
-    /// step's part, and does not change this one.
+    /// ` f32 softmax skip 50/60x4x30 labels=12 probs=(120,30,1) gradients=f32(120,30,1)`; that
+    /// labels came from the host is another step's part, and does not change this one.
     pub fn ctc(&mut self) -> Result<Ctc> {
         self.expect(" ")?;
         let compute = self.compute()?;

@@ -1,5 +1,5 @@
-//! Reads `problems/steps.txt`, the list of steps that tests check and benchmarks measure, a line each. A line is what the
-//! log shows of a step: any line of a log is a test case.
+//! Reads `problems/steps.txt`, the list of steps that tests check and benchmarks measure, a line
+//! each. A line is what the log shows of a step: any line of a log is a test case.
 #![allow(missing_docs, reason = "no part of the library")]
 
 pub mod losses;
@@ -74,7 +74,8 @@ pub fn read() -> Vec<Row> {
     rows("problems/steps.txt", include_str!("../../../problems/steps.txt"))
 }
 
-/// Every line of a list; empty ones and those that begin with `#` do not count. Panics with the one that cannot be read.
+/// Every line of a list; empty ones and those that begin with `#` do not count. Panics with the one
+/// that cannot be read.
 pub fn rows(file: &str, list: &str) -> Vec<Row> {
     let lines = list.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     lines

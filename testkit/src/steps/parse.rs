@@ -1,6 +1,8 @@
-//! Reads a step from its line of text: the inverse of what the log shows of it, and a short form for matrix products.
+//! Reads a step from its line of text: the inverse of what the log shows of it, and a short form
+//! for matrix products.
 //!
-//! Strict: whatever is not expected at its place is an error that says what is, and how the rest of the line begins.
+//! Strict: whatever is not expected at its place is an error that says what is, and how the rest of
+//! the line begins.
 
 use cudnn::layout::{Axis, Cut, LoopNest};
 use cudnn::ops::function::TABLE;

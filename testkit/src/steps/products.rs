@@ -107,9 +107,9 @@ impl<'a> Text<'a> {
         Ok(step)
     }
 
-    /// `product f32*f32->f32 in f32 bmk*bkn->bmn b=4 m=64 n=64 k=64`: a matrix product. The letters of a matrix go from
-    /// its outermost to its innermost dimension; without b it is the same for every product of the batch. `apart=P`
-    /// leaves P scalars between the rows of every matrix.
+    /// `product f32*f32->f32 in f32 bmk*bkn->bmn b=4 m=64 n=64 k=64`: a matrix product. The letters
+    /// of a matrix go from its outermost to its innermost dimension; without b it is the same for
+    /// every product of the batch. `apart=P` leaves P scalars between the rows of every matrix.
     pub fn product(&mut self) -> Result<Contract> {
         let (types, accumulate) = self.factors()?;
         self.expect(" ")?;

@@ -19,7 +19,8 @@ const FUNCTIONS: [CausalFunction; 6] = [
 ];
 
 impl Text<'_> {
-    /// ` Weights f16 to f32 2x96x1024 ncw taps=4 bias silu adds`; of a gated pair ` Gated f32 2x96x1024 ncw taps=3 mixer=128`.
+    /// ` Weights f16 to f32 2x96x1024 ncw taps=4 bias silu adds`; of a gated pair
+    /// ` Gated f32 2x96x1024 ncw taps=3 mixer=128`.
     pub fn causal(&mut self) -> Result<Causal> {
         self.expect(" ")?;
         let function = self.one_of(&FUNCTIONS, |f| format!("{f:?} "), "a causal function")?;

@@ -148,7 +148,8 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Bytes of the number that a text begins with: a sign, then digits with a point and an exponent, or inf, or NaN.
+/// Bytes of the number that a text begins with: a sign, then digits with a point and an exponent,
+/// or inf, or NaN.
 fn number_len(text: &str) -> usize {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let sign = usize::from(text.starts_with(['+', '-']));

@@ -30,7 +30,8 @@ fn mapped<T: Plain>(
     results
 }
 
-/// The one of two numbers that is `ahead`: a NaN only if both are, or, if it wins, one is. Of zeros, one sign wins.
+/// The one of two numbers that is `ahead`: a NaN only if both are, or, if it wins, one is. Of
+/// zeros, one sign wins.
 fn chosen<T: Plain>(x: T, y: T, ahead: fn(T, T) -> bool, nan_wins: bool) -> T {
     match (x.is_missing(), y.is_missing()) {
         (true, _) if nan_wins => x,
@@ -154,7 +155,8 @@ fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
 }
 
-/// What a function of the cell of a recurrent network is, and the sum of the sizes of its terms; `None` for any other function.
+/// What a function of the cell of a recurrent network is, and the sum of the sizes of its terms;
+/// `None` for any other function.
 fn cell<T: Plain>(function: Function, [x, y, z, v, _]: [f64; MOST_OPERANDS]) -> Option<(f64, f64)> {
     // What has vanished or become 1 in the type is that for the rest of the formula, too.
     let rounded = |x: f64| T::of(x).wide();
@@ -181,7 +183,8 @@ fn cell<T: Plain>(function: Function, [x, y, z, v, _]: [f64; MOST_OPERANDS]) -> 
     Some((value, size))
 }
 
-/// What an elementary function is, and how far a result may be off, both by roundings and by denormals on the way.
+/// What an elementary function is, and how far a result may be off, both by roundings and by
+/// denormals on the way.
 fn elementary<T: Plain>(function: Function, all: [f64; MOST_OPERANDS], c: f64) -> (f64, f64) {
     if let Some((value, size)) = cell::<T>(function, all) {
         return (value, 12.0 * T::EPSILON * size + 8.0 * T::TINY * (1.0 + size));
@@ -317,7 +320,8 @@ fn functions_are_what_they_mean<T: Plain>(operand: Scalar) {
                     } else {
                         (value, off)
                     };
-                    // Zeros have their sign, unless they are what a sum of numbers on the way vanished to.
+                    // Zeros have their sign, unless they are what a sum of numbers on the way
+                    // vanished to.
                     let sums = factors.beta != 0.0 || is_cell || row.function == Function::SwishGradient;
                     let zeros = got[i].wide() == 0.0 && want.wide() == 0.0 && !sums;
                     assert!(

@@ -124,8 +124,8 @@ pub fn is_more<T: Plain>(x: T, y: T) -> bool {
     x > y || x == y && !x.is_negative()
 }
 
-/// Whether a result is the expected one, the one NaN for any; or, unless `off` is 0, as near as that. What is infinite may be
-/// at the end of the range.
+/// Whether a result is the expected one, the one NaN for any; or, unless `off` is 0, as near as
+/// that. What is infinite may be at the end of the range.
 pub fn is_near<T: Plain>(got: T, want: T, off: f64) -> bool {
     if want.is_missing() {
         return got.bits() == T::NAN_BITS;

@@ -44,7 +44,8 @@ fn functions_of_rows_are_what_they_mean<T: Plain>() {
         unsafe { reference::rows(&rows, at) };
         let peak = x.iter().map(|x| x.wide()).fold(f64::NEG_INFINITY, f64::max);
         let peak = if x.iter().any(|x| x.is_missing()) { f64::NAN } else { peak };
-        // A difference is rounded as it is taken, which is what an exponential makes of it; one beyond the range is infinite.
+        // A difference is rounded as it is taken, which is what an exponential makes of it; one
+        // beyond the range is infinite.
         let below = |i: usize| (x[i] - T::of(peak)).wide();
         let term = |i: usize| match function {
             RowFunction::Softmax | RowFunction::LogSoftmax => below(i).exp(),

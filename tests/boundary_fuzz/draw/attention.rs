@@ -1,4 +1,5 @@
-//! Multi-head attention: inference, all time steps or one, and the three calls of a step of training.
+//! Multi-head attention: inference, all time steps or one, and the three calls of a step of
+//! training.
 
 use cudnn::dtype::Scalar;
 
@@ -14,7 +15,8 @@ struct Attention {
     of: Scalar,
     mode: u32,
     heads: i64,
-    /// Vectors of queries, keys and values, and what they are projected to; 0 for no projection. The last is the output's.
+    /// Vectors of queries, keys and values, and what they are projected to; 0 for no projection.
+    /// The last is the output's.
     sizes: [i64; 3],
     projected: [i64; 4],
     /// Time steps of queries and keys, batch and beams: of the descriptor, and of the call.

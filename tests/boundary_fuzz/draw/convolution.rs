@@ -219,7 +219,8 @@ impl Problem {
         }
     }
 
-    /// Chooses contents: whole numbers, whose sums are exact; real ones; some far beyond the others; filters that are the identity.
+    /// Chooses contents: whole numbers, whose sums are exact; real ones; some far beyond the
+    /// others; filters that are the identity.
     fn fill(&mut self, rng: &mut Rng) {
         let is_float = !matches!(self.x.scalar, Scalar::I8 | Scalar::U8);
         let wide = [Scalar::F32, Scalar::F64, Scalar::Bf16].contains(&self.x.scalar)
@@ -277,7 +278,8 @@ impl Problem {
         }
     }
 
-    /// The query for the workspace and the call itself: of all images, or of one, whose results go to a buffer with a prime.
+    /// The query for the workspace and the call itself: of all images, or of one, whose results go
+    /// to a buffer with a prime.
     fn call(&self, image: Option<i64>, turn: usize, z_factor: f64, calls: &mut Vec<String>) {
         let (t0, t1, prime) = if image.is_some() { ("T2", "T3", "'") } else { ("T0", "T1", "") };
         let place = |tensor: &Tensor, name: &str, content: &str| match image {
@@ -334,7 +336,8 @@ pub fn draw(rng: &mut Rng, calls: &mut Vec<String>) {
     let z_factor = rng.pick(&[0.0, 1.0, 0.5]);
     problem.call(None, 0, z_factor, calls);
     let images = problem.shape.images;
-    // Images between each other's elements are no promise: their sums are divided among loops otherwise.
+    // Images between each other's elements are no promise: their sums are divided among loops
+    // otherwise.
     let apart = problem.x.has_images_apart() && problem.y.has_images_apart();
     if apart && images > 1 && problem.direction != Direction::Filter && rng.below(3) == 0 {
         problem.x.image().describe("T2", calls);

@@ -119,7 +119,8 @@ impl Attention {
         }))
     }
 
-    /// What happens to the scores, as a graph of its own, whose descriptor and ids the operation `kind` is given.
+    /// What happens to the scores, as a graph of its own, whose descriptor and ids the operation
+    /// `kind` is given.
     fn describe_scores(
         &self, graph: &mut Graph<'_>, kind: u32, bias: Option<&Node>, lengths: Option<&[Node; 2]>,
     ) -> Option<[(u32, String); 3]> {

@@ -14,7 +14,8 @@ const CONVOLVE_AND_ADD: usize = 4;
 const ADD: usize = 5;
 const BACKWARD: usize = 6;
 
-/// A problem while its calls are written: constant parameters go straight there, variant ones behind the plan.
+/// A problem while its calls are written: constant parameters go straight there, variant ones
+/// behind the plan.
 struct Fused<'a> {
     calls: &'a mut Vec<String>,
     operation: usize,
@@ -211,7 +212,8 @@ fn mask(of: &Tensor, rng: &mut Rng) -> Tensor {
     Tensor::packed(Scalar::I32, &[rows, words, 1])
 }
 
-/// Two tensors with scales and biases, their sum and its activation, with the bits of what is above 0.
+/// Two tensors with scales and biases, their sum and its activation, with the bits of what is
+/// above 0.
 fn add(rng: &mut Rng, calls: &mut Vec<String>) {
     let (rank, most) = (rng.pick(&[4, 4, 5]), most(rng));
     let dims = extents(rng, rank, most);

@@ -198,7 +198,8 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// Makes the plan, asks for its workspace, and executes it; with the extents of another one if there is one.
+    /// Makes the plan, asks for its workspace, and executes it; with the extents of another one if
+    /// there is one.
     pub(super) fn run(&mut self, other: Option<&Graph<'_>>) {
         let operations = std::mem::take(&mut self.operations);
         let graph = self.graph_of(&operations, other.is_some());

@@ -1,4 +1,5 @@
-//! Graphs: a product, a convolution or a tensor, and some operations behind it, whose results are virtual or the caller's.
+//! Graphs: a product, a convolution or a tensor, and some operations behind it, whose results are
+//! virtual or the caller's.
 
 use cudnn::dtype::Scalar;
 

@@ -1,4 +1,5 @@
-//! Layers: windows, functions of elements, statistics, masks and samplers. All have the bits of the loops that define them.
+//! Layers: windows, functions of elements, statistics, masks and samplers. All have the bits of the
+//! loops that define them.
 
 use cudnn::dtype::Scalar;
 
@@ -17,7 +18,8 @@ struct Layer {
 }
 
 impl Layer {
-    /// A layer from `x` to `y`, described as T0 and T1. Any layout of x is one that may be read; else it may be written, too.
+    /// A layer from `x` to `y`, described as T0 and T1. Any layout of x is one that may be read;
+    /// else it may be written, too.
     fn draw(rng: &mut Rng, scalar: Scalar, dims: [&[i64]; 2], any: bool, calls: &mut Vec<String>) -> Layer {
         let x = Tensor::draw(rng, scalar, dims[0], any);
         let y = Tensor::draw(rng, scalar, dims[1], false);
@@ -30,7 +32,8 @@ impl Layer {
         Layer { scalar, x, y, alpha, beta, before, data }
     }
 
-    /// A gradient: dx, which has the dims of x and is written, described as T2, and dy, in the layout of y, described as T3.
+    /// A gradient: dx, which has the dims of x and is written, described as T2, and dy, in the
+    /// layout of y, described as T3.
     fn gradients(&self, rng: &mut Rng, calls: &mut Vec<String>) -> [Tensor; 2] {
         let dx = self.dx(rng);
         let dy = self.y.clone();

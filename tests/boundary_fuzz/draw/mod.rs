@@ -44,7 +44,8 @@ struct Tensor {
 }
 
 impl Tensor {
-    /// In this order of dimensions, outermost first, with so many elements left out behind every row of each.
+    /// In this order of dimensions, outermost first, with so many elements left out behind every
+    /// row of each.
     fn ordered(scalar: Scalar, dims: &[i64], order: &[usize], gaps: &[i64]) -> Tensor {
         let mut strides = vec![0; dims.len()];
         let mut step = 1;
@@ -60,7 +61,8 @@ impl Tensor {
         Tensor::ordered(scalar, dims, &order, &vec![0; dims.len()])
     }
 
-    /// Mostly NCHW and NHWC; else any order, with gaps; what is only read also backwards and repeated.
+    /// Mostly NCHW and NHWC; else any order, with gaps; what is only read also backwards and
+    /// repeated.
     fn draw(rng: &mut Rng, scalar: Scalar, dims: &[i64], is_read: bool) -> Tensor {
         let rank = dims.len();
         let plain: Vec<usize> = (0..rank).collect();

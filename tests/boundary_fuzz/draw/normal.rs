@@ -1,4 +1,5 @@
-//! A step of training of batch normalisation, with what follows it and the memory that goes from forward to backward.
+//! A step of training of batch normalisation, with what follows it and the memory that goes from
+//! forward to backward.
 
 use cudnn::dtype::Scalar;
 
@@ -23,7 +24,8 @@ pub fn train(rng: &mut Rng, calls: &mut Vec<String>) {
     let x = Tensor::ordered(of, &dims, &order, &vec![0; rank]);
     ["T0", "T1", "T2"].iter().for_each(|register| x.describe(register, calls));
     let door = rng.pick(&[Door::BatchNormalization, Door::Normalization]);
-    // Groups of an activation each, or of a channel, where a persistent form counts as another mode or as another algorithm.
+    // Groups of an activation each, or of a channel, where a persistent form counts as another mode
+    // or as another algorithm.
     let (mode, algorithm) = (rng.below(if door == Door::BatchNormalization { 3 } else { 2 }), rng.below(2));
     let mut group = dims.clone();
     group[0] = 1;

@@ -1,5 +1,6 @@
-//! Recurrent networks: forward, and in training both backward calls, through the doors of version 8 and of version 6. Sizes are
-//! asked for with all sequences at their full length, and the calls have shorter ones.
+//! Recurrent networks: forward, and in training both backward calls, through the doors of version 8
+//! and of version 6. Sizes are asked for with all sequences at their full length, and the calls
+//! have shorter ones.
 
 use cudnn::dtype::Scalar;
 
@@ -36,7 +37,8 @@ struct Network {
     steps: i64,
     lengths: Vec<i64>,
     dropout: Option<&'static str>,
-    /// Whether results are held to those of the reference: a kink may send small differences either way.
+    /// Whether results are held to those of the reference: a kink may send small differences either
+    /// way.
     is_smooth: bool,
 }
 
@@ -218,7 +220,8 @@ impl Network {
         }
     }
 
-    /// Descriptors of version 6 for each time step, where `lengths` say which sequences are active: those of the input, or of the output.
+    /// Descriptors of version 6 for each time step, where `lengths` say which sequences are active:
+    /// those of the input, or of the output.
     fn array(&self, register: &str, entries: i64, lengths: &[i64], calls: &mut Vec<String>) -> String {
         let names = (0..self.steps).map(|step| {
             let active = lengths.iter().filter(|&&length| length > step).count() as i64;
@@ -249,7 +252,8 @@ impl Network {
         self.directions * (0..self.layers).map(layer).sum::<i64>()
     }
 
-    /// What is asked for the sizes, with full lengths, and what the calls have: the input, and the output.
+    /// What is asked for the sizes, with full lengths, and what the calls have: the input, and the
+    /// output.
     fn batches(&self, calls: &mut Vec<String>) -> [String; 3] {
         if self.door == Door::Descriptors {
             return ["M2", "M0", "M1"].map(str::to_owned);
@@ -277,7 +281,8 @@ struct Passes<'a> {
 }
 
 impl Passes<'_> {
-    /// A tensor's buffer, or NULL for states that are not given; the first word of a buffer says what is in it.
+    /// A tensor's buffer, or NULL for states that are not given; the first word of a buffer says
+    /// what is in it.
     fn state(&self, index: usize, name: &str, content: &str) -> String {
         let network = self.network;
         let is_cell = name.starts_with('C');
@@ -288,7 +293,8 @@ impl Passes<'_> {
         network.states(entries).buffer(name, content)
     }
 
-    /// Asks for sizes with full lengths, and returns the words of a new workspace and of the reserve space.
+    /// Asks for sizes with full lengths, and returns the words of a new workspace and of the
+    /// reserve space.
     fn sizes(&self, turn: usize, calls: &mut Vec<String>) -> [String; 2] {
         let asked = &self.batches[0];
         let (work, reserve) = (format!("W{turn}:u8:0..$w:scratch"), "W8:u8:0..$r:scratch");

@@ -1,5 +1,5 @@
-//! Operands inside the caches whose rows start in few cache sets: a few rows are written to their end before others, or read
-//! for some lines.
+//! Operands inside the caches whose rows start in few cache sets: a few rows are written to their
+//! end before others, or read for some lines.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,9 @@ fn conflicting_rows_equal_the_reference() {
         assert_eq!(picked(&transform), "transpose");
         check(&transform, sizes, &[1, 2], &mut rng, &mut counts);
     };
-    // Moved cells of each width: columns that follow one another and others; tiles with all lines and columns, with some
-    // left over, with less than a line of columns, and with too few for a register.
+    // Moved cells of each width: columns that follow one another and others; tiles with all lines
+    // and columns, with some left over, with less than a line of columns, and with too few for a
+    // register.
     for cell in [Scalar::U8, Scalar::F16, Scalar::F32, Scalar::F64] {
         let size = cell.size() as i64;
         for pitch in PITCHES.map(|bytes| bytes / size) {
@@ -43,8 +44,8 @@ fn conflicting_rows_equal_the_reference() {
             }
         }
     }
-    // Sources that conflict: cells of one and two bytes, and those that become so narrow; several lines of each row, with single
-    // ones and parts left over, in one block of rows and in two.
+    // Sources that conflict: cells of one and two bytes, and those that become so narrow; several
+    // lines of each row, with single ones and parts left over, in one block of rows and in two.
     for (dst, src) in [
         (Scalar::U8, Scalar::U8),
         (Scalar::F16, Scalar::F16),

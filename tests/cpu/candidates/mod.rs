@@ -1,5 +1,5 @@
-//! Every candidate of the CPU core against the reference loop, bit for bit, at every instruction set level of this
-//! processor, with guard bytes around and between the cells.
+//! Every candidate of the CPU core against the reference loop, bit for bit, at every instruction
+//! set level of this processor, with guard bytes around and between the cells.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,8 @@ fn strides(extents: &[i64], order: &[usize], gap: usize, rng: &mut Rng) -> Vec<i
     strides
 }
 
-/// A nest that starts behind its guard, and the scalars each operand needs with the guard behind it.
+/// A nest that starts behind its guard, and the scalars each operand needs with the guard behind
+/// it.
 fn guarded<const N: usize>(axes: &[Axis<N>]) -> (LoopNest<N>, [usize; N]) {
     let mut nest = LoopNest::new(axes, [0; N]);
     let spans: [(i64, i64); N] = std::array::from_fn(|k| nest.span(k).expect("small"));
@@ -108,8 +109,8 @@ fn random_nest(rng: &mut Rng) -> (LoopNest<2>, [usize; 2]) {
     guarded(&axes)
 }
 
-/// Runs one problem with the reference and with every candidate that takes it, at every level; counts the runs of
-/// each candidate, with a `*` for the one that would be picked.
+/// Runs one problem with the reference and with every candidate that takes it, at every level;
+/// counts the runs of each candidate, with a `*` for the one that would be picked.
 fn check(
     transform: &Transform, sizes: [usize; 2], threads: &[usize], rng: &mut Rng,
     counts: &mut BTreeMap<(String, &'static str), usize>,
@@ -318,7 +319,8 @@ fn rows_convert_every_short_float_as_the_reference_does() {
     assert!(counts["rows"] > 0 && counts["copy"] > 0);
 }
 
-/// The processor's own rounding to bfloat16 takes denormal numbers for zeros and keeps parts of NaNs.
+/// The processor's own rounding to bfloat16 takes denormal numbers for zeros and keeps parts of
+/// NaNs.
 #[test]
 fn floats_round_to_bfloat16_in_lines_with_and_without_odd_ones() {
     const LINE: usize = 32;

@@ -1,4 +1,5 @@
-//! Results that exceed the caches, and are written past them: the ends of rows, of tiles and of lines are many cases.
+//! Results that exceed the caches, and are written past them: the ends of rows, of tiles and of
+//! lines are many cases.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,8 @@ fn what_is_streamed_equals_the_reference() {
     streamed("transpose", &[(4099, 2080, 1), (2080, 1, 4099)], Scalar::Bf16, Scalar::F32);
     streamed("transpose", &[(4099, 4160, 1), (4160, 1, 4099)], Scalar::I8, Scalar::F32);
     streamed("transpose", &[(2051, 2064, 1), (2064, 1, 2051)], Scalar::F32, Scalar::U8);
-    // Rows of the destination that start at different places of their lines, also between cells that were merged from two.
+    // Rows of the destination that start at different places of their lines, also between cells
+    // that were merged from two.
     streamed("transpose", &[(2063, 2067, 1), (2067, 1, 2063)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(4101, 4103, 1), (4103, 1, 4101)], Scalar::I8, Scalar::I8);
     streamed("transpose", &[(2903, 2905, 1), (2905, 1, 2903)], Scalar::F16, Scalar::F32);
@@ -57,8 +59,8 @@ fn what_is_streamed_equals_the_reference() {
     streamed("transpose", &[(2903, 2905, 1), (2905, 1, 2903)], Scalar::Bf16, Scalar::F32);
     let pairs = [(8421, 2 * 1201 + 1, 2), (1201, 2, 2 * 8421 + 1), (2, 1, 1)];
     streamed("transpose", &pairs, Scalar::U8, Scalar::U8);
-    // Fewer columns than a line has cells, one more than whole strips, and none in some tiles; pieces that start and end
-    // anywhere in lines.
+    // Fewer columns than a line has cells, one more than whole strips, and none in some tiles;
+    // pieces that start and end anywhere in lines.
     streamed(
         "transpose",
         &[(30, 17 * 18_713, 17 * 18_713), (17, 18_713, 1), (18_713, 1, 17)],
@@ -77,7 +79,8 @@ fn what_is_streamed_equals_the_reference() {
         Scalar::F32,
         Scalar::F16,
     );
-    // Few rows: less than half a line of bytes, more than half a line, a little more than a line, many lines.
+    // Few rows: less than half a line of bytes, more than half a line, a little more than a line,
+    // many lines.
     streamed("transpose", &[(600_011, 28, 1), (28, 1, 600_011)], Scalar::U8, Scalar::U8);
     streamed("transpose", &[(350_003, 12, 1), (12, 1, 350_003)], Scalar::F32, Scalar::F32);
     streamed("transpose", &[(250_007, 17, 1), (17, 1, 250_007)], Scalar::F32, Scalar::F32);
@@ -126,8 +129,9 @@ fn what_is_streamed_equals_the_reference() {
     streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::U8);
     streamed("rows", &[(19_001, 223, 301), (223, 1, 1)], Scalar::F32, Scalar::F32);
     streamed("rows", &[(19_001, 240, 301), (223, 1, 1)], Scalar::F32, Scalar::I8);
-    // Short rows: packed together, so that lines are shared between strips and tiles that start anywhere; with gaps
-    // that stay as they are; of few bytes; with one row in each tile that is left over.
+    // Short rows: packed together, so that lines are shared between strips and tiles that start
+    // anywhere; with gaps that stay as they are; of few bytes; with one row in each tile that is
+    // left over.
     streamed(
         "rows",
         &[(3, 75_001 * 57, 75_001 * 64), (75_001, 57, 64), (57, 1, 1)],
@@ -149,7 +153,8 @@ fn what_is_streamed_equals_the_reference() {
     streamed("rows", &[(1_700_001, 13, 11), (10, 1, 1)], Scalar::U8, Scalar::U8);
     streamed("interleave", &[(3, 1, pixels), (pixels, 3, 1)], Scalar::U8, Scalar::F32);
     streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::F32);
-    // Pixels whose tiles are as long as the buffer allows, those of wide cells, and images side by side.
+    // Pixels whose tiles are as long as the buffer allows, those of wide cells, and images side by
+    // side.
     for (cell, channels, pixels) in [(Scalar::U8, 20, 850_003), (Scalar::F64, 7, 300_007)] {
         streamed("interleave", &[(pixels, channels, 1), (channels, 1, pixels)], cell, cell);
         streamed("interleave", &[(channels, pixels, 1), (pixels, 1, channels)], cell, cell);

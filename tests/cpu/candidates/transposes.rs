@@ -1,4 +1,5 @@
-//! Transposes with sides of every kind: few rows or columns, whole lines and what is left over beside them.
+//! Transposes with sides of every kind: few rows or columns, whole lines and what is left over
+//! beside them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Channels in blocks of 8 and 16 (nChw8c, nChw16c): which kernel takes such a layer, and that it computes what the reference does.
+//! Channels in blocks of 8 and 16 (nChw8c, nChw16c): which kernel takes such a layer, and that it
+//! computes what the reference does.
 
 use cudnn::backend::{self, Isa, Machine};
 use cudnn::dtype::Scalar;
@@ -74,8 +75,9 @@ fn tensor(dims: &[i64], block: i64, value: impl FnMut() -> f64) -> Tensor {
     tensor.fill(value)
 }
 
-/// Small integers, of which every sum is exact, with all that may follow a sum: the bytes of the reference on every machine. Residuals
-/// in blocks as well, and one of the tensors in a plain format now and then.
+/// Small integers, of which every sum is exact, with all that may follow a sum: the bytes of the
+/// reference on every machine. Residuals in blocks as well, and one of the tensors in a plain
+/// format now and then.
 #[test]
 fn channels_in_blocks_agree_with_the_reference() {
     let mut rng = Rng(61);
@@ -122,7 +124,8 @@ fn channels_in_blocks_agree_with_the_reference() {
     }
 }
 
-/// Real numbers: within the bound of a sum, the same bits for every number of threads, and those of an image alone in a batch.
+/// Real numbers: within the bound of a sum, the same bits for every number of threads, and those of
+/// an image alone in a batch.
 #[test]
 fn channels_in_blocks_keep_their_bits() {
     let mut rng = Rng(62);
@@ -144,7 +147,8 @@ fn channels_in_blocks_keep_their_bits() {
     }
 }
 
-/// Lanes are the channels of blocks, and taps, channels and filters are what the kernels of contiguous channels make of them.
+/// Lanes are the channels of blocks, and taps, channels and filters are what the kernels of
+/// contiguous channels make of them.
 #[test]
 fn channels_in_blocks_have_the_kernels_of_contiguous_ones() {
     let layers = [
@@ -175,7 +179,8 @@ fn channels_in_blocks_have_the_kernels_of_contiguous_ones() {
     }
 }
 
-/// Of a few pixels reading the filters is most of the work: sums go along them, and of more pixels along the image, whatever the batch.
+/// Of a few pixels reading the filters is most of the work: sums go along them, and of more pixels
+/// along the image, whatever the batch.
 #[test]
 fn sums_of_few_pixels_go_along_the_filters() {
     for (image, along_filters) in
@@ -196,7 +201,8 @@ fn sums_of_few_pixels_go_along_the_filters() {
     }
 }
 
-/// Eight phases of a stride look like a block of eight channels in the destination. Rows stay lanes where the image goes on along them.
+/// Eight phases of a stride look like a block of eight channels in the destination. Rows stay lanes
+/// where the image goes on along them.
 #[test]
 fn phases_of_a_stride_of_eight_are_no_block() {
     let conv = Convolution {

@@ -1,5 +1,6 @@
-//! Products of bytes over their whole range, of every pair of signs, at every level: kernels take signs from one operand and put
-//! back what that adds, multiply four bytes at a time, and finish tiles of many runs at once.
+//! Products of bytes over their whole range, of every pair of signs, at every level: kernels take
+//! signs from one operand and put back what that adds, multiply four bytes at a time, and finish
+//! tiles of many runs at once.
 
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout, format};
@@ -99,7 +100,8 @@ fn layer([c, k]: [i64; 2], [taps, stride, padding]: [i64; 3], extents: [i64; 2],
     }
 }
 
-/// Layers of networks, of few pixels: many channels, whole and not whole cells, windows that leave the image, strides.
+/// Layers of networks, of few pixels: many channels, whole and not whole cells, windows that leave
+/// the image, strides.
 #[test]
 fn layers_of_bytes_agree_with_the_reference() {
     let mut rng = Rng(32);
@@ -113,8 +115,8 @@ fn layers_of_bytes_agree_with_the_reference() {
     }
 }
 
-/// First layers with channels side by side, whose taps of a row are one run: whole and not whole cells of it, filters that fill
-/// vectors and that do not.
+/// First layers with channels side by side, whose taps of a row are one run: whole and not whole
+/// cells of it, filters that fill vectors and that do not.
 #[test]
 fn runs_of_bytes_agree_with_the_reference() {
     const SIDE_BY_SIDE: usize = 1;

@@ -1,5 +1,5 @@
-//! The CPU core against the definition: small integers, whose sums are exact, in every direction, layout and type, at
-//! every level, for several numbers of threads.
+//! The CPU core against the definition: small integers, whose sums are exact, in every direction,
+//! layout and type, at every level, for several numbers of threads.
 
 use std::ops::Range;
 
@@ -130,8 +130,8 @@ fn rng_one(case: usize, m: i64) -> i64 {
     if case.is_multiple_of(2) { 1 } else { m }
 }
 
-/// Layers that have kernels of their own: windows of 3 x 3 over many channels, and depthwise ones. Halves and bytes take
-/// the same ones, converted first.
+/// Layers that have kernels of their own: windows of 3 x 3 over many channels, and depthwise ones.
+/// Halves and bytes take the same ones, converted first.
 #[test]
 fn layers_with_kernels_of_their_own_agree_with_the_definition() {
     let mut rng = Rng(16);

@@ -1,5 +1,5 @@
-//! Gradients of depthwise filters: sums over the pixels of single channels, in one to three dimensions, in planes and with channels
-//! side by side.
+//! Gradients of depthwise filters: sums over the pixels of single channels, in one to three
+//! dimensions, in planes and with channels side by side.
 
 use cudnn::backend::{Isa, Machine, reference};
 use cudnn::dtype::Scalar;
@@ -109,7 +109,8 @@ fn gradients_of_depthwise_filters_agree_with_the_reference() {
     }
 }
 
-/// Real numbers: the same bits whatever the number of threads and whether operands are narrow, and within the bound.
+/// Real numbers: the same bits whatever the number of threads and whether operands are narrow, and
+/// within the bound.
 #[test]
 fn gradients_of_depthwise_filters_keep_their_bits() {
     let mut rng = Rng(32);
@@ -161,7 +162,8 @@ fn gradients_of_depthwise_filters_keep_their_bits() {
     }
 }
 
-/// Windows of more taps than there are outputs look like gradients of filters: an image has its bits in any batch all the same.
+/// Windows of more taps than there are outputs look like gradients of filters: an image has its
+/// bits in any batch all the same.
 #[test]
 fn windows_of_many_taps_have_the_same_bits_in_any_batch() {
     let mut rng = Rng(33);

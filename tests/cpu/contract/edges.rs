@@ -1,5 +1,5 @@
-//! Every kernel on operands between pages that nobody may touch: what it accepts is what its loops index, on both sides, and an
-//! image has the same bits in any batch.
+//! Every kernel on operands between pages that nobody may touch: what it accepts is what its loops
+//! index, on both sides, and an image has the same bits in any batch.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,8 @@ fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
     backend::kernel(Step::Contract(step), false, machine)
 }
 
-/// Runs the steps at every level with all operands at either edge, and wants the bytes of the reference.
+/// Runs the steps at every level with all operands at either edge, and wants the bytes of the
+/// reference.
 fn assert_stays_inside(steps: &[Contract], [dst, a, b]: &mut [Tensor; 3], what: &str, taken: &mut Taken) {
     let want = referenced(steps, dst, &[a.base(), b.base()]);
     for edge in EDGES {
@@ -232,8 +233,8 @@ fn image(tensor: &Tensor) -> (Layout, isize) {
     (layout, tensor.layout.strides[0] as isize * tensor.scalar.size() as isize)
 }
 
-/// Each image alone, in its place in a batch, has the bits that all together have. `None` where images are blocks of channels or
-/// not the slowest dimension of the result.
+/// Each image alone, in its place in a batch, has the bits that all together have. `None` where
+/// images are blocks of channels or not the slowest dimension of the result.
 fn assert_images_are_alone(
     conv: &Convolution, direction: Direction, [dst, a, b]: &mut [Tensor; 3], accumulate: Accumulate,
     what: &str,
@@ -306,7 +307,8 @@ fn an_image_has_the_same_bits_in_any_batch_of_any_layer() {
     assert!(compared > most / 2, "{compared} layers");
 }
 
-/// Of an image with one output nothing says how far it is from the next one: sums over loops that the filter has in another order.
+/// Of an image with one output nothing says how far it is from the next one: sums over loops that
+/// the filter has in another order.
 #[test]
 fn an_image_of_one_output_has_the_same_bits_in_any_batch() {
     let mut rng = Rng(36);

@@ -1,4 +1,5 @@
-//! Layers of few channels, and of few pixels and many filters: what they have kernels of their own for, against the reference.
+//! Layers of few channels, and of few pixels and many filters: what they have kernels of their own
+//! for, against the reference.
 
 use cudnn::backend::{Isa, Machine, reference};
 use cudnn::dtype::Scalar;
@@ -108,7 +109,8 @@ fn layers_of_few_channels_agree_with_the_reference() {
     }
 }
 
-/// Groups of a few channels side by side, whole vectors of them and not: lanes are of several groups.
+/// Groups of a few channels side by side, whole vectors of them and not: lanes are of several
+/// groups.
 fn layer_of_groups(case: usize, rng: &mut Rng) -> Convolution {
     let taps = rng.pick(&[[3, 3], [3, 3], [1, 1], [2, 5], [1, 3]]);
     let layer = Layer {
@@ -192,7 +194,8 @@ fn groups_of_vectors_of_channels_agree_with_the_reference() {
     }
 }
 
-/// Gradients of 1 x 1 filters over so many pixels that both operands are read along them, in planes and not.
+/// Gradients of 1 x 1 filters over so many pixels that both operands are read along them, in planes
+/// and not.
 #[test]
 fn gradients_along_pixels_agree_with_the_reference_and_keep_their_bits() {
     let mut rng = Rng(29);
@@ -220,7 +223,8 @@ fn gradients_along_pixels_agree_with_the_reference_and_keep_their_bits() {
     }
 }
 
-/// Dilated windows most of whose taps see nothing of the image, of so many channels that a tap is a stretch of the sum or more.
+/// Dilated windows most of whose taps see nothing of the image, of so many channels that a tap is a
+/// stretch of the sum or more.
 #[test]
 fn windows_that_are_mostly_outside_agree_with_the_reference() {
     let mut rng = Rng(28);
@@ -253,7 +257,8 @@ fn groups_of_few_channels_keep_their_bits() {
     }
 }
 
-/// Gradients of the data whose phases are alike, in part or all: by the definition, as phases are what the steps say.
+/// Gradients of the data whose phases are alike, in part or all: by the definition, as phases are
+/// what the steps say.
 #[test]
 fn transposed_layers_follow_the_definition() {
     let mut rng = Rng(25);
@@ -317,7 +322,8 @@ fn gradients_of_filters_over_many_pixels_keep_their_bits() {
     }
 }
 
-/// Fewer tiles of F(2x2, 3x3) than filters: tasks have filters of their own, unless there are more threads than that.
+/// Fewer tiles of F(2x2, 3x3) than filters: tasks have filters of their own, unless there are more
+/// threads than that.
 #[test]
 fn layers_of_few_pixels_and_many_filters_agree_with_the_reference() {
     let mut rng = Rng(23);

@@ -1,4 +1,5 @@
-//! Every kernel that accepts a contraction computes it: also those that it never reaches, as another one is asked before.
+//! Every kernel that accepts a contraction computes it: also those that it never reaches, as
+//! another one is asked before.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,8 @@ const TYPES: &[([Scalar; 3], Accumulate)] = &[
     ([Scalar::F32, Scalar::U8, Scalar::I8], Accumulate::Int32),
 ];
 
-/// Layers that only few kernels are for: each with the channels and filters of a group, extents, stride and groups.
+/// Layers that only few kernels are for: each with the channels and filters of a group, extents,
+/// stride and groups.
 const LAYERS: &[([i64; 2], [i64; 2], i64, i64)] = &[
     ([32, 40], [15, 16], 1, 1),
     ([40, 32], [15, 17], 1, 1),
@@ -41,7 +43,8 @@ const LAYERS: &[([i64; 2], [i64; 2], i64, i64)] = &[
 /// How often each kernel computed something.
 type Forced = BTreeMap<&'static str, usize>;
 
-/// Runs a step by every kernel that accepts it, at every level, and wants the bytes of the reference.
+/// Runs a step by every kernel that accepts it, at every level, and wants the bytes of the
+/// reference.
 fn assert_alike(
     step: Step<'_>, steps: &[Contract], dst: &Tensor, sources: &[*mut u8], what: &str, forced: &mut Forced,
 ) {

@@ -1,4 +1,5 @@
-//! Contractions: what the constructors build, by the plain formulas of a convolution and of a matrix product.
+//! Contractions: what the constructors build, by the plain formulas of a convolution and of a
+//! matrix product.
 
 mod blocked;
 mod bytes;

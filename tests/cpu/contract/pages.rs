@@ -1,4 +1,5 @@
-//! Memory whose first or last byte is the first or last one of its pages, between pages that nobody may touch.
+//! Memory whose first or last byte is the first or last one of its pages, between pages that nobody
+//! may touch.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,7 +101,8 @@ extern "C" fn report(signal: libc::c_int) {
             case /= 10;
         }
     }
-    // SAFETY: both calls are safe in handlers; the instruction runs again after it, and ends the process.
+    // SAFETY: both calls are safe in handlers; the instruction runs again after it, and ends the
+    // process.
     unsafe {
         libc::write(2, text.as_ptr().cast(), text.len());
         libc::signal(signal, libc::SIG_DFL);

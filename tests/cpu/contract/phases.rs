@@ -1,5 +1,5 @@
-//! Gradients of the data of depthwise convolutions with a stride, whose phases are computed together where a kernel writes whole
-//! rows.
+//! Gradients of the data of depthwise convolutions with a stride, whose phases are computed
+//! together where a kernel writes whole rows.
 
 use cudnn::backend::{self, Address, Isa, Machine};
 use cudnn::dtype::Scalar;
@@ -34,7 +34,8 @@ fn phases_agree_with_the_reference() {
     let mut rng = Rng(41);
     let wide: [&[Dim]; 9] = [
         &[[9000, 7, 3, 2, 1]],
-        // Rows of more than one tile, and planes of more than one part, whose last rows are not those of all phases.
+        // Rows of more than one tile, and planes of more than one part, whose last rows are not
+        // those of all phases.
         &[[112, 3, 1, 2, 1], [113, 3, 1, 2, 1]],
         &[[111, 5, 2, 2, 1], [300, 5, 2, 2, 1]],
         &[[301, 3, 1, 2, 1], [160, 3, 1, 2, 1]],
@@ -94,8 +95,8 @@ fn phases_agree_with_the_reference() {
     }
 }
 
-/// Real numbers, infinities and NaN: the same bits for every number of threads, whether the operands are narrow, and whether phases
-/// are computed one by one.
+/// Real numbers, infinities and NaN: the same bits for every number of threads, whether the
+/// operands are narrow, and whether phases are computed one by one.
 #[test]
 fn phases_keep_their_bits() {
     let mut rng = Rng(42);
@@ -135,7 +136,8 @@ fn phases_keep_their_bits() {
     }
 }
 
-/// The phases of planes, whatever is left of the last ones, and rows that are whole in one dimension.
+/// The phases of planes, whatever is left of the last ones, and rows that are whole in one
+/// dimension.
 #[test]
 fn phases_of_single_channels_are_computed_together() {
     for extents in [[12, 12], [13, 12], [12, 13], [17, 31], [112, 112], [14, 14]] {

@@ -1,5 +1,5 @@
-//! What every test of the CPU core does with the steps of a contraction: run them at every level, for several numbers of threads,
-//! and compare.
+//! What every test of the CPU core does with the steps of a contraction: run them at every level,
+//! for several numbers of threads, and compare.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -22,7 +22,8 @@ pub fn machines(steps: &[Contract]) -> impl Iterator<Item = Machine> {
     levels(steps).into_iter().flat_map(|isa| [1, 2, 5].map(move |threads| Machine { isa, threads }))
 }
 
-/// The steps as they are, and as those of Winograd's algorithms where there is a kernel for these on some machine.
+/// The steps as they are, and as those of Winograd's algorithms where there is a kernel for these
+/// on some machine.
 fn ways(steps: &[Contract]) -> Vec<Vec<Contract>> {
     let mut allowed = steps.to_vec();
     allowed.iter_mut().for_each(|step| step.allow_winograd = true);
@@ -100,7 +101,8 @@ pub fn assert_referenced(steps: &[Contract], dst: &Tensor, sources: &[*mut u8], 
     assert_bytes(steps, dst, sources, &referenced(steps, dst, sources), what);
 }
 
-/// Sums of real numbers in binary32 are within their bound, and have the same bits for every number of threads.
+/// Sums of real numbers in binary32 are within their bound, and have the same bits for every number
+/// of threads.
 pub fn assert_is_steady(
     conv: &Convolution, direction: Direction, steps: &[Contract], [dst, a, b]: [&mut Tensor; 3],
     what: impl Display,

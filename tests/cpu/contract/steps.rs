@@ -1,5 +1,5 @@
-//! The steps that the constructors build, run by the reference loop, against the definition of a convolution; and that
-//! their canonical form has the same terms.
+//! The steps that the constructors build, run by the reference loop, against the definition of a
+//! convolution; and that their canonical form has the same terms.
 
 use cudnn::backend::reference;
 use cudnn::dtype::Scalar;
@@ -46,7 +46,8 @@ fn convolutions_follow_the_definition_in_every_direction() {
     assert!(refused < 60 && done > 800, "{refused} refused");
 }
 
-/// Gradients of the data where one output, or one row of them, has seen all pixels: no tap is summed.
+/// Gradients of the data where one output, or one row of them, has seen all pixels: no tap is
+/// summed.
 #[test]
 fn a_window_as_large_as_the_image_is_a_product() {
     let mut rng = Rng(3);

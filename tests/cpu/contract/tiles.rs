@@ -1,5 +1,6 @@
-//! Tile instructions, and their model, which every processor has: the bound of their sums, bits that depend on neither threads nor batch,
-//! numbers that are none or very small, and that no thread keeps tiles.
+//! Tile instructions, and their model, which every processor has: the bound of their sums, bits
+//! that depend on neither threads nor batch, numbers that are none or very small, and that no
+//! thread keeps tiles.
 
 use cudnn::backend::{self, Isa, Machine, run_contract};
 use cudnn::dtype::Scalar;
@@ -34,9 +35,10 @@ pub fn takes_tiles(step: &Contract, isa: Isa) -> bool {
     name == Some(if step.a == Scalar::F32 { "tiles_of_parts" } else { "tiles" })
 }
 
-/// What a sum of `terms` products may be off, in parts of the sum of magnitudes: sixteen products in each of two chains, both together, and
-/// one more sum for each tile; each may be rounded. The products of second parts of halves are less than a hundredth. Of binary32 there are six
-/// sums for each tile of a block of eight, and what is left out.
+/// What a sum of `terms` products may be off, in parts of the sum of magnitudes: sixteen products
+/// in each of two chains, both together, and one more sum for each tile; each may be rounded. The
+/// products of second parts of halves are less than a hundredth. Of binary32 there are six sums for
+/// each tile of a block of eight, and what is left out.
 fn bound(terms: i64, scalar: Scalar) -> f64 {
     let terms = terms as f64 / 32.0;
     let units = if scalar == Scalar::F32 { 48.0 + terms / 4.0 + 25.0 } else { terms + 23.0 };
@@ -186,7 +188,8 @@ fn denormal_bf16_count_as_nothing_and_denormal_halves_as_they_are() {
     }
 }
 
-/// Which parts of this thread's state are not in their initial configuration: bit 18 is that of tiles.
+/// Which parts of this thread's state are not in their initial configuration: bit 18 is that of
+/// tiles.
 #[cfg(target_arch = "x86_64")]
 fn state_in_use() -> u32 {
     let state: u32;

@@ -1,4 +1,5 @@
-//! Binary32 in tiles, in parts of bf16: how near sums are, beside a chain of fused multiply-adds too, and numbers of every size.
+//! Binary32 in tiles, in parts of bf16: how near sums are, beside a chain of fused multiply-adds
+//! too, and numbers of every size.
 
 use cudnn::backend::{Isa, Machine};
 use cudnn::dtype::Scalar;
@@ -15,8 +16,10 @@ const UNIT: f64 = 1.0 / (1 << 24) as f64;
 /// Six products, or three where conversions are allowed.
 const WAYS: [bool; 2] = [false, true];
 
-/// What a sum of `terms` products may be off, in parts of the sum of magnitudes. Of six, those that are left out are a unit at most, a tile rounds as one of bf16 does, and each of its six products once more. Blocks of eight steps or less are summed one by one. Of three, what is left out
-/// comes first.
+/// What a sum of `terms` products may be off, in parts of the sum of magnitudes. Of six, those that
+/// are left out are a unit at most, a tile rounds as one of bf16 does, and each of its six products
+/// once more. Blocks of eight steps or less are summed one by one. Of three, what is left out comes
+/// first.
 fn bound(terms: i64, three: bool) -> f64 {
     let (products, rest, out) = if three { (3.0, 21.0, 2.0_f64.powi(-15)) } else { (6.0, 25.0, 0.0) };
     1.02 * (8.0 * products + rest + terms as f64 / 128.0) * UNIT + out
@@ -102,7 +105,8 @@ fn sums_of_numbers_of_every_size_are_within_their_bound() {
     }
 }
 
-/// The root of the mean square of what sums are off, in units of the sum of magnitudes, and the largest.
+/// The root of the mean square of what sums are off, in units of the sum of magnitudes, and the
+/// largest.
 fn off(got: &Tensor, sums: &[[f64; 2]], extents: [i64; 3]) -> [f64; 2] {
     let (mut next, mut square, mut most) = (sums.iter(), 0.0, 0.0_f64);
     some(extents, |at| {
@@ -198,7 +202,8 @@ fn the_largest_numbers_are_what_they_are() {
     }
 }
 
-/// Numbers that are none in every place of a step, with payloads that rounding would turn into others.
+/// Numbers that are none in every place of a step, with payloads that rounding would turn into
+/// others.
 #[test]
 fn no_nan_is_lost() {
     let extents = [128, 128, 512];

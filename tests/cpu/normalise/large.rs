@@ -1,4 +1,5 @@
-//! Results that are written past the caches, while what comes next is asked for; and rows of more groups than a tile has.
+//! Results that are written past the caches, while what comes next is asked for; and rows of more
+//! groups than a tile has.
 
 use cudnn::backend::{self, Address, Isa, Machine};
 use cudnn::desc::normalization::parameters;
@@ -95,7 +96,8 @@ fn numbers_of_all_groups_are_asked_for_before_a_plan_runs() {
         let forward = ForwardPlan::new(plain_forward(&x, &s, source), Mode::Extended).unwrap();
         let backward = BackwardPlan::new(plain_backward(&x, &s), Mode::Extended).unwrap();
         for plan in [&forward as &dyn Plan, &backward] {
-            // Mean, slope and offset at least; a hold of any size has room for what few groups take.
+            // Mean, slope and offset at least; a hold of any size has room for what few groups
+            // take.
             let least = if is_more { 3 * 4 * channels as usize } else { 0 };
             let asked = of_steps(plan);
             assert!(asked >= least && (asked > 0) == is_more, "{asked} bytes for {plan}");

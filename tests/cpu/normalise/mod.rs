@@ -1,5 +1,5 @@
-//! Batch normalisation on the CPU core: every machine computes what the reference computes, and that is what the formulas
-//! in binary64 give.
+//! Batch normalisation on the CPU core: every machine computes what the reference computes, and
+//! that is what the formulas in binary64 give.
 
 mod large;
 mod small;
@@ -61,7 +61,8 @@ fn some_dims(rng: &mut Rng, big: bool) -> Vec<i64> {
     (0..rank).map(|_| rng.pick(&[1, 2, 3, 5, 8, 17])).collect()
 }
 
-/// Tensors of one shape, and what is normalised in them; in every fifth case many small groups, one behind the other.
+/// Tensors of one shape, and what is normalised in them; in every fifth case many small groups, one
+/// behind the other.
 fn some_tensors<const N: usize>(
     rng: &mut Rng, case: usize,
 ) -> (Vec<i64>, BatchNormMode, [TensorDescriptor; N]) {

@@ -1,4 +1,5 @@
-//! Many small groups, one behind the other, of numbers that sums could lose: nothing but -0, infinities and NaN.
+//! Many small groups, one behind the other, of numbers that sums could lose: nothing but -0,
+//! infinities and NaN.
 
 use cudnn::desc::normalization::parameters;
 use cudnn::desc::{Format, TensorDescriptor};
@@ -12,7 +13,8 @@ use super::tensors::Memory;
 use super::{plain_backward, plain_forward};
 use testkit::random::Rng;
 
-/// Groups of which the first ones are -0, others have numbers that are none, and the rest usual ones.
+/// Groups of which the first ones are -0, others have numbers that are none, and the rest usual
+/// ones.
 fn unusual(rng: &mut Rng, tensor: &TensorDescriptor, groups: i64, each: i64) -> Memory {
     let mut memory = Memory::new(rng, tensor, 0.5);
     for i in 0..groups * each {
@@ -31,7 +33,8 @@ fn sums_of_small_groups_are_those_of_the_reference_whatever_the_numbers() {
     for data_type in [DataType::Float, DataType::Double, DataType::Half] {
         for (each, groups) in [1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 32, 33]
             .into_iter()
-            // Of several tiles, of which the smallest groups have a thousand each and less, and of one.
+            // Of several tiles, of which the smallest groups have a thousand each and less, and of
+            // one.
             .flat_map(|each| [(each, 1200 / each + 7), (each, 9)])
         {
             let dims = [1, groups, each, 1];

@@ -1,5 +1,6 @@
-//! The shared library of either version as a file: exactly the original's symbols and versions and those restored from
-//! earlier ones, no foreign dependency, and a program that was linked against the original runs on it as it is.
+//! The shared library of either version as a file: exactly the original's symbols and versions and
+//! those restored from earlier ones, no foreign dependency, and a program that was linked against
+//! the original runs on it as it is.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,8 @@ const EXTENSIONS: &str = "CUDNN_SHIM_1";
 fn exports_exactly_the_original_symbols_and_versions() {
     for interface in BOTH {
         let symbols = symbols(&library(interface));
-        // The linker also lists the version node itself, as an absolute symbol without a place in the library.
+        // The linker also lists the version node itself, as an absolute symbol without a place in
+        // the library.
         let (nodes, code): (Vec<_>, Vec<_>) = symbols.into_iter().partition(|(_, kind)| *kind == 'A');
         let mut nodes: Vec<&str> = nodes.iter().filter_map(|(name, _)| name.split('@').next()).collect();
         nodes.sort_unstable();
@@ -126,7 +128,8 @@ fn stand_in(interface: Interface, folder: &Path) {
     run(Command::new("gcc").current_dir(folder).args(["-shared", "-fPIC", "stand_in.c", "-o", &output]));
 }
 
-/// Takes the address of every function, so that the dynamic linker has to find each, and calls a few.
+/// Takes the address of every function, so that the dynamic linker has to find each, and calls a
+/// few.
 fn program(interface: Interface) -> String {
     let mut text = "#include \"cudnn.h\"\n#include <stdio.h>\n".to_owned();
     let table = interface.symbols();

@@ -1,5 +1,5 @@
-//! Every stub, called from C: NOT_SUPPORTED with a sentence that names the call once and the list that it is in, BAD_PARAM
-//! without a live handle; and everything else, which answers otherwise.
+//! Every stub, called from C: NOT_SUPPORTED with a sentence that names the call once and the list
+//! that it is in, BAD_PARAM without a live handle; and everything else, which answers otherwise.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,8 @@ use std::process::Command;
 use crate::common::catalogue::stubs;
 use crate::interface::{BOTH, Interface};
 
-/// What both programs begin with: a live handle, one that is destroyed, and the judges of an answer.
+/// What both programs begin with: a live handle, one that is destroyed, and the judges of an
+/// answer.
 const PROLOGUE: &str = r#"
 #include "cudnn.h"
 #include <stdio.h>
@@ -57,8 +58,8 @@ int main(void) {
     if (cudnnCreate(&handle) || cudnnCreate(&dead) || cudnnDestroy(dead)) return 99;
 "#;
 
-/// Calls every stub with zeros: `handle` where it wants one, else 0. Prints a line for each wrong answer. Also the names
-/// of those it calls.
+/// Calls every stub with zeros: `handle` where it wants one, else 0. Prints a line for each wrong
+/// answer. Also the names of those it calls.
 fn program(interface: Interface) -> (String, BTreeSet<String>) {
     let stubs = stubs();
     let mut text = PROLOGUE.to_owned();
@@ -103,13 +104,15 @@ fn program(interface: Interface) -> (String, BTreeSet<String>) {
     (text + "    return wrong != 0;\n}\n", called)
 }
 
-/// Calls everything that is built, with zeros but for `handle`, and prints a line for each that answers as a stub does.
+/// Calls everything that is built, with zeros but for `handle`, and prints a line for each that
+/// answers as a stub does.
 fn program_of_the_built(interface: Interface) -> String {
     let stubs = stubs();
     let mut text = PROLOGUE.to_owned();
     for function in interface.functions().into_iter().chain(interface.restored()) {
         let name = &function.name;
-        // The handle is still needed; what has told of errors before is cleared by the next of them.
+        // The handle is still needed; what has told of errors before is cleared by the next of
+        // them.
         if stubs.contains(name) || name == "cudnnDestroy" || name == "cudnnSetCallback" {
             continue;
         }

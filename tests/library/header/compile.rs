@@ -53,8 +53,8 @@ impl Compiler {
     }
 }
 
-/// What the toolkit's headers that cudnn.h names include in turn, from version 11 to 13. Those of the first column that are not
-/// in `tests/library/header/cuda` declare nothing that cudnn.h takes.
+/// What the toolkit's headers that cudnn.h names include in turn, from version 11 to 13. Those of
+/// the first column that are not in `tests/library/header/cuda` declare nothing that cudnn.h takes.
 const INCLUDES: [(&str, &[&str]); 16] = [
     ("cuda_runtime_api.h", &["crt/host_defines.h", "builtin_types.h", "cuda_device_runtime_api.h"]),
     ("library_types.h", &[]),

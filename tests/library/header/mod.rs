@@ -1,4 +1,5 @@
-//! The headers: generated from the sources, clean in every standard, and equal to the original's facts.
+//! The headers: generated from the sources, clean in every standard, and equal to the original's
+//! facts.
 
 mod compile;
 mod facts;
@@ -9,7 +10,8 @@ use compile::{CLANG, CLANGXX, Compiler, GCC, GXX};
 use std::path::Path;
 use std::process::Command;
 
-/// Every header of a version but the extensions: each is there under a second name, with the major version.
+/// Every header of a version but the extensions: each is there under a second name, with the major
+/// version.
 fn headers(interface: Interface) -> Vec<String> {
     let (suffix, parts) = match interface {
         Interface::Nine => ("v9", ["graph", "ops", "cnn", "adv", "backend", "subquadratic_ops", "gnn_ops"]),
@@ -82,7 +84,8 @@ fn clean(interface: Interface, compiler: Compiler, standard: &str) {
     let source: String = headers.iter().chain(&headers).map(|h| format!("#include <{h}>\n")).collect();
     let source = source + "int main(void) { return 0; }\n";
     let standard_flag = format!("-std={standard}");
-    // C89 knows neither long long nor a comma behind the last enumerator; every compiler in use does.
+    // C89 knows neither long long nor a comma behind the last enumerator; every compiler in use
+    // does.
     let pedantic = if standard.ends_with("89") || standard.ends_with("98") { "-Wextra" } else { "-pedantic" };
     for cuda in [&["-DCUDNN_SHIM_NO_CUDA_HEADERS"][..], &["-I", stand_in]] {
         for warn in [&[][..], &["-DCUDNN_WARN_DEPRECATED"]] {
@@ -170,8 +173,9 @@ fn with_cuda_headers_their_types_are_used() {
     }
 }
 
-/// Packages bring parts of the toolkit: some have everything but `crt/`, others a header or two. cudnn.h includes none that
-/// would not compile, and the program may include those that it has before or behind it.
+/// Packages bring parts of the toolkit: some have everything but `crt/`, others a header or two.
+/// cudnn.h includes none that would not compile, and the program may include those that it has
+/// before or behind it.
 #[test]
 fn with_part_of_the_cuda_headers_it_compiles() {
     let compile = |folder: &Path, missing: &str, compilers: &[Compiler]| {
@@ -224,8 +228,8 @@ fn a_preprocessor_that_cannot_look_for_cuda_headers_takes_those_that_came_before
     }
 }
 
-/// What the finders of 18 projects look for: in either header, from column 0, with exactly one space, a plain
-/// decimal and nothing behind it.
+/// What the finders of 18 projects look for: in either header, from column 0, with exactly one
+/// space, a plain decimal and nothing behind it.
 #[test]
 fn finders_read_the_version_from_either_header() {
     for (interface, header) in BOTH.into_iter().flat_map(|i| [(i, "cudnn.h"), (i, "cudnn_version.h")]) {

@@ -4,8 +4,8 @@ use super::all_headers;
 use super::compile::{CLANG, CLANGXX, GCC, GXX};
 use crate::interface::{BOTH, Interface};
 
-/// What stands in for the CUDA headers, and the one tag of the original without its prefix: `union Algorithm`, which
-/// lies inside a struct.
+/// What stands in for the CUDA headers, and the one tag of the original without its prefix:
+/// `union Algorithm`, which lies inside a struct.
 const FOREIGN: [&str; 7] = [
     "CUstream_st",
     "cudaStream_t",

@@ -1,4 +1,5 @@
-//! The installed tree as build systems see it: files, finders' expressions and names, whole projects.
+//! The installed tree as build systems see it: files, finders' expressions and names, whole
+//! projects.
 
 mod lifecycle;
 mod projects;

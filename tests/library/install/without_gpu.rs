@@ -1,5 +1,5 @@
-//! Programs as a new user writes them, compiled against the installation and run by its tool: with memory from the CUDA
-//! runtime and products by cuBLAS, and with pointers of the host only.
+//! Programs as a new user writes them, compiled against the installation and run by its tool: with
+//! memory from the CUDA runtime and products by cuBLAS, and with pointers of the host only.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The installed libraries as the dynamic linker and programs see them: parts, reloading, both versions at once,
-//! the original beside them, ways to end.
+//! The installed libraries as the dynamic linker and programs see them: parts, reloading, both
+//! versions at once, the original beside them, ways to end.
 
 mod networks;
 mod original;
@@ -211,7 +211,8 @@ fn the_stripped_library_is_small() {
     }
 }
 
-/// Between builds of one version nothing changes for its users; between the versions much does, and is found.
+/// Between builds of one version nothing changes for its users; between the versions much does, and
+/// is found.
 #[test]
 fn builds_of_one_version_have_one_abi() {
     if !installed::is_there("abidiff") {

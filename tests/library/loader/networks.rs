@@ -1,4 +1,5 @@
-//! A whole network: one program on either version of the library, and with the library preloaded in the original's place.
+//! A whole network: one program on either version of the library, and with the library preloaded in
+//! the original's place.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,7 +59,8 @@ fn a_network_gives_the_same_on_both_versions_and_preloaded() {
     let (_, program, folder) = &folders[0];
     let output = with_path(program, folder).arg(examples().join("small.txt")).output().expect("starts");
     assert!(!output.status.success(), "a library that computes nothing cannot run a network");
-    // Of two choices by measurement, each may be another algorithm, whose numbers lie within the bound.
+    // Of two choices by measurement, each may be another algorithm, whose numbers lie within the
+    // bound.
     for (interface, program, folder) in &folders {
         let floats = |bytes: Vec<u8>| -> Vec<f32> {
             bytes.chunks_exact(4).map(|four| f32::from_ne_bytes(four.try_into().expect("four"))).collect()

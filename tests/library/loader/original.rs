@@ -1,4 +1,5 @@
-//! Stand-ins for the original's libraries: programs are linked against them, and they live beside ours.
+//! Stand-ins for the original's libraries: programs are linked against them, and they live beside
+//! ours.
 
 use std::fmt::Write as _;
 use std::path::Path;

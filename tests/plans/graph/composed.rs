@@ -13,8 +13,9 @@ fn operations_give_what_plain_loops_give() {
     }
 }
 
-/// cudnn-frontend describes the gradient of a sink as the sum of `exp(sink - stats) * sum(do * o)`, and means minus that: what its tests hold it to.
-/// The same operations beside no gradients of scores are what they say.
+/// cudnn-frontend describes the gradient of a sink as the sum of `exp(sink - stats) * sum(do * o)`,
+/// and means minus that: what its tests hold it to. The same operations beside no gradients of
+/// scores are what they say.
 #[test]
 fn the_gradient_of_a_sink_has_its_sign() {
     let (rows, row, all) = ([2, 3, 4, 5], [2, 3, 4, 1], [2, 3, 4, 6]);
@@ -54,7 +55,8 @@ fn the_gradient_of_a_sink_has_its_sign() {
     }
 }
 
-/// Of many numbers the mean and the deviation are those that were asked for, and each seed and call has its own.
+/// Of many numbers the mean and the deviation are those that were asked for, and each seed and call
+/// has its own.
 #[test]
 fn random_numbers_are_distributed_as_they_are_asked_for() {
     let drawn = |distribution: i32, seed: i64| {

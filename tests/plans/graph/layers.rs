@@ -122,7 +122,8 @@ fn normalisations_and_their_gradients() {
             assert_near(&world.get(&mean), &means, 1e-5, "mean");
         }
 
-        // Without a tensor that tells what a group is, the scale does; of a batch and of groups inference is given statistics.
+        // Without a tensor that tells what a group is, the scale does; of a batch and of groups
+        // inference is given statistics.
         if !matches!(mode, 2 | 3) {
             let inferred = float(12, &dims);
             world.room(&inferred);

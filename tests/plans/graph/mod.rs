@@ -52,8 +52,8 @@ impl World {
         operations::numbers(tensor, &self.memory[&tensor.uid].1)
     }
 
-    /// Runs the operations. Every tensor and the workspace end at a page that must not be touched, and the workspace begins at no
-    /// multiple of anything.
+    /// Runs the operations. Every tensor and the workspace end at a page that must not be touched,
+    /// and the workspace begins at no multiple of anything.
     fn run(&mut self, operations: Vec<Operation>) -> usize {
         self.execute(&Execution::new(&Graph { operations }).expect("the graph runs"))
     }
@@ -248,7 +248,8 @@ fn numbers_come_by_value_in_any_type_and_results_in_place() {
     let scratch = workspace.as_mut_ptr().into();
     let run = |at: Option<Address>| {
         Context::cpu().call("execute", &mut Told::default(), |call| {
-            // SAFETY: both tensors are the same memory, which an element-wise operation may have; without a pointer nothing is read.
+            // SAFETY: both tensors are the same memory, which an element-wise operation may have;
+            // without a pointer nothing is read.
             unsafe { execution.run(call, &|_| at, scratch) }
         })
     };

@@ -167,7 +167,8 @@ fn selections_indices_and_bounds() {
     }
 }
 
-/// A NaN stays where it is to be propagated; else it is as what lies below the lower bound: that bound, with the slope there.
+/// A NaN stays where it is to be propagated; else it is as what lies below the lower bound: that
+/// bound, with the slope there.
 #[test]
 fn bounds_and_slopes_have_one_rule_for_nans() {
     use cudnn::desc::NanPropagation::{Drop, Keep};

@@ -1,4 +1,5 @@
-//! Tensors of numbers that say where something lies - cells of windows, groups, segments of experts -, and constants.
+//! Tensors of numbers that say where something lies - cells of windows, groups, segments of experts
+//! -, and constants.
 
 use super::*;
 

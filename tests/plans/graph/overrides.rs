@@ -9,7 +9,8 @@ fn channels_last(uid: i64, dims: [i64; 4], is_virtual: bool) -> Arc<Tensor> {
     Arc::new(Tensor { is_virtual, ..Tensor::new(uid, DataType::Float, &dims, &strides) })
 }
 
-/// A convolution with a bias and a ReLU, its sums over rows and columns, and the largest element of each image.
+/// A convolution with a bias and a ReLU, its sums over rows and columns, and the largest element of
+/// each image.
 fn convolved(batch: i64, height: i64, width: i64) -> Graph {
     let (x, w) = (channels_last(1, [batch, 4, height, width], false), channels_last(2, [6, 4, 3, 3], false));
     let out = [batch, 6, height / 2, width / 2];
@@ -104,7 +105,8 @@ fn products_of_dequantised_factors_follow() {
     assert_eq!(graph(7).overridden(&extents(&graph(3))).expect("it follows"), graph(3));
 }
 
-/// Of packed sequences clients give strides of tokens, heads and elements: where a batch begins its offsets say.
+/// Of packed sequences clients give strides of tokens, heads and elements: where a batch begins its
+/// offsets say.
 #[test]
 fn packed_sequences_may_have_three_strides() {
     let graph = |batch: i64, rows: i64, heads: i64, token: i64| {
@@ -167,7 +169,8 @@ fn a_plan_keeps_what_it_ran_under() {
     assert_eq!(first.workspace(), Execution::new(&convolved(1, 6, 4)).expect("it runs").workspace());
 }
 
-/// Queries and keys grow apart: what is left of a large tensor may not take a small one. What suffices for the largest suffices for all.
+/// Queries and keys grow apart: what is left of a large tensor may not take a small one. What
+/// suffices for the largest suffices for all.
 #[test]
 fn smaller_extents_take_no_more_workspace() {
     let mut rng = Rng(31);

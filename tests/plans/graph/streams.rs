@@ -1,4 +1,5 @@
-//! Attention tile by tile: against plain loops, and against the same graph with whole matrices of scores.
+//! Attention tile by tile: against plain loops, and against the same graph with whole matrices of
+//! scores.
 
 use cudnn::ops::graph::{Attention, BandMask, Modifier, Tiles};
 
@@ -18,8 +19,8 @@ fn small(rows: i64, columns: i64) -> Tiles {
     Tiles { rows, columns, least: 0 }
 }
 
-/// Masks, lengths, biases, caps, sinks, shared heads, pages, packed sequences, and weights that are dropped by numbers that the caller keeps:
-/// tiles of any extents give what plain loops give.
+/// Masks, lengths, biases, caps, sinks, shared heads, pages, packed sequences, and weights that are
+/// dropped by numbers that the caller keeps: tiles of any extents give what plain loops give.
 #[test]
 fn tiles_give_what_plain_loops_give() {
     let is_attention = |operation: &Operation| {
@@ -130,7 +131,8 @@ fn with_statistics(call: &Call, world: &mut World) {
     world.execute(&in_tiles(&operations, Tiles::NONE));
 }
 
-/// More rows and columns than a tile has, in tiles and whole; tiles outside of the mask are left out.
+/// More rows and columns than a tile has, in tiles and whole; tiles outside of the mask are left
+/// out.
 #[test]
 fn tiles_give_what_whole_matrices_give() {
     let mut rng = Rng(61);
@@ -159,7 +161,8 @@ fn tiles_give_what_whole_matrices_give() {
     }
 }
 
-/// A head in a batch of many, whose tasks have a thread each, and alone, where all threads share its steps.
+/// A head in a batch of many, whose tasks have a thread each, and alone, where all threads share
+/// its steps.
 #[test]
 fn bits_depend_on_no_batch_and_no_threads() {
     let mut rng = Rng(62);

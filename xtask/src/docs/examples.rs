@@ -65,7 +65,8 @@ impl Examples {
         files.into_iter().map(read).collect::<Result<_>>().map(Examples)
     }
 
-    /// A statement that makes a call, and the program that it is from: the first one that is not about a refusal.
+    /// A statement that makes a call, and the program that it is from: the first one that is not
+    /// about a refusal.
     pub fn of(&self, name: &str) -> Option<(&str, String)> {
         let mut second = None;
         for (file, text) in &self.0 {
@@ -103,7 +104,8 @@ fn is_declaration(line: &str) -> bool {
     words != line && !last.is_empty() && !["return", "else", "case"].contains(&last)
 }
 
-/// The statement around the name at `at`, without its indentation; `None` if it is too long to show.
+/// The statement around the name at `at`, without its indentation; `None` if it is too long to
+/// show.
 fn statement(text: &str, at: usize, name: &str) -> Option<String> {
     let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
     // A statement may begin lines before, behind the end of another one.
@@ -198,7 +200,8 @@ mod tests {
         assert_eq!(example(program, "cudnnA").unwrap(), "CHECK(cudnnA(0) == CUDNN_STATUS_BAD_PARAM);");
     }
 
-    /// Every call that a program makes, by its name and a bracket or through a macro, has an example on its page.
+    /// Every call that a program makes, by its name and a bracket or through a macro, has an
+    /// example on its page.
     #[test]
     fn every_call_that_a_program_makes_has_an_example() {
         let examples = Examples::read().unwrap();

@@ -1,11 +1,12 @@
-//! The links of pages: from where they lie in the repository to where the site has them, and from the names of calls to
-//! their pages.
+//! The links of pages: from where they lie in the repository to where the site has them, and from
+//! the names of calls to their pages.
 
 use std::collections::BTreeSet;
 
 use super::TAKEN;
 
-/// A page of `docs/` with its links as the site has them; of one that leads out of the site its words stay.
+/// A page of `docs/` with its links as the site has them; of one that leads out of the site its
+/// words stay.
 pub fn of_docs(page: &str) -> String {
     each_target(page, |target| match target.strip_prefix("../") {
         Some(file) => taken(file),
@@ -46,8 +47,9 @@ fn each_target(text: &str, kept: impl Fn(&str) -> Option<String>) -> String {
     linked
 }
 
-/// The text with the names of calls as links to their pages, which lie in `folder`: words and spans of code, but not in
-/// blocks of code, headings or other links. The page of the call `own` does not link to itself.
+/// The text with the names of calls as links to their pages, which lie in `folder`: words and spans
+/// of code, but not in blocks of code, headings or other links. The page of the call `own` does not
+/// link to itself.
 pub fn to_calls(text: &str, names: &BTreeSet<&str>, folder: &str, own: &str) -> String {
     let mut linked = String::new();
     let mut code = false;

@@ -1,4 +1,5 @@
-//! `cargo xtask docs`: the site of `docs/`, with a page for each call, made by mdBook in `target/book/html`.
+//! `cargo xtask docs`: the site of `docs/`, with a page for each call, made by mdBook in
+//! `target/book/html`.
 //!
 //! ```text
 //!  calls.rs     reads what the sources and headers say of each call
@@ -93,7 +94,8 @@ pub fn build(mdbook: &Path) -> Result<PathBuf> {
     Ok(site)
 }
 
-/// Writes everything that mdBook reads to `pages`: the pages of `docs/`, those of the calls, and the pictures.
+/// Writes everything that mdBook reads to `pages`: the pages of `docs/`, those of the calls, and
+/// the pictures.
 fn write_pages(pages: &Path) -> Result<()> {
     let docs = shell::root().join("docs");
     fs::create_dir_all(pages.join("pictures"))?;
@@ -157,7 +159,8 @@ mod tests {
     use super::{dead, with_calls, write_pages};
     use crate::{shell, tables};
 
-    /// Where the files of a release can be fetched. While there is no such place, the pages that install say so.
+    /// Where the files of a release can be fetched. While there is no such place, the pages that
+    /// install say so.
     const ADDRESS: Option<&str> = None;
 
     #[test]
@@ -201,7 +204,8 @@ mod tests {
         assert_eq!(dead::of_pages(&scratch.0).unwrap(), Vec::<String>::new());
     }
 
-    /// The words of the glossary are words of the sources: one that nobody uses any more is taken out.
+    /// The words of the glossary are words of the sources: one that nobody uses any more is taken
+    /// out.
     #[test]
     fn the_glossary_has_words_of_the_sources() {
         fn read(folder: &Path, words: &mut BTreeSet<String>) {

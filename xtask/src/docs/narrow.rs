@@ -1,4 +1,5 @@
-//! Tables on narrow screens: each cell gets the head of its column, which `docs/site.css` shows where a row has no room.
+//! Tables on narrow screens: each cell gets the head of its column, which `docs/site.css` shows
+//! where a row has no room.
 
 /// Tables with fewer columns stay tables on a telephone.
 const COLUMNS: usize = 3;

@@ -1,4 +1,5 @@
-//! The page of a call - signature, formula, operands, statuses, departures, an example - and those of the groups.
+//! The page of a call - signature, formula, operands, statuses, departures, an example - and those
+//! of the groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,7 +8,8 @@ use anyhow::{Context, Result};
 
 use super::calls::Call;
 
-/// The parts of a docstring behind its first line, as they stand there. `# Safety` is for callers in Rust.
+/// The parts of a docstring behind its first line, as they stand there. `# Safety` is for callers
+/// in Rust.
 const SECTIONS: [&str; 6] = ["Operands", "Workspace", "Status", "Aliasing", "Source", "# Safety"];
 
 /// A row of the tables of departures.
@@ -34,7 +36,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The patterns of calls that a text begins with, spans of code with commas between, and what comes behind the last one.
+/// The patterns of calls that a text begins with, spans of code with commas between, and what comes
+/// behind the last one.
 fn patterns(text: &str) -> (Vec<String>, &str) {
     let mut found = Vec::new();
     let mut rest = text;
@@ -45,8 +48,8 @@ fn patterns(text: &str) -> (Vec<String>, &str) {
     (found, rest)
 }
 
-/// The rows of the tables of departures in `docs/behaviour.md`. Below a heading stand the calls that its table is about; a
-/// row that begins with calls and a colon is about these alone.
+/// The rows of the tables of departures in `docs/behaviour.md`. Below a heading stand the calls
+/// that its table is about; a row that begins with calls and a colon is about these alone.
 pub fn departures(behaviour: &str) -> Result<Vec<Departure>> {
     let (_, rest) =
         behaviour.split_once("\n## Departures\n").context("docs/behaviour.md has no Departures")?;
@@ -127,7 +130,8 @@ pub fn of_call(call: &Call, departures: &[Departure], example: Option<(&str, Str
     text
 }
 
-/// What a docstring says behind its first line: before any section, and section by section with its title.
+/// What a docstring says behind its first line: before any section, and section by section with its
+/// title.
 fn parts(doc: &[String]) -> Vec<(String, String)> {
     let mut parts = vec![(String::new(), String::new())];
     let mut behind_blank = false;

@@ -1,7 +1,8 @@
-//! `cargo xtask gpu-model`: how long rows of the device's tables would take, and what binds them, on a machine without a device.
+//! `cargo xtask gpu-model`: how long rows of the device's tables would take, and what binds them,
+//! on a machine without a device.
 //!
-//! The driver double runs some blocks of each launch, counts what a device would issue for them (`c_tests/driver_double/ptx/issue.cpp`),
-//! and a [model] with a few constants makes a time of it.
+//! The driver double runs some blocks of each launch, counts what a device would issue for them
+//! (`c_tests/driver_double/ptx/issue.cpp`), and a [model] with a few constants makes a time of it.
 
 mod model;
 mod rows;

@@ -24,21 +24,25 @@ const CLOCK: f64 = 1.98e9;
 const IPC: f64 = 0.58;
 /// Cycles from an instruction to the next that needs its result.
 const DEPENDENT: f64 = 6.0;
-/// Cycles that a warp waits for memory, for the second-level cache, and for a sector that its block has asked for before.
+/// Cycles that a warp waits for memory, for the second-level cache, and for a sector that its block
+/// has asked for before.
 const MEMORY: f64 = 1400.0;
 const CACHE: f64 = 700.0;
 const NEAR: f64 = 200.0;
-/// A launch that asks for more than this many times the bytes of the call finds most of them in the second-level cache.
+/// A launch that asks for more than this many times the bytes of the call finds most of them in the
+/// second-level cache.
 const REREAD: f64 = 4.0;
 /// Bytes a second of a kernel that reads and writes.
 const BANDWIDTH: f64 = 2.35e12;
 /// Seconds of the first launch of a call, and of each further one.
 const FIRST: f64 = 2.5e-6;
 const FURTHER: f64 = 2.0e-6;
-/// Cycles that a scheduler's Tensor Core takes for a product of fragments, and its unit of binary64 for an instruction of a warp.
+/// Cycles that a scheduler's Tensor Core takes for a product of fragments, and its unit of binary64
+/// for an instruction of a warp.
 const TENSOR: f64 = 8.0;
 const DOUBLE: f64 = 2.0;
-/// What a multiprocessor has: threads, blocks, registers, bytes of shared memory; and what a block takes of those beside its own.
+/// What a multiprocessor has: threads, blocks, registers, bytes of shared memory; and what a block
+/// takes of those beside its own.
 const THREADS: f64 = 2048.0;
 const BLOCKS: f64 = 32.0;
 const REGISTERS: f64 = 65536.0;
@@ -240,7 +244,8 @@ mod tests {
         assert!((terms.time - (2.5e-6 + 51.4e6 / 2.35e12)).abs() < 1e-9, "{terms:?}");
     }
 
-    /// Twice the instructions are twice the time of what is bound by issue; few blocks are bound by their longest warp.
+    /// Twice the instructions are twice the time of what is bound by issue; few blocks are bound by
+    /// their longest warp.
     #[test]
     fn instructions_and_chains_bind() {
         let of = |issued: f64, blocks: f64| {

@@ -1,4 +1,5 @@
-//! The rows: the programs that time a device, run on the driver double, and what a device measured of them.
+//! The rows: the programs that time a device, run on the driver double, and what a device measured
+//! of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +20,9 @@ struct Program {
     name: &'static str,
     arguments: &'static [&'static str],
     has: fn(&str) -> bool,
-    /// Whether its rows have lines in the table. Of convolutions the model knows too little: what machine code loads ahead of the
-    /// sums of a filter's gradient it takes for one load after the other.
+    /// Whether its rows have lines in the table. Of convolutions the model knows too little: what
+    /// machine code loads ahead of the sums of a filter's gradient it takes for one load after the
+    /// other.
     is_listed: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `tests/data/gpu_issue.tsv`: what was counted of every row that a device measured, what the model makes of it, and the budgets
-//! that rows keep to.
+//! `tests/data/gpu_issue.tsv`: what was counted of every row that a device measured, what the model
+//! makes of it, and the budgets that rows keep to.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,8 +21,8 @@ const HEAD: &str = "\
 const COLUMNS: &str =
     "row\tlaunches\tinstructions/byte\tlongest\tfar\tnear\tissue\tserial\tmemory\tmodel\tbinds\tmeasured";
 
-/// Warp-instructions that a row which maps elements may issue for each byte that it moves, and one whose function is a comparison
-/// or a product.
+/// Warp-instructions that a row which maps elements may issue for each byte that it moves, and one
+/// whose function is a comparison or a product.
 const MAP: f64 = 0.25;
 const SIMPLE_MAP: f64 = 0.15;
 /// A serial chain may take this many times what the bytes take.
@@ -189,7 +189,8 @@ pub fn shown(row: &Row) -> String {
     )
 }
 
-/// What is wrong with the table itself: a model that leaves what was measured, and rows beyond their budgets.
+/// What is wrong with the table itself: a model that leaves what was measured, and rows beyond
+/// their budgets.
 pub fn complaints(rows: &[Row]) -> Result<Vec<String>> {
     ensure!(!rows.is_empty(), "{FILE} has no rows");
     Ok(judge(rows, &exceptions()?))

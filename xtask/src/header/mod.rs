@@ -1,4 +1,5 @@
-//! `cargo xtask header`: include/cudnn.h and include/v8/cudnn.h from the Rust sources; with `--check`, only compares.
+//! `cargo xtask header`: include/cudnn.h and include/v8/cudnn.h from the Rust sources; with
+//! `--check`, only compares.
 
 mod version;
 
@@ -15,7 +16,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     write_or_check("include/v8/cudnn.h", &generate(&shared, true)?, arguments, "header")?;
     let extensions = shared.extensions;
     write_or_check("include/cudnn_shim.h", &extensions, arguments, "header")?;
-    // A header finds those that it includes in its own folder first, so that each version needs its own.
+    // A header finds those that it includes in its own folder first, so that each version needs its
+    // own.
     write_or_check("include/v8/cudnn_shim.h", &extensions, arguments, "header")
 }
 
@@ -38,7 +40,8 @@ pub fn write_or_check(file: &str, text: &str, arguments: &[String], task: &str) 
     }
 }
 
-/// Everything that cbindgen sees, with conditions on what only one of the versions has, and what it does not see.
+/// Everything that cbindgen sees, with conditions on what only one of the versions has, and what it
+/// does not see.
 struct Shared {
     text: String,
     names: Names,
@@ -51,7 +54,8 @@ fn shared_text() -> Result<Shared> {
     let names = Names::read(&root.join("src/capi/types"))?;
     let mut config =
         cbindgen::Config::from_file(root.join("cbindgen.toml")).map_err(|error| anyhow::anyhow!(error))?;
-    // Types that no function mentions, such as most enums of the graph API, are part of the header too.
+    // Types that no function mentions, such as most enums of the graph API, are part of the header
+    // too.
     config.export.include.extend(names.types.iter().cloned());
     let mut raw = Vec::new();
     cbindgen::Builder::new().with_crate(root).with_config(config).generate()?.write(&mut raw);
@@ -206,8 +210,9 @@ fn plain_links(text: &str) -> String {
     plain
 }
 
-/// Drops the opaque structs that are Rust's own: cbindgen also declares the types of constants that it leaves out,
-/// and in C they would take names like `Level` from the programs. A call that took one would no longer compile.
+/// Drops the opaque structs that are Rust's own: cbindgen also declares the types of constants that
+/// it leaves out, and in C they would take names like `Level` from the programs. A call that took
+/// one would no longer compile.
 fn only_c_types(text: &str) -> String {
     let is_c = |item: &&str| {
         let code = item.trim_end().lines().last().unwrap_or_default();
@@ -217,7 +222,8 @@ fn only_c_types(text: &str) -> String {
     text.split("\n\n").filter(is_c).collect::<Vec<_>>().join("\n\n")
 }
 
-/// `enum cudnnX_t` becomes `cudnnX_t`, except where it is defined; parameters stay below each other.
+/// `enum cudnnX_t` becomes `cudnnX_t`, except where it is defined; parameters stay below each
+/// other.
 fn plain_enum_names(text: &str) -> String {
     const TAG: &str = "enum ";
     let mut inside = false;
@@ -245,8 +251,8 @@ fn old_comments(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// The one union of the interface goes where it is used: at the top level, C++ programs could not have an
-/// `Algorithm` of their own.
+/// The one union of the interface goes where it is used: at the top level, C++ programs could not
+/// have an `Algorithm` of their own.
 fn nested_union(text: &str) -> Result<String> {
     const NAME: &str = "Algorithm";
     let (start, end, member) =

@@ -49,7 +49,8 @@ pub fn resolve(text: &str, version_8: bool) -> Result<String> {
     Ok(resolved)
 }
 
-/// Drops what version 8 does not have: enumerators, types, attributes. Values are those of version 8.
+/// Drops what version 8 does not have: enumerators, types, attributes. Values are those of
+/// version 8.
 pub fn only_version_8(text: &str) -> Result<String> {
     let enums = tables::read("enums")?;
     let values: BTreeMap<&str, &str> =
@@ -97,8 +98,8 @@ pub fn function(item: &str) -> Option<&str> {
     (name.starts_with("cudnn") && !head.starts_with("typedef") && head.contains(' ')).then_some(name)
 }
 
-/// The declaration with the attribute, or without it. Parameters stay below each other: the attribute has a line
-/// of its own where they take several.
+/// The declaration with the attribute, or without it. Parameters stay below each other: the
+/// attribute has a line of its own where they take several.
 fn with_attribute(item: &str, deprecated: bool) -> String {
     let plain = item.replace(&format!("{DEPRECATED}\n"), "").replace(&format!("{DEPRECATED} "), "");
     if !deprecated {
@@ -132,7 +133,8 @@ fn enumerators(item: &str, values: &BTreeMap<&str, &str>) -> String {
     lines.join("\n")
 }
 
-/// Moves the calls that cuDNN of this version no longer has behind all others, where one macro hides them.
+/// Moves the calls that cuDNN of this version no longer has behind all others, where one macro
+/// hides them.
 pub fn removed_calls_last(text: &str, version_8: bool) -> Result<String> {
     let mut present = BTreeSet::new();
     for table in if version_8 { &["functions", "functions_v8_only"][..] } else { &["functions"] } {

@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: small changes of the sources, each of which a quick test must notice.
 //!
-//! All changes of a sample are compiled into one copy of the library, and an environment variable says which of them a process has: a
-//! mutant costs a run of the tests, not a build.
+//! All changes of a sample are compiled into one copy of the library, and an environment variable
+//! says which of them a process has: a mutant costs a run of the tests, not a build.
 
 mod rewrite;
 mod sites;
@@ -28,8 +28,8 @@ pub const ARGUMENTS: &str = "--seed N       which sample is drawn; another one e
 --list         only prints the sample, with those that turn out not to compile
 --only N,...   runs only these of the sample";
 
-/// What is changed: folders or files, and which functions of them. The kernels of contractions decide in `new`, and in the functions of
-/// their table, whether they take a problem.
+/// What is changed: folders or files, and which functions of them. The kernels of contractions
+/// decide in `new`, and in the functions of their table, whether they take a problem.
 const SOURCES: &[(&str, Functions)] = &[
     ("src/layout/", Functions::All),
     ("src/ops/", Functions::All),

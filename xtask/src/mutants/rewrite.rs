@@ -30,11 +30,13 @@ pub const VARIABLE: &str = "CUDNN_SHIM_MUTANT";
 /// A file with its changes.
 pub struct Rewritten {
     pub text: String,
-    /// The bytes that belong to each change; those of a change to an expression also without the expression as it was.
+    /// The bytes that belong to each change; those of a change to an expression also without the
+    /// expression as it was.
     spans: Vec<(Range<usize>, usize)>,
 }
 
-/// `text` with `changes`, which have numbers from 1 on and are in the order in which [`super::sites::find`] returns them.
+/// `text` with `changes`, which have numbers from 1 on and are in the order in which
+/// [`super::sites::find`] returns them.
 pub fn rewrite(text: &str, changes: &[(usize, &Site)]) -> Rewritten {
     let mut rewritten = Rewritten { text: String::new(), spans: Vec::new() };
     rewritten.part(text, 0..text.len(), changes);
@@ -82,8 +84,8 @@ impl Rewritten {
         }
     }
 
-    /// The changes that a complaint about these bytes means: of the smallest span that has some of them; without such a span the
-    /// closest one.
+    /// The changes that a complaint about these bytes means: of the smallest span that has some of
+    /// them; without such a span the closest one.
     pub fn blamed(&self, bytes: &Range<usize>) -> Vec<usize> {
         let key = |span: &Range<usize>| {
             let apart = span.start.saturating_sub(bytes.end).max(bytes.start.saturating_sub(span.end));

@@ -151,7 +151,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         self.visit_expr(&repeat.expr);
     }
 
-    // What the compiler computes, what does not compute, and what could be undefined behaviour instead of a wrong answer.
+    // What the compiler computes, what does not compute, and what could be undefined behaviour
+    // instead of a wrong answer.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
     fn visit_trait_item_const(&mut self, _: &'ast syn::TraitItemConst) {}

@@ -15,7 +15,8 @@ use crate::shell;
 
 /// What declares the modules of the library.
 const LIBRARY: &str = "src/lib.rs";
-/// A change may make a number that is known to overflow, or an index that is known to miss, which the compiler refuses to build.
+/// A change may make a number that is known to overflow, or an index that is known to miss, which
+/// the compiler refuses to build.
 const PERMIT: &str = "#![allow(arithmetic_overflow, unconditional_panic)]";
 /// The module that only the copy has.
 const MUTANT: &str = "src/mutant.rs";
@@ -27,7 +28,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A copy with those changes of `sample` that compile; returns their numbers, by their place in it from 1 on, too.
+    /// A copy with those changes of `sample` that compile; returns their numbers, by their place in
+    /// it from 1 on, too.
     pub fn of(sample: &[Site]) -> Result<(Tree, BTreeSet<usize>)> {
         let tree =
             Tree { root: shell::target().join("mutants/tree"), build: shell::target().join("mutants/build") };
@@ -36,7 +38,8 @@ impl Tree {
         Ok((tree, kept))
     }
 
-    /// Brings what is not changed up to date. What is as it was keeps its time, so that cargo builds only what differs.
+    /// Brings what is not changed up to date. What is as it was keeps its time, so that cargo
+    /// builds only what differs.
     fn copy(&self, sample: &[Site]) -> Result<()> {
         let changed: HashSet<&str> =
             sample.iter().map(|site| site.file.as_str()).chain([LIBRARY, MUTANT]).collect();
@@ -67,7 +70,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Cargo in the copy. As tests are always built: without optimisation the sums take many times as long.
+    /// Cargo in the copy. As tests are always built: without optimisation the sums take many times
+    /// as long.
     pub fn cargo(&self) -> Command {
         let mut command = shell::cargo();
         command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.build);

@@ -16,8 +16,9 @@ use super::rewrite::VARIABLE;
 use super::tree::Tree;
 use crate::{shell, tools};
 
-/// The programs; what each is asked for: tests whose names contain one of these words, all where there is none; and what the names of
-/// files contain whose changes it is run for. Recordings whose sums take long are only replayed for the sources near them.
+/// The programs; what each is asked for: tests whose names contain one of these words, all where
+/// there is none; and what the names of files contain whose changes it is run for. Recordings whose
+/// sums take long are only replayed for the sources near them.
 const TESTS: &[(&str, &[&str], &[&str])] = &[
     (UNITS, &["layout::", "ops::", "desc::", "contract::"], EVERY),
     ("basics", &["layout::", "names::", "types::"], EVERY),
@@ -28,7 +29,8 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
         &["--fail-fast", "--skip=causal", "--skip=rnn", "--skip=seq", "--skip=attn", "--skip=divnorm"],
         EVERY,
     ),
-    // What compares numbers: with definitions, with what the original has left, and kernels with the loops that define a step.
+    // What compares numbers: with definitions, with what the original has left, and kernels with
+    // the loops that define a step.
     ("boundary_fuzz", &[], EVERY),
     ("cpu", &["causal::sums_are", "causal::gradients_are", "causal::results_do"], EVERY),
     ("cpu", &["graphs::", "plain_formulas"], EVERY),
@@ -60,7 +62,8 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
     ),
 ];
 
-/// The comparisons with NumPy, what they are asked for, and what the names of files contain whose changes they are run for.
+/// The comparisons with NumPy, what they are asked for, and what the names of files contain whose
+/// changes they are run for.
 const NUMPY: &[(&str, &[&str], &[&str])] = &[
     ("arithmetic.py", &["--part", "reductions"], &["layout", "map", "reduc"]),
     ("attention.py", &["--cases", "400"], &["attention", "sequence"]),
@@ -140,7 +143,8 @@ const MEMORY: u64 = 8 << 20;
 
 /// A mutant that takes so many times as long as the tests take without one hangs.
 const PATIENCE: u32 = 10;
-/// And so much longer, as other programs run as well, and recordings near a source may take longer than those that are always replayed.
+/// And so much longer, as other programs run as well, and recordings near a source may take longer
+/// than those that are always replayed.
 const GRACE: Duration = Duration::from_secs(100);
 
 /// One test program.
@@ -226,8 +230,8 @@ impl Trial {
         self.suites.push(Suite { name, program, arguments, of, takes: Duration::from_secs(600) });
     }
 
-    /// The first suite that fails, hangs or ends the process with this mutant, which is one of `file`. Runs of another `lane` may go on
-    /// at the same time.
+    /// The first suite that fails, hangs or ends the process with this mutant, which is one of
+    /// `file`. Runs of another `lane` may go on at the same time.
     pub fn noticed(&self, mutant: usize, file: &str, lane: usize) -> Result<Option<&'static str>> {
         let near = near(file);
         let first = self.suites.iter().find(|suite| suite.name == near.program);
@@ -263,7 +267,8 @@ impl Trial {
     }
 }
 
-/// Compiles the C programs against the header of `root` and a library; what runs them until one fails.
+/// Compiles the C programs against the header of `root` and a library; what runs them until one
+/// fails.
 fn c_programs(root: &Path, library: &Path) -> Result<Vec<OsString>> {
     let folder = shell::target().join("mutants/c");
     fs::create_dir_all(&folder)?;

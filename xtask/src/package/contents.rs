@@ -24,7 +24,8 @@ const TEXTS: [&str; 7] = [
 /// Where the documentation lies.
 pub const DOC: &str = "share/doc/cudnn-shim";
 
-/// Lays the tree out afresh; where it is. Version 8 lies in `v8`, for its files have the names of version 9's.
+/// Lays the tree out afresh; where it is. Version 8 lies in `v8`, for its files have the names of
+/// version 9's.
 pub fn lay_out(release: &Release) -> Result<PathBuf> {
     let root = release.work.join("tree");
     copy_tree(&release.nine, &root)?;
@@ -33,7 +34,8 @@ pub fn lay_out(release: &Release) -> Result<PathBuf> {
             copy_tree(&eight.join(folder), &root.join("v8").join(folder))?;
         }
     }
-    // The list of an installation serves `cargo xtask uninstall`, which nobody has who gets a package.
+    // The list of an installation serves `cargo xtask uninstall`, which nobody has who gets a
+    // package.
     for tree in [root.clone(), root.join("v8")] {
         let lists = tree.join("lib/cudnn-shim");
         if lists.exists() {

@@ -10,8 +10,8 @@ use super::{Release, VERSION, contents};
 use crate::tree::{PLAIN, set_mode};
 use crate::{shell, tools};
 
-/// Where the packages put the tree: no folder that the loader or a compiler searches, so that a libcudnn of the system
-/// keeps its place until somebody decides otherwise.
+/// Where the packages put the tree: no folder that the loader or a compiler searches, so that a
+/// libcudnn of the system keeps its place until somebody decides otherwise.
 pub const PREFIX: &str = "usr/lib/cudnn-shim";
 
 /// What the packages say of themselves, for people.

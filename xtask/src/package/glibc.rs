@@ -1,8 +1,9 @@
 //! Files that start with an older glibc than the one of the machine that links them.
 //!
-//! The linker binds a call to the newest version of its symbol that the machine's glibc has. glibc 2.34 moved threads and
-//! `dlopen` into libc.so.6 and gave them new versions, although nothing about them had changed; the old versions are there,
-//! too. So each of these calls goes by a jump to the old one, put in its place with `--wrap`. The start of a program was changed then, too.
+//! The linker binds a call to the newest version of its symbol that the machine's glibc has. glibc
+//! 2.34 moved threads and `dlopen` into libc.so.6 and gave them new versions, although nothing
+//! about them had changed; the old versions are there, too. So each of these calls goes by a jump
+//! to the old one, put in its place with `--wrap`. The start of a program was changed then, too.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +14,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::{shell, tools};
 
-/// The oldest glibc that a release starts with: that of RHEL 8 and of the wheels called manylinux_2_28.
+/// The oldest glibc that a release starts with: that of RHEL 8 and of the wheels called
+/// manylinux_2_28.
 pub const OLDEST: &str = "2.28";
 
 /// The only target for which a release is made.
@@ -50,8 +52,9 @@ const OLDER: &[(&str, &str)] = &[
     ("pthread_sigmask", "2.2.5"),
 ];
 
-/// Calls that older versions of glibc do not have at all, and what stands for them: before 2.33 `stat` and its kin were
-/// inlined calls of `__xstat` with the number of the struct in front; `gettid` is a call of the kernel.
+/// Calls that older versions of glibc do not have at all, and what stands for them: before 2.33
+/// `stat` and its kin were inlined calls of `__xstat` with the number of the struct in front;
+/// `gettid` is a call of the kernel.
 const NEWER: &[(&str, &str)] = &[
     (
         "stat64",
@@ -73,17 +76,18 @@ const NEWER: &[(&str, &str)] = &[
     ("gettid", "    mov $186, %eax\n    syscall\n    ret\n"),
 ];
 
-/// Calls that Rust's standard library makes only where they exist. Under another name, which nobody defines, they exist
-/// nowhere, and it goes the way that it has for older systems.
+/// Calls that Rust's standard library makes only where they exist. Under another name, which nobody
+/// defines, they exist nowhere, and it goes the way that it has for older systems.
 const UNBOUND: [&str; 1] = ["posix_spawn_file_actions_addchdir_np"];
 
 /// What [`NEWER`] jumps to.
 const STAT: [(&str, &str); 4] =
     [("__xstat64", "2.2.5"), ("__lxstat64", "2.2.5"), ("__fxstat64", "2.2.5"), ("__fxstatat64", "2.4")];
 
-/// The start of a program. 2.34 changed what it leaves to `__libc_start_main`: an older one runs the constructors that the caller hands over,
-/// and none without. So this one hands over a function that runs them, which newer ones take as well. As the program's own symbol it
-/// takes the place of the newest one; the libraries are linked with the same object and have no start.
+/// The start of a program. 2.34 changed what it leaves to `__libc_start_main`: an older one runs
+/// the constructors that the caller hands over, and none without. So this one hands over a function
+/// that runs them, which newer ones take as well. As the program's own symbol it takes the place of
+/// the newest one; the libraries are linked with the same object and have no start.
 const START: &str = "    .symver old___libc_start_main, __libc_start_main@GLIBC_2.2.5
     .globl __libc_start_main
     .hidden __libc_start_main
@@ -129,7 +133,8 @@ construct:
 /// The name of the object in the folder of the build.
 const OBJECT: &str = "glibc.o";
 
-/// Assembles the jumps in `folder`; the arguments for the linker that put them in the place of the calls.
+/// Assembles the jumps in `folder`; the arguments for the linker that put them in the place of the
+/// calls.
 pub fn link_arguments(folder: &Path) -> Result<Vec<String>> {
     if std::env::consts::ARCH != "x86_64" {
         bail!("a release is made on x86-64, for x86-64");
@@ -137,10 +142,11 @@ pub fn link_arguments(folder: &Path) -> Result<Vec<String>> {
     let source = folder.join("glibc.s");
     fs::write(&source, assembly()).with_context(|| format!("cannot write {}", source.display()))?;
     shell::run(tools::c_compiler()?.arg("-c").arg(&source).arg("-o").arg(folder.join(OBJECT)))?;
-    // What compilers find as -lgcc_s also names libgcc.a, in which a __wrap_pthread_create of its own would be taken first.
+    // What compilers find as -lgcc_s also names libgcc.a, in which a __wrap_pthread_create of its
+    // own would be taken first.
     fs::write(folder.join("libgcc_s.so"), "INPUT(libgcc_s.so.1)\n")?;
-    // Relative to the root of the workspace, where cargo starts rustc for its members: flags are part of the names of
-    // symbols, which must not depend on the folder of a clone.
+    // Relative to the root of the workspace, where cargo starts rustc for its members: flags are
+    // part of the names of symbols, which must not depend on the folder of a clone.
     let folder = folder.strip_prefix(shell::root()).unwrap_or(folder);
     let mut arguments = vec![folder.join(OBJECT).display().to_string(), format!("-L{}", folder.display())];
     let names = OLDER.iter().map(|row| row.0).chain(NEWER.iter().map(|row| row.0)).chain(UNBOUND);

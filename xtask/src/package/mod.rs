@@ -1,5 +1,5 @@
-//! `cargo xtask package`: what a release consists of - a tarball, packages for Debian and for RPM, a wheel -, with the
-//! same bytes from every clone.
+//! `cargo xtask package`: what a release consists of - a tarball, packages for Debian and for RPM,
+//! a wheel -, with the same bytes from every clone.
 
 mod contents;
 mod debian;
@@ -98,7 +98,8 @@ fn check(dist: &Dist, keeps: bool) -> Result<()> {
     if tally.failed() > 0 { bail!("an artefact does not serve") } else { Ok(()) }
 }
 
-/// Runs `cargo xtask install` into `stage`, built so that neither the machine's glibc nor its folders show in the files.
+/// Runs `cargo xtask install` into `stage`, built so that neither the machine's glibc nor its
+/// folders show in the files.
 fn install_portably(api: Api, build: &Path, stage: &Path) -> Result<()> {
     if stage.exists() {
         fs::remove_dir_all(stage)?;
@@ -109,7 +110,8 @@ fn install_portably(api: Api, build: &Path, stage: &Path) -> Result<()> {
     flags.extend(remapped_paths()?);
     let mut install = Command::new(std::env::current_exe()?);
     install.args(["install", "--api", api.major(), "--prefix"]).arg(stage);
-    // A build for a named target leaves build scripts without these flags, and has a folder of its own.
+    // A build for a named target leaves build scripts without these flags, and has a folder of its
+    // own.
     install.env("CARGO_BUILD_TARGET", glibc::TARGET).env("CARGO_TARGET_DIR", build.join("build"));
     install.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     // Host CUDA is linked by the C compiler.
@@ -117,7 +119,8 @@ fn install_portably(api: Api, build: &Path, stage: &Path) -> Result<()> {
     shell::run(install.current_dir(shell::root()))
 }
 
-/// What stands in the files for the folders of the one who builds: panics name the source that they come from.
+/// What stands in the files for the folders of the one who builds: panics name the source that they
+/// come from.
 fn remapped_paths() -> Result<Vec<String>> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));

@@ -52,7 +52,8 @@ pub fn text() -> Result<String> {
     Ok(text)
 }
 
-/// The packages whose code is linked: the roots and what they depend on, build and test dependencies aside.
+/// The packages whose code is linked: the roots and what they depend on, build and test
+/// dependencies aside.
 fn linked(metadata: &Value) -> Result<BTreeSet<String>> {
     let packages = list(&metadata["packages"]);
     let mut pending: Vec<String> = Vec::new();

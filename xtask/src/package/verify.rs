@@ -1,4 +1,5 @@
-//! Every artefact of a release, unpacked where there is neither Rust nor a checkout, and used there.
+//! Every artefact of a release, unpacked where there is neither Rust nor a checkout, and used
+//! there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,9 +15,9 @@ use crate::test::Tally;
 use crate::tree::Tree;
 use crate::{shell, tool, tools};
 
-/// Makes the artefacts of the tree that the tests have built, and counts those that serve. It is the build of this
-/// machine, not the portable one of `cargo xtask package`; what is packed, and how, is the same. The artefacts stay if that is
-/// wanted, all else if one does not serve.
+/// Makes the artefacts of the tree that the tests have built, and counts those that serve. It is
+/// the build of this machine, not the portable one of `cargo xtask package`; what is packed, and
+/// how, is the same. The artefacts stay if that is wanted, all else if one does not serve.
 pub fn verify(dist: &Dist, keeps: bool) -> Result<Tally> {
     for name in ["dpkg-deb", "rpmbuild", "cpio", "xz", "python3"] {
         if let Some(line) = tools::lacking(name) {
@@ -91,8 +92,9 @@ fn unpacked_rpm(file: &Path, root: &Path) -> Result<Tally> {
     demo(root, debian::PREFIX)
 }
 
-/// Compiles the demo's network against the tree at `prefix` below `root`, and trains it there: with `root` as the root
-/// of the file system where we may, which then holds glibc and what was unpacked, and nothing else.
+/// Compiles the demo's network against the tree at `prefix` below `root`, and trains it there: with
+/// `root` as the root of the file system where we may, which then holds glibc and what was
+/// unpacked, and nothing else.
 fn demo(root: &Path, prefix: &str) -> Result<Tally> {
     let tree = root.join(prefix);
     let program = root.join("digits");
@@ -141,7 +143,8 @@ fn bring_glibc(root: &Path, program: &Path, libraries: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs the wheel in an empty environment and runs the tests of the package there; what pytest counted.
+/// Installs the wheel in an empty environment and runs the tests of the package there; what pytest
+/// counted.
 fn python(root: &Path, wheel: &Path) -> Result<Tally> {
     let venv = wheel::new_environment(&root.join("venv"))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];

@@ -11,7 +11,8 @@ use super::{Release, notices};
 use crate::tree::EXECUTABLE;
 use crate::{shell, tree};
 
-/// What makes wheels, and what names the platforms that one runs on. Of these versions, so that the bytes are the same.
+/// What makes wheels, and what names the platforms that one runs on. Of these versions, so that the
+/// bytes are the same.
 const TOOLS: [&str; 3] = ["setuptools==80.9.0", "wheel==0.45.1", "auditwheel==6.4.2"];
 
 pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
@@ -31,7 +32,8 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
     if host.exists() {
         for file in fs::read_dir(&host)?.flatten().map(|entry| entry.path()) {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // Programs ask for names that end in one number; the archive is for relinking, which the tarball serves.
+            // Programs ask for names that end in one number; the archive is for relinking, which
+            // the tarball serves.
             if name.contains(".so.") || name.ends_with(".so") && !file.is_symlink() {
                 inside.copy(&file.canonicalize()?, &format!("lib/host-cuda/{name}"), EXECUTABLE)?;
             }

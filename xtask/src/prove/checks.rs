@@ -1,4 +1,5 @@
-//! The long checks: what each runs, how long that takes, and which of the lines it prints is its figure.
+//! The long checks: what each runs, how long that takes, and which of the lines it prints is its
+//! figure.
 
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};

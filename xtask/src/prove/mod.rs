@@ -1,4 +1,5 @@
-//! `cargo xtask prove`: the long checks, those first that passed longest ago, and what the record says of each.
+//! `cargo xtask prove`: the long checks, those first that passed longest ago, and what the record
+//! says of each.
 
 mod checks;
 mod figure;
@@ -93,8 +94,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 
-/// The checks of these names, or all that are not proven of the sources; those first that passed longest ago, and among those that never
-/// did the shortest.
+/// The checks of these names, or all that are not proven of the sources; those first that passed
+/// longest ago, and among those that never did the shortest.
 fn due(record: &Record, names: &[String]) -> Vec<&'static Check> {
     let wanted = |check: &&Check| {
         let proven = || record.of(check.name).is_some_and(|proof| record::same_sources(&proof.commit));

@@ -1,8 +1,9 @@
-//! What a kernel keeps in flight, read from its machine code: the loads from device memory that a thread has issued when
-//! it comes to the first instruction that needs one of them.
+//! What a kernel keeps in flight, read from its machine code: the loads from device memory that a
+//! thread has issued when it comes to the first instruction that needs one of them.
 //!
-//! The code is walked along every path. A load is in flight until an instruction names a register that it fills; what is
-//! in flight there is what one wait pays for. Where paths meet, the one with more in flight counts.
+//! The code is walked along every path. A load is in flight until an instruction names a register
+//! that it fills; what is in flight there is what one wait pays for. Where paths meet, the one with
+//! more in flight counts.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,8 @@ impl Flight {
 #[derive(Clone, Copy, Debug)]
 struct Load {
     bytes: u32,
-    /// The first register it fills, and how many; none for a copy to shared memory, which a barrier waits for.
+    /// The first register it fills, and how many; none for a copy to shared memory, which a barrier
+    /// waits for.
     registers: Option<(u32, u32)>,
 }
 
@@ -77,14 +79,16 @@ pub fn read(sass: &str, kernel: &str) -> Result<Flight> {
     Ok(flight)
 }
 
-/// The number of loads, and their bytes, that an instruction waits for or finds in flight as it waits.
+/// The number of loads, and their bytes, that an instruction waits for or finds in flight as it
+/// waits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
     loads: u32,
     bytes: u32,
 }
 
-/// For every instruction what is in flight as it waits for one of the loads that count; nothing where it does not wait.
+/// For every instruction what is in flight as it waits for one of the loads that count; nothing
+/// where it does not wait.
 fn waits(code: &[Instruction], counts: impl Fn(&Load) -> bool) -> Vec<Wait> {
     let weight = |flying: &[usize]| -> (u32, u32) {
         let loads = flying.iter().filter_map(|&at| code[at].load);

@@ -1,7 +1,8 @@
-//! `cargo xtask ptx [FAMILY]...`: the CUDA kernels as PTX, one text for each `kernels/<family>.cu`, and what each kernel
-//! takes of every architecture; with `--check`, only compares. The programs are pinned packages of the Python index,
-//! so the result is the same on every machine, and no GPU, driver or toolkit is needed. What is known of a kernel whose
-//! text has not changed is not looked at again, but with `--assemble`.
+//! `cargo xtask ptx [FAMILY]...`: the CUDA kernels as PTX, one text for each `kernels/<family>.cu`,
+//! and what each kernel takes of every architecture; with `--check`, only compares. The programs
+//! are pinned packages of the Python index, so the result is the same on every machine, and no GPU,
+//! driver or toolkit is needed. What is known of a kernel whose text has not changed is not looked
+//! at again, but with `--assemble`.
 
 mod budgets;
 mod flight;
@@ -33,8 +34,8 @@ const NVCC: Package = Package { name: "nvidia-cuda-nvcc-cu12", version: "12.9.86
 /// The disassembler, which reads what older assemblers write, too.
 const NVDISASM: Package = Package { name: "nvidia-cuda-nvdisasm", version: "13.5.37" };
 
-/// For the oldest architecture that the compiler knows, unless the first line of a family's source names another. No
-/// fused multiply-add: products and sums round one by one, as on the CPU.
+/// For the oldest architecture that the compiler knows, unless the first line of a family's source
+/// names another. No fused multiply-add: products and sums round one by one, as on the CPU.
 const OPTIONS: [&str; 2] = ["--std=c++17", "--fmad=false"];
 const TARGET: &str = "compute_50";
 
@@ -182,7 +183,8 @@ fn target(source: &str) -> &str {
     }
 }
 
-/// What earlier runs made, by all that it was made from: a change of one family compiles that one only.
+/// What earlier runs made, by all that it was made from: a change of one family compiles that one
+/// only.
 struct Kept(PathBuf);
 
 impl Kept {
@@ -194,7 +196,8 @@ impl Kept {
             return Ok(text);
         }
         let text = make()?;
-        // Renamed when complete, so that an interrupted run leaves nothing to be taken for a result.
+        // Renamed when complete, so that an interrupted run leaves nothing to be taken for a
+        // result.
         let partial = file.with_extension(format!("partial-{}", std::process::id()));
         fs::write(&partial, &text)?;
         fs::rename(&partial, &file)?;

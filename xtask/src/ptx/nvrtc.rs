@@ -31,8 +31,8 @@ impl Nvrtc {
         Ok(Nvrtc(library.with_context(|| format!("cannot load {}", path.display()))?))
     }
 
-    /// The PTX of `source`, a file called `unit`; it finds `headers` by name, so that no path of this machine gets into
-    /// the text.
+    /// The PTX of `source`, a file called `unit`; it finds `headers` by name, so that no path of
+    /// this machine gets into the text.
     pub fn compile(
         &self, unit: &str, source: &str, headers: &[(String, String)], options: &[&str],
     ) -> Result<String> {
@@ -45,8 +45,8 @@ impl Nvrtc {
         let (names, bodies, options) = (pointers(&names), pointers(&bodies), pointers(&options));
 
         let mut program = ptr::null_mut();
-        // SAFETY: the signatures are those of the library's documentation; every pointer outlives its call, and the
-        // buffers have the sizes that the library asked for.
+        // SAFETY: the signatures are those of the library's documentation; every pointer outlives
+        // its call, and the buffers have the sizes that the library asked for.
         unsafe {
             let create = self.0.get::<CreateProgram>(b"nvrtcCreateProgram")?;
             let count = names.len() as c_int;
@@ -68,10 +68,12 @@ impl Nvrtc {
     /// One of the texts of a compiled program.
     ///
     /// # Safety
-    /// `program` is live; the names are those of a pair of functions that give a text's size and the text.
+    /// `program` is live; the names are those of a pair of functions that give a text's size and
+    /// the text.
     unsafe fn text(&self, program: Program, size: &[u8], text: &[u8]) -> Result<String> {
         let mut length = 0;
-        // SAFETY: the caller's promise; the buffer has the size that the library gave, terminating NUL included.
+        // SAFETY: the caller's promise; the buffer has the size that the library gave, terminating
+        // NUL included.
         unsafe {
             let rc = self.0.get::<GetSize>(size)?(program, &mut length);
             ensure!(rc == 0, "the size of a text failed with {rc}");

@@ -1,4 +1,5 @@
-//! Two stages of work: one thing at a time goes through the first, as many as there are processors through the second.
+//! Two stages of work: one thing at a time goes through the first, as many as there are processors
+//! through the second.
 
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;

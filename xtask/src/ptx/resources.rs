@@ -1,4 +1,5 @@
-//! What each kernel takes of every architecture, by the assembler's own report, and what it keeps in flight.
+//! What each kernel takes of every architecture, by the assembler's own report, and what it keeps
+//! in flight.
 
 use std::fmt::Write;
 use std::fs;
@@ -52,9 +53,10 @@ struct Module {
     text: String,
 }
 
-/// The table of a family: one row per kernel, with its shared memory, its registers on each architecture and what it
-/// keeps in flight. A row of the `committed` table whose seal fits is what would be made again: eight architectures take
-/// seconds for a kernel. Fails when one spills or keeps anything in local memory.
+/// The table of a family: one row per kernel, with its shared memory, its registers on each
+/// architecture and what it keeps in flight. A row of the `committed` table whose seal fits is what
+/// would be made again: eight architectures take seconds for a kernel. Fails when one spills or
+/// keeps anything in local memory.
 pub fn table(ptx: &str, tools: &Tools, committed: &str) -> Result<String> {
     let Family { preamble, mut kernels } = split::split(ptx).map_err(anyhow::Error::msg)?;
     kernels.sort_by_key(|kernel| kernel.name);
@@ -124,8 +126,8 @@ fn row(module: &Module, tools: &Tools) -> Result<String> {
     Ok(format!("{shared}\t{}\t{}\t{divisions}", registers.join("\t"), flight.columns()))
 }
 
-/// The divisions in the text of a kernel: by numbers known before the launch, which are the upper half of a product, and all
-/// others.
+/// The divisions in the text of a kernel: by numbers known before the launch, which are the upper
+/// half of a product, and all others.
 fn divisions(text: &str) -> usize {
     let divides = |line: &&str| {
         let name = line.trim_start();

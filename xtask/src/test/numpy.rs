@@ -1,6 +1,7 @@
-//! The comparisons with NumPy: random problems, solved by each core of the release library and by NumPy, and controls that each
-//! comparison can fail. The CUDA core runs on the driver double. `cargo xtask test` takes a sample, `cargo xtask fuzz` all cases; both
-//! draw the same ones each time.
+//! The comparisons with NumPy: random problems, solved by each core of the release library and by
+//! NumPy, and controls that each comparison can fail. The CUDA core runs on the driver double.
+//! `cargo xtask test` takes a sample, `cargo xtask fuzz` all cases; both draw the same ones each
+//! time.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,9 +31,11 @@ impl Extent {
 /// A program of `tests/numpy`.
 struct Program {
     file: &'static str,
-    /// How many problems the CPU core solves: of a sample, and of all; none for a program that has no number of cases.
+    /// How many problems the CPU core solves: of a sample, and of all; none for a program that has
+    /// no number of cases.
     cpu: Option<[u32; 2]>,
-    /// The same of the CUDA core, whose driver double takes long: each block of a launch is a loop over its threads.
+    /// The same of the CUDA core, whose driver double takes long: each block of a launch is a loop
+    /// over its threads.
     cuda: Option<[u32; 2]>,
     /// How many problems the control has.
     control: Option<u32>,
@@ -64,8 +67,8 @@ const BOTH: &[Program] = &[
     random("recurrent.py", [60, 120], [10, 20], 20),
 ];
 
-/// What runs on the CPU core alone: `tests/cuda` holds the other one to it, problem by problem, and it has models in NumPy instead of
-/// PyTorch.
+/// What runs on the CPU core alone: `tests/cuda` holds the other one to it, problem by problem, and
+/// it has models in NumPy instead of PyTorch.
 const CPU_ALONE: &[Program] = &[
     Program { file: "combinations.py", cpu: Some([1000, 3000]), cuda: None, control: Some(300) },
     listed("promises.py"),
@@ -136,7 +139,8 @@ pub fn run(dist: &Dist, extent: Extent) -> Result<Tally> {
     let mut reported = None;
     let status = shell::stream(&mut command, |line| reported = Tally::parse(line).or(reported))?;
     tally = tally + reported.unwrap_or_default().judged(status);
-    // On the CPU core alone: the driver double takes minutes for as many elements; tests/cuda/large.rs samples them.
+    // On the CPU core alone: the driver double takes minutes for as many elements;
+    // tests/cuda/large.rs samples them.
     tally = tally + start("arithmetic.py", &["--slow"])?;
     times.print();
     if extent == Extent::Sample && asked.is_none() {

@@ -1,12 +1,13 @@
-//! `cargo xtask test --quick`: what takes little time and finds most mistakes; with `--kind`, what a change of the kernels of one kind of
-//! step asks for.
+//! `cargo xtask test --quick`: what takes little time and finds most mistakes; with `--kind`, what
+//! a change of the kernels of one kind of step asks for.
 
 use anyhow::{Context, Result};
 
 use super::{Outcome, counted, counted_cargo, sum_up, timed};
 use crate::{locate, shell};
 
-/// The unit tests, the rules of the tree, layouts, the sums that a GPU produced, and the replay of the recordings.
+/// The unit tests, the rules of the tree, layouts, the sums that a GPU produced, and the replay of
+/// the recordings.
 const QUICK: &[&[&str]] = &[
     &["--lib", "--test=architecture", "--test=oracle"],
     &["--test=basics", "--test=plans", "--", "layout::", "types::", "golden::"],

@@ -94,9 +94,10 @@ fn update(on: Handle, nodes: *const Handle, count: usize, flags: u32) -> Result 
 runtime! {
     /// Begins to capture what is put on a stream.
     ///
-    /// Status: cudaErrorInvalidValue for an unknown mode; cudaErrorInvalidResourceHandle for an unknown stream;
-    /// cudaErrorStreamCaptureUnsupported for the default stream; cudaErrorIllegalState if it captures already;
-    /// cudaErrorNotSupported if the runtime is linked statically.
+    /// Status: cudaErrorInvalidValue for an unknown mode; cudaErrorInvalidResourceHandle for an
+    /// unknown stream; cudaErrorStreamCaptureUnsupported for the default stream;
+    /// cudaErrorIllegalState if it captures already; cudaErrorNotSupported if the runtime is linked
+    /// statically.
     fn cudaStreamBeginCapture(stream: Handle, mode: i32) {
         let mut state = state();
         may_begin(&state, stream, mode)?;
@@ -125,10 +126,11 @@ runtime! {
 
     /// Ends a capture; the graph of what it holds.
     ///
-    /// Status: cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorIllegalState if it does not capture;
-    /// cudaErrorStreamCaptureUnmatched if another stream began; cudaErrorStreamCaptureWrongThread if another thread did;
-    /// cudaErrorStreamCaptureInvalidated if a call spoiled it; cudaErrorStreamCaptureUnjoined if work on other streams was
-    /// not waited for; cudaErrorInvalidValue for NULL.
+    /// Status: cudaErrorInvalidResourceHandle for an unknown stream; cudaErrorIllegalState if it
+    /// does not capture; cudaErrorStreamCaptureUnmatched if another stream began;
+    /// cudaErrorStreamCaptureWrongThread if another thread did; cudaErrorStreamCaptureInvalidated
+    /// if a call spoiled it; cudaErrorStreamCaptureUnjoined if work on other streams was not waited
+    /// for; cudaErrorInvalidValue for NULL.
     fn cudaStreamEndCapture(stream: Handle, graph: Out<Handle>) {
         let Some(out) = graph else { return Err(Error::InvalidValue.because("pGraph is NULL")) };
         out.write(0);
@@ -165,8 +167,9 @@ runtime! {
 
     /// Whether a stream captures: 0 no, 1 yes, 2 in vain.
     ///
-    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown stream;
-    /// cudaErrorStreamCaptureImplicit for the default stream while one that it waits for captures.
+    /// Status: cudaErrorInvalidValue for NULL; cudaErrorInvalidResourceHandle for an unknown
+    /// stream; cudaErrorStreamCaptureImplicit for the default stream while one that it waits for
+    /// captures.
     fn cudaStreamIsCapturing(stream: Handle, status: Out<i32>) {
         info(stream, Info { status, id: None, graph: None, nodes: None, edges: None, count: None })
     }
@@ -199,7 +202,8 @@ runtime! {
 
     /// Adds nodes that the next one comes after (flags 0), or replaces them (1).
     ///
-    /// Status: cudaErrorIllegalState if the stream does not capture; cudaErrorInvalidValue for other nodes or flags.
+    /// Status: cudaErrorIllegalState if the stream does not capture; cudaErrorInvalidValue for
+    /// other nodes or flags.
     fn cudaStreamUpdateCaptureDependencies(stream: Handle, nodes: *const Handle, count: usize, flags: u32) {
         update(stream, nodes, count, flags)
     }

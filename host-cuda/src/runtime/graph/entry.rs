@@ -57,7 +57,8 @@ fn operations(state: &State, executable: Handle) -> Result<Arc<[Operation]>> {
     Ok(enabled.map(|step| step.operation.clone()).collect())
 }
 
-/// Replaces the operations of an executable by those of a graph with as many nodes of the same kinds in the same order.
+/// Replaces the operations of an executable by those of a graph with as many nodes of the same
+/// kinds in the same order.
 fn update(executable: Handle, from: Handle) -> Result<std::result::Result<(), Handle>> {
     let mut state = state();
     let steps = graph(&state, from)?.steps()?;
@@ -81,7 +82,8 @@ fn update(executable: Handle, from: Handle) -> Result<std::result::Result<(), Ha
     Ok(Ok(()))
 }
 
-/// Fills `list`, which has room for `count` handles, and stores how many there are; only that if there is no list.
+/// Fills `list`, which has room for `count` handles, and stores how many there are; only that if
+/// there is no list.
 fn show(found: &[Handle], list: *mut Handle, count: Option<&mut usize>) -> Result {
     let Some(count) = count else { return Err(Error::InvalidValue.because("the number of nodes is NULL")) };
     if !list.is_null() {
@@ -218,7 +220,8 @@ runtime! {
 
     /// Removes the edge from each of `from` to that of `to`.
     ///
-    /// Status: cudaErrorInvalidValue for NULL, an unknown graph or node, and an edge that is not there.
+    /// Status: cudaErrorInvalidValue for NULL, an unknown graph or node, and an edge that is not
+    /// there.
     fn cudaGraphRemoveDependencies(of: Handle, from: *const Handle, to: *const Handle, count: usize) {
         change_edges(of, from, to, count, false)
     }
@@ -304,7 +307,8 @@ runtime! {
 
     /// Makes what can be launched of a graph, as the graph is now.
     ///
-    /// Status: cudaErrorInvalidValue for NULL, an unknown graph, nodes that wait in a circle, and unknown flags.
+    /// Status: cudaErrorInvalidValue for NULL, an unknown graph, nodes that wait in a circle, and
+    /// unknown flags.
     fn cudaGraphInstantiate(out: Out<Handle>, graph: Handle, flags: u64) {
         instantiate(out, graph, flags)
     }
@@ -348,8 +352,8 @@ runtime! {
 
     /// Puts a graph on a stream: its nodes have run when this returns, unless the stream captures.
     ///
-    /// Status: cudaErrorInvalidValue for what cannot be launched; cudaErrorInvalidResourceHandle for an unknown stream;
-    /// what a node answers.
+    /// Status: cudaErrorInvalidValue for what cannot be launched; cudaErrorInvalidResourceHandle
+    /// for an unknown stream; what a node answers.
     fn cudaGraphLaunch(executable: Handle, stream: Handle) {
         let operations = operations(&state(), executable)?;
         // SAFETY: the program keeps what the nodes name as long as it launches them.
@@ -377,7 +381,8 @@ runtime! {
 
     /// Gives what can be launched the parameters of another graph of the same nodes.
     ///
-    /// Status: cudaErrorInvalidValue for NULL or unknown graphs; cudaErrorGraphExecUpdateFailure if the nodes differ.
+    /// Status: cudaErrorInvalidValue for NULL or unknown graphs; cudaErrorGraphExecUpdateFailure if
+    /// the nodes differ.
     fn cudaGraphExecUpdate(executable: Handle, from: Handle, result: Out<UpdateResult>) {
         let Some(result) = result else { return Err(Error::InvalidValue.because("resultInfo is NULL")) };
         let outcome = update(executable, from)?;
@@ -399,7 +404,8 @@ runtime! {
 
     /// Has a node run (1) or do nothing (0) when the graph is launched.
     ///
-    /// Status: cudaErrorInvalidValue for an unknown node, and for others than copies, sets and empty ones.
+    /// Status: cudaErrorInvalidValue for an unknown node, and for others than copies, sets and
+    /// empty ones.
     fn cudaGraphNodeSetEnabled(executable: Handle, node: Handle, enabled: u32) {
         let mut state = state();
         let step = step(&mut state, executable, node)?;

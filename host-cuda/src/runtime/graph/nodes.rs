@@ -153,8 +153,8 @@ runtime! {
 
     /// Adds a node that sets memory.
     ///
-    /// Status: as cudaGraphAddEmptyNode, then as cudaMemset2D; cudaErrorInvalidValue for elements of other than 1, 2 or 4
-    /// bytes.
+    /// Status: as cudaGraphAddEmptyNode, then as cudaMemset2D; cudaErrorInvalidValue for elements
+    /// of other than 1, 2 or 4 bytes.
     fn cudaGraphAddMemsetNode(
         out: Out<Handle>, graph: Handle, after: *const Handle, count: usize, parameters: Option<&set::Parameters>,
     ) {
@@ -172,7 +172,8 @@ runtime! {
 
     /// Adds the nodes of another graph, as they are now, as one.
     ///
-    /// Status: as cudaGraphAddEmptyNode; cudaErrorInvalidValue for an unknown child, or one that goes in a circle.
+    /// Status: as cudaGraphAddEmptyNode; cudaErrorInvalidValue for an unknown child, or one that
+    /// goes in a circle.
     fn cudaGraphAddChildGraphNode(out: Out<Handle>, to: Handle, after: *const Handle, count: usize, child: Handle) {
         let steps = graph(&state(), child)?.steps()?;
         let operations = steps.into_iter().map(|step| step.operation).collect();
@@ -266,7 +267,8 @@ runtime! {
 
     /// What a node calls.
     ///
-    /// Status: cudaErrorInvalidValue for NULL, an unknown node, or one that does not call the program.
+    /// Status: cudaErrorInvalidValue for NULL, an unknown node, or one that does not call the
+    /// program.
     fn cudaGraphHostNodeGetParams(node: Handle, parameters: Out<HostCall>) {
         match operation(node)? {
             Operation::Host(call) => put(parameters, "pNodeParams", call),
@@ -283,7 +285,8 @@ runtime! {
 
     /// Has a node of what can be launched copy something else.
     ///
-    /// Status: cudaErrorInvalidValue for an unknown node, or one that does not copy; as cudaMemcpy3D.
+    /// Status: cudaErrorInvalidValue for an unknown node, or one that does not copy; as
+    /// cudaMemcpy3D.
     fn cudaGraphExecMemcpyNodeSetParams(executable: Handle, node: Handle, parameters: Option<&copy::Parameters>) {
         change_step(executable, node, copying(parameters)?)
     }
@@ -299,14 +302,16 @@ runtime! {
 
     /// Has a node of what can be launched set something else.
     ///
-    /// Status: cudaErrorInvalidValue for an unknown node, or one that does not set; as cudaGraphAddMemsetNode.
+    /// Status: cudaErrorInvalidValue for an unknown node, or one that does not set; as
+    /// cudaGraphAddMemsetNode.
     fn cudaGraphExecMemsetNodeSetParams(executable: Handle, node: Handle, parameters: Option<&set::Parameters>) {
         change_step(executable, node, setting(parameters)?)
     }
 
     /// Has a node of what can be launched call something else.
     ///
-    /// Status: cudaErrorInvalidValue for an unknown node, or one that does not call; as cudaGraphAddHostNode.
+    /// Status: cudaErrorInvalidValue for an unknown node, or one that does not call; as
+    /// cudaGraphAddHostNode.
     fn cudaGraphExecHostNodeSetParams(executable: Handle, node: Handle, parameters: Option<&HostCall>) {
         change_step(executable, node, calling(parameters)?)
     }

@@ -1,5 +1,5 @@
-//! Numbers on their way between the operands of a step and rows of scratch - or left where they are, if they lie in memory as rows
-//! hold them.
+//! Numbers on their way between the operands of a step and rows of scratch - or left where they
+//! are, if they lie in memory as rows hold them.
 
 use super::{Job, Rows, Span};
 use crate::backend::function::Real;
@@ -52,8 +52,9 @@ impl<T: Real + Math> Job<'_, T> {
         row
     }
 
-    /// Calls `make` with room for the numbers of `span` of a line of the destination, all of which it sets, and has them written: with
-    /// the place itself where numbers lie in memory as rows hold them.
+    /// Calls `make` with room for the numbers of `span` of a line of the destination, all of which
+    /// it sets, and has them written: with the place itself where numbers lie in memory as rows
+    /// hold them.
     ///
     /// # Safety
     /// As for [`run`](fn@super::run).
@@ -67,8 +68,8 @@ impl<T: Real + Math> Job<'_, T> {
             // SAFETY: the span lies inside the destination, which is this task's alone there.
             return unsafe { self.write(0, first, stride, span, row) };
         };
-        // SAFETY: positions of the destination, which are this task's alone, and hold numbers whatever their bits; the machine has the
-        // level.
+        // SAFETY: positions of the destination, which are this task's alone, and hold numbers
+        // whatever their bits; the machine has the level.
         unsafe {
             let out = std::slice::from_raw_parts_mut(at, span.len());
             make(out);

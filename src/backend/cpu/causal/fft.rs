@@ -1,5 +1,6 @@
-//! Fourier transforms of a power of two of complex numbers in binary64, in place: decimation in frequency with radix 4, whose
-//! results lie in the order of reversed digits, and its inverse from that order.
+//! Fourier transforms of a power of two of complex numbers in binary64, in place: decimation in
+//! frequency with radix 4, whose results lie in the order of reversed digits, and its inverse from
+//! that order.
 //!
 //! Products of transforms do not ask for an order, so that nothing is ever put back in order.
 
@@ -11,7 +12,8 @@ use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::dtype::math::Math;
 
-/// Points whose transform stays in the first cache, and is computed stage by stage; larger ones part by part.
+/// Points whose transform stays in the first cache, and is computed stage by stage; larger ones
+/// part by part.
 const IN_CACHE: usize = 1024;
 
 /// Complex numbers, real and imaginary parts apart.
@@ -33,8 +35,9 @@ pub const fn roots_len(points: usize) -> usize {
     2 * points
 }
 
-/// Writes the roots of unity of a transform of as many points, stage by stage: of `m` points a stage takes `w^j`, `w^2j` and
-/// `w^3j` for `j` below `m / 4`, real parts first, with `w = exp(-2 pi i / m)`.
+/// Writes the roots of unity of a transform of as many points, stage by stage: of `m` points a
+/// stage takes `w^j`, `w^2j` and `w^3j` for `j` below `m / 4`, real parts first, with
+/// `w = exp(-2 pi i / m)`.
 pub fn roots(points: usize, to: &mut [f64]) {
     let (mut rest, mut m) = (to, points);
     while m >= 4 {
@@ -116,7 +119,8 @@ impl<T: Real> Z<T> {
     }
 }
 
-/// The four quarters of a block and the roots of its stage, with the same length each, so that no index is checked.
+/// The four quarters of a block and the roots of its stage, with the same length each, so that no
+/// index is checked.
 macro_rules! butterflies {
     ($re:ident, $im:ident, $roots:ident, |$x:ident, $w:ident| $body:expr) => {{
         let q = $re.len() / 4;
@@ -273,7 +277,8 @@ mod tests {
     use super::*;
     use crate::backend::cpu::Isa;
 
-    /// Where the result `k` of a transform lies: its digits to the base 4 from behind, below the lowest bit of an odd power.
+    /// Where the result `k` of a transform lies: its digits to the base 4 from behind, below the
+    /// lowest bit of an odd power.
     fn place(k: usize, points: usize) -> usize {
         match points {
             1 => 0,

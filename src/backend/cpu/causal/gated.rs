@@ -52,7 +52,8 @@ impl<T: Real + Math> Job<'_, T> {
             taps
         });
         let mixer = rows.take(self.mixer);
-        // SAFETY: the operands from `from` on are projections, mixer and skip, and have this channel.
+        // SAFETY: the operands from `from` on are projections, mixer and skip, and have this
+        // channel.
         let skip = unsafe {
             self.read(from + 1, channel * self.step.mixer, 1, all(self.mixer), mixer);
             self.number(from + 2, channel)

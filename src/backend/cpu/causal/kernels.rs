@@ -1,4 +1,5 @@
-//! What is done with rows of numbers, compiled for each instruction set level: the same operations in the same order.
+//! What is done with rows of numbers, compiled for each instruction set level: the same operations
+//! in the same order.
 
 use cudnn_shim_macros::vectorized;
 
@@ -13,7 +14,8 @@ const TOGETHER: usize = 64;
 /// `lanes[k][i % LANES] += g[i] x[first + i + k]`, for each k, of those that x has.
 type Gradients<T> = unsafe fn(lanes: &mut [[T; LANES]], g: &[T], x: &[T], first: isize);
 
-/// `out[i] = bias + sum over k, ascending, of taps[k] x[first + i + k]`, from +0, of those that x has; the bias comes last.
+/// `out[i] = bias + sum over k, ascending, of taps[k] x[first + i + k]`, from +0, of those that x
+/// has; the bias comes last.
 type Sums<T> = unsafe fn(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<T>);
 
 /// The kernels of one level.
@@ -65,7 +67,8 @@ fn sums<T: Real>(out: &mut [T], x: &[T], first: isize, taps: &[T], bias: Option<
     }
 }
 
-/// The sums of a block all of whose taps x has. Accumulators stay in registers, as no index of theirs is a variable.
+/// The sums of a block all of whose taps x has. Accumulators stay in registers, as no index of
+/// theirs is a variable.
 #[inline(always)]
 fn whole<T: Real>(out: &mut [T; TOGETHER], x: &[T], taps: &[T], bias: Option<T>) {
     let mut sums = [T::ZERO; TOGETHER];
@@ -135,7 +138,8 @@ fn slope<T: Real + Math>(g: &mut [T], values: &[T]) {
 
 #[vectorized]
 fn canonical<T: Real>(values: &mut [T]) {
-    // Through a copy: numbers that stay as they are would be left unwritten in place, and none of them is then computed beside others.
+    // Through a copy: numbers that stay as they are would be left unwritten in place, and none of
+    // them is then computed beside others.
     let mut chunks = values.chunks_exact_mut(TOGETHER);
     for chunk in &mut chunks {
         let mut copy = [T::ZERO; TOGETHER];

@@ -1,8 +1,8 @@
-//! Filters with many taps: blocks of positions are convolved by [transforms](super::fft) in binary64, two blocks of a sequence
-//! at a time, as the real and the imaginary part.
+//! Filters with many taps: blocks of positions are convolved by [transforms](super::fft) in
+//! binary64, two blocks of a sequence at a time, as the real and the imaginary part.
 //!
-//! The error of a transform grows with the largest products of a sequence, and one that is no number spoils all results: where
-//! products might not be finite, sums are added term by term.
+//! The error of a transform grows with the largest products of a sequence, and one that is no
+//! number spoils all results: where products might not be finite, sums are added term by term.
 
 use super::fft::{self, Complex};
 use super::{Job, Rows, Span, TAPS, TILE};
@@ -14,10 +14,12 @@ use crate::dtype::math::Math;
 use crate::error::Result;
 use crate::ops::causal::CausalFunction;
 
-/// Points of the smallest transform: of fewer, too many would only repeat what the block before has.
+/// Points of the smallest transform: of fewer, too many would only repeat what the block before
+/// has.
 const LEAST_POINTS: usize = 1024;
 
-/// Products of sums of absolute values that stay finite however they are added, with room for rounding.
+/// Products of sums of absolute values that stay finite however they are added, with room for
+/// rounding.
 const FINITE: f64 = 1e290;
 
 /// Whether products of such sums of absolute values are; a NaN is not less than anything.
@@ -63,7 +65,8 @@ impl Transforms<'_> {
 }
 
 impl<T: Real + Math> Job<'_, T> {
-    /// Points of the transforms: blocks three times as long as what they share, or the whole sequence at once.
+    /// Points of the transforms: blocks three times as long as what they share, or the whole
+    /// sequence at once.
     fn points(&self) -> usize {
         let whole = (self.length + self.taps - 1).next_power_of_two();
         (4 * self.taps).next_power_of_two().max(LEAST_POINTS).min(whole)
@@ -92,7 +95,8 @@ impl<T: Real + Math> Job<'_, T> {
             let threads = if bytes > ALONE { 1 } else { self.threads(self.taps) };
             threads::in_ranges(threads, self.step.channels as usize, bytes, &|scratch, channels| {
                 for channel in channels {
-                    // SAFETY: scratch for three transforms and rows; positions and taps of a channel.
+                    // SAFETY: scratch for three transforms and rows; positions and taps of a
+                    // channel.
                     unsafe {
                         match self.step.function {
                             CausalFunction::Weights => {
@@ -106,7 +110,8 @@ impl<T: Real + Math> Job<'_, T> {
         })
     }
 
-    /// Writes the numbers of `span` of a channel of a sequence to `to`, and the sum of their absolute values.
+    /// Writes the numbers of `span` of a channel of a sequence to `to`, and the sum of their
+    /// absolute values.
     ///
     /// # Safety
     /// As for [`super::run`].
@@ -176,7 +181,8 @@ impl<T: Real + Math> Job<'_, T> {
         let is_forward = step.function == CausalFunction::Forward;
         let (operand, shared) = if is_forward { (1, self.taps - 1) } else { (4, 0) };
         let mut parts = Parts::new(scratch);
-        // SAFETY: the scratch holds three transforms and rows; the operands have the lines of every sequence and channel.
+        // SAFETY: the scratch holds three transforms and rows; the operands have the lines of every
+        // sequence and channel.
         unsafe {
             let (mut taps, mut z) = (numbers(&mut parts, *points), numbers(&mut parts, *points));
             let scratch = scratch.add(parts.bytes);
@@ -250,7 +256,8 @@ impl<T: Real + Math> Job<'_, T> {
     unsafe fn transformed_weights(&self, transforms: &Transforms<'_>, scratch: *mut u8, channel: i64) {
         let (step, Transforms { points, block, kernels, .. }) = (self.step, transforms);
         let mut parts = Parts::new(scratch);
-        // SAFETY: the scratch holds three transforms and rows; the operands have the lines of every sequence and channel.
+        // SAFETY: the scratch holds three transforms and rows; the operands have the lines of every
+        // sequence and channel.
         unsafe {
             let mut sums = numbers(&mut parts, *points);
             let (mut x, mut g) = (numbers(&mut parts, *points), numbers(&mut parts, *points));
@@ -268,7 +275,8 @@ impl<T: Real + Math> Job<'_, T> {
                         x.fill(0.0);
                         g.fill(0.0);
                         if span.len() > 0 {
-                            // Both begin where the first tap reads, so that a tap is how far x is shifted.
+                            // Both begin where the first tap reads, so that a tap is how far x is
+                            // shifted.
                             let (reach, first) = (span.back(self.taps), self.taps - 1);
                             self.widened(2, place, reach, &mut x[first - (span.begin - reach.begin)..]);
                             self.widened(5, place, span, &mut g[first..]);

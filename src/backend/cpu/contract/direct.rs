@@ -1,4 +1,5 @@
-//! Convolutions of particular shapes, whose sums are computed where the operands lie or are copied to, without packing a matrix.
+//! Convolutions of particular shapes, whose sums are computed where the operands lie or are copied
+//! to, without packing a matrix.
 
 #[cfg(target_arch = "x86_64")]
 pub mod conv_few_channels;

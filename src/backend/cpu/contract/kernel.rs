@@ -9,9 +9,10 @@ use self::simd::{MR, Simd, Tails};
 /// Where the rows of one segment of the sum begin.
 pub(super) type RowCells<C> = [*const C; MR];
 
-/// What one call of a kernel reads: `segments` of `len` cells of the sum each. Row m of segment s has its cells at
-/// `rows[s][m] + i * step`; the vectors of cell number i, counted through all segments, are at `v + offsets[i]`. Where kernels add
-/// the tails of rows, those follow the only segment; the tails of lanes have an offset of their own, the last.
+/// What one call of a kernel reads: `segments` of `len` cells of the sum each. Row m of segment s
+/// has its cells at `rows[s][m] + i * step`; the vectors of cell number i, counted through all
+/// segments, are at `v + offsets[i]`. Where kernels add the tails of rows, those follow the only
+/// segment; the tails of lanes have an offset of their own, the last.
 pub(super) struct Panel<C> {
     pub(super) rows: *const RowCells<C>,
     pub(super) segments: usize,
@@ -24,12 +25,12 @@ pub(super) struct Panel<C> {
 /// A kernel for some number of rows and vectors: `c[m][..] = sum`, or `+= sum` if `add`.
 pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::Cell>, &[*mut <S as Simd>::Sum; MR], bool);
 
-/// The loop of every kernel: the sums of the panel. Tests come last: with the test in front compilers keep a second copy of
-/// the sums.
+/// The loop of every kernel: the sums of the panel. Tests come last: with the test in front
+/// compilers keep a second copy of the sums.
 ///
 /// # Safety
-/// The instructions of `S`; all that the panel names is readable, as many cells as `N` vectors have lanes at every
-/// offset; at least one cell.
+/// The instructions of `S`; all that the panel names is readable, as many cells as `N` vectors have
+/// lanes at every offset; at least one cell.
 #[inline(always)]
 pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel<S::Cell>) -> [[S::V; N]; M] {
     // SAFETY: the panel has rows for `M` and vectors for `N`, at every offset.
@@ -185,7 +186,8 @@ impl<S: Simd> Kernels<S> {
     /// Lanes of a whole tile.
     pub(super) const NR: usize = S::L * S::NV;
 
-    /// The kernel for `rows` rows and at least `lanes` lanes, and how many lanes it has. Pre: within the tile.
+    /// The kernel for `rows` rows and at least `lanes` lanes, and how many lanes it has. Pre:
+    /// within the tile.
     #[inline(always)]
     pub(super) fn of(&self, rows: usize, lanes: usize) -> Kernel<S> {
         self.tiles[rows - 1][usize::from(lanes > Self::NR / 2)]

@@ -1,4 +1,5 @@
-//! What kernels of contractions are compiled for: each level of vector instructions, and each type of sums.
+//! What kernels of contractions are compiled for: each level of vector instructions, and each type
+//! of sums.
 
 use cudnn_shim_macros::vectorized;
 
@@ -70,7 +71,8 @@ pub(super) fn dots_of(step: &Contract) -> usize {
     }
 }
 
-/// The launch of `$kernel`, compiled for the level of the problem and any type of sums; `$compiled` is what is compiled for them.
+/// The launch of `$kernel`, compiled for the level of the problem and any type of sums; `$compiled`
+/// is what is compiled for them.
 macro_rules! any {
     ($problem:ident, $compiled:ident => $kernel:expr) => {
         dots!($problem, $compiled => $kernel).or_else(|| one_by_one!($problem, $compiled => $kernel))

@@ -7,8 +7,8 @@ use crate::backend::choice::{self, Choice};
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract};
 
-/// Runs the parts of one destination, which differ in nothing but their loops, in any order; together, where a kernel writes
-/// whole rows of it.
+/// Runs the parts of one destination, which differ in nothing but their loops, in any order;
+/// together, where a kernel writes whole rows of it.
 ///
 /// # Errors
 /// As for [`run`].

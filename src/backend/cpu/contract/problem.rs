@@ -17,8 +17,8 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS, Role};
 
-/// Filters for which tiles of AVX2 are the better ones: 24 are three of its vectors, and half a tile of AVX-512 has 32 lanes. Fewer than a
-/// vector of AVX2 has lanes leave either without use.
+/// Filters for which tiles of AVX2 are the better ones: 24 are three of its vectors, and half a
+/// tile of AVX-512 has 32 lanes. Fewer than a vector of AVX2 has lanes leave either without use.
 const FEW_FILTERS: RangeInclusive<i64> = 8..=24;
 
 /// Phases of a stride up to which they are no lanes.
@@ -75,8 +75,9 @@ impl<'a> Problem<'a> {
         Problem::new(step, &nowhere, [std::ptr::null(); 2], transformed, machine, None)
     }
 
-    /// The same for the kernels of single channels, which have few products for every element that they read and write: of binary32 they
-    /// take vectors of AVX2, whose paths keep sums in registers, and are no slower than a longer vector would be.
+    /// The same for the kernels of single channels, which have few products for every element that
+    /// they read and write: of binary32 they take vectors of AVX2, whose paths keep sums in
+    /// registers, and are no slower than a longer vector would be.
     pub(super) fn of_single_channels(mut self) -> Self {
         if self.is_single() {
             self.isa = self.isa.at_most_avx2();
@@ -96,8 +97,8 @@ impl<'a> Problem<'a> {
         problem
     }
 
-    /// The same for the kernels of matrices: where a pixel has so few filters that vectors of AVX-512 would leave most of a tile without
-    /// use, those of AVX2.
+    /// The same for the kernels of matrices: where a pixel has so few filters that vectors of
+    /// AVX-512 would leave most of a tile without use, those of AVX2.
     pub(super) fn of_few_filters(mut self) -> Self {
         let step = self.step();
         if self.is_single() && !lanes_are_m(step) && FEW_FILTERS.contains(&step.extent(Role::N)) {
@@ -146,7 +147,8 @@ impl<'a> Problem<'a> {
     /// A kernel that has accepted the problem, if it has, ready to run it.
     pub(super) fn launch(&self, kernel: Option<impl Ready + 'a>) -> Option<Launch<'a>> {
         let (kernel, threads) = (kernel?, self.threads);
-        // SAFETY: a launch runs while the operands are what the step needs, on the processor that it was made for.
+        // SAFETY: a launch runs while the operands are what the step needs, on the processor that
+        // it was made for.
         Some(Launch::new(move || unsafe { kernel.run(threads) }))
     }
 
@@ -156,15 +158,16 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Whether the rows of `a` are lanes of the kernels: those along which the destination is contiguous, or all but for the phases of
-/// a stride.
+/// Whether the rows of `a` are lanes of the kernels: those along which the destination is
+/// contiguous, or all but for the phases of a stride.
 pub(super) fn lanes_are_m(step: &Contract) -> bool {
     let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
     fast(Role::M) || !fast(Role::N) || has_phases(step)
 }
 
-/// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes on. They are channels in a block where they
-/// fill a vector of AVX2 and the sum goes along neighbours, too: a pixel's channels.
+/// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes
+/// on. They are channels in a block where they fill a vector of AVX2 and the sum goes along
+/// neighbours, too: a pixel's channels.
 fn has_phases(step: &Contract) -> bool {
     let [m, n, k] = [Role::M, Role::N, Role::K].map(|role| step.loops(role).last());
     let (Some((_, m)), Some((_, n))) = (m, n) else { return false };

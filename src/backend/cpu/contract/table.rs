@@ -35,7 +35,8 @@ use crate::ops::contract::{Accumulate, Contract};
 /// Whether a kernel takes a problem: ready to run it, or not.
 pub(in crate::backend) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'a>>;
 
-/// The names of the kernels of F(2x2, 3x3): lanes are filters, lanes are pixels. They take steps only where they are the fastest.
+/// The names of the kernels of F(2x2, 3x3): lanes are filters, lanes are pixels. They take steps
+/// only where they are the fastest.
 pub const WINOGRAD: [&str; 2] = ["F(2x2, 3x3) of filters", "F(2x2, 3x3) of pixels"];
 
 /// The kernels; the first one that accepts a contraction runs it.

@@ -1,7 +1,9 @@
-//! Contractions by tile instructions: strips of sixteen rows by strips of sixteen lanes, two by two at a time.
+//! Contractions by tile instructions: strips of sixteen rows by strips of sixteen lanes, two by two
+//! at a time.
 //!
-//! Sums of bytes are those of every other kernel. Those of bf16 have the order of [`model`]: sixteen pairs of terms at a time, which depends
-//! on nothing but the loops of the sum, whatever is packed together, and so on neither the batch nor the number of threads.
+//! Sums of bytes are those of every other kernel. Those of bf16 have the order of [`model`]:
+//! sixteen pairs of terms at a time, which depends on nothing but the loops of the sum, whatever is
+//! packed together, and so on neither the batch nor the number of threads.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod amx;
@@ -31,19 +33,22 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, PART_ROWS, Role};
 
-/// Columns of `b` and terms of a sum from which on tiles are full enough. The rows of `a` may be those of a batch, which does not decide.
+/// Columns of `b` and terms of a sum from which on tiles are full enough. The rows of `a` may be
+/// those of a batch, which does not decide.
 const COLUMNS: i64 = 8;
 const TERMS: i64 = 16;
 
-/// The same of binary32: to split a number takes as long as tiles gain in 60 products, and a sum leaves through memory.
+/// The same of binary32: to split a number takes as long as tiles gain in 60 products, and a sum
+/// leaves through memory.
 const PART_COLUMNS: i64 = 128;
 const PART_TERMS: i64 = 512;
 
-/// Strips of `a` and of `b` in a task: with [`STEPS`] steps those of `a` are an eighth of a second-level cache of 2 MiB, and the sums of
-/// both as much.
+/// Strips of `a` and of `b` in a task: with [`STEPS`] steps those of `a` are an eighth of a
+/// second-level cache of 2 MiB, and the sums of both as much.
 const STRIPS: [usize; 2] = [8, 32];
 
-/// Steps of the sum at most of numbers in parts: strips of a block, two by two, stay in a first-level cache.
+/// Steps of the sum at most of numbers in parts: strips of a block, two by two, stay in a
+/// first-level cache.
 const PART_STEPS: usize = 8;
 
 /// Bytes of `b` that are packed once for all tasks.
@@ -70,16 +75,17 @@ fn product(step: &Contract) -> Option<(Product, Split)> {
     (is_full && !are_pixels_of_windows(step)).then_some(product)
 }
 
-/// Whether products of binary32 in parts take less time than fused multiply-adds, for which nothing is split. The number of images does not
-/// decide: each has [`PART_ROWS`] if a step may use tiles at all.
+/// Whether products of binary32 in parts take less time than fused multiply-adds, for which nothing
+/// is split. The number of images does not decide: each has [`PART_ROWS`] if a step may use tiles
+/// at all.
 fn is_large(step: &Contract) -> bool {
     step.extent(Role::M) >= PART_ROWS
         && step.extent(Role::N) >= PART_COLUMNS
         && step.extent(Role::K) >= PART_TERMS
 }
 
-/// Whether neighbours in the destination see neighbouring windows, as in NCHW: to put these together in cells takes longer than what tiles
-/// gain, where there are few filters.
+/// Whether neighbours in the destination see neighbouring windows, as in NCHW: to put these
+/// together in cells takes longer than what tiles gain, where there are few filters.
 fn are_pixels_of_windows(step: &Contract) -> bool {
     let is_bound = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
     step.loops(Role::M).any(|(index, axis)| axis.strides[0] == 1 && is_bound(index))
@@ -98,7 +104,8 @@ struct Side<'a> {
     walk: Walk,
     count: usize,
     terms: Terms,
-    /// How far its rows are apart, if all of them and their terms lie evenly, so that they are read in place.
+    /// How far its rows are apart, if all of them and their terms lie evenly, so that they are read
+    /// in place.
     even: Option<usize>,
 }
 
@@ -112,7 +119,8 @@ impl<'a> Side<'a> {
         side
     }
 
-    /// How many bytes its rows or lanes are apart, if all of them and their terms, as many as fill steps, lie evenly.
+    /// How many bytes its rows or lanes are apart, if all of them and their terms, as many as fill
+    /// steps, lie evenly.
     fn apart(&self, terms: usize) -> Option<usize> {
         let (Source { slot, scalar, bounds, .. }, [turn]) = (self.source, &self.walk.turns[..]) else {
             return None;
@@ -165,7 +173,8 @@ impl<'a> Tiles<'a> {
         let [m, n, sum, batch] = [Role::M, Role::N, Role::K, Role::Batch].map(|role| Walk::of(step, role));
         let [a, b] = problem.sources_as_they_are(step);
         let (lanes_are_m, is_split) = (lanes_are_m(step), split != Split::None);
-        // Few pixels of many filters are lanes, too, if filters are rows in place: else packing these would be most of the work.
+        // Few pixels of many filters are lanes, too, if filters are rows in place: else packing
+        // these would be most of the work.
         let filters_are_rows = || {
             let filters = Side::new(b, Form::Rows, n.clone(), &sum, is_split);
             filters.even.is_some() && m.len() < filters.count
@@ -273,7 +282,8 @@ impl<'a> Tiles<'a> {
         lines: *mut u8,
     ) {
         let Side { source, form, .. } = side;
-        // SAFETY: the strip has its elements, and there is room for tiles, those before the split included.
+        // SAFETY: the strip has its elements, and there is room for tiles, those before the split
+        // included.
         unsafe {
             if self.split == Split::None {
                 return pack(source, *form, points, terms, steps, to, lines);
@@ -291,7 +301,8 @@ impl<'a> Tiles<'a> {
     /// Packs strips of `b` for the whole sum where all tasks find them.
     ///
     /// # Safety
-    /// As for [`Ready::run`]; there is room for every strip at its place, and for as many bytes as packing needs.
+    /// As for [`Ready::run`]; there is room for every strip at its place, and for as many bytes as
+    /// packing needs.
     unsafe fn pack_shared(&self, shared: &Shared<u8>, strip: usize, lines: *mut u8) {
         let (product, first) = (strip / self.b.strips(), strip % self.b.strips());
         let base = self.batch.point(product).offsets(&self.origin);
@@ -333,7 +344,8 @@ impl Ready for Tiles<'_> {
                 kept.iter().for_each(|kept| unsafe { kept.fill() });
             }
             threads::run_with(threads, tasks, self.sizes().iter().sum(), &|scratch, index| {
-                // SAFETY: what is shared is packed, tasks write disjoint elements, and the processor has the unit.
+                // SAFETY: what is shared is packed, tasks write disjoint elements, and the
+                // processor has the unit.
                 unsafe { self.unit.with(|| self.task(&shared, known.as_ref(), scratch, index)) };
             })
         })

@@ -1,8 +1,10 @@
-//! Narrow operands in binary32: where memory is dense and every element is used often enough, all of an operand is converted
-//! at once, so that kernels read it in place as they do with binary32 instead of converting what they pack.
+//! Narrow operands in binary32: where memory is dense and every element is used often enough, all
+//! of an operand is converted at once, so that kernels read it in place as they do with binary32
+//! instead of converting what they pack.
 //!
-//! Results do not depend on the conversion: a narrow number is the same number in binary32, and the order of a sum depends on the loops
-//! alone. Of bytes this holds as long as binary32 holds every sum.
+//! Results do not depend on the conversion: a narrow number is the same number in binary32, and the
+//! order of a sum depends on the loops alone. Of bytes this holds as long as binary32 holds every
+//! sum.
 
 use super::gemm::engine::Shared;
 use crate::backend::cpu::row::between;
@@ -12,11 +14,12 @@ use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract, Role};
 
-/// Filters of a group up to which lanes are those of several groups: more fill vectors of their own.
+/// Filters of a group up to which lanes are those of several groups: more fill vectors of their
+/// own.
 pub(super) const FILTERS: i64 = 8;
 
-/// Uses of an element from which on a copy of it pays; where sums are of few channels, there is a kernel for no others, even of a
-/// single tap.
+/// Uses of an element from which on a copy of it pays; where sums are of few channels, there is a
+/// kernel for no others, even of a single tap.
 const USES: i64 = 8;
 const USES_OF_CHANNELS: i64 = 1;
 
@@ -32,7 +35,8 @@ const PIECE: usize = 16 << 10;
 /// Products whose sum binary32 holds, whatever the bytes are.
 const EXACT: i64 = 512;
 
-/// Terms of a sum of bytes up to which pairs of 16 bits gain too little: of planes, and of pixels read in place.
+/// Terms of a sum of bytes up to which pairs of 16 bits gain too little: of planes, and of pixels
+/// read in place.
 const FEW: [i64; 2] = [48, 160];
 
 /// The operands of a step that become binary32.
@@ -44,7 +48,8 @@ pub(super) struct Widen {
 }
 
 impl Widen {
-    /// What pays for a canonical step, if anything does, where products of bytes are added four at a time or not.
+    /// What pays for a canonical step, if anything does, where products of bytes are added four at
+    /// a time or not.
     pub(super) fn of(step: &Contract, dots: bool) -> Option<Widen> {
         let bytes = step.accumulate == Accumulate::Int32;
         if step.accumulate == Accumulate::Double || bytes && !are_few(step, dots) {
@@ -66,7 +71,8 @@ impl Widen {
                 return None;
             }
             let (low, len) = dense(step, index + 1)?;
-            // Beside pixels in place the filter is packed, and converted there; not that of single channels.
+            // Beside pixels in place the filter is packed, and converted there; not that of single
+            // channels.
             let packed = index == 1 && !is_planar(step) && step.extent(Role::N) > 1;
             let pays = if packed { bytes } else { products / uses >= len as i64 || bytes && index == 1 };
             (pays && len <= room).then(|| {
@@ -121,8 +127,8 @@ impl Widen {
     }
 }
 
-/// Calls `work` with the parts of a canonical step, one after the other: some images each where sums are of few channels, so that
-/// a copy of their elements in binary32 is small.
+/// Calls `work` with the parts of a canonical step, one after the other: some images each where
+/// sums are of few channels, so that a copy of their elements in binary32 is small.
 ///
 /// # Errors
 /// What `work` returns. Parts after the first need no more memory than it.
@@ -137,7 +143,8 @@ pub(super) fn in_parts(
     Ok(())
 }
 
-/// The loop over images of a step of few channels, and how many of them are a part, if all are too many.
+/// The loop over images of a step of few channels, and how many of them are a part, if all are too
+/// many.
 fn images(step: &Contract, dots: bool) -> Option<(usize, i64)> {
     let few = step.extent(Role::N) == 1 || are_groups(step);
     if !few || step.a.size() >= size_of::<f32>() || is_planar(step) {
@@ -154,7 +161,8 @@ fn images(step: &Contract, dots: bool) -> Option<(usize, i64)> {
     (count < axis.extent && pays()).then_some((index, count))
 }
 
-/// Whether the sums of a step of bytes are few enough products for binary32, and better computed there.
+/// Whether the sums of a step of bytes are few enough products for binary32, and better computed
+/// there.
 fn are_few(step: &Contract, dots: bool) -> bool {
     let terms = step.extent(Role::K);
     // Sums that leave as 32-bit integers need no conversion.
@@ -175,12 +183,14 @@ fn are_groups(step: &Contract) -> bool {
     groups && filters <= FILTERS && step.loops(Role::N).all(|(_, axis)| axis.strides[0] == 1)
 }
 
-/// Whether neighbours of the sum in `a` fill cells of four bytes, so that these are read where they lie.
+/// Whether neighbours of the sum in `a` fill cells of four bytes, so that these are read where they
+/// lie.
 fn has_whole_cells(step: &Contract) -> bool {
     step.loops(Role::K).last().is_some_and(|(_, axis)| axis.strides[1] == 1 && axis.extent % 4 == 0)
 }
 
-/// Whether sums are over the taps of planes, each of which is converted when it is copied, and stays in the caches.
+/// Whether sums are over the taps of planes, each of which is converted when it is copied, and
+/// stays in the caches.
 fn are_single(step: &Contract) -> bool {
     is_planar(step) && step.extent(Role::N) == 1 && step.extent(Role::K) <= step.extent(Role::M)
 }
@@ -190,7 +200,8 @@ fn is_planar(step: &Contract) -> bool {
     step.loops(Role::M).any(|(_, axis)| axis.strides[0] == 1)
 }
 
-/// The lowest offset and the number of the elements of an operand, if they lie side by side without gaps.
+/// The lowest offset and the number of the elements of an operand, if they lie side by side without
+/// gaps.
 fn dense(step: &Contract, slot: usize) -> Option<(i64, usize)> {
     let mut low = step.nest.offsets[slot];
     let mut dims = [(0_i64, 0_i64); crate::layout::MAX_AXES];

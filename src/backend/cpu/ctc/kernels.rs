@@ -38,10 +38,12 @@ fn join3<T: Real>(a: T, b: T, c: T) -> (T, T) {
     (m, log((T::ONE + exp_below_zero(l - least)) + exp_below_zero(r - least)))
 }
 
-/// `((m - most) + log(sum)) + own` of three states, the last with what is added to it, and the states' own numbers.
+/// `((m - most) + log(sum)) + own` of three states, the last with what is added to it, and the
+/// states' own numbers.
 type Classes<T> = unsafe fn(out: &mut [T], abc: [&[T]; 3], skip: &[T], most: T, own: &[T]);
 
-/// The functions for one computation type and the instructions of the machine. All need a processor that has them.
+/// The functions for one computation type and the instructions of the machine. All need a processor
+/// that has them.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels<T: 'static> {
     /// The greatest number, without NaNs; minus infinity if there is none.

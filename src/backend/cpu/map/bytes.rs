@@ -18,8 +18,8 @@ pub(super) type Results = [u8; 256];
 /// Looks up `n` bytes.
 ///
 /// # Safety
-/// `n` bytes are readable at `from` and writable at `out`, which are the same bytes or apart. The processor has the
-/// instructions that the function was chosen for.
+/// `n` bytes are readable at `from` and writable at `out`, which are the same bytes or apart. The
+/// processor has the instructions that the function was chosen for.
 type LookUp = unsafe fn(out: *mut u8, from: *const u8, n: usize, results: &Results);
 
 pub(super) struct Table {
@@ -97,7 +97,8 @@ unsafe fn avx2(out: *mut u8, from: *const u8, n: usize, results: &Results) {
             for row in 0..16 {
                 let table =
                     _mm256_broadcastsi128_si256(_mm_loadu_si128(results.as_ptr().add(16 * row).cast()));
-                // What belongs to this row is below 16 now; 112 more, and all others have the bit for which shuffles give 0.
+                // What belongs to this row is below 16 now; 112 more, and all others have the bit
+                // for which shuffles give 0.
                 let below = _mm256_xor_si256(cells, _mm256_set1_epi8((16 * row) as i8));
                 let index = _mm256_adds_epu8(below, _mm256_set1_epi8(112));
                 found = _mm256_or_si256(found, _mm256_shuffle_epi8(table, index));
@@ -115,7 +116,8 @@ unsafe fn avx2(out: *mut u8, from: *const u8, n: usize, results: &Results) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 unsafe fn avx512(out: *mut u8, from: *const u8, n: usize, results: &Results) {
     use std::arch::x86_64::*;
-    // SAFETY: a quarter of the table has 64 bytes; of the cells, only those below `n` are read and written.
+    // SAFETY: a quarter of the table has 64 bytes; of the cells, only those below `n` are read and
+    // written.
     unsafe {
         let quarter = |k: usize| _mm512_loadu_si512(results.as_ptr().add(64 * k).cast());
         let table = [quarter(0), quarter(1), quarter(2), quarter(3)];

@@ -1,4 +1,5 @@
-//! Functions of cells of 16 bits: where all operands are of one such type, side by side, a kernel takes them as they are.
+//! Functions of cells of 16 bits: where all operands are of one such type, side by side, a kernel
+//! takes them as they are.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m256, __m512};
@@ -28,8 +29,9 @@ pub(in crate::backend) type Kernel = unsafe fn(
     stream: Option<Stream>,
 );
 
-/// The kernel of a function whose operands and result are all of this type, if that has 16 bits. Kernels are large: activations
-/// whose arithmetic takes no longer than conversions have them, and their gradients.
+/// The kernel of a function whose operands and result are all of this type, if that has 16 bits.
+/// Kernels are large: activations whose arithmetic takes no longer than conversions have them, and
+/// their gradients.
 pub(super) fn kernel(function: Function, scalar: Scalar, isa: Isa) -> Option<Kernel> {
     with_function(function, KernelFor(isa, scalar))
 }

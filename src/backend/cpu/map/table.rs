@@ -1,4 +1,5 @@
-//! The kernels of functions of elements, in the order in which they are asked whether they accept a step.
+//! The kernels of functions of elements, in the order in which they are asked whether they accept a
+//! step.
 
 use super::{bytes, halves};
 use crate::backend::choice::{self, Kernel};

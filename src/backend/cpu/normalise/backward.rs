@@ -1,4 +1,5 @@
-//! The backward pass: the gradients of both parameters, then those of x and of the tensor that was added.
+//! The backward pass: the gradients of both parameters, then those of x and of the tensor that was
+//! added.
 
 use super::engine::Engine;
 use super::job::{GroupTile, Job, Known, LISTS, Stages};
@@ -241,7 +242,8 @@ impl<T: Real + Math> Job<T, 5, 6> for Backward<'_, T> {
         let raw = room.raw.as_mut_ptr().cast::<u8>();
         let at = |operand: usize, k: usize| self.at[operand].pointer().wrapping_offset(offsets[k]);
         let to = [room.g.as_mut_ptr(), room.x.as_mut_ptr()];
-        // SAFETY: the operands have these cells; every stage holds them, and none is one of the others.
+        // SAFETY: the operands have these cells; every stage holds them, and none is one of the
+        // others.
         unsafe {
             let [g, x] = self.pair(cells, known, to, room.stages, raw);
             let [out, other] = [1, 2].map(|k| room.stages[k].as_mut_ptr());

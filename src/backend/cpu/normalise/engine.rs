@@ -1,5 +1,5 @@
-//! The order of work: sums of tiles of groups, chunk by chunk, the statistics that follow from these sums, then the map; a group
-//! that fits a cache is finished while it is there.
+//! The order of work: sums of tiles of groups, chunk by chunk, the statistics that follow from
+//! these sums, then the map; a group that fits a cache is finished while it is there.
 
 use std::ops::Range;
 
@@ -23,13 +23,13 @@ const CHUNK_BLOCKS: usize = 8;
 /// Bytes of a tile that stay in the cache of a core until they are mapped.
 const NEAR_BYTES: usize = 256 << 10;
 
-/// Rows that are summed at a time at least, so that sums are read and written that much less often, and numbers of as many as
-/// stay in the first-level cache.
+/// Rows that are summed at a time at least, so that sums are read and written that much less often,
+/// and numbers of as many as stay in the first-level cache.
 const LEAST_ROWS: usize = 4;
 const ROW_NUMBERS: usize = 2048;
 
-/// Bytes of scratch that a step of `groups` groups takes at most: numbers of tiles that are not filled, and sums of their chunks. Tiles
-/// of one width never have room for twice as many groups.
+/// Bytes of scratch that a step of `groups` groups takes at most: numbers of tiles that are not
+/// filled, and sums of their chunks. Tiles of one width never have room for twice as many groups.
 pub(in crate::backend) fn most_scratch(groups: usize, machine: Machine) -> usize {
     let sums = 2 * size_of::<f64>();
     let of_tasks = PIECE * sums * TASKS_PER_THREAD;
@@ -67,7 +67,8 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         let (_, elements) = choice.of(KERNELS, |accept| accept(&groups))?;
         let bytes = 2 * cells[1];
         let width = match elements {
-            // Rows that are divided among tasks come from memory: whole ones if possible, which the processor foresees.
+            // Rows that are divided among tasks come from memory: whole ones if possible, which the
+            // processor foresees.
             Elements::Rows
                 if members.len > CHUNK_BLOCKS * tree.block && bytes * members.len * WIDTH > NEAR_BYTES =>
             {
@@ -375,7 +376,8 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         }
         let steps: [isize; N] = std::array::from_fn(|k| tile.steps[k]);
         let line = self.tree == Tree::ROWS && self.are_line(tile.width);
-        // Piece by piece, each once it is known which ones follow: what the one after the next reads is asked for.
+        // Piece by piece, each once it is known which ones follow: what the one after the next
+        // reads is asked for.
         let mut waiting: [Option<Cells<N>>; 2] = [None; 2];
         let mut map = |next: Option<Cells<N>>, known| {
             let here = waiting[0];
@@ -410,7 +412,8 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         (0..2).for_each(|_| map(None, known));
     }
 
-    /// Whether the rows of such tiles follow one another in every operand, so that they are one line, which the processor foresees.
+    /// Whether the rows of such tiles follow one another in every operand, so that they are one
+    /// line, which the processor foresees.
     fn are_line(&self, width: usize) -> bool {
         let inner = self.members.inner();
         width == self.along.0 && (0..N).all(|k| inner[k] == self.along.1[k] * width as isize)

@@ -186,7 +186,8 @@ impl<T: Real + Math> Job<T, 4, 5> for Forward<'_, T> {
         let [numbers, out, other, slopes] = room.stages.each_mut().map(|stage| stage.as_mut_ptr());
         let raw = room.raw.as_mut_ptr().cast::<u8>();
         let at = |operand: usize, k: usize| self.at[operand].pointer().wrapping_offset(offsets[k]);
-        // SAFETY: the operands have these cells; every stage holds them, and none is one of the others.
+        // SAFETY: the operands have these cells; every stage holds them, and none is one of the
+        // others.
         unsafe {
             let x = self.access.row(at(X, 1), steps[1], n, numbers, raw);
             match known {

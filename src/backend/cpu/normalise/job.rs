@@ -1,4 +1,5 @@
-//! What a direction of a normalisation computes, told to the engine, and the room that threads have for it.
+//! What a direction of a normalisation computes, told to the engine, and the room that threads have
+//! for it.
 
 use super::walk::{Cells, Lines};
 use crate::backend::function::Real;
@@ -18,7 +19,8 @@ pub(super) enum Known<'a, T> {
     Each(&'a [Vec<T>; LISTS]),
 }
 
-/// Neighbouring groups: the number of the first one, where its operands are (parameters last), and how many there are.
+/// Neighbouring groups: the number of the first one, where its operands are (parameters last), and
+/// how many there are.
 #[derive(Clone, Copy)]
 pub(super) struct GroupTile<const M: usize> {
     pub first: usize,
@@ -55,7 +57,8 @@ pub(super) struct Room<T> {
 }
 
 impl<T: Real> Room<T> {
-    /// With room for `rows` numbers of rows beside those of a piece, and for `turned` numbers of transposed groups.
+    /// With room for `rows` numbers of rows beside those of a piece, and for `turned` numbers of
+    /// transposed groups.
     pub fn new(rows: usize, turned: usize) -> Self {
         let numbers = |n: usize| vec![T::ZERO; n];
         Room {
@@ -82,12 +85,14 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     fn sum_lists(&self) -> usize;
     /// How many sums there are, one after the other.
     fn sums(&self) -> usize;
-    /// What is known before any sum, for every group of a tile: number `k` of group `j` is `lists[k][j]`.
+    /// What is known before any sum, for every group of a tile: number `k` of group `j` is
+    /// `lists[k][j]`.
     ///
     /// # Safety
     /// The tile's parameters are readable.
     unsafe fn prepare(&self, tile: GroupTile<M>, lists: &mut [&mut [T]; LISTS]);
-    /// What is taken from both factors of a sum: of the first factor, then of the second, for every group.
+    /// What is taken from both factors of a sum: of the first factor, then of the second, for every
+    /// group.
     ///
     /// # Safety
     /// The tile's operands are readable.
@@ -102,7 +107,8 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
         &self, sum: usize, cells: Cells<N>, known: Known<'_, T>, to: [*mut T; 2], stages: &mut [Vec<T>; 4],
         raw: &mut [u64],
     ) -> [*const T; 2];
-    /// Takes up a sum: that of the first factor, then that of the product, for every group. They may be overwritten.
+    /// Takes up a sum: that of the first factor, then that of the product, for every group. They
+    /// may be overwritten.
     ///
     /// # Safety
     /// The tile's parameters and statistics are writable.

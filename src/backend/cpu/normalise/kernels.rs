@@ -19,20 +19,23 @@ pub(super) const SPAN: usize = 16;
 type Block<T> =
     unsafe fn(g: *const T, x: *const T, n: usize, shift: [f64; 2], soon: &[*const u8]) -> [f64; 2];
 
-/// The functions for one computation type and the instructions of the machine. All need a processor that has them.
+/// The functions for one computation type and the instructions of the machine. All need a processor
+/// that has them.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels<T> {
-    /// The block of one group: sums of `d` and of `d * e`, where `d = g - shift[0]` and `e = x - shift[1]`. Meanwhile asks for the
-    /// lines at `soon`, any addresses.
+    /// The block of one group: sums of `d` and of `d * e`, where `d = g - shift[0]` and
+    /// `e = x - shift[1]`. Meanwhile asks for the lines at `soon`, any addresses.
     ///
     /// # Safety
     /// `n` numbers are readable at both.
     pub block: Block<T>,
-    /// The same for `width` groups of `n` numbers each, at most a block's lanes. Row `i` of either matrix, `pitch` numbers behind the one
-    /// before, has the groups' numbers `i`; `shifts` and `sums` have `width` of the first, then `width` of the second. Sums are written.
+    /// The same for `width` groups of `n` numbers each, at most a block's lanes. Row `i` of either
+    /// matrix, `pitch` numbers behind the one before, has the groups' numbers `i`; `shifts` and
+    /// `sums` have `width` of the first, then `width` of the second. Sums are written.
     ///
     /// # Safety
-    /// As the description says; `GROUPS` more numbers than the last row has, and shifts than there are, are readable.
+    /// As the description says; `GROUPS` more numbers than the last row has, and shifts than there
+    /// are, are readable.
     pub columns: unsafe fn(
         sums: *mut f64,
         matrices: [*const T; 2],
@@ -41,8 +44,8 @@ pub(super) struct Kernels<T> {
         width: usize,
         shifts: *const f64,
     ),
-    /// Mean and variance of `width` groups of `m` elements in place of their sums, and beside that the mean and the inverse deviation as
-    /// numbers.
+    /// Mean and variance of `width` groups of `m` elements in place of their sums, and beside that
+    /// the mean and the inverse deviation as numbers.
     ///
     /// # Safety
     /// As the description says.
@@ -55,14 +58,15 @@ pub(super) struct Kernels<T> {
         mean: *mut T,
         inverse: *mut T,
     ),
-    /// The gradient of the scale of `width` groups of `m` elements in place of the second sum, and what a map takes from both: centre and tilt.
+    /// The gradient of the scale of `width` groups of `m` elements in place of the second sum, and
+    /// what a map takes from both: centre and tilt.
     ///
     /// # Safety
     /// As the description says.
     pub gradients:
         unsafe fn(sums: *mut f64, inverse: *const T, width: usize, m: f64, centre: *mut T, tilt: *mut T),
-    /// The same for `width` groups, of which `rows` hold an element each; `shifts` and `sums` have `width` of the first,
-    /// then `width` of the second. Sums are added to.
+    /// The same for `width` groups, of which `rows` hold an element each; `shifts` and `sums` have
+    /// `width` of the first, then `width` of the second. Sums are added to.
     ///
     /// # Safety
     /// As the description says.
@@ -93,7 +97,8 @@ pub(super) struct Kernels<T> {
     /// # Safety
     /// As the others.
     pub backs: unsafe fn(out: *mut T, g: *const T, x: *const T, n: usize, coefficients: [*const T; 4]),
-    /// `out[i] = out[i] * alpha + old[i] * beta`, the old ones only if there are any; every NaN the same.
+    /// `out[i] = out[i] * alpha + old[i] * beta`, the old ones only if there are any; every NaN the
+    /// same.
     ///
     /// # Safety
     /// As the others.
@@ -252,7 +257,8 @@ unsafe fn gradients<T: Real>(
 /// As for [`Kernels::rows`].
 #[vectorized]
 unsafe fn rows<T: Real>(sums: *mut f64, g: &[*const T], x: &[*const T], width: usize, shifts: *const f64) {
-    // Where the rows behind these lie, if they are as far apart: pieces of rows are no line that the processor foresees.
+    // Where the rows behind these lie, if they are as far apart: pieces of rows are no line that
+    // the processor foresees.
     let ahead = |rows: &[*const T]| match rows {
         [one, two, ..] => two.addr().wrapping_sub(one.addr()).wrapping_mul(rows.len()),
         _ => 0,

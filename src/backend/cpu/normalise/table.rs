@@ -1,4 +1,5 @@
-//! The kernels of normalisation, of both directions, in the order in which they are asked whether they accept a step.
+//! The kernels of normalisation, of both directions, in the order in which they are asked whether
+//! they accept a step.
 
 use super::job::PIECE;
 use super::kernels::LANES;
@@ -36,7 +37,8 @@ pub(in crate::backend) struct Groups {
 /// How the elements of groups come by a kernel, if it accepts them.
 pub(in crate::backend) type Accept = fn(&Groups) -> Option<Elements>;
 
-/// The kernels; the first one that accepts a step runs it. The tree of the sums is the step's: rows and the others exclude one another.
+/// The kernels; the first one that accepts a step runs it. The tree of the sums is the step's: rows
+/// and the others exclude one another.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "rows",

@@ -1,4 +1,5 @@
-//! Small groups that follow one another, turned: one element of each of many groups is a row then, so that groups are lanes.
+//! Small groups that follow one another, turned: one element of each of many groups is a row then,
+//! so that groups are lanes.
 
 use super::kernels::{GROUPS, LANES};
 use crate::backend::cpu::Isa;
@@ -43,7 +44,8 @@ impl Turn {
     /// Turns `width` groups.
     ///
     /// # Safety
-    /// Their numbers are readable, and there is [room](Self::room) for them, which does not overlap them.
+    /// Their numbers are readable, and there is [room](Self::room) for them, which does not overlap
+    /// them.
     pub unsafe fn turn<T: Real>(&self, to: *mut T, from: *const T, width: usize) {
         let (dst, src) = (to.cast(), from.cast());
         let [dst_rows, src_rows] = [self.pitch, self.len].map(|numbers| (numbers * size_of::<T>()) as isize);

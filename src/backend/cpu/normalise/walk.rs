@@ -10,7 +10,8 @@ use crate::backend::function::Real;
 use crate::layout::LoopNest;
 use crate::ops::Scaling;
 
-/// Groups per tile at most where neighbours in memory belong to neighbouring groups, unless whole rows are better.
+/// Groups per tile at most where neighbours in memory belong to neighbouring groups, unless whole
+/// rows are better.
 pub(super) const WIDTH: usize = 256;
 
 /// Loops over `N` operands in bytes, outermost first; at least one.
@@ -55,7 +56,8 @@ impl<const N: usize> Loops<N> {
         Loops { loops, start: bytes(nest.offsets), len: nest.len() as usize }
     }
 
-    /// Takes out the loop along which this operand moves least, to be walked by tiles; the last one if none moves.
+    /// Takes out the loop along which this operand moves least, to be walked by tiles; the last one
+    /// if none moves.
     pub fn take_closest(&mut self, operand: usize) -> (usize, [isize; N]) {
         let reach = |l: &(usize, [isize; N])| match l.1[operand] {
             0 => usize::MAX,
@@ -114,10 +116,12 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// `n` cells `step` bytes apart as numbers side by side: where they are, or in `numbers`. `raw` is room for them, too.
+    /// `n` cells `step` bytes apart as numbers side by side: where they are, or in `numbers`. `raw`
+    /// is room for them, too.
     ///
     /// # Safety
-    /// The cells are readable at `from`; either room holds `n` cells of any scalar and is aligned for it.
+    /// The cells are readable at `from`; either room holds `n` cells of any scalar and is aligned
+    /// for it.
     #[inline(always)]
     pub unsafe fn row<T: Real>(
         &self, from: *const u8, step: isize, n: usize, numbers: *mut T, raw: *mut u8,
@@ -178,7 +182,8 @@ impl Lines {
 /// Places that several threads write, each its own.
 pub(super) struct Shared<T>(*mut T);
 
-// SAFETY: an address; that no two threads use one place is a matter of the unsafe functions that use it.
+// SAFETY: an address; that no two threads use one place is a matter of the unsafe functions that
+// use it.
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: an address, as for `Send`.
 unsafe impl<T> Sync for Shared<T> {}

@@ -59,8 +59,8 @@ fn draw_word(
 ) -> u32 {
     let Ok(threshold) = u32::try_from(threshold) else { return 0 };
     let block = word.wrapping_mul(COUNTERS as u64);
-    // Words of 32 bits in the low halves of 64, whatever the high ones hold: so a product is one instruction, and its
-    // halves need not be moved to lanes of their own.
+    // Words of 32 bits in the low halves of 64, whatever the high ones hold: so a product is one
+    // instruction, and its halves need not be moved to lanes of their own.
     let mut a: [u64; COUNTERS] = lanes.map(|lane| block | lane);
     let mut b = [block >> 32; COUNTERS];
     let mut c = [call; COUNTERS];
@@ -92,8 +92,8 @@ fn keys(seed: u64) -> [[u32; 2]; ROUNDS] {
     })
 }
 
-/// The same in vectors by hand: compilers gather the numbers that are compared one by one, and shuffle the keys in every
-/// round, which takes three times as long.
+/// The same in vectors by hand: compilers gather the numbers that are compared one by one, and
+/// shuffle the keys in every round, which takes three times as long.
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::{
@@ -146,7 +146,8 @@ mod avx2 {
     }
 }
 
-/// All counters of a word in a vector, and several words interleaved: a round waits for the products of the one before it.
+/// All counters of a word in a vector, and several words interleaved: a round waits for the
+/// products of the one before it.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::{

@@ -39,8 +39,8 @@ pub(super) unsafe fn gather(words: &mut [u32], mask: *const u32, first: usize, s
     }
 }
 
-/// Collects a row of `n` bits, `step` apart, from bit `first` on, and those of the `rows - 1` bits after it: 32 by 32 they
-/// are turned around.
+/// Collects a row of `n` bits, `step` apart, from bit `first` on, and those of the `rows - 1` bits
+/// after it: 32 by 32 they are turned around.
 ///
 /// # Safety
 /// The bits are in the mask; `n` is at most `32 * GATHERED`, and there are 1 to 32 rows.
@@ -61,7 +61,8 @@ pub(super) unsafe fn gather_across(
 
 /// Swaps bit `j` of word `i` with bit `i` of word `j`.
 ///
-/// Halves of the square change places, then halves of those, down to single bits: Warren, Hacker's Delight, 7-3.
+/// Halves of the square change places, then halves of those, down to single bits: Warren, Hacker's
+/// Delight, 7-3.
 fn turn(square: &mut [u32; 32]) {
     let (mut width, mut low) = (16, 0xFFFF_u32);
     while width > 0 {

@@ -1,7 +1,8 @@
 //! Groups: statistics of each, then a function of its elements, while they are in the caches.
 //!
-//! Where neighbours in memory belong to one group, its elements come in blocks; where they belong to neighbouring
-//! groups, one element of each comes as a row. The sums are those of the one tree, whether elements come in blocks or as rows.
+//! Where neighbours in memory belong to one group, its elements come in blocks; where they belong
+//! to neighbouring groups, one element of each comes as a row. The sums are those of the one tree,
+//! whether elements come in blocks or as rows.
 
 mod functions;
 mod table;
@@ -29,20 +30,24 @@ use crate::error::Result;
 use crate::layout::LoopNest;
 use crate::ops::{Reduce, Rows, Scaling};
 
-/// Bytes of terms that are kept until the results are computed from them: even from the third-level cache they come sooner
-/// than they are computed again.
+/// Bytes of terms that are kept until the results are computed from them: even from the third-level
+/// cache they come sooner than they are computed again.
 const KEPT_BYTES: usize = 512 << 10;
 
-/// Bytes of each operand of a tile of rows: it is read again, and stays in the second-level cache with what else comes meanwhile.
+/// Bytes of each operand of a tile of rows: it is read again, and stays in the second-level cache
+/// with what else comes meanwhile.
 const TILE_BYTES: usize = 256 << 10;
 
-/// Bytes of the sums of a tile of rows, of which each row reads and writes a lane: they stay in the first-level cache.
+/// Bytes of the sums of a tile of rows, of which each row reads and writes a lane: they stay in the
+/// first-level cache.
 const LANES_BYTES: usize = 32 << 10;
 
-/// Groups of a tile at least: a few lines of each row, which are whole steps of the loops over them.
+/// Groups of a tile at least: a few lines of each row, which are whole steps of the loops over
+/// them.
 const LEAST_WIDTH: usize = 64;
 
-/// Bytes of rows between the one that is read and the one that memory is asked for meanwhile: it takes that long to answer.
+/// Bytes of rows between the one that is read and the one that memory is asked for meanwhile: it
+/// takes that long to answer.
 const AHEAD_BYTES: usize = 8 << 10;
 
 /// Runs `rows` on `machine`.
@@ -51,9 +56,10 @@ const AHEAD_BYTES: usize = 8 << 10;
 /// As for [`crate::backend::run_by`].
 ///
 /// # Safety
-/// Every element of every group is writable at `at[0]`, and readable if `beta != 0`, and readable at the operands that
-/// the function reads; all are aligned to their scalars. Elements of the destination are distinct. An operand that is
-/// read does not overlap the destination, unless each cell of the destination is its own operand.
+/// Every element of every group is writable at `at[0]`, and readable if `beta != 0`, and readable
+/// at the operands that the function reads; all are aligned to their scalars. Elements of the
+/// destination are distinct. An operand that is read does not overlap the destination, unless each
+/// cell of the destination is its own operand.
 pub(in crate::backend) unsafe fn run(
     rows: &Rows, at: [*mut u8; 3], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
@@ -75,8 +81,9 @@ fn most_groups<T: Real>(len: usize) -> usize {
     near.min(MOST_ROW_BYTES / size_of::<T>()) / LEAST_WIDTH * LEAST_WIDTH
 }
 
-/// Groups of a tile of rows, of `groups` in a line, whose elements have cells of `cell` bytes: as many as stay near, and about
-/// as many in every tile. Without a peak there is so little to compute that rows wait for those that are brought.
+/// Groups of a tile of rows, of `groups` in a line, whose elements have cells of `cell` bytes: as
+/// many as stay near, and about as many in every tile. Without a peak there is so little to compute
+/// that rows wait for those that are brought.
 fn row_width<T: Real, F: RowFormula>(len: usize, groups: usize, cell: usize) -> usize {
     let near = (TILE_BYTES / len.max(1)).min(if F::HAS_PEAK { usize::MAX } else { ROW_BYTES }) / cell;
     let most = (near / LEAST_WIDTH * LEAST_WIDTH).clamp(LEAST_WIDTH, most_groups::<T>(len));
@@ -99,7 +106,8 @@ struct Task<T: Real, F: RowFormula> {
     stream: Option<Stream>,
     /// Whether results are written as they are.
     stays: bool,
-    /// The loops around the tiles, and the loop that tiles cut: extent, and bytes from group to group.
+    /// The loops around the tiles, and the loop that tiles cut: extent, and bytes from group to
+    /// group.
     outer: Vec<(usize, [isize; 3])>,
     along: (usize, [isize; 3]),
     start: [isize; 3],
@@ -272,7 +280,8 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                     unsafe { (self.functions.terms)(terms, operands, &raw const peak, count) };
                 }
             }
-            // SAFETY: the results are of this block, whose elements were read, and the destination has their places.
+            // SAFETY: the results are of this block, whose elements were read, and the destination
+            // has their places.
             unsafe {
                 let statistics = [&raw const peak, &raw const statistic];
                 (self.functions.results)(out, operands, term, statistics, count);
@@ -283,8 +292,8 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         }
     }
 
-    /// Neighbouring groups, `apart` bytes from one another, whose elements come as rows. Unless they are near, those that
-    /// are read soon are asked for, up to where the next tile is.
+    /// Neighbouring groups, `apart` bytes from one another, whose elements come as rows. Unless
+    /// they are near, those that are read soon are asked for, up to where the next tile is.
     ///
     /// # Safety
     /// The operands have their elements, as the step reads or writes them.
@@ -371,11 +380,13 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             } else {
                 operands = load(row);
                 if F::FROM_TERM {
-                    // SAFETY: each operand has `width` elements in this row, and the terms room for them.
+                    // SAFETY: each operand has `width` elements in this row, and the terms room for
+                    // them.
                     unsafe { (self.functions.terms)(terms, operands, peak.as_ptr(), width) };
                 }
             }
-            // SAFETY: the results are of this row, whose elements were read, and the destination has their places.
+            // SAFETY: the results are of this row, whose elements were read, and the destination
+            // has their places.
             unsafe {
                 let statistics = [peak.as_ptr(), statistic.as_ptr()];
                 (self.functions.results)(results, operands, term, statistics, width);
@@ -422,7 +433,8 @@ impl Steps {
         Steps::of_loops(loops, start, nest.len() as usize, cell)
     }
 
-    /// Calls `f` with the even runs of the positions in `range`: offset and step in bytes, elements before, elements.
+    /// Calls `f` with the even runs of the positions in `range`: offset and step in bytes, elements
+    /// before, elements.
     fn each_run(&self, range: Range<usize>, mut f: impl FnMut(isize, isize, usize, usize)) {
         let mut done = 0;
         self.strides(range, |offset, step, len| {

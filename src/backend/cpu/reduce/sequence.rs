@@ -26,7 +26,8 @@ struct Piece {
     len: usize,
 }
 
-/// A place in a sequence: bytes from the output's start, index, and how many more elements follow evenly.
+/// A place in a sequence: bytes from the output's start, index, and how many more elements follow
+/// evenly.
 #[derive(Clone, Copy)]
 struct Run {
     offset: isize,
@@ -59,7 +60,8 @@ impl Steps {
         Steps { len: pieces.iter().map(|p| p.len).sum(), pieces }
     }
 
-    /// These loops, outermost first, as extent, step in bytes and step of the index; from `start` on.
+    /// These loops, outermost first, as extent, step in bytes and step of the index; from `start`
+    /// on.
     pub fn of_loops(
         from: impl Iterator<Item = (usize, isize, i64)>, start: isize, len: usize, cell: usize,
     ) -> Self {
@@ -73,7 +75,8 @@ impl Steps {
         Steps { pieces: [piece, nothing], len }
     }
 
-    /// Calls `f` with offset, step and length of the even runs of the positions in `range`, in order.
+    /// Calls `f` with offset, step and length of the even runs of the positions in `range`, in
+    /// order.
     pub fn strides(&self, range: Range<usize>, mut f: impl FnMut(isize, isize, usize)) {
         self.runs(range, |run| {
             f(run.offset, run.step, run.len);
@@ -94,7 +97,8 @@ impl Steps {
         loops.last().map_or(0, |l| if l.0 > 1 { l.1.unsigned_abs() } else { usize::MAX })
     }
 
-    /// Calls `f` with the even runs of the positions in `range`, in order, until it returns `false`.
+    /// Calls `f` with the even runs of the positions in `range`, in order, until it returns
+    /// `false`.
     fn runs(&self, range: Range<usize>, mut f: impl FnMut(Run) -> bool) {
         let mut first = 0;
         for piece in &self.pieces {
@@ -189,7 +193,8 @@ pub(super) struct Loader {
 /// Bytes of a run that is worth asking for.
 const LEAST_FETCHED: usize = 512;
 
-/// Bytes of one row of numbers: long enough for memory to stream, while the lanes of a block, 32 rows, stay close.
+/// Bytes of one row of numbers: long enough for memory to stream, while the lanes of a block, 32
+/// rows, stay close.
 pub(super) const ROW_BYTES: usize = 1024;
 
 /// Bytes of the longest row of numbers that there is room for.
@@ -217,8 +222,8 @@ impl Blocks {
 }
 
 impl Loader {
-    /// Where the first of these positions is, and how many of them lie side by side from there on, if they can be used
-    /// where they are.
+    /// Where the first of these positions is, and how many of them lie side by side from there on,
+    /// if they can be used where they are.
     pub fn place<T: Real>(
         &self, steps: &Steps, start: *const u8, range: Range<usize>,
     ) -> Option<(*const T, usize)> {
@@ -233,8 +238,8 @@ impl Loader {
         place
     }
 
-    /// Asks for the elements at these positions that lie side by side: a block in several runs, as at the end of each image
-    /// of a channel, is no line that the processor foresees.
+    /// Asks for the elements at these positions that lie side by side: a block in several runs, as
+    /// at the end of each image of a channel, is no line that the processor foresees.
     pub fn fetch(&self, steps: &Steps, start: *const u8, range: Range<usize>) {
         steps.runs(range, |run| {
             if run.step == self.cell as isize && run.len * self.cell >= LEAST_FETCHED {
@@ -282,10 +287,12 @@ impl Loader {
         wide.cast_const().cast()
     }
 
-    /// `width` elements `step` bytes apart, side by side: where they are, or in `blocks` at the row of this number.
+    /// `width` elements `step` bytes apart, side by side: where they are, or in `blocks` at the row
+    /// of this number.
     ///
     /// # Safety
-    /// They are readable; they take [`MOST_ROW_BYTES`] at most as numbers, and `number` is below [`GROUP`].
+    /// They are readable; they take [`MOST_ROW_BYTES`] at most as numbers, and `number` is below
+    /// [`GROUP`].
     pub unsafe fn row<T: Real>(
         &self, from: *const u8, step: isize, width: usize, Blocks { raw, wide }: Blocks, number: usize,
     ) -> *const T {

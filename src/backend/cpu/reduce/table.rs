@@ -16,7 +16,8 @@ pub(in crate::backend) enum Elements {
 /// How the elements of a reduction come by a kernel, if it accepts it.
 pub(in crate::backend) type Accept = fn(&Reduce, &Steps) -> Option<Elements>;
 
-/// The kernels; the first one that accepts a reduction runs it. Nothing else depends on it: the tree of the sums is one.
+/// The kernels; the first one that accepts a reduction runs it. Nothing else depends on it: the
+/// tree of the sums is one.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "rows",
@@ -36,7 +37,8 @@ pub(in crate::backend) fn kernels(problem: &Reduce) -> Vec<&'static str> {
     choice::names(KERNELS, |accept| accept(problem, &steps))
 }
 
-/// Rows along the loop over outputs along which the source's neighbours lie closest, if they lie closer than those of one output.
+/// Rows along the loop over outputs along which the source's neighbours lie closest, if they lie
+/// closer than those of one output.
 fn in_rows(problem: &Reduce, steps: &Steps) -> Option<Elements> {
     let (along, reach) = closest(&problem.outputs, problem.src)?;
     (reach < steps.inner_step()).then_some(Elements::Rows(along))

@@ -1,4 +1,5 @@
-//! The tree of a reduction, compiled: blocks of consecutive elements, and rows of one element of several outputs.
+//! The tree of a reduction, compiled: blocks of consecutive elements, and rows of one element of
+//! several outputs.
 
 use std::hint::black_box;
 
@@ -16,20 +17,22 @@ pub(super) const MOST_BLOCKS: usize = 64;
 /// Lanes that [`Kernels::blocks`] needs room for.
 pub(super) const ROOM: usize = MOST_BLOCKS * LANES;
 
-/// Blocks between the one that is joined and the one that memory is asked for meanwhile: it takes that long to answer.
+/// Blocks between the one that is joined and the one that memory is asked for meanwhile: it takes
+/// that long to answer.
 const BLOCKS_AHEAD: usize = 4;
 
 /// Blocks whose lanes are joined at a time.
 const FOUR: usize = 4;
 
-/// Rows joined to a lane at a time, so that the lane itself is read and written that much less often.
+/// Rows joined to a lane at a time, so that the lane itself is read and written that much less
+/// often.
 pub(super) const GROUP: usize = 4;
 
 /// The lanes of a block.
 type Block<T, F> = [<F as Fold>::Lane<T>; LANES];
 
-/// The functions of one reduction and computation type `T`, for the instruction set of the machine. They join to what is
-/// fastest to join, `L`: see [`Fold::Lane`].
+/// The functions of one reduction and computation type `T`, for the instruction set of the machine.
+/// They join to what is fastest to join, `L`: see [`Fold::Lane`].
 #[derive(Clone, Copy)]
 pub(super) struct Kernels<T, L> {
     /// Joins up to [`Reduce::BLOCK`] consecutive elements.
@@ -37,14 +40,14 @@ pub(super) struct Kernels<T, L> {
     /// # Safety
     /// They are readable.
     pub block: unsafe fn(elements: *const T, count: usize) -> L,
-    /// The subtree of `count` blocks of consecutive elements, a power of two up to [`MOST_BLOCKS`]. Meanwhile asks for
-    /// what is read soon after them, at `next`, any address.
+    /// The subtree of `count` blocks of consecutive elements, a power of two up to [`MOST_BLOCKS`].
+    /// Meanwhile asks for what is read soon after them, at `next`, any address.
     ///
     /// # Safety
     /// The elements are readable, and there is `room` for the lanes of `count` blocks.
     pub blocks: unsafe fn(elements: *const T, count: usize, next: *const T, room: *mut L) -> L,
-    /// `lanes[j] = add(lanes[j], row[j])` for each of the rows in turn. Meanwhile asks for the rows at `soon`, any
-    /// addresses.
+    /// `lanes[j] = add(lanes[j], row[j])` for each of the rows in turn. Meanwhile asks for the rows
+    /// at `soon`, any addresses.
     ///
     /// # Safety
     /// There are `width` numbers in each row, and as many lanes, which overlap no row.
@@ -107,7 +110,8 @@ macro_rules! compiled_for {
                 room: *mut F::Lane<T>,
             ) -> F::Lane<T> {
                 let first = room.cast::<Block<T, F>>();
-                // SAFETY: `count` blocks of elements are readable, and there is room for their lanes.
+                // SAFETY: `count` blocks of elements are readable, and there is room for their
+                // lanes.
                 let blocks = unsafe {
                     blocks_lanes::<T, F>(first, elements, count, next);
                     std::slice::from_raw_parts_mut(first, count)
@@ -121,7 +125,8 @@ macro_rules! compiled_for {
                 super::join_blocks::<T, F>(blocks)
             }
 
-            // Apart from each other, or how lanes are joined decides how they are divided into vectors.
+            // Apart from each other, or how lanes are joined decides how they are divided into
+            // vectors.
 
             /// # Safety
             /// As for [`Kernels::block`].
@@ -236,8 +241,9 @@ unsafe fn blocks_lanes<T: Real, F: Fold>(
             left => next.wrapping_add((ahead - left) * BLOCK),
         };
         let mut joined = [F::lane(F::identity::<T>()); LANES];
-        // Were the length known, short loops would be laid out whole, and every instruction would read one place of many
-        // blocks: the processor foresees what an instruction reads from what it read before.
+        // Were the length known, short loops would be laid out whole, and every instruction would
+        // read one place of many blocks: the processor foresees what an instruction reads from what
+        // it read before.
         for i in (0..black_box(BLOCK)).step_by(LANES) {
             fetch_run(soon.wrapping_add(i).cast(), LANES * size_of::<T>());
             // SAFETY: inside the block.
@@ -323,10 +329,12 @@ unsafe fn join_rows<T: Real, F: Fold>(into: *mut F::Lane<T>, from: *const F::Lan
     }
 }
 
-/// Subtrees waiting for a partner, more than there can be: a subtree of `2^k` blocks at place `k` at most.
+/// Subtrees waiting for a partner, more than there can be: a subtree of `2^k` blocks at place `k`
+/// at most.
 pub(super) const DEPTH: usize = 56;
 
-/// How many of `blocks` blocks wait at most: one for each bit of the number of those before the last one, and that one.
+/// How many of `blocks` blocks wait at most: one for each bit of the number of those before the
+/// last one, and that one.
 pub(super) fn depth(blocks: usize) -> usize {
     blocks.saturating_sub(1).checked_ilog2().map_or(1, |log| log as usize + 2)
 }
@@ -340,7 +348,8 @@ pub(super) struct Subtrees<'a, L> {
 }
 
 impl<'a, L: Copy> Subtrees<'a, L> {
-    /// For `width` outputs, in [`depth`] rows of as many, or [`DEPTH`] for any number of blocks, whatever they hold.
+    /// For `width` outputs, in [`depth`] rows of as many, or [`DEPTH`] for any number of blocks,
+    /// whatever they hold.
     pub fn new(rows: &'a mut [L], width: usize) -> Self {
         Subtrees { rows, width, waiting: 0, count: 0 }
     }
@@ -350,8 +359,8 @@ impl<'a, L: Copy> Subtrees<'a, L> {
         (self.waiting, self.count) = (0, 0);
     }
 
-    /// Adds a subtree of `leaves` leaves, a power of two that divides the number of those added before; a smaller one may
-    /// count as one of them if it is the last.
+    /// Adds a subtree of `leaves` leaves, a power of two that divides the number of those added
+    /// before; a smaller one may count as one of them if it is the last.
     pub fn push<T>(&mut self, subtree: &[L], leaves: u64, kernels: &Kernels<T, L>) {
         let width = self.width;
         self.rows[self.waiting * width..][..width].copy_from_slice(&subtree[..width]);
@@ -393,13 +402,15 @@ impl<'a, L: Copy> Lanes<'a, L> {
         Lanes { rows, width, used: 0, identity }
     }
 
-    /// Makes ready for another block, of `rows` rows: every lane that one is joined to becomes the identity.
+    /// Makes ready for another block, of `rows` rows: every lane that one is joined to becomes the
+    /// identity.
     pub fn clear(&mut self, rows: usize) {
         self.used = rows.min(LANES);
         self.rows[..self.used * self.width].fill(self.identity);
     }
 
-    /// The lanes that rows are joined to, those of `together` rows at a time: row `i` of the block to lane `i % LANES`.
+    /// The lanes that rows are joined to, those of `together` rows at a time: row `i` of the block
+    /// to lane `i % LANES`.
     pub fn parts_mut(&mut self, together: usize) -> impl Iterator<Item = &mut [L]> {
         self.rows[..self.used * self.width].chunks_mut(together * self.width)
     }

@@ -1,4 +1,5 @@
-//! What threads need for a reduction beside its operands, cut out of their scratch before anything is written.
+//! What threads need for a reduction beside its operands, cut out of their scratch before anything
+//! is written.
 
 use super::sequence::Blocks;
 use super::tree::{DEPTH, Lanes, ROOM, Subtrees};

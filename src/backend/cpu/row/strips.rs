@@ -1,7 +1,9 @@
-//! Rows whose pair of types has no loop of its own: a strip of cells becomes numbers, and these become cells.
+//! Rows whose pair of types has no loop of its own: a strip of cells becomes numbers, and these
+//! become cells.
 //!
-//! A loop for each pair, mode and level would be a tenth of the library. Numbers are of the type that the table of
-//! [`convert`](crate::dtype::convert) goes by, so that there is one loop for each type and way, and nothing is rounded more.
+//! A loop for each pair, mode and level would be a tenth of the library. Numbers are of the type
+//! that the table of [`convert`](crate::dtype::convert) goes by, so that there is one loop for each
+//! type and way, and nothing is rounded more.
 
 use super::{BLEND, CONVERT, Row, STRIP};
 use crate::backend::cpu::stream::Distance;
@@ -192,7 +194,8 @@ macro_rules! level {
                 unsafe { run::<V, MODE>(dst, src, n, scaling, &loops) }
             }
 
-            /// The row function of a pair of types. Its calls need a processor with the instructions of the level.
+            /// The row function of a pair of types. Its calls need a processor with the
+            /// instructions of the level.
             pub fn row<S: Element, D: Element, const MODE: u8>() -> Row {
                 match const { via(S::CLASS, D::CLASS, MODE) } {
                     Via::F32 => go::<f32, S, D, MODE>,

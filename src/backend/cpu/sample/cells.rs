@@ -1,5 +1,5 @@
-//! How elements of a picture become numbers: inside the kernels for the types that networks sample, by a call for all
-//! others: kernels of their own for these would be a fiftieth of the library.
+//! How elements of a picture become numbers: inside the kernels for the types that networks sample,
+//! by a call for all others: kernels of their own for these would be a fiftieth of the library.
 
 use std::marker::PhantomData;
 

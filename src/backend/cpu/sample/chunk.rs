@@ -36,7 +36,8 @@ impl Numbers {
 
 /// The taps of some positions.
 pub struct Chunk<T> {
-    /// Offset of the first of the four taps from the start of a channel, whether it is inside or not.
+    /// Offset of the first of the four taps from the start of a channel, whether it is inside or
+    /// not.
     pub first: [i64; CHUNK],
     /// Its row and column.
     pub corner: [[i64; 2]; CHUNK],
@@ -60,7 +61,8 @@ impl<T: Real> Chunk<T> {
     /// It has room for one, is aligned, and nobody else uses it.
     pub unsafe fn new<'a>(scratch: *mut u8) -> &'a mut Chunk<T> {
         let chunk = scratch.cast::<Chunk<T>>();
-        // SAFETY: the scratch has room for a chunk, aligned and for it alone; zeros are numbers of all these types.
+        // SAFETY: the scratch has room for a chunk, aligned and for it alone; zeros are numbers of
+        // all these types.
         unsafe {
             chunk.write_bytes(0, 1);
             &mut *chunk
@@ -101,8 +103,8 @@ impl<T: Real> Chunk<T> {
         }
     }
 
-    /// Calls `work` with the parts of a chunk that lie in one row of the target: the first position in the chunk, its row
-    /// and column, and the number of positions.
+    /// Calls `work` with the parts of a chunk that lie in one row of the target: the first position
+    /// in the chunk, its row and column, and the number of positions.
     pub fn rows(&self, first: i64, count: usize, columns: i64, mut work: impl FnMut(usize, i64, i64, usize)) {
         let mut begin = 0;
         while begin < count {
@@ -114,7 +116,8 @@ impl<T: Real> Chunk<T> {
     }
 }
 
-/// The tap below pixel `p` of an axis of `n`, and the weights of it and the next one; none where all taps are outside.
+/// The tap below pixel `p` of an axis of `n`, and the weights of it and the next one; none where
+/// all taps are outside.
 #[inline(always)]
 fn place<T: Real + Math>(p: T, n: i64) -> Option<(i64, [T; 2])> {
     let first = p.to_f64().floor();
@@ -158,7 +161,8 @@ impl<T: Real> Sink<T> {
     /// Writes `n` numbers to elements `step` bytes apart.
     ///
     /// # Safety
-    /// The elements are writable (and readable if `beta != 0`), aligned, and do not overlap the numbers.
+    /// The elements are writable (and readable if `beta != 0`), aligned, and do not overlap the
+    /// numbers.
     pub unsafe fn put(&self, to: *mut u8, step: isize, numbers: *const T, n: usize) {
         if step == self.cell() || n == 1 {
             // SAFETY: `n` cells are writable, and lie apart from the numbers.

@@ -14,7 +14,8 @@ const NEAR: usize = 1 << 17;
 /// Sums that it keeps at most: of larger planes, it walks the positions once for each band.
 const MOST: usize = 1 << 22;
 
-/// A share of the gradient of x: some channels of a picture, and a band of their pixels, row by row.
+/// A share of the gradient of x: some channels of a picture, and a band of their pixels, row by
+/// row.
 struct Share {
     n: i64,
     channels: [i64; 2],

@@ -62,7 +62,8 @@ impl Job {
         })
     }
 
-    /// What a worker does: nothing if there is no memory for its scratch, for the others will do its tasks.
+    /// What a worker does: nothing if there is no memory for its scratch, for the others will do
+    /// its tasks.
     pub fn help(&self, home: usize) {
         let _ = arena::with(self.scratch, |scratch| {
             self.work(scratch, home);
@@ -70,7 +71,8 @@ impl Job {
         });
     }
 
-    /// Claims and runs tasks until none is left to claim; first those of a home, `home` or where counting it on ends.
+    /// Claims and runs tasks until none is left to claim; first those of a home, `home` or where
+    /// counting it on ends.
     pub fn work(&self, scratch: *mut u8, home: usize) {
         let outer = BUSY.replace(true);
         let (before, from) = self.homes.split_at(home % self.homes.len());
@@ -120,7 +122,8 @@ pub(super) fn outcome(panic: Option<String>) -> Result<()> {
     })
 }
 
-/// A job that several threads hold: an `Arc` that without memory is `None`, not the end of the process.
+/// A job that several threads hold: an `Arc` that without memory is `None`, not the end of the
+/// process.
 pub(super) struct Shared(NonNull<Held>);
 
 struct Held {

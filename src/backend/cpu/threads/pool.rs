@@ -58,8 +58,8 @@ fn name_worker(me: usize) {
 }
 
 impl Pool {
-    /// The pool of this process, new after a fork; none without memory for it. Touches no lock that a parent may have
-    /// held. Pools are never freed: their threads never end.
+    /// The pool of this process, new after a fork; none without memory for it. Touches no lock that
+    /// a parent may have held. Pools are never freed: their threads never end.
     pub fn current() -> Option<&'static Pool> {
         static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
         let process = sync::process();
@@ -88,8 +88,8 @@ impl Pool {
         }
     }
 
-    /// Starts workers until there are `wanted`. One that cannot be started is done without for good, which saves
-    /// every later call from trying again.
+    /// Starts workers until there are `wanted`. One that cannot be started is done without for
+    /// good, which saves every later call from trying again.
     pub fn staff(&'static self, wanted: usize) {
         let claim = |n: usize| (n < wanted).then_some(n + 1);
         while self.workers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok() {

@@ -1,4 +1,5 @@
-//! Callers with little stack: what they ask for is computed on a thread that has enough, while they wait.
+//! Callers with little stack: what they ask for is computed on a thread that has enough, while they
+//! wait.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -18,8 +19,8 @@ thread_local! {
     static END: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
 
-/// Calls `work`: on this thread if its stack has room, else on one that is started for it. Of the stack of a coroutine
-/// nothing is known, and it counts as one with room.
+/// Calls `work`: on this thread if its stack has room, else on one that is started for it. Of the
+/// stack of a coroutine nothing is known, and it counts as one with room.
 ///
 /// # Errors
 /// Those of `work`; host allocation if a thread is wanted and cannot be started.
@@ -77,7 +78,8 @@ impl Body for Lent<'_> {
 /// Not for each kind of work anew: threads take many instructions.
 fn on_a_thread(work: &mut dyn FnMut()) -> Result<()> {
     let mut lent = Lent { work, outcome: Ok(()) };
-    // SAFETY: this thread waits for the other one, which was neither joined nor detached, before it looks.
+    // SAFETY: this thread waits for the other one, which was neither joined nor detached, before it
+    // looks.
     unsafe {
         let thread = start::<Lent<'_>>((&raw mut lent).cast());
         let thread = thread.ok_or(Error::HostAllocation { bytes: STACK_BYTES })?;

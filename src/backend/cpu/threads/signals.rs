@@ -1,12 +1,13 @@
 //! Which signals the worker threads take.
 
-/// The signals that an instruction raises: its own thread has to take them, for the kernel ends a process that blocks
-/// them.
+/// The signals that an instruction raises: its own thread has to take them, for the kernel ends a
+/// process that blocks them.
 const SYNCHRONOUS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// Blocks all signals of this thread but the [synchronous](SYNCHRONOUS) ones while it lives; a thread started meanwhile
-/// keeps them so: it never runs a handler of the host program, unless for a page fault and its kin of its own.
+/// Blocks all signals of this thread but the [synchronous](SYNCHRONOUS) ones while it lives; a
+/// thread started meanwhile keeps them so: it never runs a handler of the host program, unless for
+/// a page fault and its kin of its own.
 pub(super) struct BlockedSignals {
     before: libc::sigset_t,
 }

@@ -23,16 +23,16 @@ extern "C" fn enter<B: Body>(argument: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Starts a thread that runs no signal handlers but for what its own instructions raise; `None` if the system has none to give.
-/// It is to be joined or detached.
+/// Starts a thread that runs no signal handlers but for what its own instructions raise; `None` if
+/// the system has none to give. It is to be joined or detached.
 ///
 /// # Safety
 /// As for the body, as long as the thread runs.
 pub(super) unsafe fn start<B: Body>(argument: *mut c_void) -> Option<libc::pthread_t> {
     let _signals = BlockedSignals::new();
     let (mut attributes, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: the attributes are initialised before they are used, and the thread's number is read if there is one; the body
-    // takes the argument.
+    // SAFETY: the attributes are initialised before they are used, and the thread's number is read
+    // if there is one; the body takes the argument.
     unsafe {
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;

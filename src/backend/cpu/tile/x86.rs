@@ -67,9 +67,9 @@ macro_rules! passes {
     };
 }
 
-/// Runs `$body` for every block of `LINE` rows and columns, the last ones cut. `$ahead` is what is to be fetched: the body
-/// asks for as many lines as a block has rows. A macro, for a closure would not be inlined into code for these
-/// instructions.
+/// Runs `$body` for every block of `LINE` rows and columns, the last ones cut. `$ahead` is what is
+/// to be fetched: the body asks for as many lines as a block has rows. A macro, for a closure would
+/// not be inlined into code for these instructions.
 macro_rules! for_each_block {
     ($m:ident, |$top:ident, $bottom:ident, $left:ident, $right:ident, $ahead:ident| $body:block) => {
         let (mut $top, mut $left) = (0, 0);
@@ -96,8 +96,8 @@ macro_rules! for_each_block {
     };
 }
 
-/// Defines the transposes of one width: registers of `$lanes` lanes, filled by `$load` from rows `K` apart; fewer rows than
-/// a register takes go to `$narrower`.
+/// Defines the transposes of one width: registers of `$lanes` lanes, filled by `$load` from rows
+/// `K` apart; fewer rows than a register takes go to `$narrower`.
 macro_rules! network {
     ($W:ident, $feature:literal, $V:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $stream:ident,
      $lo:ident, $hi:ident, $narrower:expr) => {
@@ -110,11 +110,12 @@ macro_rules! network {
             const ROWS: usize = K * $lanes;
             /// Cells in a cache line.
             const LINE: usize = 64 / CELL;
-            /// Registers whose rows are written one after the other, up to a whole line, if no more than eight hold their
-            /// columns.
+            /// Registers whose rows are written one after the other, up to a whole line, if no more
+            /// than eight hold their columns.
             const TOGETHER: usize = if LINE / ROWS * K <= 8 { LINE / ROWS } else if K <= 4 { 2 } else { 1 };
 
-            /// K columns, the first of which is `column`, of the rows from `i` on: as many rows of each as a register takes.
+            /// K columns, the first of which is `column`, of the rows from `i` on: as many rows of
+            /// each as a register takes.
             ///
             /// # Safety
             /// The matrix has these cells.
@@ -147,8 +148,8 @@ macro_rules! network {
                 i: usize,
                 j: usize,
             ) {
-                // SAFETY: the matrix has these cells. Rows start on a line, and all but the last registers at a multiple of
-                // their size.
+                // SAFETY: the matrix has these cells. Rows start on a line, and all but the last
+                // registers at a multiple of their size.
                 unsafe {
                     let mut r = [[$zero(); K]; N];
                     for n in 0..N {
@@ -174,18 +175,20 @@ macro_rules! network {
             #[inline]
             pub unsafe fn transpose<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {
                 if m.rows < ROWS || m.columns < K {
-                    // SAFETY: the matrix has its cells on either side; the narrower function needs fewer instructions.
+                    // SAFETY: the matrix has its cells on either side; the narrower function needs
+                    // fewer instructions.
                     return unsafe { $narrower(m) };
                 }
                 for_each_block!(m, |top, bottom, left, right, ahead| {
                     ahead.fetch(bottom - top);
-                    // The last registers overlap the ones before them where the sides do not divide: writing the
-                    // same cells twice beats finishing one by one.
+                    // The last registers overlap the ones before them where the sides do not
+                    // divide: writing the same cells twice beats finishing one by one.
                     let mut j = left.min(m.columns - K);
                     loop {
                         let mut i = top.min(m.rows - ROWS);
                         loop {
-                            // SAFETY: rows below `bottom` and columns j..j + K lie inside the matrix.
+                            // SAFETY: rows below `bottom` and columns j..j + K lie inside the
+                            // matrix.
                             unsafe {
                                 if TOGETHER > 1 && i + TOGETHER * ROWS <= bottom {
                                     block::<TOGETHER, D, S, STREAM>(&m, i, j);
@@ -211,7 +214,8 @@ macro_rules! network {
     };
 }
 
-/// Where columns of the matrix start, for blocks of a line of them: those that are not there start where the first cell does.
+/// Where columns of the matrix start, for blocks of a line of them: those that are not there start
+/// where the first cell does.
 ///
 /// # Safety
 /// There are these columns, a line at most.

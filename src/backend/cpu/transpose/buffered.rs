@@ -1,8 +1,9 @@
-//! Transposes whose registers have no whole lines of the destination, and those with conversions that have no kernel of their
-//! own: through a buffer whose rows are those of the destination.
+//! Transposes whose registers have no whole lines of the destination, and those with conversions
+//! that have no kernel of their own: through a buffer whose rows are those of the destination.
 //!
-//! Lines to be streamed leave the buffer soon, some of each row at a time, so that memory reads and writes at once, not in
-//! alternation; or they are put together in registers, where the processor can do so.
+//! Lines to be streamed leave the buffer soon, some of each row at a time, so that memory reads and
+//! writes at once, not in alternation; or they are put together in registers, where the processor
+//! can do so.
 
 use std::ops::Range;
 
@@ -14,7 +15,8 @@ use crate::backend::cpu::stream::{self, LINE, Stream, Streams, Stretch, fetch, f
 use crate::backend::cpu::tile::{self, Ahead, Carry, Even, Matrix, Next, Order, RowStarts, Store, Transpose};
 use crate::error::Result;
 
-/// Bytes of each row that are put together before they are streamed, unless cells are so narrow that blocks have more.
+/// Bytes of each row that are put together before they are streamed, unless cells are so narrow
+/// that blocks have more.
 const PIECE_BYTES: usize = 2 * LINE;
 
 /// The same for rows that follow one another: of all of them.
@@ -42,7 +44,8 @@ struct Cells<'a> {
     rows: usize,
     /// The rows of the destination.
     columns: Range<usize>,
-    /// Whether what is written is shifted to where lines start, a little less than the rows that are transposed.
+    /// Whether what is written is shifted to where lines start, a little less than the rows that
+    /// are transposed.
     shifts: bool,
 }
 
@@ -88,7 +91,8 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         let &Tiles { shape, tiling, .. } = self.tiles;
         let extents = [tile.extents[0] * tiling.dst.whole, tile.extents[1] * tiling.src.whole];
         let joined = extents[1] > 1 && self.follows(extents[0], 1);
-        // What is streamed starts and ends on a line; rows differ in where, so as many cells more are read.
+        // What is streamed starts and ends on a line; rows differ in where, so as many cells more
+        // are read.
         let shifts = self.output.streams() && !joined && tiling.is_even();
         let most = |_: usize| if shifts { LINE / shape.dst_cell } else { 0 };
         let src_line = |i: usize| self.to_src_line(tile, i);
@@ -113,14 +117,16 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         to_line(tile.src.wrapping_add(i * cell)) / cell
     }
 
-    /// Whether column `j` follows the one before it in the destination, if columns have `rows` rows.
+    /// Whether column `j` follows the one before it in the destination, if columns have `rows`
+    /// rows.
     fn follows(&self, rows: usize, j: usize) -> bool {
         // SAFETY: only called with columns of a tile.
         let [before, here] = [j - 1, j].map(|j| unsafe { self.tiles.dst_rows.at(j) });
         here == before + (rows * self.tiles.shape.dst_cell) as isize
     }
 
-    /// Transposes some rows and columns into the buffer at `dst`, which has `pitch` bytes from column to column.
+    /// Transposes some rows and columns into the buffer at `dst`, which has `pitch` bytes from
+    /// column to column.
     ///
     /// # Safety
     /// The cells have them, and the buffer room for them.
@@ -147,8 +153,8 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         self.tiles.next(cells.tile, share(part.start)..share(part.end), &cells.columns)
     }
 
-    /// Rows that follow one another in the destination, at least some of them: they do so in the buffer, and are written
-    /// together.
+    /// Rows that follow one another in the destination, at least some of them: they do so in the
+    /// buffer, and are written together.
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
@@ -172,7 +178,8 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
             let (ahead, later) = if streams.is_some() { (nothing, ahead) } else { (ahead, nothing) };
             let mut later = Ahead::of(later);
             let share = later.lines().div_ceil(stream::parts((end - first) * pitch));
-            // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two strips.
+            // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line
+            // and two strips.
             unsafe {
                 let order = tiles.tiling.order;
                 self.transpose(cells, (0..rows, first..end), (buffer, pitch), order, ahead);
@@ -206,8 +213,9 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         }
     }
 
-    /// Columns that are transposed at a time, and those of them that are written: `strip` of them, from where a line of the
-    /// source starts, but for the first. The last ones overlap those before them, but each column is written once.
+    /// Columns that are transposed at a time, and those of them that are written: `strip` of them,
+    /// from where a line of the source starts, but for the first. The last ones overlap those
+    /// before them, but each column is written once.
     fn strips<'c>(
         &self, cells: &'c Cells, strip: usize,
     ) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<'_, 'c, R> {
@@ -243,15 +251,16 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         Stretch { dst, from: part.start, end: part.end }
     }
 
-    /// Whether what is written of all columns starts in the first line that is read, and whether it ends in the last one,
-    /// which is whole.
+    /// Whether what is written of all columns starts in the first line that is read, and whether it
+    /// ends in the last one, which is whole.
     fn in_lines(&self, cells: &Cells) -> [bool; 2] {
         let (tile, cell) = (cells.tile, self.cell);
         let ends = tile.after[0] * cell >= LINE && (tile.extents[0] * cell).is_multiple_of(LINE);
         [tile.before[0] > 0, ends].map(|is_inside| cells.shifts && is_inside)
     }
 
-    /// Streams cells that need no more conversion as they leave the registers, which hold a line of rows at least.
+    /// Streams cells that need no more conversion as they leave the registers, which hold a line of
+    /// rows at least.
     ///
     /// # Safety
     /// As for [`tile`](Self::tile).
@@ -262,7 +271,8 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
             let Stretch { from, end, .. } = self.stretch(cells, columns.start + j);
             from..end
         };
-        // SAFETY: every cell of the tile belongs to the nest; what is written of a column is shifted by less than a line.
+        // SAFETY: every cell of the tile belongs to the nest; what is written of a column is
+        // shifted by less than a line.
         unsafe {
             let part = whole.part(0..rows, columns.clone(), [self.cell, self.tiles.shape.src_cell]);
             part.assert_reads_from(&self.tiles.held[1], self.tiles.shape.src_cell);
@@ -297,8 +307,8 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
                 let ahead = self.ahead(cells, share(first)..share(end), columns.len() * rows);
                 let (begin, n) = (first * cell, (end - first) * cell);
                 let [is_first, is_last] = [first == 0, end == rows];
-                // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a line and two pieces of each
-                // column.
+                // SAFETY: every cell of the tile belongs to the nest; the buffer has room for a
+                // line and two pieces of each column.
                 unsafe {
                     self.transpose(
                         cells,
@@ -321,7 +331,8 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         }
     }
 
-    /// Asks for the lines that column `j` is written to, or, behind the last one, a column of the next tile.
+    /// Asks for the lines that column `j` is written to, or, behind the last one, a column of the
+    /// next tile.
     fn fetch_column(&self, cells: &Cells, j: usize) {
         let &Cells { tile, rows, ref columns, .. } = cells;
         let (base, j) = if j < columns.end { (tile.dst, j) } else { (tile.next_dst, j - columns.len()) };
@@ -349,7 +360,8 @@ impl<R: RowStarts + Sync> Buffered<'_, R> {
         for (read, written) in self.strips(cells, strip) {
             let done = written.start - columns.start..written.end - columns.start;
             let ahead = self.ahead(cells, done, columns.len());
-            // SAFETY: every cell of the tile belongs to the nest, and those of the strip fit the buffer.
+            // SAFETY: every cell of the tile belongs to the nest, and those of the strip fit the
+            // buffer.
             unsafe {
                 self.transpose(cells, (0..rows, read.clone()), (buffer, pitch), Order::AlongDst, ahead);
                 let from = |j: usize| buffer.add((j - read.start) * pitch);

@@ -1,6 +1,7 @@
-//! Transposes inside the caches of tiles that stay in the first-level cache. Where the rows of a destination conflict in few sets
-//! of that cache, a few rows at a time are written to the end of the tile, which is read as often as it takes to write all rows.
-//! Where the tile would not stay in the cache, or where cells are converted, it is copied first, whole lines at a time.
+//! Transposes inside the caches of tiles that stay in the first-level cache. Where the rows of a
+//! destination conflict in few sets of that cache, a few rows at a time are written to the end of
+//! the tile, which is read as often as it takes to write all rows. Where the tile would not stay in
+//! the cache, or where cells are converted, it is copied first, whole lines at a time.
 
 use super::tiling::WriteBack;
 use super::{Along, Buffer, SCRATCH_OF_KERNELS, Tiles};
@@ -12,12 +13,13 @@ use crate::error::Result;
 
 impl<R: RowStarts + Sync> Tiles<'_, R> {
     /// # Safety
-    /// As for [`run`](super::run); the old destination is not wanted, and cells are copied if they are not moved.
+    /// As for [`run`](super::run); the old destination is not wanted, and cells are copied if they
+    /// are not moved.
     pub(super) unsafe fn near(&self) -> Result<()> {
         let &Tiles { shape, tiling, machine, .. } = self;
         let (grid, bytes) = (self.grid(Along::Dst), shape.bytes());
-        // Rows of less than a line may follow one another; others have an odd number of lines, so that they spread over the
-        // cache sets.
+        // Rows of less than a line may follow one another; others have an odd number of lines, so
+        // that they spread over the cache sets.
         let pitch = |columns: usize| match columns * shape.dst_cell {
             bytes if bytes < LINE => bytes,
             bytes => (bytes.div_ceil(LINE) | 1) * LINE,
@@ -31,7 +33,8 @@ impl<R: RowStarts + Sync> Tiles<'_, R> {
         grid.run_with(machine, bytes, room, self.operands, |at, tile| {
             let (rows, columns) = (tile.extents[1] * tiling.dst.whole, tile.extents[0] * tiling.src.whole);
             let matrix = self.held(self.matrix(&tile, rows, columns));
-            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in place.
+            // SAFETY: every cell of the tile belongs to the nest; crossed operands are never in
+            // place.
             unsafe {
                 if !copies {
                     return self.write(matrix);

@@ -1,5 +1,5 @@
-//! How much rows press into the sets of the first-level cache: where many rows start in few sets, a line leaves the cache before
-//! its other cells are needed.
+//! How much rows press into the sets of the first-level cache: where many rows start in few sets, a
+//! line leaves the cache before its other cells are needed.
 
 use crate::backend::cpu::stream::LINE;
 use crate::backend::cpu::tile::LINES_IN_CONFLICT;
@@ -26,8 +26,8 @@ impl SetConflicts {
     /// Rows of the source that a tile of such cells has if it is streamed.
     pub const TILE: usize = 128;
 
-    /// Lines of stores that are under way at a time: as many as wait in the queue of a recent processor (56 of Skylake, 104 of
-    /// Zen 5), or a little less.
+    /// Lines of stores that are under way at a time: as many as wait in the queue of a recent
+    /// processor (56 of Skylake, 104 of Zen 5), or a little less.
     const UNDER_WAY: usize = 96;
 
     /// Rows that hinder nobody.
@@ -69,7 +69,8 @@ impl SetConflicts {
         (0..different).fold(0, |sets, row| sets | first.rotate_left(start(row))).count_ones() as usize
     }
 
-    /// Lines of a row of a destination that are to be written together, so that the sets hold all that are under way.
+    /// Lines of a row of a destination that are to be written together, so that the sets hold all
+    /// that are under way.
     pub fn lines_to_write(stride: isize) -> usize {
         let fits = |&lines: &usize| {
             !SetConflicts::of_pieces(Self::UNDER_WAY / lines, stride, lines * LINE).overflows()
@@ -87,7 +88,8 @@ impl SetConflicts {
         2 * self.lines > WAYS * self.sets
     }
 
-    /// Whether to follow these rows of a source, rather than `others` of a destination. Writing suffers more.
+    /// Whether to follow these rows of a source, rather than `others` of a destination. Writing
+    /// suffers more.
     pub fn is_denser(self, others: SetConflicts) -> bool {
         self.sets < others.sets || self.sets == others.sets && 2 * self.sets >= Self::BLOCK
     }

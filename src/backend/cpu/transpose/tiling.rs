@@ -1,8 +1,8 @@
 //! How a transpose is cut into tiles, and on which path their cells go: the cost model.
 //!
-//! A tile is a run of the destination times a run of the source. A run is made of as many loops as it takes to fill
-//! some cache lines: of the pixels of an image one loop in part, of a permutation of eight short dimensions
-//! perhaps three whole ones and a part of the fourth.
+//! A tile is a run of the destination times a run of the source. A run is made of as many loops as
+//! it takes to fill some cache lines: of the pixels of an image one loop in part, of a permutation
+//! of eight short dimensions perhaps three whole ones and a part of the fourth.
 
 use super::set_conflicts::{Pressure, SetConflicts};
 use crate::backend::Operands;
@@ -21,7 +21,8 @@ pub(super) const MAX_RUN: usize = 1024;
 /// Rows and pieces of rows with fewer bytes are short: their ends count.
 const SHORT_ROW: usize = 512;
 
-/// Columns of a tile whose destination's rows conflict: they fill the lines of the source, and leave room for long rows.
+/// Columns of a tile whose destination's rows conflict: they fill the lines of the source, and
+/// leave room for long rows.
 const CONFLICTING_COLUMNS: usize = 64;
 
 /// Columns of a tile that is copied to be converted: long enough for a call per row.
@@ -30,7 +31,8 @@ const CONVERTED_COLUMNS: usize = 256;
 /// What the first-level cache of most processors holds, or a little less.
 const FIRST_LEVEL_BYTES: usize = 32 << 10;
 
-/// Loops along which one operand is contiguous, innermost first. All but the last lie inside a tile whole.
+/// Loops along which one operand is contiguous, innermost first. All but the last lie inside a tile
+/// whole.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     /// Indices of the loops.
@@ -62,9 +64,10 @@ impl Run {
     }
 }
 
-/// The runs of destination and source, grown from the loops `units` until they have `targets` cells or nothing
-/// continues them. The one that is further from its target grows first, as both may want the same loop. Pieces of loops are
-/// whole lines, unless the tile has to fit the first-level cache.
+/// The runs of destination and source, grown from the loops `units` until they have `targets` cells
+/// or nothing continues them. The one that is further from its target grows first, as both may want
+/// the same loop. Pieces of loops are whole lines, unless the tile has to fit the first-level
+/// cache.
 pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2], fits: bool) -> [Run; 2] {
     let loops = shape.loops();
     let mut runs =
@@ -103,8 +106,9 @@ pub(super) fn runs(shape: &Shape, units: [usize; 2], targets: [usize; 2], fits: 
     runs
 }
 
-/// Turns of the parts that a loop is cut into, about `wanted` and at most `most`: all alike, for a small one that is left over
-/// costs more than its cells. Long loops have enough others. Cuts are multiples of `line`.
+/// Turns of the parts that a loop is cut into, about `wanted` and at most `most`: all alike, for a
+/// small one that is left over costs more than its cells. Long loops have enough others. Cuts are
+/// multiples of `line`.
 fn evenly(turns: usize, wanted: usize, most: usize, line: usize) -> usize {
     if turns >= 4 * wanted {
         return wanted;
@@ -130,8 +134,9 @@ pub(super) fn has_lines(shape: &Shape, runs: [&Run; 2]) -> bool {
     runs.iter().all(|run| run.cells() * narrower(shape) >= LINE)
 }
 
-/// Whether the rows of the destination are short, and have gaps between them inside lines. The ends of such rows go through
-/// the caches in any case, and writing past them beside that is slower than not doing so.
+/// Whether the rows of the destination are short, and have gaps between them inside lines. The ends
+/// of such rows go through the caches in any case, and writing past them beside that is slower than
+/// not doing so.
 fn has_gaps(shape: &Shape, operands: &Operands) -> bool {
     let loops = shape.loops();
     let mut row = shape.dst_cell as isize;
@@ -162,9 +167,10 @@ pub(super) struct Kernels {
     pub writes_lines: bool,
 }
 
-/// The order of blocks that can be staged together, for rows of destination and source that are `strides` bytes apart. In a group,
-/// several lines of each row of the destination are written together, so that the stores under way belong to few rows, and
-/// several lines of each row of the source are read.
+/// The order of blocks that can be staged together, for rows of destination and source that are
+/// `strides` bytes apart. In a group, several lines of each row of the destination are written
+/// together, so that the stores under way belong to few rows, and several lines of each row of the
+/// source are read.
 fn grouped(shape: &Shape, strides: [isize; 2]) -> Order {
     let cell = narrower(shape);
     let lines = SetConflicts::lines_to_write(strides[0]);
@@ -197,20 +203,22 @@ pub(super) struct Tiling {
 pub(super) enum WriteBack {
     /// From the registers, converted in them.
     Direct(Store),
-    /// Put together, and converted, on the way: in a buffer whose rows are those of the destination, or line by line.
+    /// Put together, and converted, on the way: in a buffer whose rows are those of the
+    /// destination, or line by line.
     Buffered(Store),
-    /// From the registers, a few rows of the destination at a time, for they conflict; out of a copy of the tile, whose cells
-    /// are those of the destination, if it `copies`.
+    /// From the registers, a few rows of the destination at a time, for they conflict; out of a
+    /// copy of the tile, whose cells are those of the destination, if it `copies`.
     Conflicting { copies: bool },
     /// From the registers, out of a copy of the tile whose cells are those of the destination.
     Converted,
 }
 
 impl Tiling {
-    /// The cost model. Memory moves in lines, and what a tile pays beyond its bytes are lines that it shares with its
-    /// neighbours and pages that it visits for little; and a tile must stay inside the first-level cache or close to
-    /// it. So the bytes of a tile are given, its sides by what they are good for. A destination whose run is short lies one
-    /// run after another: there the source's is longer instead.
+    /// The cost model. Memory moves in lines, and what a tile pays beyond its bytes are lines that
+    /// it shares with its neighbours and pages that it visits for little; and a tile must stay
+    /// inside the first-level cache or close to it. So the bytes of a tile are given, its sides by
+    /// what they are good for. A destination whose run is short lies one run after another: there
+    /// the source's is longer instead.
     pub fn new(
         shape: &Shape, units: [usize; 2], operands: &Operands, kernels: Kernels, threads: usize,
     ) -> Self {
@@ -221,18 +229,21 @@ impl Tiling {
         }
     }
 
-    /// Destinations beyond the caches whose lines are read before they are written, ahead of that: pieces of rows leave a buffer
-    /// one by one, if they are lines at least.
+    /// Destinations beyond the caches whose lines are read before they are written, ahead of that:
+    /// pieces of rows leave a buffer one by one, if they are lines at least.
     fn fetched(shape: &Shape, units: [usize; 2]) -> Option<Self> {
         let tiling =
             Tiling::of(shape, units, [1024, 256], WriteBack::Buffered(Store::Cached), Order::AlongDst);
         (output::is_beyond(shape) && tiling.dst.cells() * shape.dst_cell >= LINE).then_some(tiling)
     }
 
-    /// - In the caches both operands are visited in long pieces, as long as there is a tile for each thread.
-    /// - Where the rows of an operand conflict in few cache sets, lines that come with their neighbours are gone before these
-    ///   are needed. Blocks that are staged go in groups then. Else few rows of a destination are written in alternation, to the end of
-    ///   a tile that stays in the first-level cache, for it is read several times; of a source, few rows are followed.
+    /// - In the caches both operands are visited in long pieces, as long as there is a tile for
+    ///   each thread.
+    /// - Where the rows of an operand conflict in few cache sets, lines that come with their
+    ///   neighbours are gone before these are needed. Blocks that are staged go in groups then.
+    ///   Else few rows of a destination are written in alternation, to the end of a tile that stays
+    ///   in the first-level cache, for it is read several times; of a source, few rows are
+    ///   followed.
     fn cached(shape: &Shape, units: [usize; 2], kernels: Kernels, threads: usize) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let [along_dst, along_src] = units.map(|unit| shape.loops()[unit]);
@@ -276,9 +287,9 @@ impl Tiling {
         tiling([1024, 256], WriteBack::Buffered(Store::Cached), Order::AlongDst)
     }
 
-    /// A tile that stays in the first-level cache: if its lines do not where they are, or if they are to be converted, it is
-    /// copied. A line of each row is too short for that if rows conflict, for those that come with it would be lost; and so is a
-    /// line with some cells more.
+    /// A tile that stays in the first-level cache: if its lines do not where they are, or if they
+    /// are to be converted, it is copied. A line of each row is too short for that if rows
+    /// conflict, for those that come with it would be lost; and so is a line with some cells more.
     fn conflicting(shape: &Shape, units: [usize; 2]) -> Self {
         let tiling = |columns: usize, copies| {
             let rows = FIRST_LEVEL_BYTES / (columns * shape.dst_cell);
@@ -298,9 +309,9 @@ impl Tiling {
         Tiling { path: WriteBack::Conflicting { copies: !stays(&wide) }, ..wide }
     }
 
-    /// A tile that is converted into a copy, for its cells become narrower, and these are faster to transpose. Where rows of the
-    /// source are short it has more of them, and where those of the destination, `stride` bytes apart, conflict, as many as are
-    /// written together.
+    /// A tile that is converted into a copy, for its cells become narrower, and these are faster to
+    /// transpose. Where rows of the source are short it has more of them, and where those of the
+    /// destination, `stride` bytes apart, conflict, as many as are written together.
     fn converted(shape: &Shape, units: [usize; 2], stride: isize, kernels: Kernels) -> Self {
         let row = runs(shape, units, [SHORT, CONVERTED_COLUMNS], true)[1].cells().min(CONVERTED_COLUMNS);
         let has_groups = kernels.has_groups && (kernels.cuts || (row * shape.dst_cell).is_multiple_of(LINE));
@@ -313,10 +324,12 @@ impl Tiling {
         Tiling::of(shape, units, bytes, WriteBack::Converted, order)
     }
 
-    /// - Beyond the caches the source is fetched ahead, a line or more of each row, and what counts are the long pieces of
-    ///   the destination: its lines are streamed. That needs whole lines. If the registers have those (all rows of the
-    ///   destination start on a line) they are streamed as they are.
-    /// - Else lines are put together, and the ends of pieces go through the caches: the longer they are the better.
+    /// - Beyond the caches the source is fetched ahead, a line or more of each row, and what counts
+    ///   are the long pieces of the destination: its lines are streamed. That needs whole lines. If
+    ///   the registers have those (all rows of the destination start on a line) they are streamed
+    ///   as they are.
+    /// - Else lines are put together, and the ends of pieces go through the caches: the longer they
+    ///   are the better.
     fn streamed(shape: &Shape, units: [usize; 2], operands: &Operands, kernels: Kernels) -> Self {
         let tiling = |bytes, path, order| Tiling::of(shape, units, bytes, path, order);
         let conflicts = SetConflicts::new(SetConflicts::TILE, shape.loops()[units[0]].src).overflows();
@@ -358,7 +371,8 @@ impl Tiling {
         shape.is_move() || kernels.converts && has_lines(shape, [&self.dst, &self.src])
     }
 
-    /// Whether lines are whole when they are streamed, or soon: rows that are no longer than a line follow one another.
+    /// Whether lines are whole when they are streamed, or soon: rows that are no longer than a line
+    /// follow one another.
     fn completes_lines(&self, shape: &Shape, kernels: Kernels) -> bool {
         kernels.writes_lines
             || kernels.has_groups && has_lines(shape, [&self.dst, &self.src])
@@ -370,7 +384,8 @@ impl Tiling {
         self.dst.len == 1 && self.src.len == 1
     }
 
-    /// Whether the pieces of the destination that tiles write are made up of whole lines, but for the ends of rows.
+    /// Whether the pieces of the destination that tiles write are made up of whole lines, but for
+    /// the ends of rows.
     fn writes_whole_lines(&self, shape: &Shape, operands: &Operands) -> bool {
         let loops = shape.loops();
         let is_whole = |bytes: isize| bytes.unsigned_abs().is_multiple_of(LINE);

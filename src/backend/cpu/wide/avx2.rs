@@ -39,7 +39,8 @@ impl Register for __m256 {
 /// The NaN of the table.
 const NAN: i32 = 0x7fff_ffff;
 
-/// Implements [`Cells`]: how eight cells become numbers, eight numbers cells, and more a whole register of them.
+/// Implements [`Cells`]: how eight cells become numbers, eight numbers cells, and more a whole
+/// register of them.
 macro_rules! cells {
     ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr, |$xs:ident| $cells:expr) => {
         impl Cells<__m256> for $T {
@@ -147,8 +148,8 @@ fn upper(x: __m256) -> __m256i {
     _mm256_srai_epi32::<16>(rounded)
 }
 
-/// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as `most`, and what no i32
-/// holds below as the least.
+/// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as
+/// `most`, and what no i32 holds below as the least.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn integers(x: __m256, most: f32) -> __m256i {

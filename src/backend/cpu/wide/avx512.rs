@@ -48,7 +48,8 @@ fn nans(x: __m512) -> __mmask16 {
     _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x)
 }
 
-/// Implements [`Cells`]: how sixteen cells become numbers, sixteen numbers cells, and more a whole register of them.
+/// Implements [`Cells`]: how sixteen cells become numbers, sixteen numbers cells, and more a whole
+/// register of them.
 macro_rules! cells {
     ($T:ty, |$from:ident| $load:expr, |$to:ident, $x:ident| $store:expr, |$xs:ident| $cells:expr) => {
         impl Cells<__m512> for $T {
@@ -139,8 +140,8 @@ fn rounded(x: __m512) -> __m512i {
     _mm512_mask_add_epi32(_mm512_set1_epi32(0x7fff_0000), !nans(x), bits, up)
 }
 
-/// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as `most`, and what no i32
-/// holds below as the least.
+/// The numbers as integers, half to even, NaN as 0; what exceeds `most`, which an i32 holds, as
+/// `most`, and what no i32 holds below as the least.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
 fn integers(x: __m512, most: f32) -> __m512i {
@@ -149,7 +150,8 @@ fn integers(x: __m512, most: f32) -> __m512i {
     _mm512_maskz_cvt_roundps_epi32::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(!nans(x), clipped)
 }
 
-/// Sixteen integers of each operand saturated to 16 bits, in an order that [`in_order`] mends: four of each, alternating.
+/// Sixteen integers of each operand saturated to 16 bits, in an order that [`in_order`] mends: four
+/// of each, alternating.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline]
 fn shorts(x: [__m512; 4], most: f32) -> [__m512i; 2] {
@@ -188,8 +190,9 @@ cells!(
     }
 );
 
-/// As [`row`], from binary32 to bfloat16 with the instruction for it, where the processor has it. It takes denormal numbers
-/// for zeros and keeps parts of NaNs: lines that have either are rounded as everywhere.
+/// As [`row`], from binary32 to bfloat16 with the instruction for it, where the processor has it.
+/// It takes denormal numbers for zeros and keeps parts of NaNs: lines that have either are rounded
+/// as everywhere.
 ///
 /// # Safety
 /// As for [`Row`](crate::backend::cpu::row::Row), and the processor has AVX-512 BF16.

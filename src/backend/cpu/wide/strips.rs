@@ -1,5 +1,6 @@
-//! Cells of 16 bits that are computed on as binary32, in one loop: a strip is widened, computed and narrowed before the next one
-//! is looked at, so that the processor waits for memory and computes at the same time.
+//! Cells of 16 bits that are computed on as binary32, in one loop: a strip is widened, computed and
+//! narrowed before the next one is looked at, so that the processor waits for memory and computes
+//! at the same time.
 
 use std::mem::MaybeUninit;
 
@@ -10,15 +11,16 @@ use crate::backend::cpu::stream::{Distance, LINE, Stream};
 /// Cells of a strip.
 const STRIP: usize = 128;
 
-/// Computes `n` cells of `to`, strip by strip, and writes them past the caches if `stream` is given: inlined where the processor
-/// is known to have the registers.
+/// Computes `n` cells of `to`, strip by strip, and writes them past the caches if `stream` is
+/// given: inlined where the processor is known to have the registers.
 ///
-/// `compute` makes the numbers of the operands results, as many as there are places. These are a reference for the sake of the
-/// compiler, which knows of it that it is apart from the operands.
+/// `compute` makes the numbers of the operands results, as many as there are places. These are a
+/// reference for the sake of the compiler, which knows of it that it is apart from the operands.
 ///
 /// # Safety
-/// `n` cells are readable at each operand and writable at `to`, which may be the same cells as any of them. The
-/// processor has the instructions of the register and of `stream`. `compute` writes every result, and reads as many numbers.
+/// `n` cells are readable at each operand and writable at `to`, which may be the same cells as any
+/// of them. The processor has the instructions of the register and of `stream`. `compute` writes
+/// every result, and reads as many numbers.
 #[inline(always)]
 pub(in crate::backend::cpu) unsafe fn strips<R: Register, E: Cells<R>, const K: usize>(
     to: *mut E, from: [*const E; K], n: usize, stream: Option<Stream>,
@@ -39,7 +41,8 @@ pub(in crate::backend::cpu) unsafe fn strips<R: Register, E: Cells<R>, const K: 
     while done < n {
         strip = strip.min(n - done);
         let mut operands = [std::ptr::null(); K];
-        // SAFETY: the strip lies inside the n cells and inside the stages. It is read before it is written.
+        // SAFETY: the strip lies inside the n cells and inside the stages. It is read before it is
+        // written.
         unsafe {
             for k in 0..K {
                 let stage = stages[k].ptr().cast::<f32>();
@@ -90,7 +93,8 @@ unsafe fn widen<R: Register, E: Cells<R>>(numbers: *mut f32, from: *const E, n: 
 #[inline(always)]
 unsafe fn narrow<R: Register, E: Cells<R>>(to: *mut E, numbers: *const f32, n: usize) {
     for i in (0..n).step_by(TOGETHER * R::LANES) {
-        // SAFETY: a strip of numbers is readable and one of cells writable; it is a multiple of what these registers hold.
+        // SAFETY: a strip of numbers is readable and one of cells writable; it is a multiple of
+        // what these registers hold.
         unsafe {
             let mut x = [R::splat(0.0); TOGETHER];
             for (k, x) in x.iter_mut().enumerate() {

@@ -24,7 +24,8 @@ pub(super) fn accept<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
 }
 
 /// # Safety
-/// As for [`super::run`], with [`Columns`](WindowFunction::Columns) along `last` and at most one other axis.
+/// As for [`super::run`], with [`Columns`](WindowFunction::Columns) along `last` and at most one
+/// other axis.
 unsafe fn run(shape: &Shape<'_>, last: &WindowAxis, at: &[Address], machine: Machine) -> Result<()> {
     let window = shape.window;
     let axes = &window.axes;

@@ -6,7 +6,8 @@ use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
 use crate::dtype::convert::Element;
 
-/// How cells become one. An accumulator that has [just started](Fold::start) changes nothing when it is joined.
+/// How cells become one. An accumulator that has [just started](Fold::start) changes nothing when
+/// it is joined.
 pub(super) trait Fold {
     /// A cell as it lies in memory.
     type Cell: Copy;
@@ -102,8 +103,8 @@ impl<T: Real> Fold for Squares<T> {
     }
 }
 
-/// A type whose cells have integers in the order of their values, as wide as they are: -0 below +0, and all NaNs at one
-/// end. Integers are compared in one instruction, many at a time.
+/// A type whose cells have integers in the order of their values, as wide as they are: -0 below +0,
+/// and all NaNs at one end. Integers are compared in one instruction, many at a time.
 pub(super) trait Ordered: Element {
     /// The integer.
     type Key: Copy + Ord;
@@ -121,7 +122,8 @@ macro_rules! floats {
             const LEAST: $Key = <$Key>::MIN;
             #[inline(always)]
             fn key<const NANS_ABOVE: bool>(self) -> $Key {
-                // Sign and magnitude become two's complement: the NaNs of either sign are the keys at either end.
+                // Sign and magnitude become two's complement: the NaNs of either sign are the keys
+                // at either end.
                 let bits = <$T>::to_bits(self) as $Key;
                 let ordered = (bits & <$Key>::MAX) ^ (bits >> (<$Key>::BITS - 1));
                 // Turned around by their number, those of one end come to the other.
@@ -193,9 +195,9 @@ impl<S: Ordered, const NANS_ABOVE: bool> Ended for Largest<S, NANS_ABOVE> {
     }
 }
 
-/// Runs `$body` for `$n` lanes, `$N` of them from `$at` on at a time: they stay in registers while the taps go by. The last
-/// group begins where it ends with the last lane, so that some lanes are computed twice: a loop over single ones would take
-/// longer than all others.
+/// Runs `$body` for `$n` lanes, `$N` of them from `$at` on at a time: they stay in registers while
+/// the taps go by. The last group begins where it ends with the last lane, so that some lanes are
+/// computed twice: a loop over single ones would take longer than all others.
 macro_rules! in_groups {
     ($n:expr, $($size:literal)*, |$at:ident, $N:ident| $body:expr) => {{
         let n = $n;
@@ -223,12 +225,13 @@ impl Times {
     pub const ONCE: Times = Times { count: 1, apart: 0 };
 }
 
-/// `out[t * n + i] =` the fold over columns of the folds over their rows, `rows[k][t * apart + i]`, for `i < n` and as many `t` as
-/// `times` says. Of the rows, each `per_column` make up a column; the fold of a column starts anew.
+/// `out[t * n + i] =` the fold over columns of the folds over their rows, `rows[k][t * apart + i]`,
+/// for `i < n` and as many `t` as `times` says. Of the rows, each `per_column` make up a column;
+/// the fold of a column starts anew.
 ///
 /// # Safety
-/// These cells are readable at every row, and the lanes writable at `out`, apart from the rows. The processor has the instructions that the
-/// function was chosen for.
+/// These cells are readable at every row, and the lanes writable at `out`, apart from the rows. The
+/// processor has the instructions that the function was chosen for.
 pub(super) type FoldRows<F> = unsafe fn(
     out: *mut <F as Fold>::Lane,
     rows: &[*const <F as Fold>::Cell],
@@ -237,7 +240,8 @@ pub(super) type FoldRows<F> = unsafe fn(
     times: Times,
 );
 
-/// The same, whose results leave from registers: `out[t * step + i]` for at least [`FEWEST_ENDED`] lanes.
+/// The same, whose results leave from registers: `out[t * step + i]` for at least [`FEWEST_ENDED`]
+/// lanes.
 ///
 /// # Safety
 /// As for [`FoldRows`], with results in place of lanes, `step` of them apart.
@@ -257,8 +261,8 @@ pub(super) const FEWEST_ENDED: usize = 8;
 /// `out[i] =` the fold of `lanes[i * stride + k]` for `k < window`, for `i < n`.
 ///
 /// # Safety
-/// All these lanes are readable, and one behind them, and `n` writable at `out`, apart from them. The processor has the instructions that the
-/// function was chosen for.
+/// All these lanes are readable, and one behind them, and `n` writable at `out`, apart from them.
+/// The processor has the instructions that the function was chosen for.
 pub(super) type Slide<F> = unsafe fn(
     out: *mut <F as Fold>::Lane,
     lanes: *const <F as Fold>::Lane,
@@ -360,8 +364,8 @@ unsafe fn group<F: Fold, const N: usize>(
     for column in rows.chunks(per_column) {
         let mut lanes = [F::start(); N];
         for row in column {
-            // SAFETY: every row has `N` cells from here on. Volatile, the loop over rows stays one: else it becomes vector code
-            // that gathers from many rows, in place of that over lanes.
+            // SAFETY: every row has `N` cells from here on. Volatile, the loop over rows stays one:
+            // else it becomes vector code that gathers from many rows, in place of that over lanes.
             let cells = unsafe {
                 let row = std::ptr::from_ref(row).read_volatile();
                 row.offset(skipped).add(at).cast::<[F::Cell; N]>().read_unaligned()
@@ -376,7 +380,8 @@ unsafe fn group<F: Fold, const N: usize>(
     total
 }
 
-/// Joins lane by lane. What was before stays apart: else the compiler takes a larger lane for a store that happens or not.
+/// Joins lane by lane. What was before stays apart: else the compiler takes a larger lane for a
+/// store that happens or not.
 #[inline(always)]
 fn joined<F: Fold, const N: usize>(before: [F::Lane; N], lanes: [F::Lane; N]) -> [F::Lane; N] {
     let mut joined = [F::start(); N];
@@ -386,7 +391,8 @@ fn joined<F: Fold, const N: usize>(before: [F::Lane; N], lanes: [F::Lane; N]) ->
     joined
 }
 
-/// Portable code on x86-64 is for processors of before 2013, which are not worth a loop for each stride.
+/// Portable code on x86-64 is for processors of before 2013, which are not worth a loop for each
+/// stride.
 const PORTABLE_BY_STRIDE: bool = cfg!(not(target_arch = "x86_64"));
 
 /// # Safety

@@ -1,4 +1,5 @@
-//! Response normalisation and its gradient, plane by plane: sums over windows first, then what is made of them.
+//! Response normalisation and its gradient, plane by plane: sums over windows first, then what is
+//! made of them.
 
 use cudnn_shim_macros::vectorized;
 
@@ -51,7 +52,8 @@ struct Call<'a, T: Real> {
     kernels: Kernels<T>,
 }
 
-// SAFETY: addresses without meaning of their own; what is written through them is apart for every plane.
+// SAFETY: addresses without meaning of their own; what is written through them is apart for every
+// plane.
 unsafe impl<T: Real> Sync for Call<'_, T> {}
 
 /// Planes of numbers in scratch: x, means, dy, sums, terms, results.
@@ -252,8 +254,8 @@ impl<T: Real> Plane<'_, T> {
         at as usize * self.lanes
     }
 
-    /// The fold of every window over a plane, or of the outputs whose windows hold a cell. Calls `then` with the first place
-    /// and the length of every run of them.
+    /// The fold of every window over a plane, or of the outputs whose windows hold a cell. Calls
+    /// `then` with the first place and the length of every run of them.
     ///
     /// # Safety
     /// The planes have all cells.
@@ -313,7 +315,8 @@ impl<T: Real> Plane<'_, T> {
             }
             _ => (0, axis.inputs),
         };
-        // SAFETY: cells of the line and of its margins, where zeros add nothing; whole windows have no more cells than there is room for.
+        // SAFETY: cells of the line and of its margins, where zeros add nothing; whole windows have
+        // no more cells than there is room for.
         unsafe {
             if low < high {
                 // As rows that start one lane after the other.

@@ -12,7 +12,8 @@ use crate::ops::Scaling;
 use crate::ops::window::WindowAxis;
 use std::ops::Range;
 
-/// How the cells of a layout become numbers side by side, in row-major order of the axes, lanes inside.
+/// How the cells of a layout become numbers side by side, in row-major order of the axes, lanes
+/// inside.
 #[derive(Clone, Copy)]
 pub(super) struct Gather {
     layout: usize,
@@ -70,8 +71,8 @@ impl Gather {
         unsafe { self.rows(shape, plane, rows, lanes, to, scratch) };
     }
 
-    /// Brings the cells of these coordinates of the first axis to `to`, at once if they follow one another; `lanes` of those that
-    /// lie side by side.
+    /// Brings the cells of these coordinates of the first axis to `to`, at once if they follow one
+    /// another; `lanes` of those that lie side by side.
     ///
     /// # Safety
     /// As for [`row`](Self::row), for each of them.
@@ -85,7 +86,8 @@ impl Gather {
             let n = rows.count() * row;
             self.held.assert_holds(from, n * self.size);
             Distance::Read.fetch(from, n * self.size);
-            // SAFETY: the plane has these rows, whose cells follow one another, and `to` has room for them.
+            // SAFETY: the plane has these rows, whose cells follow one another, and `to` has room
+            // for them.
             return unsafe { (self.row)(to, from, n, Scaling::MOVE) };
         }
         for (i, coordinate) in rows.enumerate() {
@@ -95,7 +97,8 @@ impl Gather {
         }
     }
 
-    /// Whether the cells of the axes from `first` on are as [`plane`](Self::plane) would bring them.
+    /// Whether the cells of the axes from `first` on are as [`plane`](Self::plane) would bring
+    /// them.
     pub fn is_packed(&self, shape: &Shape<'_>, first: usize, lanes: usize) -> bool {
         self.is_same && shape.is_packed(self.layout, first, lanes, |axis| self.extent(axis))
     }
@@ -123,8 +126,8 @@ impl Gather {
         to
     }
 
-    /// The cells of one coordinate of the first axis, side by side: where they lie, or else brought to `to`; `lanes` of those
-    /// that lie side by side.
+    /// The cells of one coordinate of the first axis, side by side: where they lie, or else brought
+    /// to `to`; `lanes` of those that lie side by side.
     ///
     /// # Safety
     /// As for [`row`](Self::row); `T` is the type that cells are brought to.
@@ -144,11 +147,12 @@ impl Gather {
         from.cast()
     }
 
-    /// Brings the cells of one coordinate of the first axis to `to`; `lanes` of those that lie side by side.
+    /// Brings the cells of one coordinate of the first axis to `to`; `lanes` of those that lie side
+    /// by side.
     ///
     /// # Safety
-    /// `plane` is where the cells of coordinates 0 lie, and they are readable; `to` has room for them, `scratch` the
-    /// [bytes](Self::bytes).
+    /// `plane` is where the cells of coordinates 0 lie, and they are readable; `to` has room for
+    /// them, `scratch` the [bytes](Self::bytes).
     pub unsafe fn row(
         &self, shape: &Shape<'_>, plane: *const u8, coordinate: i64, lanes: usize, to: *mut u8,
         scratch: *mut u8,
@@ -195,11 +199,12 @@ impl Gather {
     }
 }
 
-/// Writes the cells of a plane, `lanes` of those that lie side by side: `from` holds them as [`Gather`] brings them.
+/// Writes the cells of a plane, `lanes` of those that lie side by side: `from` holds them as
+/// [`Gather`] brings them.
 ///
 /// # Safety
-/// `plane` is where the cells of coordinates 0 lie in layout 0, and they are writable, and readable if they are blended;
-/// `from` has all of them.
+/// `plane` is where the cells of coordinates 0 lie in layout 0, and they are writable, and readable
+/// if they are blended; `from` has all of them.
 pub(super) unsafe fn write_plane<T>(
     shape: &Shape<'_>, way: &Way, plane: *mut u8, outputs: bool, lanes: usize, from: *const T,
 ) {

@@ -1,9 +1,9 @@
 //! Maxima and averages over windows.
 //!
-//! Where cells lie side by side that are treated alike (the channels of NHWC), they are the lanes: an output is the fold
-//! of the runs at its taps. Else the lanes are a row of the last axis: first each column of the window is folded, for
-//! the whole row at a time, then columns are folded along the row. With stride 1 [columns are shared](self::shared) in
-//! both cases.
+//! Where cells lie side by side that are treated alike (the channels of NHWC), they are the lanes:
+//! an output is the fold of the runs at its taps. Else the lanes are a row of the last axis: first
+//! each column of the window is folded, for the whole row at a time, then columns are folded along
+//! the row. With stride 1 [columns are shared](self::shared) in both cases.
 
 mod end;
 mod job;
@@ -256,7 +256,8 @@ where
                 unsafe { gather.rows(shape, source, fresh, shape.lanes, to, mine.gather) };
             } else {
                 for row in fresh {
-                    // SAFETY: the row exists, and the ring has room for as many rows as windows hold.
+                    // SAFETY: the row exists, and the ring has room for as many rows as windows
+                    // hold.
                     unsafe { gather.row(shape, source, row, shape.lanes, at(row), mine.gather) };
                 }
             }
@@ -283,7 +284,8 @@ where
         let mut cells = [(0, 1); MAX_AXES];
         odometer(&outputs, 1, inner, &mut index, &mut |index| {
             let mut to = dst;
-            // SAFETY: the source has these rows, the block room for all of them, and the destination is that of these outputs.
+            // SAFETY: the source has these rows, the block room for all of them, and the
+            // destination is that of these outputs.
             unsafe {
                 let mut count = 1;
                 for k in 0..inner {
@@ -343,7 +345,8 @@ where
         let (last, lanes) = (shape.axes.len() - 1, shape.lanes);
         let (cell, outputs) = (size_of::<F::Cell>(), shape.last().outputs);
         let (low, high) = mine.interior;
-        // Bytes from a pixel to the next one; where those are not even, outputs are made one by one.
+        // Bytes from a pixel to the next one; where those are not even, outputs are made one by
+        // one.
         let pixel = match self.gather {
             None => shape.last_step(1).unwrap_or(0),
             Some(_) => (lanes * cell) as isize,

@@ -11,8 +11,8 @@ pub(in crate::backend) struct Problem<'a> {
     pub(super) shape: &'a Shape<'a>,
     pub(super) at: &'a [Address],
     pub(super) machine: Machine,
-    /// Of a gradient, how cells and outputs are brought together; `None` for another function, and where taps are too many for their
-    /// numbers.
+    /// Of a gradient, how cells and outputs are brought together; `None` for another function, and
+    /// where taps are too many for their numbers.
     pub(super) gathers: Option<[Gather; 2]>,
 }
 

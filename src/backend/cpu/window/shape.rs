@@ -1,4 +1,5 @@
-//! A window as loops in bytes: which one becomes the lanes of vector code, and where everything lies.
+//! A window as loops in bytes: which one becomes the lanes of vector code, and where everything
+//! lies.
 
 use crate::backend::Address;
 use crate::backend::cpu::held::Held;
@@ -21,7 +22,8 @@ pub(super) struct Shape<'a> {
     start: [isize; 3],
 }
 
-/// Cells of the lines that are taken together, if what is repeated around a line is taken as an axis.
+/// Cells of the lines that are taken together, if what is repeated around a line is taken as an
+/// axis.
 const LINES_CELLS: usize = 4096;
 
 /// An axis along which nothing happens.
@@ -65,8 +67,8 @@ impl<'a> Shape<'a> {
         shape
     }
 
-    /// Takes turns of the innermost loop as an axis whose windows have one cell: a line alone, the channels of a pixel, is
-    /// little for what begins and ends with it.
+    /// Takes turns of the innermost loop as an axis whose windows have one cell: a line alone, the
+    /// channels of a pixel, is little for what begins and ends with it.
     fn take_lines(&mut self, nest: &[Axis<3>]) {
         let Some((axis, (extent, steps))) = nest.last().zip(self.loops[..self.rank].last_mut()) else {
             return;
@@ -171,8 +173,8 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Calls `f` with the coordinates between bounds of the axes from `first` to below `end`, the last one turning fastest;
-/// others are left as they are.
+/// Calls `f` with the coordinates between bounds of the axes from `first` to below `end`, the last
+/// one turning fastest; others are left as they are.
 #[inline]
 pub(super) fn odometer(
     bounds: &[(i64, i64)], first: usize, end: usize, index: &mut Index, f: &mut impl FnMut(&Index),

@@ -1,4 +1,5 @@
-//! Results on their way to the destination: runs that follow one another are converted and written together.
+//! Results on their way to the destination: runs that follow one another are converted and written
+//! together.
 
 use crate::backend::cpu::Machine;
 use crate::backend::cpu::held::Held;
@@ -51,7 +52,8 @@ impl Way {
         self.is_move && self.stream.is_none()
     }
 
-    /// With debug assertions, that the destination holds these runs of `n` results, each `by` bytes behind the one before, which are written past this.
+    /// With debug assertions, that the destination holds these runs of `n` results, each `by` bytes
+    /// behind the one before, which are written past this.
     pub fn assert_holds(&self, dst: *const u8, by: isize, runs: usize, n: usize) {
         self.held.assert_holds_all(dst, by, runs, n * self.to);
     }
@@ -64,7 +66,8 @@ impl Way {
     /// Writes `n` results to cells that lie side by side.
     ///
     /// # Safety
-    /// The results are readable, and the cells writable, apart from them, and readable if they are blended.
+    /// The results are readable, and the cells writable, apart from them, and readable if they are
+    /// blended.
     pub unsafe fn write(&self, dst: *mut u8, from: *const u8, n: usize) {
         self.held.assert_holds(dst, n * self.to);
         // SAFETY: there are `n` results, and as many cells writable.
@@ -105,7 +108,8 @@ impl<'a> Sink<'a> {
     /// Where the caller puts the `n` results that go to `dst`, side by side.
     ///
     /// # Safety
-    /// The destinations of all runs are writable, and readable if they are blended; runs before this one are in place.
+    /// The destinations of all runs are writable, and readable if they are blended; runs before
+    /// this one are in place.
     pub unsafe fn run<T>(&mut self, dst: *mut u8, n: usize) -> *mut T {
         let next = self.dst.wrapping_add(self.filled * self.way.to);
         if self.filled > 0 && (dst != next || self.filled + n > self.room) {
@@ -127,7 +131,8 @@ impl<'a> Sink<'a> {
     pub unsafe fn flush(&mut self) {
         let (n, way) = (std::mem::take(&mut self.filled), self.way);
         way.held.assert_holds(self.dst, n * way.to);
-        // SAFETY: the stage holds `n` results, the destination their places; stage, cells and destination are apart.
+        // SAFETY: the stage holds `n` results, the destination their places; stage, cells and
+        // destination are apart.
         unsafe {
             match way.stream {
                 Some(stream) if !way.is_move && n > 0 => {
@@ -149,7 +154,8 @@ impl<'a> Sink<'a> {
         let from = self.stage.wrapping_add(self.filled * way.from);
         let dst = self.dst.wrapping_add(self.filled * way.to);
         way.held.assert_holds_all(dst, step, n, way.to);
-        // SAFETY: the destination has `n` places that step apart; the cells are apart from stage and destination.
+        // SAFETY: the destination has `n` places that step apart; the cells are apart from stage
+        // and destination.
         unsafe {
             let size = way.to as isize;
             if way.is_move {

@@ -1,4 +1,5 @@
-//! What is asked of axes for every output and cell, worked out once: each answer takes several divisions.
+//! What is asked of axes for every output and cell, worked out once: each answer takes several
+//! divisions.
 
 use super::shape::Shape;
 use crate::backend::cpu::scratch::{Parts, bytes_of};

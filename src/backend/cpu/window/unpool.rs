@@ -1,10 +1,13 @@
-//! Gradients of maxima and averages, plane by plane: all cells that share the coordinates of the loops around.
+//! Gradients of maxima and averages, plane by plane: all cells that share the coordinates of the
+//! loops around.
 //!
-//! Contributions of outputs to a cell are added in the order of the outputs, on any thread: one thread makes the whole sum.
+//! Contributions of outputs to a cell are added in the order of the outputs, on any thread: one
+//! thread makes the whole sum.
 //!
-//! Two kernels share the loops of [`lanes`] and [`phases`], and not the walk around them: [`bands`] takes many rows of two axes in one
-//! call, and brings the outputs that bands share once more; [`by_rows`] takes a row of cells at a time, of any number of axes and with
-//! several planes side by side, and keeps in a ring the rows that the next ones need.
+//! Two kernels share the loops of [`lanes`] and [`phases`], and not the walk around them: [`bands`]
+//! takes many rows of two axes in one call, and brings the outputs that bands share once more;
+//! [`by_rows`] takes a row of cells at a time, of any number of axes and with several planes side
+//! by side, and keeps in a ring the rows that the next ones need.
 
 mod bands;
 mod by_rows;
@@ -35,14 +38,15 @@ use crate::ops::window::WindowFunction;
 /// Bytes of a plane in work that should stay in a second-level cache.
 const PLANE_BYTES: usize = 192 << 10;
 
-/// Bytes of a plane that is taken with all its lanes, so that it is read and written in one run: it stays in a third-level
-/// cache, and rows of it in the nearer ones.
+/// Bytes of a plane that is taken with all its lanes, so that it is read and written in one run: it
+/// stays in a third-level cache, and rows of it in the nearer ones.
 const WHOLE_BYTES: usize = 4 << 20;
 
 /// Lanes that are worth a plane of their own.
 const LEAST_LANES: usize = 16;
 
-/// The lanes of one plane in work, where each takes `bytes`: whole groups, and planes enough for every thread.
+/// The lanes of one plane in work, where each takes `bytes`: whole groups, and planes enough for
+/// every thread.
 pub(super) fn lanes_together(shape: &Shape<'_>, bytes: usize, threads: usize) -> usize {
     let wanted = (2 * threads).div_ceil(shape.outer);
     let room = if bytes.saturating_mul(shape.lanes) <= WHOLE_BYTES { WHOLE_BYTES } else { PLANE_BYTES };

@@ -1,4 +1,5 @@
-//! The phases of a stride: the rows of a data gradient that have one remainder modulo the stride, and so meet the same taps.
+//! The phases of a stride: the rows of a data gradient that have one remainder modulo the stride,
+//! and so meet the same taps.
 
 use super::{Building, Convolution, product, reach};
 use crate::error::Result;
@@ -53,8 +54,8 @@ impl Convolution<'_> {
         self.result.dims[d + 2] == 1 && apart == 1 && meets
     }
 
-    /// How many phases from one on differ in nothing but their first taps, which are evenly spaced: one loop over columns
-    /// is all of them.
+    /// How many phases from one on differ in nothing but their first taps, which are evenly spaced:
+    /// one loop over columns is all of them.
     pub(super) fn alike(&self, d: usize, phase: i64) -> i64 {
         let here = self.phase(d, phase);
         // Of single channels sums have kernels of their own, without columns.
@@ -69,8 +70,8 @@ impl Convolution<'_> {
 }
 
 impl Building {
-    /// Adds the rows of dimension `d` whose remainder modulo the stride is one of `alike` from `phase` on, and the taps that
-    /// meet them.
+    /// Adds the rows of dimension `d` whose remainder modulo the stride is one of `alike` from
+    /// `phase` on, and the taps that meet them.
     pub(super) fn phases(
         &mut self, conv: &Convolution<'_>, outputs: &[(usize, Option<&Layout>); 3], d: usize,
         [phase, alike]: [i64; 2],

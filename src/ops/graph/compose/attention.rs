@@ -1,7 +1,8 @@
 //! Attention: `o = softmax(changed(scale q k^T)) v`, and its gradients.
 //!
-//! Sources: the attributes as the frontend sets them (`scaled_dot_product_flash_attention.h`, `matmul_fp8.h`), and the pages about attention of
-//! docs.nvidia.com/deeplearning/cudnn. Heads of keys and values are shared by neighbouring heads of queries.
+//! Sources: the attributes as the frontend sets them (`scaled_dot_product_flash_attention.h`,
+//! `matmul_fp8.h`), and the pages about attention of docs.nvidia.com/deeplearning/cudnn. Heads of
+//! keys and values are shared by neighbouring heads of queries.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use super::scores::{COLUMNS, HEADS, ROWS, operand, refuse, scores};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 
-/// `o = dropped(softmax(scores)) v`, with zeros in rows beyond the lengths of queries; statistics as [`Softmax`] has them.
+/// `o = dropped(softmax(scores)) v`, with zeros in rows beyond the lengths of queries; statistics
+/// as [`Softmax`] has them.
 ///
 /// # Errors
 /// Not supported, with the reason: masks of blocks, what the parts do not compute.
@@ -103,7 +105,8 @@ fn dropped(
     Ok(parts.binary(mode::MUL, [f64::from(1.0 / kept as f32), 1.0], [weights, &numbers]))
 }
 
-/// Keys or values: the tensor itself, or the pages of it that a table names, as many as the other one of the two has rows or the table has pages.
+/// Keys or values: the tensor itself, or the pages of it that a table names, as many as the other
+/// one of the two has rows or the table has pages.
 fn loaded(operation: &Operation, port: Port, table: Port, parts: &mut Parts) -> Result<Arc<Tensor>> {
     let container = operand(operation, port)?;
     let Some(pages) = operation.read(table) else { return Ok(Arc::clone(container)) };
@@ -124,7 +127,8 @@ fn loaded(operation: &Operation, port: Port, table: Port, parts: &mut Parts) -> 
     Ok(y)
 }
 
-/// The attention with the lengths of sequences where it has their ends in what is packed: each end less the one before.
+/// The attention with the lengths of sequences where it has their ends in what is packed: each end
+/// less the one before.
 ///
 /// # Errors
 /// Not supported: both, other extents.
@@ -155,8 +159,10 @@ fn beyond(parts: &mut Parts, x: &Arc<Tensor>, lengths: Port, operation: &Operati
     parts.padded(x, [operation.read(lengths), None], Padding { rows: ROWS, columns: COLUMNS, value: 0.0 })
 }
 
-/// With `p = exp(scores - stats)` and `d = sum of do * o` along rows: `dv = p^T do`, `ds = p (do v^T - d)` through the graph that changes scores,
-/// `dq = scale ds k`, `dk = scale ds^T q`; `dsink = - sum of exp(sink - stats) d`. Heads that share keys and values are summed.
+/// With `p = exp(scores - stats)` and `d = sum of do * o` along rows: `dv = p^T do`,
+/// `ds = p (do v^T - d)` through the graph that changes scores, `dq = scale ds k`,
+/// `dk = scale ds^T q`; `dsink = - sum of exp(sink - stats) d`. Heads that share keys and values
+/// are summed.
 ///
 /// # Errors
 /// Not supported, with the reason.

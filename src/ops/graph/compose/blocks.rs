@@ -1,4 +1,5 @@
-//! Quantisation by blocks, on tensors of bytes: element types that are no scalar types here, and scales in tiles.
+//! Quantisation by blocks, on tensors of bytes: element types that are no scalar types here, and
+//! scales in tiles.
 
 use std::sync::Arc;
 
@@ -13,14 +14,16 @@ const E8M0: Type = Type::Other(15);
 const E2M1: Type = Type::Other(16);
 const TILED: i32 = 3;
 
-/// Rows and columns of a tile of scales, and the rows of a quarter of it, which lie between each other.
+/// Rows and columns of a tile of scales, and the rows of a quarter of it, which lie between each
+/// other.
 pub(in super::super) const TILE: [i64; 2] = [128, 4];
 pub(in super::super) const QUARTER: i64 = 32;
 
 /// The operation on bytes, if it is a quantisation or its inverse.
 ///
 /// # Errors
-/// Not supported: elements of half a byte that do not fill bytes; tiles of more than 3 dimensions besides rows and columns.
+/// Not supported: elements of half a byte that do not fill bytes; tiles of more than 3 dimensions
+/// besides rows and columns.
 pub(super) fn in_bytes(operation: &Operation) -> Result<Option<Operation>> {
     let (of, values) = match &operation.kind {
         Kind::Quantize(of) => (of, Port::Y),
@@ -64,7 +67,8 @@ pub(super) fn in_bytes(operation: &Operation) -> Result<Option<Operation>> {
     Ok(Some(Operation { kind, reads, writes }))
 }
 
-/// Elements of a block in each dimension. Scales may have room for more blocks than x has: tiles are full, whatever x needs of them.
+/// Elements of a block in each dimension. Scales may have room for more blocks than x has: tiles
+/// are full, whatever x needs of them.
 ///
 /// # Errors
 /// Not supported: sizes below 1, scales with less room than x has blocks.
@@ -90,7 +94,8 @@ fn block(sizes: &[i64], x: &Tensor, scale: &Tensor) -> Result<Vec<i64>> {
             let mut is_blocked: Vec<bool> =
                 large.iter().zip(small.iter()).map(|(x, room)| room < x).collect();
             if !is_blocked.contains(&true) {
-                // Few enough elements for one scale each: blocks are along the scales that follow each other.
+                // Few enough elements for one scale each: blocks are along the scales that follow
+                // each other.
                 let nearest =
                     (0..rank).filter(|&axis| small[axis] > 1).min_by_key(|&axis| scale.strides[axis]);
                 is_blocked[nearest.unwrap_or(rank - 1)] = true;
@@ -155,8 +160,9 @@ fn nibbles(tensor: &Tensor) -> Result<(Arc<Tensor>, Packing)> {
     Ok((bytes(&Tensor { dims, strides, ..tensor.clone() }), Packing::Nibbles { axis }))
 }
 
-/// Scales in tiles of 128 rows and 4 columns, as `[..., rows / 128, 4, 32, columns / 4, 4]`, rows and columns rounded up; and whether columns
-/// come before rows in the tensor. Columns are along the dimension that has blocks; where none has, along the one that its strides say.
+/// Scales in tiles of 128 rows and 4 columns, as `[..., rows / 128, 4, 32, columns / 4, 4]`, rows
+/// and columns rounded up; and whether columns come before rows in the tensor. Columns are along
+/// the dimension that has blocks; where none has, along the one that its strides say.
 fn tiled(tensor: &Tensor, block: &[i64]) -> Result<(Arc<Tensor>, bool)> {
     let misfit = || {
         Error::unsupported(format!("tensor {}, {} at {}, in tiles", tensor.uid, tensor.dims, tensor.strides))

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 /// The gradient of the scores from that of what the graph makes of them.
 ///
 /// # Errors
-/// Not supported: operations on the way that are other than sums, differences, products, quotients of scores, hyperbolic tangents, selections
-/// and bands.
+/// Not supported: operations on the way that are other than sums, differences, products, quotients
+/// of scores, hyperbolic tangents, selections and bands.
 pub(super) fn gradient_of_scores(
     scores: &Scores, of_output: Arc<Tensor>, parts: &mut Parts,
 ) -> Result<Arc<Tensor>> {
@@ -77,7 +77,8 @@ fn gradient_of(
             dx
         }
         (mode::SELECT, Port::X | Port::B) => {
-            // 1 where the other operand is taken, and once more the other way about: any number but 0 is true.
+            // 1 where the other operand is taken, and once more the other way about: any number but
+            // 0 is true.
             let mut flags = Arc::clone(operation.read(Port::T)?);
             for _ in 0..if port == Port::X { 2 } else { 1 } {
                 let y = parts.hidden(DataType::Boolean, &flags.dims);

@@ -1,7 +1,8 @@
-//! Operations that are graphs of others: attention, from products of matrices, masks and softmax; and what stands between operations and
-//! ragged tensors.
+//! Operations that are graphs of others: attention, from products of matrices, masks and softmax;
+//! and what stands between operations and ragged tensors.
 //!
-//! Tensors between the parts are virtual, with uids that nothing else has, and share the workspace by lifetime as all virtual tensors do.
+//! Tensors between the parts are virtual, with uids that nothing else has, and share the workspace
+//! by lifetime as all virtual tensors do.
 
 mod attention;
 mod blocks;
@@ -104,7 +105,8 @@ impl Parts {
         self.operations.push(Operation::new(kind, reads, writes));
     }
 
-    /// `y = alpha a b`, of a function of two operands by its mode; `y` is as `a` if it is not given.
+    /// `y = alpha a b`, of a function of two operands by its mode; `y` is as `a` if it is not
+    /// given.
     fn binary(&mut self, mode: i32, alpha: [f64; 2], [a, b]: [&Arc<Tensor>; 2]) -> Arc<Tensor> {
         let y = self.hidden(a.data_type, &a.dims);
         self.pointwise(mode, alpha, &[(Port::X, a), (Port::B, b)], &y);
@@ -134,7 +136,8 @@ impl Parts {
         self.push(Kind::Reduction(settings), &[(Port::X, x)], &[(Port::Y, y)]);
     }
 
-    /// The tensor with a number where rows or columns are beyond these lengths; itself if there are none.
+    /// The tensor with a number where rows or columns are beyond these lengths; itself if there are
+    /// none.
     fn padded(&mut self, x: &Arc<Tensor>, lengths: [Option<&Arc<Tensor>>; 2], of: Padding) -> Arc<Tensor> {
         let ports = [Port::LengthQ, Port::LengthKv];
         let lengths = ports.into_iter().zip(lengths).filter_map(|(port, length)| Some((port, length?)));

@@ -1,5 +1,5 @@
-//! Element types that are no scalar types here, in operations that compute: numbers in binary32 are made of them before, and they of numbers
-//! after the operation.
+//! Element types that are no scalar types here, in operations that compute: numbers in binary32 are
+//! made of them before, and they of numbers after the operation.
 
 use std::sync::Arc;
 

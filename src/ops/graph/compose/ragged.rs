@@ -1,5 +1,5 @@
-//! Tensors whose batches lie where offsets say: loaded into dense tensors before the operations that read them, and stored after the
-//! operations that write them.
+//! Tensors whose batches lie where offsets say: loaded into dense tensors before the operations
+//! that read them, and stored after the operations that write them.
 
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ pub(super) fn dense(graph: &Graph) -> Result<Graph> {
     Ok(Graph { operations: parts.operations })
 }
 
-/// What an operation computes on dense tensors: where strides say how y lies in x, they are those of ragged memory, and the dense tensor has others.
+/// What an operation computes on dense tensors: where strides say how y lies in x, they are those
+/// of ragged memory, and the dense tensor has others.
 fn kind(operation: &Operation) -> Result<Kind> {
     let (Kind::Reshape(Reshape { logical: false }), Some(x), Some(y)) =
         (&operation.kind, operation.read(Port::X), operation.write(Port::Y))
@@ -63,7 +64,8 @@ fn kind(operation: &Operation) -> Result<Kind> {
     }
 }
 
-/// What is to be done for a ragged tensor, which comes without its offsets, and the dense one in its place.
+/// What is to be done for a ragged tensor, which comes without its offsets, and the dense one in
+/// its place.
 type Place<'a> = &'a mut dyn FnMut(&mut Parts, &Arc<Tensor>, &Ragged, &Arc<Tensor>);
 
 fn links(links: &[Link], parts: &mut Parts, place: Place<'_>) -> Vec<Link> {

@@ -83,7 +83,8 @@ pub(super) fn scores(
     Ok(Scores { between, changed, modifier: inner, ends })
 }
 
-/// The operations of a graph inside of another one, in an order in which each comes after what it reads, and what they make of a tensor.
+/// The operations of a graph inside of another one, in an order in which each comes after what it
+/// reads, and what they make of a tensor.
 fn placed(
     modifier: &Modifier, input: &Arc<Tensor>, parts: &mut Parts,
 ) -> Result<(Vec<Operation>, Arc<Tensor>)> {

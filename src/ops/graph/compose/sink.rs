@@ -1,7 +1,8 @@
 //! The gradient of a sink of attention, as cudnn-frontend describes it by single operations.
 //!
-//! Its graph sums `exp(sink - stats) * rows` over batches and queries, where `rows` are the sums of `do * o`. The gradient is minus that, and
-//! minus that is what its tests (PyTorch's automatic differentiation) hold the result to. So the graph stands for the gradient.
+//! Its graph sums `exp(sink - stats) * rows` over batches and queries, where `rows` are the sums of
+//! `do * o`. The gradient is minus that, and minus that is what its tests (PyTorch's automatic
+//! differentiation) hold the result to. So the graph stands for the gradient.
 
 use super::super::{Graph, Kind, Operation, Pointwise, Port, mode};
 

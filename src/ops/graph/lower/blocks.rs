@@ -1,7 +1,8 @@
 //! Quantisation by blocks: a scale for each block of elements.
 //!
-//! Source: docs.nvidia.com/cudnn/operations/BlockScaling; the tiles of scales are those of nvidia.github.io/cudnn-frontend
-//! (mxfp8-scale-factor-128x4-layout). Numbers are binary32; scales and elements of types that are no scalar types here are made of their bits.
+//! Source: docs.nvidia.com/cudnn/operations/BlockScaling; the tiles of scales are those of
+//! nvidia.github.io/cudnn-frontend (mxfp8-scale-factor-128x4-layout). Numbers are binary32; scales
+//! and elements of types that are no scalar types here are made of their bits.
 
 use super::super::compose::{QUARTER, TILE};
 use super::super::steps::Builder;
@@ -46,7 +47,8 @@ pub fn dequantize(of: &Blocks, steps: &mut Builder<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `scale = amax of the block / largest number of y's type`, rounded up; `y = x / scale`, rounded to nearest even, 0 where the scale is 0.
+/// `scale = amax of the block / largest number of y's type`, rounded up; `y = x / scale`, rounded
+/// to nearest even, 0 where the scale is 0.
 ///
 /// # Errors
 /// Not supported: other types than FP8 and FP4 of y, than E8M0, FP8 and FLOAT of scales.
@@ -143,7 +145,8 @@ pub fn unpack(packing: Packing, steps: &mut Builder<'_>) -> Result<()> {
     steps.transform(&y, &numbers)
 }
 
-/// The codes of numbers in binary32: of FP4 the nearest ones, of FP8_E8M0, which has no sign, those that are not below.
+/// The codes of numbers in binary32: of FP4 the nearest ones, of FP8_E8M0, which has no sign, those
+/// that are not below.
 ///
 /// # Errors
 /// Not supported: vectors.
@@ -232,7 +235,8 @@ impl Region {
         Ok(part)
     }
 
-    /// The same beside [`cut`](Region::cut): with a dimension of one for each that is inside of a block.
+    /// The same beside [`cut`](Region::cut): with a dimension of one for each that is inside of a
+    /// block.
     fn beside(&self, view: &View) -> Result<View> {
         let part = self.blocks(view)?;
         let (mut dims, mut strides) = (Dims::EMPTY, Dims::EMPTY);
@@ -270,7 +274,8 @@ fn in_double<T>(steps: &mut Builder<'_>, with: impl FnOnce(&mut Builder<'_>) -> 
     done
 }
 
-/// What a bit of the exponent of binary32 stands for, its least power of two that E8M0 has, and its NaN.
+/// What a bit of the exponent of binary32 stands for, its least power of two that E8M0 has, and its
+/// NaN.
 const EXPONENT: f64 = (1_u32 << 23) as f64;
 const LEAST: f64 = (1_u32 << 22) as f64;
 const NAN: f64 = 0x7fc0_0000_u32 as f64;
@@ -293,7 +298,8 @@ fn from_powers(steps: &mut Builder<'_>, codes: &View) -> Result<View> {
     Ok(numbers)
 }
 
-/// The codes of the least powers of two that are not below numbers; 2^127 for what is larger. Pre: numbers are not negative, or NaN.
+/// The codes of the least powers of two that are not below numbers; 2^127 for what is larger. Pre:
+/// numbers are not negative, or NaN.
 fn power_above(steps: &mut Builder<'_>, codes: &View, numbers: &View) -> Result<()> {
     let bits = seen_as(numbers, Scalar::I32);
     in_double(steps, |steps| {
@@ -314,7 +320,8 @@ fn power_above(steps: &mut Builder<'_>, codes: &View, numbers: &View) -> Result<
     })
 }
 
-/// The least numbers of FP8 that are not below numbers, the largest one for what is larger. Pre: numbers are not negative, or NaN.
+/// The least numbers of FP8 that are not below numbers, the largest one for what is larger. Pre:
+/// numbers are not negative, or NaN.
 fn narrow_above(steps: &mut Builder<'_>, to: &View, numbers: &View) -> Result<()> {
     let nearest = steps.scratch(to.scalar, to.dims())?;
     steps.transform(&nearest, numbers)?;
@@ -395,7 +402,8 @@ fn from_nibbles(steps: &mut Builder<'_>, bytes: &View, axis: usize) -> Result<Vi
 const MIDDLES: [(f64, bool); 7] =
     [(0.25, false), (0.75, true), (1.25, false), (1.75, true), (2.5, false), (3.5, true), (5.0, false)];
 
-/// Numbers as FP4, rounded to nearest even, at most 6 in size; a NaN is 6. Pre: numbers are binary32, without blocks.
+/// Numbers as FP4, rounded to nearest even, at most 6 in size; a NaN is 6. Pre: numbers are
+/// binary32, without blocks.
 fn to_nibbles(steps: &mut Builder<'_>, bytes: &View, numbers: &View, axis: usize) -> Result<()> {
     let dims = *numbers.dims();
     let [size, code] = [steps.wide(&dims)?, steps.wide(&dims)?];

@@ -1,8 +1,10 @@
 //! Products of rows, each with the matrix of its expert.
 //!
-//! The rows of an expert go from its first row up to the first row of the next expert. Where experts begin is data: where that can be read when
-//! the plan runs, each expert multiplies its own rows; elsewhere each multiplies all rows, and keeps the results of its own. With more offsets than experts the rows are those of several batches: in each, one
-//! segment for each expert. Source: docs.nvidia.com/cudnn/operations/MoeGroupedMatmul.
+//! The rows of an expert go from its first row up to the first row of the next expert. Where
+//! experts begin is data: where that can be read when the plan runs, each expert multiplies its own
+//! rows; elsewhere each multiplies all rows, and keeps the results of its own. With more offsets
+//! than experts the rows are those of several batches: in each, one segment for each expert.
+//! Source: docs.nvidia.com/cudnn/operations/MoeGroupedMatmul.
 
 use super::super::steps::Builder;
 use super::super::view::View;
@@ -26,11 +28,12 @@ mod mode {
 /// More than any network has: each is a few steps.
 const MOST_EXPERTS: i64 = 1024;
 
-/// `y[r] = x[r] w[expert of r]`; with x of the row that the index of r names, or with the result in row `index of r * k + slot of r`. Rows before
-/// the first expert are 0.
+/// `y[r] = x[r] w[expert of r]`; with x of the row that the index of r names, or with the result in
+/// row `index of r * k + slot of r`. Rows before the first expert are 0.
 ///
 /// # Errors
-/// Not supported: more than one batch, dims that do not fit, other modes; rows by numbers of types other than FLOAT, HALF, BFLOAT16.
+/// Not supported: more than one batch, dims that do not fit, other modes; rows by numbers of types
+/// other than FLOAT, HALF, BFLOAT16.
 pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
     let y = steps.write(Port::Y)?;
     let (x, w) = (steps.read(Port::X)?, steps.read(Port::W)?);
@@ -181,7 +184,8 @@ fn segment_of(
     Ok(Segment { views, axes, compute, beta, rows: views[1].dims()[axes[1].unwrap_or(1)], ends })
 }
 
-/// 1 for the rows of an expert (the segment of this number), as the product of these; `line` holds the indices of all rows.
+/// 1 for the rows of an expert (the segment of this number), as the product of these; `line` holds
+/// the indices of all rows.
 pub(super) fn rows_of(steps: &mut Builder<'_>, first: &View, expert: i64, line: &View) -> Result<Vec<View>> {
     let begin = first.part(0, expert, 1, 1)?;
     let mut flags = vec![steps.joined(Function::LessOrEqual, &begin, line)?];

@@ -1,4 +1,5 @@
-//! Integers of 64 bits, exactly: binary64, in which functions are computed, has 53 bits, and so each is two halves.
+//! Integers of 64 bits, exactly: binary64, in which functions are computed, has 53 bits, and so
+//! each is two halves.
 
 use super::super::steps::Builder;
 use super::super::view::View;
@@ -12,7 +13,8 @@ use crate::ops::{Compute, NanRule, Reduction};
 const HALF: f64 = 4_294_967_296.0;
 const QUARTER: f64 = 65_536.0;
 
-/// `high * 2^32 + low`; as integers have them, low is from 0 up to 2^32, and high from -2^31 up to 2^31.
+/// `high * 2^32 + low`; as integers have them, low is from 0 up to 2^32, and high from -2^31 up to
+/// 2^31.
 #[derive(Clone, Copy)]
 struct Halves {
     high: View,
@@ -28,8 +30,9 @@ fn are_long(views: &[View]) -> bool {
     views.iter().any(|view| view.scalar == Scalar::I64) && views.iter().all(is_integer)
 }
 
-/// Adds the steps of a pointwise operation, if it is one of integers of 64 bits that has an exact result: sums, differences and products
-/// (modulo 2^64), opposites, the smaller and the larger one, comparisons and selections.
+/// Adds the steps of a pointwise operation, if it is one of integers of 64 bits that has an exact
+/// result: sums, differences and products (modulo 2^64), opposites, the smaller and the larger one,
+/// comparisons and selections.
 ///
 /// # Errors
 /// Not supported: tensors that do not broadcast.
@@ -91,8 +94,8 @@ pub(super) fn pointwise(of: &Pointwise, steps: &mut Builder<'_>) -> Result<bool>
     Ok(true)
 }
 
-/// Adds the steps of a reduction of integers of 64 bits, if it is a sum (modulo 2^64), a minimum or a maximum. Each element of y joins all
-/// elements along a dimension or one.
+/// Adds the steps of a reduction of integers of 64 bits, if it is a sum (modulo 2^64), a minimum or
+/// a maximum. Each element of y joins all elements along a dimension or one.
 ///
 /// # Errors
 /// Not supported for dims that are no multiples.
@@ -120,7 +123,8 @@ pub(super) fn reduce(reduction: Reduction, y: &View, x: &View, steps: &mut Build
         steps.reduce(&result.high, Reduction::Add, &parts.high)?;
         steps.reduce(&result.low, Reduction::Add, &parts.low)?;
     } else {
-        // A minimum is minus the largest opposite. Of the lower halves those count whose upper half is the largest.
+        // A minimum is minus the largest opposite. Of the lower halves those count whose upper half
+        // is the largest.
         let largest = Reduction::Max(NanRule::Propagate);
         let [highs, lows] = [steps.wide(x.dims())?, steps.wide(x.dims())?];
         steps.map_with(&highs, Function::First, &[parts.high], 0.0, [sign, 1.0])?;
@@ -174,7 +178,8 @@ fn split(steps: &mut Builder<'_>, to: &View, of: &View, size: f64) -> Result<Vie
     Ok(quotient)
 }
 
-/// Integers, or what their type makes of them if it is another one. Pre: halves that are whole numbers, below 2^52 in size.
+/// Integers, or what their type makes of them if it is another one. Pre: halves that are whole
+/// numbers, below 2^52 in size.
 fn store(steps: &mut Builder<'_>, to: &View, from: &Halves) -> Result<()> {
     let dims = *from.low.dims();
     let [high, low] = [steps.wide(&dims)?, steps.wide(&dims)?];

@@ -11,11 +11,13 @@ use crate::ops::function::Function;
 const ROWS: usize = 2;
 const COLUMNS: usize = 3;
 
-/// `y = x` where `row + length of keys - length of queries + bound` compares to `column`, else `b`, without which it is 0; with a left bound where
+/// `y = x` where `row + length of keys - length of queries + bound` compares to `column`, else `b`,
+/// without which it is 0; with a left bound where
 /// `column + bound - length of keys + length of queries` compares to `row`. What is not given is 0.
 ///
 /// # Errors
-/// Not supported: other ranks, lengths that are cumulative besides others, both bounds, comparisons that there are none of.
+/// Not supported: other ranks, lengths that are cumulative besides others, both bounds, comparisons
+/// that there are none of.
 pub fn band(of: &BandMask, steps: &mut Builder<'_>) -> Result<()> {
     let y = steps.write(Port::Y)?;
     let x = steps.read(Port::X)?;
@@ -59,7 +61,8 @@ pub fn band(of: &BandMask, steps: &mut Builder<'_>) -> Result<()> {
     steps.keep(&y, &x, &[flags], &b)
 }
 
-/// Lengths as they are given: by themselves, or as the ends of sequences in what is packed, each less the one before.
+/// Lengths as they are given: by themselves, or as the ends of sequences in what is packed, each
+/// less the one before.
 ///
 /// # Errors
 /// Not supported: both, ends of no sequence.

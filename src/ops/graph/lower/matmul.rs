@@ -73,7 +73,8 @@ pub(super) fn transposed(view: &View) -> Result<View> {
     Ok(view.with(dims, strides))
 }
 
-/// A copy in which what is not below these counts, by dimension, is a number; the tensor itself without counts.
+/// A copy in which what is not below these counts, by dimension, is a number; the tensor itself
+/// without counts.
 fn counted(steps: &mut Builder<'_>, view: &View, counts: &[(usize, &View)], value: f64) -> Result<View> {
     if counts.is_empty() || view.is_empty() {
         return Ok(*view);
@@ -147,7 +148,8 @@ pub(in super::super) fn product_of(
         if x == 0 || y == 0 || extent % x != 0 || extent % y != 0 {
             return Err(misfit());
         }
-        // Neighbours share a matrix of the smaller operand: from the outside in, loops that move all, one, none.
+        // Neighbours share a matrix of the smaller operand: from the outside in, loops that move
+        // all, one, none.
         let stride = |view: &View| view.layout.strides[axis];
         let (few, many) = (x.min(y), x.max(y));
         if many % few != 0 {
@@ -156,7 +158,8 @@ pub(in super::super) fn product_of(
         let mut inner = extent;
         for count in [few, many / few, extent / many] {
             inner /= count;
-            // One turn of this loop moves an operand by as many of its matrices as `inner` products need.
+            // One turn of this loop moves an operand by as many of its matrices as `inner` products
+            // need.
             let turn = |view: &View, own: i64| {
                 // At most `own`.
                 let matrices = (i128::from(inner) * i128::from(own) / i128::from(extent)) as i64;

@@ -1,4 +1,5 @@
-//! Indices of the maxima of windows: which cell of its window each largest element is, the last dimension fastest.
+//! Indices of the maxima of windows: which cell of its window each largest element is, the last
+//! dimension fastest.
 
 use super::super::Resample;
 use super::super::steps::Builder;
@@ -67,7 +68,8 @@ fn cells(of: &Resample, data: &Dims, result: &Dims) -> Result<Vec<Cell>> {
     Ok(cells)
 }
 
-/// `index = the first of the largest cells of each window`. A NaN is the largest of all if it is to be propagated, else it is not looked at.
+/// `index = the first of the largest cells of each window`. A NaN is the largest of all if it is to
+/// be propagated, else it is not looked at.
 ///
 /// # Errors
 /// Not supported: vectors, windows of too many cells.
@@ -95,7 +97,8 @@ pub(super) fn find(of: &Resample, x: &View, index: &View, steps: &mut Builder<'_
     steps.transform(index, &place)
 }
 
-/// `dx = alpha * (each dy at its window's cell) + beta * dx`; an index that names no cell inside of the data has no place.
+/// `dx = alpha * (each dy at its window's cell) + beta * dx`; an index that names no cell inside of
+/// the data has no place.
 ///
 /// # Errors
 /// As for [`find`].

@@ -1,6 +1,7 @@
 //! Normalisations, step by step: statistics of groups, and what they make of each element.
 //!
-//! The shape of the statistics says what a group is: their dims divide those of x, and neighbours share one.
+//! The shape of the statistics says what a group is: their dims divide those of x, and neighbours
+//! share one.
 
 use super::super::steps::Builder;
 use super::super::view::View;
@@ -19,8 +20,9 @@ mod mode {
     pub const ADAPTIVE: i32 = 5;
 }
 
-/// Dims of the statistics where no tensor tells them: those that the scale does not have. Of an adaptive normalisation each batch has a scale
-/// of its own, and so the batch does not count among those.
+/// Dims of the statistics where no tensor tells them: those that the scale does not have. Of an
+/// adaptive normalisation each batch has a scale of its own, and so the batch does not count among
+/// those.
 ///
 /// # Errors
 /// Not supported: groups, of which nothing else tells how many there are.
@@ -46,7 +48,8 @@ fn statistics(of: &Norm, x: &View, scale: Option<&View>) -> Result<Dims> {
     Ok(dims)
 }
 
-/// Tensors of a normalisation, cut so that everything broadcasts: a dimension of x that the statistics divide becomes two.
+/// Tensors of a normalisation, cut so that everything broadcasts: a dimension of x that the
+/// statistics divide becomes two.
 struct Cut {
     /// Dimension and neighbours that share a statistic, if there is such a dimension.
     at: Option<(usize, i64)>,
@@ -107,7 +110,8 @@ fn cut_statistic(cut: &Cut, view: &View) -> View {
     }
 }
 
-/// `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, with the statistics of the groups, or given ones.
+/// `y = (x - mean) / sqrt(variance + epsilon) * scale + bias`, with the statistics of the groups,
+/// or given ones.
 ///
 /// # Errors
 /// Not supported: statistics of other devices, shapes that do not fit, what is missing.
@@ -223,8 +227,9 @@ fn running(steps: &mut Builder<'_>, ports: [Port; 2], statistic: &View, share: f
     steps.map(&new, Function::Add, &[old, change])
 }
 
-/// With `g = dy * scale`, `h = (x - mean) * inverse` and means over groups: `dx = inverse * (g - mean(g) - h * mean(g * h))`,
-/// `dscale = sum(dy * h)`, `dbias = sum(dy)`. Of RMS `h = x * inverse`, and no mean of g.
+/// With `g = dy * scale`, `h = (x - mean) * inverse` and means over groups:
+/// `dx = inverse * (g - mean(g) - h * mean(g * h))`, `dscale = sum(dy * h)`, `dbias = sum(dy)`. Of
+/// RMS `h = x * inverse`, and no mean of g.
 ///
 /// # Errors
 /// As for [`forward`].

@@ -11,8 +11,9 @@ use crate::layout::Dims;
 use crate::ops::aggregate::AggregateFunction;
 use crate::ops::function::Function;
 
-/// `y[b, h, s, d] = container[table[b, s / rows], h, s % rows, d]` for s below the length of b, else 0, where `rows` is that of a page. What the
-/// table holds beyond the lengths is not looked at. A zero comes out without its sign. The last two dimensions of y may be the other way about.
+/// `y[b, h, s, d] = container[table[b, s / rows], h, s % rows, d]` for s below the length of b,
+/// else 0, where `rows` is that of a page. What the table holds beyond the lengths is not looked
+/// at. A zero comes out without its sign. The last two dimensions of y may be the other way about.
 ///
 /// # Errors
 /// Not supported: dims that do not fit; types other than FLOAT, HALF, BFLOAT16.

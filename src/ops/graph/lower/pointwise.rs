@@ -192,7 +192,8 @@ fn numbers(steps: &mut Builder<'_>, x: &View, number: &View) -> Result<View> {
     Ok(own)
 }
 
-/// `dx = dy * slope at x`; some slopes are known from the result, which is computed where only x is there.
+/// `dx = dy * slope at x`; some slopes are known from the result, which is computed where only x is
+/// there.
 fn backward(of: &Pointwise, steps: &mut Builder<'_>) -> Result<()> {
     let dx = steps.write(Port::Dx)?;
     let (dy, x, y) = (steps.read(Port::Dy)?, steps.given(Port::X)?, steps.given(Port::Y)?);

@@ -7,10 +7,12 @@ use crate::error::{Error, Result};
 use crate::layout::{Axis, LoopNest};
 use crate::ops::ragged::{Ragged, RaggedFunction};
 
-/// `y[b, i] = x[offset[b] * multiplier + i]` (load), or the other way about (store), for what lies in front of the next batch.
+/// `y[b, i] = x[offset[b] * multiplier + i]` (load), or the other way about (store), for what lies
+/// in front of the next batch.
 ///
 /// # Errors
-/// Not supported: offsets that are no integers of 32 or 64 bits, or not one more than there are batches; vectors.
+/// Not supported: offsets that are no integers of 32 or 64 bits, or not one more than there are
+/// batches; vectors.
 pub fn lower(
     function: RaggedFunction, multiplier: i64, operation: &Operation, steps: &mut Builder<'_>,
 ) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Random numbers, of the generator that dropout has.
 //!
-//! Element `i`, row-major over the dims whatever the strides, is of the numbers that [`Random`] describes, with the seed as key and the offset
-//! as the number of the call: the same on either core. A Bernoulli element is 1 where its own number is not below the threshold. Elements of
-//! other distributions take words of 32 bits, lowest first, of a mask of even chances: uniform ones word `i`, normal ones words
-//! `2 i` and `2 i + 1`.
+//! Element `i`, row-major over the dims whatever the strides, is of the numbers that [`Random`]
+//! describes, with the seed as key and the offset as the number of the call: the same on either
+//! core. A Bernoulli element is 1 where its own number is not below the threshold. Elements of
+//! other distributions take words of 32 bits, lowest first, of a mask of even chances: uniform ones
+//! word `i`, normal ones words `2 i` and `2 i + 1`.
 
 use super::super::steps::Builder;
 use super::super::view::View;
@@ -113,7 +114,8 @@ fn bernoulli(probability: f64, steps: &mut Builder<'_>, y: &View, states: &View)
 fn uniform(steps: &mut Builder<'_>, y: &View, states: &View, each: i64) -> Result<Vec<View>> {
     let words = elements(y.dims(), each)?;
     let mask = steps.piece(Scalar::I32, words as i64)?;
-    // A step that draws looks at one element at least: this one is not the first, so that nothing takes it for a run of all.
+    // A step that draws looks at one element at least: this one is not the first, so that nothing
+    // takes it for a run of all.
     let aside = steps.constant(0.0, &[1])?;
     let nest = LoopNest::new(&[], [aside.offset, aside.offset, 1]);
     let draw = Some(Draw { elements: 32 * words, threshold: EVEN });
@@ -127,7 +129,8 @@ fn uniform(steps: &mut Builder<'_>, y: &View, states: &View, each: i64) -> Resul
         word.offset += part;
         word.layout.strides.iter_mut().for_each(|stride| *stride *= each);
         let number = steps.wide(y.dims())?;
-        // Words are signed here: of their upper 24 bits the lowest is worth 2^-24, and the middle of them is 0.
+        // Words are signed here: of their upper 24 bits the lowest is worth 2^-24, and the middle
+        // of them is 0.
         steps.map_with(&number, Function::Floor, &[word], 0.0, [1.0 / 256.0, 1.0])?;
         steps.map_with(&number, Function::Add, &[number, half], 0.0, [1.0 / (1 << 24) as f64, 1.0])?;
         all.push(number);

@@ -11,7 +11,8 @@ use crate::ops::{NanRule, Reduction};
 /// Adds the steps.
 ///
 /// # Errors
-/// Not supported: operators that there are none of, averages of groups of other sizes, dims that are no multiples.
+/// Not supported: operators that there are none of, averages of groups of other sizes, dims that
+/// are no multiples.
 pub fn lower(of: &Settings, steps: &mut Builder<'_>) -> Result<()> {
     let y = steps.write(Port::Y)?;
     let x = steps.read(Port::X)?;
@@ -44,8 +45,8 @@ pub fn lower(of: &Settings, steps: &mut Builder<'_>) -> Result<()> {
 /// More than any graph has: each is a few steps.
 const MOST_GROUPS: i64 = 1024;
 
-/// The rows of each group joined, from its first row up to the first row of the next group: what is not the group's own is left out as a
-/// number that changes nothing.
+/// The rows of each group joined, from its first row up to the first row of the next group: what is
+/// not the group's own is left out as a number that changes nothing.
 fn of_groups(reduction: Reduction, [y, x, first]: [&View; 3], steps: &mut Builder<'_>) -> Result<()> {
     let misfit = || Error::unsupported(format!("groups at {} of {} to {}", first.dims(), x.dims(), y.dims()));
     let dims = [y.dims(), x.dims(), first.dims()].map(|dims| <[i64; 3]>::try_from(&dims[..]));

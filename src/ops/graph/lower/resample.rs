@@ -17,8 +17,8 @@ const MAXIMUM: i32 = 3;
 const AVERAGE_INSIDE: i32 = 4;
 const NO_CELLS: i32 = 1;
 
-/// The window as a pooling, which is as wide behind the data as in front of them: an average of windows that reach further behind walks
-/// the axis of `data` and of `result` from its end.
+/// The window as a pooling, which is as wide behind the data as in front of them: an average of
+/// windows that reach further behind walks the axis of `data` and of `result` from its end.
 fn descriptor(of: &Resample, data: &mut View, result: &mut View) -> Result<PoolingDescriptor> {
     let mode = match of.mode {
         AVERAGE => PoolingMode::AverageWithPadding,
@@ -107,7 +107,8 @@ pub fn forward(of: &Resample, steps: &mut Builder<'_>) -> Result<()> {
     steps.embed(&plan, &[Some(y), Some(x)])
 }
 
-/// `dx = alpha * gradient + beta * dx`; that of a maximum goes where the indices say, or to the first of the largest elements of x.
+/// `dx = alpha * gradient + beta * dx`; that of a maximum goes where the indices say, or to the
+/// first of the largest elements of x.
 ///
 /// # Errors
 /// Not supported: as [`forward`], and a maximum without indices or x.

@@ -1,8 +1,9 @@
 //! Rotary embeddings: pairs of elements of the last dimension, rotated by angles.
 //!
-//! The last `dim` elements are rotated, and the elements before them copied. Element j of the first half of the `dim` rotates together with
-//! element j of the second half, by angle j of the last dimension of the frequencies, which are raw angles. Everything is multiplied by the
-//! scale. Source: docs.nvidia.com/cudnn/operations/RoPE.
+//! The last `dim` elements are rotated, and the elements before them copied. Element j of the first
+//! half of the `dim` rotates together with element j of the second half, by angle j of the last
+//! dimension of the frequencies, which are raw angles. Everything is multiplied by the scale.
+//! Source: docs.nvidia.com/cudnn/operations/RoPE.
 
 use super::super::steps::Builder;
 use super::super::view::View;
@@ -13,7 +14,8 @@ use crate::ops::function::Function;
 /// `y = scale * (x rotated)`
 ///
 /// # Errors
-/// Not supported: an odd number of elements to rotate, or more than there are; vectors; angles that do not broadcast.
+/// Not supported: an odd number of elements to rotate, or more than there are; vectors; angles that
+/// do not broadcast.
 pub fn forward(of: &Rope, steps: &mut Builder<'_>) -> Result<()> {
     let y = steps.write(Port::Y)?;
     let x = steps.read(Port::X)?;

@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::ops::aggregate::{Aggregate, AggregateFunction, Join};
 
-/// Rows from the places that numbers of `[1, rows, 1]` name (forward), or to them, where what is there is added (backward). Pre: packed operands
-/// of their own; extents of what the numbers are about, of the rows, and of a row. A zero loses its sign.
+/// Rows from the places that numbers of `[1, rows, 1]` name (forward), or to them, where what is
+/// there is added (backward). Pre: packed operands of their own; extents of what the numbers are
+/// about, of the rows, and of a row. A zero loses its sign.
 ///
 /// # Errors
 /// Not supported: types other than FLOAT, HALF, BFLOAT16; more rows than an integer counts.

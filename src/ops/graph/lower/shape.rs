@@ -5,7 +5,8 @@ use super::super::{Concat, Operation, Port, Reshape, Slice, Transpose};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, Layout};
 
-/// The same elements under other dims: in their logical order, or where y's own strides find them in x's memory.
+/// The same elements under other dims: in their logical order, or where y's own strides find them
+/// in x's memory.
 ///
 /// # Errors
 /// Not supported: other numbers of elements.

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::ops::function::Function;
 use crate::ops::{NanRule, Reduction};
 
-/// `y = exp(x - stats)`: the softmax again, from its statistics, whose rows of minus infinity are those of x, and give 0.
+/// `y = exp(x - stats)`: the softmax again, from its statistics, whose rows of minus infinity are
+/// those of x, and give 0.
 ///
 /// # Errors
 /// Not supported: shapes that do not fit, what is missing.
@@ -21,8 +22,8 @@ pub fn weights(steps: &mut Builder<'_>) -> Result<()> {
     steps.map(&y, Function::Exp, &[powers])
 }
 
-/// `y = exp(x - max) / sum`, `sum = sum of exp(x - max)`, with one more element for each head, the sink, if there is one; the
-/// statistics are `max + log(sum)`. Rows of minus infinity give 0.
+/// `y = exp(x - max) / sum`, `sum = sum of exp(x - max)`, with one more element for each head, the
+/// sink, if there is one; the statistics are `max + log(sum)`. Rows of minus infinity give 0.
 ///
 /// # Errors
 /// Not supported: shapes that do not fit, what is missing.

@@ -1,4 +1,5 @@
-//! Statistics of batch normalisation in parts: sums, what they come down to, and the gradients of the parameters.
+//! Statistics of batch normalisation in parts: sums, what they come down to, and the gradients of
+//! the parameters.
 
 use super::super::steps::Builder;
 use super::super::{BatchNormFinalise, Port};
@@ -26,9 +27,10 @@ pub fn gather(steps: &mut Builder<'_>) -> Result<()> {
     Ok(())
 }
 
-/// In training `mean = sum / count`, `variance = squares / count - mean * mean`, not below 0, else the running ones; `inverse = 1 /
-/// sqrt(variance + epsilon)`, `EqScale = scale * inverse`, `EqBias = bias - mean * EqScale`; the running statistics take in the new
-/// ones with their factor, the variance times `count / (count - 1)`.
+/// In training `mean = sum / count`, `variance = squares / count - mean * mean`, not below 0, else
+/// the running ones; `inverse = 1 / sqrt(variance + epsilon)`, `EqScale = scale * inverse`,
+/// `EqBias = bias - mean * EqScale`; the running statistics take in the new ones with their factor,
+/// the variance times `count / (count - 1)`.
 ///
 /// # Errors
 /// Not supported: what is missing, shapes that do not fit.
@@ -85,9 +87,10 @@ pub fn finalise(of: &BatchNormFinalise, steps: &mut Builder<'_>) -> Result<()> {
     outputs[3].map_or(Ok(()), |to| steps.subtract(&to, &bias, &shift))
 }
 
-/// With `h = (x - mean) * inverse` and `m` elements of a channel: `Dbias = sum(dy)`, `Dscale = sum(dy * h)`; and `dx = EqScale * dy +
-/// EqXScale * x + EqBias` with `EqScale = scale * inverse`, `EqXScale = -EqScale * Dscale * inverse / m`, `EqBias = -EqScale * Dbias / m -
-/// EqXScale * mean`.
+/// With `h = (x - mean) * inverse` and `m` elements of a channel: `Dbias = sum(dy)`,
+/// `Dscale = sum(dy * h)`; and `dx = EqScale * dy + EqXScale * x + EqBias` with
+/// `EqScale = scale * inverse`, `EqXScale = -EqScale * Dscale * inverse / m`,
+/// `EqBias = -EqScale * Dbias / m - EqXScale * mean`.
 ///
 /// # Errors
 /// Not supported: what is missing, shapes that do not fit.

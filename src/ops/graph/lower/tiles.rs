@@ -74,7 +74,8 @@ fn softmax(steps: &mut Builder<'_>) -> Result<()> {
     if is_wide { Ok(()) } else { steps.transform(&y, &powers) }
 }
 
-/// Statistics as those of a softmax of whole rows, and the sums that rows are divided by: 1 in the place of 0.
+/// Statistics as those of a softmax of whole rows, and the sums that rows are divided by: 1 in the
+/// place of 0.
 fn end(log2: bool, steps: &mut Builder<'_>) -> Result<()> {
     let (largest, sum) = (steps.read(Port::Max)?, steps.read(Port::SumExp)?);
     let divisor = steps.write(Port::Y)?;

@@ -1,4 +1,5 @@
-//! Tiles inside and outside of masks: inside a mask changes nothing, and what is outside need not be computed.
+//! Tiles inside and outside of masks: inside a mask changes nothing, and what is outside need not
+//! be computed.
 
 use std::collections::HashMap;
 
@@ -17,7 +18,8 @@ pub(super) struct Band {
     columns: Option<Spot>,
     /// What stands outside, where it is a tensor's.
     fill: Option<Spot>,
-    /// Whether a tile that is outside adds nothing to any result, if what stands there is minus infinity.
+    /// Whether a tile that is outside adds nothing to any result, if what stands there is minus
+    /// infinity.
     pub drops: bool,
 }
 
@@ -61,7 +63,8 @@ pub(super) fn bands(operations: &[Operation], spot: &dyn Fn(i64) -> Result<Spot>
 }
 
 impl Band {
-    /// Whether what stands outside is minus infinity or 0, as [`drops`](Band::drops) supposes of every mask.
+    /// Whether what stands outside is minus infinity or 0, as [`drops`](Band::drops) supposes of
+    /// every mask.
     pub fn is_lowest(&self, read: &Reader<'_>, index: [i64; 4]) -> bool {
         self.fill.is_none_or(|fill| is_one(&fill) && number(read, &fill, index) == f64::NEG_INFINITY)
     }
@@ -131,8 +134,8 @@ enum All {
     Lowest,
 }
 
-/// Whether a tile of which a mask leaves nothing adds nothing to any result: its elements are minus infinity or 0 then, and so is what
-/// is made of them.
+/// Whether a tile of which a mask leaves nothing adds nothing to any result: its elements are minus
+/// infinity or 0 then, and so is what is made of them.
 fn adds_nothing(operations: &[Operation], mask: usize) -> bool {
     let mut known: HashMap<i64, All> = HashMap::new();
     for (at, operation) in operations.iter().enumerate() {

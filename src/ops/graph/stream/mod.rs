@@ -1,4 +1,5 @@
-//! Attention without its matrix of scores: operations on tensors of scores are computed tile by tile, and nothing of a tile is kept.
+//! Attention without its matrix of scores: operations on tensors of scores are computed tile by
+//! tile, and nothing of a tile is kept.
 //!
 //! ```text
 //!  mod.rs        Region: such operations of a graph, put in their place as one operation
@@ -10,11 +11,13 @@
 //!  band.rs       tiles inside and outside of masks
 //!  plan.rs       the plan: tiles of rows and columns, one after the other
 //! ```
-//! A region has one product that makes scores, or more, operations on elements of scores, at most one softmax, and products of what
-//! became of them. The tiles of some rows are computed from the first columns to the last. A softmax keeps the maximum and the sum of
-//! its rows so far, and products that are sums over columns are rescaled when the maximum grows. Sums over rows grow from tile to tile in
-//! the order of the rows. So the tiles that an element is computed of depend on the extents of the scores alone: its bits are the same in
-//! every batch and for any number of threads.
+//! A region has one product that makes scores, or more, operations on elements of scores, at most
+//! one softmax, and products of what became of them. The tiles of some rows are computed from the
+//! first columns to the last. A softmax keeps the maximum and the sum of its rows so far, and
+//! products that are sums over columns are rescaled when the maximum grows. Sums over rows grow
+//! from tile to tile in the order of the rows. So the tiles that an element is computed of depend
+//! on the extents of the scores alone: its bits are the same in every batch and for any number of
+//! threads.
 
 mod along;
 mod band;
@@ -79,11 +82,13 @@ pub enum Stage {
     Zero,
     /// No element yet: reads Sink, writes Max, SumExp.
     Begin,
-    /// Some more elements of rows, `y = exp(x - max)`: reads X, writes Y, Max, SumExp, and Factor, by which all that was summed so far shrinks.
+    /// Some more elements of rows, `y = exp(x - max)`: reads X, writes Y, Max, SumExp, and Factor,
+    /// by which all that was summed so far shrinks.
     Softmax,
     /// `c = factor c + a b`: reads A, B, Factor, writes C.
     Accumulate(Matmul),
-    /// The statistics of whole rows: reads Max, SumExp, Sink, writes Stats, Max, SumExp, and Y, what the rows are divided by.
+    /// The statistics of whole rows: reads Max, SumExp, Sink, writes Stats, Max, SumExp, and Y,
+    /// what the rows are divided by.
     End {
         /// Whether they are logarithms to base 2.
         log2: bool,

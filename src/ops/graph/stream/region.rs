@@ -1,4 +1,5 @@
-//! Which operations of a graph are a region: all that read or write tensors of scores, if tiles of these can be computed by themselves.
+//! Which operations of a graph are a region: all that read or write tensors of scores, if tiles of
+//! these can be computed by themselves.
 
 use std::collections::HashMap;
 
@@ -117,8 +118,8 @@ pub(super) fn part(operation: &Operation, scores: &[i64]) -> Option<Part> {
     }
 }
 
-/// Whether there is one softmax at most, whose weights are multiplied by numbers alone before they are summed over columns: then the
-/// sums can be divided in the end.
+/// Whether there is one softmax at most, whose weights are multiplied by numbers alone before they
+/// are summed over columns: then the sums can be divided in the end.
 fn is_linear_after_softmax(operations: &[&Operation], parts: &[Part]) -> bool {
     let mut weights: Vec<i64> = Vec::new();
     let has_softmax = parts.contains(&Part::Softmax);

@@ -39,7 +39,8 @@ impl Spot {
 /// The steps of one operation.
 pub(super) struct Group {
     pub works: Vec<(Work, Vec<Spot>)>,
-    /// The number of its mask, where the operation leaves what is inside of it as it is, in its place.
+    /// The number of its mask, where the operation leaves what is inside of it as it is, in its
+    /// place.
     pub band: Option<usize>,
 }
 
@@ -120,7 +121,8 @@ impl Kit<'_> {
             .ok_or_else(|| Error::Internal(format!("no place for tensor {uid}").into()))
     }
 
-    /// The steps of these operations for a tile of these rows and columns, and the bytes of scratch that they take.
+    /// The steps of these operations for a tile of these rows and columns, and the bytes of scratch
+    /// that they take.
     ///
     /// # Errors
     /// Not supported: what is not computed, or not tile by tile.
@@ -205,7 +207,8 @@ impl Kit<'_> {
         Ok(spot)
     }
 
-    /// Where the scratch of tiles lies: results in the place of what they are made of, where nothing else reads that.
+    /// Where the scratch of tiles lies: results in the place of what they are made of, where
+    /// nothing else reads that.
     fn places(
         &self, operations: &[&Operation], plans: &[(StepsPlan, Vec<Home>, Vec<usize>)], extents: [i64; 2],
     ) -> Result<(HashMap<i64, usize>, Room)> {

@@ -21,7 +21,8 @@ pub(super) fn straight(mut graph: Graph) -> Graph {
     graph
 }
 
-/// Whether an operation transposes matrices that only products read, as factors, and nothing else is done to them.
+/// Whether an operation transposes matrices that only products read, as factors, and nothing else
+/// is done to them.
 fn is_transposition(graph: &Graph, at: usize) -> bool {
     let operation = &graph.operations[at];
     let (Some(x), Some(y)) = (operation.read(Port::X), operation.write(Port::Y)) else { return false };

@@ -1,8 +1,9 @@
 //! Windows over few channels that lie side by side: taps of a row and their channels are one run.
 //!
-//! A block of the image is copied with its padding, so that every row of kernels reads whole runs and nothing is asked per
-//! pixel. Lanes are filters, side by side in the destination, or in blocks there. Sums are short: each is one chain. A cell of four
-//! bytes at the end of a run reaches into the bytes behind the run, where the filter has zeros.
+//! A block of the image is copied with its padding, so that every row of kernels reads whole runs
+//! and nothing is asked per pixel. Lanes are filters, side by side in the destination, or in blocks
+//! there. Sums are short: each is one chain. A cell of four bytes at the end of a run reaches into
+//! the bytes behind the run, where the filter has zeros.
 
 use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::ALONE;
@@ -67,8 +68,8 @@ struct Found {
     apart: i64,
 }
 
-/// The runs of a canonical step, where they pay for `least` filters; `gathered` if the channels of a group may be brought together.
-/// Of the batch nothing depends on it.
+/// The runs of a canonical step, where they pay for `least` filters; `gathered` if the channels of
+/// a group may be brought together. Of the batch nothing depends on it.
 fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
     let filters = Walk::of(step, Role::N);
     let count = filters.len();
@@ -107,7 +108,8 @@ fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
     })
 }
 
-/// Filters from which on they are better lanes than interleaved pixels: more than a vector, or as many as the smallest tile.
+/// Filters from which on they are better lanes than interleaved pixels: more than a vector, or as
+/// many as the smallest tile.
 const fn least<S: Simd>() -> usize {
     let half = S::L * S::NV / 2;
     if half > S::L { S::L + 1 } else { half }
@@ -191,7 +193,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     /// Computes a block of outputs of an image.
     ///
     /// # Safety
-    /// As for [`run`](ConvFewChannels::run); the filters are packed, and there is room for a block of the image.
+    /// As for [`run`](ConvFewChannels::run); the filters are packed, and there is room for a block
+    /// of the image.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn block(&self, filters: *const S::Cell, copy: *mut S::Part, image: usize, block: usize) {
         let [slow, fast] = &self.planes.dims;
@@ -262,7 +265,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                     };
                     let places = &places[..count];
                     if let Some(narrow) = narrow.filter(|_| tile.whole && lanes == Self::NR) {
-                        // SAFETY: the copy and the filters are there, and all lanes have a place in the destination.
+                        // SAFETY: the copy and the filters are there, and all lanes have a place in
+                        // the destination.
                         unsafe {
                             narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &runs[0], None))
                         };
@@ -274,7 +278,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                     if let Some((tiles, simple)) = whole.filter(|(_, simple)| leaves(simple)) {
                         let mut ends = Ends::of(simple, places, &runs[0], None);
                         ends.blocks = blocks;
-                        // SAFETY: the panel is the one above; kernels with such tiles have sums in binary32.
+                        // SAFETY: the panel is the one above; kernels with such tiles have sums in
+                        // binary32.
                         unsafe { finish_tile(tiles, simple, &cells, [count, lanes], &ends) };
                         continue;
                     }
@@ -286,8 +291,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                             here.as_mut_ptr().wrapping_add(m * Self::NR)
                         }
                     });
-                    // SAFETY: the copy and the filters are there; sums go to the destination where all lanes have
-                    // a place in it.
+                    // SAFETY: the copy and the filters are there; sums go to the destination where
+                    // all lanes have a place in it.
                     unsafe {
                         self.kernels.of(count, lanes)(&cells, &c, false);
                         if let Some((narrow, line)) = self.outputs.narrow.as_ref().zip(Line::of(runs)) {
@@ -330,7 +335,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                 }
             }
         };
-        // SAFETY: the copy has room for its rows, and behind them for what the last cell of the last run reaches into.
+        // SAFETY: the copy has room for its rows, and behind them for what the last cell of the
+        // last run reaches into.
         unsafe {
             self.planes.copy_padded(self.view.a, place, &padded, copy, pixels);
             if S::PER > 1 {
@@ -339,7 +345,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         }
     }
 
-    /// Copies the channels of a group or of a block at one pixel, eight at a time if there are as many.
+    /// Copies the channels of a group or of a block at one pixel, eight at a time if there are as
+    /// many.
     ///
     /// # Safety
     /// They are readable, and as many parts writable.
@@ -382,7 +389,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for ConvFewChannels<'_, S> {
                 let (image, block) = (index / self.blocks, index % self.blocks);
                 let product = image / self.planes.outer.len();
                 let filters = packed.at(product * panels * each);
-                // SAFETY: the filters are packed, tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the filters are packed, tasks write disjoint elements, and the scratch is
+                // this one's.
                 unsafe { self.block(filters, scratch.cast(), image, block) };
             })
         })

@@ -1,6 +1,7 @@
-//! Sums over the taps of one channel where channels are contiguous (NHWC): depthwise convolutions and their gradients of
-//! the data. Lanes are channels, read in place; a tile is a few neighbouring outputs by a few vectors of channels. Where channels are in
-//! blocks (nChw8c), a row of outputs of each block follows that of the block before.
+//! Sums over the taps of one channel where channels are contiguous (NHWC): depthwise convolutions
+//! and their gradients of the data. Lanes are channels, read in place; a tile is a few neighbouring
+//! outputs by a few vectors of channels. Where channels are in blocks (nChw8c), a row of outputs of
+//! each block follows that of the block before.
 
 #[cfg(target_arch = "x86_64")]
 mod ended;
@@ -32,7 +33,8 @@ use crate::ops::contract::Role;
 /// Taps at most: those of an output are listed on the stack.
 const TAPS: usize = 128;
 
-/// Sums that are kept at most until they are finished, if an output has no more: half of a first-level cache.
+/// Sums that are kept at most until they are finished, if an output has no more: half of a
+/// first-level cache.
 const KEPT: usize = 4 << 10;
 
 /// Channels whose factors are used at once.
@@ -144,7 +146,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// Computes one row of outputs, of some blocks of channels.
     ///
     /// # Safety
-    /// As for [`super::super::run`]; the factors are those of all products, and there is room for the sums that are kept.
+    /// As for [`super::super::run`]; the factors are those of all products, and there is room for
+    /// the sums that are kept.
     #[inline(always)]
     pub unsafe fn row(&self, factors: *const S::Cell, sums: *mut S::Sum, index: usize) {
         if S::PER > 1 {
@@ -192,12 +195,13 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             let (along, image, all) = (&self.along, self.view.a.data.cast(), self.taps.len());
             let row = Row { place, along, image, factors: factors.cast(), all };
             if let Some(ending) = &self.ending {
-                // SAFETY: taps read inside the image; factors of vectors with an ending are binary32.
+                // SAFETY: taps read inside the image; factors of vectors with an ending are
+                // binary32.
                 return unsafe { ending.row(&row, taps, whole) };
             }
             if let Some(narrowed) = &self.narrowed {
-                // SAFETY: taps read inside the image; factors of vectors with such an end are binary32, and so are sums, which have room
-                // for those of one output.
+                // SAFETY: taps read inside the image; factors of vectors with such an end are
+                // binary32, and so are sums, which have room for those of one output.
                 return unsafe {
                     let bias = narrowed.bias(place.at[4], sums.cast());
                     narrowed.row(&row, bias, taps, whole)
@@ -230,7 +234,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                     let to = to.wrapping_offset((at - q0) as isize * apart);
                     for channel in (block..extent.min(block + BLOCK)).step_by(width) {
                         let (left, to) = (extent - channel, to.wrapping_add(channel));
-                        // SAFETY: these taps are inside the image, and the sums of a tile are part of the row's.
+                        // SAFETY: these taps are inside the image, and the sums of a tile are part
+                        // of the row's.
                         unsafe {
                             if left < width {
                                 for i in 0..outputs {
@@ -248,7 +253,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                 }
             }
             if !self.direct {
-                // SAFETY: the outputs have places in the destination, and these are the sums of the piece.
+                // SAFETY: the outputs have places in the destination, and these are the sums of the
+                // piece.
                 unsafe { self.finish(place, q0..q1, sums) };
             }
         }
@@ -286,8 +292,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// The sums of `Q` neighbouring outputs, some vectors each.
     ///
     /// # Safety
-    /// As for [`row`](DepthwiseInterleaved::row); all taps have elements for all outputs of the tile, and there is room for the sums,
-    /// those of neighbouring outputs so far apart.
+    /// As for [`row`](DepthwiseInterleaved::row); all taps have elements for all outputs of the
+    /// tile, and there is room for the sums, those of neighbouring outputs so far apart.
     #[inline(always)]
     unsafe fn tile<'t, const Q: usize>(
         &self, place: &Point, taps: impl Iterator<Item = &'t Tap>, factors: *const S::Cell, channel: usize,
@@ -295,7 +301,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     ) {
         let from = self.from(place, channel, q);
         let (step, all) = (self.along.by.at[1] as isize, self.taps.len());
-        // SAFETY: every tap has elements for all outputs of the tile, and the sums have room for it.
+        // SAFETY: every tap has elements for all outputs of the tile, and the sums have room for
+        // it.
         unsafe {
             let mut sums = [[S::zero(); VECTORS]; Q];
             for tap in taps {
@@ -332,7 +339,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         channel: usize, left: usize, q: usize, to: *mut S::Sum,
     ) {
         let from = self.from(place, channel, q);
-        // SAFETY: taps are inside the image, of which no more than the channels left are read; `to` has a place for each.
+        // SAFETY: taps are inside the image, of which no more than the channels left are read; `to`
+        // has a place for each.
         unsafe {
             for lane in (0..left).step_by(S::L) {
                 let lanes = S::L.min(left - lane);
@@ -373,7 +381,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwiseInterleaved<'_, S> {
             let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
             let scratch = sums * size_of::<S::Sum>();
             threads::run_with(threads, lines * self.parts, scratch, &|sums, index| {
-                // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is
+                // this one's.
                 unsafe { (self.task)(&self, factors.at(0), sums.cast(), index) };
             })
         })

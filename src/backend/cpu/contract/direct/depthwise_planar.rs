@@ -1,6 +1,8 @@
-//! Sums over the taps of one channel, or a few: depthwise convolutions and their gradients of the data, where neighbours in the
-//! destination's rows are next to each other, or a stride apart. A tile is one row of sums, wide enough to hide latencies; the planes of a
-//! channel stay in the first caches. The phases of a stride are computed together, while the rows that they share are in a cache.
+//! Sums over the taps of one channel, or a few: depthwise convolutions and their gradients of the
+//! data, where neighbours in the destination's rows are next to each other, or a stride apart. A
+//! tile is one row of sums, wide enough to hide latencies; the planes of a channel stay in the
+//! first caches. The phases of a stride are computed together, while the rows that they share are
+//! in a cache.
 
 #[cfg(target_arch = "x86_64")]
 mod in_place;
@@ -42,14 +44,16 @@ const TAPS: usize = 512;
 /// Elements between neighbouring outputs at most.
 const APART: i64 = 8;
 
-/// Limits on filters per channel and on channel-filter pairs; above them tiles of several rows read less memory.
+/// Limits on filters per channel and on channel-filter pairs; above them tiles of several rows read
+/// less memory.
 const FILTERS: i64 = 8;
 pub const PAIRS: usize = 16;
 
 /// Terms of a sum up to which tiles of several rows gain nothing.
 const SHORT: i64 = 16;
 
-/// A contraction whose sum is over the taps of planes, or several, which are the phases of a stride.
+/// A contraction whose sum is over the taps of planes, or several, which are the phases of a
+/// stride.
 pub struct DepthwisePlanar<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
@@ -99,7 +103,8 @@ struct Work {
 
 /// Whether a canonical step sums over something for rows of a channel.
 fn has_rows(step: &Contract) -> bool {
-    // Gradients of the data with a stride of s write every s-th element of a row. Canonical loops end with the nearest.
+    // Gradients of the data with a stride of s write every s-th element of a row. Canonical loops
+    // end with the nearest.
     let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
     let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
     let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
@@ -110,7 +115,8 @@ fn has_rows(step: &Contract) -> bool {
 }
 
 impl<'a> Phase<'a> {
-    /// The phase of a step that [has rows](has_rows), if it sums over the taps of planes; cells are of the type `part`.
+    /// The phase of a step that [has rows](has_rows), if it sums over the taps of planes; cells are
+    /// of the type `part`.
     #[inline(never)]
     fn new(
         step: &'a Contract, [image, filter]: [Source<'a>; 2], lanes: usize, part: Option<Scalar>,
@@ -133,8 +139,8 @@ impl<'a> Phase<'a> {
 }
 
 impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
-    /// For one step, or for some that write whole rows together and differ in nothing but loops; `None` for any others. The outputs
-    /// are those of one of them.
+    /// For one step, or for some that write whole rows together and differ in nothing but loops;
+    /// `None` for any others. The outputs are those of one of them.
     pub fn new(
         problem: &Problem<'a>, kernels: &'a Kernels<S>, steps: &'a [Contract],
     ) -> Option<DepthwisePlanar<'a, S>> {
@@ -240,7 +246,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
         let apart = if self.phases.len() > 1 { plane.wrapping_add(CELLS) } else { plane };
         let (top, by) = (self.phases[0].origin, self.by[1]);
         for image in begin..end {
-            // Channel after channel, as they most often lie in memory; but next to each other what meets the same planes.
+            // Channel after channel, as they most often lie in memory; but next to each other what
+            // meets the same planes.
             let [channel, outer] = match count {
                 1 => [image % channels, image / channels],
                 _ => [image / places, image % places],
@@ -278,10 +285,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
         }
     }
 
-    /// The sums of all phases for one filter, to where they are finished, if they do not wait for each other from `kept` on.
+    /// The sums of all phases for one filter, to where they are finished, if they do not wait for
+    /// each other from `kept` on.
     ///
     /// # Safety
-    /// As for [`super::super::run`]; the planes are those of `place`, and there is room for what is kept.
+    /// As for [`super::super::run`]; the planes are those of `place`, and there is room for what is
+    /// kept.
     unsafe fn sums(&self, place: &Point, works: &[Work], planes: *const S::Cell, kept: *mut S::Sum) {
         let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
         let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
@@ -292,7 +301,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
                 from.wrapping_offset((at[2] + phase.sum[0].at) as isize)
             } else {
                 let (place, to) = (place.with_origin(&phase.origin), factors.as_mut_ptr().cast());
-                // SAFETY: the channel has these taps, and there is room for them: there are no more.
+                // SAFETY: the channel has these taps, and there is room for them: there are no
+                // more.
                 unsafe { pack::<S>(phase.filter, &[place], &phase.sum, 1, to) };
                 factors.as_ptr().cast::<S::Cell>()
             };
@@ -308,7 +318,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
                     v: planes.wrapping_add(tile.at),
                 };
                 let to = here.as_mut_ptr().cast::<S::Sum>();
-                // SAFETY: the panel names rows and factors of `place`, and `to` has room for a row of sums.
+                // SAFETY: the panel names rows and factors of `place`, and `to` has room for a row
+                // of sums.
                 unsafe {
                     (self.kernels.wide)(&panel, &[to; MR], false);
                     for run in runs {
@@ -348,7 +359,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwisePlanar<'_, S> {
         threads::run_with(threads, tasks * self.parts, scratch, &|scratch, task| {
             let (part, task) = (task % self.parts, task / self.parts);
             let (begin, end) = (images * task / tasks, images * (task + 1) / tasks);
-            // SAFETY: the operands have these images, tasks write disjoint elements, and the scratch is this one's.
+            // SAFETY: the operands have these images, tasks write disjoint elements, and the
+            // scratch is this one's.
             unsafe { self.images(part, begin, end, scratch.cast()) };
         })
     }
@@ -403,8 +415,8 @@ fn share_planes(phases: &mut [Phase<'_>]) -> bool {
     })
 }
 
-/// How phases, in the order of the destination, lie in it: how many are next to each other in a row, and what a row and a column
-/// of all of them move. `None` if they leave gaps.
+/// How phases, in the order of the destination, lie in it: how many are next to each other in a
+/// row, and what a row and a column of all of them move. `None` if they leave gaps.
 #[inline(never)]
 fn grid(phases: &[Phase<'_>]) -> Option<(usize, [[i64; 5]; 2])> {
     let moves = |phase: &Phase<'_>| phase.planes.dims.each_ref().map(|dim| output(&dim.outputs.by));

@@ -1,11 +1,13 @@
-//! Sums over the pixels of single channels for each tap of a window, where channels are contiguous (NHWC): gradients of depthwise
-//! filters. Lanes are channels; a row of pixels meets up to nine taps at once, whose sums stay in registers.
+//! Sums over the pixels of single channels for each tap of a window, where channels are contiguous
+//! (NHWC): gradients of depthwise filters. Lanes are channels; a row of pixels meets up to nine
+//! taps at once, whose sums stay in registers.
 //!
-//! Elements of binary32 are read where they lie. Narrower ones are converted a piece of a row at once, and kept as long as taps of the
-//! next rows meet the piece.
+//! Elements of binary32 are read where they lie. Narrower ones are converted a piece of a row at
+//! once, and kept as long as taps of the next rows meet the piece.
 //!
-//! The sum is cut into pieces of rows, which are grouped into parts, by nothing but the extents of the step and the lanes of a vector.
-//! The sums of pieces are added in their order, and so are the sums of parts.
+//! The sum is cut into pieces of rows, which are grouped into parts, by nothing but the extents of
+//! the step and the lanes of a vector. The sums of pieces are added in their order, and so are the
+//! sums of parts.
 
 use cudnn_shim_macros::vectorized;
 
@@ -70,8 +72,8 @@ pub struct DepthwiseWgradInterleaved<'a, S: Simd> {
 /// A tap that a piece of a row meets: what it reads of the image for pixel 0 of the piece.
 type Tap = taps::Tap<*const f32>;
 
-/// What all taps of a piece share: the result, how far one pixel is from the next in the image and in the result, and where the
-/// sums of a tap are.
+/// What all taps of a piece share: the result, how far one pixel is from the next in the image and
+/// in the result, and where the sums of a tap are.
 struct Piece {
     result: *const f32,
     by: [isize; 2],
@@ -79,7 +81,8 @@ struct Piece {
     pitch: usize,
 }
 
-/// Elements of a row in binary32: where they came from, how many, and which row of pixels has met them last.
+/// Elements of a row in binary32: where they came from, how many, and which row of pixels has met
+/// them last.
 #[derive(Clone, Copy)]
 struct Converted {
     from: i64,
@@ -87,9 +90,10 @@ struct Converted {
     met: usize,
 }
 
-/// Of a canonical step whose sums are over the pixels of channels that lie side by side, the loop over these, and where it is among
-/// those of the batch, if there is one: a channel alone lies among others where its pixels are apart. Narrow operands of such a step
-/// need no copies in binary32.
+/// Of a canonical step whose sums are over the pixels of channels that lie side by side, the loop
+/// over these, and where it is among those of the batch, if there is one: a channel alone lies
+/// among others where its pixels are apart. Narrow operands of such a step need no copies in
+/// binary32.
 pub fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
     let is_channel = |turn: &Turn| turn.by.at[1..3] == [1, 1] && turn.by.pos == [0; MAX_BOUNDS];
     let taps = step.extent(Role::M);
@@ -137,7 +141,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
             }
         }
         let blocks = channels.extent.div_ceil(BLOCK);
-        // Some of the channels of an image have the sums that they have among all of them. Neighbours may be one pixel.
+        // Some of the channels of an image have the sums that they have among all of them.
+        // Neighbours may be one pixel.
         let all = along.by.at[2].unsigned_abs() as usize;
         (all >= S::L).then_some(())?;
         let width = all.div_ceil(S::L).div_ceil(all.div_ceil(BLOCK)) * S::L;
@@ -174,8 +179,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         self.view.batch.len().saturating_mul(self.parts * taps * pitch)
     }
 
-    /// Along a row of the image: the position where pixel 0 meets tap 0, positions between neighbouring pixels and between taps, and
-    /// how many there are.
+    /// Along a row of the image: the position where pixel 0 meets tap 0, positions between
+    /// neighbouring pixels and between taps, and how many there are.
     fn positions(&self) -> [i64; 4] {
         match self.bound {
             None => [0, 1, 0, self.along.extent as i64],
@@ -207,7 +212,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// Computes the sums of one part of one product for a block of channels.
     ///
     /// # Safety
-    /// As for [`run`](DepthwiseWgradInterleaved::run); there is room for the sums, and scratch for what is converted.
+    /// As for [`run`](DepthwiseWgradInterleaved::run); there is room for the sums, and scratch for
+    /// what is converted.
     #[inline(always)]
     unsafe fn part(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
         let ([taps, pitch], rows) = (self.sizes(), self.rows.len());
@@ -243,14 +249,16 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
                 let mut row = place;
                 row.add(tap, 1);
                 let own = first..first + len;
-                // SAFETY: the row lies inside the image or its padding, and the scratch holds converted rows.
+                // SAFETY: the row lies inside the image or its padding, and the scratch holds
+                // converted rows.
                 let line = unsafe { self.line(&row, own, width, scratch, &mut converted, piece + 1) };
                 if let Some((line, apart)) = line {
                     by = apart;
                     lines.push((number, line));
                 }
             }
-            // Taps of the same place in their rows have the same pixels: side by side, fewer of these are met by single taps.
+            // Taps of the same place in their rows have the same pixels: side by side, fewer of
+            // these are met by single taps.
             list.clear();
             for near in 0..self.near.extent {
                 let position = start + first as i64 * stride + near as i64 * dilation;
@@ -289,8 +297,9 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         (vector * S::L).min(self.channels.extent.saturating_sub(S::L))
     }
 
-    /// Where position 0 of a row of the image would be, and how far one position is from the next; `None` where the row is outside
-    /// the other bounds, or its pixels are outside. `met` grows from one row of pixels to the next.
+    /// Where position 0 of a row of the image would be, and how far one position is from the next;
+    /// `None` where the row is outside the other bounds, or its pixels are outside. `met` grows
+    /// from one row of pixels to the next.
     ///
     /// # Safety
     /// As for [`part`](DepthwiseWgradInterleaved::part).
@@ -421,7 +430,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         }
     }
 
-    /// Converts `width` neighbours at each of `len` places, `by` apart, and puts them side by side; 0 for channels that there are not.
+    /// Converts `width` neighbours at each of `len` places, `by` apart, and puts them side by side;
+    /// 0 for channels that there are not.
     ///
     /// # Safety
     /// The elements are readable; there is room for them.
@@ -456,7 +466,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradInterle
             threads::run_with(threads, products * self.parts * self.blocks, scratch, &|scratch, index| {
                 let (number, block) = (index / self.blocks, index % self.blocks);
                 let (sums, scratch) = (sums.at(number * each), scratch.cast());
-                // SAFETY: a block of a part has sums of its own, and the scratch is this task's; the operands have its pixels.
+                // SAFETY: a block of a part has sums of its own, and the scratch is this task's;
+                // the operands have its pixels.
                 unsafe {
                     match S::L {
                         16 => part::avx512(&self, number, block, sums, scratch),
@@ -466,7 +477,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradInterle
             })?;
             threads::run(threads, products * taps, &|index| {
                 let (product, tap) = (index / taps, index % taps);
-                // SAFETY: all sums are there, and every tap has its own, and places of its own in the destination.
+                // SAFETY: all sums are there, and every tap has its own, and places of its own in
+                // the destination.
                 unsafe { self.finish(product, tap, sums.at(product * self.parts * each + tap * pitch)) };
             })
         })

@@ -1,8 +1,10 @@
-//! Sums over the pixels of one channel for each tap of a window: gradients of depthwise filters, in planes.
+//! Sums over the pixels of one channel for each tap of a window: gradients of depthwise filters, in
+//! planes.
 //!
-//! A plane of the image is copied with its padding, the plane of the result with zeros behind every row up to the same pitch,
-//! so that the whole sum is one long product of two lines, with the image shifted by the place of the tap. Large planes are cut into
-//! blocks. In one dimension images are the rows; in three and more each plane of the result meets the planes of the image that the
+//! A plane of the image is copied with its padding, the plane of the result with zeros behind every
+//! row up to the same pitch, so that the whole sum is one long product of two lines, with the image
+//! shifted by the place of the tap. Large planes are cut into blocks. In one dimension images are
+//! the rows; in three and more each plane of the result meets the planes of the image that the
 //! other taps see.
 
 use std::mem::MaybeUninit;
@@ -59,13 +61,15 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
             return None;
         }
         let mut planes = Planes::of(&turned(step)?, S::L, false)?;
-        // What no bound ties to pixels is a product of its own, so that an image has the same bits in any batch; each filter is.
+        // What no bound ties to pixels is a product of its own, so that an image has the same bits
+        // in any batch; each filter is.
         let mut view = problem.view::<S>();
         let filters = Walk::of(step, Role::N);
         let channels = std::mem::take(&mut planes.channels.turns);
         let (taps, products) = channels.into_iter().partition::<Vec<_>, _>(is_bound);
         let products = Walk { turns: products };
-        // Of more pairs, several are better computed together. Products may be images, whose number must not decide.
+        // Of more pairs, several are better computed together. Products may be images, whose number
+        // must not decide.
         let few = step.is_over_images && products.len() * filters.len() <= PAIRS;
         if filters.len() > 1 && !few {
             return None;
@@ -83,7 +87,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
             let block = planes.block(rows, columns, 16);
             block.cells(1) + rows * block.pitch
         };
-        // A whole plane; of larger ones, and where images are rows, as much as stays in the nearest caches.
+        // A whole plane; of larger ones, and where images are rows, as much as stays in the nearest
+        // caches.
         let block = if !slow.is_free() && cells(down, along) <= CELLS {
             [down, along]
         } else {
@@ -161,7 +166,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradPlanar<
         let scratch = cells * size_of::<f32>();
         threads::run_with(threads, tasks, scratch, &|scratch, index| {
             let part = channels * index / tasks..channels * (index + 1) / tasks;
-            // SAFETY: the operands have these channels, tasks write disjoint ones, and the scratch is this task's.
+            // SAFETY: the operands have these channels, tasks write disjoint ones, and the scratch
+            // is this task's.
             unsafe { channels_of::avx2(&self, scratch.cast(), part) };
         })
     }
@@ -171,7 +177,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
     /// Computes the taps of some channels.
     ///
     /// # Safety
-    /// As for [`super::super::run`]; `memory` has room for the planes and the result, each with vectors behind it, and for the totals.
+    /// As for [`super::super::run`]; `memory` has room for the planes and the result, each with
+    /// vectors behind it, and for the totals.
     #[inline(always)]
     pub unsafe fn channels(&self, memory: *mut f32, channels: Range<usize>) {
         let [slow, fast] = &self.planes.dims;
@@ -208,7 +215,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
                     let columns = columns.min(fast.outputs.extent - first_column);
                     let [down, along] = [slow, fast].map(|dim| dim.outputs.by.at[2]);
                     let at = place.at[2] + *first_row as i64 * down + *first_column as i64 * along;
-                    // SAFETY: the block lies inside the planes, for which there is room in `memory`.
+                    // SAFETY: the block lies inside the planes, for which there is room in
+                    // `memory`.
                     unsafe {
                         let size = [rows, columns];
                         copy_rows::<S>(self.view.b, at as isize, [down, along], size, result, pitch);
@@ -226,7 +234,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
                             continue;
                         }
                         let kept = blocks.len() == 1;
-                        // SAFETY: offsets are as many as totals, planes fit `memory`, and behind either line there is a vector.
+                        // SAFETY: offsets are as many as totals, planes fit `memory`, and behind
+                        // either line there is a vector.
                         unsafe {
                             self.block.copy::<S>(&self.planes, self.view.a, &seen, spans, 0..1, memory, kept);
                             let totals = &mut totals[number * taps + far * each..][..each];
@@ -262,8 +271,8 @@ fn is_bound(turn: &Turn) -> bool {
     turn.by.pos.iter().any(|&by| by != 0)
 }
 
-/// Copies rows of elements from `at` on, which go `by` from row to row and along a row, to rows `pitch` apart. Not compiled into what
-/// calls it, where all types would have vectors of their own.
+/// Copies rows of elements from `at` on, which go `by` from row to row and along a row, to rows
+/// `pitch` apart. Not compiled into what calls it, where all types would have vectors of their own.
 ///
 /// # Safety
 /// The elements are readable and aligned; there is room for them.
@@ -286,7 +295,8 @@ unsafe fn copy_rows<S: Simd<Part = f32>>(
     });
 }
 
-/// Adds to `totals` the products of `length` numbers of the result with those of the planes at each offset, of [`MANY`] at most.
+/// Adds to `totals` the products of `length` numbers of the result with those of the planes at each
+/// offset, of [`MANY`] at most.
 ///
 /// # Safety
 /// The instructions of `S`; whole vectors are readable at every offset and of the result.

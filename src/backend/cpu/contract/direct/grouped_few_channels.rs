@@ -1,8 +1,9 @@
-//! Convolutions in groups of few channels side by side (NHWC), and depthwise ones with several filters a channel: lanes are
-//! neighbouring outputs, of several groups.
+//! Convolutions in groups of few channels side by side (NHWC), and depthwise ones with several
+//! filters a channel: lanes are neighbouring outputs, of several groups.
 //!
-//! Every term of the sum beside the taps has a plane of the image, copied with its padding, in which each lane finds the channel
-//! that its group reads there: products are vector by vector, and no tap shuffles anything. Sums are short: each is one chain.
+//! Every term of the sum beside the taps has a plane of the image, copied with its padding, in
+//! which each lane finds the channel that its group reads there: products are vector by vector, and
+//! no tap shuffles anything. Sums are short: each is one chain.
 
 use core::arch::x86_64::*;
 
@@ -57,7 +58,8 @@ pub struct GroupedFewChannels<'a> {
 struct Half {
     first: i64,
     pieces: usize,
-    /// In each vector: the elements that exist, as masks, the element of each lane, and the lanes that have theirs there.
+    /// In each vector: the elements that exist, as masks, the element of each lane, and the lanes
+    /// that have theirs there.
     exist: [[i32; HALF]; PIECES],
     element: [[i32; HALF]; PIECES],
     here: [[i32; HALF]; PIECES],
@@ -73,7 +75,8 @@ impl Half {
     }
 }
 
-/// What a tile reads: for each term a vector of factors, and of each output one at `from` and the term's place.
+/// What a tile reads: for each term a vector of factors, and of each output one at `from` and the
+/// term's place.
 struct Terms<'a> {
     places: &'a [i32],
     factors: *const f32,
@@ -146,7 +149,8 @@ impl<'a> GroupedFewChannels<'a> {
         self.planes.channels.len() * self.planes.taps()
     }
 
-    /// Cells of a row of a plane: those of whole tiles, an odd number, so that rows do not meet in the same sets of a cache.
+    /// Cells of a row of a plane: those of whole tiles, an odd number, so that rows do not meet in
+    /// the same sets of a cache.
     fn pitch(&self) -> usize {
         self.planes.dims[1].span(self.columns.next_multiple_of(OUTPUTS)) | 1
     }
@@ -166,8 +170,8 @@ impl<'a> GroupedFewChannels<'a> {
         self.groups.by.at[slot] * group as i64 + self.filters.by.at[slot] * filter as i64
     }
 
-    /// Where every term of the sum is in the planes, and what the filter reads there, in the order of the step's loops: that of the
-    /// sums of one group alone, too.
+    /// Where every term of the sum is in the planes, and what the filter reads there, in the order
+    /// of the step's loops: that of the sums of one group alone, too.
     fn sum(&self) -> Result<(Vec<i32>, Vec<Even>)> {
         let [slow, fast] = &self.planes.dims;
         let pitch = self.pitch() as i64;
@@ -215,7 +219,8 @@ impl<'a> GroupedFewChannels<'a> {
     /// Computes some lanes of a block of outputs of an image.
     ///
     /// # Safety
-    /// As for [`run`](GroupedFewChannels::run); the factors are those of the lanes, and there is room for the planes of a block.
+    /// As for [`run`](GroupedFewChannels::run); the factors are those of the lanes, and there is
+    /// room for the planes of a block.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn block(
         &self, places: &[i32], factors: *const f32, copy: *mut f32, image: usize, begin: [usize; 2],
@@ -257,7 +262,8 @@ impl<'a> GroupedFewChannels<'a> {
                     }
                     false => (here.as_mut_ptr(), LANES as isize),
                 };
-                // SAFETY: the planes and the factors are there; sums go to the destination where all of them have a place in it.
+                // SAFETY: the planes and the factors are there; sums go to the destination where
+                // all of them have a place in it.
                 unsafe {
                     tile(&terms, to, apart);
                     if !(direct && plain) {
@@ -298,7 +304,8 @@ impl<'a> GroupedFewChannels<'a> {
             let mut point = self.planes.channels.point(channel);
             point.add(place, 1);
             let to = copy.wrapping_add(channel * self.plane() * LANES);
-            // SAFETY: the plane's cells inside the image are readable, and the copy has room for each plane.
+            // SAFETY: the plane's cells inside the image are readable, and the copy has room for
+            // each plane.
             unsafe { self.planes.copy_padded(self.view.a, &point, &padded, to, positions) };
         }
     }
@@ -328,7 +335,8 @@ impl Ready for GroupedFewChannels<'_> {
                 let product = image / self.planes.outer.len();
                 let factors = packed.at((product * blocks + lanes) * each);
                 let begin = [row * self.rows, column * self.columns];
-                // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is
+                // this one's.
                 unsafe { self.block(&places, factors, scratch.cast(), image, begin, lanes * LANES) };
             })
         })
@@ -338,10 +346,12 @@ impl Ready for GroupedFewChannels<'_> {
 /// Copies what eight lanes see of some positions, so far apart.
 ///
 /// # Safety
-/// Those elements are readable, and there is room for the lanes of as many cells; the processor has AVX2.
+/// Those elements are readable, and there is room for the lanes of as many cells; the processor has
+/// AVX2.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn spread(half: &Half, from: *const f32, apart: isize, count: usize, to: *mut f32) {
-    // SAFETY: every cell has the elements that the masks let through; what is masked is not read, and `to` has its lanes.
+    // SAFETY: every cell has the elements that the masks let through; what is masked is not read,
+    // and `to` has its lanes.
     unsafe {
         let vector = |list: &[i32; HALF]| _mm256_loadu_si256(list.as_ptr().cast());
         let [exist, element] = [&half.exist[0], &half.element[0]].map(vector);

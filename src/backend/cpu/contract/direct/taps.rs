@@ -4,8 +4,8 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// A tap: its number among those of the window, what it reads for output 0 of the row, and the outputs that it has elements for. Of
-/// a gradient of a filter pixels are what outputs are here.
+/// A tap: its number among those of the window, what it reads for output 0 of the row, and the
+/// outputs that it has elements for. Of a gradient of a filter pixels are what outputs are here.
 #[derive(Clone, Copy, Default)]
 pub struct Tap<A> {
     pub number: usize,

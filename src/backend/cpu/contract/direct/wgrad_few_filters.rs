@@ -1,12 +1,13 @@
 //! Sums over the pixels of images for every tap of every channel: gradients of filters.
 //!
-//! Some channels of the image are copied once per block of pixels, into planes with their padding, of which kernels read a
-//! cell at a time. Lanes are the filters of the result, which are read where they lie side by side, and packed else. So nothing
-//! is packed per tap.
+//! Some channels of the image are copied once per block of pixels, into planes with their padding,
+//! of which kernels read a cell at a time. Lanes are the filters of the result, which are read
+//! where they lie side by side, and packed else. So nothing is packed per tap.
 //!
-//! The sum is cut into parts, and these into blocks, by nothing but its extents and those of taps and filters: the step may also be a
-//! convolution whose window has more taps than there are outputs, with images for channels, and an image must have the same bits in
-//! any batch. The sums of the parts are added in their order.
+//! The sum is cut into parts, and these into blocks, by nothing but its extents and those of taps
+//! and filters: the step may also be a convolution whose window has more taps than there are
+//! outputs, with images for channels, and an image must have the same bits in any batch. The sums
+//! of the parts are added in their order.
 
 use std::ops::Range;
 
@@ -29,7 +30,8 @@ use crate::ops::contract::{Accumulate, Role};
 /// How many times more pixels there are than taps, at least.
 const MORE: usize = 4;
 
-/// Filters at most: of more, lanes are better taps and channels, which the engine packs. Taps at most.
+/// Filters at most: of more, lanes are better taps and channels, which the engine packs. Taps at
+/// most.
 const FILTERS: i64 = 128;
 const TAPS: usize = 128;
 
@@ -122,7 +124,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
         self.planes.channels.len().div_ceil(self.group)
     }
 
-    /// The channels of a group, and where its product of the batch begins; `unit` counts groups through all products.
+    /// The channels of a group, and where its product of the batch begins; `unit` counts groups
+    /// through all products.
     fn unit(&self, unit: usize) -> (Range<usize>, Point) {
         let (product, first) = (unit / self.groups(), unit % self.groups() * self.group);
         let base = self.view.product(product);
@@ -212,7 +215,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
                         lane.add(&self.filters.by, filter as i64);
                         lane
                     }));
-                    // SAFETY: the gradient has these pixels of every filter, and the lanes of a block have room.
+                    // SAFETY: the gradient has these pixels of every filter, and the lanes of a
+                    // block have room.
                     unsafe { pack::<S>(self.view.b, &lanes, &evens, Self::NR, packed_at) };
                     packed_at
                 };
@@ -230,8 +234,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
                         offsets: offsets_at,
                         v,
                     };
-                    // SAFETY: the planes and the lanes are there; what the kernel reads beyond the last filter of a
-                    // pixel is packed as zeros, or there is nothing beyond it.
+                    // SAFETY: the planes and the lanes are there; what the kernel reads beyond the
+                    // last filter of a pixel is packed as zeros, or there is nothing beyond it.
                     unsafe { self.kernels.of(own, count)(&panel, &c, piece > pieces.start) };
                 }
             }
@@ -291,7 +295,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for WgradFewFilters<'_, S
                 threads::run(threads, units * pieces, &|index| {
                     let (unit, begin) = (index / pieces, index % pieces * FINISHED);
                     let own = sums.at(unit * self.parts * each);
-                    // SAFETY: all sums are there, and tasks have rows of their own, which the destination has.
+                    // SAFETY: all sums are there, and tasks have rows of their own, which the
+                    // destination has.
                     unsafe { self.finish((own, each), first + unit, begin..begin + FINISHED) };
                 })?;
             }

@@ -1,8 +1,9 @@
 //! F(2x2, 3x3): windows of 3 x 3 taps with 16 products for 4 outputs instead of 36.
 //!
-//! A tile of 2 x 2 outputs reads a patch of 4 x 4 positions. Each of the 16 transformed elements is a matrix product of
-//! its own, `filters x channels` by `channels x tiles`, through the kernels of every contraction. Neighbours in the
-//! destination are the lanes of these products: pixels ([`PixelLanes`]) or filters ([`FilterLanes`]).
+//! A tile of 2 x 2 outputs reads a patch of 4 x 4 positions. Each of the 16 transformed elements is
+//! a matrix product of its own, `filters x channels` by `channels x tiles`, through the kernels of
+//! every contraction. Neighbours in the destination are the lanes of these products: pixels
+//! ([`PixelLanes`]) or filters ([`FilterLanes`]).
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
@@ -23,8 +24,8 @@ const OUTPUTS: usize = 160;
 /// Bytes of the transformed filter at most.
 const FILTER: usize = 40 << 20;
 
-/// Bytes of one element of the transformed patches of a task, which stay in the second cache while strips meet them, and
-/// the most tiles that there are of.
+/// Bytes of one element of the transformed patches of a task, which stay in the second cache while
+/// strips meet them, and the most tiles that there are of.
 const PATCHES: usize = 256 << 10;
 const TILES: usize = 128;
 

@@ -90,8 +90,8 @@ const ROOM: usize = 64;
 /// Finishes the sums of one run of one row.
 ///
 /// # Safety
-/// `sums` has the run's sums; every element of dst is writable, readable if `beta` is not 0; those of z and bias are
-/// readable; all aligned.
+/// `sums` has the run's sums; every element of dst is writable, readable if `beta` is not 0; those
+/// of z and bias are readable; all aligned.
 #[inline(always)]
 pub unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
     // Known to the compiler: sums of other types never are.
@@ -103,7 +103,8 @@ pub unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Ru
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = &outputs.narrow {
-        // SAFETY: the operands have the run's elements, and it was made for the step, of which these are the sums.
+        // SAFETY: the operands have the run's elements, and it was made for the step, of which
+        // these are the sums.
         return unsafe { narrow.finish(row, run, sums.cast()) };
     }
     // SAFETY: the sums and the operands are those of the run.
@@ -134,7 +135,8 @@ pub unsafe fn finish_rows<A: Element>(
     if A::SCALAR == Scalar::F32
         && let Some(simple) = &outputs.simple
     {
-        // SAFETY: the operands have the run's elements in every row, and sums of such outputs are binary32.
+        // SAFETY: the operands have the run's elements in every row, and sums of such outputs are
+        // binary32.
         return unsafe { simple.finish(rows, run, sums.as_ptr().cast()) };
     }
     for (row, from) in rows.iter().zip(sums) {
@@ -143,7 +145,8 @@ pub unsafe fn finish_rows<A: Element>(
     }
 }
 
-/// Not compiled for every kernel that ends in it: conversions are what costs, and have functions of their own.
+/// Not compiled for every kernel that ends in it: conversions are what costs, and have functions of
+/// their own.
 ///
 /// # Safety
 /// As for [`finish`].
@@ -156,7 +159,8 @@ unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], 
         let place = |k: usize| row[k] + run.at[k] + begin as i64 * run.by[k];
         let mut r = [R::ZERO; ROOM];
         let r = &mut r[..len];
-        // SAFETY: there are as many sums as the run is long; operands are read where the epilogue has them.
+        // SAFETY: there are as many sums as the run is long; operands are read where the epilogue
+        // has them.
         unsafe {
             let alpha = R::from_f64(epilogue.scaling.alpha);
             for (i, r) in r.iter_mut().enumerate() {
@@ -224,7 +228,8 @@ unsafe fn store<R: Real>(r: &[R], outputs: &Outputs<'_>, at: i64, by: i64) {
     let scalar = outputs.step.dst;
     let to = outputs.dst.wrapping_offset(at as isize * scalar.size() as isize);
     if by == 1 {
-        // SAFETY: the places lie side by side, one for each number, and the row converts from this type.
+        // SAFETY: the places lie side by side, one for each number, and the row converts from this
+        // type.
         return unsafe { (outputs.store)(to, r.as_ptr().cast(), r.len(), Scaling::MOVE) };
     }
     with_element!(scalar, E => {
@@ -247,7 +252,8 @@ fn activate<R: Real>(activation: Option<Activation>, r: &mut [R], isa: Isa) {
     unsafe { map::in_place(activation.function, activation.parameter, isa, r.as_mut_ptr(), r.len()) };
 }
 
-/// Adds to some sums in binary32 those of the other parts of one sum, which lie `apart` from each other, in the order of the parts.
+/// Adds to some sums in binary32 those of the other parts of one sum, which lie `apart` from each
+/// other, in the order of the parts.
 ///
 /// # Safety
 /// `len` sums of every part are readable, those of the first one writable.

@@ -1,7 +1,8 @@
-//! The end of sums that are finished in binary32 and stored in a narrower type, where the epilogue is simple: runs are short, so
-//! that the cost of a call matters, and all that a call does is compiled for AVX2 or AVX-512. With AVX2 whole tiles with a bias in binary32 or
-//! none are finished in the registers of the kernel; else the lines of a tile are, with all their runs: by one function for each type of
-//! results, which asks while it runs what is added to sums of which type.
+//! The end of sums that are finished in binary32 and stored in a narrower type, where the epilogue
+//! is simple: runs are short, so that the cost of a call matters, and all that a call does is
+//! compiled for AVX2 or AVX-512. With AVX2 whole tiles with a bias in binary32 or none are finished
+//! in the registers of the kernel; else the lines of a tile are, with all their runs: by one
+//! function for each type of results, which asks while it runs what is added to sums of which type.
 
 mod line;
 
@@ -30,7 +31,8 @@ pub struct Narrow {
     bias: *const u8,
     /// Bytes of an element of the destination.
     size: isize,
-    /// Bytes of a term of the bias, in binary32 or in the type of the destination; 0 if there is none.
+    /// Bytes of a term of the bias, in binary32 or in the type of the destination; 0 if there is
+    /// none.
     bias_size: isize,
     alpha: f32,
     alpha2: f32,
@@ -45,7 +47,8 @@ pub struct Narrow {
     tiles: Option<(TypeId, [Tile; MR])>,
 }
 
-/// A kernel whose sums leave as elements of the destination; the panel is one of the type that it was made for.
+/// A kernel whose sums leave as elements of the destination; the panel is one of the type that it
+/// was made for.
 type Tile = unsafe fn(&Narrow, *const (), &Ends);
 
 /// Where the rows of a tile end.
@@ -61,7 +64,8 @@ pub struct Ends {
 unsafe impl Sync for Narrow {}
 
 impl Narrow {
-    /// For a destination, z and a bias at these addresses, if the epilogue of the step is that simple.
+    /// For a destination, z and a bias at these addresses, if the epilogue of the step is that
+    /// simple.
     pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Narrow> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
@@ -137,12 +141,14 @@ impl Narrow {
     /// Computes a whole tile with as many rows as `ends`, and stores its results.
     ///
     /// # Safety
-    /// There are kernels for it; the panel is good for as many rows as `ends` has, whose elements are writable, the terms
-    /// of the bias readable if there is one, and the sums that came before, each for a whole tile.
+    /// There are kernels for it; the panel is good for as many rows as `ends` has, whose elements
+    /// are writable, the terms of the bias readable if there is one, and the sums that came before,
+    /// each for a whole tile.
     #[inline(always)]
     pub unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::Cell>, rows: usize, ends: &Ends) {
         if let Some((_, tiles)) = &self.tiles {
-            // SAFETY: the kernel is one for panels of `S`, and `ends` has an end for each of the rows.
+            // SAFETY: the kernel is one for panels of `S`, and `ends` has an end for each of the
+            // rows.
             unsafe { tiles[rows - 1](self, (&raw const *panel).cast(), ends) };
         }
     }
@@ -150,13 +156,15 @@ impl Narrow {
     /// Finishes the sums of one run.
     ///
     /// # Safety
-    /// Every element of dst is writable; every one of z and every term of the bias is readable, if there is one; all are aligned. The
-    /// sums are as many as the run has, of the type of the step that this was made for.
+    /// Every element of dst is writable; every one of z and every term of the bias is readable, if
+    /// there is one; all are aligned. The sums are as many as the run has, of the type of the step
+    /// that this was made for.
     #[inline(never)]
     pub unsafe fn finish(&self, row: &[i64; 5], run: &Run, sums: *const u8) {
         let some = |run: &Run, sums: *const u8| {
             let line = Line { runs: std::slice::from_ref(run), bias_step: run.by[4], is_padded: false };
-            // SAFETY: the run has its sums and operands, and the processor has what the function was chosen by.
+            // SAFETY: the run has its sums and operands, and the processor has what the function
+            // was chosen by.
             unsafe { (self.lines)(self, std::slice::from_ref(row), &line, &sums) };
         };
         if self.is_in_place(run) {
@@ -179,10 +187,12 @@ impl Narrow {
     /// Finishes the sums of some rows of a tile: of row m from `sums[m]` on.
     ///
     /// # Safety
-    /// As for [`finish`](Narrow::finish); after the last run sums are readable up to a whole vector.
+    /// As for [`finish`](Narrow::finish); after the last run sums are readable up to a whole
+    /// vector.
     #[inline(always)]
     pub unsafe fn finish_lines(&self, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8) {
-        // SAFETY: every row has the elements of the line, and the processor has what the function was chosen by.
+        // SAFETY: every row has the elements of the line, and the processor has what the function
+        // was chosen by.
         unsafe { (self.lines)(self, rows, line, sums) }
     }
 }
@@ -190,7 +200,8 @@ impl Narrow {
 /// Vectors that sums are finished in.
 pub trait Numbers: Register {
     /// # Safety
-    /// As many numbers as it holds are readable there, and the processor has such registers; so for all functions.
+    /// As many numbers as it holds are readable there, and the processor has such registers; so for
+    /// all functions.
     unsafe fn load(from: *const f32) -> Self;
 
     /// # Safety
@@ -308,11 +319,13 @@ impl Tiled for Avx2Int {
 }
 
 /// # Safety
-/// As for [`Narrow::finish_tile`], with a [`Panel`] of `S`; the processor has what its kernels need.
+/// As for [`Narrow::finish_tile`], with a [`Panel`] of `S`; the processor has what its kernels
+/// need.
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, panel: *const (), ends: &Ends) {
     const { assert!(S::NV == 2 && S::L == EIGHT) };
-    // SAFETY: the ends have a row for each of the tile, and the processor has what its kernels need.
+    // SAFETY: the ends have a row for each of the tile, and the processor has what its kernels
+    // need.
     unsafe {
         for to in &ends.to[..M] {
             Avx2Single::prefetch::<1>(to.cast());
@@ -338,7 +351,8 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pane
 
 /// Vectors of sums that leave from registers.
 impl Narrow {
-    /// Whether sums in binary32 may leave as vectors of neighbours: nothing is added to them but a bias.
+    /// Whether sums in binary32 may leave as vectors of neighbours: nothing is added to them but a
+    /// bias.
     pub fn ends_channels(&self) -> bool {
         self.of_channels
     }
@@ -353,10 +367,12 @@ impl Narrow {
         self.dst.cast::<E>().wrapping_offset(at)
     }
 
-    /// Terms of the bias from an offset on, in binary32: where they lie, or in the room, to which `load` converts them.
+    /// Terms of the bias from an offset on, in binary32: where they lie, or in the room, to which
+    /// `load` converts them.
     ///
     /// # Safety
-    /// There are as many, if there is a bias, and room for them; `load` converts elements of the destination.
+    /// There are as many, if there is a bias, and room for them; `load` converts elements of the
+    /// destination.
     pub unsafe fn terms(&self, at: isize, count: usize, room: *mut f32, load: Row) -> *const f32 {
         let from = self.bias.wrapping_offset(at * self.bias_size);
         if self.bias_size == 0 || self.bias_size == size_of::<f32>() as isize {
@@ -367,11 +383,12 @@ impl Narrow {
         room
     }
 
-    /// Stores what becomes of some vectors of `M` rows, which lie `apart` in the destination, with the same terms of the bias.
+    /// Stores what becomes of some vectors of `M` rows, which lie `apart` in the destination, with
+    /// the same terms of the bias.
     ///
     /// # Safety
-    /// The elements are writable, and the terms readable if there is a bias; sums [may leave so](Narrow::ends_channels), `E` is the
-    /// type of the destination, and the processor has AVX2.
+    /// The elements are writable, and the terms readable if there is a bias; sums [may leave
+    /// so](Narrow::ends_channels), `E` is the type of the destination, and the processor has AVX2.
     #[inline(always)]
     pub unsafe fn finish_vectors<E: Cells<__m256>, const M: usize, const N: usize>(
         &self, sums: [[__m256; N]; M], to: *mut E, apart: isize, bias: *const f32,
@@ -380,7 +397,8 @@ impl Narrow {
         while m < M {
             let mut n = 0;
             while n < N {
-                // SAFETY: every row has eight elements there, with as many terms of the bias if there is one.
+                // SAFETY: every row has eight elements there, with as many terms of the bias if
+                // there is one.
                 unsafe {
                     let x = self.finished(sums[m][n], bias.wrapping_add(n * EIGHT), 1);
                     E::store(to.offset(m as isize * apart).add(n * EIGHT), x);

@@ -32,7 +32,8 @@ pub struct Simple {
 unsafe impl Sync for Simple {}
 
 impl Simple {
-    /// For a destination, z and a bias at these addresses, if the epilogue of the step is that simple.
+    /// For a destination, z and a bias at these addresses, if the epilogue of the step is that
+    /// simple.
     pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Simple> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
@@ -59,7 +60,8 @@ impl Simple {
     /// As for [`finish`](super::finish::finish), for every row.
     #[inline(always)]
     pub unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const f32) {
-        // SAFETY: every row has the run's elements and sums, and the function is one for this processor.
+        // SAFETY: every row has the run's elements and sums, and the function is one for this
+        // processor.
         unsafe { (self.run)(&Ends { simple: self, run }, rows, sums) }
     }
 }
@@ -144,8 +146,9 @@ impl Ends<'_> {
         }
     }
 
-    /// A line of neighbours by chunks of `N`, of which there is one at least. The last one overlaps the one before it where it
-    /// has to: it is computed before anything is written, for results may lie where sums or old results do.
+    /// A line of neighbours by chunks of `N`, of which there is one at least. The last one overlaps
+    /// the one before it where it has to: it is computed before anything is written, for results
+    /// may lie where sums or old results do.
     ///
     /// # Safety
     /// As for [`Simple::finish`].
@@ -211,7 +214,8 @@ impl Ends<'_> {
     unsafe fn scatter<const N: usize>(&self, line: &Line, i: usize) {
         let [to, .., z, bias] = self.run.by.map(|by| by as isize);
         let place = |k: usize, by: isize| (i + k) as isize * by;
-        // SAFETY: the line has `N` elements from `i` on; operands are read where the epilogue has them.
+        // SAFETY: the line has `N` elements from `i` on; operands are read where the epilogue has
+        // them.
         unsafe {
             let some = |from: *const f32, by: isize| -> [f32; N] {
                 std::array::from_fn(|k| from.wrapping_offset(place(k, by)).read())
@@ -248,7 +252,8 @@ impl Ends<'_> {
     }
 }
 
-/// Keeps the compiler from doing several turns of a loop together, element by element of each, with gathers and scatters.
+/// Keeps the compiler from doing several turns of a loop together, element by element of each, with
+/// gathers and scatters.
 #[inline(always)]
 fn turn_by_turn() {
     #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
-//! Whole tiles of sums in binary32 that leave from the registers of the kernel: factors, further terms, bias and a clip, in the order
-//! in which [`Simple`] has them, and so with its bits.
+//! Whole tiles of sums in binary32 that leave from the registers of the kernel: factors, further
+//! terms, bias and a clip, in the order in which [`Simple`] has them, and so with its bits.
 
 use std::any::TypeId;
 use std::arch::x86_64::*;
@@ -39,14 +39,16 @@ pub struct Ends<'a> {
     pub blocks: Option<&'a Blocks>,
 }
 
-/// How far every eight lanes of a tile are from its first one, in the destination, in z and in the bias: channels in blocks.
+/// How far every eight lanes of a tile are from its first one, in the destination, in z and in the
+/// bias: channels in blocks.
 pub struct Blocks([[isize; MAX_NR / EIGHT]; 3]);
 
 /// Of lanes that are neighbours nobody asks where their eights are.
 static NEIGHBOURS: Blocks = Blocks([[0; MAX_NR / EIGHT]; 3]);
 
 impl Blocks {
-    /// Of the runs of a tile, if they are eights of lanes that are [even](is_even), with none between them.
+    /// Of the runs of a tile, if they are eights of lanes that are [even](is_even), with none
+    /// between them.
     pub fn of(simple: &Simple, runs: &[Run]) -> Option<Blocks> {
         let (first, mut blocks) = (runs.first()?, [[0; MAX_NR / EIGHT]; 3]);
         let mut end = 0;
@@ -94,7 +96,8 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Whether lanes so far apart in the operands are neighbours wherever sums meet them, or meet one term of the bias.
+/// Whether lanes so far apart in the operands are neighbours wherever sums meet them, or meet one
+/// term of the bias.
 #[inline(always)]
 pub fn is_even(simple: &Simple, by: &[i64; 5]) -> bool {
     let [to, .., z, bias] = *by;
@@ -104,7 +107,8 @@ pub fn is_even(simple: &Simple, by: &[i64; 5]) -> bool {
 /// Registers whose numbers come and go eight at a time.
 pub trait Eights: Numbers {
     /// # Safety
-    /// As for [`Numbers::load`], of eight numbers as far from `from` as the first of `at`, and eight more by the second one, if it holds them.
+    /// As for [`Numbers::load`], of eight numbers as far from `from` as the first of `at`, and
+    /// eight more by the second one, if it holds them.
     unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self;
 
     /// # Safety
@@ -184,8 +188,8 @@ pub fn tiles<S: Simd>() -> Option<&'static Tiles> {
 /// Computes a whole tile, whose lanes are half of the registers' or all, and stores its results.
 ///
 /// # Safety
-/// As for [`Simple::finish`], for every row; the panel is one of cells in binary32, good for as many rows, and so are the sums before.
-/// The processor has the vectors of the kernels.
+/// As for [`Simple::finish`], for every row; the panel is one of cells in binary32, good for as
+/// many rows, and so are the sums before. The processor has the vectors of the kernels.
 #[inline(always)]
 pub unsafe fn finish_tile<C>(
     tiles: &Tiles, simple: &Simple, panel: &Panel<C>, [rows, lanes]: [usize; 2], ends: &Ends<'_>,
@@ -197,7 +201,8 @@ pub unsafe fn finish_tile<C>(
 }
 
 /// # Safety
-/// As for [`finish_tile`], with `M` rows of `N` vectors, in blocks if `APART`; the processor has what the kernels need.
+/// As for [`finish_tile`], with `M` rows of `N` vectors, in blocks if `APART`; the processor has
+/// what the kernels need.
 #[vectorized]
 unsafe fn tile<
     S: Simd<Cell = f32, Sum = f32, V: Eights>,
@@ -207,7 +212,8 @@ unsafe fn tile<
 >(
     simple: &Simple, panel: &Panel<f32>, ends: &Ends<'_>,
 ) {
-    // SAFETY: the rows of the tile have whole vectors of operands, and the processor has what the kernels need.
+    // SAFETY: the rows of the tile have whole vectors of operands, and the processor has what the
+    // kernels need.
     unsafe {
         let blocks = if APART { ends.blocks.unwrap_or(&NEIGHBOURS) } else { &NEIGHBOURS };
         let mut m = 0;
@@ -280,7 +286,8 @@ unsafe fn finish_at<R: Eights, const M: usize, const N: usize, const APART: bool
             if APART { R::gather($from, at!($slot, $n)) } else { R::load($from.add($n * R::LANES)) }
         };
     }
-    /// Does something with every vector. Loops of an iterator, and closures, would keep them in memory.
+    /// Does something with every vector. Loops of an iterator, and closures, would keep them in
+    /// memory.
     macro_rules! each {
         (|$m:ident, $n:ident| $do:expr) => {
             let mut $m = 0;

@@ -1,8 +1,9 @@
-//! The loops around the kernel: blocks of the sum, of rows and of lanes, and what is packed for each.
+//! The loops around the kernel: blocks of the sum, of rows and of lanes, and what is packed for
+//! each.
 //!
-//! Lanes are the loops along which the destination is contiguous, rows the others. Every element is one chain of sums per
-//! block of the sum, and the blocks depend on nothing but the loops of the sum: the same bits for every number of threads,
-//! every size of batch, and every way to pack.
+//! Lanes are the loops along which the destination is contiguous, rows the others. Every element is
+//! one chain of sums per block of the sum, and the blocks depend on nothing but the loops of the
+//! sum: the same bits for every number of threads, every size of batch, and every way to pack.
 
 mod ahead;
 mod in_place;
@@ -30,7 +31,8 @@ use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::contract::{Contract, Role};
 
-/// Micro-panels of rows that are packed together, MC / MR of them: with [`KC`] cells about a third of a second-level cache of 512 KiB.
+/// Micro-panels of rows that are packed together, MC / MR of them: with [`KC`] cells about a third
+/// of a second-level cache of 512 KiB.
 const MC_PANELS: usize = 20;
 
 /// Bytes of planes per block of lanes.
@@ -45,13 +47,14 @@ const NC: usize = 192;
 /// Bytes that operands may take that are packed once for all tasks.
 const SHARED: usize = 64 << 20;
 
-/// Strips of rows, and rows, up to which a task packs a panel of lanes where it multiplies by it, so that the panel stays in a first-level
-/// cache: of as few, panels that are packed once for all tasks would be written to memory and read again for little work.
+/// Strips of rows, and rows, up to which a task packs a panel of lanes where it multiplies by it,
+/// so that the panel stays in a first-level cache: of as few, panels that are packed once for all
+/// tasks would be written to memory and read again for little work.
 const FEW_STRIPS: usize = 2 * MC_PANELS;
 const FEW_ROWS: usize = FEW_STRIPS * MR;
 
-/// Bytes of few rows, of the innermost loop of the sum, that stay in a second-level cache of 512 KiB, where every panel finds them
-/// again: as many as 7 x 7 pixels of 2048 channels have.
+/// Bytes of few rows, of the innermost loop of the sum, that stay in a second-level cache of 512
+/// KiB, where every panel finds them again: as many as 7 x 7 pixels of 2048 channels have.
 const KEPT_ROWS: usize = 400 << 10;
 
 /// Lanes from which on rows are packed: for fewer the copy costs more than it saves.
@@ -83,8 +86,9 @@ enum RowSource {
     Shared,
     /// Strips packed by each task.
     Local,
-    /// The operand itself: the innermost loop of the sum has `inner` cells, `step` cells apart. Where the last two loops
-    /// are one run, `taps` is what the outer one of them turns: of a run that leaves the window in part a copy is read.
+    /// The operand itself: the innermost loop of the sum has `inner` cells, `step` cells apart.
+    /// Where the last two loops are one run, `taps` is what the outer one of them turns: of a run
+    /// that leaves the window in part a copy is read.
     InPlace { inner: usize, step: usize, taps: Option<usize> },
 }
 
@@ -109,7 +113,8 @@ pub struct Engine<'a, S: Simd> {
     from_lanes: Lanes,
     row_count: usize,
     strips: usize,
-    /// Blocks of lanes of one product of the batch: of an outer point, then of rows and columns of planes.
+    /// Blocks of lanes of one product of the batch: of an outer point, then of rows and columns of
+    /// planes.
     blocks: [usize; 3],
     /// Groups that the strips are divided in.
     parts: usize,
@@ -171,7 +176,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let (rows, lanes) = if lanes_are_m { (n, m) } else { (m, n) };
         let (mut row_source, mut lane_source) = if lanes_are_m { (b, a) } else { (a, b) };
         if S::PER == 4 && step.a == Scalar::I8 {
-            // Bytes of `a` lose their signs, here or in the kernels, and become 128 more; tails of `b` take that back.
+            // Bytes of `a` lose their signs, here or in the kernels, and become 128 more; tails of
+            // `b` take that back.
             lane_source.turned = lanes_are_m;
             let weighed = if lanes_are_m { &mut row_source } else { &mut lane_source };
             weighed.weight = -128;
@@ -179,14 +185,16 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let sum = Walk::of(step, Role::K);
         let (row_count, lane_count) = (rows.len(), lanes.len());
         let still = lanes_in_place::<S>(&lane_source, &lanes, &sum, row_count, keeps);
-        // A block of the sum is whole channels of planes, or whole turns of the innermost loop, or a part of one.
+        // A block of the sum is whole channels of planes, or whole turns of the innermost loop, or
+        // a part of one.
         let unit = match &planes {
             Some(planes) => planes.taps(),
             None => 1,
         };
         let turns = planes.as_ref().map_or(sum.len(), |planes| planes.channels.len());
         let in_place = planes.is_none() && (!lanes_are_m || lane_count < PACKED_FROM && S::TAILS == 0);
-        // Where there are more lanes, as in larger batches, rows are packed: their sums have the same order, taps aside.
+        // Where there are more lanes, as in larger batches, rows are packed: their sums have the
+        // same order, taps aside.
         let place = rows_in_place::<S>(&row_source, &rows, &sum, in_place)
             .filter(|place| !lanes_are_m || matches!(place, RowSource::InPlace { taps: None, .. }));
         let native = <S::Part as Part>::is_native(row_source.scalar);
@@ -220,7 +228,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         let from_lanes = match planes {
             Some(planes) => Lanes::Planes(Box::new(planes)),
             None if still => Lanes::InPlace,
-            // As many panels as keep all threads busy, so that none is packed for several parts of the rows, nor rows for several of them.
+            // As many panels as keep all threads busy, so that none is packed for several parts of
+            // the rows, nor rows for several of them.
             None if few_rows && panels >= 3 * threads => Lanes::Local,
             // Of lanes that one strip of rows meets, a copy would be read once.
             None if !lanes_are_m && packed_lanes <= SHARED && (row_count > MR || keeps) => Lanes::Shared,
@@ -267,8 +276,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         Ok(Keeper { engine, panels: problem.panels, room })
     }
 
-    /// The same of few even rows, of which every task packs the panels for itself: each thread has a share of the panels, or of the rows,
-    /// or of both, so that all of them end together.
+    /// The same of few even rows, of which every task packs the panels for itself: each thread has
+    /// a share of the panels, or of the rows, or of both, so that all of them end together.
     #[cfg(target_arch = "x86_64")]
     fn divide_few(&mut self, threads: usize) {
         let halves = self.lanes.len().div_ceil(Kernels::<S>::NR / 2);
@@ -339,7 +348,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
         self.parts = self.parts.min(self.strips).max(1);
     }
 
-    /// Runs the contraction, with `panels` kept for later steps, or filters for later calls, if they may be.
+    /// Runs the contraction, with `panels` kept for later steps, or filters for later calls, if
+    /// they may be.
     ///
     /// # Safety
     /// As for [`Ready::run`].
@@ -396,7 +406,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> Engine<'a, S> {
                 filters.iter().for_each(|filters| unsafe { filters.fill() });
             }
             threads::run_with(threads, tasks, per_task, &|scratch, index| {
-                // SAFETY: what is shared is packed, tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: what is shared is packed, tasks write disjoint elements, and the scratch
+                // is this one's.
                 unsafe { (self.task)(self, &carve(scratch), index) };
             })
         })
@@ -488,7 +499,8 @@ fn planes<S: Simd>(step: &Contract) -> Option<Planes> {
     Planes::of(step, Kernels::<S>::NR, S::PER == 1)
 }
 
-/// Whether the rows of `a` are lanes of these kernels: also where pixels are side by side of few channels.
+/// Whether the rows of `a` are lanes of these kernels: also where pixels are side by side of few
+/// channels.
 fn are_m<S: Simd>(step: &Contract) -> bool {
     // Neighbours that fill no vector would leave most of it without use.
     let few = S::PER == 1 && step.extent(Role::N) <= S::L as i64;

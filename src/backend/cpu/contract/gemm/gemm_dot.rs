@@ -1,6 +1,7 @@
-//! Sums that run along the neighbours of both operands, as the gradient of a 1 x 1 filter does over the pixels of planes: vectors are
-//! terms of a sum, read where they lie, and nothing is packed or turned. The lanes of a sum are added at the end of every piece, so that
-//! terms which cancel out do so before much else is added.
+//! Sums that run along the neighbours of both operands, as the gradient of a 1 x 1 filter does over
+//! the pixels of planes: vectors are terms of a sum, read where they lie, and nothing is packed or
+//! turned. The lanes of a sum are added at the end of every piece, so that terms which cancel out
+//! do so before much else is added.
 //!
 //! No other kernel has this order of sums, so that only sums over all images take this kernel.
 
@@ -26,7 +27,8 @@ const COLUMNS: usize = 3;
 /// Terms of a piece: that of a tile's rows fills half of a first-level cache.
 const PIECE: usize = 512;
 
-/// Terms that lie side by side at least: what a sum costs at its end is a vector's time many times over.
+/// Terms that lie side by side at least: what a sum costs at its end is a vector's time many times
+/// over.
 const LONG: usize = 256;
 
 /// Products of rows for each row of either operand up to which packing rows costs too much.
@@ -52,7 +54,8 @@ pub struct GemmDot<'a> {
 // SAFETY: addresses; tasks write disjoint elements.
 unsafe impl Sync for GemmDot<'_> {}
 
-/// A tile of sums over a piece: from rows of either operand, so far apart, to sums that are kept, column by column.
+/// A tile of sums over a piece: from rows of either operand, so far apart, to sums that are kept,
+/// column by column.
 type Tile = unsafe fn([*const f32; 2], [isize; 2], usize, *mut f32, bool);
 
 impl<'a> GemmDot<'a> {
@@ -90,7 +93,8 @@ impl<'a> GemmDot<'a> {
     /// The sums of the rows from `first` to `end` with all columns.
     ///
     /// # Safety
-    /// As for [`run`](GemmDot::run); there is room for the sums, in whole tiles, and for a line of results.
+    /// As for [`run`](GemmDot::run); there is room for the sums, in whole tiles, and for a line of
+    /// results.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn part(&self, product: usize, [first, end]: [usize; 2], kept: *mut f32, line: *mut f32) {
         let base = self.view.product(product);
@@ -114,7 +118,8 @@ impl<'a> GemmDot<'a> {
                         let columns = COLUMNS.min(self.columns.extent - column);
                         let a = a.wrapping_offset(row as isize * steps[0]);
                         let b = b.wrapping_offset(column as isize * steps[1]);
-                        // SAFETY: rows and columns of the tile have `len` readable terms, and the sums have room for a tile.
+                        // SAFETY: rows and columns of the tile have `len` readable terms, and the
+                        // sums have room for a tile.
                         unsafe { TILES[rows - 1][columns - 1]([a, b], steps, len, to, add) };
                         to = to.wrapping_add(ROWS * COLUMNS);
                     }

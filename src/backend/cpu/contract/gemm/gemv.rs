@@ -1,7 +1,9 @@
-//! A matrix by a few vectors: every element is used so seldom that no copy pays. Where the sum runs along the rows of the matrix,
-//! eight rows are transposed in registers, so that lanes are results and sums have the order of the other kernels. Where it runs across
-//! them (a transposed matrix), long pieces of eight rows are added at a time to sums that stay in the first-level cache. Vectors whose terms
-//! have another order than the matrix (channels in blocks beside filters in NHWC) are copied into that order.
+//! A matrix by a few vectors: every element is used so seldom that no copy pays. Where the sum runs
+//! along the rows of the matrix, eight rows are transposed in registers, so that lanes are results
+//! and sums have the order of the other kernels. Where it runs across them (a transposed matrix),
+//! long pieces of eight rows are added at a time to sums that stay in the first-level cache.
+//! Vectors whose terms have another order than the matrix (channels in blocks beside filters in
+//! NHWC) are copied into that order.
 
 use std::arch::x86_64::*;
 
@@ -22,7 +24,8 @@ use crate::reserve::list;
 const FEW: i64 = 4;
 const TALL: usize = 16;
 
-/// Terms of the sum at least; where neighbouring results are of several vectors, they leave one by one.
+/// Terms of the sum at least; where neighbouring results are of several vectors, they leave one by
+/// one.
 const DEEP: usize = 8;
 const DEEPER: usize = 32;
 
@@ -32,8 +35,8 @@ const EIGHT: usize = 8;
 /// Numbers of a cache line, of which pieces of rows are made.
 const LINE: usize = 16;
 
-/// Bytes of a whole number of which rows are apart where twice eight of them find no room in a first-level cache: it has eight lines
-/// for those that are 4 KiB apart.
+/// Bytes of a whole number of which rows are apart where twice eight of them find no room in a
+/// first-level cache: it has eight lines for those that are 4 KiB apart.
 const CONFLICT: usize = 2 << 10;
 
 /// Sums of a piece of rows, of all vectors.
@@ -52,8 +55,8 @@ pub struct Gemv<'a> {
     vector: *const f32,
     /// How far terms are apart in the matrix and in the vector.
     steps: [isize; 2],
-    /// The terms of a sum, and its K blocks from when it runs on. Terms that lie evenly in the matrix alone are brought together
-    /// in the vectors before.
+    /// The terms of a sum, and its K blocks from when it runs on. Terms that lie evenly in the
+    /// matrix alone are brought together in the vectors before.
     sum: Walk,
     together: Vec<f32>,
     k_blocks: Vec<KBlock>,
@@ -179,7 +182,8 @@ impl<'a> Gemv<'a> {
     }
 
     /// # Safety
-    /// As for [`run`](Gemv::run); `totals` are those of `count` rows from `first` on and of a vector.
+    /// As for [`run`](Gemv::run); `totals` are those of `count` rows from `first` on and of a
+    /// vector.
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     unsafe fn finish(&self, base: &[i64; 5], first: usize, count: usize, index: usize, totals: *const f32) {
@@ -207,8 +211,8 @@ impl<'a> Gemv<'a> {
         for (index, x) in x.iter_mut().enumerate() {
             *x = self.first(&base, first, index)[1];
         }
-        // The lines of the rows that follow: weights that no call has read for a while are in memory, and rows end before the processor
-        // has seen that all of them are streams.
+        // The lines of the rows that follow: weights that no call has read for a while are in
+        // memory, and rows end before the processor has seen that all of them are streams.
         let ahead = self.rows.by.at[self.slots[0]] as isize * (G * EIGHT) as isize;
         let mut totals = [[[0.0_f32; EIGHT]; G]; V];
         for (number, k_block) in self.k_blocks.iter().enumerate() {
@@ -237,7 +241,8 @@ impl Ready for Gemv<'_> {
         let inner = self.sum.turns.last().map_or(depth, |turn| turn.extent);
         self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, inner, 1)?;
         if self.sum.turns.len() > 1 {
-            // SAFETY: the operands are those of this contraction, which has a single product where terms are of several loops.
+            // SAFETY: the operands are those of this contraction, which has a single product where
+            // terms are of several loops.
             unsafe { self.bring_together()? };
         }
         let work = products * self.rows.extent * self.vectors.len() * depth;
@@ -303,7 +308,8 @@ unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isi
     }
 }
 
-/// The sums of one K block of all rows with every vector, each one chain. Asks for what is so far `ahead` of the terms.
+/// The sums of one K block of all rows with every vector, each one chain. Asks for what is so far
+/// `ahead` of the terms.
 ///
 /// # Safety
 /// The terms of the K block are readable in every row and in the vectors.
@@ -363,8 +369,9 @@ unsafe fn dots<const G: usize, const V: usize>(
     sums
 }
 
-/// The columns of eight terms of eight rows, from term `k` on. Halves of registers are joined when they are loaded: shuffles across
-/// halves would take as long as all others, and matrices in a cache a quarter longer.
+/// The columns of eight terms of eight rows, from term `k` on. Halves of registers are joined when
+/// they are loaded: shuffles across halves would take as long as all others, and matrices in a
+/// cache a quarter longer.
 ///
 /// # Safety
 /// The terms are readable in every row.

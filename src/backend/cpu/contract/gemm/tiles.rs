@@ -67,7 +67,8 @@ impl Tiles {
         }
     }
 
-    /// Tiles of the outputs of a block of planes: each begins at the first output that no earlier one has.
+    /// Tiles of the outputs of a block of planes: each begins at the first output that no earlier
+    /// one has.
     pub fn of_planes(&mut self, start: &Point, [slow, fast]: [&Point; 2], block: &Block, nr: usize) {
         let output = |at: [i64; 5]| [at[0], 0, 0, at[3], at[4]];
         let by = output(fast.at);

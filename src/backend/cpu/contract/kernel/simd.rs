@@ -2,8 +2,8 @@
 
 /// Vectors of one type at one level.
 ///
-/// Packing writes parts, kernels read cells: a cell is one part, or the two or four neighbours of the sum that one
-/// instruction multiplies.
+/// Packing writes parts, kernels read cells: a cell is one part, or the two or four neighbours of
+/// the sum that one instruction multiplies.
 ///
 /// # Safety
 /// Every function needs the instructions of its level; pointers are good for what they name.
@@ -14,7 +14,8 @@ pub trait Simd: Copy + 'static {
     type Cell: Copy + 'static;
     /// What products are summed in.
     type Sum: Copy + Default + 'static;
-    /// The portable vectors of the same parts: what packing is compiled for, which needs no vectors.
+    /// The portable vectors of the same parts: what packing is compiled for, which needs no
+    /// vectors.
     type Plain: Simd<Part = Self::Part, Cell = Self::Cell>;
     /// A vector.
     type V: Copy;
@@ -236,7 +237,8 @@ mod x86 {
                 const ZERO: $T = 0.0;
                 #[inline(always)]
                 unsafe fn zero() -> $V {
-                    // SAFETY: the processor has the instructions of this type, or it would not be used.
+                    // SAFETY: the processor has the instructions of this type, or it would not be
+                    // used.
                     unsafe { $zero() }
                 }
                 #[inline(always)]
@@ -261,12 +263,14 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn fma(a: $V, b: $V, c: $V) -> $V {
-                    // SAFETY: the processor has the instructions of this type, or it would not be used.
+                    // SAFETY: the processor has the instructions of this type, or it would not be
+                    // used.
                     unsafe { $fma(a, b, c) }
                 }
                 #[inline(always)]
                 unsafe fn add(a: $V, b: $V) -> $V {
-                    // SAFETY: the processor has the instructions of this type, or it would not be used.
+                    // SAFETY: the processor has the instructions of this type, or it would not be
+                    // used.
                     unsafe { $add(a, b) }
                 }
             }
@@ -352,7 +356,8 @@ mod x86 {
                 const ZERO: i32 = 0;
                 #[inline(always)]
                 unsafe fn zero() -> $V {
-                    // SAFETY: the processor has the instructions of this type, or it would not be used.
+                    // SAFETY: the processor has the instructions of this type, or it would not be
+                    // used.
                     unsafe { $zero() }
                 }
                 #[inline(always)]
@@ -380,24 +385,28 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn fma($a: $V, $b: $V, $c: $V) -> $V {
-                    // SAFETY: the processor has the instructions of this type, or it would not be used.
+                    // SAFETY: the processor has the instructions of this type, or it would not be
+                    // used.
                     unsafe { $dot }
                 }
                 #[inline(always)]
                 unsafe fn add(a: $V, b: $V) -> $V {
-                    // SAFETY: the processor has the instructions of this type, or it would not be used.
+                    // SAFETY: the processor has the instructions of this type, or it would not be
+                    // used.
                     unsafe { $add(a, b) }
                 }
             }
         )+};
     }
 
-    /// The highest bit of every byte: turned over, a signed byte is itself and 128 more, without a sign.
+    /// The highest bit of every byte: turned over, a signed byte is itself and 128 more, without a
+    /// sign.
     const SIGNS: i32 = 0x8080_8080_u32 as i32;
 
-    // Products of pairs are exact for every pair of bytes, and their sum fits 32 bits. Those of four bytes, one without a sign and
-    // one with it, are added to the sum by one instruction: of `Dots` the rows have no signs, of `SignedDots` neither
-    // operand is without, and the tails of lanes take back what rows are too large; of `PlaneDots` the lanes have none, or tails of rows
+    // Products of pairs are exact for every pair of bytes, and their sum fits 32 bits. Those of
+    // four bytes, one without a sign and one with it, are added to the sum by one instruction: of
+    // `Dots` the rows have no signs, of `SignedDots` neither operand is without, and the tails of
+    // lanes take back what rows are too large; of `PlaneDots` the lanes have none, or tails of rows
     // take that back.
     int! {
         __m256i, 8, 2, _mm256_setzero_si256, _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,

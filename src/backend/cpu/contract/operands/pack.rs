@@ -1,4 +1,5 @@
-//! Packing: elements of one operand, wherever they lie, into panels of cells that kernels walk in one stream.
+//! Packing: elements of one operand, wherever they lie, into panels of cells that kernels walk in
+//! one stream.
 
 #[cfg(target_arch = "x86_64")]
 mod quads;
@@ -86,12 +87,13 @@ impl Part for u8 {
     }
 }
 
-/// Packs the elements of `lanes` and `sum`: number k of lane l becomes part `k % PER` of cell `k / PER * width + l`.
-/// What is outside the bounds, lanes up to the width and what the last cell has left become 0. [Tails](Simd::TAILS) follow.
+/// Packs the elements of `lanes` and `sum`: number k of lane l becomes part `k % PER` of cell
+/// `k / PER * width + l`. What is outside the bounds, lanes up to the width and what the last cell
+/// has left become 0. [Tails](Simd::TAILS) follow.
 ///
 /// # Safety
-/// Every element inside the bounds is readable and aligned; `to` has room; at most [`MAX_NR`] lanes, not more than the
-/// width.
+/// Every element inside the bounds is readable and aligned; `to` has room; at most [`MAX_NR`]
+/// lanes, not more than the width.
 pub unsafe fn pack<S: Simd<Part: Part>>(
     source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, to: *mut S::Part,
 ) {
@@ -108,10 +110,12 @@ pub unsafe fn pack<S: Simd<Part: Part>>(
     });
 }
 
-/// Some lanes of an operand: how many, and how far each one is from the first element of its product.
+/// Some lanes of an operand: how many, and how far each one is from the first element of its
+/// product.
 pub type Lanes<'a> = (usize, &'a dyn Fn(usize) -> i64);
 
-/// Packs what all tasks read of `b`: the lanes of every product of the batch in panels of `nr`, which lie `cells` apart.
+/// Packs what all tasks read of `b`: the lanes of every product of the batch in panels of `nr`,
+/// which lie `cells` apart.
 ///
 /// # Safety
 /// As for [`pack`], of all panels.
@@ -257,7 +261,8 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
                 let from = data.wrapping_offset((lane.at[source.slot] + even.at) as isize);
                 if let Some([far, ..]) = even.mates {
                     let (step, to) = (even.by as isize, line.wrapping_add(begin));
-                    // SAFETY: both parts of every cell are readable, and `to` has room for `2 * len`.
+                    // SAFETY: both parts of every cell are readable, and `to` has room for
+                    // `2 * len`.
                     unsafe {
                         if (step, far) == (2, 1) {
                             (0..2 * even.len).for_each(|k| to.add(k).write(S::Part::of(from.add(k).read())));
@@ -270,7 +275,8 @@ unsafe fn pack_pairs<S: Simd<Part: Part>, E: Element>(
                 }
                 let (low, high) = even.inside(lane, source.bounds);
                 let (by, to) = (even.by as isize, line.wrapping_add(begin));
-                // SAFETY: elements from `low` to `high` are readable, and there is room for `len` parts.
+                // SAFETY: elements from `low` to `high` are readable, and there is room for `len`
+                // parts.
                 unsafe { stage::<S, E>(source.convert, from, by, [low, high], even.len, to) };
                 begin += even.len;
             }
@@ -339,7 +345,8 @@ unsafe fn line<S: Simd<Part: Part>, E: Element>(from: *const E, count: usize, to
 #[inline(always)]
 unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const E, to: *mut S::Part) {
     if S::Part::SCALAR == Some(E::SCALAR) {
-        // SAFETY: `L` elements are readable, and as many parts, which are elements as they are, writable.
+        // SAFETY: `L` elements are readable, and as many parts, which are elements as they are,
+        // writable.
         return unsafe { to.cast::<[S::Part; L]>().write(from.cast::<[S::Part; L]>().read()) };
     }
     let mut l = 0;
@@ -350,9 +357,9 @@ unsafe fn exactly<S: Simd<Part: Part>, E: Element, const L: usize>(from: *const 
     }
 }
 
-/// Neighbouring strips of lanes that are near each other in memory, all at once, so that what lies in one cache line is
-/// read once: strip i has `strips[i].0` lanes and goes to `strips[i].1`. `starts` says where the lanes are, if not side by side
-/// from `start` on.
+/// Neighbouring strips of lanes that are near each other in memory, all at once, so that what lies
+/// in one cache line is read once: strip i has `strips[i].0` lanes and goes to `strips[i].1`.
+/// `starts` says where the lanes are, if not side by side from `start` on.
 ///
 /// # Safety
 /// As for [`pack`], for every strip; the operand has no bounds, and cells are parts.
@@ -414,7 +421,8 @@ impl Even {
     }
 }
 
-/// The turns among `len` that leave `position + turn * by` in `0..extent`: from the first up to the second.
+/// The turns among `len` that leave `position + turn * by` in `0..extent`: from the first up to the
+/// second.
 #[inline(always)]
 pub fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
     match by {

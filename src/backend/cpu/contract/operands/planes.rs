@@ -1,10 +1,11 @@
-//! A windowed operand as planes: copied once per block of outputs, with its padding, so that every tap of every channel
-//! is the same plane read from another place.
+//! A windowed operand as planes: copied once per block of outputs, with its padding, so that every
+//! tap of every channel is the same plane read from another place.
 //!
-//! Lanes run along the destination's fastest dimension. Of a window with stride s, outputs p and p + 1 read positions s
-//! apart; the copy puts positions of one remainder modulo s (a phase) side by side, so that these are neighbours. A tile
-//! then takes its vectors from `plane of channel and phase + shift of the tap + place of the outputs`: nothing is
-//! packed per tap.
+//! Lanes run along the destination's fastest dimension. Of a window with stride s, outputs p and
+//! p + 1 read positions s apart; the copy puts positions of one remainder modulo s (a phase) side
+//! by side, so that these are neighbours. A tile then takes its vectors from
+//! `plane of channel and phase + shift of the tap + place of the outputs`: nothing is packed per
+//! tap.
 
 mod block;
 #[cfg(target_arch = "x86_64")]
@@ -33,8 +34,8 @@ pub struct Dim {
     taps: Turn,
     /// Positions between neighbouring outputs.
     stride: i64,
-    /// Where output 0 meets tap 0, and the position that the operand's offset is at; the number of positions, and how far
-    /// the operand moves per position.
+    /// Where output 0 meets tap 0, and the position that the operand's offset is at; the number of
+    /// positions, and how far the operand moves per position.
     start: i64,
     anchor: i64,
     extent: i64,
@@ -141,8 +142,9 @@ const TURNED: usize = 8;
 /// Channels ahead that are asked for.
 const AHEAD: i64 = 8;
 
-/// A step with what it sums over as outputs, and the taps and channels of its outputs as the sum: the gradient of a filter is one
-/// whose images have the planes of a convolution. `None` where a bound ties other loops.
+/// A step with what it sums over as outputs, and the taps and channels of its outputs as the sum:
+/// the gradient of a filter is one whose images have the planes of a convolution. `None` where a
+/// bound ties other loops.
 pub fn turned(step: &Contract) -> Option<Contract> {
     let bound_by = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
     let mut turned = Contract::new([Scalar::F32, step.a, step.b], step.accumulate, step.epilogue);
@@ -183,7 +185,8 @@ fn none() -> Turn {
 }
 
 impl Planes {
-    /// The windows of a canonical step along its two innermost M loops, whatever reading them as planes costs.
+    /// The windows of a canonical step along its two innermost M loops, whatever reading them as
+    /// planes costs.
     pub fn seen(step: &Contract) -> Option<Planes> {
         // At most the loops of a step, as all lists here but those of phases.
         let rows: Vec<usize> = step.loops(Role::M).map(|(index, _)| index).collect();
@@ -279,13 +282,13 @@ impl Planes {
         many && self.dims[1].bound.is_some()
     }
 
-    /// Planes for the M loops of a canonical step, if that does not waste lanes; `turns` if cells are elements, so that a copy
-    /// may [turn](Planes::are_interleaved) them.
+    /// Planes for the M loops of a canonical step, if that does not waste lanes; `turns` if cells
+    /// are elements, so that a copy may [turn](Planes::are_interleaved) them.
     pub fn of(step: &Contract, lanes: usize, turns: bool) -> Option<Planes> {
         let planes = Planes::seen(step)?;
         let [slow, fast] = &planes.dims;
-        // Where some loop of the sum is the way through memory, rows along it are packed instead. An image of one output has no lanes, and
-        // is far from the others of its batch.
+        // Where some loop of the sum is the way through memory, rows along it are packed instead.
+        // An image of one output has no lanes, and is far from the others of its batch.
         let is_alone = step.loops(Role::M).next().is_none();
         let reach = if is_alone { i64::MAX } else { fast.unit.abs() * fast.stride };
         let shorter = |turn: &Turn| turn.extent > 1 && turn.by.at[1].abs() < reach;
@@ -293,19 +296,21 @@ impl Planes {
         if reach > FAR && !turned && planes.channels.turns.iter().any(shorter) {
             return None;
         }
-        // Lanes between the rows of a window are wasted. Of the batch nothing may depend on it: the order of sums does.
+        // Lanes between the rows of a window are wasted. Of the batch nothing may depend on it: the
+        // order of sums does.
         let rows = if slow.bound.is_some() { slow.outputs.extent } else { 1 };
         let pitch = fast.cells(fast.outputs.extent);
         let whole = (rows * fast.outputs.extent).div_ceil(lanes) * 2;
         let tiles = (rows * pitch).div_ceil(lanes);
-        // A window of few outputs is better packed with its neighbours. Kernels compute half tiles at least.
+        // A window of few outputs is better packed with its neighbours. Kernels compute half tiles
+        // at least.
         let computed = (rows * pitch).next_multiple_of(lanes / 2);
         let few = slow.bound.is_some() && 3 * rows * fast.outputs.extent < computed;
         (tiles <= whole && !few && planes.taps() <= TAPS && pitch < 1 << 24).then_some(planes)
     }
 
-    /// The same for tiles of two by two outputs of a window of three by three taps, with patches of four by four positions
-    /// as their taps, in the order of positions; `None` for other windows.
+    /// The same for tiles of two by two outputs of a window of three by three taps, with patches of
+    /// four by four positions as their taps, in the order of positions; `None` for other windows.
     pub fn in_pairs(&self) -> Option<Planes> {
         let pairs = |dim: &Dim| -> Option<Dim> {
             let d = dim.bound?;
@@ -340,7 +345,8 @@ impl Planes {
         Some(Planes { dims, outer: self.outer.clone(), channels: self.channels.clone() })
     }
 
-    /// What the taps of the dimensions move operand `b` in the order of positions, and where the first one is.
+    /// What the taps of the dimensions move operand `b` in the order of positions, and where the
+    /// first one is.
     pub fn taps_forward(&self) -> ([i64; 2], i64) {
         let mut first = 0;
         let taps = self.dims.each_ref().map(|dim| {
@@ -354,8 +360,9 @@ impl Planes {
         (taps, first)
     }
 
-    /// Joins the planes of another step on the same operand, whose offset is `apart` further: both become those that both see,
-    /// output by output. `false` if these are no phases of one stride; then neither is of use.
+    /// Joins the planes of another step on the same operand, whose offset is `apart` further: both
+    /// become those that both see, output by output. `false` if these are no phases of one stride;
+    /// then neither is of use.
     pub fn join(&mut self, other: &mut Planes, apart: i64) -> bool {
         let position = |dim: &Dim| if dim.bound.is_some() { dim.start * dim.unit } else { 0 };
         let from = |planes: &Planes| planes.dims.iter().map(position).sum::<i64>();
@@ -363,7 +370,8 @@ impl Planes {
         let mut left = apart + from(self) - from(other);
         for (dim, seen) in self.dims.iter_mut().zip(&mut other.dims) {
             if seen.bound.is_none() && dim.bound.is_some() {
-                // Its bound always holds, and is gone. Any positions will do that are where the elements are.
+                // Its bound always holds, and is gone. Any positions will do that are where the
+                // elements are.
                 let Some(at) = left.checked_div_euclid(dim.unit) else { return false };
                 left -= at * dim.unit;
                 if at < 0 || at + seen.outputs.extent as i64 > dim.extent {
@@ -405,8 +413,9 @@ impl Planes {
         self.dims[0].taps.extent * self.dims[1].taps.extent
     }
 
-    /// The points of the sum for the channels `begin..end` in the order of kernels, `per` channels to a cell, as an operand
-    /// without bounds sees them. Where a cell has no channel left the last one stands: its plane is 0.
+    /// The points of the sum for the channels `begin..end` in the order of kernels, `per` channels
+    /// to a cell, as an operand without bounds sees them. Where a cell has no channel left the last
+    /// one stands: its plane is 0.
     pub fn evens(&self, begin: usize, end: usize, per: usize, slot: usize, list: &mut Vec<Even>) {
         if per == 1 && self.taps() == 1 {
             return self.channels.evens(begin, end, slot, false, list);
@@ -426,11 +435,13 @@ impl Planes {
         }
     }
 
-    /// The block of outputs of `rows` by `columns`, as cells: pitch of a row, of a plane, planes per channel.
+    /// The block of outputs of `rows` by `columns`, as cells: pitch of a row, of a plane, planes
+    /// per channel.
     pub fn block(&self, rows: usize, columns: usize, line: usize) -> Block {
         let [slow, fast] = &self.dims;
         let pitch = fast.cells(columns);
-        // An odd number of cache lines, so that the planes of many channels do not meet in the same sets.
+        // An odd number of cache lines, so that the planes of many channels do not meet in the same
+        // sets.
         let plane = (slow.cells(rows) * pitch).next_multiple_of(line);
         let plane = if (plane / line).is_multiple_of(2) { plane + line } else { plane };
         Block { rows, columns, pitch, plane, phases: slow.phases.len() * fast.phases.len() }

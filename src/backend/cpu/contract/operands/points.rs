@@ -1,4 +1,5 @@
-//! Where the turns of some loops of a contraction are: offsets of all operands, and positions in the window.
+//! Where the turns of some loops of a contraction are: offsets of all operands, and positions in
+//! the window.
 
 use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
 
@@ -121,7 +122,8 @@ pub struct Even {
     pub pos: [i64; MAX_BOUNDS],
     pub pos_by: [i64; MAX_BOUNDS],
     pub len: usize,
-    /// Where cells are of several points, how far from each the others of its cell are; else neighbours share cells.
+    /// Where cells are of several points, how far from each the others of its cell are; else
+    /// neighbours share cells.
     pub mates: Option<Mates>,
 }
 
@@ -136,7 +138,8 @@ impl Even {
         Even { at, by, pos: [0; MAX_BOUNDS], pos_by: [0; MAX_BOUNDS], len, mates }
     }
 
-    /// Adds `self` to a list, or to its last entry where that goes on evenly; `bounded` if positions count.
+    /// Adds `self` to a list, or to its last entry where that goes on evenly; `bounded` if
+    /// positions count.
     pub fn push(self, list: &mut Vec<Even>, bounded: bool) {
         if !bounded
             && let Some(last) = list.last_mut()

@@ -65,8 +65,8 @@ impl Source<'_> {
     }
 }
 
-/// The elements that a step may read of an operand, from the first to the last one. Known in builds with debug assertions, which
-/// hold every copy to it; nothing in others.
+/// The elements that a step may read of an operand, from the first to the last one. Known in builds
+/// with debug assertions, which hold every copy to it; nothing in others.
 #[derive(Clone, Copy)]
 pub struct Held {
     #[cfg(debug_assertions)]
@@ -97,7 +97,8 @@ impl Held {
             let moves = bound.axes.map(|index| axes[usize::from(index)].strides[slot]);
             let Some(turn) = bound.steps.iter().position(|&step| step != 0) else { return Held::UNKNOWN };
             let unit = moves[turn] / bound.steps[turn];
-            // A loop that moves positions in another proportion than elements has no span that a bound gives.
+            // A loop that moves positions in another proportion than elements has no span that a
+            // bound gives.
             if (0..2).any(|k| moves[k] != unit * bound.steps[k]) {
                 return Held::UNKNOWN;
             }

@@ -1,4 +1,5 @@
-//! What kernels see of the operands of a contraction: where both factors are, and the products of the batch.
+//! What kernels see of the operands of a contraction: where both factors are, and the products of
+//! the batch.
 
 use super::points::{Point, Walk};
 use super::source::Source;

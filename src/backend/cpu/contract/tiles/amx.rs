@@ -1,4 +1,5 @@
-//! Tiles by the instructions of AMX. No other code of a thread uses them, so that registers need not be named to the compiler.
+//! Tiles by the instructions of AMX. No other code of a thread uses them, so that registers need
+//! not be named to the compiler.
 
 use std::arch::asm;
 
@@ -112,7 +113,8 @@ macro_rules! products {
     };
 }
 
-/// One step of numbers that are one part, and of the products of [`SIX`](super::call::SIX) and [`THREE`](super::call::THREE).
+/// One step of numbers that are one part, and of the products of [`SIX`](super::call::SIX) and
+/// [`THREE`](super::call::THREE).
 macro_rules! one {
     ($op:literal, $rows:tt, $lanes:tt) => {
         concat!(lanes!($lanes, "0"), "\n", rows!($rows, "0"), "\n", products!($op, $rows, $lanes))
@@ -156,7 +158,8 @@ macro_rules! three {
     };
 }
 
-/// A loop over the steps. Sums are loaded where there are some, else they begin as 0; in the end they are stored.
+/// A loop over the steps. Sums are loaded where there are some, else they begin as 0; in the end
+/// they are stored.
 macro_rules! steps {
     ($step:ident, $tiles:literal, $op:literal, $call:ident, $rows:tt, $lanes:tt) => {
         asm!(
@@ -212,7 +215,8 @@ const _: () = assert!(SUMS_ROW * STRIP == 2048 && ROW == 64 && TILE == 1024);
 /// # Safety
 /// As for [`Multiply`](super::call::Multiply).
 pub unsafe fn multiply(product: Product, strips: [usize; 2], call: &Call) {
-    // SAFETY: the tiles of all strips and steps are readable, and so are the sums, which are writable; tiles are configured.
+    // SAFETY: the tiles of all strips and steps are readable, and so are the sums, which are
+    // writable; tiles are configured.
     unsafe {
         match product {
             Product::Bf16 => strips!(one, 1, "tdpbf16ps", strips, call),

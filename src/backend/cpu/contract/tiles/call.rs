@@ -1,6 +1,7 @@
 //! What is multiplied at once, and how tiles lie in memory.
 
-/// Bytes of a row of a tile: of `a` a run of the sum, of `b` a cell of four bytes of the sum for each lane, of the sums a row of them.
+/// Bytes of a row of a tile: of `a` a run of the sum, of `b` a cell of four bytes of the sum for
+/// each lane, of the sums a row of them.
 pub const ROW: usize = 64;
 
 /// Rows of a tile, and lanes: as many rows or lanes are a strip.
@@ -25,14 +26,15 @@ pub enum Product {
     Bf16,
     /// Bytes in 32-bit integers, and whether those of rows and of lanes have signs.
     Bytes([bool; 2]),
-    /// Numbers in three parts of bf16, whose tiles follow each other in a step: the products of [`SIX`].
+    /// Numbers in three parts of bf16, whose tiles follow each other in a step: the products of
+    /// [`SIX`].
     Six,
     /// The same in two parts: the products of [`THREE`].
     Three,
 }
 
-/// Which parts are multiplied, of rows and of lanes, in this order: each follows one with which it shares a part, so that tiles are loaded
-/// fourteen times for twenty-four products.
+/// Which parts are multiplied, of rows and of lanes, in this order: each follows one with which it
+/// shares a part, so that tiles are loaded fourteen times for twenty-four products.
 pub const SIX: [[usize; 2]; 6] = [[2, 0], [1, 0], [1, 1], [0, 1], [0, 2], [0, 0]];
 pub const THREE: [[usize; 2]; 3] = [[1, 0], [0, 0], [0, 1]];
 
@@ -56,7 +58,8 @@ impl Product {
     }
 }
 
-/// One call: the sums of two strips of rows by two strips of lanes at most, over some steps of the sum.
+/// One call: the sums of two strips of rows by two strips of lanes at most, over some steps of the
+/// sum.
 pub struct Call {
     /// Where the strips of rows begin, how far rows are apart, and how far steps are.
     pub a: [*const u8; 2],
@@ -75,6 +78,6 @@ pub struct Call {
 /// Multiplies strips of rows and of lanes, one or two of each, as many as the second argument says.
 ///
 /// # Safety
-/// The tiles of all steps are readable, and [`SUMS`] bytes of sums writable, readable if they are added to; tiles are configured on this
-/// thread.
+/// The tiles of all steps are readable, and [`SUMS`] bytes of sums writable, readable if they are
+/// added to; tiles are configured on this thread.
 pub type Multiply = unsafe fn(Product, [usize; 2], &Call);

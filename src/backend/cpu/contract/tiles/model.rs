@@ -1,9 +1,11 @@
-//! The instructions of tiles in portable code, with their bits: for tests on processors without tiles.
+//! The instructions of tiles in portable code, with their bits: for tests on processors without
+//! tiles.
 //!
-//! Of bf16 a tile adds the products of the even terms of a row in one chain of fused multiply-adds in binary32, those of the odd terms in
-//! another, then both, and then their sum to what is there. Denormal operands count as 0, and so do denormal results, each rounded to
-//! nearest, ties to even, before; the mode of the thread does not count. Of bytes the products of a cell are added to 32-bit integers,
-//! which wrap. An instruction and this model agree in every bit, NaN included.
+//! Of bf16 a tile adds the products of the even terms of a row in one chain of fused multiply-adds
+//! in binary32, those of the odd terms in another, then both, and then their sum to what is there.
+//! Denormal operands count as 0, and so do denormal results, each rounded to nearest, ties to even,
+//! before; the mode of the thread does not count. Of bytes the products of a cell are added to
+//! 32-bit integers, which wrap. An instruction and this model agree in every bit, NaN included.
 
 use super::call::{Call, Product, ROW, STRIP, SUMS_ROW, TILE};
 
@@ -17,7 +19,8 @@ pub unsafe fn multiply(product: Product, strips: [usize; 2], call: &Call) {
             let a = call.a[row / STRIP].wrapping_add(row % STRIP * call.a_row);
             let b = call.b[lane / STRIP].wrapping_add(lane % STRIP * 4);
             let sum = call.sums.wrapping_add(row * SUMS_ROW + lane * 4).cast::<u32>();
-            // SAFETY: the tiles of all steps are readable, and the sums writable, and readable if they are added to.
+            // SAFETY: the tiles of all steps are readable, and the sums writable, and readable if
+            // they are added to.
             unsafe {
                 let mut total = if call.adds { sum.read() } else { 0 };
                 for step in 0..call.steps {
@@ -74,8 +77,8 @@ fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     result(sum)
 }
 
-/// Whether a sum that is the least normal number would be less with as many bits as normal numbers have: tiny results are found before
-/// their bits are fewer.
+/// Whether a sum that is the least normal number would be less with as many bits as normal numbers
+/// have: tiny results are found before their bits are fewer.
 fn is_below(a: f32, b: f32, c: f32) -> bool {
     // The product is exact, and so is the sum unless it is near enough to the least number.
     let sum = (f64::from(a) * f64::from(b) + f64::from(c)).abs();

@@ -1,4 +1,5 @@
-//! Operands into strips of tiles: sixteen rows with a run of the sum in each, or for sixteen lanes cells of four bytes of the sum.
+//! Operands into strips of tiles: sixteen rows with a run of the sum in each, or for sixteen lanes
+//! cells of four bytes of the sum.
 
 use std::mem::MaybeUninit;
 
@@ -13,15 +14,17 @@ use crate::ops::contract::MAX_BOUNDS;
 /// Bytes of a cell: a number in binary32, two halves or four bytes.
 const CELL: usize = 4;
 
-/// Steps of the sum at most that are packed at once: strips of a block stay in a first-level cache, four of them with sums in a second.
+/// Steps of the sum at most that are packed at once: strips of a block stay in a first-level cache,
+/// four of them with sums in a second.
 pub const STEPS: usize = 32;
 
-/// Bytes of the lines of a strip that are put together before they become tiles; a line more than they have, so that lines do not share
-/// cache sets.
+/// Bytes of the lines of a strip that are put together before they become tiles; a line more than
+/// they have, so that lines do not share cache sets.
 pub const LINES: usize = STRIP * LINE;
 const LINE: usize = STEPS * ROW + ROW;
 
-/// How far lanes are apart at most that are packed across, and from which length on stretches are packed along.
+/// How far lanes are apart at most that are packed across, and from which length on stretches are
+/// packed along.
 const NEAR: i64 = 8;
 const LONG: usize = 16;
 
@@ -34,11 +37,12 @@ pub enum Form {
     Lanes,
 }
 
-/// Packs some terms of up to [`STRIP`] rows or lanes: `steps` tiles, one behind the other. What is outside the bounds, in other rows or
-/// lanes, or behind the terms, is 0.
+/// Packs some terms of up to [`STRIP`] rows or lanes: `steps` tiles, one behind the other. What is
+/// outside the bounds, in other rows or lanes, or behind the terms, is 0.
 ///
 /// # Safety
-/// Every element inside the bounds is readable and aligned; `to` has room for the tiles, and `lines` for [`LINES`] bytes.
+/// Every element inside the bounds is readable and aligned; `to` has room for the tiles, and
+/// `lines` for [`LINES`] bytes.
 pub unsafe fn pack(
     source: &Source<'_>, form: Form, lanes: &[Point], terms: &[Stretch], steps: usize, to: *mut u8,
     lines: *mut u8,
@@ -56,7 +60,8 @@ pub unsafe fn pack(
     let is_run = terms.iter().all(Stretch::is_run);
     let apart = lanes.get(1).map_or(0, |lane| lane.at[slot] - lanes[0].at[slot]);
     let is_even = lanes.windows(2).all(|pair| pair[1].at[slot] - pair[0].at[slot] == apart);
-    // Of lanes that are near each other a cell of all of them is put together at once, unless stretches are long.
+    // Of lanes that are near each other a cell of all of them is put together at once, unless
+    // stretches are long.
     let is_near = if is_run { apart == 1 && total < LONG * terms.len() } else { (1..=NEAR).contains(&apart) };
     let is_across = is_even && is_near;
     // SAFETY: elements are read inside the bounds only, and tiles written up to their end.
@@ -282,8 +287,9 @@ unsafe fn turn(lines: *const u32, count: usize, to: *mut u8, isa: Isa) {
     unsafe { turn_many(&starts[..count], STRIP, to.cast(), STRIP as isize, isa) };
 }
 
-/// A line of cells: of lane l the elements that are l times as far as lanes are apart from those of `from` whose masks have bit l, and 0 for
-/// the others; by the bytes of an element, and how many elements lanes are apart.
+/// A line of cells: of lane l the elements that are l times as far as lanes are apart from those of
+/// `from` whose masks have bit l, and 0 for the others; by the bytes of an element, and how many
+/// elements lanes are apart.
 ///
 /// # Safety
 /// Those elements are readable, and [`STRIP`] cells are writable.

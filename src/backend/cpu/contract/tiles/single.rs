@@ -1,10 +1,11 @@
-//! Binary32 in parts of bf16: each number is exactly three of them, and six of the nine products of parts are nearer to the sum than a chain
-//! of fused multiply-adds is.
+//! Binary32 in parts of bf16: each number is exactly three of them, and six of the nine products of
+//! parts are nearer to the sum than a chain of fused multiply-adds is.
 //!
-//! Numbers are multiplied by [`SCALE`] before they are split, so that every part of every number is normal, those of denormal numbers
-//! too, and the factor is taken out of the sums, which are rounded by that if they become denormal. What is too large for the factor leaves a sum that is infinite or
-//! none, and so does what is infinite or none itself; such a sum is made anew, as a chain. Whether it is depends on its row and its column
-//! alone.
+//! Numbers are multiplied by [`SCALE`] before they are split, so that every part of every number is
+//! normal, those of denormal numbers too, and the factor is taken out of the sums, which are
+//! rounded by that if they become denormal. What is too large for the factor leaves a sum that is
+//! infinite or none, and so does what is infinite or none itself; such a sum is made anew, as a
+//! chain. Whether it is depends on its row and its column alone.
 
 use cudnn_shim_macros::vectorized;
 
@@ -22,9 +23,10 @@ const PER: usize = ROW / size_of::<f32>();
 /// The most parts.
 const PARTS: usize = 3;
 
-/// The parts of a number in the upper halves of as many words: the nearest bf16, the one that is nearest to the rest, and what then remains, if that is
-/// wanted. Of two that are as near, the one with the larger magnitude. The first part of an infinity is itself, of a NaN it or a
-/// part of it is none.
+/// The parts of a number in the upper halves of as many words: the nearest bf16, the one that is
+/// nearest to the rest, and what then remains, if that is wanted. Of two that are as near, the one
+/// with the larger magnitude. The first part of an infinity is itself, of a NaN it or a part of it
+/// is none.
 #[inline(always)]
 fn parts_of(x: f32) -> [u32; PARTS] {
     let upper = |bits: u32| bits & 0xffff_0000;
@@ -36,7 +38,8 @@ fn parts_of(x: f32) -> [u32; PARTS] {
     [first, second, (rest - f32::from_bits(second)).to_bits()]
 }
 
-/// Splits two tiles of numbers for each step into `N` tiles of parts. Cells pair the numbers of the first of them with those of the second.
+/// Splits two tiles of numbers for each step into `N` tiles of parts. Cells pair the numbers of the
+/// first of them with those of the second.
 ///
 /// # Safety
 /// Twice as many tiles as steps are readable, and `N` times as many writable.
@@ -79,7 +82,8 @@ pub unsafe fn add(sums: *mut u8, block: *const u8, rows: usize, lanes: usize) {
     }
 }
 
-/// Takes the factor out of the sums of `strips` of rows and of lanes; says whether each is a finite number.
+/// Takes the factor out of the sums of `strips` of rows and of lanes; says whether each is a finite
+/// number.
 ///
 /// # Safety
 /// All of them are readable and writable.
@@ -100,10 +104,12 @@ pub unsafe fn unscale(sums: *mut u8, rows: usize, lanes: usize) -> bool {
     most.iter().all(|&bits| bits < f32::INFINITY.to_bits())
 }
 
-/// Adds the products of one strip of rows and one of lanes to chains of fused multiply-adds, in `tiles` tiles of numbers.
+/// Adds the products of one strip of rows and one of lanes to chains of fused multiply-adds, in
+/// `tiles` tiles of numbers.
 ///
 /// # Safety
-/// All tiles are readable, and the chains readable and writable, rows of which are as far apart as those of sums.
+/// All tiles are readable, and the chains readable and writable, rows of which are as far apart as
+/// those of sums.
 #[vectorized]
 pub unsafe fn chains(rows: *const u8, lanes: *const u8, tiles: usize, chains: *mut u8) {
     for row in 0..STRIP {
@@ -148,7 +154,8 @@ mod tests {
     use super::*;
     use crate::backend::cpu::Isa;
 
-    /// Bits of every kind: all exponents, with the significands at which rounding changes, and those of NaN.
+    /// Bits of every kind: all exponents, with the significands at which rounding changes, and
+    /// those of NaN.
     fn numbers() -> Vec<f32> {
         let rests = [
             0, 1, 0x7f, 0x80, 0x81, 0x7fff, 0x8000, 0x8001, 0x1_7fff, 0x55_5555, 0x7f_7fff, 0x7f_8000,

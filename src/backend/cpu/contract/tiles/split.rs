@@ -1,9 +1,11 @@
-//! Halves in parts of bf16: each is exactly two of them, and the product of two halves four products.
+//! Halves in parts of bf16: each is exactly two of them, and the product of two halves four
+//! products.
 //!
-//! The first part is what a half has in its upper eight bits, the second the rest, with the same sign. The first part of an infinity or a NaN
-//! is itself, and the second is 0. There are two of the first: where it is multiplied by a second part, it is 0 as well, as infinity times a
-//! part that happens to be 0 would be no number. What is left of the sum is infinity times the other half's first part, which is 0 only
-//! where that half is.
+//! The first part is what a half has in its upper eight bits, the second the rest, with the same
+//! sign. The first part of an infinity or a NaN is itself, and the second is 0. There are two of
+//! the first: where it is multiplied by a second part, it is 0 as well, as infinity times a part
+//! that happens to be 0 would be no number. What is left of the sum is infinity times the other
+//! half's first part, which is 0 only where that half is.
 
 use half::f16;
 

@@ -1,11 +1,12 @@
-//! The terms of a sum in the order in which tiles have them, as one operand sees them: in stretches that are as long as its memory allows.
+//! The terms of a sum in the order in which tiles have them, as one operand sees them: in stretches
+//! that are as long as its memory allows.
 
 use crate::backend::cpu::contract::operands::pack::inside;
 use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
 use crate::ops::contract::Bound;
 
-/// The loops of a sum. Neighbours of the two innermost ones are one stretch where memory has them side by side, and no bound but those of
-/// the outer one of them names either.
+/// The loops of a sum. Neighbours of the two innermost ones are one stretch where memory has them
+/// side by side, and no bound but those of the outer one of them names either.
 pub struct Terms {
     outer: Walk,
     /// What turns along a stretch.
@@ -111,7 +112,8 @@ impl Stretch {
         self.turns.pos[bound] + ((self.begin + k) / self.unit) as i64 * self.turns.pos_by[bound]
     }
 
-    /// The terms of the stretch for which a lane is inside the bounds: from the first up to the second.
+    /// The terms of the stretch for which a lane is inside the bounds: from the first up to the
+    /// second.
     pub fn inside(&self, lane: &Point, bounds: &[Bound]) -> (usize, usize) {
         let (mut low, mut high) = (0, self.turns.len as i64);
         if bounds.is_empty() {

@@ -83,8 +83,9 @@ impl Tiles<'_> {
     /// Computes a task.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::run); the scratch is this task's alone, with as many bytes as
-    /// [`sizes`](Tiles::sizes) says, what is shared has been packed, and tiles are configured on this thread.
+    /// As for [`contract::run`](crate::backend::cpu::contract::run); the scratch is this task's
+    /// alone, with as many bytes as [`sizes`](Tiles::sizes) says, what is shared has been packed,
+    /// and tiles are configured on this thread.
     pub(super) unsafe fn task(
         &self, shared: &Shared<u8>, known: Option<&Known>, scratch: *mut u8, index: usize,
     ) {
@@ -176,7 +177,8 @@ impl Tiles<'_> {
                     continue;
                 }
                 if let Split::Single(_) = self.split {
-                    // SAFETY: the sums are those of the strips, and lines have room for all that this packs.
+                    // SAFETY: the sums are those of the strips, and lines have room for all that
+                    // this packs.
                     unsafe {
                         if !single::unscale::of(self.outputs.isa)(sums, count[0], count[1]) {
                             self.make_anew(here, count, sums, lines);
@@ -194,7 +196,8 @@ impl Tiles<'_> {
         }
     }
 
-    /// Makes those sums of some strips of rows and of lanes anew that are infinite or none: as chains of fused multiply-adds.
+    /// Makes those sums of some strips of rows and of lanes anew that are infinite or none: as
+    /// chains of fused multiply-adds.
     ///
     /// # Safety
     /// As for [`task`](Tiles::task); `lines` has room for [`Tiles::lines`].
@@ -205,7 +208,8 @@ impl Tiles<'_> {
         let raw = [0, 1].map(|side| lines.wrapping_add(LINES + side * STEPS * TILE));
         let chains = lines.wrapping_add(OWN_SUMS);
         let (mut terms, block) = (Vec::new(), STEPS * self.per_step / self.split.raw());
-        // SAFETY: strips have their elements, and there is room for a block of each side and for all chains.
+        // SAFETY: strips have their elements, and there is room for a block of each side and for
+        // all chains.
         unsafe {
             chains.write_bytes(0, SUMS);
             for begin in (0..self.terms).step_by(block) {
@@ -299,7 +303,8 @@ struct Ends<'a> {
     lanes: &'a LaneTiles,
 }
 
-/// What all tasks know of `b`, if each of them has all of it: where its rows or lanes are, and if they are lanes of the destination, those.
+/// What all tasks know of `b`, if each of them has all of it: where its rows or lanes are, and if
+/// they are lanes of the destination, those.
 pub(super) struct Known {
     points: Vec<Point>,
     lanes: LaneTiles,

@@ -31,8 +31,8 @@ impl Unit {
         }
     }
 
-    /// Calls `work` while tiles are configured on this thread, which keeps nothing of them: threads that carry the state of tiles are slow
-    /// to switch.
+    /// Calls `work` while tiles are configured on this thread, which keeps nothing of them: threads
+    /// that carry the state of tiles are slow to switch.
     ///
     /// # Safety
     /// The processor has the unit.
@@ -146,7 +146,8 @@ mod tests {
                 _ => u32::from(half(kind, random)) << 16 | random.below(1 << 16) as u32,
             };
             if kind == Kind::Least {
-                // The first products are the least number; those that follow take some of it away, or nothing.
+                // The first products are the least number; those that follow take some of it away,
+                // or nothing.
                 for tile in a.chunks_exact_mut(TILE / 2).chain(b.chunks_exact_mut(TILE / 2)) {
                     tile.iter_mut().enumerate().for_each(|(k, half)| {
                         *half = if k % 32 >= 6 { 0 } else { *half };
@@ -220,7 +221,8 @@ mod tests {
             f32::from_bits(case.run(&model, Product::Bf16, [1, 1], 1, true)[0])
         };
         let big = 2.0_f32.powi(24);
-        // Even terms meet each other before odd ones do: 2^24 + 1 is 2^24, and so is 2^24 + 1 + 1 one by one.
+        // Even terms meet each other before odd ones do: 2^24 + 1 is 2^24, and so is 2^24 + 1 + 1
+        // one by one.
         assert_eq!(sum(&[(0, big), (1, 1.0), (3, 1.0)], &[(0, 1.0), (1, 1.0), (3, 1.0)], 0.0), big + 2.0);
         assert_eq!(sum(&[(0, big), (2, 1.0), (4, 1.0)], &[(0, 1.0), (2, 1.0), (4, 1.0)], 0.0), big);
         // What is there is added last.

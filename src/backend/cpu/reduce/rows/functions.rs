@@ -7,18 +7,20 @@ use crate::backend::function::Real;
 use crate::backend::row_function::RowFormula;
 use crate::dtype::numbers::{IN_STEP, IN_STEP_PORTABLE, Together};
 
-/// The loops of one function, for the instruction set of the machine. Statistics are one for all elements, or one each.
+/// The loops of one function, for the instruction set of the machine. Statistics are one for all
+/// elements, or one each.
 pub(super) struct Functions<T> {
     /// `out[i] = term(x[i], dy[i], peak)`.
     ///
     /// # Safety
-    /// There are `count` of the operands that are read, as many statistics if each element has its own, else one, and
-    /// room for `count` terms, which overlap nothing.
+    /// There are `count` of the operands that are read, as many statistics if each element has its
+    /// own, else one, and room for `count` terms, which overlap nothing.
     pub terms: unsafe fn(out: *mut T, operands: [*const T; 2], peak: *const T, count: usize),
     /// `out[i] = result(x[i], dy[i], term[i], peak, statistic)`.
     ///
     /// # Safety
-    /// As for `terms`, and there are as many terms if results are computed from them; else operands.
+    /// As for `terms`, and there are as many terms if results are computed from them; else
+    /// operands.
     pub results: unsafe fn(
         out: *mut T,
         operands: [*const T; 2],
@@ -56,7 +58,8 @@ unsafe fn terms<T: Real, F: RowFormula, const EACH: bool, const TOGETHER: usize>
         )
     };
     let steps = TOGETHER * FULL;
-    // SAFETY: elements below `count`. Some are computed twice, which costs less than the last ones apart.
+    // SAFETY: elements below `count`. Some are computed twice, which costs less than the last ones
+    // apart.
     unsafe {
         // A term without a peak is no long chain of operations.
         if F::HAS_PEAK && TOGETHER > 1 && count >= steps {

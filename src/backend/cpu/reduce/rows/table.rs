@@ -14,10 +14,12 @@ pub(in crate::backend) enum Elements {
     Blocks,
 }
 
-/// How the elements of groups come by a kernel, if it accepts them, which lie at such steps in each operand.
+/// How the elements of groups come by a kernel, if it accepts them, which lie at such steps in each
+/// operand.
 pub(in crate::backend) type Accept = fn(&Rows, &[Steps; 3]) -> Option<Elements>;
 
-/// The kernels; the first one that accepts a step runs it. Nothing else depends on it: the tree of the sums is one.
+/// The kernels; the first one that accepts a step runs it. Nothing else depends on it: the tree of
+/// the sums is one.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "turned",
@@ -38,7 +40,8 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     },
 ];
 
-/// Elements below which a group is short: it costs more calls than elements. Groups from which on there are many.
+/// Elements below which a group is short: it costs more calls than elements. Groups from which on
+/// there are many.
 const SHORT: usize = 32;
 
 /// The names of all kernels that accept a step, in the order of the table.

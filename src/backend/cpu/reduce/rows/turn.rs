@@ -1,4 +1,5 @@
-//! Groups whose elements lie side by side, turned a tile at a time: one element of each of many groups is a row then.
+//! Groups whose elements lie side by side, turned a tile at a time: one element of each of many
+//! groups is a row then.
 
 use super::super::sequence::Steps;
 use super::{Task, Workspace, most_groups};
@@ -13,7 +14,8 @@ use crate::ops::{Rows, Scaling};
 /// Elements of a group at most: the calls for longer ones do not count beside their blocks.
 const MOST: usize = 192;
 
-/// Bytes of a tile, where groups are long: it stays in the second-level cache with its terms and results.
+/// Bytes of a tile, where groups are long: it stays in the second-level cache with its terms and
+/// results.
 const TILE_BYTES: usize = 128 << 10;
 
 /// Groups of a tile at least: a few lines of each row.
@@ -23,7 +25,8 @@ const LEAST_WIDTH: usize = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     transpose: Transpose<Even, Even>,
-    /// The kernels for groups of a few elements, which transposes move one by one: to rows and back.
+    /// The kernels for groups of a few elements, which transposes move one by one: to rows and
+    /// back.
     few: Option<[Kernel; 2]>,
     /// How results go past the caches, if they are large.
     stream: Option<Stream>,
@@ -67,7 +70,8 @@ impl Turn {
     /// Rows become columns. Meanwhile asks for as many more rows if the source is far.
     ///
     /// # Safety
-    /// There are `rows` rows of `columns` columns at `src`, and room for them at `dst`; they do not overlap.
+    /// There are `rows` rows of `columns` columns at `src`, and room for them at `dst`; they do not
+    /// overlap.
     unsafe fn turn(
         &self, [dst, src]: [*mut u8; 2], pitches: [isize; 2], [rows, columns]: [usize; 2], is_far: bool,
     ) {
@@ -99,7 +103,8 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             at[k].wrapping_offset(offset)
         };
         let group = (turn.len * turn.cell) as isize;
-        // SAFETY: the groups have their elements; either tile has room for all groups, turned or not.
+        // SAFETY: the groups have their elements; either tile has room for all groups, turned or
+        // not.
         unsafe {
             for (k, &tile) in tiles.iter().enumerate().take(F::ARITY) {
                 let apart = self.along.1[k + 1];

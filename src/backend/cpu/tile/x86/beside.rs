@@ -1,5 +1,6 @@
-//! Transposes of fewer rows of cells of one or two bytes than half a line has, with AVX-512. Lanes of a register lie side by
-//! side in a row of the source, and become rows of the destination: a lane of each, or half a lane.
+//! Transposes of fewer rows of cells of one or two bytes than half a line has, with AVX-512. Lanes
+//! of a register lie side by side in a row of the source, and become rows of the destination: a
+//! lane of each, or half a lane.
 
 use std::arch::x86_64::*;
 
@@ -34,7 +35,8 @@ unsafe fn load<const N: usize, S: RowStarts>(column: *const u8, rows: S, i: usiz
     r
 }
 
-/// Defines the transposes of one width; half as many rows as a lane has cells are interleaved as the wider cells of `$half`.
+/// Defines the transposes of one width; half as many rows as a lane has cells are interleaved as
+/// the wider cells of `$half`.
 macro_rules! beside {
     ($W:ident, $half:ident, $lo:ident, $hi:ident) => {
         pub(super) mod $W {
@@ -60,7 +62,8 @@ macro_rules! beside {
                     let j = right - LINE;
                     let mut i = top;
                     while i < bottom {
-                        // SAFETY: rows above `bottom`, as many as there are, and LINE columns from `j` on.
+                        // SAFETY: rows above `bottom`, as many as there are, and LINE columns from
+                        // `j` on.
                         unsafe {
                             if bottom - i > HALF && bottom - top >= K {
                                 lane(&m, i.min(bottom - K), j);
@@ -102,7 +105,8 @@ macro_rules! beside {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn half<D: RowStarts, S: RowStarts>(m: &Matrix<D, S>, i: usize, j: usize) {
-                // SAFETY: the matrix has `HALF` rows from `i` on, and a line of columns from `j` on.
+                // SAFETY: the matrix has `HALF` rows from `i` on, and a line of columns from `j`
+                // on.
                 let mut r: [_; HALF] = unsafe { load(m.src.add(j * CELL), m.src_rows, i) };
                 pass!($half r $lo $hi);
                 pass!($half r $lo $hi);

@@ -1,5 +1,5 @@
-//! Transposes that stream columns that start anywhere in a line, with AVX-512: a line is made up of cells of two blocks, the
-//! first of which are carried along in the first-level cache.
+//! Transposes that stream columns that start anywhere in a line, with AVX-512: a line is made up of
+//! cells of two blocks, the first of which are carried along in the first-level cache.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -13,7 +13,8 @@ use crate::backend::cpu::stream::{LINE as BYTES, Stream, to_line};
 use crate::dtype::Scalar;
 use crate::ops::{Scaling, Transform};
 
-/// The transpose of cells of `cell` bytes, if there is one. What passes is not streamed: it goes to the cache first.
+/// The transpose of cells of `cell` bytes, if there is one. What passes is not streamed: it goes to
+/// the cache first.
 pub(in super::super) fn carry<D: RowStarts, S: RowStarts>(cell: usize, isa: Isa) -> Option<Carry<D, S>> {
     Some(match cell {
         _ if !isa.has_avx512() => return None,
@@ -54,8 +55,8 @@ impl<F> Carried<F> {
         self.room.ptr().wrapping_add(column * 2 * BYTES)
     }
 
-    /// Writes bytes of all columns from the room, which starts with byte `begin` of each: those of `part(j, to_line)` of column
-    /// `j`, whose first line starts at `to_line`.
+    /// Writes bytes of all columns from the room, which starts with byte `begin` of each: those of
+    /// `part(j, to_line)` of column `j`, whose first line starts at `to_line`.
     ///
     /// # Safety
     /// There are these bytes in the room and in the column.
@@ -92,8 +93,8 @@ impl<F: Narrow> Through<__m512i> for Carried<F> {
             return;
         }
         let room = self.of(place.column);
-        // SAFETY: the room of the column, to which its cells were written before. The line is one of the column; it ends in these
-        // cells, or with those before them.
+        // SAFETY: the room of the column, to which its cells were written before. The line is one
+        // of the column; it ends in these cells, or with those before them.
         unsafe {
             if place.row > 0 {
                 let carried = _mm512_load_si512(room.cast());
@@ -136,7 +137,8 @@ macro_rules! carried {
                 let strip = Matrix { src, columns, next: Next::none(m.src_rows), ..m }.to(m.dst, &starts[..]);
                 let mut carried = Carried::<F> { columns, room: Stage::new(), through: PhantomData };
                 for i in 0..lines {
-                    // SAFETY: rows of the matrix; the first line of each column, and what is to be written of it.
+                    // SAFETY: rows of the matrix; the first line of each column, and what is to be
+                    // written of it.
                     unsafe {
                         $block(&mut carried, &strip, i * LINE, 0, &mut ahead);
                         if i == 0 {
@@ -148,7 +150,8 @@ macro_rules! carried {
                         }
                     }
                 }
-                // SAFETY: the last rows, less than a line; what is to be written of them and of what is carried.
+                // SAFETY: the last rows, less than a line; what is to be written of them and of
+                // what is carried.
                 unsafe {
                     if lines * LINE < m.rows {
                         let rest = strip.part(lines * LINE..m.rows, 0..columns, [F::DST, F::SRC]);

@@ -1,5 +1,5 @@
-//! Cells that go from one operand to the other, each line on its own: what becomes of cells that fill no whole line, and which
-//! types are converted on the way.
+//! Cells that go from one operand to the other, each line on its own: what becomes of cells that
+//! fill no whole line, and which types are converted on the way.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -20,8 +20,9 @@ const FEW_CELLS: usize = 4 << 10;
 
 const _: () = assert!(FEW_CELLS * 4 <= arena::NESTED_BYTES);
 
-/// Implements [`Direct`] for one kind of registers, `$V` of cells and `$N` of numbers. Cells of the widths `$W` that have no
-/// whole line are transposed by `$narrow`, wider cells whose lines are too few to be narrowed first as lines of `$isa`.
+/// Implements [`Direct`] for one kind of registers, `$V` of cells and `$N` of numbers. Cells of the
+/// widths `$W` that have no whole line are transposed by `$narrow`, wider cells whose lines are too
+/// few to be narrowed first as lines of `$isa`.
 macro_rules! direct {
     ($feature:literal, $V:ty, $N:ty, $narrow:ident, $isa:ident, $($W:ident)*) => {
         /// Transposes cells of `cell` bytes as they are.
@@ -39,8 +40,8 @@ macro_rules! direct {
             }
         }
 
-        /// Converts what has no whole line: rows of the source, which are transposed then, or of the destination, which have been.
-        /// Always the longer ones.
+        /// Converts what has no whole line: rows of the source, which are transposed then, or of
+        /// the destination, which have been. Always the longer ones.
         ///
         /// # Safety
         /// As for [`Transpose`].
@@ -48,14 +49,16 @@ macro_rules! direct {
         unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
             let row = wide::$isa::row::<S, D, SCALES, false>;
             let cells = [size_of::<D>(), size_of::<S>()];
-            // SAFETY: the matrix has its cells on either side, and the room is that of [`FEW_CELLS`].
+            // SAFETY: the matrix has its cells on either side, and the room is that of
+            // [`FEW_CELLS`].
             let few = |room| Ok(unsafe { few_through(m, room, row, cells) });
             // The job has a loan, so that this one inside it does not fail.
             arena::with(FEW_CELLS * 4, few).expect("room inside the scratch of a job");
         }
 
         /// # Safety
-        /// As for [`Transpose`]; `room` has that of [`FEW_CELLS`] cells of four bytes, and `row` converts cells of these sizes.
+        /// As for [`Transpose`]; `room` has that of [`FEW_CELLS`] cells of four bytes, and `row`
+        /// converts cells of these sizes.
         unsafe fn few_through<DR: RowStarts, SR: RowStarts>(
             m: Matrix<DR, SR>,
             room: *mut u8,
@@ -95,7 +98,8 @@ macro_rules! direct {
             const NEW: Self = Moved(PhantomData);
 
             unsafe fn narrow<D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
-                // SAFETY: the matrix has its cells; this type is used where the processor has such registers.
+                // SAFETY: the matrix has its cells; this type is used where the processor has such
+                // registers.
                 unsafe { $narrow::$W::transpose::<D, S, STREAM>(m) }
             }
         })*
@@ -104,7 +108,8 @@ macro_rules! direct {
             const NEW: Self = Widened(PhantomData);
 
             unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
-                // SAFETY: the matrix has its cells; this type is used where the processor has such registers.
+                // SAFETY: the matrix has its cells; this type is used where the processor has such
+                // registers.
                 unsafe { few::<S, D, SCALES, DR, SR>(m) }
             }
         }
@@ -113,8 +118,8 @@ macro_rules! direct {
             const NEW: Self = Narrowed(PhantomData);
 
             unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
-                // SAFETY: the matrix has its cells; this type is used where the processor has such registers. Lines of the source
-                // are enough for it.
+                // SAFETY: the matrix has its cells; this type is used where the processor has such
+                // registers. Lines of the source are enough for it.
                 unsafe { lines::$isa::u32::<Widened<f32, D, true, STREAM>, DR, SR>(m) }
             }
         }
@@ -134,8 +139,9 @@ mod avx512 {
     direct!("avx512f,avx512bw,avx512dq,avx512vl", __m512i, __m512, halves, avx512, u8 u16 u32 u64);
 }
 
-/// The transpose that converts on the way, if there is one for these types: no part of the old destination may be
-/// wanted, since the last blocks overlap the ones before them. Whole lines of cells are fast, others slow.
+/// The transpose that converts on the way, if there is one for these types: no part of the old
+/// destination may be wanted, since the last blocks overlap the ones before them. Whole lines of
+/// cells are fast, others slow.
 pub(in super::super) fn convert<D: RowStarts, S: RowStarts>(
     transform: &Transform, store: Store, isa: Isa,
 ) -> Option<Transpose<D, S>> {
@@ -153,7 +159,8 @@ pub(in super::super) fn convert<D: RowStarts, S: RowStarts>(
             }
         };
     }
-    // A factor of 1 changes nothing but NaNs that signal, which every conversion but that from bfloat16 makes quiet.
+    // A factor of 1 changes nothing but NaNs that signal, which every conversion but that from
+    // bfloat16 makes quiet.
     Some(match (transform.src, transform.dst) {
         (Scalar::F32, Scalar::F32) => pick!(u32, Widened<f32, f32, true>),
         (Scalar::F32, Scalar::F16) => pick!(u16, Narrowed<f16>),

@@ -1,10 +1,11 @@
-//! Blocks of less than 16 bytes of cells and zeros behind them, written whole: rows that are not there enter the
-//! transpose as zeros.
+//! Blocks of less than 16 bytes of cells and zeros behind them, written whole: rows that are not
+//! there enter the transpose as zeros.
 
 use super::super::{Few, Spread};
 use super::*;
 
-/// The function for cells of `cell` bytes in blocks of `block`, in the widest registers that divide the block.
+/// The function for cells of `cell` bytes in blocks of `block`, in the widest registers that divide
+/// the block.
 pub(in super::super) fn few<const STREAM: bool>(cell: usize, block: usize, isa: Isa) -> Option<Spread> {
     macro_rules! of_cell {
         ($registers:ident) => {
@@ -91,7 +92,8 @@ macro_rules! few {
                 }
                 passes!($W r $lo $hi);
                 for (k, &cells) in r.iter().enumerate() {
-                    // SAFETY: the destination has this block; where it is streamed, a line starts here.
+                    // SAFETY: the destination has this block; where it is streamed, a line starts
+                    // here.
                     unsafe {
                         let to = few.dst.add((j + k) * few.block);
                         let mut value = $extend(cells);
@@ -119,11 +121,13 @@ few!(xmm, "sse2", std::convert::identity, _mm_setzero_si128, _mm_storeu_si128, _
 few!(ymm, "avx2", _mm256_zextsi128_si256, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_stream_si256);
 few!(zmm, "avx512f", _mm512_zextsi128_si512, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_stream_si512);
 
-/// Blocks of 2 to 8 bytes: interleaving as many registers as a block has cells leaves blocks side by side.
+/// Blocks of 2 to 8 bytes: interleaving as many registers as a block has cells leaves blocks side
+/// by side.
 mod short {
     use super::*;
 
-    /// Defines the function of one cell and block; `$network` is as many times smaller than a register.
+    /// Defines the function of one cell and block; `$network` is as many times smaller than a
+    /// register.
     macro_rules! short {
         ($name:ident, $W:ident, $network:ident, $lo:ident, $hi:ident) => {
             /// # Safety
@@ -149,7 +153,8 @@ mod short {
                     }
                     passes!($network r $lo $hi);
                     for (k, &blocks) in r.iter().enumerate() {
-                        // SAFETY: blocks of the destination. All but the last start at a multiple of their size.
+                        // SAFETY: blocks of the destination. All but the last start at a multiple
+                        // of their size.
                         unsafe {
                             let to = few.dst.add(j * few.block + k * 16).cast();
                             if STREAM && j % BLOCKS == 0 {

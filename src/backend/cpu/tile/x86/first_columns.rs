@@ -1,6 +1,7 @@
-//! Transposes of fewer columns of cells of one and two bytes than a line has, with AVX-512, where the rows of the destination conflict
-//! into few cache sets: groups of whole lines (`staged.rs`), of which some columns are not there. The work on these is in vain, but
-//! several lines of a row of the destination are written together.
+//! Transposes of fewer columns of cells of one and two bytes than a line has, with AVX-512, where
+//! the rows of the destination conflict into few cache sets: groups of whole lines (`staged.rs`),
+//! of which some columns are not there. The work on these is in vain, but several lines of a row of
+//! the destination are written together.
 
 use std::arch::x86_64::*;
 
@@ -41,7 +42,8 @@ macro_rules! cut {
         /// Transposes groups of `lines` lines of rows.
         ///
         /// # Safety
-        /// As for [`Transpose`](super::Transpose), for at least a line of rows and less than one of columns.
+        /// As for [`Transpose`](super::Transpose), for at least a line of rows and less than one of
+        /// columns.
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         pub unsafe fn $W<F: Narrow, D: RowStarts, S: RowStarts>(m: Matrix<D, S>, lines: usize) {
             const COLUMNS: usize = 64 / size_of::<$W>();

@@ -1,5 +1,6 @@
-//! Transposes of whole lines of the source and half lines of the destination, with AVX-512, for matrices of fewer rows
-//! than a line has cells. Where the half lines of the destination follow one another, two make a whole one.
+//! Transposes of whole lines of the source and half lines of the destination, with AVX-512, for
+//! matrices of fewer rows than a line has cells. Where the half lines of the destination follow one
+//! another, two make a whole one.
 
 use std::arch::x86_64::*;
 
@@ -52,7 +53,8 @@ macro_rules! half_lines {
                 }
             }
 
-            /// Lines of K rows from `i` on and of columns from `j` on: in each lane, K x K cells are transposed.
+            /// Lines of K rows from `i` on and of columns from `j` on: in each lane, K x K cells
+            /// are transposed.
             ///
             /// # Safety
             /// The matrix has these rows and columns.
@@ -105,7 +107,8 @@ macro_rules! half_lines {
             }
 
             /// # Safety
-            /// As for [`transpose`], for ROWS rows and at least LINE columns, which follow one another in the destination.
+            /// As for [`transpose`], for ROWS rows and at least LINE columns, which follow one
+            /// another in the destination.
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[inline]
             unsafe fn in_pairs<D: RowStarts, S: RowStarts, const STREAM: bool>(m: Matrix<D, S>) {

@@ -4,7 +4,8 @@
 pub(super) mod avx2 {
     use std::arch::x86_64::*;
 
-    /// The lines of as many columns as a register has lanes: lane `l` of each of four registers is a part of line `l`.
+    /// The lines of as many columns as a register has lanes: lane `l` of each of four registers is
+    /// a part of line `l`.
     #[target_feature(enable = "avx2,f16c")]
     #[inline]
     pub fn lines([a, b, c, d]: [__m256i; 4]) -> [[__m256i; 2]; 2] {

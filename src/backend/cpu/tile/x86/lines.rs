@@ -1,6 +1,7 @@
-//! Transposes of whole cache lines of either operand: each line is read once and written once, whatever else shares its cache
-//! set. Cells may be converted on the way (`direct.rs`). Blocks of cells of one and two bytes are in `staged.rs`. With AVX2
-//! blocks of cells of four bytes take more registers than there are, and serve conversions only.
+//! Transposes of whole cache lines of either operand: each line is read once and written once,
+//! whatever else shares its cache set. Cells may be converted on the way (`direct.rs`). Blocks of
+//! cells of one and two bytes are in `staged.rs`. With AVX2 blocks of cells of four bytes take more
+//! registers than there are, and serve conversions only.
 
 use std::arch::x86_64::*;
 
@@ -21,8 +22,8 @@ macro_rules! lines {
                 // SAFETY: the matrix has its rows and columns on either side.
                 return unsafe { F::narrow(m) };
             }
-            // Half a line of rows or columns too many, or less, is better done apart than by last blocks that overlap the ones
-            // before them.
+            // Half a line of rows or columns too many, or less, is better done apart than by last
+            // blocks that overlap the ones before them.
             let whole = |n: usize| if n % LINE * 2 <= LINE { n - n % LINE } else { n };
             let (rows, columns) = (whole(m.rows), whole(m.columns));
             let part = |rows, columns| {
@@ -51,12 +52,13 @@ macro_rules! lines {
     };
 }
 
-/// Defines the transpose of one block: as many groups of K rows as make a line are made K x K cells per lane, and the lanes of
-/// all are exchanged.
+/// Defines the transpose of one block: as many groups of K rows as make a line are made K x K cells
+/// per lane, and the lanes of all are exchanged.
 macro_rules! block {
     ($W:ident, $feature:literal, $V:ty, $lanes:path, $zero:ident, $lo:ident, $hi:ident) => {
         /// # Safety
-        /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for LINE rows from `i` on and LINE columns from `j` on.
+        /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for LINE rows from `i` on
+        /// and LINE columns from `j` on.
         #[target_feature(enable = $feature)]
         #[inline]
         pub unsafe fn $W<F: Through<$V>, D: RowStarts, S: RowStarts>(
@@ -89,7 +91,8 @@ macro_rules! block {
                 for k in 0..K {
                     ahead.fetch(LANES);
                     let lines = $lanes([groups[0][k], groups[1][k], groups[2][k], groups[3][k]]);
-                    // SAFETY: LINE cells of columns of the block. They start on a line if they are streamed.
+                    // SAFETY: LINE cells of columns of the block. They start on a line if they are
+                    // streamed.
                     unsafe {
                         let to: [_; LANES] = m.dst_rows.cells(m.dst.add(i * F::DST), left + k, K);
                         for l in 0..LANES {

@@ -1,10 +1,11 @@
-//! Transposes of fewer rows or columns of cells of one or two bytes than a lane of 16 bytes has, by halves of lanes.
+//! Transposes of fewer rows or columns of cells of one or two bytes than a lane of 16 bytes has, by
+//! halves of lanes.
 
 use super::{Matrix, RowStarts, one_by_one};
 use std::arch::x86_64::*;
 
-/// Defines the transpose of one width, in `$count` registers: each has two rows, one in either half, and as many passes as
-/// it takes leave two columns in each.
+/// Defines the transpose of one width, in `$count` registers: each has two rows, one in either
+/// half, and as many passes as it takes leave two columns in each.
 macro_rules! partial {
     ($W:ident, $count:literal, $shape:ident, $passes:literal, $lo:ident, $hi:ident) => {
         /// # Safety
@@ -19,7 +20,8 @@ macro_rules! partial {
             // The last blocks overlap the ones before them.
             for j in (0..m.columns).step_by(SIDE).map(|j| j.min(m.columns - SIDE)) {
                 for i in (0..m.rows).step_by(SIDE).map(|i| i.min(m.rows - SIDE)) {
-                    // SAFETY: SIDE rows from i on and SIDE columns from j on lie inside the matrix; SSE2 belongs to the architecture.
+                    // SAFETY: SIDE rows from i on and SIDE columns from j on lie inside the matrix;
+                    // SSE2 belongs to the architecture.
                     unsafe {
                         let from: [_; SIDE] = m.src_rows.cells(m.src.add(j * CELL), i, 1);
                         let mut r = [_mm_setzero_si128(); $count];

@@ -1,11 +1,13 @@
-//! Transposes of whole cache lines of cells of one and two bytes, with AVX2 and AVX-512. A block of such cells has more lines
-//! than there are registers, and stops halfway in the first-level cache. So that cache can hold several blocks, and where the
-//! rows of an operand conflict in few cache sets, several lines of each row are read, or written, before the next row.
+//! Transposes of whole cache lines of cells of one and two bytes, with AVX2 and AVX-512. A block of
+//! such cells has more lines than there are registers, and stops halfway in the first-level cache.
+//! So that cache can hold several blocks, and where the rows of an operand conflict in few cache
+//! sets, several lines of each row are read, or written, before the next row.
 //!
-//! 1. Eight rows are joined: after three interleavings a lane has these rows of one column, or of two if cells are bytes.
-//! 2. Joined rows of the same columns are put together and their lanes exchanged. Lines of two columns of each lane leave the
-//!    registers at a time: eight rows of the destination are written in alternation, to the end of the group. With AVX2, two
-//!    registers make a line.
+//! 1. Eight rows are joined: after three interleavings a lane has these rows of one column, or of
+//!    two if cells are bytes.
+//! 2. Joined rows of the same columns are put together and their lanes exchanged. Lines of two
+//!    columns of each lane leave the registers at a time: eight rows of the destination are written
+//!    in alternation, to the end of the group. With AVX2, two registers make a line.
 
 use std::arch::x86_64::*;
 
@@ -22,8 +24,8 @@ const GROUP_BYTES: usize = 32 << 10;
 
 const _: () = assert!(GROUP_BYTES <= arena::NESTED_BYTES);
 
-/// Defines the transposes of one width in registers `$V`. Out of columns that are joined, `$columns` makes lines: those of the
-/// first and second column of each lane.
+/// Defines the transposes of one width in registers `$V`. Out of columns that are joined,
+/// `$columns` makes lines: those of the first and second column of each lane.
 macro_rules! staged {
     ($W:ident, $feature:literal, $V:ty, $columns:ident, $zero:ident, $lo:ident, $hi:ident) => {
         pub mod $W {
@@ -39,8 +41,8 @@ macro_rules! staged {
             /// Registers of a line.
             const REGISTERS: usize = LINE / CELLS;
 
-            /// A line of rows and a register of columns, joined: register `g` of part `p` has the `p`th columns of each lane, of
-            /// the `g`th rows.
+            /// A line of rows and a register of columns, joined: register `g` of part `p` has the
+            /// `p`th columns of each lane, of the `g`th rows.
             type Joined = [[$V; LINE / JOINED]; JOINED];
 
             /// A line of rows and of columns.
@@ -51,7 +53,8 @@ macro_rules! staged {
             /// Transposes one block.
             ///
             /// # Safety
-            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from `i` on and of columns from `j` on.
+            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for a line of rows from
+            /// `i` on and of columns from `j` on.
             #[target_feature(enable = $feature)]
             #[inline]
             pub unsafe fn block<F: Through<$V>, D: RowStarts, S: RowStarts>(
@@ -62,21 +65,25 @@ macro_rules! staged {
                 ahead: &mut Ahead<S>,
             ) {
                 let mut room = Stage::<BYTES>::new();
-                // SAFETY: the matrix has a line of rows and of columns from here on, and there is room for one block.
+                // SAFETY: the matrix has a line of rows and of columns from here on, and there is
+                // room for one block.
                 unsafe { group(through, m, [i, j], [1, 1], room.ptr(), ahead) }
             }
 
-            /// Transposes groups of as many lines of rows and of columns as are asked for, or fewer where there is no room for them.
+            /// Transposes groups of as many lines of rows and of columns as are asked for, or fewer
+            /// where there is no room for them.
             ///
             /// # Safety
-            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for at least a line of rows and of columns.
+            /// As for [`Transpose`](crate::backend::cpu::tile::Transpose), for at least a line of
+            /// rows and of columns.
             #[target_feature(enable = $feature)]
             pub unsafe fn in_groups<F: Through<$V>, D: RowStarts, S: RowStarts>(
                 through: &mut F,
                 m: &Matrix<D, S>,
                 lines: [usize; 2],
             ) {
-                // SAFETY: the matrix has at least a line of rows and of columns, and the room is as large as a group.
+                // SAFETY: the matrix has at least a line of rows and of columns, and the room is as
+                // large as a group.
                 let groups = |room| Ok(unsafe { in_groups_through(through, m, lines, room) });
                 // The caller has a loan, so that this one inside it does not fail.
                 arena::with(GROUP_BYTES, groups).expect("room inside the scratch of a job");
@@ -94,7 +101,8 @@ macro_rules! staged {
                 let mut ahead = Ahead::of(m.next);
                 let down = lines[0].clamp(1, GROUP_BYTES / BYTES);
                 let across = lines[1].clamp(1, GROUP_BYTES / BYTES / down);
-                // The first cell of a group, its lines, and where the next one starts. The last one may overlap the one before.
+                // The first cell of a group, its lines, and where the next one starts. The last one
+                // may overlap the one before.
                 let group_at = |from: usize, end: usize, lines: usize| match lines.min((end - from) / LINE) {
                     0 => (end - LINE, 1, end),
                     n => (from, n, from + n * LINE),
@@ -114,7 +122,8 @@ macro_rules! staged {
                 ahead.fetch(usize::MAX);
             }
 
-            /// Transposes one group of lines of rows and of columns, whose first cell is in row and column `at`.
+            /// Transposes one group of lines of rows and of columns, whose first cell is in row and
+            /// column `at`.
             ///
             /// # Safety
             /// As for [`in_groups`], for these rows and columns. There is room for their blocks.
@@ -132,7 +141,8 @@ macro_rules! staged {
                 let m = *m;
                 let ([i, j], [down, across]) = (at, lines);
                 let room = room.cast::<Block>();
-                // SAFETY: the rows and columns are some of the matrix, and the room holds their blocks.
+                // SAFETY: the rows and columns are some of the matrix, and the room holds their
+                // blocks.
                 unsafe {
                     join(through, &m, at, lines, room);
                     for c in 0..across {
@@ -159,7 +169,8 @@ macro_rules! staged {
                 let column = m.src.wrapping_add(j * F::SRC);
                 for b in 0..down {
                     for g in 0..LINE / JOINED {
-                        // SAFETY: lines of these rows; each part of a block has a register for each group of them.
+                        // SAFETY: lines of these rows; each part of a block has a register for each
+                        // group of them.
                         unsafe {
                             let row = i + b * LINE + g * JOINED;
                             let from: [_; JOINED] = m.src_rows.cells(column, row, 1);
@@ -184,7 +195,8 @@ macro_rules! staged {
                 }
             }
 
-            /// Writes lines of the columns `2 p` and `2 p + 1` of each lane, of blocks below each other.
+            /// Writes lines of the columns `2 p` and `2 p + 1` of each lane, of blocks below each
+            /// other.
             ///
             /// # Safety
             /// As for [`group`], and the blocks are joined.
@@ -207,7 +219,8 @@ macro_rules! staged {
                 };
                 for b in 0..down {
                     for h in 0..REGISTERS {
-                        // SAFETY: lines of these columns. They start on a line if they are streamed.
+                        // SAFETY: lines of these columns. They start on a line if they are
+                        // streamed.
                         unsafe {
                             let lines = $columns(&(*blocks.add(b))[h], p);
                             for k in 0..2 {

@@ -1,5 +1,6 @@
-//! Transposes of cells of 4 and 8 bytes, with AVX-512, that write a few rows of the destination to their end before others:
-//! where more rows share cache sets, a line leaves the cache before its next cells are written.
+//! Transposes of cells of 4 and 8 bytes, with AVX-512, that write a few rows of the destination to
+//! their end before others: where more rows share cache sets, a line leaves the cache before its
+//! next cells are written.
 
 use super::super::STRIP;
 use super::{Isa, Matrix, RowStarts, Transpose, avx512};

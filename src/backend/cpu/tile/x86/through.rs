@@ -1,5 +1,5 @@
-//! What becomes of the cells of a line between the operands of a transpose: they stay as they are, or are converted on the
-//! side of the wider cells, so that narrower ones are transposed.
+//! What becomes of the cells of a line between the operands of a transpose: they stay as they are,
+//! or are converted on the side of the wider cells, so that narrower ones are transposed.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -34,7 +34,8 @@ pub(super) trait Through<V> {
     /// Writes a register of cells.
     ///
     /// # Safety
-    /// As many cells are writable at the place as the register has, and the processor has such registers.
+    /// As many cells are writable at the place as the register has, and the processor has such
+    /// registers.
     unsafe fn put(&mut self, cells: V, place: Place, scaling: Scaling);
 }
 
@@ -49,7 +50,8 @@ pub(super) trait Direct<V>: Through<V> {
     unsafe fn narrow<D: RowStarts, S: RowStarts>(m: Matrix<D, S>);
 }
 
-/// Cells that leave the registers as wide as they were transposed, so that lines of them can be put together anew.
+/// Cells that leave the registers as wide as they were transposed, so that lines of them can be put
+/// together anew.
 pub(super) trait Narrow: Direct<__m512i> {
     /// A line of which only the first `n` cells are there.
     ///
@@ -67,8 +69,8 @@ pub(super) struct Widened<S, D, const SCALES: bool, const STREAM: bool>(pub Phan
 /// Cells of type `f32` that become `D` before they are transposed.
 pub(super) struct Narrowed<D, const STREAM: bool>(pub PhantomData<D>);
 
-/// Implements [`Through`] for one kind of registers, `$V` of cells and `$N` of numbers; of cells of the widths `$W` that
-/// stay as they are.
+/// Implements [`Through`] for one kind of registers, `$V` of cells and `$N` of numbers; of cells of
+/// the widths `$W` that stay as they are.
 macro_rules! through {
     ($feature:literal, $V:ty, $N:ty, [$load:ident, $store:ident, $stream:ident], [$set:ident, $mul:ident], $($W:ident)*) => {
         /// A register of numbers, `SCALES`: times alpha.

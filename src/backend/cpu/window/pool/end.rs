@@ -22,14 +22,16 @@ pub trait End<F: Fold>: Sync {
     /// Whether two counts, neither 0, may make a difference.
     const COUNTS: bool;
 
-    /// Whether results of these types may [leave from registers](Self::ended): for others no such code is made.
+    /// Whether results of these types may [leave from registers](Self::ended): for others no such
+    /// code is made.
     const IS_ENDED: bool;
 
-    /// Columns of a window that are folded anew for every output, where [results leave from registers](Self::ended): to keep them for the next
-    /// output takes longer.
+    /// Columns of a window that are folded anew for every output, where [results leave from
+    /// registers](Self::ended): to keep them for the next output takes longer.
     const FEW_COLUMNS: i64;
 
-    /// By what sums are divided; what it is does not matter elsewhere, but for 0, which stands for an empty window.
+    /// By what sums are divided; what it is does not matter elsewhere, but for 0, which stands for
+    /// an empty window.
     fn divisor(&self) -> Divisor;
 
     /// The fold whose results leave from registers, if there is one for these types.
@@ -143,7 +145,8 @@ where
             return (0..n).for_each(|i| unsafe { out.add(i).write(T::ZERO) });
         }
         if let Counts::Same(count) = counts {
-            // A product with an exact reciprocal is the same number as the quotient, and divisions are slow.
+            // A product with an exact reciprocal is the same number as the quotient, and divisions
+            // are slow.
             let is_exact = count.count_ones() == 1;
             let by = if is_exact { T::ONE / T::from_i64(count) } else { T::from_i64(count) };
             // SAFETY: there are `n` lanes, and `out` has room for as many numbers.
@@ -158,7 +161,8 @@ where
                     *to = number(factor * count);
                 }
             }
-            // SAFETY: there are `n` sums and places. A window without cells has the sum 0, and so its quotient by infinity is.
+            // SAFETY: there are `n` sums and places. A window without cells has the sum 0, and so
+            // its quotient by infinity is.
             unsafe { (self.divide)(out.add(first), lanes.add(first), divisors.as_ptr(), some) };
         }
     }

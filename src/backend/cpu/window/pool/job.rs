@@ -43,7 +43,8 @@ pub struct Job<'a, F: Fold, E> {
     pub row_cells: usize,
 }
 
-// SAFETY: addresses without meaning of their own; what is written through them is apart for every item.
+// SAFETY: addresses without meaning of their own; what is written through them is apart for every
+// item.
 unsafe impl<F: Fold, E: Sync> Sync for Job<'_, F, E> {}
 
 /// Whether cells are brought together and converted, or read where they lie.
@@ -67,7 +68,8 @@ where
     way.within(shape.held(at[0], 0, true))
 }
 
-/// Whether results may leave from registers: those of whole pixels that are read and written where they lie.
+/// Whether results may leave from registers: those of whole pixels that are read and written where
+/// they lie.
 pub fn is_ended<F: Fold>(shape: &Shape<'_>, way: &Way) -> bool
 where
     F::Cell: Element,
@@ -79,8 +81,8 @@ where
 /// Cells of a row that the outputs made at a time go through: as many are asked for meanwhile.
 const STRIP_CELLS: usize = 512;
 
-/// Outputs along a row that are made at a time, where a pixel has lanes: more than one if pixels follow one another in the destination, and
-/// evenly in the source.
+/// Outputs along a row that are made at a time, where a pixel has lanes: more than one if pixels
+/// follow one another in the destination, and evenly in the source.
 pub fn strip(shape: &Shape<'_>, is_gathered: bool) -> usize {
     let (last, lanes) = (shape.last(), shape.lanes);
     let is_packed = shape.last_step(0) == Some((shape.size(0) * lanes) as isize);
@@ -139,7 +141,8 @@ impl Shared {
     }
 }
 
-/// A row whose columns are folded: where its results go, and the factor of its other axes in their divisors.
+/// A row whose columns are folded: where its results go, and the factor of its other axes in their
+/// divisors.
 #[derive(Clone, Copy)]
 pub struct Waiting {
     pub to: *mut u8,
@@ -156,7 +159,8 @@ pub struct Block<'a, F: Fold> {
     pub out: *mut F::Lane,
     pub tables: Tables,
     pub along: &'a [i64],
-    /// Where columns are shared: where the outputs that are divided as this one end, and the rows that wait.
+    /// Where columns are shared: where the outputs that are divided as this one end, and the rows
+    /// that wait.
     pub alike: &'a [usize],
     pub waiting: *mut Waiting,
     pub waits: usize,

@@ -1,8 +1,10 @@
-//! Maxima and averages with stride 1: every column of a window belongs to the next windows, too, and is folded once.
+//! Maxima and averages with stride 1: every column of a window belongs to the next windows, too,
+//! and is folded once.
 //!
-//! The columns of a row lie side by side, lanes inside, with columns of no cells around them. Tap `k` of all outputs is the same
-//! row, `k` columns on: neighbours in NCHW become lanes as the channels of NHWC are. Short rows are put one behind the other and
-//! folded as one; folds over columns of two rows are left out.
+//! The columns of a row lie side by side, lanes inside, with columns of no cells around them. Tap
+//! `k` of all outputs is the same row, `k` columns on: neighbours in NCHW become lanes as the
+//! channels of NHWC are. Short rows are put one behind the other and folded as one; folds over
+//! columns of two rows are left out.
 
 use super::end::{Counts, End};
 use super::job::{Block, Job, Shared, Waiting};
@@ -35,7 +37,8 @@ where
         ends
     }
 
-    /// The outputs along the last axis, of every lane, from the rows that their windows reach; or else their row waits.
+    /// The outputs along the last axis, of every lane, from the rows that their windows reach; or
+    /// else their row waits.
     ///
     /// # Safety
     /// As for [`run`](super::super::run); the rows are in the block, which is that of this job.

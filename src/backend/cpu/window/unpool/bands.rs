@@ -1,8 +1,9 @@
-//! Gradients along two axes where outputs are the lanes: rows are short, so a band of them is treated at once.
+//! Gradients along two axes where outputs are the lanes: rows are short, so a band of them is
+//! treated at once.
 //!
-//! A band needs nothing of other bands: outputs that it shares with the band before are brought in, and choose their cells, once
-//! more. Around cells and outputs there is room for windows that begin before the first or end behind the last, so that all windows
-//! are alike.
+//! A band needs nothing of other bands: outputs that it shares with the band before are brought in,
+//! and choose their cells, once more. Around cells and outputs there is room for windows that begin
+//! before the first or end behind the last, so that all windows are alike.
 
 use super::Gradient;
 use super::lanes::{DIRECT_TAPS, Kernels, Repeat, Tap};
@@ -38,7 +39,8 @@ pub struct Bands<'a, T: Real> {
     cells: usize,
 }
 
-// SAFETY: addresses without meaning of their own; what is written through them is apart for every band.
+// SAFETY: addresses without meaning of their own; what is written through them is apart for every
+// band.
 unsafe impl<T: Real> Sync for Bands<'_, T> {}
 
 /// The room of a thread.
@@ -184,7 +186,8 @@ impl<'a, T: Real> Bands<'a, T> {
         let low = band * self.rows;
         let rows = self.rows.min(first.inputs as usize - low);
         let low = low as i64;
-        // Outputs that hold these cells, some of which there may not be: from the first one whose window ends behind `low`.
+        // Outputs that hold these cells, some of which there may not be: from the first one whose
+        // window ends behind `low`.
         let begin = (low + first.pad - first.window).div_euclid(first.stride) + 1;
         let end = (low + rows as i64 - 1 + first.pad).div_euclid(first.stride) + 1;
         let inside = begin.clamp(0, first.outputs)..end.clamp(0, first.outputs);
@@ -328,7 +331,8 @@ impl<'a, T: Real> Bands<'a, T> {
     /// The sums of rows of cells.
     ///
     /// # Safety
-    /// The outputs that hold them are there, from output `begin` on, and there is room for the sums.
+    /// The outputs that hold them are there, from output `begin` on, and there is room for the
+    /// sums.
     unsafe fn sums(&self, low: i64, rows: usize, begin: i64, to: *mut T, mine: &Room<T>) {
         let [first, last] = self.axes();
         let spread = self.phases.spread_len();

@@ -1,7 +1,8 @@
 //! A plane of a gradient row by row along the first axis.
 //!
-//! A row of outputs is kept while its windows hold the row of cells in work; for a maximum, so are the keys of the cells that these
-//! windows hold, and which cell each output chose. So every sum is made at once, in the order of the outputs, in registers.
+//! A row of outputs is kept while its windows hold the row of cells in work; for a maximum, so are
+//! the keys of the cells that these windows hold, and which cell each output chose. So every sum is
+//! made at once, in the order of the outputs, in registers.
 
 use super::kept::{Block, Job, Side, ceil_div};
 use super::lanes::{Columns, DIRECT_TAPS, Repeat, Tap};
@@ -29,7 +30,8 @@ impl<T: Real> Job<'_, T> {
         let mut before = None;
         let repeats = self.is_line() && self.is_average() && shape.axes.len() == 2;
         for cell in 0..shape.axes[0].inputs {
-            // SAFETY: coordinates of the axes, each of whose rows is brought before it is asked for.
+            // SAFETY: coordinates of the axes, each of whose rows is brought before it is asked
+            // for.
             unsafe {
                 let outputs = mine.outputs.range(0, cell);
                 for output in outputs.0.max(given)..outputs.1 {
@@ -59,8 +61,8 @@ impl<T: Real> Job<'_, T> {
         }
     }
 
-    /// Calls `f` for the rows of the last axis that a row of the first axis has: with their coordinates, and where they lie
-    /// among those that are kept.
+    /// Calls `f` for the rows of the last axis that a row of the first axis has: with their
+    /// coordinates, and where they lie among those that are kept.
     #[inline(always)]
     fn each_line(&self, side: &Side, first: i64, mut f: impl FnMut(&Index, usize)) {
         let mut index = Index::default();
@@ -77,8 +79,8 @@ impl<T: Real> Job<'_, T> {
         });
     }
 
-    /// Lists the rows of the other side that meet this one, with the numbers of the taps by which they do. A tap is named by
-    /// its axis and the coordinate on the other side.
+    /// Lists the rows of the other side that meet this one, with the numbers of the taps by which
+    /// they do. A tap is named by its axis and the coordinate on the other side.
     ///
     /// # Safety
     /// The tables are those of this side, whose row this is.
@@ -195,7 +197,8 @@ impl<T: Real> Job<'_, T> {
         let places = self.places(lanes);
         let tap = |axis: &WindowAxis, output: i64, cell: i64| cell + axis.pad - output * axis.stride;
         self.each_line(&self.sides.outputs, output, |index, line| {
-            // SAFETY: coordinates of the axes; keys and winners have all places, and lines room for whole groups.
+            // SAFETY: coordinates of the axes; keys and winners have all places, and lines room for
+            // whole groups.
             unsafe {
                 let rows = self.list(&self.sides.cells, places.cells, &mine.cells, index, tap, mine);
                 let line = line * places.outputs;

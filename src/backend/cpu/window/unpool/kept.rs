@@ -1,4 +1,5 @@
-//! What a gradient keeps of a plane that goes row by row: the memory of a thread, and how rows lie in it.
+//! What a gradient keeps of a plane that goes row by row: the memory of a thread, and how rows lie
+//! in it.
 
 use super::lanes::{Kernels, Tap};
 use super::phases::Phases;
@@ -27,7 +28,8 @@ pub struct Job<'a, T: Real> {
     pub kernels: Kernels<T>,
 }
 
-// SAFETY: addresses without meaning of their own; what is written through them is apart for every plane.
+// SAFETY: addresses without meaning of their own; what is written through them is apart for every
+// plane.
 unsafe impl<T: Real> Sync for Job<'_, T> {}
 
 /// Something of the cells, and of the outputs.
@@ -39,7 +41,8 @@ pub struct Sides<N> {
 
 /// The rows of a side.
 pub struct Side {
-    /// Rows of the first axis that are kept, a power of two, and rows of the last axis in each of them.
+    /// Rows of the first axis that are kept, a power of two, and rows of the last axis in each of
+    /// them.
     pub kept: i64,
     pub lines: usize,
     /// All coordinates.
@@ -72,10 +75,11 @@ pub fn ceil_div(a: i64, b: i64) -> i64 {
 
 /// The room of a thread.
 pub struct Room<T: Real> {
-    /// The [keys](crate::backend::function::Real::key) of the rows of cells that are kept; in [phases](Phases) where outputs are the lanes.
+    /// The [keys](crate::backend::function::Real::key) of the rows of cells that are kept; in
+    /// [phases](Phases) where outputs are the lanes.
     pub keys: *mut T::Key,
-    /// The rows of outputs that are kept, and which taps they chose. Where outputs are the lanes, zeros and no taps are on
-    /// both sides of them.
+    /// The rows of outputs that are kept, and which taps they chose. Where outputs are the lanes,
+    /// zeros and no taps are on both sides of them.
     pub numbers: *mut T,
     pub winners: *mut T::Key,
     /// A row as it comes, and what it takes to bring it.
@@ -166,7 +170,8 @@ impl<T: Real> Job<'_, T> {
     }
 
     /// # Safety
-    /// There are [as many bytes](Self::scratch_bytes), and the first of them is aligned to a cache line.
+    /// There are [as many bytes](Self::scratch_bytes), and the first of them is aligned to a cache
+    /// line.
     pub unsafe fn block(&self, parts: &mut Parts) -> Block<T> {
         let (room, ring) = (self.room(parts), self.ring());
         let by = match self.shape.window.function {

@@ -55,7 +55,8 @@ impl Columns {
     }
 }
 
-/// The same once more, for rows that lie as many places apart as this says, where results go and where they come from.
+/// The same once more, for rows that lie as many places apart as this says, where results go and
+/// where they come from.
 #[derive(Clone, Copy)]
 pub struct Repeat {
     pub count: usize,
@@ -95,8 +96,8 @@ pub struct Kernels<T: Real> {
     pub zip: unsafe fn(*mut T, *const T, *const T, usize, Repeat),
 }
 
-/// An integer in the order of a window's maximum: zeros are equal, as are NaNs, which lie where the rule wants them, and
-/// all lie above [`Real::LEAST`].
+/// An integer in the order of a window's maximum: zeros are equal, as are NaNs, which lie where the
+/// rule wants them, and all lie above [`Real::LEAST`].
 #[inline(always)]
 fn key<T: Real, const NANS_ABOVE: bool>(number: T) -> T::Key {
     // -0 + 0 is 0.
@@ -195,7 +196,8 @@ unsafe fn keys<T: Real, const NANS_ABOVE: bool>(to: *mut T::Key, from: *const T,
 unsafe fn unzip<T: Real, const NANS_ABOVE: bool>(
     even: *mut T::Key, odd: *mut T::Key, from: *const T, n: usize, repeat: Repeat,
 ) {
-    // SAFETY: every repetition has `n` keys to read, and room for half as many at either destination.
+    // SAFETY: every repetition has `n` keys to read, and room for half as many at either
+    // destination.
     unsafe {
         for row in 0..repeat.count {
             let (even, odd) = (even.add(row * repeat.to), odd.add(row * repeat.to));
@@ -219,7 +221,8 @@ unsafe fn unzip<T: Real, const NANS_ABOVE: bool>(
 }
 
 /// # Safety
-/// `n` keys are readable from every tap on, and as many winners writable, apart from them; and so in every repetition.
+/// `n` keys are readable from every tap on, and as many winners writable, apart from them; and so
+/// in every repetition.
 #[vectorized]
 unsafe fn choose<T: Real>(winners: *mut T::Key, keys: *const T::Key, taps: &[Tap], n: usize, repeat: Repeat) {
     // SAFETY: every repetition has `n` keys from each tap on, and as many winners.
@@ -237,8 +240,8 @@ unsafe fn choose<T: Real>(winners: *mut T::Key, keys: *const T::Key, taps: &[Tap
 /// `sums[i] =` the sum of the numbers of those outputs that chose this cell, in their order.
 ///
 /// # Safety
-/// `n` numbers and winners are readable from every tap on, and as many sums writable, apart from them; and so in every
-/// repetition.
+/// `n` numbers and winners are readable from every tap on, and as many sums writable, apart from
+/// them; and so in every repetition.
 #[vectorized]
 unsafe fn give<T: Real>(
     sums: *mut T, winners: *const T::Key, numbers: *const T, taps: &[Tap], n: usize, repeat: Repeat,
@@ -323,7 +326,8 @@ unsafe fn zip<T: Real>(to: *mut T, even: *const T, odd: *const T, n: usize, repe
     }
 }
 
-/// The number of the tap with the largest cell, by lane, the first of equal ones; -1 if all keys are the least.
+/// The number of the tap with the largest cell, by lane, the first of equal ones; -1 if all keys
+/// are the least.
 ///
 /// # Safety
 /// As for [`choose`], for `N` lanes.

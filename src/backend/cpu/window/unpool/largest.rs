@@ -14,7 +14,8 @@ trait Key: Copy + Ord + Send + Sync + 'static {
     const LEAST: Self;
     /// Cells that can be numbered, whole groups of them.
     const MOST: usize;
-    /// The one of a cell with these bits: in the order of numbers, with equal zeros, and one for all NaNs.
+    /// The one of a cell with these bits: in the order of numbers, with equal zeros, and one for
+    /// all NaNs.
     fn of(bits: Self, order: Order) -> Self;
     /// A number below [`MOST`](Self::MOST).
     fn numbered(number: usize) -> Self;
@@ -66,16 +67,19 @@ pub struct Kernels {
     /// # Safety
     /// They are readable, at least one.
     pub first: unsafe fn(cells: *const u8, n: usize, order: Order) -> usize,
-    /// By lane, the larger one of `best` and the key of a cell, and the number of that; the first cell has number 0.
+    /// By lane, the larger one of `best` and the key of a cell, and the number of that; the first
+    /// cell has number 0.
     ///
     /// # Safety
-    /// `n` cells are readable, and as many keys writable at `best` and `winner`, apart from them; readable, too, but for the first cell.
+    /// `n` cells are readable, and as many keys writable at `best` and `winner`, apart from them;
+    /// readable, too, but for the first cell.
     pub better:
         unsafe fn(best: *mut u8, winner: *mut u8, cells: *const u8, number: usize, n: usize, order: Order),
     /// By lane, what the winner is given, or else nothing.
     ///
     /// # Safety
-    /// `n` winners and what they are given are readable, as much writable at `out`, apart from them, and nothing is one readable cell.
+    /// `n` winners and what they are given are readable, as much writable at `out`, apart from
+    /// them, and nothing is one readable cell.
     pub give: unsafe fn(out: *mut u8, winner: *const u8, number: usize, given: [*const u8; 2], n: usize),
 }
 
@@ -209,7 +213,8 @@ mod tests {
     use super::*;
     use half::f16;
 
-    /// Planes of more cells than 16 bits number, which reference loops would look through for every cell.
+    /// Planes of more cells than 16 bits number, which reference loops would look through for every
+    /// cell.
     #[test]
     fn the_first_largest_cell_is_found_among_any_number() {
         for n in [1, 31, 32, 33, 529, 32_736, 32_767, 32_769, 70_000] {

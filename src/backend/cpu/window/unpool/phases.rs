@@ -1,4 +1,5 @@
-//! A row of the last axis, sorted by the stride: the cells that one tap of neighbouring outputs meets lie side by side.
+//! A row of the last axis, sorted by the stride: the cells that one tap of neighbouring outputs
+//! meets lie side by side.
 
 use super::lanes::{Columns, Kernels, Repeat};
 use crate::backend::real::Real;
@@ -7,8 +8,8 @@ use crate::ops::window::WindowAxis;
 /// Outputs that are treated together: rows have room for whole groups of them.
 pub const GROUP: usize = 8;
 
-/// How a row of cells is sorted: those of one remainder modulo the stride are a phase, and lie side by side. In front of
-/// the cells and behind them is room for taps that lie outside.
+/// How a row of cells is sorted: those of one remainder modulo the stride are a phase, and lie side
+/// by side. In front of the cells and behind them is room for taps that lie outside.
 #[derive(Clone, Copy)]
 pub struct Phases {
     stride: usize,
@@ -66,7 +67,8 @@ impl Phases {
         self.lead() + self.width.max(self.outputs.next_multiple_of(GROUP))
     }
 
-    /// Taps of a phase, and where in a row of outputs the one lies that meets the phase's first place by the last of them.
+    /// Taps of a phase, and where in a row of outputs the one lies that meets the phase's first
+    /// place by the last of them.
     fn taps(&self, phase: usize) -> (usize, usize) {
         let taps = self.window.saturating_sub(phase).div_ceil(self.stride);
         // Place j is met by tap k of the phase from output j - front - k.
@@ -78,9 +80,9 @@ impl Phases {
         self.stride == 1 && self.inputs >= GROUP
     }
 
-    /// Calls `f` for every phase with the place of its first sum in a row, where in a row of outputs the first of those lies
-    /// that meet this place, which these are, and how many places there are. A [straight](Self::is_straight) row has only
-    /// cells.
+    /// Calls `f` for every phase with the place of its first sum in a row, where in a row of
+    /// outputs the first of those lies that meet this place, which these are, and how many places
+    /// there are. A [straight](Self::is_straight) row has only cells.
     pub fn each_phase(&self, mut f: impl FnMut(usize, usize, Columns, usize)) {
         for phase in 0..self.stride {
             let (count, from) = self.taps(phase);
@@ -96,7 +98,8 @@ impl Phases {
     /// Sorts the keys of rows.
     ///
     /// # Safety
-    /// `line` has all cells, `scratch` room for as many keys, and `row` all places, and so in every repetition.
+    /// `line` has all cells, `scratch` room for as many keys, and `row` all places, and so in every
+    /// repetition.
     pub unsafe fn split<T: Real>(
         &self, kernels: &Kernels<T>, line: *const T, scratch: *mut T::Key, row: *mut T::Key, repeat: Repeat,
     ) {

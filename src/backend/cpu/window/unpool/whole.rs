@@ -1,7 +1,8 @@
 //! Gradients of a single window that holds all cells: global pooling.
 //!
-//! An average gives the same to all cells; a maximum gives everything to one cell and 0 to the others. Cells are compared as they lie
-//! in memory, and what a cell gets is converted once instead of cell by cell, unless results are blended.
+//! An average gives the same to all cells; a maximum gives everything to one cell and 0 to the
+//! others. Cells are compared as they lie in memory, and what a cell gets is converted once instead
+//! of cell by cell, unless results are blended.
 
 use super::largest::{Kernels, kernels};
 use crate::backend::Address;
@@ -23,7 +24,8 @@ pub struct Whole<'a, T: Real> {
     at: &'a [Address],
     source: Gather,
     gradient: Gather,
-    /// From numbers to results, which are scaled ones if nothing is blended, unless that is the same; their scaling and bytes.
+    /// From numbers to results, which are scaled ones if nothing is blended, unless that is the
+    /// same; their scaling and bytes.
     convert: Option<Row>,
     scaling: Scaling,
     size: usize,
@@ -38,7 +40,8 @@ pub struct Whole<'a, T: Real> {
     lanes: usize,
 }
 
-// SAFETY: addresses without meaning of their own; what is written through them is apart for every plane.
+// SAFETY: addresses without meaning of their own; what is written through them is apart for every
+// plane.
 unsafe impl<T: Real> Sync for Whole<'_, T> {}
 
 /// The room of a thread.
@@ -55,7 +58,8 @@ struct Room<T: Real> {
 }
 
 impl<'a, T: Real> Whole<'a, T> {
-    /// `None` where there is more than a window, or less than a plane in it, or where results do not lie side by side.
+    /// `None` where there is more than a window, or less than a plane in it, or where results do
+    /// not lie side by side.
     pub fn new(
         shape: &'a Shape<'a>, at: &'a [Address], [source, gradient]: [Gather; 2], bytes: usize, lanes: usize,
         machine: Machine,
@@ -179,7 +183,8 @@ impl<'a, T: Real> Whole<'a, T> {
     unsafe fn line(&self, place: [isize; 3], mine: &Room<T>, sink: &mut Sink<'_>) {
         let (shape, n) = (self.shape, self.cells);
         let base = |operand: usize, layout: usize| self.at[operand].pointer().wrapping_offset(place[layout]);
-        // SAFETY: the operands have this plane, and there is room for all cells, of which one is the largest.
+        // SAFETY: the operands have this plane, and there is room for all cells, of which one is
+        // the largest.
         unsafe {
             self.give(base(3, 2), 1, mine);
             let results = sink.run::<u8>(base(0, 0), n);

@@ -1,5 +1,5 @@
-//! Rows of outputs in binary32 whose sums leave from registers, bias and clip included: a few outputs by one or two vectors of
-//! channels at a time.
+//! Rows of outputs in binary32 whose sums leave from registers, bias and clip included: a few
+//! outputs by one or two vectors of channels at a time.
 
 use std::any::TypeId;
 use std::arch::x86_64::*;
@@ -21,7 +21,8 @@ pub(super) struct Ending {
     extent: usize,
 }
 
-/// Some neighbouring outputs: the first one, where its channels are in every operand, and how far it is to the next.
+/// Some neighbouring outputs: the first one, where its channels are in every operand, and how far
+/// it is to the next.
 struct Place {
     q: usize,
     from: *const f32,
@@ -46,13 +47,15 @@ impl Ending {
     /// Computes the outputs of a row; all taps have elements for those of `whole`.
     ///
     /// # Safety
-    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused multiply-add.
+    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused
+    /// multiply-add.
     pub(super) unsafe fn row(&self, row: &Row<'_>, taps: &[Tap], whole: Range<usize>) {
         let mut q = 0;
         while q < row.along.extent {
             let some = OUTPUTS.min(row.along.extent - q);
             let is_whole = whole.start <= q && q + some <= whole.end;
-            // SAFETY: outputs of the row, and the processor has AVX2 and fused multiply-add. Of a whole tile every tap has elements.
+            // SAFETY: outputs of the row, and the processor has AVX2 and fused multiply-add. Of a
+            // whole tile every tap has elements.
             unsafe {
                 match some {
                     OUTPUTS if is_whole => self.neighbours::<OUTPUTS, false>(row, taps, q),
@@ -128,12 +131,14 @@ unsafe fn sums<const Q: usize, const V: usize, const EDGE: bool>(
 /// What `Q` outputs, which begin `step` elements apart, sum of `V` vectors of channels.
 ///
 /// # Safety
-/// The taps have elements for all of them, and factors, of `all` taps in each vector. The processor has AVX2 and fused multiply-add.
+/// The taps have elements for all of them, and factors, of `all` taps in each vector. The processor
+/// has AVX2 and fused multiply-add.
 #[inline(always)]
 pub(super) unsafe fn products<const Q: usize, const V: usize>(
     from: *const f32, step: isize, taps: &[Tap], factors: *const f32, all: usize,
 ) -> [[__m256; V]; Q] {
-    // SAFETY: the taps have elements for `Q` outputs and `V` vectors of channels, and as many factors.
+    // SAFETY: the taps have elements for `Q` outputs and `V` vectors of channels, and as many
+    // factors.
     unsafe {
         let mut sums = [[_mm256_setzero_ps(); V]; Q];
         for tap in taps {
@@ -162,7 +167,8 @@ pub(super) unsafe fn products<const Q: usize, const V: usize>(
 unsafe fn products_at_edge<const Q: usize, const V: usize>(
     from: *const f32, here: &Place, taps: &[Tap], factors: *const f32, all: usize,
 ) -> [[__m256; V]; Q] {
-    // SAFETY: taps have elements for the outputs that they meet and `V` vectors of channels, and as many factors.
+    // SAFETY: taps have elements for the outputs that they meet and `V` vectors of channels, and as
+    // many factors.
     unsafe {
         let mut sums = [[_mm256_setzero_ps(); V]; Q];
         for tap in taps {
@@ -205,7 +211,8 @@ fn ends(here: &Place, channel: usize, count: usize) -> Ends<'static> {
     ends
 }
 
-/// The same for the last channels, which fill no vector: what is read and written lies in vectors of the stack.
+/// The same for the last channels, which fill no vector: what is read and written lies in vectors
+/// of the stack.
 ///
 /// # Safety
 /// As for [`sums`].

@@ -1,4 +1,5 @@
-//! Rows of outputs of fewer bits, of sums in binary32 that leave from registers: a few outputs by one or two vectors of channels at a time.
+//! Rows of outputs of fewer bits, of sums in binary32 that leave from registers: a few outputs by
+//! one or two vectors of channels at a time.
 
 use std::any::TypeId;
 use std::arch::x86_64::__m256;
@@ -29,7 +30,8 @@ pub(super) struct Narrowed {
 }
 
 impl Narrowed {
-    /// The ending for vectors `S`, if their sums may leave from registers: channels are whole vectors, with terms of the bias side by side.
+    /// The ending for vectors `S`, if their sums may leave from registers: channels are whole
+    /// vectors, with terms of the bias side by side.
     pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Turn; 2]) -> Option<Narrowed> {
         let narrow = outputs.narrow.filter(|_| TypeId::of::<S>() == TypeId::of::<Avx2Single>())?;
         let beside = channels.by.at[4] == 1 && along.by.at[4] == 0;
@@ -39,7 +41,8 @@ impl Narrowed {
         fits.then_some(Narrowed { narrow, dst, load, extent: channels.extent })
     }
 
-    /// Terms of the bias from an offset on, in binary32: where they lie, or in the room, which there is for all channels.
+    /// Terms of the bias from an offset on, in binary32: where they lie, or in the room, which
+    /// there is for all channels.
     ///
     /// # Safety
     /// They are readable if there are some, and the room is writable.
@@ -48,10 +51,12 @@ impl Narrowed {
         unsafe { self.narrow.terms(at as isize, self.extent, room, self.load) }
     }
 
-    /// Computes all outputs of a row, with the terms of a bias if there is one; all taps have elements for those of `whole`.
+    /// Computes all outputs of a row, with the terms of a bias if there is one; all taps have
+    /// elements for those of `whole`.
     ///
     /// # Safety
-    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused multiply-add.
+    /// As for [`row`](super::DepthwiseInterleaved::row); the processor has AVX2 and fused
+    /// multiply-add.
     pub(super) unsafe fn row(&self, row: &Row<'_>, bias: *const f32, taps: &[Tap], whole: Range<usize>) {
         // SAFETY: rows that leave so have one of these three types.
         unsafe {
@@ -86,7 +91,8 @@ impl Narrowed {
     /// Computes all channels of `Q` neighbouring outputs, and tells how many those are.
     ///
     /// # Safety
-    /// As for [`row`](Narrowed::row); the taps have elements for all of them, and `E` is the type of the destination.
+    /// As for [`row`](Narrowed::row); the taps have elements for all of them, and `E` is the type
+    /// of the destination.
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn neighbours<E: Cells<__m256>, const Q: usize>(
         &self, row: &Row<'_>, bias: *const f32, taps: &[Tap], q: usize,

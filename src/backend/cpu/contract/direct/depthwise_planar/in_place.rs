@@ -1,5 +1,6 @@
-//! Windows of three by three taps over planes in binary32 that are read where they lie: what is outside a plane is masked, so that
-//! nothing is copied, and sums leave from registers, bias and clip included.
+//! Windows of three by three taps over planes in binary32 that are read where they lie: what is
+//! outside a plane is masked, so that nothing is copied, and sums leave from registers, bias and
+//! clip included.
 
 use std::any::TypeId;
 use std::arch::x86_64::*;
@@ -20,7 +21,8 @@ const TAPS: usize = 3;
 /// Lanes of a vector.
 const L: usize = Avx2Single::L;
 
-/// Rows of outputs that columns are computed of, one after the other: what they see stays in the first cache.
+/// Rows of outputs that columns are computed of, one after the other: what they see stays in the
+/// first cache.
 const ROWS: usize = 16;
 
 /// Computes all outputs of a plane.
@@ -46,7 +48,8 @@ struct Shape {
     apart: isize,
 }
 
-/// Where one plane is: position 0 of the image, its factors, its results and their term of the bias.
+/// Where one plane is: position 0 of the image, its factors, its results and their term of the
+/// bias.
 struct Plane {
     image: *const f32,
     factors: *const f32,
@@ -120,7 +123,8 @@ impl InPlace {
                     to: self.simple.dst.wrapping_offset(at[0] as isize),
                     bias: self.simple.bias.wrapping_offset(at[4] as isize),
                 };
-                // SAFETY: the operands have this plane, tasks write disjoint elements, and the vectors are those of AVX2.
+                // SAFETY: the operands have this plane, tasks write disjoint elements, and the
+                // vectors are those of AVX2.
                 unsafe { (self.kernel)(&self.shape, &self.simple, &plane) };
             }
         })
@@ -154,7 +158,8 @@ unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Pla
     }
 }
 
-/// A vector of neighbouring outputs in each of some rows; `CUT` where some of what it loads is outside.
+/// A vector of neighbouring outputs in each of some rows; `CUT` where some of what it loads is
+/// outside.
 ///
 /// # Safety
 /// As for [`plane`].
@@ -165,9 +170,11 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
     let [rows, columns] = shape.outputs;
     let x = shape.first[1] + (column * STRIDE) as i64;
     let lanes = L.min(columns - column);
-    // SAFETY: lines and lanes outside the image are not read; behind a row's end is written only where there is room.
+    // SAFETY: lines and lanes outside the image are not read; behind a row's end is written only
+    // where there is room.
     unsafe {
-        // Of every vector that is loaded of a row: with a stride of two, two for the first two taps and two for the third.
+        // Of every vector that is loaded of a row: with a stride of two, two for the first two taps
+        // and two for the third.
         let mut masks = [_mm256_setzero_si256(); 4];
         let mut load = 0;
         while CUT && load < 4 {
@@ -184,7 +191,8 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
         let mut row = top;
         while row < bottom {
             let y = shape.first[0] + row as i64 * shape.stride;
-            // Of several rows all lines are inside. Lanes behind a row's end are the beginning of the next rows, which are written later.
+            // Of several rows all lines are inside. Lanes behind a row's end are the beginning of
+            // the next rows, which are written later.
             let fits = |count: usize| {
                 let lines = ((count - 1) * STRIDE + TAPS) as i64;
                 row + count <= bottom
@@ -205,7 +213,8 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
     }
 }
 
-/// A vector of outputs in each of `R` rows, which share the lines that they see; tells how many rows those are.
+/// A vector of outputs in each of `R` rows, which share the lines that they see; tells how many
+/// rows those are.
 ///
 /// # Safety
 /// As for [`plane`]; of several rows all lines are inside, and there is room for whole vectors.

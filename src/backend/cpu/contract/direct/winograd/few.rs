@@ -1,5 +1,6 @@
-//! Few tiles and many filters: tasks transform a panel of filters and multiply it at once, instead of writing all of them to
-//! memory and reading them again. The patches of all tiles are transformed before.
+//! Few tiles and many filters: tasks transform a panel of filters and multiply it at once, instead
+//! of writing all of them to memory and reading them again. The patches of all tiles are
+//! transformed before.
 use super::filters::{FilterLanes, LINE, PASS};
 use super::{ELEMENTS, TAPS};
 use crate::backend::cpu::contract::gemm::engine::Shared;
@@ -7,7 +8,8 @@ use crate::backend::cpu::contract::kernel::simd::Simd;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
 
-/// Bytes of transformed filters from which on they are not worth keeping, and of patches up to which those are.
+/// Bytes of transformed filters from which on they are not worth keeping, and of patches up to
+/// which those are.
 const FILTERS: usize = 1 << 20;
 const PATCHES: usize = 16 << 20;
 
@@ -19,7 +21,8 @@ const PIECE: usize = 8;
 const CHANNELS: usize = 64;
 
 impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
-    /// Whether tasks with filters of their own pay, for as many threads. Results do not depend on it.
+    /// Whether tasks with filters of their own pay, for as many threads. Results do not depend on
+    /// it.
     pub(super) fn has_few_tiles(&self, threads: usize) -> bool {
         let panels = self.view.batch.len() * self.panels();
         let bytes = size_of::<f32>() * ELEMENTS;
@@ -42,7 +45,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         threads::run_with(threads, panels * parts, packed, &|scratch, index| {
             let (panel, part) = (index / parts, index % parts);
             let own = passes * part / parts..passes * (part + 1) / parts;
-            // SAFETY: every panel has its filters and a place of its own, in which every pass has its channels.
+            // SAFETY: every panel has its filters and a place of its own, in which every pass has
+            // its channels.
             unsafe { self.filters(to.at(panel * cells), scratch.cast(), panel, own) };
         })
     }
@@ -75,7 +79,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let own = tiles * piece / pieces..tiles * (piece + 1) / pieces;
                 let to = shared.at(product * ELEMENTS * slab + own.start * self.tile_cells());
                 let some = first..channels.min(first + each);
-                // SAFETY: the image has these channels, and every channel of every tile has a place of its own.
+                // SAFETY: the image has these channels, and every channel of every tile has a place
+                // of its own.
                 unsafe { self.patches(self.place(product).at[1], own, some, slab, scratch.cast(), to) };
             })?;
             let tasks = products * self.panels();
@@ -83,7 +88,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
             threads::run_with(threads, tasks, scratch, &|scratch, number| {
                 let product = number / self.panels();
                 let patches = shared.at(product * ELEMENTS * slab);
-                // SAFETY: the patches are there, tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the patches are there, tasks write disjoint elements, and the scratch is
+                // this one's.
                 unsafe { self.panel(number, filters, (patches, slab), scratch.cast(), cells) };
             })
         })
@@ -92,8 +98,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// Computes all tiles for one panel of filters.
     ///
     /// # Safety
-    /// As for [`run`](FilterLanes::run); the patches are transformed; the scratch has as many cells for transformed filters, filters,
-    /// sums and lines.
+    /// As for [`run`](FilterLanes::run); the patches are transformed; the scratch has as many cells
+    /// for transformed filters, filters, sums and lines.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn panel(
         &self, number: usize, filters: Option<&Shared<f32>>, (patches, slab): (*const f32, usize),
@@ -106,7 +112,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         let transformed = match filters {
             Some(filters) => filters.at(number * cells[0]),
             None => {
-                // SAFETY: the scratch has room for a panel of transformed filters, and for those of a pass.
+                // SAFETY: the scratch has room for a panel of transformed filters, and for those of
+                // a pass.
                 unsafe { self.filters(scratch, packed, number, 0..self.passes()) };
                 scratch
             }
@@ -120,7 +127,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let filters = transformed.wrapping_add(e * self.panel_cells());
                 let patches = patches.wrapping_add(e * slab + first * self.tile_cells());
                 let to = sums.wrapping_add(e * sums_slab);
-                // SAFETY: the patches and the filters are transformed, and there is room for the sums.
+                // SAFETY: the patches and the filters are transformed, and there is room for the
+                // sums.
                 unsafe { self.multiply(panel, filters, (patches, count), &offsets, to) };
             }
             for tile in first..first + count {

@@ -1,8 +1,9 @@
-//! Lanes are filters: channels of a pixel are contiguous, in the windowed operand and in the destination.
+//! Lanes are filters: channels of a pixel are contiguous, in the windowed operand and in the
+//! destination.
 //!
-//! Patches are transformed where they lie, a vector of channels at a time, and tiles are the rows of the kernels. The
-//! outputs of a tile come out as contiguous runs of filters. Images whose rows are contiguous instead are turned first, where
-//! they have too few tiles to fill lanes.
+//! Patches are transformed where they lie, a vector of channels at a time, and tiles are the rows
+//! of the kernels. The outputs of a tile come out as contiguous runs of filters. Images whose rows
+//! are contiguous instead are turned first, where they have too few tiles to fill lanes.
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
@@ -32,8 +33,8 @@ use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Role};
 
-/// Cells between slabs of memory beside their contents: a line, so that the elements of a patch do not meet in the same
-/// sets.
+/// Cells between slabs of memory beside their contents: a line, so that the elements of a patch do
+/// not meet in the same sets.
 pub(super) const LINE: usize = 16;
 
 /// Outputs of an image in planes up to which its tiles would leave too many lanes without use.
@@ -42,14 +43,15 @@ const PLANAR: usize = 256;
 /// Channels of a filter whose taps are packed at once: a line of them.
 pub(super) const PASS: usize = 16;
 
-/// Lines of the next pass that are asked for with every [`EIGHT`] filters of a channel: of a pass, those of all taps and filters.
+/// Lines of the next pass that are asked for with every [`EIGHT`] filters of a channel: of a pass,
+/// those of all taps and filters.
 const AHEAD: usize = (TAPS * EIGHT).div_ceil(PASS);
 
 /// Filters whose sums are kept at once, at least.
 const GROUP: usize = 32;
 
-/// Channels that a filter has evenly: those of one loop, or of blocks that are whole eights, and how many of them a block has and what
-/// it moves.
+/// Channels that a filter has evenly: those of one loop, or of blocks that are whole eights, and
+/// how many of them a block has and what it moves.
 fn joined(walk: &Walk) -> Option<(Turn, Option<Turn>)> {
     match walk.turns[..] {
         [turn] => Some((turn, None)),
@@ -69,7 +71,8 @@ pub struct FilterLanes<'a, S: Simd> {
     pub(super) view: View<'a>,
     pub(super) images: Walk,
     pub(super) dims: [Dim; 2],
-    /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of the patch's order is.
+    /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of
+    /// the patch's order is.
     taps: [i64; 2],
     first: i64,
     pub(super) channels: Turn,
@@ -85,7 +88,8 @@ pub struct FilterLanes<'a, S: Simd> {
     shares: usize,
     /// Whether rows of an image are contiguous instead of channels.
     pub(super) planar: bool,
-    /// Panels whose sums are kept at once: the same in all blocks, so that the scratch of the largest one is enough.
+    /// Panels whose sums are kept at once: the same in all blocks, so that the scratch of the
+    /// largest one is enough.
     pub(super) group: usize,
     /// Where transformed filters stay for later calls, if they may.
     room: Option<Room<'a>>,
@@ -152,7 +156,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         self.filters.extent.div_ceil(Self::NR)
     }
 
-    /// Cells of one element of a panel of transformed filters, and of the channels of a transformed patch.
+    /// Cells of one element of a panel of transformed filters, and of the channels of a transformed
+    /// patch.
     pub(super) fn panel_cells(&self) -> usize {
         self.channels.extent * Self::NR + LINE
     }
@@ -161,7 +166,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         self.channels.extent + LINE
     }
 
-    /// Cells of one element of the transformed patches of this many tiles, and of their sums with a group of panels.
+    /// Cells of one element of the transformed patches of this many tiles, and of their sums with a
+    /// group of panels.
     pub(super) fn slab(&self, tiles: usize) -> usize {
         tiles * self.tile_cells() + LINE
     }
@@ -191,7 +197,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// Transforms some passes of the filters of one panel: `[element][channel][lane]`.
     ///
     /// # Safety
-    /// As for [`run`](crate::backend::cpu::contract::run); `to` has room for the panel, `packed` for the taps of a pass.
+    /// As for [`run`](crate::backend::cpu::contract::run); `to` has room for the panel, `packed`
+    /// for the taps of a pass.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize, passes: Range<usize>) {
         let (batch, panel) = (self.view.batch.point(number / self.panels()), number % self.panels());
@@ -222,13 +229,15 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 }
             }
             let lines_ahead = if first + PASS < self.channels.extent { AHEAD } else { 0 };
-            // SAFETY: the filters have these elements, `packed` has room for a pass, and the panel has its place.
+            // SAFETY: the filters have these elements, `packed` has room for a pass, and the panel
+            // has its place.
             unsafe {
                 pack::<S>(self.view.b, &lanes[..count], &evens, Self::NR, packed);
                 // Loops, as for patches.
                 let mut ahead = [0; 2];
                 for eight in 0..len * (Self::NR / EIGHT) {
-                    // The lines of the next pass: weights that no call has read for a while are in memory, and every line is in another run.
+                    // The lines of the next pass: weights that no call has read for a while are in
+                    // memory, and every line is in another run.
                     for _ in 0..lines_ahead {
                         if ahead[1] == count {
                             ahead = [ahead[0] + 1, 0];
@@ -278,7 +287,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// Computes one block of tiles for one share of the filters.
     ///
     /// # Safety
-    /// As for [`run`](crate::backend::cpu::contract::run); the filters are transformed; the scratch is this task's alone.
+    /// As for [`run`](crate::backend::cpu::contract::run); the filters are transformed; the scratch
+    /// is this task's alone.
     #[inline(always)]
     pub unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
         let (share, index) = (index % self.shares, index / self.shares);
@@ -291,7 +301,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let sums = scratch.wrapping_add(ELEMENTS * slab);
         let lines = sums.wrapping_add(ELEMENTS * sums_slab);
         let pixels = lines.wrapping_add(4 * group * Self::NR);
-        // SAFETY: the image has these tiles and channels, and the scratch is as large as `run` says.
+        // SAFETY: the image has these tiles and channels, and the scratch is as large as `run`
+        // says.
         unsafe {
             self.patches(place.at[1], tiles.clone(), 0..self.channels.extent, slab, pixels, scratch);
         }
@@ -305,7 +316,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 let from = ((product * all + panel) * ELEMENTS + e) * self.panel_cells();
                 let to = sums.wrapping_add(e * sums_slab + (panel - panels.start) * count * Self::NR);
                 let patches = scratch.wrapping_add(e * slab);
-                // SAFETY: the patches and the filters are transformed, and there is room for the sums.
+                // SAFETY: the patches and the filters are transformed, and there is room for the
+                // sums.
                 unsafe { self.multiply(panel, filters.wrapping_add(from), (patches, count), &offsets, to) };
             }
             for (number, tile) in tiles.clone().enumerate() {
@@ -343,7 +355,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                     offsets: offsets.as_ptr(),
                     v: filters.wrapping_add(begin * Self::NR),
                 };
-                // SAFETY: rows and panel have as many cells as the pass, and the rows of `c` lanes for all sums.
+                // SAFETY: rows and panel have as many cells as the pass, and the rows of `c` lanes
+                // for all sums.
                 unsafe { self.kernels.of(next - row, lanes)(&panel, &c, begin > 0) };
             }
         }
@@ -355,8 +368,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         (0..self.channels.extent.min(KC)).map(|c| (c * Self::NR) as i32).collect()
     }
 
-    /// The outputs of one tile for some panels, whose sums are `apart` from panel to panel and a slab from element to
-    /// element.
+    /// The outputs of one tile for some panels, whose sums are `apart` from panel to panel and a
+    /// slab from element to element.
     ///
     /// # Safety
     /// As for [`task`](FilterLanes::task); `lines` has room for four times the lanes.
@@ -478,7 +491,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
             }
             let tasks = products * self.blocks * self.shares;
             threads::run_with(threads, tasks, scratch * size_of::<f32>(), &|scratch, index| {
-                // SAFETY: the filters are transformed, tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the filters are transformed, tasks write disjoint elements, and the
+                // scratch is this one's.
                 unsafe { task::avx2(&self, shared.at(0), scratch.cast(), index) };
             })
         })

@@ -14,8 +14,8 @@ use crate::ops::Scaling;
 const TOGETHER: usize = 8;
 
 impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
-    /// Cells of the channels outside the image, and of those of a patch that are converted, or of an image that are turned and
-    /// before that converted.
+    /// Cells of the channels outside the image, and of those of a patch that are converted, or of
+    /// an image that are turned and before that converted.
     pub(super) fn pixels(&self) -> usize {
         let positions = self.positions();
         match (self.planar, self.view.a.convert) {
@@ -30,8 +30,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         self.dims.each_ref().map(|dim| if self.planar { dim.positions() } else { 0 })
     }
 
-    /// Transforms the patches of some tiles: `[element][tile][channel]`, a slab from element to element. Of planes some channels,
-    /// else all.
+    /// Transforms the patches of some tiles: `[element][tile][channel]`, a slab from element to
+    /// element. Of planes some channels, else all.
     ///
     /// # Safety
     /// As for [`task`](FilterLanes::task); there is room for the [`pixels`](FilterLanes::pixels).
@@ -68,18 +68,20 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 for (i, from) in from.iter_mut().enumerate().filter(|(_, from)| **from != pixels.cast_const())
                 {
                     let near = pixels.wrapping_add((1 + i) * channels);
-                    // SAFETY: the channels of a pixel lie side by side, and `near` has room for them.
+                    // SAFETY: the channels of a pixel lie side by side, and `near` has room for
+                    // them.
                     unsafe { convert(near.cast(), from.cast(), channels, Scaling::MOVE) };
                     *from = near;
                 }
             }
-            // SAFETY: every pixel has its channels, one outside the image zeros, and the patches have a place for the row.
+            // SAFETY: every pixel has its channels, one outside the image zeros, and the patches
+            // have a place for the row.
             unsafe { transform(&from, channels, slab, to.wrapping_add(row * self.tile_cells())) };
         }
     }
 
-    /// The same of channels in blocks, a few tiles at a time: else two pixels of every block would be read in turn, and lines asked for
-    /// too late.
+    /// The same of channels in blocks, a few tiles at a time: else two pixels of every block would
+    /// be read in turn, and lines asked for too late.
     ///
     /// # Safety
     /// As for [`patches`](FilterLanes::patches).
@@ -99,7 +101,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                     for line in from.chunks(4) {
                         fetch(line[1].wrapping_add(TOGETHER * 2 * blocks.extent).cast());
                     }
-                    // SAFETY: every pixel has the channels of a block, one outside the image zeros, and the patches have a place for the row.
+                    // SAFETY: every pixel has the channels of a block, one outside the image zeros,
+                    // and the patches have a place for the row.
                     unsafe { transform(from, blocks.extent, slab, to.wrapping_add(row * self.tile_cells())) };
                     for from in from.iter_mut().filter(|from| **from != pixels.cast_const()) {
                         *from = from.wrapping_offset(blocks.by.at[1] as isize);
@@ -132,8 +135,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         (self.dims[0].holds(y) && self.dims[1].holds(x)).then_some([y, x])
     }
 
-    /// Transforms some channels of the patches of some tiles of an image whose rows are contiguous, of which those channels are
-    /// turned before.
+    /// Transforms some channels of the patches of some tiles of an image whose rows are contiguous,
+    /// of which those channels are turned before.
     ///
     /// # Safety
     /// As for [`patches`](FilterLanes::patches).
@@ -146,7 +149,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
         let (size, image) = (self.view.a.scalar.size() as i64, pixels.wrapping_add(MANY));
         let converted = image.wrapping_add(high * wide * MANY);
         let mut lines = [std::ptr::null(); MANY];
-        // SAFETY: the image has these rows and channels; `pixels` has room for as many, and for a row of them.
+        // SAFETY: the image has these rows and channels; `pixels` has room for as many, and for a
+        // row of them.
         unsafe {
             pixels.write_bytes(0, MANY);
             for y in 0..high {

@@ -1,7 +1,7 @@
 //! Lanes are pixels: rows of the destination are contiguous.
 //!
-//! Tiles are like outputs of a window with stride 2 and 4 x 4 taps: patches of neighbouring tiles are neighbours in the
-//! [planes](crate::backend::cpu::contract::operands::planes).
+//! Tiles are like outputs of a window with stride 2 and 4 x 4 taps: patches of neighbouring tiles
+//! are neighbours in the [planes](crate::backend::cpu::contract::operands::planes).
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
@@ -37,7 +37,8 @@ pub struct PixelLanes<'a, S: Simd> {
     view: View<'a>,
     rows: Walk,
     planes: Planes,
-    /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of the patch's order is.
+    /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of
+    /// the patch's order is.
     taps: [i64; 2],
     first: i64,
     /// Extents of the outputs.
@@ -52,7 +53,8 @@ pub struct PixelLanes<'a, S: Simd> {
     room: Option<Room<'a>>,
 }
 
-/// Cells of one element of transformed patches: a line more, so that the elements of a patch do not meet in the same sets.
+/// Cells of one element of transformed patches: a line more, so that the elements of a patch do not
+/// meet in the same sets.
 fn slab(panels: usize, channels: usize, nr: usize) -> usize {
     panels * channels * nr + 16
 }
@@ -113,7 +115,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         (begin, end - begin)
     }
 
-    /// Cells of one element of a strip: strips have up to [`MR`] rows, and a vector is written at a time.
+    /// Cells of one element of a strip: strips have up to [`MR`] rows, and a vector is written at a
+    /// time.
     fn strip_cells(&self) -> usize {
         self.planes.channels.len() * MR + EIGHT
     }
@@ -149,7 +152,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let channels = self.planes.channels.len();
         let mut packed = [0.0_f32; PASS * TAPS * MR + EIGHT];
         let mut evens = Vec::new();
-        // Taps that run backwards come from one cache line each: turning them costs more than reading one by one.
+        // Taps that run backwards come from one cache line each: turning them costs more than
+        // reading one by one.
         let in_place = self.view.b.scalar == Scalar::F32 && self.taps[1] != 1;
         for channel in 0..channels {
             let mut g = [[[0.0_f32; EIGHT]; 3]; 3];
@@ -176,7 +180,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                             Even::plain(at, self.taps[1], 3, None).push(&mut evens, false);
                         }
                     }
-                    // SAFETY: the filters have these elements, and there is room for the taps of a pass.
+                    // SAFETY: the filters have these elements, and there is room for the taps of a
+                    // pass.
                     unsafe { pack::<S>(self.view.b, &rows[..count], &evens, count, packed.as_mut_ptr()) };
                 }
                 for r in 0..3 {
@@ -191,7 +196,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
             for j in 0..4 {
                 let column = filter([lines[0][j], lines[1][j], lines[2][j]]);
                 for (i, &v) in column.iter().enumerate() {
-                    // SAFETY: the strip has its place; what a vector has too much the next channel overwrites.
+                    // SAFETY: the strip has its place; what a vector has too much the next channel
+                    // overwrites.
                     unsafe { store(to.add((i * 4 + j) * apart + channel * count), v) };
                 }
             }
@@ -209,7 +215,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     /// Computes one block of tiles of one image for one share of the strips.
     ///
     /// # Safety
-    /// As for [`run`](crate::backend::cpu::contract::run); the filters are transformed; the scratch is this task's alone.
+    /// As for [`run`](crate::backend::cpu::contract::run); the filters are transformed; the scratch
+    /// is this task's alone.
     #[inline(always)]
     pub unsafe fn task(&self, filters: *const f32, scratch: *mut f32, index: usize) {
         let nr = Kernels::<S>::NR;
@@ -392,7 +399,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for PixelLanes<'_, S> {
             }
             let tasks = images * self.parts * self.shares;
             threads::run_with(threads, tasks, scratch, &|scratch, index| {
-                // SAFETY: the filters are transformed, tasks write disjoint elements, and the scratch is this one's.
+                // SAFETY: the filters are transformed, tasks write disjoint elements, and the
+                // scratch is this one's.
                 unsafe { task::avx2(&self, shared.at(0), scratch.cast(), index) };
             })
         })

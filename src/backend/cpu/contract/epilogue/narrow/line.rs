@@ -1,4 +1,5 @@
-//! The ends of lines: sums that lie in memory become elements of the destination, whatever is added to them.
+//! The ends of lines: sums that lie in memory become elements of the destination, whatever is added
+//! to them.
 
 use std::mem::MaybeUninit;
 
@@ -38,8 +39,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Finishes a line of some rows, whose sums begin at `sums[m]`: in vectors, whatever the lengths of its runs. At most
-/// [`MAX_NR`] sums, if they are not one run in place.
+/// Finishes a line of some rows, whose sums begin at `sums[m]`: in vectors, whatever the lengths of
+/// its runs. At most [`MAX_NR`] sums, if they are not one run in place.
 ///
 /// # Safety
 /// As for [`Narrow::finish`], of all runs.
@@ -60,7 +61,8 @@ pub(super) unsafe fn lines<R: Numbers, E: Cells<R>>(
             if in_place {
                 let (to, z, end) =
                     (narrow.dst.cast::<E>().wrapping_offset(at(first)), z_at(first), len - R::LANES);
-                // The last vector has some of those before as well, which may be written where z lies.
+                // The last vector has some of those before as well, which may be written where z
+                // lies.
                 let mut behind = [E::ZERO; LANES];
                 if narrow.adds_z && !len.is_multiple_of(R::LANES) {
                     behind.as_mut_ptr().copy_from_nonoverlapping(z.add(end), R::LANES);
@@ -132,7 +134,8 @@ impl<R: Numbers> Sums<R> {
     /// Of a row whose bias begins there.
     ///
     /// # Safety
-    /// The bias has a term for every sum; the processor has such registers, and `E` is the type of the results.
+    /// The bias has a term for every sum; the processor has such registers, and `E` is the type of
+    /// the results.
     #[inline(always)]
     unsafe fn of<E: Cells<R>>(narrow: &Narrow, line: &Line<'_>, sums: *const u8, bias: *const u8) -> Sums<R> {
         let (size, step) = (narrow.bias_size, line.bias_step as isize);
@@ -153,7 +156,8 @@ impl<R: Numbers> Sums<R> {
     /// What becomes of `count` sums from number `i` on, with z from a place on.
     ///
     /// # Safety
-    /// They are readable, and as many terms of the bias, and a vector of z if that is added; as for [`of`](Sums::of).
+    /// They are readable, and as many terms of the bias, and a vector of z if that is added; as for
+    /// [`of`](Sums::of).
     #[inline(always)]
     unsafe fn finished<E: Cells<R>>(&self, narrow: &Narrow, i: usize, z: *const E, count: usize) -> R {
         let mut few = [0.0; LANES];
@@ -226,7 +230,8 @@ unsafe fn put<E: Copy>(from: *const E, to: *mut E, len: usize, apart: isize) {
         let mut at = 0;
         while at < bytes {
             at = at.min(bytes - block);
-            // SAFETY: no block goes beyond `bytes`, which are readable on one side and writable on the other.
+            // SAFETY: no block goes beyond `bytes`, which are readable on one side and writable on
+            // the other.
             unsafe { to.add(at).cast::<B>().write_unaligned(from.add(at).cast::<B>().read_unaligned()) };
             at += block;
         }

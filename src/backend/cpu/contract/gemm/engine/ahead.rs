@@ -1,4 +1,5 @@
-//! Panels of lanes that a task packs where it multiplies by them, and the lines that it fetches before it packs them.
+//! Panels of lanes that a task packs where it multiplies by them, and the lines that it fetches
+//! before it packs them.
 
 use super::{Engine, share};
 use crate::backend::cpu::contract::kernel::Kernels;
@@ -8,8 +9,8 @@ use crate::backend::cpu::contract::operands::points::{Even, Point};
 use crate::backend::cpu::stream::{LINE, fetch_far};
 use crate::dtype::convert::Element;
 
-/// The cache lines that some lanes are packed from. Weights that no call has read for a while are in memory, and of the many short
-/// streams that packing reads a processor foresees few.
+/// The cache lines that some lanes are packed from. Weights that no call has read for a while are
+/// in memory, and of the many short streams that packing reads a processor foresees few.
 pub(super) struct Ahead {
     starts: [*const u8; MAX_NR],
     lanes: usize,
@@ -49,8 +50,8 @@ pub(super) fn panel<S: Simd>(lanes: &[Point], number: usize) -> &[Point] {
 }
 
 impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
-    /// Packs the panel `number` of some lanes for a K block, the first one or not. The lines that the next panel is packed from: behind the
-    /// last one the first one for the next K block.
+    /// Packs the panel `number` of some lanes for a K block, the first one or not. The lines that
+    /// the next panel is packed from: behind the last one the first one for the next K block.
     ///
     /// # Safety
     /// As for [`pack`]; `to` has room for a panel.

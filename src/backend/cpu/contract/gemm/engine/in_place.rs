@@ -1,5 +1,5 @@
-//! Lanes and rows that kernels read where they lie, and where each segment of a row begins: in the operand, in a copy of the part that
-//! the window leaves, or in zeros.
+//! Lanes and rows that kernels read where they lie, and where each segment of a row begins: in the
+//! operand, in a copy of the part that the window leaves, or in zeros.
 
 use super::{Engine, KC, Lanes, RowSource};
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
@@ -15,18 +15,20 @@ use crate::ops::contract::{Bound, MAX_BOUNDS};
 const SELDOM: usize = 96;
 const NEAR: usize = 1024;
 
-/// Elements between lines of the sum up to which lanes are read in place by any rows: there is little else in memory.
+/// Elements between lines of the sum up to which lanes are read in place by any rows: there is
+/// little else in memory.
 const DENSE: usize = 64;
 
 /// Elements of a run from which on rows are read in place.
 const WORTH: usize = 8;
 
 impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
-    /// The pointers to rows read in place, per segment; to zeros where a row's segment is outside the bounds, to a copy
-    /// where some taps of it are.
+    /// The pointers to rows read in place, per segment; to zeros where a row's segment is outside
+    /// the bounds, to a copy where some taps of it are.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::run); there is room for the copies of all segments.
+    /// As for [`contract::run`](crate::backend::cpu::contract::run); there is room for the copies
+    /// of all segments.
     #[inline(always)]
     pub(super) unsafe fn in_place(
         &self, points: &[Point], starts: &[Point], base: &[i64; 5], runs: &Runs<'_, S>,
@@ -88,7 +90,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 let cells = runs.inner / taps.len();
                 for (number, tap) in taps.iter().enumerate() {
                     let to = copy.wrapping_add(number * cells);
-                    // SAFETY: the run lies inside the operand, or a copy of it in the segment's place.
+                    // SAFETY: the run lies inside the operand, or a copy of it in the segment's
+                    // place.
                     unsafe {
                         let from = if inside(tap) { at(tap) } else { runs.zeros };
                         // Part by part: cells of several lie anywhere.
@@ -123,9 +126,9 @@ pub(super) struct Runs<'a, S: Simd> {
     pub(super) copies: *mut S::Cell,
 }
 
-/// Whether kernels read lanes where they lie: neighbours in memory, of which a copy would be used so seldom that it costs more
-/// than the caches lose by how far lines of the sum are apart. Of what is kept a copy serves many steps. Sums have the order of
-/// those that are packed.
+/// Whether kernels read lanes where they lie: neighbours in memory, of which a copy would be used
+/// so seldom that it costs more than the caches lose by how far lines of the sum are apart. Of what
+/// is kept a copy serves many steps. Sums have the order of those that are packed.
 pub(super) fn lanes_in_place<S: Simd<Part: Part>>(
     source: &Source<'_>, lanes: &Walk, sum: &Walk, rows: usize, keeps: bool,
 ) -> bool {
@@ -142,7 +145,8 @@ pub(super) fn lanes_in_place<S: Simd<Part: Part>>(
         && reach < i32::MAX as usize
 }
 
-/// How rows are read where they lie, if their sums run through memory evenly and they are of the type that kernels read.
+/// How rows are read where they lie, if their sums run through memory evenly and they are of the
+/// type that kernels read.
 pub(super) fn rows_in_place<S: Simd<Part: Part>>(
     source: &Source<'_>, rows: &Walk, sum: &Walk, wanted: bool,
 ) -> Option<RowSource> {
@@ -159,7 +163,8 @@ pub(super) fn rows_in_place<S: Simd<Part: Part>>(
     if turn.extent >= WORTH {
         return Some(RowSource::InPlace { inner: turn.extent / S::PER, step: step as usize, taps: None });
     }
-    // Few channels: the taps beside them belong to the run, of which the part inside the window counts.
+    // Few channels: the taps beside them belong to the run, of which the part inside the window
+    // counts.
     let taps = sum.turns[..sum.turns.len() - 1].last()?;
     let run = turn.extent * taps.extent;
     let one = step == 1 && taps.by.at[source.slot] == turn.extent as i64;
@@ -170,8 +175,8 @@ pub(super) fn rows_in_place<S: Simd<Part: Part>>(
     })
 }
 
-/// How many terms of the rows' sums run through memory in the order of the planes' channels and taps: 0 if all do, else the taps
-/// of a channel, if they are many enough.
+/// How many terms of the rows' sums run through memory in the order of the planes' channels and
+/// taps: 0 if all do, else the taps of a channel, if they are many enough.
 pub(super) fn planes_in_place<S: Simd<Part: Part>>(
     source: &Source<'_>, planes: &Option<Planes>, sum: &Walk,
 ) -> Option<usize> {

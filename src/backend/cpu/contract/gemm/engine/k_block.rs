@@ -18,8 +18,8 @@ impl CellShape {
     }
 }
 
-/// Cells of the sum per block (KC): with AVX2 a micro-panel of lanes fills most of the first-level cache. With AVX-512 it is twice as
-/// large; shorter ones gained nothing there.
+/// Cells of the sum per block (KC): with AVX2 a micro-panel of lanes fills most of the first-level
+/// cache. With AVX-512 it is twice as large; shorter ones gained nothing there.
 pub const KC: usize = 384;
 
 /// Part of the sum: points or channels, cells, and the segments that rows in place are read in.
@@ -34,8 +34,8 @@ pub struct KBlock {
     pub packed: usize,
 }
 
-/// The sum in K blocks of about [`KC`] cells: of `turns` points or channels with `unit` cells each. Where the innermost
-/// loop turns `inner` times, whole loops or parts of one.
+/// The sum in K blocks of about [`KC`] cells: of `turns` points or channels with `unit` cells each.
+/// Where the innermost loop turns `inner` times, whole loops or parts of one.
 pub fn k_blocks(
     CellShape { per, tails }: CellShape, turns: usize, inner: usize, unit: usize,
 ) -> Result<Vec<KBlock>> {

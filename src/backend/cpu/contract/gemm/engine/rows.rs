@@ -1,5 +1,6 @@
-//! One task where rows lie evenly in memory and lanes are packed, as in matrix products and 1 x 1 layers with contiguous channels:
-//! no list of rows is made, and whole tiles leave from the registers of the kernel. Sums have the order of every other task.
+//! One task where rows lie evenly in memory and lanes are packed, as in matrix products and 1 x 1
+//! layers with contiguous channels: no list of rows is made, and whole tiles leave from the
+//! registers of the kernel. Sums have the order of every other task.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -34,7 +35,8 @@ struct EvenTask<'a, Sum> {
     base: &'a [i64; 5],
     /// Where the cells of a panel are, of a whole one and of one of half the width.
     offsets: [&'a [i32]; 2],
-    /// Sums between K blocks, of the rows from `row` on and of the lanes from `lane` to `end`, with room for `width`.
+    /// Sums between K blocks, of the rows from `row` on and of the lanes from `lane` to `end`, with
+    /// room for `width`.
     sums: *mut Sum,
     row: usize,
     lane: usize,
@@ -60,7 +62,8 @@ struct Strip<'a, C> {
 }
 
 impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
-    /// Whether rows are even, lanes packed, once or panel by panel, and there are kernels that finish whole tiles.
+    /// Whether rows are even, lanes packed, once or panel by panel, and there are kernels that
+    /// finish whole tiles.
     pub(super) fn even(&self) -> Option<EvenRows> {
         let RowSource::InPlace { step, taps: None, .. } = self.from_rows else { return None };
         let ([lane], [_], true) = (&self.lanes.turns[..], &self.sum.turns[..], self.rows.turns.len() <= 1)
@@ -230,7 +233,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         }
     }
 
-    /// One tile, of as many of the lanes as it holds; sums that wait are `kept`, row by row so far apart.
+    /// One tile, of as many of the lanes as it holds; sums that wait are `kept`, row by row so far
+    /// apart.
     ///
     /// # Safety
     /// As for [`even_task`](Engine::even_task).
@@ -259,7 +263,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             c[m] = c[m - 1].wrapping_offset(apart);
             m += 1;
         }
-        // SAFETY: the tile's rows and lanes are there; sums of kernels that have such tiles are binary32.
+        // SAFETY: the tile's rows and lanes are there; sums of kernels that have such tiles are
+        // binary32.
         unsafe {
             if is_last && is_whole {
                 let before = (!is_first).then(|| &*(&raw const c).cast::<[*mut f32; MR]>());

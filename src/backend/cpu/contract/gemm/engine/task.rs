@@ -32,7 +32,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         (begin, end - begin)
     }
 
-    /// Where the segments of a K block begin that rows in place are read in, of `inner` cells each, and the `taps` of each.
+    /// Where the segments of a K block begin that rows in place are read in, of `inner` cells each,
+    /// and the `taps` of each.
     fn starts(&self, k_block: &KBlock, inner: usize, taps: usize, starts: &mut Vec<Point>) {
         match &self.from_lanes {
             // The first channel says where the others are, if all are one run.
@@ -134,7 +135,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// Computes one block of lanes for one part of the rows.
     ///
     /// # Safety
-    /// As for [`contract::run`](crate::backend::cpu::contract::run); the scratch is this task's alone, and what is shared has been packed.
+    /// As for [`contract::run`](crate::backend::cpu::contract::run); the scratch is this task's
+    /// alone, and what is shared has been packed.
     #[inline(always)]
     pub unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -190,7 +192,8 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let is_local = matches!(self.from_lanes, Lanes::Local);
         // Strips that are outside the window as a whole, of a K block that is one segment.
         let mut nothing = Vec::new();
-        // Some rows and where they are: all of a task of several K blocks, which are not many, else those of a group.
+        // Some rows and where they are: all of a task of several K blocks, which are not many, else
+        // those of a group.
         let (mut row_points, mut places, mut from_row) = (Vec::new(), Vec::new(), part_row);
         let last = self.strip(end - 1);
         let last = last.0 + last.1;

@@ -1,4 +1,5 @@
-//! Packing of bytes in cells of four, as they lie in memory: nothing is converted, but signs may be turned over.
+//! Packing of bytes in cells of four, as they lie in memory: nothing is converted, but signs may be
+//! turned over.
 
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -17,7 +18,8 @@ const PER: usize = 4;
 /// What turns a sign over.
 const SIGN: u8 = 0x80;
 
-/// [`pack`](super::pack) of bytes; the tail of a line is the sum of its bytes, with signs, times the weight.
+/// [`pack`](super::pack) of bytes; the tail of a line is the sum of its bytes, with signs, times
+/// the weight.
 ///
 /// # Safety
 /// As for [`pack`](super::pack), and `to` has room for one more cell of each lane.
@@ -30,7 +32,8 @@ pub(super) unsafe fn pack(source: Source<'_>, lanes: &[Point], sum: &[Even], wid
         *from = source.data.wrapping_offset(lane.at[source.slot] as isize);
     }
     let froms = &froms[..lanes.len()];
-    // SAFETY: elements are read inside the bounds only, and `to` has room for a cell of each lane more than is kept.
+    // SAFETY: elements are read inside the bounds only, and `to` has room for a cell of each lane
+    // more than is kept.
     unsafe {
         if lanes.len() < width {
             to.write_bytes(0, (cells + 1) * width);
@@ -84,7 +87,8 @@ pub(super) unsafe fn pack(source: Source<'_>, lanes: &[Point], sum: &[Even], wid
     }
 }
 
-/// Whether every entry of the sum is a cell, and those of the lanes are neighbours, as pixels of four channels are.
+/// Whether every entry of the sum is a cell, and those of the lanes are neighbours, as pixels of
+/// four channels are.
 fn are_cells(source: &Source<'_>, froms: &[*const u8], sum: &[Even]) -> bool {
     let is_cell = |even: &Even| even.len == PER && even.by == 1 && even.mates.is_none();
     let neighbours = |pair: &[*const u8]| pair[1].addr() == pair[0].addr() + PER;
@@ -180,7 +184,8 @@ unsafe fn tail(source: Source<'_>, line: *const u8, cells: usize) -> i32 {
     sum * source.weight
 }
 
-/// Cells of the bytes of four rows, `step` apart, whose signs are turned over if `turned`; bytes of a row at null are 0.
+/// Cells of the bytes of four rows, `step` apart, whose signs are turned over if `turned`; bytes of
+/// a row at null are 0.
 ///
 /// # Safety
 /// All elements are readable, and as many cells writable.
@@ -189,7 +194,8 @@ pub unsafe fn quads(from: [*const u8; 4], step: isize, len: usize, to: *mut u8, 
     // Plain loops: closures of `map` are not inlined.
     const EIGHT: usize = 8;
     let sign = if turned { SIGN } else { 0 };
-    // SAFETY: `len` elements are readable a step apart, and as many cells writable; the instructions are of the base set.
+    // SAFETY: `len` elements are readable a step apart, and as many cells writable; the
+    // instructions are of the base set.
     unsafe {
         let mut i = 0;
         // Sixteen bytes of every second one reach one further than the eight of them.

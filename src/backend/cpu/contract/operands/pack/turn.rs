@@ -10,15 +10,18 @@ pub(super) const FOUR: usize = 4;
 /// Lines that are turned at once else: as many as fill a vector.
 pub const MANY: usize = 16;
 
-/// Cell k of line l to `to[k * width + l]`, for up to [`FOUR`] lines; backwards in memory if the width is negative.
+/// Cell k of line l to `to[k * width + l]`, for up to [`FOUR`] lines; backwards in memory if the
+/// width is negative.
 ///
 /// # Safety
-/// The lines have `len` cells, of any alignment, as these may be pairs of narrower numbers; their places are writable.
+/// The lines have `len` cells, of any alignment, as these may be pairs of narrower numbers; their
+/// places are writable.
 #[inline(always)]
 pub(super) unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize) {
     let mut k = 0;
     let at = |k: usize| to.wrapping_offset(k as isize * width);
-    // SAFETY: every line has `len` cells, and each a place; the shuffles are of the base instruction set and keep bits.
+    // SAFETY: every line has `len` cells, and each a place; the shuffles are of the base
+    // instruction set and keep bits.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if lines.len() == FOUR && size_of::<C>() == 4 {

@@ -54,8 +54,8 @@ impl Block {
         }
     }
 
-    /// The rows of elements that the planes of a channel consist of, for the outputs from a row and a column on; all other
-    /// cells are 0.
+    /// The rows of elements that the planes of a channel consist of, for the outputs from a row and
+    /// a column on; all other cells are 0.
     pub fn spans(&self, planes: &Planes, first: [usize; 2]) -> Vec<Span> {
         // At most the rows of a block of planes, of which kernels have a few hundred.
         let mut spans = Vec::with_capacity(self.most_spans(planes));
@@ -92,10 +92,12 @@ impl Block {
         }
     }
 
-    /// Copies the channels `begin..end`, of which each has `spans`. If `kept`, cells between them are 0 already.
+    /// Copies the channels `begin..end`, of which each has `spans`. If `kept`, cells between them
+    /// are 0 already.
     ///
     /// # Safety
-    /// Every element inside the bounds is readable and aligned; `to` has room for the [`cells`](Block::cells).
+    /// Every element inside the bounds is readable and aligned; `to` has room for the
+    /// [`cells`](Block::cells).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
     pub unsafe fn copy<S: Simd<Part: Part>>(
         &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span],
@@ -110,7 +112,8 @@ impl Block {
         }
         #[cfg(target_arch = "x86_64")]
         if S::PER == 4 {
-            // SAFETY: elements inside the bounds are readable, `to` has room for the block, and parts are bytes.
+            // SAFETY: elements inside the bounds are readable, `to` has room for the block, and
+            // parts are bytes.
             return unsafe { self.copy_quads(planes, source, outer, spans, start..end, to.cast()) };
         }
         // SAFETY: elements inside the bounds are readable, and `to` has room for the block.
@@ -134,8 +137,9 @@ impl Block {
         }
     }
 
-    /// The same for one channel of [dense](Planes::are_dense) planes, all of it converted at once: `near` has room for what
-    /// the spans reach. No more rows of their own are converted then, of which short ones cost more than their elements.
+    /// The same for one channel of [dense](Planes::are_dense) planes, all of it converted at once:
+    /// `near` has room for what the spans reach. No more rows of their own are converted then, of
+    /// which short ones cost more than their elements.
     ///
     /// # Safety
     /// As for [`copy`](Block::copy).
@@ -266,7 +270,8 @@ impl Block {
                     for row in rows.iter_mut().filter(|row| !row.is_null()) {
                         *row = row.wrapping_offset(span.from as isize);
                         if self.rows == 1 {
-                            // Short runs from many pages: the processor does not see the next channels coming.
+                            // Short runs from many pages: the processor does not see the next
+                            // channels coming.
                             (0..span.len as isize * step.abs())
                                 .step_by(64)
                                 .for_each(|i| fetch(row.wrapping_offset(ahead + i)));
@@ -353,7 +358,8 @@ impl Block {
     }
 }
 
-/// Neighbours that a channel's planes have: where the first is, less the place of the channel, its cell, and how many.
+/// Neighbours that a channel's planes have: where the first is, less the place of the channel, its
+/// cell, and how many.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     from: i64,

@@ -1,4 +1,5 @@
-//! A block of a plane copied row by row, with zeros where it has no elements: kernels then read whole rows, and ask nothing per tap.
+//! A block of a plane copied row by row, with zeros where it has no elements: kernels then read
+//! whole rows, and ask nothing per tap.
 
 use super::Planes;
 use crate::backend::cpu::contract::operands::pack::Source;
@@ -15,8 +16,9 @@ pub struct Padded {
 }
 
 impl Planes {
-    /// Copies what some outputs see of the plane at `place`. Of each row `copy` gets the offset of the first position that has an
-    /// element, how many positions follow one another, and where to put them.
+    /// Copies what some outputs see of the plane at `place`. Of each row `copy` gets the offset of
+    /// the first position that has an element, how many positions follow one another, and where to
+    /// put them.
     ///
     /// # Safety
     /// `to` has room for the rows; `copy` writes the cells of as many positions.
