@@ -1,34 +1,14 @@
 /* A graph as programs describe it: a product of matrices, a bias and a ReLU behind it, heuristics, a plan, its execution, and its text; and what is
  * refused. The expectations are the sums, written out. */
-#include "check.h"
-
 #include <cudnn_shim.h>
-#include <stdbool.h>
+
+#include "graph.h"
 
 enum { ROWS = 3, INNER = 5, COLUMNS = 4 };
 
-static cudnnBackendDescriptor_t make(cudnnBackendDescriptorType_t type) {
-    cudnnBackendDescriptor_t object = NULL;
-    OK(cudnnBackendCreateDescriptor(type, &object));
-    return object;
-}
-
-static void set_object(cudnnBackendDescriptor_t object, cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value) {
-    OK(cudnnBackendSetAttribute(object, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value));
-}
-
 static cudnnBackendDescriptor_t batch(int64_t id, int64_t count, int64_t rows, int64_t columns, bool is_virtual) {
-    cudnnBackendDescriptor_t object = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    const int64_t dims[3] = { count, rows, columns }, strides[3] = { rows * columns, columns, 1 }, alignment = 16;
-    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id));
-    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
-    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment));
-    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 3, dims));
-    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 3, strides));
-    OK(cudnnBackendSetAttribute(object, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual));
-    OK(cudnnBackendFinalize(object));
-    return object;
+    const int64_t dims[3] = { count, rows, columns };
+    return tensor_of(id, 3, dims, is_virtual);
 }
 
 static cudnnBackendDescriptor_t tensor(int64_t id, int64_t rows, int64_t columns, bool is_virtual) {
@@ -64,43 +44,10 @@ static cudnnBackendDescriptor_t describe(void) {
     OK(cudnnBackendFinalize(operations[0]));
     operations[1] = pointwise(CUDNN_POINTWISE_ADD, product, bias, sum);
     operations[2] = pointwise(CUDNN_POINTWISE_RELU_FWD, sum, NULL, y);
-    cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    OK(cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 3, operations));
-    OK(cudnnBackendFinalize(graph));
-    /* The graph has copies of all of them. */
+    cudnnBackendDescriptor_t graph = graph_of(3, operations);
     cudnnBackendDescriptor_t used[] = { a, b, product, bias, sum, y, operations[0], operations[1], operations[2] };
     for (size_t i = 0; i < sizeof used / sizeof *used; i++) OK(cudnnBackendDestroyDescriptor(used[i]));
     return graph;
-}
-
-/* The plan of the first configuration that the heuristics offer. */
-static cudnnBackendDescriptor_t plan_of(cudnnBackendDescriptor_t graph) {
-    cudnnBackendDescriptor_t heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-    int64_t count = -1;
-    set_object(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-    OK(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode));
-    OK(cudnnBackendFinalize(heuristics));
-    OK(cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, NULL));
-    CHECK(count >= 1);
-    cudnnBackendDescriptor_t configuration = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    OK(cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &configuration));
-    CHECK(count == 1);
-    cudnnBackendDescriptor_t plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    set_object(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
-    OK(cudnnBackendFinalize(plan));
-    OK(cudnnBackendDestroyDescriptor(heuristics));
-    OK(cudnnBackendDestroyDescriptor(configuration));
-    return plan;
-}
-
-static cudnnBackendDescriptor_t pack_of(int64_t count, const int64_t *ids, void *const *pointers, void *workspace) {
-    cudnnBackendDescriptor_t pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    OK(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids));
-    OK(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers));
-    OK(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace));
-    OK(cudnnBackendFinalize(pack));
-    return pack;
 }
 
 /* The same plan from its text, for a handle; a text that is cut short is none. */
@@ -274,9 +221,7 @@ static void constants(cudnnHandle_t handle) {
         OK(cudnnBackendFinalize(of[i]));
     }
     cudnnBackendDescriptor_t operation = pointwise(CUDNN_POINTWISE_MUL, of[0], of[1], of[2]);
-    cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    OK(cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation));
-    OK(cudnnBackendFinalize(graph));
+    cudnnBackendDescriptor_t graph = graph_of(1, &operation);
     const int64_t ids[2] = { 1, 3 };
     void *const pointers[2] = { x, y };
     static char workspace[1 << 16];

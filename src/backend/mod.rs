@@ -27,7 +27,7 @@ pub use address::Address;
 pub use choice::{Choice, Kernel};
 pub use cpu::arena::{Hold, KEPT_BYTES};
 pub use cpu::{Filters, Isa, Machine, Panels};
-pub use scratch::{hold, is_held, is_kept, lend, scratch};
+pub use scratch::{hold, is_held, is_kept, lend, most_scratch, scratch};
 pub use transform::run_transform;
 
 /// Where the data of a transform lies. Both pointers are aligned to their scalar type and no

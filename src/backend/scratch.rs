@@ -31,8 +31,20 @@ pub fn lend<R>(bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<
 }
 
 /// Whether no hold keeps less than products of at most these extents ask for, in any order.
-pub fn is_kept([m, n, k]: [i64; 3]) -> bool {
-    fits([m, n, k], 1)
+pub fn is_kept(extents: [i64; 3]) -> bool {
+    most_scratch(extents) <= KEPT_BYTES
+}
+
+/// More bytes of scratch than products of at most these extents ask for, in any order: copies of
+/// their matrices, padded to whole tiles and transformed.
+pub fn most_scratch(extents: [i64; 3]) -> usize {
+    /// Lanes of the largest tile.
+    const TILE: i64 = 64;
+    /// A copy in the widest type, and what Winograd's algorithm makes of it.
+    const COPIES: usize = 4 * 8;
+    let [m, n, k] = extents.map(|extent| extent.saturating_add(TILE));
+    let cells = m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n));
+    usize::try_from(cells).unwrap_or(usize::MAX).saturating_mul(COPIES)
 }
 
 /// The bytes of scratch that a step asks for on this thread of the CPU core; 0 where a hold of any
@@ -83,17 +95,7 @@ fn is_modest(step: Step<'_>, machine: Machine) -> bool {
 
 /// Whether a contraction is so small that its scratch fits into any hold.
 fn is_small(step: &Contract) -> bool {
-    fits([Role::M, Role::N, Role::K].map(|role| step.extent(role)), step.extent(Role::Batch))
-}
-
-/// Whether copies of matrices with these extents, padded to whole tiles and transformed, fit into
-/// any hold.
-fn fits(extents: [i64; 3], batch: i64) -> bool {
-    /// Lanes of the largest tile.
-    const TILE: i64 = 64;
-    /// A copy in the widest type, and what Winograd's algorithm makes of it.
-    const COPIES: i64 = 4 * 8;
-    let [m, n, k] = extents.map(|extent| extent.saturating_add(TILE));
-    let cells = m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n));
-    cells.saturating_mul(batch).saturating_mul(COPIES) <= KEPT_BYTES as i64
+    let batch = usize::try_from(step.extent(Role::Batch)).unwrap_or(usize::MAX);
+    let one = most_scratch([Role::M, Role::N, Role::K].map(|role| step.extent(role)));
+    one.saturating_mul(batch) <= KEPT_BYTES
 }

@@ -3,7 +3,7 @@
 
 use super::context::Core;
 use super::staging::Copies;
-use super::{Call, Context};
+use super::{Call, Context, tasks};
 use crate::backend::{self, Address, Hold, Machine};
 use crate::error::Result;
 use crate::ops::Plan;
@@ -110,9 +110,13 @@ impl Known {
 /// # Safety
 /// As for [`Context::run`].
 unsafe fn steps_scratch(plan: &dyn Plan, at: &[Address], machine: Machine) -> Result<usize> {
-    // Tasks take theirs when they run.
-    if plan.is_ordered() || plan.tasks().is_some_and(|tasks| tasks.scratch().is_some()) {
+    if plan.is_ordered() {
         return Ok(0);
+    }
+    // Tasks with scratch of their own are many, of few different steps.
+    if let Some(own) = plan.tasks().filter(|own| own.scratch().is_some()) {
+        let [bytes, nested] = tasks::scratch(plan, own);
+        return Ok(bytes.saturating_add(nested));
     }
     let is_small = plan.most_extents().is_some_and(backend::is_kept);
     if is_small && !cfg!(debug_assertions) {

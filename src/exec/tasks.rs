@@ -16,6 +16,12 @@ struct Places<'a>(&'a [Address]);
 // SAFETY: addresses without meaning of their own; who follows them is unsafe.
 unsafe impl Sync for Places<'_> {}
 
+/// The bytes of scratch that a thread has for tasks, and those that their steps take beside them.
+pub(super) fn scratch(plan: &dyn Plan, tasks: &dyn Tasks) -> [usize; 2] {
+    let bytes = tasks.scratch().map_or(0, |scratch| plan.operands()[scratch].span.1 as usize);
+    [bytes, plan.most_extents().map_or(0, backend::most_scratch)]
+}
+
 /// Runs the tasks of a plan on operands at these addresses. Fewer tasks than threads run one after
 /// the other, each on all threads.
 ///
@@ -47,7 +53,7 @@ pub(super) unsafe fn run(plan: &dyn Plan, tasks: &dyn Tasks, at: &[Address]) -> 
             unsafe { backend::run_keeping(step, &own[..of.len()], false, machine, None) }
         })
     };
-    let bytes = scratch_operand.map_or(0, |scratch| operands[scratch].span.1 as usize);
+    let [bytes, nested] = scratch(plan, tasks);
     let (count, most) = (tasks.count(), machine.threads);
     if count < most {
         return arena::with(bytes, |scratch| {
@@ -56,7 +62,7 @@ pub(super) unsafe fn run(plan: &dyn Plan, tasks: &dyn Tasks, at: &[Address]) -> 
     }
     let failed: Mutex<Option<Error>> = Mutex::new(None);
     let alone = Machine { threads: 1, ..machine };
-    threads::run_with(most, count, bytes, &|scratch, task| {
+    threads::run_nested(most, count, [bytes, nested], &|scratch, task| {
         if let Err(error) = run_task(scratch, task, alone) {
             failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }

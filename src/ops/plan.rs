@@ -138,7 +138,9 @@ pub trait Plan: fmt::Display {
         false
     }
 
-    /// The same steps as tasks that do not wait for each other, if the plan is one of those.
+    /// The same steps as tasks that do not wait for each other, if the plan is one of those. Where
+    /// they have scratch of their own, [`most_extents`](Plan::most_extents) tells what their steps
+    /// take beside it, so that each thread has all of it before it runs the first.
     fn tasks(&self) -> Option<&dyn Tasks> {
         None
     }

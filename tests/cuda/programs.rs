@@ -312,6 +312,7 @@ const OF_THE_HOST: [&str; 19] = [
     "layouts",
     "no_memory",
     "no_memory_first",
+    "no_memory_graph",
     "no_memory_layers",
     "no_memory_training",
     "page_faults",

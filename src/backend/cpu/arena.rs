@@ -53,6 +53,17 @@ pub fn with<R>(bytes: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<
     work(at)
 }
 
+/// The same, with a hold of `bytes` and `nested` more while `work` runs: loans inside it of
+/// `nested` bytes together do not fail. For a thread to which nothing is lent; with 0 nested bytes
+/// there is no hold.
+///
+/// # Errors
+/// As for [`with`].
+pub fn with_nested<R>(bytes: usize, nested: usize, work: impl FnOnce(*mut u8) -> Result<R>) -> Result<R> {
+    let _hold = if nested > 0 { Some(hold(bytes.saturating_add(nested))?) } else { None };
+    with(bytes, work)
+}
+
 thread_local! {
     /// What the steps of a plan have asked for, while they are asked for nothing else.
     static SURVEY: Cell<Option<Survey>> = const { Cell::new(None) };
@@ -298,10 +309,11 @@ fn take(size: usize) -> Result<Loan> {
 fn grow(key: libc::pthread_key_t, old: Option<NonNull<Arena>>, size: usize) -> Result<NonNull<Arena>> {
     // SAFETY: this thread's arena.
     let most = old.map_or(0, |old| unsafe { (*old.as_ptr()).most });
-    let wished = size.max(most).max(FIRST_BYTES).next_power_of_two().min(KEPT_BYTES).max(size);
-    let (block, size) = match Block::new(LINE + wished) {
+    let wished = size.max(most).max(FIRST_BYTES).checked_next_power_of_two();
+    let wished = wished.map_or(size, |wished| wished.min(KEPT_BYTES).max(size));
+    let (block, size) = match Block::new(wished.saturating_add(LINE)) {
         Ok(block) => (block, wished),
-        Err(_) => (Block::new(LINE + size)?, size),
+        Err(_) => (Block::new(size.saturating_add(LINE))?, size),
     };
     let arena = block.0.cast::<Arena>();
     // SAFETY: room for it; the value is given back with `free` when the thread ends, or below.

@@ -164,12 +164,23 @@ pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Resul
 /// for the caller, and no task has run then. A worker without scratch leaves its tasks to the
 /// others.
 pub fn run_with(threads: usize, tasks: usize, scratch: usize, task: &Task<'_>) -> Result<()> {
+    run_nested(threads, tasks, [scratch, 0], task)
+}
+
+/// The same for tasks that take scratch themselves: each thread has room for `nested` bytes of it
+/// before it claims a task. The caller holds its own.
+///
+/// # Errors
+/// As for [`run_with`].
+pub fn run_nested(
+    threads: usize, tasks: usize, [scratch, nested]: [usize; 2], task: &Task<'_>,
+) -> Result<()> {
     let helpers = threads.min(tasks).min(HARD_LIMIT).saturating_sub(1);
     // SAFETY: only the lifetime is erased. `Job::work` calls the task for indices below `tasks`
     // only, and this function returns only after every such call has: `wait` below sees all of them
     // counted.
     let erased: &'static Task<'static> = unsafe { std::mem::transmute(task) };
-    let job = || Shared::new(Job::new(erased, scratch, tasks, helpers + 1)?);
+    let job = || Shared::new(Job::new(erased, [scratch, nested], tasks, helpers + 1)?);
     arena::with(scratch, |scratch| {
         if arena::is_surveying() {
             return Ok(());

@@ -13,8 +13,8 @@ use crate::panics::{caught, panic_if_asked};
 
 pub(super) struct Job {
     task: &'static Task<'static>,
-    /// Bytes of scratch of each thread.
-    scratch: usize,
+    /// Bytes of scratch of each thread, and of what its tasks take beside them.
+    scratch: [usize; 2],
     homes: Vec<Home>,
     /// Tasks that have not returned.
     left: AtomicUsize,
@@ -45,7 +45,7 @@ impl Home {
 
 impl Job {
     /// A job for as many threads as it has homes, if there is memory for it.
-    pub fn new(task: &'static Task<'static>, scratch: usize, tasks: usize, homes: usize) -> Option<Job> {
+    pub fn new(task: &'static Task<'static>, scratch: [usize; 2], tasks: usize, homes: usize) -> Option<Job> {
         let bounds = Bounds { items: tasks, parts: homes, ranges: 1 };
         let mut all = Vec::new();
         all.try_reserve_exact(homes).ok()?;
@@ -65,7 +65,8 @@ impl Job {
     /// What a worker does: nothing if there is no memory for its scratch, for the others will do
     /// its tasks.
     pub fn help(&self, home: usize) {
-        let _ = arena::with(self.scratch, |scratch| {
+        let [bytes, nested] = self.scratch;
+        let _ = arena::with_nested(bytes, nested, |scratch| {
             self.work(scratch, home);
             Ok(())
         });
@@ -188,7 +189,7 @@ mod tests {
         for (home, order) in
             [(0, [0, 1, 2, 3, 4, 5, 6]), (1, [2, 3, 4, 5, 6, 0, 1]), (5, [4, 5, 6, 0, 1, 2, 3])]
         {
-            Job::new(&|_, task| lock(&CLAIMED).push(task), 0, 7, 3).expect("there is memory").help(home);
+            Job::new(&|_, task| lock(&CLAIMED).push(task), [0; 2], 7, 3).expect("there is memory").help(home);
             assert_eq!(std::mem::take(&mut *lock(&CLAIMED)), order);
         }
     }
@@ -197,17 +198,19 @@ mod tests {
     fn who_has_no_memory_for_scratch_leaves_the_tasks_to_others() {
         static RUN: AtomicUsize = AtomicUsize::new(0);
         let task: &'static Task<'static> = &|_, _| _ = RUN.fetch_add(1, Ordering::Relaxed);
-        let job = Job::new(task, isize::MAX as usize, 7, 3).expect("there is memory");
-        job.help(0);
-        assert_eq!(RUN.load(Ordering::Relaxed), 0);
-        job.work(std::ptr::null_mut(), 1);
-        assert_eq!(RUN.load(Ordering::Relaxed), 7);
+        for scratch in [[isize::MAX as usize, 0], [64, isize::MAX as usize]] {
+            let job = Job::new(task, scratch, 7, 3).expect("there is memory");
+            job.help(0);
+            assert_eq!(RUN.swap(0, Ordering::Relaxed), 0);
+            job.work(std::ptr::null_mut(), 1);
+            assert_eq!(RUN.swap(0, Ordering::Relaxed), 7);
+        }
     }
 
     #[test]
     fn a_job_lives_as_long_as_someone_holds_it() {
-        let job =
-            Shared::new(Job::new(&|_, _| (), 0, 2, 1).expect("there is memory")).expect("there is memory");
+        let job = Shared::new(Job::new(&|_, _| (), [0; 2], 2, 1).expect("there is memory"))
+            .expect("there is memory");
         let other = job.clone();
         assert!(other.is(&job));
         drop(job);

@@ -13,7 +13,8 @@ use super::{BATCH, COLUMNS, HEADS, ROWS, Region};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::ops::plan::{Operand, PlacedSink, Plan, Reader, Role, StepSink, Tasks};
+use crate::ops::contract::Role as Extent;
+use crate::ops::plan::{Operand, PlacedSink, Plan, Reader, Role, Step, StepSink, Tasks};
 
 /// Tiles of the region.
 pub(in super::super) struct StreamPlan {
@@ -22,6 +23,8 @@ pub(in super::super) struct StreamPlan {
     extents: [i64; 4],
     /// Rows and columns of a tile.
     tile: [i64; 2],
+    /// What no product exceeds.
+    most: [i64; 3],
     sums_over_rows: bool,
     bands: Vec<Band>,
     head_begin: Vec<Group>,
@@ -109,11 +112,17 @@ impl StreamPlan {
         let span = (0, bytes as i64);
         operands.push(Operand { name: "scratch", role: Role::Scratch, scalar: Scalar::F64, span });
         layouts.push(None);
+        let most = {
+            let lists = tiles.iter().flatten().flatten();
+            let lists = lists.flat_map(|tile| [&tile.rows_begin, &tile.tile, &tile.rows_end]);
+            most_extents(lists.chain([&head_begin, &head_end]).flatten())
+        };
         let plan = StreamPlan {
             operands,
             layouts,
             extents: region.extents,
             tile,
+            most,
             sums_over_rows: stages.sums_over_rows,
             bands,
             head_begin,
@@ -176,6 +185,19 @@ impl StreamPlan {
     }
 }
 
+/// The largest extents of M, N and K of the products among these steps; other steps move or fold
+/// what products read and write.
+fn most_extents<'a>(groups: impl Iterator<Item = &'a Group>) -> [i64; 3] {
+    let mut most = [1; 3];
+    for (work, _) in groups.flat_map(|group| &group.works) {
+        if let Step::Contract(step) = work.step() {
+            let extents = [Extent::M, Extent::N, Extent::K].map(|role| step.extent(role));
+            most.iter_mut().zip(extents).for_each(|(most, extent)| *most = extent.max(*most));
+        }
+    }
+    most
+}
+
 /// All steps but those of masks that the tile is inside of.
 fn run(groups: &[Group], index: [i64; 4], inside: &[bool], sink: Sink<'_>) -> Result<()> {
     for group in groups {
@@ -211,6 +233,10 @@ impl Plan for StreamPlan {
 
     fn tasks(&self) -> Option<&dyn Tasks> {
         Some(self)
+    }
+
+    fn most_extents(&self) -> Option<[i64; 3]> {
+        Some(self.most)
     }
 }
 
