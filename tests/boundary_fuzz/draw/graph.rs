@@ -48,6 +48,14 @@ struct Held {
     layout: Tensor,
 }
 
+/// Where the rows of each batch begin in a ragged tensor: a tensor of counts, and the elements of
+/// one.
+#[derive(Clone, Copy)]
+pub(super) struct Ends<'a> {
+    pub(super) counts: &'a Node,
+    pub(super) multiplier: i64,
+}
+
 /// A tensor of a graph: its descriptor, its id, and how its elements lie.
 #[derive(Clone)]
 pub(super) struct Node {
@@ -124,8 +132,15 @@ impl<'a> Graph<'a> {
     }
 
     pub(super) fn laid_out(&mut self, layout: &Tensor, content: Option<&str>) -> Node {
-        let Some(content) = content else { return self.describe(layout, None, &[]) };
+        let Some(content) = content else { return self.describe(layout, None, &[], None) };
         self.hold(layout, Some(content), &[])
+    }
+
+    /// The caller's tensor whose batches follow each other in `memory`.
+    pub(super) fn ragged(&mut self, layout: &Tensor, memory: &Tensor, content: &str, ends: Ends<'_>) -> Node {
+        let buffer = self.new_buffer();
+        self.held.push(Held { buffer, content: Some(content.to_owned()), layout: memory.clone() });
+        self.describe(layout, Some(self.held.len()), &[], Some(ends))
     }
 
     /// A row of one element, given by value.
@@ -134,9 +149,9 @@ impl<'a> Graph<'a> {
     }
 
     /// What an earlier graph of the line has left in its tensor number `held`, in this layout.
-    pub(super) fn again(&mut self, buffer: &str, layout: &Tensor) -> Node {
+    pub(super) fn again(&mut self, buffer: &str, layout: &Tensor, ends: Option<Ends<'_>>) -> Node {
         self.held.push(Held { buffer: buffer.to_owned(), content: None, layout: layout.clone() });
-        self.describe(layout, Some(self.held.len()), &[])
+        self.describe(layout, Some(self.held.len()), &[], ends)
     }
 
     /// The buffer of a tensor of the caller's.
@@ -145,14 +160,20 @@ impl<'a> Graph<'a> {
     }
 
     fn hold(&mut self, layout: &Tensor, content: Option<&str>, flags: &[u32]) -> Node {
-        let buffer = format!("B{}", self.buffers);
-        self.buffers += 1;
+        let buffer = self.new_buffer();
         self.held.push(Held { buffer, content: content.map(str::to_owned), layout: layout.clone() });
-        self.describe(layout, Some(self.held.len()), flags)
+        self.describe(layout, Some(self.held.len()), flags, None)
+    }
+
+    fn new_buffer(&mut self) -> String {
+        self.buffers += 1;
+        format!("B{}", self.buffers - 1)
     }
 
     /// A descriptor, of the caller's tensor with this number or of a virtual one.
-    fn describe(&mut self, layout: &Tensor, number: Option<usize>, flags: &[u32]) -> Node {
+    fn describe(
+        &mut self, layout: &Tensor, number: Option<usize>, flags: &[u32], ends: Option<Ends<'_>>,
+    ) -> Node {
         let name = self.create(TENSOR);
         let uid = number.unwrap_or(1000 + self.descriptors) as i64;
         self.integers(&name, 906, &[uid]);
@@ -160,6 +181,10 @@ impl<'a> Graph<'a> {
         self.integers(&name, 900, &[layout.scalar.size() as i64]);
         self.integers(&name, 902, &layout.dims);
         self.integers(&name, 903, &layout.strides);
+        if let Some(ends) = ends {
+            self.refer(&name, 913, &ends.counts.name);
+            self.integers(&name, 914, &[ends.multiplier]);
+        }
         let is_virtual = number.is_none().then_some(VIRTUAL);
         for flag in flags.iter().copied().chain(is_virtual) {
             self.set(&name, flag, BOOLEAN, 'b', &["1".to_owned()]);
