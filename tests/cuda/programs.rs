@@ -299,7 +299,7 @@ fn the_network_of_the_demo_learns_the_same_on_ptx_and_on_the_sources() {
 
 /// What these test lies in the memory and the threads of the host, or is said by the CPU core
 /// alone, which looks at a reserve.
-const OF_THE_HOST: [&str; 19] = [
+const OF_THE_HOST: [&str; 20] = [
     "closed_streams",
     "constant_filters",
     "convolution_no_memory",
