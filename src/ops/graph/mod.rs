@@ -9,7 +9,7 @@
 //!  ports.rs       which attribute is which tensor of its operation
 //!  dag.rs         the order of operations, and what no graph may have
 //!  program.rs     Graph -> Program: one plan per operation, and what lies where in the workspace
-//!  compose/       operations that are graphs of others
+//!  expand/        operations that are graphs of others
 //!  stream/        attention tile by tile
 //!  room.rs        places in the workspace, by lifetime
 //!  overrides.rs   a graph under other extents
@@ -24,8 +24,8 @@
 //! operations ask only which tensors are read and which are written, whatever the operation
 //! computes.
 
-mod compose;
 mod dag;
+mod expand;
 mod lower;
 mod masks;
 mod mode;

@@ -6,7 +6,7 @@ use super::dag::Dag;
 use super::room::Room;
 use super::steps::{Builder, Home};
 use super::stream::{self, StreamPlan, Tiles};
-use super::{Graph, Kind, Tensor, compose, lower};
+use super::{Graph, Kind, Tensor, expand, lower};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -99,7 +99,7 @@ impl Program {
     /// Plans the operations in places of their own, or in those of another program, in which all
     /// have to fit.
     fn placed(graph: &Graph, given: Option<&Places>, tiles: Tiles) -> Result<Self> {
-        let graph = &compose::composed(graph)?;
+        let graph = &expand::expanded(graph)?;
         if let Some(streamed) = stream::streamed(graph, tiles)
             && let Ok(program) = Program::of(&streamed, given, tiles)
         {

@@ -4,7 +4,7 @@
 //! nvidia.github.io/cudnn-frontend (mxfp8-scale-factor-128x4-layout). Numbers are binary32; scales
 //! and elements of types that are no scalar types here are made of their bits.
 
-use super::super::compose::{QUARTER, TILE};
+use super::super::expand::{QUARTER, TILE};
 use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{Blocks, Packing, Port};

@@ -32,8 +32,8 @@ use std::sync::Arc;
 
 pub(super) use plan::StreamPlan;
 
-use super::compose::Parts;
 use super::dag::Dag;
+use super::expand::Parts;
 use super::{Graph, Kind, Link, Matmul, Operation, Pointwise, Port, Tensor, mode};
 use crate::dtype::DataType;
 

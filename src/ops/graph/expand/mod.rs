@@ -28,11 +28,11 @@ use crate::ops::agree;
 const REDUCE_ADD: i32 = 0;
 const REDUCE_AMAX: i32 = 4;
 
-/// The graph, in which no operation consists of others.
+/// The graph with each operation that consists of others expanded into them.
 ///
 /// # Errors
 /// Not supported, with the operation and the reason: what is not computed.
-pub(super) fn composed(graph: &Graph) -> Result<Cow<'_, Graph>> {
+pub(super) fn expanded(graph: &Graph) -> Result<Cow<'_, Graph>> {
     let is_composite = |operation: &Operation| {
         matches!(operation.kind, Kind::AttentionForward(_) | Kind::AttentionBackward(_))
     };
