@@ -53,7 +53,7 @@ use crate::mode;
 use crate::ops::contract::{Accumulate, Contract};
 
 /// Products below which one thread does all.
-const ALONE: usize = 1 << 17;
+const PARALLEL_THRESHOLD: usize = 1 << 17;
 
 /// Runs `step` with the operands at `at`, in the order of [`Contract::slots`].
 ///
@@ -90,8 +90,8 @@ pub unsafe fn run(
     if tiles::apply(step, machine.isa) {
         return run(step, [at[1].cast_const(), at[2].cast_const()]);
     }
-    let dots = takes_dots(step, machine.isa);
-    widen::in_parts(step, dots, |step| match widened(step, machine.isa) {
+    let vnni = takes_vnni(step, machine.isa);
+    widen::in_parts(step, vnni, |step| match widened(step, machine.isa) {
         // SAFETY: the operands are those of the step.
         Some(wide) => unsafe {
             wide.run(step, [at[1], at[2]], machine, |operands| run(&wide.step, operands))
@@ -135,7 +135,7 @@ fn for_each_problem(step: &Contract, machine: Machine, mut ask: impl FnMut(&Prob
         return ask(&Problem::without_data(step, transformed, machine));
     }
     // Nothing fails, as nothing is run.
-    let _ = widen::in_parts(step, takes_dots(step, machine.isa), |step| {
+    let _ = widen::in_parts(step, takes_vnni(step, machine.isa), |step| {
         let wide = widened(step, machine.isa);
         let step = wide.as_ref().map_or(step, |wide| &wide.step);
         ask(&Problem::without_data(step, transformed, machine));
@@ -145,15 +145,15 @@ fn for_each_problem(step: &Contract, machine: Machine, mut ask: impl FnMut(&Prob
 
 /// The step in binary32 whose narrow operands are converted beforehand, if that pays.
 fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
-    let dots = takes_dots(step, isa);
+    let vnni = takes_vnni(step, isa);
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx2()
         && (direct::depthwise_wgrad_interleaved::channels(step).is_some()
-            || dots && direct::conv_few_channels::apply(step, isa))
+            || vnni && direct::conv_few_channels::apply(step, isa))
     {
         return None;
     }
-    Widen::of(step, dots)
+    Widen::of(step, vnni)
 }
 
 /// Whether F(2x2, 3x3) may be taken for a canonical step. What is converted beforehand depends on
@@ -165,6 +165,6 @@ fn may_be_transformed(step: &Contract) -> bool {
 
 /// Whether products of bytes are added four at a time: the instruction wants a factor with a sign,
 /// which is that of `b`, and one without.
-fn takes_dots(step: &Contract, isa: Isa) -> bool {
+fn takes_vnni(step: &Contract, isa: Isa) -> bool {
     isa.has_vnni() && step.accumulate == Accumulate::Int32 && step.b == Scalar::I8
 }

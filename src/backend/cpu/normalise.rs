@@ -9,7 +9,7 @@ mod forward;
 mod job;
 mod kernels;
 mod table;
-mod turn;
+mod transpose;
 mod walk;
 
 pub(in crate::backend) use self::engine::most_scratch;

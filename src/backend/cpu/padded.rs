@@ -26,7 +26,7 @@ const SCRATCH_BYTES: usize = 2 * BUFFER_BYTES + MAX_BLOCKS * 8;
 const TILE_BYTES: usize = 64 << 10;
 
 /// Fewer blocks than this at a time are not worth the buffer.
-const FEW: i64 = 8;
+const BUFFER_THRESHOLD: i64 = 8;
 
 /// The loop from a block to its neighbour.
 fn neighbours(axes: &[Axis<2>], block: i64) -> Option<usize> {
@@ -36,7 +36,7 @@ fn neighbours(axes: &[Axis<2>], block: i64) -> Option<usize> {
 pub(in crate::backend) fn accepts(padded: &Padded) -> bool {
     let block = padded.block();
     neighbours(padded.blocks.axes(), block).is_some()
-        && block.saturating_mul(FEW * padded.dst.size() as i64) <= BUFFER_BYTES as i64
+        && block.saturating_mul(BUFFER_THRESHOLD * padded.dst.size() as i64) <= BUFFER_BYTES as i64
 }
 
 /// # Safety

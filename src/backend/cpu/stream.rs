@@ -172,7 +172,7 @@ fetch!(
 
 fetch!(
     /// Asks for a line that is read after more than the first-level cache holds.
-    fetch_far,
+    prefetch_l2,
     _MM_HINT_T1
 );
 

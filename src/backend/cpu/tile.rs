@@ -17,7 +17,7 @@ use std::ops::Range;
 use super::Isa;
 use super::held::Held;
 use super::shape::with_cell;
-use super::stream::{LINE, Stream, fetch_far};
+use super::stream::{LINE, Stream, prefetch_l2};
 use crate::ops::{Scaling, Transform};
 
 /// Where the rows of a matrix start, in bytes from its first cell.
@@ -145,7 +145,7 @@ impl<S: RowStarts> Ahead<S> {
             }
             // SAFETY: a row of the matrix.
             let row = next.src.wrapping_offset(unsafe { next.rows.at(next.first) });
-            fetch_far(row.wrapping_add(*bytes));
+            prefetch_l2(row.wrapping_add(*bytes));
             *bytes += LINE;
             if *bytes >= next.bytes {
                 (*bytes, next.first) = (0, next.first + 1);
@@ -392,7 +392,7 @@ pub(super) fn carry_converted<D: RowStarts, S: RowStarts>(
 /// As for [`Transpose`].
 unsafe fn one_by_one<W: Copy, D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
     /// Rows that are left over at the end of a matrix.
-    const FEW: usize = 4;
+    const TAIL_ROWS: usize = 4;
     /// Cells whose places are computed together.
     const TOGETHER: usize = 8;
     let cell = size_of::<W>();
@@ -400,7 +400,7 @@ unsafe fn one_by_one<W: Copy, D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
     let put = |to: *mut u8, from: *const u8| unsafe {
         to.cast::<W>().write_unaligned(from.cast::<W>().read_unaligned());
     };
-    if m.rows <= FEW {
+    if m.rows <= TAIL_ROWS {
         let together = m.columns - m.columns % TOGETHER;
         for i in 0..m.rows {
             // SAFETY: a row of the matrix, and columns in it.

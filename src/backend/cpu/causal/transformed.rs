@@ -28,7 +28,7 @@ fn are_finite(products: f64) -> bool {
 }
 
 /// Scratch of a thread beyond which one thread computes alone.
-const ALONE: usize = 256 << 20;
+const SERIAL_SCRATCH: usize = 256 << 20;
 
 /// The numbers of a transform in scratch, zeros at first.
 ///
@@ -92,7 +92,7 @@ impl<T: Real + Math> Job<'_, T> {
             let of_transforms = bytes_of::<f64>(2 * points).saturating_mul(3);
             let of_rows = Rows::<T>::bytes(6, self.row_room()).max(self.bytes_of_weights(1));
             let bytes = of_transforms.saturating_add(of_rows);
-            let threads = if bytes > ALONE { 1 } else { self.threads(self.taps) };
+            let threads = if bytes > SERIAL_SCRATCH { 1 } else { self.threads(self.taps) };
             threads::in_ranges(threads, self.step.channels as usize, bytes, &|scratch, channels| {
                 for channel in channels {
                     // SAFETY: scratch for three transforms and rows; positions and taps of a

@@ -18,4 +18,4 @@ pub mod wgrad_few_filters;
 pub mod winograd;
 
 /// Outputs of a depthwise convolution below which one thread does all.
-const ALONE: usize = 1 << 14;
+const PARALLEL_THRESHOLD: usize = 1 << 14;

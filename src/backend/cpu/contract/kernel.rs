@@ -4,17 +4,17 @@ pub(super) mod simd;
 
 use cudnn_shim_macros::vectorized;
 
-use self::simd::{MR, Simd, Tails};
+use self::simd::{Compensation, MR, Simd};
 
 /// Where the rows of one segment of the sum begin.
-pub(super) type RowCells<C> = [*const C; MR];
+pub(super) type RowPointers<C> = [*const C; MR];
 
 /// What one call of a kernel reads: `segments` of `len` cells of the sum each. Row m of segment s
 /// has its cells at `rows[s][m] + i * step`; the vectors of cell number i, counted through all
 /// segments, are at `v + offsets[i]`. Where kernels add the tails of rows, those follow the only
 /// segment; the tails of lanes have an offset of their own, the last.
 pub(super) struct Panel<C> {
-    pub(super) rows: *const RowCells<C>,
+    pub(super) rows: *const RowPointers<C>,
     pub(super) segments: usize,
     pub(super) len: usize,
     pub(super) step: usize,
@@ -23,7 +23,7 @@ pub(super) struct Panel<C> {
 }
 
 /// A kernel for some number of rows and vectors: `c[m][..] = sum`, or `+= sum` if `add`.
-pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::Cell>, &[*mut <S as Simd>::Sum; MR], bool);
+pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::KGroup>, &[*mut <S as Simd>::Acc; MR], bool);
 
 /// The loop of every kernel: the sums of the panel. Tests come last: with the test in front
 /// compilers keep a second copy of the sums.
@@ -32,7 +32,9 @@ pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::Cell>, &[*mut <S as Si
 /// The instructions of `S`; all that the panel names is readable, as many cells as `N` vectors have
 /// lanes at every offset; at least one cell.
 #[inline(always)]
-pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel<S::Cell>) -> [[S::V; N]; M] {
+pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(
+    panel: &Panel<S::KGroup>,
+) -> [[S::V; N]; M] {
     // SAFETY: the panel has rows for `M` and vectors for `N`, at every offset.
     unsafe {
         let mut sums = [[S::zero(); N]; M];
@@ -71,15 +73,15 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel
                 break;
             }
         }
-        if S::ADDS != Tails::Nobodys {
+        if S::COMPENSATES != Compensation::None {
             let mut m = 0;
             while m < M {
                 let mut n = 0;
                 while n < N {
-                    let tail = match S::ADDS {
+                    let tail = match S::COMPENSATES {
                         #[cfg(target_arch = "x86_64")]
-                        Tails::Lanes => {
-                            S::load_sum(v.offset(*offsets as isize).cast::<S::Sum>().add(n * S::L))
+                        Compensation::OfB => {
+                            S::load_acc(v.offset(*offsets as isize).cast::<S::Acc>().add(n * S::L))
                         }
                         _ => S::splat((*panel.rows)[m].add(panel.len * step)),
                     };
@@ -97,7 +99,7 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(panel: &Panel
 /// As for [`sums`]; the rows of `c` are writable for as many sums, and readable if `add`.
 #[vectorized]
 unsafe fn tile<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
+    panel: &Panel<S::KGroup>, c: &[*mut S::Acc; MR], add: bool,
 ) {
     // SAFETY: the panel has rows for `M` and vectors for `N`, and the rows of `c` room for them.
     unsafe {
@@ -113,7 +115,7 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
             let mut n = 0;
             while n < N {
                 let to = c[m].add(n * S::L);
-                let sum = if add { S::add(S::load_sum(to), sums[m][n]) } else { sums[m][n] };
+                let sum = if add { S::add(S::load_acc(to), sums[m][n]) } else { sums[m][n] };
                 S::store(to, sum);
                 n += 1;
             }
@@ -126,7 +128,7 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,avxvnni")]
 unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
+    panel: &Panel<S::KGroup>, c: &[*mut S::Acc; MR], add: bool,
 ) {
     // SAFETY: panel and rows of `c` are those of the tile, and the processor has AVX-VNNI.
     unsafe { tile::<S, M, N>(panel, c, add) }
@@ -136,7 +138,7 @@ unsafe fn avx2_vnni<S: Simd, const M: usize, const N: usize>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn avx512_vnni<S: Simd, const M: usize, const N: usize>(
-    panel: &Panel<S::Cell>, c: &[*mut S::Sum; MR], add: bool,
+    panel: &Panel<S::KGroup>, c: &[*mut S::Acc; MR], add: bool,
 ) {
     // SAFETY: panel and rows of `c` are those of the tile, and the processor has AVX-512 VNNI.
     unsafe { tile::<S, M, N>(panel, c, add) }
@@ -152,7 +154,7 @@ pub(super) struct Kernels<S: Simd> {
 macro_rules! kernels {
     ($name:ident, [$($level:tt)+], $half:literal, $whole:literal, $wide:literal) => {
         /// The kernels with vectors `K`, for operands that are packed for `S`.
-        pub(super) const fn $name<S: Simd, K: Simd<Cell = S::Cell, Sum = S::Sum>>() -> Kernels<S> {
+        pub(super) const fn $name<S: Simd, K: Simd<KGroup = S::KGroup, Acc = S::Acc>>() -> Kernels<S> {
             let tiles = [
                 [$($level)+::<K, 1, $half>, $($level)+::<K, 1, $whole>],
                 [$($level)+::<K, 2, $half>, $($level)+::<K, 2, $whole>],

@@ -7,7 +7,7 @@ use super::direct::depthwise_interleaved::{self, DepthwiseInterleaved};
 use super::gemm::engine::{self, Engine, TaskScratch};
 use super::kernel::simd::{self, Simd};
 use super::kernel::{self, Kernels};
-use super::operands::pack::Part;
+use super::operands::pack::PackScalar;
 #[cfg(target_arch = "x86_64")]
 use super::problem::lanes_are_m;
 #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,7 @@ use crate::dtype::convert::Element;
 use crate::ops::contract::Contract;
 
 /// What is compiled for one level and type.
-pub(super) struct Compiled<S: Simd<Part: Part, Sum: Element>> {
+pub(super) struct Compiled<S: Simd<Scalar: PackScalar, Acc: Element>> {
     pub(super) kernels: Kernels<S>,
     pub(super) task: engine::Task<S>,
     pub(super) channels: depthwise_interleaved::Task<S>,
@@ -47,23 +47,23 @@ compiled! {
     AVX512_INT: Avx512Int, avx512_kernels, avx512;
 }
 
-/// By the number that [`dots_of`] tells.
+/// By the number that [`vnni_variant`] tells.
 #[cfg(target_arch = "x86_64")]
-pub(super) static AVX2_DOTS: [&Compiled<simd::Avx2Dots>; 3] = [
-    &compiled!(Avx2Dots, Avx2Dots, avx2_vnni_kernels, avx2),
-    &compiled!(Avx2Dots, Avx2SignedDots, avx2_vnni_kernels, avx2),
-    &compiled!(Avx2Dots, Avx2PlaneDots, avx2_vnni_kernels, avx2),
+pub(super) static AVX2_VNNI: [&Compiled<simd::Avx2Vnni>; 3] = [
+    &compiled!(Avx2Vnni, Avx2Vnni, avx2_vnni_kernels, avx2),
+    &compiled!(Avx2Vnni, Avx2SignedVnni, avx2_vnni_kernels, avx2),
+    &compiled!(Avx2Vnni, Avx2PlaneVnni, avx2_vnni_kernels, avx2),
 ];
 #[cfg(target_arch = "x86_64")]
-pub(super) static AVX512_DOTS: [&Compiled<simd::Avx512Dots>; 3] = [
-    &compiled!(Avx512Dots, Avx512Dots, avx512_vnni_kernels, avx512),
-    &compiled!(Avx512Dots, Avx512SignedDots, avx512_vnni_kernels, avx512),
-    &compiled!(Avx512Dots, Avx512PlaneDots, avx512_vnni_kernels, avx512),
+pub(super) static AVX512_VNNI: [&Compiled<simd::Avx512Vnni>; 3] = [
+    &compiled!(Avx512Vnni, Avx512Vnni, avx512_vnni_kernels, avx512),
+    &compiled!(Avx512Vnni, Avx512SignedVnni, avx512_vnni_kernels, avx512),
+    &compiled!(Avx512Vnni, Avx512PlaneVnni, avx512_vnni_kernels, avx512),
 ];
 
 /// Which kernels of such sums a step needs.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn dots_of(step: &Contract) -> usize {
+pub(super) fn vnni_variant(step: &Contract) -> usize {
     match (lanes_are_m(step), step.a) {
         (true, _) => 2,
         (false, Scalar::I8) => 1,
@@ -87,7 +87,7 @@ macro_rules! one_by_one {
         let isa = $problem.isa;
         let step = $problem.step();
         match step.accumulate {
-            _ if takes_dots(step, $problem.isa) => None,
+            _ if takes_vnni(step, $problem.isa) => None,
             #[cfg(target_arch = "x86_64")]
             Accumulate::Single if isa.has_avx2() => single!($problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]
@@ -128,13 +128,13 @@ pub(super) use single;
 macro_rules! dots {
     ($problem:ident, $compiled:ident => $kernel:expr) => {{
         let step = $problem.step();
-        match takes_dots(step, $problem.isa) {
+        match takes_vnni(step, $problem.isa) {
             #[cfg(target_arch = "x86_64")]
             true if $problem.isa.has_avx512() => {
-                launch!($problem, $compiled = *levels::AVX512_DOTS[levels::dots_of(step)] => $kernel)
+                launch!($problem, $compiled = *levels::AVX512_VNNI[levels::vnni_variant(step)] => $kernel)
             }
             #[cfg(target_arch = "x86_64")]
-            true => launch!($problem, $compiled = *levels::AVX2_DOTS[levels::dots_of(step)] => $kernel),
+            true => launch!($problem, $compiled = *levels::AVX2_VNNI[levels::vnni_variant(step)] => $kernel),
             _ => None,
         }
     }};
@@ -153,7 +153,7 @@ pub(super) use launch;
 /// # Safety
 /// As for [`Engine::task`].
 #[vectorized]
-unsafe fn task<S: Simd<Part: Part, Sum: Element>>(
+unsafe fn task<S: Simd<Scalar: PackScalar, Acc: Element>>(
     engine: &Engine<'_, S>, scratch: &TaskScratch<'_, S>, index: usize,
 ) {
     // SAFETY: the scratch is this task's, and what is shared has been packed.
@@ -163,8 +163,8 @@ unsafe fn task<S: Simd<Part: Part, Sum: Element>>(
 /// # Safety
 /// As for [`DepthwiseInterleaved::row`].
 #[vectorized]
-unsafe fn channels<S: Simd<Part: Part, Sum: Element>>(
-    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::Cell, sums: *mut S::Sum, index: usize,
+unsafe fn channels<S: Simd<Scalar: PackScalar, Acc: Element>>(
+    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::KGroup, sums: *mut S::Acc, index: usize,
 ) {
     // SAFETY: the factors are those of all products, and there is room for the sums of a row.
     unsafe { channels.row(factors, sums, index) }

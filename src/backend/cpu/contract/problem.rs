@@ -7,8 +7,8 @@ use super::epilogue::finish::Outputs;
 use super::epilogue::narrow::Narrow;
 use super::epilogue::run::EIGHT;
 use super::kernel::simd::Simd;
-use super::operands::pack::{Part, Source};
-use super::operands::points::Walk;
+use super::operands::pack::{PackScalar, Source};
+use super::operands::points::Loops;
 use super::operands::view::View;
 use crate::backend::choice::Launch;
 use crate::backend::cpu::filters::Room;
@@ -113,15 +113,15 @@ impl<'a> Problem<'a> {
     }
 
     /// What kernels that read parts of `S` see of the operands.
-    pub(super) fn view<S: Simd<Part: Part>>(&self) -> View<'a> {
+    pub(super) fn view<S: Simd<Scalar: PackScalar>>(&self) -> View<'a> {
         let step = self.step();
         let [a, b] = self.sources::<S>(step);
-        View { a, b, batch: Walk::of(step, Role::Batch), origin: step.nest.offsets }
+        View { a, b, batch: Loops::of(step, Role::Batch), origin: step.nest.offsets }
     }
 
     /// The factors of a step on the same operands as packing for `S` sees them.
-    pub(super) fn sources<S: Simd<Part: Part>>(&self, step: &'a Contract) -> [Source<'a>; 2] {
-        let of = |slot, data| Source::of(step, slot, data, <S::Part as Part>::SCALAR, self.isa);
+    pub(super) fn sources<S: Simd<Scalar: PackScalar>>(&self, step: &'a Contract) -> [Source<'a>; 2] {
+        let of = |slot, data| Source::of(step, slot, data, <S::Scalar as PackScalar>::SCALAR, self.isa);
         [of(1, self.a), of(2, self.b)]
     }
 

@@ -27,7 +27,7 @@ use super::levels::{self, any, dots, launch, one_by_one};
 use super::problem::Problem;
 #[cfg(target_arch = "x86_64")]
 use super::problem::Ready;
-use super::takes_dots;
+use super::takes_vnni;
 use super::tiles::Tiles;
 use crate::backend::choice::{Kernel, Launch};
 use crate::ops::contract::{Accumulate, Contract};

@@ -16,17 +16,17 @@ mod sum;
 mod task;
 mod unit;
 
-use self::call::{Product, ROW, STRIP, SUMS, TILE};
+use self::call::{Product, ROW, SUMS, TILE, TILE_ROWS};
 use self::pack::{Form, LINES, STEPS, pack};
 use self::split::{Split, split};
 use self::sum::{Stretch, Terms};
 use self::unit::Unit;
 use super::epilogue::finish::Outputs;
 use super::gemm::engine::Shared;
-use super::operands::points::{Point, Walk};
+use super::operands::points::{Loops, OperandOffsets};
 use super::operands::source::Source;
 use super::problem::{Problem, Ready, lanes_are_m};
-use super::{ALONE, Isa};
+use super::{Isa, PARALLEL_THRESHOLD};
 use crate::backend::cpu::filters::{Kept, Room};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
@@ -101,7 +101,7 @@ struct Side<'a> {
     source: Source<'a>,
     form: Form,
     /// Its rows or lanes.
-    walk: Walk,
+    walk: Loops,
     count: usize,
     terms: Terms,
     /// How far its rows are apart, if all of them and their terms lie evenly, so that they are read
@@ -110,7 +110,7 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(source: Source<'a>, form: Form, walk: Walk, sum: &Walk, is_split: bool) -> Side<'a> {
+    fn new(source: Source<'a>, form: Form, walk: Loops, sum: &Loops, is_split: bool) -> Side<'a> {
         let terms = Terms::of(sum, source.slot, source.bounds);
         let mut side = Side { source, form, count: walk.len(), terms, walk, even: None };
         if form == Form::Rows && !is_split {
@@ -122,21 +122,21 @@ impl<'a> Side<'a> {
     /// How many bytes its rows or lanes are apart, if all of them and their terms, as many as fill
     /// steps, lie evenly.
     fn apart(&self, terms: usize) -> Option<usize> {
-        let (Source { slot, scalar, bounds, .. }, [turn]) = (self.source, &self.walk.turns[..]) else {
+        let (Source { slot, scalar, bounds, .. }, [axis]) = (self.source, &self.walk.loops[..]) else {
             return None;
         };
         let whole =
             bounds.is_empty() && (terms * scalar.size()).is_multiple_of(ROW) && self.terms.are_a_run();
-        (whole && turn.by.at[slot] > 0).then(|| turn.by.at[slot] as usize * scalar.size())
+        (whole && axis.by.at[slot] > 0).then(|| axis.by.at[slot] as usize * scalar.size())
     }
 
     fn strips(&self) -> usize {
-        self.count.div_ceil(STRIP)
+        self.count.div_ceil(TILE_ROWS)
     }
 
     /// The rows or lanes of some strips of a product that begins at `base`.
-    fn points(&self, first: usize, end: usize, base: &[i64; 5], points: &mut Vec<Point>) {
-        self.walk.points(first * STRIP, (end * STRIP).min(self.count), points);
+    fn points(&self, first: usize, end: usize, base: &[i64; 5], points: &mut Vec<OperandOffsets>) {
+        self.walk.points(first * TILE_ROWS, (end * TILE_ROWS).min(self.count), points);
         points.iter_mut().for_each(|point| point.at[self.source.slot] += base[self.source.slot]);
     }
 }
@@ -147,7 +147,7 @@ pub struct Tiles<'a> {
     unit: Unit,
     product: Product,
     split: Split,
-    batch: Walk,
+    batch: Loops,
     origin: [i64; 5],
     a: Side<'a>,
     b: Side<'a>,
@@ -170,7 +170,7 @@ impl<'a> Tiles<'a> {
     pub fn new(problem: &Problem<'a>) -> Option<Tiles<'a>> {
         let (step, isa) = (problem.step(), problem.isa);
         let (unit, (product, split)) = Unit::of(isa).zip(product(step))?;
-        let [m, n, sum, batch] = [Role::M, Role::N, Role::K, Role::Batch].map(|role| Walk::of(step, role));
+        let [m, n, sum, batch] = [Role::M, Role::N, Role::K, Role::Batch].map(|role| Loops::of(step, role));
         let [a, b] = problem.sources_as_they_are(step);
         let (lanes_are_m, is_split) = (lanes_are_m(step), split != Split::None);
         // Few pixels of many filters are lanes, too, if filters are rows in place: else packing
@@ -278,7 +278,7 @@ impl<'a> Tiles<'a> {
     /// # Safety
     /// As for [`pack`]; `to` has room for the tiles of all parts, and `lines` for [`Tiles::lines`].
     unsafe fn pack(
-        &self, side: &Side<'_>, points: &[Point], terms: &[Stretch], steps: usize, to: *mut u8,
+        &self, side: &Side<'_>, points: &[OperandOffsets], terms: &[Stretch], steps: usize, to: *mut u8,
         lines: *mut u8,
     ) {
         let Side { source, form, .. } = side;
@@ -323,7 +323,7 @@ impl Ready for Tiles<'_> {
     unsafe fn run(self, threads: usize) -> Result<()> {
         let tasks = self.batch.len() * self.tasks[0] * self.tasks[1];
         let products = self.a.count * self.b.count * self.terms * self.batch.len();
-        let threads = if products < ALONE { 1 } else { threads.min(tasks).max(1) };
+        let threads = if products < PARALLEL_THRESHOLD { 1 } else { threads.min(tasks).max(1) };
         let strips = if self.is_shared { self.batch.len() * self.b.strips() } else { 0 };
         let known = self.known();
         let bytes = strips * self.steps * TILE * self.split.parts();

@@ -30,14 +30,14 @@ const COPIES: usize = 32 << 20;
 const IMAGES: usize = 4 << 20;
 
 /// Elements that are converted at once.
-const PIECE: usize = 16 << 10;
+const GRAIN: usize = 16 << 10;
 
 /// Products whose sum binary32 holds, whatever the bytes are.
 const EXACT: i64 = 512;
 
 /// Terms of a sum of bytes up to which pairs of 16 bits gain too little: of planes, and of pixels
 /// read in place.
-const FEW: [i64; 2] = [48, 160];
+const PAIRS_THRESHOLD: [i64; 2] = [48, 160];
 
 /// The operands of a step that become binary32.
 pub(super) struct Widen {
@@ -50,9 +50,9 @@ pub(super) struct Widen {
 impl Widen {
     /// What pays for a canonical step, if anything does, where products of bytes are added four at
     /// a time or not.
-    pub(super) fn of(step: &Contract, dots: bool) -> Option<Widen> {
+    pub(super) fn of(step: &Contract, vnni: bool) -> Option<Widen> {
         let bytes = step.accumulate == Accumulate::Int32;
-        if step.accumulate == Accumulate::Double || bytes && !are_few(step, dots) {
+        if step.accumulate == Accumulate::Double || bytes && !are_few(step, vnni) {
             return None;
         }
         let types = [step.a, step.b];
@@ -113,9 +113,9 @@ impl Widen {
                 let source = at[index].wrapping_offset(low as isize * types[index].size() as isize);
                 let source = Shared(source.cast_mut());
                 let convert = between(types[index], Scalar::F32, Scaling::MOVE, machine.isa);
-                threads::run(machine.threads, len.div_ceil(PIECE), &|piece| {
-                    let begin = piece * PIECE;
-                    let count = PIECE.min(len - begin);
+                threads::run(machine.threads, len.div_ceil(GRAIN), &|piece| {
+                    let begin = piece * GRAIN;
+                    let count = GRAIN.min(len - begin);
                     let from = source.at(begin * types[index].size());
                     // SAFETY: the elements are the operand's; pieces are apart.
                     unsafe { convert(to.at(begin).cast(), from, count, Scaling::MOVE) };
@@ -133,9 +133,9 @@ impl Widen {
 /// # Errors
 /// What `work` returns. Parts after the first need no more memory than it.
 pub(super) fn in_parts(
-    step: &Contract, dots: bool, mut work: impl FnMut(&Contract) -> Result<()>,
+    step: &Contract, vnni: bool, mut work: impl FnMut(&Contract) -> Result<()>,
 ) -> Result<()> {
-    let Some((images, count)) = images(step, dots) else { return work(step) };
+    let Some((images, count)) = images(step, vnni) else { return work(step) };
     let extent = step.nest.axes()[images].extent;
     for first in (0..extent).step_by(count as usize) {
         work(&step.part(images, first, count.min(extent - first)))?;
@@ -145,7 +145,7 @@ pub(super) fn in_parts(
 
 /// The loop over images of a step of few channels, and how many of them are a part, if all are too
 /// many.
-fn images(step: &Contract, dots: bool) -> Option<(usize, i64)> {
+fn images(step: &Contract, vnni: bool) -> Option<(usize, i64)> {
     let few = step.extent(Role::N) == 1 || are_groups(step);
     if !few || step.a.size() >= size_of::<f32>() || is_planar(step) {
         return None;
@@ -157,21 +157,21 @@ fn images(step: &Contract, dots: bool) -> Option<(usize, i64)> {
     let (index, axis) = outer.max_by_key(|(_, axis)| axis.strides[1].unsigned_abs())?;
     let each = len / axis.extent as usize;
     let count = (IMAGES / size_of::<f32>() / each.max(1)).max(1) as i64;
-    let pays = || Widen::of(&step.part(index, 0, count), dots).is_some_and(|wide| wide.spans[0].is_some());
+    let pays = || Widen::of(&step.part(index, 0, count), vnni).is_some_and(|wide| wide.spans[0].is_some());
     (count < axis.extent && pays()).then_some((index, count))
 }
 
 /// Whether the sums of a step of bytes are few enough products for binary32, and better computed
 /// there.
-fn are_few(step: &Contract, dots: bool) -> bool {
+fn are_few(step: &Contract, vnni: bool) -> bool {
     let terms = step.extent(Role::K);
     // Sums that leave as 32-bit integers need no conversion.
     let narrow = step.dst != Scalar::I32 && step.dst != Scalar::I64;
     let few = match is_planar(step) {
-        true if dots => 0,
-        true => FEW[0],
-        false if dots && has_whole_cells(step) => 0,
-        false => FEW[1],
+        true if vnni => 0,
+        true => PAIRS_THRESHOLD[0],
+        false if vnni && has_whole_cells(step) => 0,
+        false => PAIRS_THRESHOLD[1],
     };
     narrow && terms <= EXACT && (terms <= few || step.extent(Role::N) == 1 || are_groups(step))
 }

@@ -37,7 +37,7 @@ pub(super) fn kernel(function: Function, scalar: Scalar, isa: Isa) -> Option<Ker
 }
 
 /// Operands of a kernel at most.
-const MOST: usize = 2;
+const MAX_OPERANDS: usize = 2;
 
 #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
 struct KernelFor(Isa, Scalar);
@@ -46,7 +46,7 @@ impl WithFormula for KernelFor {
     type Output = Option<Kernel>;
 
     fn with<F: Formula>(self) -> Option<Kernel> {
-        if F::IS_LONG || matches!(F::SCALED, Scaled::Operands) || F::ARITY > MOST {
+        if F::IS_LONG || matches!(F::SCALED, Scaled::Operands) || F::ARITY > MAX_OPERANDS {
             return None;
         }
         #[cfg(target_arch = "x86_64")]
@@ -74,7 +74,7 @@ unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
     unsafe {
         match F::ARITY {
             1 => cells::<R, E, F, 1>(out.cast(), [a], n, with, stream),
-            _ => cells::<R, E, F, MOST>(out.cast(), [a, b], n, with, stream),
+            _ => cells::<R, E, F, MAX_OPERANDS>(out.cast(), [a, b], n, with, stream),
         }
     }
 }

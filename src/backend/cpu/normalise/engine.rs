@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use super::job::{GroupTile, Job, Known, LISTS, PIECE, Room, Stages};
+use super::job::{GroupTile, Job, Known, LISTS, MAP_TILE, Room, Stages};
 use super::kernels::{GROUPS, Kernels, SPAN};
 use super::table::{Elements, Groups, KERNELS};
-use super::turn::Turn;
+use super::transpose::GroupTranspose;
 use super::walk::{Cells, Loops, Run, Shared, WIDTH};
 use crate::backend::choice::Choice;
 use crate::backend::cpu::machine::TASKS_PER_THREAD;
@@ -21,7 +21,7 @@ use crate::ops::normalise::Tree;
 const CHUNK_BLOCKS: usize = 8;
 
 /// Bytes of a tile that stay in the cache of a core until they are mapped.
-const NEAR_BYTES: usize = 256 << 10;
+const L2_TILE_BYTES: usize = 256 << 10;
 
 /// Rows that are summed at a time at least, so that sums are read and written that much less often,
 /// and numbers of as many as stay in the first-level cache.
@@ -32,7 +32,7 @@ const ROW_NUMBERS: usize = 2048;
 /// filled, and sums of their chunks. Tiles of one width never have room for twice as many groups.
 pub(in crate::backend) fn most_scratch(groups: usize, machine: Machine) -> usize {
     let sums = 2 * size_of::<f64>();
-    let of_tasks = PIECE * sums * TASKS_PER_THREAD;
+    let of_tasks = MAP_TILE * sums * TASKS_PER_THREAD;
     let of_groups = groups.saturating_mul(2 * (LISTS * size_of::<f64>() + sums));
     machine.threads.saturating_mul(of_tasks).saturating_add(of_groups).saturating_add(LINE)
 }
@@ -48,7 +48,7 @@ pub(super) struct Engine<'a, T, J, const N: usize, const M: usize> {
     width: usize,
     elements: Elements,
     /// How groups are turned, if they are.
-    turn: Option<Turn>,
+    transpose: Option<GroupTranspose>,
     /// Bytes of one element of all operands.
     bytes: usize,
 }
@@ -70,17 +70,18 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             // Rows that are divided among tasks come from memory: whole ones if possible, which the
             // processor foresees.
             Elements::Rows
-                if members.len > CHUNK_BLOCKS * tree.block && bytes * members.len * WIDTH > NEAR_BYTES =>
+                if members.len > CHUNK_BLOCKS * tree.block && bytes * members.len * WIDTH > L2_TILE_BYTES =>
             {
-                PIECE.min(along.0)
+                MAP_TILE.min(along.0)
             }
             Elements::Rows => WIDTH.min(along.0),
-            Elements::Turned | Elements::Lines => (PIECE / members.len).min(along.0),
+            Elements::Turned | Elements::Lines => (MAP_TILE / members.len).min(along.0),
             Elements::Runs => 1,
         };
         let kernels = Kernels::of(machine.isa);
-        let turn = (elements == Elements::Turned).then(|| Turn::of::<T>(members.len, width, machine.isa));
-        Ok(Engine { job, kernels, outer, along, members, tree, width, elements, turn, bytes })
+        let transpose =
+            (elements == Elements::Turned).then(|| GroupTranspose::of::<T>(members.len, width, machine.isa));
+        Ok(Engine { job, kernels, outer, along, members, tree, width, elements, transpose, bytes })
     }
 
     /// # Errors
@@ -90,13 +91,13 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// What the job is promised holds for all groups and cells.
     pub unsafe fn run(&self, machine: Machine) -> Result<()> {
         let cuts = self.along.0.div_ceil(self.width);
-        let tiles = self.outer.turns() * cuts;
+        let tiles = self.outer.iterations() * cuts;
         let groups = tiles * self.width;
         let total = self.bytes.saturating_mul(self.members.len).saturating_mul(groups);
         let threads = machine.threads_for(total);
         let wanted = if threads > 1 { threads * TASKS_PER_THREAD } else { 1 };
         let blocks = self.members.len.div_ceil(self.tree.block);
-        let near = self.bytes * self.members.len * self.width <= NEAR_BYTES;
+        let near = self.bytes * self.members.len * self.width <= L2_TILE_BYTES;
         if tiles >= wanted && (near || self.tree == Tree::RUNS) || blocks < 2 * CHUNK_BLOCKS {
             return threads::in_ranges(threads, tiles, 0, &|_, range| {
                 let mut room = self.room();
@@ -187,7 +188,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
 
     fn room(&self) -> Room<T> {
         let rows = if self.tree == Tree::ROWS { self.width * self.rows_at_a_time() } else { 0 };
-        Room::new(rows, self.turn.as_ref().map_or(0, Turn::room))
+        Room::new(rows, self.transpose.as_ref().map_or(0, GroupTranspose::room))
     }
 
     fn tile(&self, number: usize, cuts: usize) -> GroupTile<M> {
@@ -235,7 +236,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     ) {
         let mut tree = Pairs::new(&mut room.waiting);
         let width = tile.width;
-        let together = if self.are_line(width) { PIECE / width } else { 1 };
+        let together = if self.are_line(width) { MAP_TILE / width } else { 1 };
         copy_lists(&mut room.known, lists, together, self.job.sum_lists());
         let steps = std::array::from_fn(|k| tile.steps[k]);
         for block in self.blocks(range) {
@@ -289,15 +290,15 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             let known = Known::Each(&room.known);
             let factors = self.job.factors(sum, line, known, to, &mut room.stages, &mut room.raw);
             let (each, width) = (self.members.len, tile.width);
-            if let Some(turn) = &self.turn {
-                let turned = room.turned.each_mut().map(|turned| turned.as_mut_ptr());
+            if let Some(transpose) = &self.transpose {
+                let transposed = room.transposed.each_mut().map(|transposed| transposed.as_mut_ptr());
                 // The same numbers, once.
                 let count = if factors[0] == factors[1] { 1 } else { 2 };
-                (0..count).for_each(|k| turn.turn(turned[k], factors[k], width));
-                let turned = [turned[0].cast_const(), turned[count - 1].cast_const()];
+                (0..count).for_each(|k| transpose.transpose(transposed[k], factors[k], width));
+                let transposed = [transposed[0].cast_const(), transposed[count - 1].cast_const()];
                 room.shifts.resize(2 * width + GROUPS, 0.0);
                 let (sums, shifts) = (room.block.as_mut_ptr(), room.shifts.as_ptr());
-                (self.kernels.columns)(sums, turned, turn.pitch, each, width, shifts);
+                (self.kernels.columns)(sums, transposed, transpose.pitch, each, width, shifts);
             } else {
                 for j in 0..width {
                     let [g, x] = factors.map(|from| from.add(j * each));
@@ -391,7 +392,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             let known = Known::One(std::array::from_fn(|k| lists[k][0]));
             self.members.runs(range, |run| {
                 // Of equal lengths, about, in whole lines.
-                let piece = run.len.div_ceil(run.len.div_ceil(PIECE)).next_multiple_of(LINE);
+                let piece = run.len.div_ceil(run.len.div_ceil(MAP_TILE)).next_multiple_of(LINE);
                 for first in (0..run.len).step_by(piece) {
                     let n = piece.min(run.len - first);
                     map(Some(Cells { offsets: tile.at(run.at(first)), steps: run.steps, n }), known);
@@ -400,7 +401,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
             (0..2).for_each(|_| map(None, known));
             return;
         }
-        let rows = if line { PIECE / tile.width } else { 1 };
+        let rows = if line { MAP_TILE / tile.width } else { 1 };
         copy_lists(known, lists, rows, J::LISTS);
         let known = Known::Each(known);
         self.members.runs(range, |run| {

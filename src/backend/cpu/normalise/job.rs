@@ -5,7 +5,7 @@ use super::walk::{Cells, Lines};
 use crate::backend::function::Real;
 
 /// Cells that are mapped at a time.
-pub(super) const PIECE: usize = 1024;
+pub(super) const MAP_TILE: usize = 1024;
 
 /// What the engine keeps for every group: one list each.
 pub(super) const LISTS: usize = 6;
@@ -51,27 +51,27 @@ pub(super) struct Room<T> {
     pub waiting: Vec<f64>,
     pub known: [Vec<T>; LISTS],
     /// Small groups, turned: both factors.
-    pub turned: [Vec<T>; 2],
+    pub transposed: [Vec<T>; 2],
     /// Lines that are read next.
     pub soon: Vec<*const u8>,
 }
 
 impl<T: Real> Room<T> {
-    /// With room for `rows` numbers of rows beside those of a piece, and for `turned` numbers of
-    /// transposed groups.
-    pub fn new(rows: usize, turned: usize) -> Self {
+    /// With room for `rows` numbers of rows beside those of a piece, and for `transposed` numbers
+    /// of transposed groups.
+    pub fn new(rows: usize, transposed: usize) -> Self {
         let numbers = |n: usize| vec![T::ZERO; n];
         Room {
-            g: numbers(PIECE + rows),
-            x: numbers(PIECE + rows),
-            stages: std::array::from_fn(|_| numbers(PIECE)),
-            raw: vec![0; PIECE],
+            g: numbers(MAP_TILE + rows),
+            x: numbers(MAP_TILE + rows),
+            stages: std::array::from_fn(|_| numbers(MAP_TILE)),
+            raw: vec![0; MAP_TILE],
             sums: Vec::new(),
             shifts: Vec::new(),
             block: Vec::new(),
             waiting: Vec::new(),
             known: [const { Vec::new() }; LISTS],
-            turned: std::array::from_fn(|_| numbers(turned)),
+            transposed: std::array::from_fn(|_| numbers(transposed)),
             soon: Vec::new(),
         }
     }
@@ -119,7 +119,7 @@ pub(super) trait Job<T: Real, const N: usize, const M: usize>: Sync {
     /// Writes results. `next` are the cells of the call that follows.
     ///
     /// # Safety
-    /// The operands have these cells, [`PIECE`] at most, as the step reads or writes them.
+    /// The operands have these cells, [`MAP_TILE`] at most, as the step reads or writes them.
     unsafe fn map(
         &self, cells: Cells<N>, next: Option<Cells<N>>, known: Known<'_, T>, room: &mut Stages<'_, T>,
     );

@@ -1,7 +1,7 @@
 //! The kernels of normalisation, of both directions, in the order in which they are asked whether
 //! they accept a step.
 
-use super::job::PIECE;
+use super::job::MAP_TILE;
 use super::kernels::LANES;
 use super::walk::Loops;
 use crate::backend::choice::{self, Kernel};
@@ -75,7 +75,7 @@ impl Groups {
     }
 
     fn are_lines(&self) -> bool {
-        self.tree == Tree::RUNS && self.follow && self.len <= PIECE / PACKED
+        self.tree == Tree::RUNS && self.follow && self.len <= MAP_TILE / PACKED
     }
 }
 

@@ -68,14 +68,14 @@ impl<const N: usize> Loops<N> {
     }
 
     /// How often all loops turn together.
-    pub fn turns(&self) -> usize {
+    pub fn iterations(&self) -> usize {
         self.loops.iter().map(|l| l.0).product()
     }
 
     /// Where the operands are in this turn.
-    pub fn at(&self, turn: usize) -> [isize; N] {
+    pub fn at(&self, index: usize) -> [isize; N] {
         let mut offsets = self.start;
-        let mut rest = turn;
+        let mut rest = index;
         for &(extent, steps) in self.loops.iter().rev() {
             let here = (rest % extent) as isize;
             (0..N).for_each(|k| offsets[k] += steps[k] * here);
@@ -87,11 +87,11 @@ impl<const N: usize> Loops<N> {
     /// Calls `f` with the even runs of these turns, in order.
     pub fn runs(&self, range: Range<usize>, mut f: impl FnMut(Run<N>)) {
         let (extent, steps) = self.loops[self.loops.len() - 1];
-        let mut turn = range.start;
-        while turn < range.end {
-            let len = (extent - turn % extent).min(range.end - turn);
-            f(Run { offsets: self.at(turn), steps, len });
-            turn += len;
+        let mut index = range.start;
+        while index < range.end {
+            let len = (extent - index % extent).min(range.end - index);
+            f(Run { offsets: self.at(index), steps, len });
+            index += len;
         }
     }
 

@@ -54,7 +54,7 @@ pub(super) unsafe fn gather_across(
             // SAFETY: a bit of each row.
             *line = unsafe { run(mask, bit, rows) };
         }
-        turn(&mut square);
+        transpose_bits(&mut square);
         words.iter_mut().zip(square).for_each(|(row, word)| row[from / 32] = word);
     }
 }
@@ -63,7 +63,7 @@ pub(super) unsafe fn gather_across(
 ///
 /// Halves of the square change places, then halves of those, down to single bits: Warren, Hacker's
 /// Delight, 7-3.
-fn turn(square: &mut [u32; 32]) {
+fn transpose_bits(square: &mut [u32; 32]) {
     let (mut width, mut low) = (16, 0xFFFF_u32);
     while width > 0 {
         let mut i = 0;
@@ -90,9 +90,9 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             state
         });
-        let mut turned = square;
-        turn(&mut turned);
-        for (i, word) in turned.iter().enumerate() {
+        let mut transposed = square;
+        transpose_bits(&mut transposed);
+        for (i, word) in transposed.iter().enumerate() {
             for (j, line) in square.iter().enumerate() {
                 assert_eq!(word >> j & 1, line >> i & 1, "{i}, {j}");
             }

@@ -6,7 +6,7 @@
 
 mod functions;
 mod table;
-mod turn;
+mod transpose;
 mod workspace;
 
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use std::ops::Range;
 use self::functions::Functions;
 use self::table::Elements;
 pub(in crate::backend) use self::table::{KERNELS, kernels};
-use self::turn::Turn;
+use self::transpose::TileTranspose;
 use self::workspace::{PeakLane, SumLane, Workspace};
 use super::sequence::{Blocks, Loader, MOST_ROW_BYTES, ROW_BYTES, Steps};
 use super::tree::{GROUP, Kernels};
@@ -115,7 +115,7 @@ struct Task<T: Real, F: RowFormula> {
     width: usize,
     by_rows: bool,
     /// If elements of neighbouring groups become rows on the way.
-    turn: Option<Turn>,
+    transpose: Option<TileTranspose>,
     bytes: usize,
     formula: PhantomData<fn() -> F>,
 }
@@ -133,15 +133,17 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         let far = stream::streams(machine.isa).filter(|_| bytes >= STREAMING_BYTES && apart);
         let stream = far.map(|streams| streams.copy);
         let len = steps[0].len;
-        let (turn, tiled) = match elements {
-            Elements::Turned(along) => (Some(Turn::new(rows, len, stream, machine.isa)), Some(along)),
+        let (transpose, tiled) = match elements {
+            Elements::Transposed(along) => {
+                (Some(TileTranspose::new(rows, len, stream, machine.isa)), Some(along))
+            }
             Elements::Rows(along) => (None, Some(along)),
             Elements::Blocks => (None, outer.len().checked_sub(1)),
         };
         let along = tiled.map_or((1, [0; 3]), |along| outer.remove(along));
         let by_rows = !matches!(elements, Elements::Blocks);
-        let width = match turn {
-            Some(turn) => along.0.min(turn.width),
+        let width = match transpose {
+            Some(transpose) => along.0.min(transpose.width),
             None if by_rows => row_width::<T, F>(len, along.0, sizes[1]),
             None => 1,
         };
@@ -157,7 +159,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             peaks: Kernels::of::<GreatestOrNan>(machine.isa),
             store: row::between(T::SCALAR, rows.scalars[0], rows.scaling, machine.isa),
             scaling: rows.scaling,
-            stream: stream.filter(|_| rows.scaling.beta == 0.0 && turn.is_none()),
+            stream: stream.filter(|_| rows.scaling.beta == 0.0 && transpose.is_none()),
             stays: rows.scalars[0] == T::SCALAR && rows.scaling.is_move(),
             width,
             start: in_bytes(rows.groups.offsets),
@@ -165,7 +167,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
             outer,
             along,
             by_rows,
-            turn,
+            transpose,
             bytes,
             formula: PhantomData,
         }
@@ -184,8 +186,8 @@ impl<T: Real, F: RowFormula> Task<T, F> {
                 let (at, width) = self.tile(tile);
                 // SAFETY: the operands have the tile's groups.
                 unsafe {
-                    if let Some(turn) = &self.turn {
-                        self.turned(turn, at, width, &mut work);
+                    if let Some(transpose) = &self.transpose {
+                        self.transposed(transpose, at, width, &mut work);
                     } else if self.by_rows {
                         let next = if tile + 1 < range.end { self.tile(tile + 1).0 } else { at };
                         self.rows(at, self.along.1, width, Some(next), &mut work);
@@ -213,7 +215,8 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         let cuts = self.along.0.div_ceil(self.width);
         let first = number % cuts * self.width;
         let mut at = self.start;
-        let mut add = |steps: [isize; 3], turn: usize| (0..3).for_each(|k| at[k] += steps[k] * turn as isize);
+        let mut add =
+            |steps: [isize; 3], index: usize| (0..3).for_each(|k| at[k] += steps[k] * index as isize);
         add(self.along.1, first);
         let mut rest = number / cuts;
         for &(extent, steps) in self.outer.iter().rev() {

@@ -282,7 +282,7 @@ fn join_blocks<T: Real, F: Fold>(blocks: &mut [Block<T, F>]) -> F::Lane<T> {
 }
 
 /// Numbers of a row at a time: a few vectors.
-const PIECE: usize = 32;
+const TILE: usize = 32;
 
 /// # Safety
 /// As for [`Kernels::add_rows`].
@@ -292,23 +292,23 @@ unsafe fn add_rows<T: Real, F: Fold>(
 ) {
     let mut done = 0;
     if let &[a, b, c, d] = rows {
-        while done + PIECE <= width {
+        while done + TILE <= width {
             for row in soon {
-                fetch_run(row.wrapping_add(done).cast(), PIECE * size_of::<T>());
+                fetch_run(row.wrapping_add(done).cast(), TILE * size_of::<T>());
             }
             // SAFETY: a piece of the lanes, and of each row.
             unsafe {
-                let place = lanes.add(done).cast::<[F::Lane<T>; PIECE]>();
+                let place = lanes.add(done).cast::<[F::Lane<T>; TILE]>();
                 let mut piece = place.read();
                 for row in [a, b, c, d] {
-                    let row = row.add(done).cast::<[T; PIECE]>().read_unaligned();
-                    for j in 0..PIECE {
+                    let row = row.add(done).cast::<[T; TILE]>().read_unaligned();
+                    for j in 0..TILE {
                         piece[j] = F::add(piece[j], row[j]);
                     }
                 }
                 place.write(piece);
             }
-            done += PIECE;
+            done += TILE;
         }
     }
     for row in rows {

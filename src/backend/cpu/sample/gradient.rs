@@ -10,9 +10,9 @@ use crate::error::Result;
 use crate::ops::sample::Sample;
 
 /// Sums that a thread keeps while it walks the positions, if it keeps those of several channels.
-const NEAR: usize = 1 << 17;
+const ACC_TILE: usize = 1 << 17;
 /// Sums that it keeps at most: of larger planes, it walks the positions once for each band.
-const MOST: usize = 1 << 22;
+const MAX_ACC_TILE: usize = 1 << 22;
 
 /// A share of the gradient of x: some channels of a picture, and a band of their pixels, row by
 /// row.
@@ -29,11 +29,11 @@ impl Job<'_> {
         let Sample { channels, source: [rows, columns], images, .. } = *self.step;
         let pixels = (rows * columns) as usize;
         let threads = self.threads(images * channels * (rows * columns + self.step.positions()));
-        let band = pixels.min(MOST);
+        let band = pixels.min(MAX_ACC_TILE);
         let bands = pixels.div_ceil(band);
         // As many channels as are near, but work for all threads.
         let fair = (images as usize * channels as usize).div_ceil(threads).max(1);
-        let group = (NEAR / band).clamp(1, channels as usize).min(fair);
+        let group = (ACC_TILE / band).clamp(1, channels as usize).min(fair);
         let groups = (channels as usize).div_ceil(group);
         let bytes = size_of::<Chunk<T>>() + group * band * size_of::<T>();
         threads::in_ranges(threads, images as usize * groups * bands, bytes, &|scratch, range| {

@@ -6,7 +6,7 @@
 //! the bytes behind the run, where the filter has zeros.
 
 use super::depthwise_planar::PAIRS;
-use crate::backend::cpu::contract::ALONE;
+use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 use crate::backend::cpu::contract::epilogue::run::EIGHT;
@@ -14,11 +14,11 @@ use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Blocks, Ends, finish_tile, is_even};
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::gemm::tiles::{LaneTile, Tiles};
-use crate::backend::cpu::contract::kernel::simd::{Avx2Dots, Avx512Dots, MAX_NR, MR, Simd};
-use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells, fills};
-use crate::backend::cpu::contract::operands::pack::{Lanes, Part, pack_panels};
+use crate::backend::cpu::contract::kernel::simd::{Avx2Vnni, Avx512Vnni, MAX_NR, MR, Simd};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowPointers, fills};
+use crate::backend::cpu::contract::operands::pack::{LaneOffsets, PackScalar, pack_panels};
 use crate::backend::cpu::contract::operands::planes::{Padded, Planes};
-use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{Isa, arena, threads};
@@ -48,9 +48,9 @@ pub struct ConvFewChannels<'a, S: Simd> {
     view: View<'a>,
     planes: Planes,
     channels: usize,
-    filters: Walk,
+    filters: Loops,
     /// The filter in the order of positions, but for its origin.
-    taps: Vec<Even>,
+    taps: Vec<StridedRun>,
     /// Rows of outputs of a block; the last of the `blocks` of an image may have fewer.
     rows: usize,
     blocks: usize,
@@ -62,7 +62,7 @@ const FILTER: Bound = Bound { axes: [0; 2], steps: [0; 2], start: 0, extent: 1 }
 /// What the runs of a step are.
 struct Found {
     planes: Planes,
-    filters: Walk,
+    filters: Loops,
     channels: usize,
     /// How far channels are apart in the filter.
     apart: i64,
@@ -71,11 +71,11 @@ struct Found {
 /// The runs of a canonical step, where they pay for `least` filters; `gathered` if the channels of
 /// a group may be brought together. Of the batch nothing depends on it.
 fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
-    let filters = Walk::of(step, Role::N);
+    let filters = Loops::of(step, Role::N);
     let count = filters.len();
-    let is_run = match &filters.turns[..] {
-        [turn] => turn.by.at[0] == 1,
-        [_, turn] => gathered && turn.by.at[0] == 1 && turn.extent.is_multiple_of(EIGHT),
+    let is_run = match &filters.loops[..] {
+        [axis] => axis.by.at[0] == 1,
+        [_, axis] => gathered && axis.by.at[0] == 1 && axis.extent.is_multiple_of(EIGHT),
         _ => false,
     };
     if step.bounds().is_empty() || !is_run || count > FILTERS {
@@ -83,10 +83,10 @@ fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
     }
     let planes = Planes::seen(step)?;
     let fast = &planes.dims[1];
-    let is_channel = |turn: &Turn| turn.by.at[1] == 1 && turn.by.pos == [0; MAX_BOUNDS];
-    let (channels, apart) = match &planes.channels.turns[..] {
+    let is_channel = |axis: &Loop| axis.by.at[1] == 1 && axis.by.pos == [0; MAX_BOUNDS];
+    let (channels, apart) = match &planes.channels.loops[..] {
         [] => (1, 0),
-        [turn] if is_channel(turn) && turn.extent <= CHANNELS => (turn.extent, turn.by.at[2]),
+        [axis] if is_channel(axis) && axis.extent <= CHANNELS => (axis.extent, axis.by.at[2]),
         _ => return None,
     };
     // Groups of fewer channels have a kernel for several; an image of fewer may be one block.
@@ -117,24 +117,24 @@ const fn least<S: Simd>() -> usize {
 
 /// Whether a canonical step of bytes is one over runs, where they are multiplied four at a time.
 pub fn apply(step: &Contract, isa: Isa) -> bool {
-    find(step, if isa.has_avx512() { least::<Avx512Dots>() } else { least::<Avx2Dots>() }, false).is_some()
+    find(step, if isa.has_avx512() { least::<Avx512Vnni>() } else { least::<Avx2Vnni>() }, false).is_some()
 }
 
-impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
+impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay.
     pub fn new(problem: &Problem<'a>, kernels: &'a Kernels<S>) -> Option<ConvFewChannels<'a, S>> {
         let step = problem.step();
-        let Found { planes, filters, channels, apart } = find(step, least::<S>(), S::PER == 1)?;
+        let Found { planes, filters, channels, apart } = find(step, least::<S>(), S::K_PACK == 1)?;
         let mut view = problem.view::<S>();
         if step.a == Scalar::I8 {
             // As in the engine.
-            view.b.weight = -128;
+            view.b.compensation = -128;
         }
         let [slow, fast] = &planes.dims;
         let run = fast.taps().extent * channels;
-        let more = run.next_multiple_of(S::PER) - run;
+        let more = run.next_multiple_of(S::K_PACK) - run;
         if more > 0 {
             view.b.bounds = &[FILTER];
         }
@@ -146,10 +146,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
             let mut line = Vec::with_capacity(fast.taps().extent + 1);
             for column in 0..fast.taps().extent as i64 {
                 let at = first + row * moves[0] + column * moves[1];
-                Even::plain(at, apart, channels, None).push(&mut line, false);
+                StridedRun::plain(at, apart, channels, None).push(&mut line, false);
             }
             if more > 0 {
-                let mut zeros = Even::plain(0, 0, more, None);
+                let mut zeros = StridedRun::plain(0, 0, more, None);
                 zeros.pos[0] = FILTER.extent;
                 line.push(zeros);
             }
@@ -176,7 +176,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
 
     /// Cells of a run.
     fn run_cells(&self) -> usize {
-        (self.planes.dims[1].taps().extent * self.channels).div_ceil(S::PER)
+        (self.planes.dims[1].taps().extent * self.channels).div_ceil(S::K_PACK)
     }
 
     /// Cells of the sum.
@@ -196,7 +196,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     /// As for [`run`](ConvFewChannels::run); the filters are packed, and there is room for a block
     /// of the image.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn block(&self, filters: *const S::Cell, copy: *mut S::Part, image: usize, block: usize) {
+    unsafe fn block(&self, filters: *const S::KGroup, copy: *mut S::Scalar, image: usize, block: usize) {
         let [slow, fast] = &self.planes.dims;
         let (outer, pitch) = (self.planes.outer.len(), self.pitch());
         let mut place = self.view.product(image / outer);
@@ -206,11 +206,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         // SAFETY: the rows lie inside the padded image, and the copy has room for them.
         unsafe { self.copy(&place, first, rows, copy) };
         let offsets: [i32; KC + 1] = std::array::from_fn(|k| (k * Self::NR) as i32);
-        let (taps, len, each) = (slow.taps().extent, self.run_cells(), (self.cells() + S::TAILS) * Self::NR);
+        let (taps, len, each) =
+            (slow.taps().extent, self.run_cells(), (self.cells() + S::COMPENSATION) * Self::NR);
         let (down, along) = (slow.step().unsigned_abs() as usize, fast.stride() * self.channels);
         let columns = fast.outputs.extent;
         let strips = columns.div_ceil(MR);
-        let direct = self.outputs.takes_sums(<S::Sum as Element>::SCALAR);
+        let direct = self.outputs.takes_sums(<S::Acc as Element>::SCALAR);
         let plain = self.outputs.is_plain();
         let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
         // Of sums in binary32, and half a tile as well.
@@ -225,9 +226,9 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         let mut blocks = Vec::new();
         // At most [`FILTERS`].
         blocks.extend(tiles.list.iter().map(blocks_of));
-        let mut here = [S::Sum::default(); MR * MAX_NR];
+        let mut here = [S::Acc::default(); MR * MAX_NR];
         // At most [`KC`] rows of taps.
-        let mut table: Vec<RowCells<S::Cell>> = vec![[std::ptr::null(); MR]; taps];
+        let mut table: Vec<RowPointers<S::KGroup>> = vec![[std::ptr::null(); MR]; taps];
         for row in 0..rows {
             let mut line = place;
             line.add(&slow.outputs.by, (first + row) as i64);
@@ -283,10 +284,10 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                         unsafe { finish_tile(tiles, simple, &cells, [count, lanes], &ends) };
                         continue;
                     }
-                    let c: [*mut S::Sum; MR] = std::array::from_fn(|m| {
+                    let c: [*mut S::Acc; MR] = std::array::from_fn(|m| {
                         if direct {
                             let at = (places[m.min(count - 1)][0] + runs[0].at[0]) as isize;
-                            self.outputs.dst.cast::<S::Sum>().wrapping_offset(at)
+                            self.outputs.dst.cast::<S::Acc>().wrapping_offset(at)
                         } else {
                             here.as_mut_ptr().wrapping_add(m * Self::NR)
                         }
@@ -316,12 +317,12 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     /// # Safety
     /// As for [`block`](ConvFewChannels::block).
     #[inline(always)]
-    unsafe fn copy(&self, place: &Point, first: usize, rows: usize, copy: *mut S::Part) {
+    unsafe fn copy(&self, place: &OperandOffsets, first: usize, rows: usize, copy: *mut S::Scalar) {
         let [slow, fast] = &self.planes.dims;
         let (channels, pitch, size) = (self.channels, self.pitch(), self.view.a.scalar.size());
         let outputs = [rows, fast.outputs.extent];
         let padded = Padded { begin: [first, 0], outputs, cell: channels, pitch };
-        let pixels = |at: i64, count: usize, to: *mut S::Part| {
+        let pixels = |at: i64, count: usize, to: *mut S::Scalar| {
             let from = self.view.a.data.wrapping_offset(at as isize * size as isize);
             let (cells, apart) = (count * channels, fast.apart() as usize);
             // SAFETY: these pixels are inside the bounds, and have a place in the copy.
@@ -331,7 +332,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
                         self.gather(from.wrapping_add(pixel * apart * size), to.add(pixel * channels));
                     }),
                     Some(convert) => convert(to.cast(), from, cells, Scaling::MOVE),
-                    None => from.cast::<S::Part>().copy_to_nonoverlapping(to, cells),
+                    None => from.cast::<S::Scalar>().copy_to_nonoverlapping(to, cells),
                 }
             }
         };
@@ -339,8 +340,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
         // last run reaches into.
         unsafe {
             self.planes.copy_padded(self.view.a, place, &padded, copy, pixels);
-            if S::PER > 1 {
-                copy.add(slow.span(rows) * pitch).write_bytes(0, S::PER);
+            if S::K_PACK > 1 {
+                copy.add(slow.span(rows) * pitch).write_bytes(0, S::K_PACK);
             }
         }
     }
@@ -351,7 +352,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
     /// # Safety
     /// They are readable, and as many parts writable.
     #[inline(always)]
-    unsafe fn gather(&self, from: *const u8, to: *mut S::Part) {
+    unsafe fn gather(&self, from: *const u8, to: *mut S::Scalar) {
         // SAFETY: as many elements are readable as channels, and as many parts writable.
         unsafe {
             if let Some(convert) = self.view.a.convert {
@@ -359,32 +360,33 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> ConvFewChannels<'a, S> {
             }
             if self.channels < EIGHT {
                 for channel in 0..self.channels {
-                    to.add(channel).write(from.cast::<S::Part>().add(channel).read());
+                    to.add(channel).write(from.cast::<S::Scalar>().add(channel).read());
                 }
                 return;
             }
             for channel in (0..self.channels).step_by(EIGHT) {
-                let eight = from.cast::<S::Part>().add(channel).cast::<[S::Part; EIGHT]>();
-                to.add(channel).cast::<[S::Part; EIGHT]>().write(eight.read());
+                let eight = from.cast::<S::Scalar>().add(channel).cast::<[S::Scalar; EIGHT]>();
+                to.add(channel).cast::<[S::Scalar; EIGHT]>().write(eight.read());
             }
         }
     }
 }
 
-impl<S: Simd<Part: Part, Sum: Element>> Ready for ConvFewChannels<'_, S> {
+impl<S: Simd<Scalar: PackScalar, Acc: Element>> Ready for ConvFewChannels<'_, S> {
     unsafe fn run(self, threads: usize) -> Result<()> {
         let [slow, fast] = &self.planes.dims;
         let images = self.view.batch.len() * self.planes.outer.len();
         let outputs = images * slow.outputs.extent * fast.outputs.extent * self.filters.len();
-        let threads = if outputs.saturating_mul(self.cells() * S::PER) < ALONE { 1 } else { threads };
-        let (panels, each) = (self.panels(), (self.cells() + S::TAILS) * Self::NR);
-        arena::with(self.view.batch.len() * panels * each * size_of::<S::Cell>(), |memory| {
-            let packed = Shared(memory.cast::<S::Cell>());
+        let threads =
+            if outputs.saturating_mul(self.cells() * S::K_PACK) < PARALLEL_THRESHOLD { 1 } else { threads };
+        let (panels, each) = (self.panels(), (self.cells() + S::COMPENSATION) * Self::NR);
+        arena::with(self.view.batch.len() * panels * each * size_of::<S::KGroup>(), |memory| {
+            let packed = Shared(memory.cast::<S::KGroup>());
             let filter = |number| self.filters.offset(number, 2);
-            let filters: Lanes<'_> = (self.filters.len(), &filter);
+            let filters: LaneOffsets<'_> = (self.filters.len(), &filter);
             // SAFETY: every filter has its elements, and every panel a place.
             unsafe { pack_panels::<S>(&self.view, filters, &self.taps, Self::NR, packed.at(0), each) };
-            let scratch = (slow.span(self.rows) * self.pitch() + S::PER) * size_of::<S::Part>();
+            let scratch = (slow.span(self.rows) * self.pitch() + S::K_PACK) * size_of::<S::Scalar>();
             threads::run_with(threads, images * self.blocks, scratch, &|scratch, index| {
                 let (image, block) = (index / self.blocks, index % self.blocks);
                 let product = image / self.planes.outer.len();

@@ -15,13 +15,13 @@ use std::ops::Range;
 use self::ended::Ending;
 #[cfg(target_arch = "x86_64")]
 use self::narrowed::Narrowed;
-use super::ALONE;
+use super::PARALLEL_THRESHOLD;
 use super::taps::{self, common};
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
-use crate::backend::cpu::contract::operands::pack::{Lanes, Part, pack_panels};
-use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::pack::{LaneOffsets, PackScalar, pack_panels};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::machine::TASKS_PER_THREAD;
@@ -51,17 +51,17 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
     /// Its batch is without the loop over channels.
     view: View<'a>,
-    channels: Turn,
+    channels: Loop,
     /// The innermost loop of the batch: blocks of channels, of which a row has the same taps.
-    blocks: Turn,
+    blocks: Loop,
     /// What the blocks of a row are divided in, so that there are tasks for all threads.
     parts: usize,
     /// The innermost loop over outputs, and the others.
-    along: Turn,
-    rows: Walk,
-    taps: Walk,
+    along: Loop,
+    rows: Loops,
+    taps: Loops,
     /// Where each tap is from the first one.
-    points: Vec<Point>,
+    points: Vec<OperandOffsets>,
     /// Whether sums are the result.
     direct: bool,
     /// How sums leave from registers, if they do.
@@ -76,13 +76,13 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
 
 /// How a task is called, compiled for the level.
 pub type Task<S> =
-    unsafe fn(&DepthwiseInterleaved<'_, S>, *const <S as Simd>::Cell, *mut <S as Simd>::Sum, usize);
+    unsafe fn(&DepthwiseInterleaved<'_, S>, *const <S as Simd>::KGroup, *mut <S as Simd>::Acc, usize);
 
 /// A row of outputs of binary32 sums.
 #[cfg(target_arch = "x86_64")]
 struct Row<'a> {
-    place: &'a Point,
-    along: &'a Turn,
+    place: &'a OperandOffsets,
+    along: &'a Loop,
     image: *const f32,
     factors: *const f32,
     /// Taps that factors have.
@@ -92,30 +92,30 @@ struct Row<'a> {
 /// A tap: where its elements are in the image.
 type Tap = taps::Tap<i64>;
 
-impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
+impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> {
     /// `None` for any other contraction.
     pub fn new(problem: &Problem<'a>, task: Task<S>) -> Option<DepthwiseInterleaved<'a, S>> {
         let outputs = problem.outputs;
         let step = problem.step();
         // At most the loops of a step.
-        let mut others: Vec<(usize, Turn)> =
-            step.loops(Role::Batch).map(|(index, _)| (index, Turn::of(step, index))).collect();
-        let channels = others.iter().position(|(_, turn)| turn.by.at[0] == 1 && turn.by.at[1] == 1)?;
+        let mut others: Vec<(usize, Loop)> =
+            step.loops(Role::Batch).map(|(index, _)| (index, Loop::of(step, index))).collect();
+        let channels = others.iter().position(|(_, axis)| axis.by.at[0] == 1 && axis.by.at[1] == 1)?;
         let channels = others.remove(channels).1;
-        let taps = Walk::of(step, Role::K);
-        let native = S::PER == 1 && S::Part::SCALAR == Some(step.a);
+        let taps = Loops::of(step, Role::K);
+        let native = S::K_PACK == 1 && S::Scalar::SCALAR == Some(step.a);
         let fits = (1..=TAPS).contains(&taps.len()) && channels.extent >= S::L;
-        let mut rows = Walk::of(step, Role::M);
+        let mut rows = Loops::of(step, Role::M);
         // Channels that positions depend on are no channels.
         let free = channels.by.pos.iter().all(|&by| by == 0);
         if !native || !fits || !free || step.extent(Role::N) != 1 {
             return None;
         }
-        let once = Turn { extent: 1, by: Point::default() };
-        let along = rows.turns.pop().unwrap_or(once);
-        let blocks = others.last().map(|(_, turn)| *turn).filter(|turn| turn.by.pos == once.by.pos);
+        let once = Loop { extent: 1, by: OperandOffsets::default() };
+        let along = rows.loops.pop().unwrap_or(once);
+        let blocks = others.last().map(|(_, axis)| *axis).filter(|axis| axis.by.pos == once.by.pos);
         Some(DepthwiseInterleaved {
-            direct: outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain(),
+            direct: outputs.takes_sums(S::Acc::SCALAR) && outputs.is_plain(),
             #[cfg(target_arch = "x86_64")]
             ending: Ending::of::<S>(&outputs, [&channels, &along]),
             #[cfg(target_arch = "x86_64")]
@@ -123,7 +123,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
             outputs,
             // At most the loops of a step.
             view: View {
-                batch: Walk { turns: others.into_iter().map(|(_, turn)| turn).collect() },
+                batch: Loops { loops: others.into_iter().map(|(_, axis)| axis).collect() },
                 ..problem.view::<S>()
             },
             channels,
@@ -149,8 +149,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// As for [`super::super::run`]; the factors are those of all products, and there is room for
     /// the sums that are kept.
     #[inline(always)]
-    pub unsafe fn row(&self, factors: *const S::Cell, sums: *mut S::Sum, index: usize) {
-        if S::PER > 1 {
+    pub unsafe fn row(&self, factors: *const S::KGroup, sums: *mut S::Acc, index: usize) {
+        if S::K_PACK > 1 {
             // Never built for cells of pairs.
             return;
         }
@@ -162,7 +162,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         let mut taps = [const { MaybeUninit::<Tap>::uninit() }; TAPS];
         let mut count = 0;
         for (number, tap) in self.points.iter().enumerate() {
-            let even = Even::new(tap, &self.along.by, self.along.extent, 1);
+            let even = StridedRun::new(tap, &self.along.by, self.along.extent, 1);
             let (first, end) = even.inside(&place, self.view.a.bounds);
             if first < end {
                 taps[count].write(Tap { from: tap.at[1], number, first, end });
@@ -188,7 +188,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// As for [`row`](DepthwiseInterleaved::row), with the factors of this product.
     #[inline(always)]
     unsafe fn block(
-        &self, place: &Point, taps: &[Tap], whole: Range<usize>, factors: *const S::Cell, sums: *mut S::Sum,
+        &self, place: &OperandOffsets, taps: &[Tap], whole: Range<usize>, factors: *const S::KGroup,
+        sums: *mut S::Acc,
     ) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -210,7 +211,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
         }
         let (width, extent) = (VECTORS * S::L, self.channels.extent);
         // Sums that are results go where those belong.
-        let dst = self.outputs.dst.cast::<S::Sum>().wrapping_offset(place.at[0] as isize);
+        let dst = self.outputs.dst.cast::<S::Acc>().wrapping_offset(place.at[0] as isize);
         let piece = if self.direct { self.along.extent } else { self.piece() };
         for q0 in (0..self.along.extent).step_by(piece) {
             let q1 = self.along.extent.min(q0 + piece);
@@ -270,23 +271,23 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// # Safety
     /// As for [`row`](DepthwiseInterleaved::row).
     #[inline(always)]
-    unsafe fn finish(&self, place: &Point, outputs: Range<usize>, sums: *const S::Sum) {
+    unsafe fn finish(&self, place: &OperandOffsets, outputs: Range<usize>, sums: *const S::Acc) {
         let (extent, by) = (self.channels.extent, self.channels.by.at);
         let joined = (0..5).all(|k| matches!(k, 1 | 2) || self.along.by.at[k] == by[k] * extent as i64);
-        let (turns, len) = if joined { (1, outputs.len() * extent) } else { (outputs.len(), extent) };
-        for turn in 0..turns {
-            let mut at = Point::default();
-            at.add(&self.along.by, (outputs.start + turn) as i64);
+        let (count, len) = if joined { (1, outputs.len() * extent) } else { (outputs.len(), extent) };
+        for index in 0..count {
+            let mut at = OperandOffsets::default();
+            at.add(&self.along.by, (outputs.start + index) as i64);
             let run = Run { lane: 0, len: len as u32, at: at.at, by };
             // SAFETY: there are sums for every channel of this output.
-            unsafe { finish(&self.outputs, &place.at, &run, sums.add(turn * extent)) };
+            unsafe { finish(&self.outputs, &place.at, &run, sums.add(index * extent)) };
         }
     }
 
     /// Where the image of output `q` and a channel begins.
-    fn from(&self, place: &Point, channel: usize, q: usize) -> *const S::Cell {
+    fn from(&self, place: &OperandOffsets, channel: usize, q: usize) -> *const S::KGroup {
         let offset = place.at[1] + channel as i64 + q as i64 * self.along.by.at[1];
-        self.view.a.data.cast::<S::Cell>().wrapping_offset(offset as isize)
+        self.view.a.data.cast::<S::KGroup>().wrapping_offset(offset as isize)
     }
 
     /// The sums of `Q` neighbouring outputs, some vectors each.
@@ -296,8 +297,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     /// tile, and there is room for the sums, those of neighbouring outputs so far apart.
     #[inline(always)]
     unsafe fn tile<'t, const Q: usize>(
-        &self, place: &Point, taps: impl Iterator<Item = &'t Tap>, factors: *const S::Cell, channel: usize,
-        q: usize, (to, apart): (*mut S::Sum, isize),
+        &self, place: &OperandOffsets, taps: impl Iterator<Item = &'t Tap>, factors: *const S::KGroup,
+        channel: usize, q: usize, (to, apart): (*mut S::Acc, isize),
     ) {
         let from = self.from(place, channel, q);
         let (step, all) = (self.along.by.at[1] as isize, self.taps.len());
@@ -335,8 +336,8 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "a part of a tile")]
     unsafe fn part<'t>(
-        &self, place: &Point, taps: impl Iterator<Item = &'t Tap> + Clone, factors: *const S::Cell,
-        channel: usize, left: usize, q: usize, to: *mut S::Sum,
+        &self, place: &OperandOffsets, taps: impl Iterator<Item = &'t Tap> + Clone,
+        factors: *const S::KGroup, channel: usize, left: usize, q: usize, to: *mut S::Acc,
     ) {
         let from = self.from(place, channel, q);
         // SAFETY: taps are inside the image, of which no more than the channels left are read; `to`
@@ -352,7 +353,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
                     let factor = S::load(factors);
                     sum = S::fma(S::load(x.as_ptr()), factor, sum);
                 }
-                let mut some = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
+                let mut some = [const { MaybeUninit::<S::Acc>::uninit() }; MAX_NR];
                 S::store(some.as_mut_ptr().cast(), sum);
                 to.add(lane).copy_from_nonoverlapping(some.as_ptr().cast(), lanes);
             }
@@ -360,26 +361,26 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwiseInterleaved<'a, S> {
     }
 }
 
-impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwiseInterleaved<'_, S> {
+impl<S: Simd<Scalar: PackScalar, Acc: Element>> Ready for DepthwiseInterleaved<'_, S> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (rows, taps, pitch) = (self.rows.len(), self.taps.len(), self.pitch());
         let outputs = self.view.batch.len() * rows * self.along.extent * self.channels.extent;
-        let threads = if outputs < ALONE { 1 } else { threads };
+        let threads = if outputs < PARALLEL_THRESHOLD { 1 } else { threads };
         let lines = self.view.batch.len() / self.blocks.extent * rows;
         if threads > 1 {
             self.parts = (TASKS_PER_THREAD * threads).div_ceil(lines).min(self.blocks.extent);
         }
         let cells = self.view.batch.len() * taps * pitch;
-        arena::with(cells * size_of::<S::Cell>(), |memory| {
-            let factors = Shared(memory.cast::<S::Cell>());
+        arena::with(cells * size_of::<S::KGroup>(), |memory| {
+            let factors = Shared(memory.cast::<S::KGroup>());
             let mut evens = Vec::new();
             self.taps.evens(0, taps, 2, false, &mut evens);
             let channel = |number| self.channels.by.at[2] * number as i64;
-            let channels: Lanes<'_> = (self.channels.extent, &channel);
+            let channels: LaneOffsets<'_> = (self.channels.extent, &channel);
             // SAFETY: every channel has its taps, and there is room for whole vectors of factors.
             unsafe { pack_panels::<S>(&self.view, channels, &evens, S::L, factors.at(0), taps * S::L) };
             let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
-            let scratch = sums * size_of::<S::Sum>();
+            let scratch = sums * size_of::<S::Acc>();
             threads::run_with(threads, lines * self.parts, scratch, &|sums, index| {
                 // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is
                 // this one's.

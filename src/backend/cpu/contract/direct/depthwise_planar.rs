@@ -11,14 +11,14 @@ use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 use self::in_place::InPlace;
-use super::ALONE;
+use super::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
-use crate::backend::cpu::contract::operands::pack::{Part, Source, pack};
+use crate::backend::cpu::contract::operands::pack::{PackScalar, Source, pack};
 use crate::backend::cpu::contract::operands::planes::{Block, Planes};
-use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::source::Held;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::threads;
@@ -42,7 +42,7 @@ const PHASES: usize = 1024;
 const TAPS: usize = 512;
 
 /// Elements between neighbouring outputs at most.
-const APART: i64 = 8;
+const MAX_STRIDE: i64 = 8;
 
 /// Limits on filters per channel and on channel-filter pairs; above them tiles of several rows read
 /// less memory.
@@ -57,9 +57,9 @@ const SHORT: i64 = 16;
 pub struct DepthwisePlanar<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
-    batch: Walk,
+    batch: Loops,
     /// Where the filters are that meet the same planes.
-    filters: Vec<Point>,
+    filters: Vec<OperandOffsets>,
     /// Row by row of the destination.
     phases: Vec<Phase<'a>>,
     /// The phase whose planes all of them read.
@@ -87,7 +87,7 @@ struct Phase<'a> {
     filter: Source<'a>,
     origin: [i64; 5],
     /// Where the factors are.
-    sum: Vec<Even>,
+    sum: Vec<StridedRun>,
     /// Whether they can be read there.
     in_place: bool,
 }
@@ -107,7 +107,8 @@ fn has_rows(step: &Contract) -> bool {
     // end with the nearest.
     let apart = step.loops(Role::M).last().map_or(0, |(_, axis)| axis.strides[0].abs());
     let is_channel = |axis: &Axis<5>| axis.strides[0].abs() < apart;
-    let rows = (1..=APART).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
+    let rows =
+        (1..=MAX_STRIDE).contains(&apart) && !step.loops(Role::Batch).any(|(_, axis)| is_channel(axis));
     // Of rows in planes tiles read less, if there are filters for them and sums long enough.
     let (filters, terms) = (step.extent(Role::N), step.extent(Role::K));
     let tiles = apart == 1 && filters > FILTERS / 2 && terms > SHORT;
@@ -123,22 +124,22 @@ impl<'a> Phase<'a> {
     ) -> Option<Phase<'a>> {
         let planes = Planes::of(step, lanes, false)?;
         // In three dimensions there is a plane for each tap of the first one.
-        let is_channel = |turn: &&Turn| turn.by.pos == [0; MAX_BOUNDS];
+        let is_channel = |axis: &&Loop| axis.by.pos == [0; MAX_BOUNDS];
         let channels: usize =
-            planes.channels.turns.iter().filter(is_channel).map(|turn| turn.extent).product();
+            planes.channels.loops.iter().filter(is_channel).map(|axis| axis.extent).product();
         if channels * step.extent(Role::N) as usize > PAIRS || planes.channels.len() * planes.taps() > TAPS {
             return None;
         }
         let [rows, columns] = planes.dims.each_ref().map(|dim| dim.outputs.extent);
         let mut sum = Vec::new();
         planes.evens(0, planes.channels.len(), 1, 2, &mut sum);
-        let single = matches!(sum[..], [Even { by, len, .. }] if by == 1 || len == 1);
+        let single = matches!(sum[..], [StridedRun { by, len, .. }] if by == 1 || len == 1);
         let (in_place, origin) = (part == Some(step.b) && single, step.nest.offsets);
         Some(Phase { planes, rows, columns, image, filter, origin, sum, in_place })
     }
 }
 
-impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
+impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwisePlanar<'a, S> {
     /// For one step, or for some that write whole rows together and differ in nothing but loops;
     /// `None` for any others. The outputs are those of one of them.
     pub fn new(
@@ -146,20 +147,20 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     ) -> Option<DepthwisePlanar<'a, S>> {
         let outputs = problem.outputs;
         // Cells of several terms are of several channels.
-        if S::PER > 1 || steps.len() > PHASES || !steps.iter().all(has_rows) {
+        if S::K_PACK > 1 || steps.len() > PHASES || !steps.iter().all(has_rows) {
             return None;
         }
         let mut phases = list(steps.len()).ok()?;
         for step in steps {
             let sources = problem.sources::<S>(step);
-            phases.push(Phase::new(step, sources, S::L * S::NV, S::Part::SCALAR)?);
+            phases.push(Phase::new(step, sources, S::L * S::NV, S::Scalar::SCALAR)?);
         }
-        let batch = Walk::of(outputs.step, Role::Batch);
+        let batch = Loops::of(outputs.step, Role::Batch);
         if phases.len() > 1 {
             // What they copy serves all of them.
             let held = phases.iter().map(|phase: &Phase<'_>| phase.image.held).reduce(Held::or);
             phases.iter_mut().for_each(|phase| phase.image.held = held.unwrap_or(Held::UNKNOWN));
-            let same = steps.iter().all(|step| Walk::of(step, Role::Batch) == batch);
+            let same = steps.iter().all(|step| Loops::of(step, Role::Batch) == batch);
             phases.sort_by_key(|phase| phase.origin[0]);
             if !same || !share_planes(&mut phases) {
                 return None;
@@ -170,7 +171,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
         let (planes, image) = (&phases[main].planes, phases[main].image);
         let [all, widest] = planes.dims.each_ref().map(|dim| dim.outputs.extent);
         let fits = |rows: usize| {
-            let block = planes.block(rows, widest, 64 / size_of::<S::Cell>());
+            let block = planes.block(rows, widest, 64 / size_of::<S::KGroup>());
             block.cells(planes.channels.len()) <= CELLS
                 && (phases.len() == 1 || phases.len() * rows * widest <= CELLS)
         };
@@ -181,14 +182,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
         let (across, by) = grid(&phases)?;
         let columns: usize = phases[..across].iter().map(|phase| phase.columns).sum();
         let joined = all * across > 1 && (0..5).all(|k| by[0][k] == by[1][k] * columns as i64);
-        let plain = outputs.takes_sums(S::Sum::SCALAR) && outputs.is_plain();
+        let plain = outputs.takes_sums(S::Acc::SCALAR) && outputs.is_plain();
         // Rows of several phases are brought to memory as a whole.
         let direct = plain && !(joined && phases.len() > 1);
         let mut filters = Vec::new();
-        let walk = Walk::of(outputs.step, Role::N);
+        let walk = Loops::of(outputs.step, Role::N);
         walk.points(0, walk.len(), &mut filters);
         let far =
-            image.convert.is_some() && planes.are_dense() && size_of::<S::Part>() == size_of::<S::Sum>();
+            image.convert.is_some() && planes.are_dense() && size_of::<S::Scalar>() == size_of::<S::Acc>();
         (phases.len() == 1 || plain || joined).then(|| DepthwisePlanar {
             plain: direct,
             joined: !direct && joined,
@@ -209,14 +210,14 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     ///
     /// # Safety
     /// As for [`super::super::run`]; `planes` has room for the planes of a part.
-    unsafe fn images(&self, part: usize, begin: usize, end: usize, memory: *mut S::Cell) {
+    unsafe fn images(&self, part: usize, begin: usize, end: usize, memory: *mut S::KGroup) {
         let Phase { planes, image: source, origin, .. } = &self.phases[self.main];
         let [slow, fast] = &planes.dims;
         let rows = slow.outputs.extent;
         let (r0, r1) = (rows * part / self.parts, rows * (part + 1) / self.parts);
         let (nr, count) = (S::L * S::WIDE, planes.channels.len());
-        let block: Block = planes.block(r1 - r0, fast.outputs.extent, 64 / size_of::<S::Cell>());
-        let mut start = Point::default();
+        let block: Block = planes.block(r1 - r0, fast.outputs.extent, 64 / size_of::<S::KGroup>());
+        let mut start = OperandOffsets::default();
         start.add(&slow.outputs.by, r0 as i64);
         let mut len = 0;
         let work = |phase: &Phase<'_>| {
@@ -241,7 +242,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
         let reach = block.reach(planes, &spans);
         let far = self.far && reach.end - reach.start <= CELLS as i64;
         let (channels, places) = (self.batch.len(), planes.outer.len());
-        let plane = memory.wrapping_add(CELLS + 2 * MAX_NR).cast::<S::Sum>();
+        let plane = memory.wrapping_add(CELLS + 2 * MAX_NR).cast::<S::Acc>();
         // Where phases wait for each other.
         let apart = if self.phases.len() > 1 { plane.wrapping_add(CELLS) } else { plane };
         let (top, by) = (self.phases[0].origin, self.by[1]);
@@ -291,20 +292,22 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     /// # Safety
     /// As for [`super::super::run`]; the planes are those of `place`, and there is room for what is
     /// kept.
-    unsafe fn sums(&self, place: &Point, works: &[Work], planes: *const S::Cell, kept: *mut S::Sum) {
-        let mut factors = [const { MaybeUninit::<S::Part>::uninit() }; TAPS];
-        let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MAX_NR];
+    unsafe fn sums(
+        &self, place: &OperandOffsets, works: &[Work], planes: *const S::KGroup, kept: *mut S::Acc,
+    ) {
+        let mut factors = [const { MaybeUninit::<S::Scalar>::uninit() }; TAPS];
+        let mut here = [const { MaybeUninit::<S::Acc>::uninit() }; MAX_NR];
         for (phase, Work { tiles, offsets, .. }) in self.phases.iter().zip(works) {
             let at = place.offsets(&phase.origin);
             let factors = if phase.in_place {
-                let from = phase.filter.data.cast::<S::Cell>();
+                let from = phase.filter.data.cast::<S::KGroup>();
                 from.wrapping_offset((at[2] + phase.sum[0].at) as isize)
             } else {
                 let (place, to) = (place.with_origin(&phase.origin), factors.as_mut_ptr().cast());
                 // SAFETY: the channel has these taps, and there is room for them: there are no
                 // more.
                 unsafe { pack::<S>(phase.filter, &[place], &phase.sum, 1, to) };
-                factors.as_ptr().cast::<S::Cell>()
+                factors.as_ptr().cast::<S::KGroup>()
             };
             let table = [[factors; MR]];
             for tile in &tiles.list {
@@ -317,7 +320,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
                     offsets: offsets.as_ptr(),
                     v: planes.wrapping_add(tile.at),
                 };
-                let to = here.as_mut_ptr().cast::<S::Sum>();
+                let to = here.as_mut_ptr().cast::<S::Acc>();
                 // SAFETY: the panel names rows and factors of `place`, and `to` has room for a row
                 // of sums.
                 unsafe {
@@ -325,7 +328,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
                     for run in runs {
                         let sums = to.wrapping_add(run.lane as usize);
                         if self.plain {
-                            let to = self.outputs.dst.cast::<S::Sum>();
+                            let to = self.outputs.dst.cast::<S::Acc>();
                             store(to.wrapping_offset((at[0] + run.at[0]) as isize), run, sums);
                         } else if self.joined {
                             store(kept.wrapping_offset(run.at[0] as isize), run, sums);
@@ -339,7 +342,7 @@ impl<'a, S: Simd<Part: Part, Sum: Element>> DepthwisePlanar<'a, S> {
     }
 }
 
-impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwisePlanar<'_, S> {
+impl<S: Simd<Scalar: PackScalar, Acc: Element>> Ready for DepthwisePlanar<'_, S> {
     unsafe fn run(self, threads: usize) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
         if let Some(planes) = InPlace::of(&self) {
@@ -348,14 +351,14 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwisePlanar<'_, S> {
         }
         let images = self.batch.len() * self.phases[self.main].planes.outer.len();
         let outputs: usize = self.phases.iter().map(|phase| phase.rows * phase.columns).sum();
-        let threads = if images * outputs < ALONE { 1 } else { threads };
+        let threads = if images * outputs < PARALLEL_THRESHOLD { 1 } else { threads };
         let tasks = (4 * threads).min(images);
         // A tile at the end reads beyond its planes.
         let kept = match (self.joined, self.phases.len()) {
             (true, 2..) => 2,
             (joined, _) => usize::from(joined || self.far),
         };
-        let scratch = (CELLS + 2 * MAX_NR) * size_of::<S::Cell>() + kept * CELLS * size_of::<S::Sum>();
+        let scratch = (CELLS + 2 * MAX_NR) * size_of::<S::KGroup>() + kept * CELLS * size_of::<S::Acc>();
         threads::run_with(threads, tasks * self.parts, scratch, &|scratch, task| {
             let (part, task) = (task % self.parts, task / self.parts);
             let (begin, end) = (images * task / tasks, images * (task + 1) / tasks);
@@ -366,12 +369,12 @@ impl<S: Simd<Part: Part, Sum: Element>> Ready for DepthwisePlanar<'_, S> {
     }
 }
 
-impl<S: Simd<Sum: Element>> DepthwisePlanar<'_, S> {
+impl<S: Simd<Acc: Element>> DepthwisePlanar<'_, S> {
     /// The rows of the destination, of the phases that are next to each other in each.
     ///
     /// # Safety
     /// The sums of all phases are readable, and as many writable, apart from them.
-    unsafe fn join(&self, works: &[Work], sums: *const S::Sum, mut to: *mut S::Sum) {
+    unsafe fn join(&self, works: &[Work], sums: *const S::Acc, mut to: *mut S::Acc) {
         let down = works.len() / self.across;
         for row in 0..works.iter().step_by(self.across).map(|work| work.rows).sum() {
             let number = row % down * self.across;
@@ -444,7 +447,7 @@ fn grid(phases: &[Phase<'_>]) -> Option<(usize, [[i64; 5]; 2])> {
 }
 
 /// What a turn moves of dst, z and bias.
-fn output(by: &Point) -> [i64; 5] {
+fn output(by: &OperandOffsets) -> [i64; 5] {
     [by.at[0], 0, 0, by.at[3], by.at[4]]
 }
 

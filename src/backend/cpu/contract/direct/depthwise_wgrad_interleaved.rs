@@ -14,13 +14,13 @@ use cudnn_shim_macros::vectorized;
 use std::ops::Range;
 
 use super::taps::{self, common};
-use crate::backend::cpu::contract::ALONE;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart, join_parts};
+use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart, reduce_split_k};
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::Kernels;
 use crate::backend::cpu::contract::kernel::simd::Simd;
 use crate::backend::cpu::contract::operands::pack::{Source, inside};
-use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{arena, row, threads};
@@ -35,14 +35,14 @@ const MANY: usize = 9;
 
 /// Channels of a block, and elements of a piece of the result, at most.
 const BLOCK: usize = 256;
-const PIECE: usize = 8 << 10;
+const TILE_ELEMENTS: usize = 8 << 10;
 
 /// Converted elements that are kept at most.
 const KEPT: usize = 256 << 10;
 
 /// Parts of the sum at most, and pixels from which on another one is worth its sums.
-const PARTS: usize = 16;
-const WORTH: usize = 256;
+const MAX_SPLIT_K: usize = 16;
+const SPLIT_K_GRAIN: usize = 256;
 
 /// Sums that are kept at most.
 const SUMS: usize = 4 << 20;
@@ -52,13 +52,13 @@ pub struct DepthwiseWgradInterleaved<'a, S: Simd> {
     outputs: Outputs<'a>,
     /// Its batch is without the loop over channels.
     view: View<'a>,
-    channels: Turn,
+    channels: Loop,
     /// The innermost loop over pixels, and the others.
-    along: Turn,
-    rows: Walk,
+    along: Loop,
+    rows: Loops,
     /// Taps along a row, and the others.
-    near: Turn,
-    far: Walk,
+    near: Loop,
+    far: Loops,
     /// The bound along a row, if there is one.
     bound: Option<usize>,
     /// Pixels of a piece at most, and pieces of a row.
@@ -94,8 +94,8 @@ struct Converted {
 /// over these, and where it is among those of the batch, if there is one: a channel alone lies
 /// among others where its pixels are apart. Narrow operands of such a step need no copies in
 /// binary32.
-pub fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
-    let is_channel = |turn: &Turn| turn.by.at[1..3] == [1, 1] && turn.by.pos == [0; MAX_BOUNDS];
+pub fn channels(step: &Contract) -> Option<(Option<usize>, Loop)> {
+    let is_channel = |axis: &Loop| axis.by.at[1..3] == [1, 1] && axis.by.pos == [0; MAX_BOUNDS];
     let taps = step.extent(Role::M);
     let suits = step.accumulate == Accumulate::Single
         && step.extent(Role::N) == 1
@@ -104,33 +104,33 @@ pub fn channels(step: &Contract) -> Option<(Option<usize>, Turn)> {
     if !suits || !step.is_over_images || !(1..=TAPS as i64).contains(&taps) {
         return None;
     }
-    let mut loops = step.loops(Role::Batch).map(|(index, _)| Turn::of(step, index)).enumerate();
-    if let Some((place, turn)) = loops.find(|(_, turn)| is_channel(turn)) {
-        return Some((Some(place), turn));
+    let mut loops = step.loops(Role::Batch).map(|(index, _)| Loop::of(step, index)).enumerate();
+    if let Some((place, axis)) = loops.find(|(_, axis)| is_channel(axis)) {
+        return Some((Some(place), axis));
     }
     let is_apart =
         step.loops(Role::K).all(|(_, axis)| axis.strides[1].abs() > 1 && axis.strides[2].abs() > 1);
-    let alone = Turn { extent: 1, by: Point { at: [0, 1, 1, 0, 0], ..Point::default() } };
+    let alone = Loop { extent: 1, by: OperandOffsets { at: [0, 1, 1, 0, 0], ..OperandOffsets::default() } };
     is_apart.then_some((None, alone))
 }
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'a, S> {
+impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleaved<'a, S> {
     /// `None` where it does not apply or does not pay.
     pub fn new(problem: &Problem<'a>, _: &Kernels<S>) -> Option<DepthwiseWgradInterleaved<'a, S>> {
         let step = problem.step();
         let (place, channels) = channels(step)?;
         let mut view = problem.view::<S>();
-        let (mut rows, mut far) = (Walk::of(step, Role::K), Walk::of(step, Role::M));
+        let (mut rows, mut far) = (Loops::of(step, Role::K), Loops::of(step, Role::M));
         if let Some(place) = place {
-            view.batch.turns.remove(place);
+            view.batch.loops.remove(place);
         }
-        let along = rows.turns.pop()?;
+        let along = rows.loops.pop()?;
         let bound = along.by.pos.iter().position(|&by| by != 0);
         let near = match bound {
-            None => Turn { extent: 1, by: Point::default() },
+            None => Loop { extent: 1, by: OperandOffsets::default() },
             Some(d) => {
-                let near = far.turns.iter().position(|turn| turn.by.pos[d] != 0)?;
-                far.turns.remove(near)
+                let near = far.loops.iter().position(|axis| axis.by.pos[d] != 0)?;
+                far.loops.remove(near)
             }
         };
         if channels.extent < S::L {
@@ -146,12 +146,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
         let all = along.by.at[2].unsigned_abs() as usize;
         (all >= S::L).then_some(())?;
         let width = all.div_ceil(S::L).div_ceil(all.div_ceil(BLOCK)) * S::L;
-        let columns = along.extent.div_ceil(PIECE / width);
+        let columns = along.extent.div_ceil(TILE_ELEMENTS / width);
         let pieces = columns * rows.len();
         let pixels = DepthwiseWgradInterleaved {
             piece: along.extent.div_ceil(columns),
             columns,
-            parts: (along.extent * rows.len() / WORTH).clamp(1, PARTS).min(pieces),
+            parts: (along.extent * rows.len() / SPLIT_K_GRAIN).clamp(1, MAX_SPLIT_K).min(pieces),
             blocks,
             outputs: problem.outputs,
             view,
@@ -304,7 +304,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     /// # Safety
     /// As for [`part`](DepthwiseWgradInterleaved::part).
     unsafe fn line(
-        &self, row: &Point, pixels: Range<usize>, width: usize, scratch: *mut f32,
+        &self, row: &OperandOffsets, pixels: Range<usize>, width: usize, scratch: *mut f32,
         converted: &mut [Converted], met: usize,
     ) -> Option<(*const f32, isize)> {
         let inside = |(d, bound): (usize, &Bound)| {
@@ -401,7 +401,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
                 for (&sum, tap) in sums.iter().zip(taps) {
                     let offset = tap.number * piece.pitch + (vector - vectors.start) * S::L;
                     let to = piece.sums.add(offset);
-                    S::store(to, S::add(S::load_sum(to), sum));
+                    S::store(to, S::add(S::load_acc(to), sum));
                 }
             }
         }
@@ -415,14 +415,14 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     unsafe fn finish(&self, product: usize, tap: usize, sums: *mut f32) {
         let ([taps, pitch], extent) = (self.sizes(), self.channels.extent);
         // SAFETY: every part has sums of all taps.
-        unsafe { join_parts(sums, taps * pitch, self.parts, pitch) };
+        unsafe { reduce_split_k(sums, taps * pitch, self.parts, pitch) };
         let mut place = self.view.product(product);
         place.add(&self.far.point(tap / self.near.extent), 1);
         place.add(&self.near.by, (tap % self.near.extent) as i64);
         let whole = extent / S::L * S::L;
         let last = if whole > 0 { pitch - (extent - whole) } else { 0 };
         for (first, lane, len) in [(0, 0, whole), (whole, last, extent - whole)] {
-            let mut at = Point::default();
+            let mut at = OperandOffsets::default();
             at.add(&self.channels.by, first as i64);
             let run = Run { lane: 0, len: len as u32, at: at.at, by: self.channels.by.at };
             // SAFETY: all parts of the sums were joined, and the destination has these taps.
@@ -453,12 +453,12 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradInterleaved<'
     }
 }
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradInterleaved<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for DepthwiseWgradInterleaved<'_, S> {
     unsafe fn run(self, threads: usize) -> Result<()> {
         let [taps, pitch] = self.sizes();
         let products = self.view.batch.len();
         let all = (self.rows.len() * self.along.extent).saturating_mul(products * taps * pitch);
-        let threads = if all < ALONE { 1 } else { threads };
+        let threads = if all < PARALLEL_THRESHOLD { 1 } else { threads };
         let each = taps * pitch;
         let scratch = self.kept().iter().sum::<usize>() * size_of::<f32>();
         arena::with(self.sums() * size_of::<f32>(), |memory| {
@@ -488,7 +488,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradInterle
 /// # Safety
 /// As for [`DepthwiseWgradInterleaved::part`].
 #[vectorized]
-unsafe fn part<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+unsafe fn part<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>>(
     of: &DepthwiseWgradInterleaved<'_, S>, number: usize, block: usize, sums: *mut f32, scratch: *mut f32,
 ) {
     // SAFETY: the sums and the scratch are those of this part.

@@ -13,12 +13,12 @@ use std::ops::Range;
 use cudnn_shim_macros::vectorized;
 
 use super::depthwise_planar::PAIRS;
-use crate::backend::cpu::contract::ALONE;
+use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
 use crate::backend::cpu::contract::operands::pack::{self, Source};
-use crate::backend::cpu::contract::operands::planes::{Block, Planes, Span, turned};
-use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::planes::{Block, Planes, Span, transposed};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::threads;
@@ -53,21 +53,21 @@ pub struct DepthwiseWgradPlanar<'a, S: Simd> {
     level: std::marker::PhantomData<fn() -> S>,
 }
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S> {
+impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradPlanar<'a, S> {
     /// `None` for any other contraction.
     pub fn new(problem: &Problem<'a>) -> Option<DepthwiseWgradPlanar<'a, S>> {
         let step = problem.step();
         if step.accumulate != Accumulate::Single || step.bounds().is_empty() {
             return None;
         }
-        let mut planes = Planes::of(&turned(step)?, S::L, false)?;
+        let mut planes = Planes::of(&transposed(step)?, S::L, false)?;
         // What no bound ties to pixels is a product of its own, so that an image has the same bits
         // in any batch; each filter is.
         let mut view = problem.view::<S>();
-        let filters = Walk::of(step, Role::N);
-        let channels = std::mem::take(&mut planes.channels.turns);
+        let filters = Loops::of(step, Role::N);
+        let channels = std::mem::take(&mut planes.channels.loops);
         let (taps, products) = channels.into_iter().partition::<Vec<_>, _>(is_bound);
-        let products = Walk { turns: products };
+        let products = Loops { loops: products };
         // Of more pairs, several are better computed together. Products may be images, whose number
         // must not decide.
         let few = step.is_over_images && products.len() * filters.len() <= PAIRS;
@@ -75,8 +75,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
             return None;
         }
         // At most the loops of a step.
-        view.batch.turns.extend(products.turns.into_iter().chain(filters.turns));
-        planes.channels.turns = taps;
+        view.batch.loops.extend(products.loops.into_iter().chain(filters.loops));
+        planes.channels.loops = taps;
         let [slow, fast] = &planes.dims;
         let [down, along] = [slow, fast].map(|dim| dim.outputs.extent);
         // Nothing says where rows without a window end.
@@ -107,13 +107,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
         let (taps, pixels) = (planes.taps() * planes.channels.len(), down * along);
         let outer = planes
             .outer
-            .turns
+            .loops
             .iter()
-            .filter(|turn| is_bound(turn))
-            .map(|turn| turn.extent)
+            .filter(|axis| is_bound(axis))
+            .map(|axis| axis.extent)
             .product::<usize>();
         // A window over as many outputs has better kernels, unless more than its taps is summed.
-        let summed = planes.outer.turns.iter().any(|turn| !is_bound(turn)) || slow.is_free();
+        let summed = planes.outer.loops.iter().any(|axis| !is_bound(axis)) || slow.is_free();
         let more = summed || pixels * outer > taps;
         let near = block.pitch - columns <= MAX_NR.max(columns);
         if cells(rows, columns) > CELLS || !near || !more || taps > TAPS || pixels < PIXELS {
@@ -152,14 +152,14 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'a, S>
     }
 }
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradPlanar<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for DepthwiseWgradPlanar<'_, S> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
         self.blocks = self.blocks()?;
         let channels = self.view.batch.len();
         let [slow, fast] = &self.planes.dims;
         let products =
             channels * self.planes.outer.len() * slow.outputs.extent * fast.outputs.extent * self.taps();
-        let threads = if products < ALONE { 1 } else { threads };
+        let threads = if products < PARALLEL_THRESHOLD { 1 } else { threads };
         let tasks = channels.min(8 * threads).max(channels.div_ceil(CHANNELS));
         let totals = channels.div_ceil(tasks) * self.taps();
         let cells = self.block.cells(1) + self.block.rows * self.block.pitch + 4 * MAX_NR + totals;
@@ -173,7 +173,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for DepthwiseWgradPlanar<
     }
 }
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradPlanar<'_, S> {
     /// Computes the taps of some channels.
     ///
     /// # Safety
@@ -198,7 +198,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
             memory.write_bytes(0, cells + rows * pitch + MAX_NR + bases.len() * taps);
             std::slice::from_raw_parts_mut(result.add(rows * pitch + MAX_NR), bases.len() * taps)
         };
-        let seen = |place: &Point, far: usize| {
+        let seen = |place: &OperandOffsets, far: usize| {
             let mut seen = *place;
             seen.add(&self.planes.channels.point(far), 1);
             seen
@@ -241,7 +241,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
                             let totals = &mut totals[number * taps + far * each..][..each];
                             for group in &groups {
                                 let (offsets, totals) = (&offsets[group.clone()], &mut totals[group.clone()]);
-                                dots::<S>(memory, result, rows * pitch, offsets, totals);
+                                dot_products::<S>(memory, result, rows * pitch, offsets, totals);
                             }
                         }
                     }
@@ -267,8 +267,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> DepthwiseWgradPlanar<'_, S> {
 }
 
 /// Whether positions in the window depend on a turn.
-fn is_bound(turn: &Turn) -> bool {
-    turn.by.pos.iter().any(|&by| by != 0)
+fn is_bound(axis: &Loop) -> bool {
+    axis.by.pos.iter().any(|&by| by != 0)
 }
 
 /// Copies rows of elements from `at` on, which go `by` from row to row and along a row, to rows
@@ -277,7 +277,7 @@ fn is_bound(turn: &Turn) -> bool {
 /// # Safety
 /// The elements are readable and aligned; there is room for them.
 #[inline(never)]
-unsafe fn copy_rows<S: Simd<Part = f32>>(
+unsafe fn copy_rows<S: Simd<Scalar = f32>>(
     source: Source<'_>, at: isize, by: [i64; 2], [rows, columns]: [usize; 2], to: *mut f32, pitch: usize,
 ) {
     let [down, along] = by.map(|by| by as isize);
@@ -289,7 +289,7 @@ unsafe fn copy_rows<S: Simd<Part = f32>>(
             let from = source.data.cast::<E>().wrapping_offset(at + row as isize * down);
             // SAFETY: the rows and columns are readable, and `to` has a row of `pitch` for each.
             unsafe {
-                pack::row::<S::Plain, E>(source.convert, from, along, columns, to.add(row * pitch));
+                pack::row::<S::Portable, E>(source.convert, from, along, columns, to.add(row * pitch));
             }
         }
     });
@@ -301,14 +301,14 @@ unsafe fn copy_rows<S: Simd<Part = f32>>(
 /// # Safety
 /// The instructions of `S`; whole vectors are readable at every offset and of the result.
 #[inline(always)]
-unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+unsafe fn dot_products<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>>(
     planes: *const f32, result: *const f32, length: usize, offsets: &[i32], totals: &mut [f32],
 ) {
     macro_rules! of {
         ($($T:literal)*) => {
             match offsets.len() {
                 // SAFETY: whole vectors are readable at every offset and of the result.
-                $($T => unsafe { dots_of::<S, $T>(planes, result, length, offsets, totals) },)*
+                $($T => unsafe { dot_products_of::<S, $T>(planes, result, length, offsets, totals) },)*
                 _ => {}
             }
         };
@@ -319,9 +319,9 @@ unsafe fn dots<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 /// The same of `T` offsets.
 ///
 /// # Safety
-/// As for [`dots`].
+/// As for [`dot_products`].
 #[inline(always)]
-unsafe fn dots_of<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
+unsafe fn dot_products_of<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>, const T: usize>(
     planes: *const f32, result: *const f32, length: usize, offsets: &[i32], totals: &mut [f32],
 ) {
     // SAFETY: whole vectors are readable at every offset and of the result.
@@ -371,7 +371,7 @@ unsafe fn dots_of<S: Simd<Part = f32, Cell = f32, Sum = f32>, const T: usize>(
 /// # Safety
 /// As for [`DepthwiseWgradPlanar::channels`].
 #[vectorized]
-unsafe fn channels_of<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+unsafe fn channels_of<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>>(
     planes: &DepthwiseWgradPlanar<'_, S>, memory: *mut f32, channels: Range<usize>,
 ) {
     // SAFETY: the memory is large enough for these channels.

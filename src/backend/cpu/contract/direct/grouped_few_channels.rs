@@ -7,14 +7,14 @@
 
 use core::arch::x86_64::*;
 
-use crate::backend::cpu::contract::ALONE;
+use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, Simd};
-use crate::backend::cpu::contract::operands::pack::{Lanes, pack_panels};
+use crate::backend::cpu::contract::operands::pack::{LaneOffsets, pack_panels};
 use crate::backend::cpu::contract::operands::planes::{Dim, Padded, Planes};
-use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::contract::widen::FILTERS;
@@ -29,7 +29,7 @@ const LANES: usize = 16;
 
 /// Lanes that are copied at once, and vectors of as many channels at most that they are found in.
 const HALF: usize = 8;
-const PIECES: usize = 8;
+const MAX_VECTORS: usize = 8;
 
 /// Outputs of a tile.
 const OUTPUTS: usize = 8;
@@ -43,8 +43,8 @@ pub struct GroupedFewChannels<'a> {
     /// Its batch is without the loop over groups.
     view: View<'a>,
     /// The loop over groups, and that over the filters of each.
-    groups: Turn,
-    filters: Turn,
+    groups: Loop,
+    filters: Loop,
     planes: Planes,
     /// What neighbouring lanes are apart.
     by: [i64; 5],
@@ -60,9 +60,9 @@ struct Half {
     pieces: usize,
     /// In each vector: the elements that exist, as masks, the element of each lane, and the lanes
     /// that have theirs there.
-    exist: [[i32; HALF]; PIECES],
-    element: [[i32; HALF]; PIECES],
-    here: [[i32; HALF]; PIECES],
+    exist: [[i32; HALF]; MAX_VECTORS],
+    element: [[i32; HALF]; MAX_VECTORS],
+    here: [[i32; HALF]; MAX_VECTORS],
 }
 
 impl Half {
@@ -89,18 +89,18 @@ impl<'a> GroupedFewChannels<'a> {
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
     pub fn new(problem: &Problem<'a>) -> Option<GroupedFewChannels<'a>> {
         let step = problem.step();
-        let filters = match &Walk::of(step, Role::N).turns[..] {
-            [] => Turn { extent: 1, by: Point::default() },
-            &[turn] if turn.by.at[0] == 1 && turn.extent as i64 <= FILTERS => turn,
+        let filters = match &Loops::of(step, Role::N).loops[..] {
+            [] => Loop { extent: 1, by: OperandOffsets::default() },
+            &[axis] if axis.by.at[0] == 1 && axis.extent as i64 <= FILTERS => axis,
             _ => return None,
         };
         let mut view = problem.view::<Avx2Single>();
-        let along = |turn: &Turn| turn.by.at[0] == filters.extent as i64 && turn.by.pos == [0; MAX_BOUNDS];
-        let groups = view.batch.turns.remove(view.batch.turns.iter().position(along)?);
+        let along = |axis: &Loop| axis.by.at[0] == filters.extent as i64 && axis.by.pos == [0; MAX_BOUNDS];
+        let groups = view.batch.loops.remove(view.batch.loops.iter().position(along)?);
         let by = if filters.extent == 1 { groups.by.at } else { filters.by.at };
         let even = [0, 3, 4].iter().all(|&k| groups.by.at[k] == by[k] * filters.extent as i64);
         let apart = groups.by.at[1];
-        let reach = apart.saturating_mul((HALF / filters.extent) as i64) < (HALF * (PIECES - 1)) as i64;
+        let reach = apart.saturating_mul((HALF / filters.extent) as i64) < (HALF * (MAX_VECTORS - 1)) as i64;
         // Single channels with a filter each have a kernel of their own.
         let single = filters.extent == 1 && apart == 1;
         let lanes = groups.extent * filters.extent;
@@ -111,7 +111,7 @@ impl<'a> GroupedFewChannels<'a> {
         // Eight lanes that begin within a group see one group more than those that begin with one.
         let seen = |first: usize| (first % filters.extent + HALF - 1) / filters.extent;
         let most = (0..lanes.min(HALF * filters.extent)).step_by(HALF).map(seen).max()?;
-        if apart.saturating_mul(most as i64) >= (HALF * PIECES) as i64 {
+        if apart.saturating_mul(most as i64) >= (HALF * MAX_VECTORS) as i64 {
             return None;
         }
         let planes = Planes::seen(step)?;
@@ -172,13 +172,13 @@ impl<'a> GroupedFewChannels<'a> {
 
     /// Where every term of the sum is in the planes, and what the filter reads there, in the order
     /// of the step's loops: that of the sums of one group alone, too.
-    fn sum(&self) -> Result<(Vec<i32>, Vec<Even>)> {
+    fn sum(&self) -> Result<(Vec<i32>, Vec<StridedRun>)> {
         let [slow, fast] = &self.planes.dims;
         let pitch = self.pitch() as i64;
-        let mut loops = Walk::of(self.outputs.step, Role::K);
+        let mut loops = Loops::of(self.outputs.step, Role::K);
         // What a turn moves in the planes, in cells, in place of what it moves in the image.
         let mut channel = self.plane() as i64;
-        for Turn { extent, by } in loops.turns.iter_mut().rev() {
+        for Loop { extent, by } in loops.loops.iter_mut().rev() {
             let moves = |dim: &Dim| dim.bound.is_some_and(|bound| by.pos[bound] != 0);
             by.at[1] = match (moves(slow), moves(fast)) {
                 (_, true) => fast.step(),
@@ -193,7 +193,7 @@ impl<'a> GroupedFewChannels<'a> {
         let first = begin(slow) * pitch + begin(fast);
         let (mut places, mut filter) = (list(self.terms())?, list(self.terms())?);
         let place = |term: usize| {
-            Even::plain(loops.offset(term, 2), 0, 1, None).push(&mut filter, false);
+            StridedRun::plain(loops.offset(term, 2), 0, 1, None).push(&mut filter, false);
             (first + loops.offset(term, 1)) as i32 * LANES as i32
         };
         // At most [`KC`], for which there is room.
@@ -282,7 +282,7 @@ impl<'a> GroupedFewChannels<'a> {
     /// As for [`block`](GroupedFewChannels::block).
     #[inline(always)]
     unsafe fn copy(
-        &self, place: &Point, begin: [usize; 2], outputs: [usize; 2], lane: usize, copy: *mut f32,
+        &self, place: &OperandOffsets, begin: [usize; 2], outputs: [usize; 2], lane: usize, copy: *mut f32,
     ) {
         let apart = self.planes.dims[1].apart();
         let halves = [0, 1].map(|half| self.half(lane + half * HALF));
@@ -317,13 +317,13 @@ impl Ready for GroupedFewChannels<'_> {
         let images = self.view.batch.len() * self.planes.outer.len();
         let blocks = self.lanes().div_ceil(LANES);
         let products = images * down * along * self.lanes() * self.terms();
-        let threads = if products < ALONE { 1 } else { threads };
+        let threads = if products < PARALLEL_THRESHOLD { 1 } else { threads };
         let each = self.terms() * LANES;
         let (places, sum) = self.sum()?;
         arena::with(self.view.batch.len() * blocks * each * size_of::<f32>(), |memory| {
             let packed = Shared(memory.cast::<f32>());
             let lane = |number| self.lane(number, 2);
-            let lanes: Lanes<'_> = (self.lanes(), &lane);
+            let lanes: LaneOffsets<'_> = (self.lanes(), &lane);
             // SAFETY: every lane has its taps, and every block a place.
             unsafe { pack_panels::<Avx2Single>(&self.view, lanes, &sum, LANES, packed.at(0), each) };
             let parts = [images, down.div_ceil(self.rows), along.div_ceil(self.columns), blocks];
@@ -374,7 +374,7 @@ unsafe fn spread(half: &Half, from: *const f32, apart: isize, count: usize, to: 
 /// # Safety
 /// The instructions of `S`; all that the terms name is readable, and the sums are writable.
 #[inline(always)]
-unsafe fn tile<S: Simd<Cell = f32, Sum = f32>, const Q: usize, const V: usize>(
+unsafe fn tile<S: Simd<KGroup = f32, Acc = f32>, const Q: usize, const V: usize>(
     terms: &Terms<'_>, to: *mut f32, apart: isize,
 ) {
     // SAFETY: every term names readable cells, and the sums have room for a tile.

@@ -11,15 +11,15 @@
 
 use std::ops::Range;
 
-use crate::backend::cpu::contract::ALONE;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart, join_parts};
+use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
+use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart, reduce_split_k};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
-use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowPointers};
 use crate::backend::cpu::contract::operands::pack::pack;
-use crate::backend::cpu::contract::operands::planes::{Block, Planes, turned};
-use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::planes::{Block, Planes, transposed};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::{arena, threads};
@@ -44,8 +44,8 @@ const PLANES: usize = 192 << 10;
 const SUMS: usize = 192 << 10;
 
 /// Parts of the sum at most, and products per channel from which on another one is worth its sums.
-const PARTS: usize = 16;
-const WORTH: usize = 1 << 18;
+const MAX_SPLIT_K: usize = 16;
+const SPLIT_K_GRAIN: usize = 1 << 18;
 
 /// Bytes of sums that are kept at once.
 const ALL_SUMS: usize = 16 << 20;
@@ -58,7 +58,7 @@ pub struct WgradFewFilters<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     view: View<'a>,
-    filters: Turn,
+    filters: Loop,
     /// The step with pixels as outputs and taps as the sum, as the planes of a convolution are.
     planes: Planes,
     /// The largest block; the last of the `blocks` of an image may have fewer rows of pixels.
@@ -71,7 +71,7 @@ pub struct WgradFewFilters<'a, S: Simd> {
     in_place: bool,
 }
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
+impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> WgradFewFilters<'a, S> {
     const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay.
@@ -81,8 +81,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
         if step.accumulate != Accumulate::Single || step.bounds().is_empty() || !suits {
             return None;
         }
-        let &[filters] = &Walk::of(step, Role::N).turns[..] else { return None };
-        let planes = Planes::seen(&turned(step)?)?;
+        let &[filters] = &Loops::of(step, Role::N).loops[..] else { return None };
+        let planes = Planes::seen(&transposed(step)?)?;
         let [slow, fast] = &planes.dims;
         let [down, along] = [slow, fast].map(|dim| dim.outputs.extent);
         let width = filters.extent.next_multiple_of(Self::NR);
@@ -103,7 +103,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
         Some(WgradFewFilters {
             in_place: near && filters.extent.is_multiple_of(Self::NR / 2) && reach < i32::MAX as usize,
             group: (SUMS / each).min(PLANES / size_of::<f32>() / block.cells(1)).max(1),
-            parts: (products / WORTH).min(PARTS).min(blocks * images).max(1),
+            parts: (products / SPLIT_K_GRAIN).min(MAX_SPLIT_K).min(blocks * images).max(1),
             block,
             blocks,
             view,
@@ -126,7 +126,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
 
     /// The channels of a group, and where its product of the batch begins; `unit` counts groups
     /// through all products.
-    fn unit(&self, unit: usize) -> (Range<usize>, Point) {
+    fn unit(&self, unit: usize) -> (Range<usize>, OperandOffsets) {
         let (product, first) = (unit / self.groups(), unit % self.groups() * self.group);
         let base = self.view.product(product);
         (first..self.planes.channels.len().min(first + self.group), base)
@@ -139,7 +139,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
         [
             self.block.cells(self.group) + Self::NR,
             if self.in_place { 0 } else { rows * columns * Self::NR },
-            strips * rows * size_of::<RowCells<f32>>() / size_of::<f32>(),
+            strips * rows * size_of::<RowPointers<f32>>() / size_of::<f32>(),
             rows * columns,
         ]
         .map(|cells| cells.next_multiple_of(16))
@@ -156,7 +156,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
         let (block, width) = (&self.block, self.width());
         let [planes, packed, table, _] = self.sizes();
         let packed_at = scratch.wrapping_add(planes);
-        let table_at = packed_at.wrapping_add(packed).cast::<RowCells<f32>>();
+        let table_at = packed_at.wrapping_add(packed).cast::<RowPointers<f32>>();
         let offsets_at = packed_at.wrapping_add(packed + table).cast::<i32>();
         let mut taps = Vec::new();
         block.offsets(&self.planes, channels.len(), &mut taps);
@@ -199,7 +199,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
             unsafe { seen.copy::<S>(&self.planes, self.view.a, &place, &spans, own, scratch, false) };
             evens.clear();
             for row in first..first + rows {
-                Even::plain(pixel(row, 0), fast.outputs.by.at[2], block.columns, None)
+                StridedRun::plain(pixel(row, 0), fast.outputs.by.at[2], block.columns, None)
                     .push(&mut evens, false);
             }
             for begin in (0..self.filters.extent).step_by(Self::NR) {
@@ -254,7 +254,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
         for row in rows.start..rows.end.min(channels.len() * taps) {
             let total = sums.wrapping_add(row * self.width());
             // SAFETY: every part has sums of this row.
-            unsafe { join_parts(total, apart, self.parts, self.filters.extent) };
+            unsafe { reduce_split_k(total, apart, self.parts, self.filters.extent) };
             let (mut place, tap) = (base, row % taps);
             place.add(&self.planes.channels.point(channels.start + row / taps), 1);
             place.add(&slow.by, (tap / fast.extent) as i64);
@@ -267,13 +267,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> WgradFewFilters<'a, S> {
     }
 }
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for WgradFewFilters<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for WgradFewFilters<'_, S> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (products, channels, taps) =
             (self.view.batch.len(), self.planes.channels.len(), self.planes.taps());
         let pixels = self.blocks * self.block.rows * self.block.columns * self.planes.outer.len();
         let all = (products * channels * taps * self.filters.extent).saturating_mul(pixels);
-        let threads = if all < ALONE { 1 } else { threads };
+        let threads = if all < PARALLEL_THRESHOLD { 1 } else { threads };
         // Even groups; as many as threads need, if results are packed seldom enough.
         let wanted = if threads > 1 { (3 * threads).div_ceil(products * self.parts) } else { 1 };
         let groups = self.groups().max(wanted.min(channels.div_ceil(MR)));

@@ -259,7 +259,7 @@ fn activate<R: Real>(activation: Option<Activation>, r: &mut [R], isa: Isa) {
 /// `len` sums of every part are readable, those of the first one writable.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub unsafe fn join_parts(sums: *mut f32, apart: usize, parts: usize, len: usize) {
+pub unsafe fn reduce_split_k(sums: *mut f32, apart: usize, parts: usize, len: usize) {
     for part in 1..parts {
         let more = sums.wrapping_add(part * apart);
         for i in 0..len {

@@ -145,7 +145,7 @@ impl Narrow {
     /// are writable, the terms of the bias readable if there is one, and the sums that came before,
     /// each for a whole tile.
     #[inline(always)]
-    pub unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::Cell>, rows: usize, ends: &Ends) {
+    pub unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::KGroup>, rows: usize, ends: &Ends) {
         if let Some((_, tiles)) = &self.tiles {
             // SAFETY: the kernel is one for panels of `S`, and `ends` has an end for each of the
             // rows.
@@ -330,14 +330,14 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pane
         for to in &ends.to[..M] {
             Avx2Single::prefetch::<1>(to.cast());
         }
-        let sums = sums::<S, M, 2>(&*panel.cast::<Panel<S::Cell>>());
+        let sums = sums::<S, M, 2>(&*panel.cast::<Panel<S::KGroup>>());
         let mut m = 0;
         while m < M {
             let mut n = 0;
             while n < 2 {
                 let mut sum = sums[m][n];
                 if let Some((before, apart)) = ends.before {
-                    sum = S::add(S::load_sum(before.add(m * apart).cast::<S::Sum>().add(n * EIGHT)), sum);
+                    sum = S::add(S::load_acc(before.add(m * apart).cast::<S::Acc>().add(n * EIGHT)), sum);
                 }
                 let bias = ends.bias[m].wrapping_offset((n * EIGHT) as isize * ends.bias_step);
                 let x = narrow.finished(S::numbers(sum), bias, ends.bias_step);

@@ -205,7 +205,7 @@ pub unsafe fn finish_tile<C>(
 /// what the kernels need.
 #[vectorized]
 unsafe fn tile<
-    S: Simd<Cell = f32, Sum = f32, V: Eights>,
+    S: Simd<KGroup = f32, Acc = f32, V: Eights>,
     const M: usize,
     const N: usize,
     const APART: bool,
@@ -243,7 +243,7 @@ unsafe fn tile<
             while m < M {
                 let mut n = 0;
                 while n < N {
-                    sums[m][n] = S::add(S::load_sum((*before)[m].add(n * S::L)), sums[m][n]);
+                    sums[m][n] = S::add(S::load_acc((*before)[m].add(n * S::L)), sums[m][n]);
                     n += 1;
                 }
                 m += 1;

@@ -7,10 +7,10 @@
 
 use std::arch::x86_64::*;
 
-use crate::backend::cpu::contract::ALONE;
+use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
 use crate::backend::cpu::contract::kernel::simd::Avx2Single;
-use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::threads;
@@ -25,14 +25,14 @@ const ROWS: usize = 4;
 const COLUMNS: usize = 3;
 
 /// Terms of a piece: that of a tile's rows fills half of a first-level cache.
-const PIECE: usize = 512;
+const K_TILE: usize = 512;
 
 /// Terms that lie side by side at least: what a sum costs at its end is a vector's time many times
 /// over.
 const LONG: usize = 256;
 
 /// Products of rows for each row of either operand up to which packing rows costs too much.
-const FEW: i64 = 64;
+const PACK_THRESHOLD: i64 = 64;
 
 /// Sums that a task keeps at most.
 const KEPT: usize = 32 << 10;
@@ -42,11 +42,11 @@ pub struct GemmDot<'a> {
     outputs: Outputs<'a>,
     view: View<'a>,
     /// The rows of the operand that has more of them, and those of the other.
-    rows: Turn,
-    columns: Turn,
+    rows: Loop,
+    columns: Loop,
     slots: [usize; 2],
     /// The loops of the sum around the innermost, and its terms.
-    outer: Walk,
+    outer: Loops,
     terms: usize,
     data: [*const f32; 2],
 }
@@ -67,18 +67,18 @@ impl<'a> GemmDot<'a> {
         if !step.is_over_images || problem.isa.has_avx512() {
             return None;
         }
-        let only = |role| match &Walk::of(step, role).turns[..] {
-            [] => Some(Turn { extent: 1, by: Point::default() }),
-            &[turn] => Some(turn),
+        let only = |role| match &Loops::of(step, role).loops[..] {
+            [] => Some(Loop { extent: 1, by: OperandOffsets::default() }),
+            &[axis] => Some(axis),
             _ => None,
         };
         let (rows, columns) = (only(Role::M)?, only(Role::N)?);
-        let mut outer = Walk::of(step, Role::K);
-        let inner = outer.turns.pop()?;
+        let mut outer = Loops::of(step, Role::K);
+        let inner = outer.loops.pop()?;
         let along = inner.by.at[1] == 1 && inner.by.at[2] == 1 && inner.extent >= LONG;
         let (m, n) = (rows.extent as i64, columns.extent as i64);
         let (rows, columns, slots) = if m < n { (columns, rows, [2, 1]) } else { (rows, columns, [1, 2]) };
-        (along && m * n <= FEW * (m + n)).then(|| GemmDot {
+        (along && m * n <= PACK_THRESHOLD * (m + n)).then(|| GemmDot {
             view: problem.view::<Avx2Single>(),
             rows,
             columns,
@@ -100,7 +100,7 @@ impl<'a> GemmDot<'a> {
         let base = self.view.product(product);
         let [slot, other] = self.slots;
         let steps = [self.rows.by.at[slot] as isize, self.columns.by.at[other] as isize];
-        let pieces = self.terms.div_ceil(PIECE);
+        let pieces = self.terms.div_ceil(K_TILE);
         let vectors = self.terms.div_ceil(EIGHT);
         for outer in 0..self.outer.len() {
             let mut place = base;
@@ -156,7 +156,7 @@ impl Ready for GemmDot<'_> {
     unsafe fn run(self, threads: usize) -> Result<()> {
         let (products, columns) = (self.view.batch.len(), self.columns.extent.next_multiple_of(COLUMNS));
         let work = products * self.rows.extent * columns * self.terms * self.outer.len();
-        let threads = if work < ALONE { 1 } else { threads };
+        let threads = if work < PARALLEL_THRESHOLD { 1 } else { threads };
         let tiles = self.rows.extent.div_ceil(ROWS);
         let most = (KEPT / (ROWS * columns)).max(1);
         let parts = tiles.div_ceil(most).max(threads.div_ceil(products)).min(tiles);

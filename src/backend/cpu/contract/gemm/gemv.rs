@@ -7,21 +7,21 @@
 
 use std::arch::x86_64::*;
 
-use super::engine::{CellShape, KBlock, k_blocks};
-use crate::backend::cpu::contract::ALONE;
+use super::engine::{KBlock, KGroupShape, k_blocks};
+use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
 use crate::backend::cpu::contract::kernel::simd::Avx2Single;
-use crate::backend::cpu::contract::operands::points::{Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
-use crate::backend::cpu::stream::fetch_far;
+use crate::backend::cpu::stream::prefetch_l2;
 use crate::backend::cpu::threads;
 use crate::error::Result;
 use crate::ops::contract::Role;
 use crate::reserve::list;
 
 /// Vectors at most, and rows of the matrix at least.
-const FEW: i64 = 4;
+const MAX_N: i64 = 4;
 const TALL: usize = 16;
 
 /// Terms of the sum at least; where neighbouring results are of several vectors, they leave one by
@@ -37,18 +37,18 @@ const LINE: usize = 16;
 
 /// Bytes of a whole number of which rows are apart where twice eight of them find no room in a
 /// first-level cache: it has eight lines for those that are 4 KiB apart.
-const CONFLICT: usize = 2 << 10;
+const SET_CONFLICT_PITCH: usize = 2 << 10;
 
 /// Sums of a piece of rows, of all vectors.
-const PIECE: usize = 2048;
+const TILE_ACCS: usize = 2048;
 
 /// A product of a matrix and a few vectors.
 pub struct Gemv<'a> {
     outputs: Outputs<'a>,
     view: View<'a>,
     /// The rows of the matrix, which are results, and the vectors.
-    rows: Turn,
-    vectors: Walk,
+    rows: Loop,
+    vectors: Loops,
     /// Which operands they are.
     slots: [usize; 2],
     matrix: *const f32,
@@ -57,7 +57,7 @@ pub struct Gemv<'a> {
     steps: [isize; 2],
     /// The terms of a sum, and its K blocks from when it runs on. Terms that lie evenly in the
     /// matrix alone are brought together in the vectors before.
-    sum: Walk,
+    sum: Loops,
     together: Vec<f32>,
     k_blocks: Vec<KBlock>,
 }
@@ -74,18 +74,18 @@ impl<'a> Gemv<'a> {
         let (tall, small, slots, matrix, vector) =
             if n > m { (Role::N, Role::M, [2, 1], b, a) } else { (Role::M, Role::N, [1, 2], a, b) };
         let mut tall = step.loops(tall);
-        let rows = Turn::of(step, tall.next()?.0);
-        let (vectors, sum) = (Walk::of(step, small), Walk::of(step, Role::K));
+        let rows = Loop::of(step, tall.next()?.0);
+        let (vectors, sum) = (Loops::of(step, small), Loops::of(step, Role::K));
         let view = problem.view::<Avx2Single>();
-        let (inner, terms) = (sum.turns.last()?, sum.len());
+        let (inner, terms) = (sum.loops.last()?, sum.len());
         let is_chain = sum
-            .turns
+            .loops
             .windows(2)
             .all(|pair| pair[0].by.at[slots[0]] == pair[1].by.at[slots[0]] * pair[1].extent as i64);
-        let is_even = sum.turns.len() == 1 || is_chain && view.batch.len() == 1;
+        let is_even = sum.loops.len() == 1 || is_chain && view.batch.len() == 1;
         let deep = if m.min(n) == 1 || rows.by.at[0] == 1 { DEEP } else { DEEPER };
         let fits =
-            m.min(n) <= FEW && rows.extent >= TALL && terms >= deep && tall.next().is_none() && is_even;
+            m.min(n) <= MAX_N && rows.extent >= TALL && terms >= deep && tall.next().is_none() && is_even;
         let steps = slots.map(|slot| inner.by.at[slot] as isize);
         (fits && (steps[0] == 1 || rows.by.at[slots[0]] == 1)).then(|| Gemv {
             view,
@@ -109,7 +109,7 @@ impl<'a> Gemv<'a> {
     unsafe fn bring_together(&mut self) -> Result<()> {
         let (slot, terms) = (self.slots[1], self.sum.len());
         self.together = list(terms * self.vectors.len())?;
-        let inner = self.sum.turns.last().map_or(1, |turn| turn.extent);
+        let inner = self.sum.loops.last().map_or(1, |axis| axis.extent);
         for index in 0..self.vectors.len() {
             let begin = self.view.product(0).at[slot] + self.vectors.offset(index, slot);
             for k in (0..terms).step_by(inner) {
@@ -126,7 +126,7 @@ impl<'a> Gemv<'a> {
 
     /// Rows of a piece at most, in whole lines.
     fn piece(&self) -> usize {
-        PIECE / self.vectors.len() / LINE * LINE
+        TILE_ACCS / self.vectors.len() / LINE * LINE
     }
 
     /// The first term of a row of the matrix and of a vector.
@@ -144,11 +144,11 @@ impl<'a> Gemv<'a> {
     /// The results of `count` rows from `first` on, which are neighbours in memory.
     ///
     /// # Safety
-    /// As for [`run`](Gemv::run); at `sums` is room for twice [`PIECE`].
+    /// As for [`run`](Gemv::run); at `sums` is room for twice [`TILE_ACCS`].
     #[target_feature(enable = "avx2,fma")]
     unsafe fn across(&self, product: usize, first: usize, count: usize, sums: *mut f32) {
         let base = self.view.product(product).at;
-        let totals = sums.wrapping_add(PIECE);
+        let totals = sums.wrapping_add(TILE_ACCS);
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             // Those of the first K block are totals as they are.
             let sums = if number == 0 { totals } else { sums };
@@ -188,7 +188,7 @@ impl<'a> Gemv<'a> {
     #[inline]
     unsafe fn finish(&self, base: &[i64; 5], first: usize, count: usize, index: usize, totals: *const f32) {
         let mut at = self.vectors.point(index);
-        at.add(&Point { at: self.rows.by.at, ..Point::default() }, first as i64);
+        at.add(&OperandOffsets { at: self.rows.by.at, ..OperandOffsets::default() }, first as i64);
         let run = Run { lane: 0, len: count as u32, at: at.at, by: self.rows.by.at };
         // SAFETY: there are totals for every row of the run.
         unsafe { finish_apart(&self.outputs, base, &run, totals) }
@@ -218,7 +218,7 @@ impl<'a> Gemv<'a> {
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             // SAFETY: all rows and vectors have the terms of the K block.
             unsafe {
-                let sums = dots(&rows, &x, self.steps[1], k_block, ahead);
+                let sums = dot_products(&rows, &x, self.steps[1], k_block, ahead);
                 for (index, totals) in totals.iter_mut().enumerate() {
                     for (group, total) in totals.iter_mut().enumerate() {
                         let (to, sum) = (total.as_mut_ptr(), sums[group][index]);
@@ -238,19 +238,19 @@ impl<'a> Gemv<'a> {
 impl Ready for Gemv<'_> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (products, depth) = (self.view.batch.len(), self.sum.len());
-        let inner = self.sum.turns.last().map_or(depth, |turn| turn.extent);
-        self.k_blocks = k_blocks(CellShape::of::<Avx2Single>(), depth, inner, 1)?;
-        if self.sum.turns.len() > 1 {
+        let inner = self.sum.loops.last().map_or(depth, |axis| axis.extent);
+        self.k_blocks = k_blocks(KGroupShape::of::<Avx2Single>(), depth, inner, 1)?;
+        if self.sum.loops.len() > 1 {
             // SAFETY: the operands are those of this contraction, which has a single product where
             // terms are of several loops.
             unsafe { self.bring_together()? };
         }
         let work = products * self.rows.extent * self.vectors.len() * depth;
-        let threads = if work < ALONE { 1 } else { threads };
+        let threads = if work < PARALLEL_THRESHOLD { 1 } else { threads };
         if self.steps[0] != 1 {
             let piece = self.piece().min(self.rows.extent.div_ceil(threads).next_multiple_of(LINE));
             let pieces = self.rows.extent.div_ceil(piece);
-            let scratch = 2 * PIECE * size_of::<f32>();
+            let scratch = 2 * TILE_ACCS * size_of::<f32>();
             return threads::run_with(threads, products * pieces, scratch, &|sums, task| {
                 let first = task % pieces * piece;
                 // SAFETY: the rows of a piece are its own, and the scratch is this task's.
@@ -262,7 +262,7 @@ impl Ready for Gemv<'_> {
         // One chain of sums after the other waits for its own results.
         let apart = self.rows.by.at[self.slots[0]].unsigned_abs() as usize * size_of::<f32>();
         let (rows, groups): (_, unsafe fn(&Self, usize, usize)) = match self.vectors.len() {
-            1 if !apart.is_multiple_of(CONFLICT) => (2 * EIGHT, Self::groups::<2, 1>),
+            1 if !apart.is_multiple_of(SET_CONFLICT_PITCH) => (2 * EIGHT, Self::groups::<2, 1>),
             1 => (EIGHT, Self::groups::<1, 1>),
             2 => (EIGHT, Self::groups::<1, 2>),
             3 => (EIGHT, Self::groups::<1, 3>),
@@ -315,7 +315,7 @@ unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isi
 /// The terms of the K block are readable in every row and in the vectors.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-unsafe fn dots<const G: usize, const V: usize>(
+unsafe fn dot_products<const G: usize, const V: usize>(
     rows: &[[*const f32; EIGHT]; G], x: &[*const f32; V], step: isize, k_block: &KBlock, ahead: isize,
 ) -> [[__m256; V]; G] {
     let mut sums = [[_mm256_setzero_ps(); V]; G];
@@ -327,7 +327,7 @@ unsafe fn dots<const G: usize, const V: usize>(
             while g < G {
                 if (k - k_block.begin).is_multiple_of(LINE) {
                     for row in &rows[g] {
-                        fetch_far(row.wrapping_offset(ahead + k as isize).cast());
+                        prefetch_l2(row.wrapping_offset(ahead + k as isize).cast());
                     }
                 }
                 let lines = columns(&rows[g], k);

@@ -3,7 +3,7 @@
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::kernel::fills;
 use crate::backend::cpu::contract::operands::planes::Block;
-use crate::backend::cpu::contract::operands::points::Point;
+use crate::backend::cpu::contract::operands::points::OperandOffsets;
 
 /// One tile.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ impl Tiles {
     }
 
     /// Tiles of lanes that are packed one after the other.
-    pub fn of_points(&mut self, points: &[Point], nr: usize) {
+    pub fn of_points(&mut self, points: &[OperandOffsets], nr: usize) {
         for (number, points) in points.chunks(nr).enumerate() {
             let first = self.runs.len();
             for (lane, point) in points.iter().enumerate() {
@@ -69,7 +69,9 @@ impl Tiles {
 
     /// Tiles of the outputs of a block of planes: each begins at the first output that no earlier
     /// one has.
-    pub fn of_planes(&mut self, start: &Point, [slow, fast]: [&Point; 2], block: &Block, nr: usize) {
+    pub fn of_planes(
+        &mut self, start: &OperandOffsets, [slow, fast]: [&OperandOffsets; 2], block: &Block, nr: usize,
+    ) {
         let output = |at: [i64; 5]| [at[0], 0, 0, at[3], at[4]];
         let by = output(fast.at);
         let (mut begin, mut first, mut open) = (0, 0, false);

@@ -9,14 +9,14 @@
 /// Every function needs the instructions of its level; pointers are good for what they name.
 pub trait Simd: Copy + 'static {
     /// What packing writes.
-    type Part: Copy + PartialEq + Default + Send + Sync + 'static;
-    /// What kernels read: [`PER`](Simd::PER) parts.
-    type Cell: Copy + 'static;
+    type Scalar: Copy + PartialEq + Default + Send + Sync + 'static;
+    /// What kernels read: [`K_PACK`](Simd::K_PACK) parts.
+    type KGroup: Copy + 'static;
     /// What products are summed in.
-    type Sum: Copy + Default + 'static;
+    type Acc: Copy + Default + 'static;
     /// The portable vectors of the same parts: what packing is compiled for, which needs no
     /// vectors.
-    type Plain: Simd<Part = Self::Part, Cell = Self::Cell>;
+    type Portable: Simd<Scalar = Self::Scalar, KGroup = Self::KGroup>;
     /// A vector.
     type V: Copy;
     /// Lanes of a vector.
@@ -26,27 +26,27 @@ pub trait Simd: Copy + 'static {
     /// Vectors that a tile of one row is wide: as many sums as hide what one takes.
     const WIDE: usize;
     /// Parts per cell.
-    const PER: usize;
+    const K_PACK: usize;
     /// Cells that packing adds to a line: what its sums have beside the products.
-    const TAILS: usize = 0;
+    const COMPENSATION: usize = 0;
     /// Whose tails kernels add.
-    const ADDS: Tails = Tails::Nobodys;
+    const COMPENSATES: Compensation = Compensation::None;
     /// A cell whose products are 0.
-    const ZERO: Self::Cell;
+    const ZERO: Self::KGroup;
 
     unsafe fn zero() -> Self::V;
-    unsafe fn splat(at: *const Self::Cell) -> Self::V;
-    unsafe fn load(at: *const Self::Cell) -> Self::V;
-    unsafe fn load_sum(at: *const Self::Sum) -> Self::V;
-    unsafe fn store(at: *mut Self::Sum, v: Self::V);
+    unsafe fn splat(at: *const Self::KGroup) -> Self::V;
+    unsafe fn load(at: *const Self::KGroup) -> Self::V;
+    unsafe fn load_acc(at: *const Self::Acc) -> Self::V;
+    unsafe fn store(at: *mut Self::Acc, v: Self::V);
     /// `a * b + c`
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
 
     /// Asks for the cache lines of `N` vectors that are about to be written, or read.
     #[inline(always)]
-    fn prefetch<const N: usize>(at: *const Self::Sum) {
-        let (lanes, line) = (N * Self::L, LINE / size_of::<Self::Sum>());
+    fn prefetch<const N: usize>(at: *const Self::Acc) {
+        let (lanes, line) = (N * Self::L, LINE / size_of::<Self::Acc>());
         let mut lane = 0;
         while lane < lanes {
             prefetch(at.wrapping_add(lane));
@@ -72,14 +72,14 @@ fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// Whose [tails](Simd::TAILS) are added to the sums.
+/// Whose [tails](Simd::COMPENSATION) are added to the sums.
 #[derive(PartialEq)]
-pub enum Tails {
-    Nobodys,
+pub enum Compensation {
+    None,
     #[cfg(target_arch = "x86_64")]
-    Rows,
+    OfA,
     #[cfg(target_arch = "x86_64")]
-    Lanes,
+    OfB,
 }
 
 /// Rows of a tile.
@@ -94,15 +94,15 @@ macro_rules! portable {
         #[derive(Clone, Copy)]
         pub struct $name;
         impl Simd for $name {
-            type Part = $T;
-            type Cell = $T;
-            type Sum = $T;
-            type Plain = Self;
+            type Scalar = $T;
+            type KGroup = $T;
+            type Acc = $T;
+            type Portable = Self;
             type V = [$T; $L];
             const L: usize = $L;
             const NV: usize = 2;
             const WIDE: usize = 4;
-            const PER: usize = 1;
+            const K_PACK: usize = 1;
             const ZERO: $T = 0.0;
             #[inline(always)]
             unsafe fn zero() -> Self::V {
@@ -119,7 +119,7 @@ macro_rules! portable {
                 unsafe { at.cast::<Self::V>().read_unaligned() }
             }
             #[inline(always)]
-            unsafe fn load_sum(at: *const $T) -> Self::V {
+            unsafe fn load_acc(at: *const $T) -> Self::V {
                 // SAFETY: as many sums as a vector has are readable.
                 unsafe { at.cast::<Self::V>().read_unaligned() }
             }
@@ -158,15 +158,15 @@ portable!(PortableDouble, f64, 2);
 pub struct PortableInt;
 
 impl Simd for PortableInt {
-    type Part = i16;
-    type Cell = i32;
-    type Sum = i32;
-    type Plain = Self;
+    type Scalar = i16;
+    type KGroup = i32;
+    type Acc = i32;
+    type Portable = Self;
     type V = [i32; 4];
     const L: usize = 4;
     const NV: usize = 2;
     const WIDE: usize = 4;
-    const PER: usize = 2;
+    const K_PACK: usize = 2;
     const ZERO: i32 = 0;
     #[inline(always)]
     unsafe fn zero() -> Self::V {
@@ -183,7 +183,7 @@ impl Simd for PortableInt {
         unsafe { at.cast::<Self::V>().read_unaligned() }
     }
     #[inline(always)]
-    unsafe fn load_sum(at: *const i32) -> Self::V {
+    unsafe fn load_acc(at: *const i32) -> Self::V {
         // SAFETY: as many sums as a vector has are readable.
         unsafe { at.cast::<Self::V>().read_unaligned() }
     }
@@ -216,24 +216,24 @@ impl Simd for PortableInt {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Simd, Tails};
+    use super::{Compensation, Simd};
     use core::arch::x86_64::*;
 
     macro_rules! float {
-        ($name:ident, $Plain:ident, $T:ty, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
+        ($name:ident, $Portable:ident, $T:ty, $V:ty, $L:literal, $NV:literal, $zero:ident, $splat:ident, $load:ident, $store:ident,
          $fma:ident, $add:ident) => {
             #[derive(Clone, Copy)]
             pub struct $name;
             impl Simd for $name {
-                type Part = $T;
-                type Cell = $T;
-                type Sum = $T;
-                type Plain = super::$Plain;
+                type Scalar = $T;
+                type KGroup = $T;
+                type Acc = $T;
+                type Portable = super::$Portable;
                 type V = $V;
                 const L: usize = $L;
                 const NV: usize = $NV;
                 const WIDE: usize = 16 / $NV;
-                const PER: usize = 1;
+                const K_PACK: usize = 1;
                 const ZERO: $T = 0.0;
                 #[inline(always)]
                 unsafe fn zero() -> $V {
@@ -252,7 +252,7 @@ mod x86 {
                     unsafe { $load(at) }
                 }
                 #[inline(always)]
-                unsafe fn load_sum(at: *const $T) -> $V {
+                unsafe fn load_acc(at: *const $T) -> $V {
                     // SAFETY: as many sums as a vector has are readable.
                     unsafe { $load(at) }
                 }
@@ -337,22 +337,22 @@ mod x86 {
     /// Sums of the products of as many parts as a cell has, in 32 bits.
     macro_rules! int {
         ($V:ty, $L:literal, $NV:literal, $zero:ident, $set:ident, $load:ident, $store:ident, $add:ident,
-         $($name:ident: $Part:ty, $PER:literal, $Plain:ty, $tails:ident,
+         $($name:ident: $Scalar:ty, $K_PACK:literal, $Portable:ty, $tails:ident,
            |$row:ident| $splat:expr, |$a:ident, $b:ident, $c:ident| $dot:expr;)+) => {$(
             #[derive(Clone, Copy)]
             pub struct $name;
             impl Simd for $name {
-                type Part = $Part;
-                type Cell = i32;
-                type Sum = i32;
-                type Plain = $Plain;
+                type Scalar = $Scalar;
+                type KGroup = i32;
+                type Acc = i32;
+                type Portable = $Portable;
                 type V = $V;
                 const L: usize = $L;
                 const NV: usize = $NV;
                 const WIDE: usize = 16 / $NV;
-                const PER: usize = $PER;
-                const TAILS: usize = $PER / 4;
-                const ADDS: Tails = Tails::$tails;
+                const K_PACK: usize = $K_PACK;
+                const COMPENSATION: usize = $K_PACK / 4;
+                const COMPENSATES: Compensation = Compensation::$tails;
                 const ZERO: i32 = 0;
                 #[inline(always)]
                 unsafe fn zero() -> $V {
@@ -374,7 +374,7 @@ mod x86 {
                     unsafe { $load(at.cast()) }
                 }
                 #[inline(always)]
-                unsafe fn load_sum(at: *const i32) -> $V {
+                unsafe fn load_acc(at: *const i32) -> $V {
                     // SAFETY: as many sums as a vector has are readable.
                     unsafe { $load(at.cast()) }
                 }
@@ -410,21 +410,21 @@ mod x86 {
     // take that back.
     int! {
         __m256i, 8, 2, _mm256_setzero_si256, _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,
-        Avx2Int: i16, 2, super::PortableInt, Nobodys, |row| row,
+        Avx2Int: i16, 2, super::PortableInt, None, |row| row,
             |a, b, c| _mm256_add_epi32(c, _mm256_madd_epi16(a, b));
-        Avx2Dots: u8, 4, Self, Nobodys, |row| row, |a, b, c| _mm256_dpbusd_avx_epi32(c, a, b);
-        Avx2SignedDots: u8, 4, Avx2Dots, Lanes, |row| _mm256_xor_si256(row, _mm256_set1_epi32(SIGNS)),
+        Avx2Vnni: u8, 4, Self, None, |row| row, |a, b, c| _mm256_dpbusd_avx_epi32(c, a, b);
+        Avx2SignedVnni: u8, 4, Avx2Vnni, OfB, |row| _mm256_xor_si256(row, _mm256_set1_epi32(SIGNS)),
             |a, b, c| _mm256_dpbusd_avx_epi32(c, a, b);
-        Avx2PlaneDots: u8, 4, Avx2Dots, Rows, |row| row, |a, b, c| _mm256_dpbusd_avx_epi32(c, b, a);
+        Avx2PlaneVnni: u8, 4, Avx2Vnni, OfA, |row| row, |a, b, c| _mm256_dpbusd_avx_epi32(c, b, a);
     }
     int! {
         __m512i, 16, 4, _mm512_setzero_si512, _mm512_set1_epi32, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
-        Avx512Int: i16, 2, super::PortableInt, Nobodys, |row| row,
+        Avx512Int: i16, 2, super::PortableInt, None, |row| row,
             |a, b, c| _mm512_add_epi32(c, _mm512_madd_epi16(a, b));
-        Avx512Dots: u8, 4, Avx2Dots, Nobodys, |row| row, |a, b, c| _mm512_dpbusd_epi32(c, a, b);
-        Avx512SignedDots: u8, 4, Avx2Dots, Lanes, |row| _mm512_xor_si512(row, _mm512_set1_epi32(SIGNS)),
+        Avx512Vnni: u8, 4, Avx2Vnni, None, |row| row, |a, b, c| _mm512_dpbusd_epi32(c, a, b);
+        Avx512SignedVnni: u8, 4, Avx2Vnni, OfB, |row| _mm512_xor_si512(row, _mm512_set1_epi32(SIGNS)),
             |a, b, c| _mm512_dpbusd_epi32(c, a, b);
-        Avx512PlaneDots: u8, 4, Avx2Dots, Rows, |row| row, |a, b, c| _mm512_dpbusd_epi32(c, b, a);
+        Avx512PlaneVnni: u8, 4, Avx2Vnni, OfA, |row| row, |a, b, c| _mm512_dpbusd_epi32(c, b, a);
     }
 }
 

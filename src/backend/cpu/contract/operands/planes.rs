@@ -19,7 +19,7 @@ pub use self::block::Span;
 #[cfg(target_arch = "x86_64")]
 pub use self::padded::Padded;
 use super::pack::Source;
-use super::points::{Even, Point, Turn, Walk};
+use super::points::{Loop, Loops, OperandOffsets, StridedRun};
 use crate::dtype::Scalar;
 use crate::ops::contract::{Bound, Contract, MAX_BOUNDS, Role};
 
@@ -27,11 +27,11 @@ use crate::ops::contract::{Bound, Contract, MAX_BOUNDS, Role};
 #[derive(Clone, Debug)]
 pub struct Dim {
     /// The loop over outputs.
-    pub outputs: Turn,
+    pub outputs: Loop,
     /// The bound it belongs to.
     pub bound: Option<usize>,
     /// The loop over taps; one tap if there is none.
-    taps: Turn,
+    taps: Loop,
     /// Positions between neighbouring outputs.
     stride: i64,
     /// Where output 0 meets tap 0, and the position that the operand's offset is at; the number of
@@ -61,7 +61,7 @@ impl Dim {
     }
 
     /// The loop over taps.
-    pub fn taps(&self) -> &Turn {
+    pub fn taps(&self) -> &Loop {
         &self.taps
     }
 
@@ -137,17 +137,17 @@ const FAR: i64 = 8;
 const TAPS: usize = 512;
 
 /// Channels side by side from which on they are turned.
-const TURNED: usize = 8;
+const TRANSPOSE_THRESHOLD: usize = 8;
 
 /// Channels ahead that are asked for.
-const AHEAD: i64 = 8;
+const PREFETCH_DISTANCE: i64 = 8;
 
 /// A step with what it sums over as outputs, and the taps and channels of its outputs as the sum:
 /// the gradient of a filter is one whose images have the planes of a convolution. `None` where a
 /// bound ties other loops.
-pub fn turned(step: &Contract) -> Option<Contract> {
+pub fn transposed(step: &Contract) -> Option<Contract> {
     let bound_by = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
-    let mut turned = Contract::new([Scalar::F32, step.a, step.b], step.accumulate, step.epilogue);
+    let mut transposed = Contract::new([Scalar::F32, step.a, step.b], step.accumulate, step.epilogue);
     for (index, axis) in step.nest.axes().iter().enumerate() {
         let role = match step.roles()[index] {
             Role::M => Role::K,
@@ -156,16 +156,16 @@ pub fn turned(step: &Contract) -> Option<Contract> {
             Role::N if bound_by(index) => return None,
             Role::N | Role::Batch => Role::Batch,
         };
-        turned.push(role, *axis);
+        transposed.push(role, *axis);
     }
     for bound in step.bounds() {
         let [m, k] = bound.axes;
         if step.roles()[usize::from(m)] != Role::M || step.roles()[usize::from(k)] != Role::K {
             return None;
         }
-        turned.bind(Bound { axes: [k, m], steps: [bound.steps[1], bound.steps[0]], ..*bound });
+        transposed.bind(Bound { axes: [k, m], steps: [bound.steps[1], bound.steps[0]], ..*bound });
     }
-    Some(turned)
+    Some(transposed)
 }
 
 /// How a step is computed from planes.
@@ -174,14 +174,14 @@ pub struct Planes {
     /// The slower and the faster dimension.
     pub dims: [Dim; 2],
     /// The other loops of the rows of outputs.
-    pub outer: Walk,
+    pub outer: Loops,
     /// The loops of the sum that are not taps of the dims: one plane each.
-    pub channels: Walk,
+    pub channels: Loops,
 }
 
 /// A dimension that turns once.
-fn none() -> Turn {
-    Turn { extent: 1, by: Point::default() }
+fn none() -> Loop {
+    Loop { extent: 1, by: OperandOffsets::default() }
 }
 
 impl Planes {
@@ -192,7 +192,7 @@ impl Planes {
         let rows: Vec<usize> = step.loops(Role::M).map(|(index, _)| index).collect();
         let mut used = Vec::new();
         let mut dim = |index: Option<usize>| -> Option<Dim> {
-            let outputs = index.map_or(none(), |index| Turn::of(step, index));
+            let outputs = index.map_or(none(), |index| Loop::of(step, index));
             let bound = index.and_then(|i| step.bounds().iter().position(|b| b.axes[0] == i as u8));
             let Some(d) = bound else {
                 if step.bounds().iter().any(|b| index.is_some_and(|i| b.axes[1] == i as u8)) {
@@ -222,7 +222,7 @@ impl Planes {
                 return None;
             }
             used.push(tap);
-            let (taps, stride) = (Turn::of(step, tap), bound.steps[0]);
+            let (taps, stride) = (Loop::of(step, tap), bound.steps[0]);
             if taps.extent > TAPS {
                 return None;
             }
@@ -269,31 +269,32 @@ impl Planes {
         let channels = step.loops(Role::K).map(|(index, _)| index).filter(is_channel);
         Some(Planes {
             // At most the loops of a step.
-            channels: Walk { turns: channels.map(|index| Turn::of(step, index)).collect() },
-            outer: Walk { turns: left.into_iter().map(|index| Turn::of(step, index)).collect() },
+            channels: Loops { loops: channels.map(|index| Loop::of(step, index)).collect() },
+            outer: Loops { loops: left.into_iter().map(|index| Loop::of(step, index)).collect() },
             dims,
         })
     }
 
     /// Whether channels lie side by side, so that a copy turns many positions of them at once.
     pub fn are_interleaved(&self) -> bool {
-        let near = |turn: &Turn| turn.by.at[1] == 1 && turn.by.pos == [0; MAX_BOUNDS];
-        let many = matches!(&self.channels.turns[..], [turn] if near(turn) && turn.extent >= TURNED);
+        let near = |axis: &Loop| axis.by.at[1] == 1 && axis.by.pos == [0; MAX_BOUNDS];
+        let many =
+            matches!(&self.channels.loops[..], [axis] if near(axis) && axis.extent >= TRANSPOSE_THRESHOLD);
         many && self.dims[1].bound.is_some()
     }
 
     /// Planes for the M loops of a canonical step, if that does not waste lanes; `turns` if cells
-    /// are elements, so that a copy may [turn](Planes::are_interleaved) them.
-    pub fn of(step: &Contract, lanes: usize, turns: bool) -> Option<Planes> {
+    /// are elements, so that a copy may [transpose](Planes::are_interleaved) them.
+    pub fn of(step: &Contract, lanes: usize, transposes: bool) -> Option<Planes> {
         let planes = Planes::seen(step)?;
         let [slow, fast] = &planes.dims;
         // Where some loop of the sum is the way through memory, rows along it are packed instead.
         // An image of one output has no lanes, and is far from the others of its batch.
         let is_alone = step.loops(Role::M).next().is_none();
         let reach = if is_alone { i64::MAX } else { fast.unit.abs() * fast.stride };
-        let shorter = |turn: &Turn| turn.extent > 1 && turn.by.at[1].abs() < reach;
-        let turned = turns && planes.are_interleaved();
-        if reach > FAR && !turned && planes.channels.turns.iter().any(shorter) {
+        let shorter = |axis: &Loop| axis.extent > 1 && axis.by.at[1].abs() < reach;
+        let transposed = transposes && planes.are_interleaved();
+        if reach > FAR && !transposed && planes.channels.loops.iter().any(shorter) {
             return None;
         }
         // Lanes between the rows of a window are wasted. Of the batch nothing may depend on it: the
@@ -318,18 +319,18 @@ impl Planes {
                 return None;
             }
             let start = if dim.is_mirrored() { dim.start - 2 } else { dim.start };
-            let mut by = Point::default();
+            let mut by = OperandOffsets::default();
             by.add(&dim.outputs.by, 2);
-            let mut tap = Point::default();
+            let mut tap = OperandOffsets::default();
             tap.pos[d] = 1;
             let at = |t: i64| start + t;
             // At most two.
             let mut phases = vec![at(0).rem_euclid(2), at(1).rem_euclid(2)];
             phases.sort_unstable();
             Some(Dim {
-                outputs: Turn { extent: dim.outputs.extent.div_ceil(2), by },
+                outputs: Loop { extent: dim.outputs.extent.div_ceil(2), by },
                 bound: dim.bound,
-                taps: Turn { extent: 4, by: tap },
+                taps: Loop { extent: 4, by: tap },
                 stride: 2,
                 start,
                 anchor: dim.anchor,
@@ -400,7 +401,7 @@ impl Planes {
     }
 
     /// Whether a place is inside the bounds that are not those of the planes' dimensions.
-    pub fn is_inside(&self, source: Source<'_>, point: &Point) -> bool {
+    pub fn is_inside(&self, source: Source<'_>, point: &OperandOffsets) -> bool {
         let [slow, fast] = &self.dims;
         source.bounds.iter().enumerate().all(|(d, bound)| {
             [slow.bound, fast.bound].contains(&Some(d))
@@ -416,7 +417,7 @@ impl Planes {
     /// The points of the sum for the channels `begin..end` in the order of kernels, `per` channels
     /// to a cell, as an operand without bounds sees them. Where a cell has no channel left the last
     /// one stands: its plane is 0.
-    pub fn evens(&self, begin: usize, end: usize, per: usize, slot: usize, list: &mut Vec<Even>) {
+    pub fn evens(&self, begin: usize, end: usize, per: usize, slot: usize, list: &mut Vec<StridedRun>) {
         if per == 1 && self.taps() == 1 {
             return self.channels.evens(begin, end, slot, false, list);
         }
@@ -424,13 +425,13 @@ impl Planes {
         let [slow, fast] = &self.dims;
         for cell in (begin..end).step_by(per) {
             let first = self.channels.offset(cell, slot);
-            let mate = |number: usize| self.channels.offset((cell + number).min(end - 1), slot) - first;
-            let mates =
-                (per > 1).then(|| [1, 2, 3].map(|number| if number < per { mate(number) } else { 0 }));
+            let other = |number: usize| self.channels.offset((cell + number).min(end - 1), slot) - first;
+            let group_offsets =
+                (per > 1).then(|| [1, 2, 3].map(|number| if number < per { other(number) } else { 0 }));
             for t0 in 0..slow.taps.extent {
                 let at = first + t0 as i64 * slow.taps.by.at[slot];
                 let by = fast.taps.by.at[slot];
-                Even::plain(at, by, fast.taps.extent, mates).push(list, false);
+                StridedRun::plain(at, by, fast.taps.extent, group_offsets).push(list, false);
             }
         }
     }

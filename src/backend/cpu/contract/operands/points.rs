@@ -5,21 +5,21 @@ use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
 
 /// Offsets of the five operands, and what the turn adds to the position in every bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Point {
+pub struct OperandOffsets {
     pub at: [i64; 5],
     pub pos: [i64; MAX_BOUNDS],
 }
 
 /// One loop: turns, and what a turn adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Turn {
+pub struct Loop {
     pub extent: usize,
-    pub by: Point,
+    pub by: OperandOffsets,
 }
 
-impl Turn {
+impl Loop {
     /// Loop `index` of the step.
-    pub fn of(step: &Contract, index: usize) -> Turn {
+    pub fn of(step: &Contract, index: usize) -> Loop {
         let axis = &step.nest.axes()[index];
         let mut pos = [0; MAX_BOUNDS];
         for (pos, bound) in pos.iter_mut().zip(step.bounds()) {
@@ -27,35 +27,35 @@ impl Turn {
                 *pos += if usize::from(axis) == index { by } else { 0 };
             }
         }
-        Turn { extent: axis.extent as usize, by: Point { at: axis.strides, pos } }
+        Loop { extent: axis.extent as usize, by: OperandOffsets { at: axis.strides, pos } }
     }
 }
 
 /// Some loops, outermost first.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Walk {
-    pub turns: Vec<Turn>,
+pub struct Loops {
+    pub loops: Vec<Loop>,
 }
 
-impl Walk {
+impl Loops {
     /// The loops of one role.
-    pub fn of(step: &Contract, role: Role) -> Walk {
+    pub fn of(step: &Contract, role: Role) -> Loops {
         // At most the loops of a step.
-        Walk { turns: step.loops(role).map(|(index, _)| Turn::of(step, index)).collect() }
+        Loops { loops: step.loops(role).map(|(index, _)| Loop::of(step, index)).collect() }
     }
 
     /// How often they turn.
     pub fn len(&self) -> usize {
-        self.turns.iter().map(|turn| turn.extent).product()
+        self.loops.iter().map(|axis| axis.extent).product()
     }
 
     /// The turn of a number, counted from 0.
-    pub fn point(&self, mut number: usize) -> Point {
-        let mut point = Point::default();
-        let Some((outermost, inner)) = self.turns.split_first() else { return point };
-        for turn in inner.iter().rev() {
-            point.add(&turn.by, (number % turn.extent) as i64);
-            number /= turn.extent;
+    pub fn point(&self, mut number: usize) -> OperandOffsets {
+        let mut point = OperandOffsets::default();
+        let Some((outermost, inner)) = self.loops.split_first() else { return point };
+        for axis in inner.iter().rev() {
+            point.add(&axis.by, (number % axis.extent) as i64);
+            number /= axis.extent;
         }
         point.add(&outermost.by, number as i64);
         point
@@ -64,36 +64,36 @@ impl Walk {
     /// Where the turn of a number is in one operand.
     pub fn offset(&self, mut number: usize, slot: usize) -> i64 {
         let mut offset = 0;
-        let Some((outermost, inner)) = self.turns.split_first() else { return offset };
-        for turn in inner.iter().rev() {
-            offset += turn.by.at[slot] * (number % turn.extent) as i64;
-            number /= turn.extent;
+        let Some((outermost, inner)) = self.loops.split_first() else { return offset };
+        for axis in inner.iter().rev() {
+            offset += axis.by.at[slot] * (number % axis.extent) as i64;
+            number /= axis.extent;
         }
         offset + outermost.by.at[slot] * number as i64
     }
 
     /// The turns `begin..end` as evenly spaced ones.
-    pub fn evens(&self, begin: usize, end: usize, slot: usize, bounded: bool, list: &mut Vec<Even>) {
+    pub fn evens(&self, begin: usize, end: usize, slot: usize, bounded: bool, list: &mut Vec<StridedRun>) {
         list.clear();
-        let inner = self.turns.last().copied().unwrap_or(Turn { extent: 1, by: Point::default() });
+        let inner = self.loops.last().copied().unwrap_or(Loop { extent: 1, by: OperandOffsets::default() });
         let mut number = begin;
         while number < end {
             let len = (inner.extent - number % inner.extent).min(end - number);
-            Even::new(&self.point(number), &inner.by, len, slot).push(list, bounded);
+            StridedRun::new(&self.point(number), &inner.by, len, slot).push(list, bounded);
             number += len;
         }
     }
 
     /// The turns `begin..end`, put into `points`.
-    pub fn points(&self, begin: usize, end: usize, points: &mut Vec<Point>) {
+    pub fn points(&self, begin: usize, end: usize, points: &mut Vec<OperandOffsets>) {
         points.clear();
-        let Some((inner, outer)) = self.turns.split_last() else {
+        let Some((inner, outer)) = self.loops.split_last() else {
             // At most what a caller asks for, who says how many it has room for.
-            points.extend((begin..end).map(|_| Point::default()));
+            points.extend((begin..end).map(|_| OperandOffsets::default()));
             return;
         };
         // At most the loops of a step.
-        let outer = Walk { turns: outer.to_vec() };
+        let outer = Loops { loops: outer.to_vec() };
         let mut number = begin;
         while number < end {
             let mut point = outer.point(number / inner.extent);
@@ -112,11 +112,11 @@ impl Walk {
 }
 
 /// How far the other points of a cell are from its first, as many as a cell has.
-pub type Mates = [i64; 3];
+pub type GroupOffsets = [i64; 3];
 
 /// Evenly spaced points of the sum, as one operand sees them.
 #[derive(Clone, Copy, Debug)]
-pub struct Even {
+pub struct StridedRun {
     pub at: i64,
     pub by: i64,
     pub pos: [i64; MAX_BOUNDS],
@@ -124,26 +124,33 @@ pub struct Even {
     pub len: usize,
     /// Where cells are of several points, how far from each the others of its cell are; else
     /// neighbours share cells.
-    pub mates: Option<Mates>,
+    pub group_offsets: Option<GroupOffsets>,
 }
 
-impl Even {
+impl StridedRun {
     /// `len` points from `first` on, `by` apart.
-    pub fn new(first: &Point, by: &Point, len: usize, slot: usize) -> Even {
-        Even { at: first.at[slot], by: by.at[slot], pos: first.pos, pos_by: by.pos, len, mates: None }
+    pub fn new(first: &OperandOffsets, by: &OperandOffsets, len: usize, slot: usize) -> StridedRun {
+        StridedRun {
+            at: first.at[slot],
+            by: by.at[slot],
+            pos: first.pos,
+            pos_by: by.pos,
+            len,
+            group_offsets: None,
+        }
     }
 
     /// The same of an operand without bounds, from an offset on.
-    pub fn plain(at: i64, by: i64, len: usize, mates: Option<Mates>) -> Even {
-        Even { at, by, pos: [0; MAX_BOUNDS], pos_by: [0; MAX_BOUNDS], len, mates }
+    pub fn plain(at: i64, by: i64, len: usize, group_offsets: Option<GroupOffsets>) -> StridedRun {
+        StridedRun { at, by, pos: [0; MAX_BOUNDS], pos_by: [0; MAX_BOUNDS], len, group_offsets }
     }
 
     /// Adds `self` to a list, or to its last entry where that goes on evenly; `bounded` if
     /// positions count.
-    pub fn push(self, list: &mut Vec<Even>, bounded: bool) {
+    pub fn push(self, list: &mut Vec<StridedRun>, bounded: bool) {
         if !bounded
             && let Some(last) = list.last_mut()
-            && last.mates == self.mates
+            && last.group_offsets == self.group_offsets
         {
             let by = if last.len == 1 { self.at - last.at } else { last.by };
             let even = self.len == 1 || self.by == by;
@@ -156,7 +163,7 @@ impl Even {
     }
 }
 
-impl Point {
+impl OperandOffsets {
     /// Its offsets and those of another.
     #[inline(always)]
     pub fn offsets(&self, base: &[i64; 5]) -> [i64; 5] {
@@ -167,14 +174,14 @@ impl Point {
 
     /// The same place where offsets begin there.
     #[inline(always)]
-    pub fn with_origin(mut self, origin: &[i64; 5]) -> Point {
+    pub fn with_origin(mut self, origin: &[i64; 5]) -> OperandOffsets {
         self.at = self.offsets(origin);
         self
     }
 
     /// Adds `times` another.
     #[inline(always)]
-    pub fn add(&mut self, by: &Point, times: i64) {
+    pub fn add(&mut self, by: &OperandOffsets, times: i64) {
         (0..5).for_each(|k| self.at[k] += by.at[k] * times);
         (0..MAX_BOUNDS).for_each(|k| self.pos[k] += by.pos[k] * times);
     }

@@ -1,6 +1,6 @@
 //! An operand as kernels read it, and which elements it holds.
 
-use super::points::{Even, Point};
+use super::points::{OperandOffsets, StridedRun};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::row::{Row, between};
 use crate::dtype::Scalar;
@@ -18,9 +18,9 @@ pub struct Source<'a> {
     /// Converts neighbours, if the kernels of the level compute in another type.
     pub convert: Option<Row>,
     /// Whether bytes have their highest bits turned over, 0 included.
-    pub turned: bool,
+    pub is_shifted: bool,
     /// What a byte counts in the tail of its line.
-    pub weight: i32,
+    pub compensation: i32,
     pub isa: Isa,
     pub held: Held,
 }
@@ -36,8 +36,8 @@ impl<'a> Source<'a> {
             slot,
             bounds,
             convert: other.map(|part| between(scalar, part, Scaling::MOVE, isa)),
-            turned: false,
-            weight: 0,
+            is_shifted: false,
+            compensation: 0,
             isa,
             held: Held::of(step, slot),
         }
@@ -50,16 +50,16 @@ unsafe impl Sync for Source<'_> {}
 impl Source<'_> {
     /// With debug assertions, that what packing reads of some lanes are elements of the operand.
     #[inline(always)]
-    pub fn assert_holds_all(&self, lanes: &[Point], sum: &[Even]) {
+    pub fn assert_holds_all(&self, lanes: &[OperandOffsets], sum: &[StridedRun]) {
         if !cfg!(debug_assertions) {
             return;
         }
         for (lane, even) in lanes.iter().flat_map(|lane| sum.iter().map(move |even| (lane, even))) {
             let (low, high) = even.inside(lane, self.bounds);
             let at = lane.at[self.slot] + even.at + low as i64 * even.by;
-            let mates = even.mates.unwrap_or_default();
-            for mate in [0].iter().chain(&mates) {
-                self.held.assert_holds(at + mate, even.by, high - low);
+            let group_offsets = even.group_offsets.unwrap_or_default();
+            for other in [0].iter().chain(&group_offsets) {
+                self.held.assert_holds(at + other, even.by, high - low);
             }
         }
     }
@@ -95,8 +95,8 @@ impl Held {
         }
         for bound in bounds {
             let moves = bound.axes.map(|index| axes[usize::from(index)].strides[slot]);
-            let Some(turn) = bound.steps.iter().position(|&step| step != 0) else { return Held::UNKNOWN };
-            let unit = moves[turn] / bound.steps[turn];
+            let Some(axis) = bound.steps.iter().position(|&step| step != 0) else { return Held::UNKNOWN };
+            let unit = moves[axis] / bound.steps[axis];
             // A loop that moves positions in another proportion than elements has no span that a
             // bound gives.
             if (0..2).any(|k| moves[k] != unit * bound.steps[k]) {

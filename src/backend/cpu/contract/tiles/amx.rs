@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use super::call::{Call, Product, ROW, STRIP, SUMS_ROW, TILE};
+use super::call::{Call, Product, ROW, SUMS_ROW, TILE, TILE_ROWS};
 
 /// What `LDTILECFG` reads.
 #[repr(C, align(64))]
@@ -208,7 +208,7 @@ macro_rules! strips {
 }
 
 // The distances of the sums of a call and of parts, as the loops have them.
-const _: () = assert!(SUMS_ROW * STRIP == 2048 && ROW == 64 && TILE == 1024);
+const _: () = assert!(SUMS_ROW * TILE_ROWS == 2048 && ROW == 64 && TILE == 1024);
 
 /// Multiplies tiles.
 ///

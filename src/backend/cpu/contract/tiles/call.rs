@@ -5,13 +5,13 @@
 pub const ROW: usize = 64;
 
 /// Rows of a tile, and lanes: as many rows or lanes are a strip.
-pub const STRIP: usize = 16;
+pub const TILE_ROWS: usize = 16;
 
 /// Bytes of a tile.
-pub const TILE: usize = ROW * STRIP;
+pub const TILE: usize = ROW * TILE_ROWS;
 
 /// Rows and lanes of the sums that a call adds up: two strips by two.
-pub const SIDE: usize = 2 * STRIP;
+pub const SIDE: usize = 2 * TILE_ROWS;
 
 /// Bytes of the sums of a call.
 pub const SUMS: usize = SIDE * SIDE * size_of::<f32>();

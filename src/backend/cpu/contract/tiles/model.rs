@@ -7,17 +7,17 @@
 //! before; the mode of the thread does not count. Of bytes the products of a cell are added to
 //! 32-bit integers, which wrap. An instruction and this model agree in every bit, NaN included.
 
-use super::call::{Call, Product, ROW, STRIP, SUMS_ROW, TILE};
+use super::call::{Call, Product, ROW, SUMS_ROW, TILE, TILE_ROWS};
 
 /// Multiplies tiles.
 ///
 /// # Safety
 /// As for [`Multiply`](super::call::Multiply), but that nothing need be configured.
 pub unsafe fn multiply(product: Product, strips: [usize; 2], call: &Call) {
-    for row in 0..strips[0] * STRIP {
-        for lane in 0..strips[1] * STRIP {
-            let a = call.a[row / STRIP].wrapping_add(row % STRIP * call.a_row);
-            let b = call.b[lane / STRIP].wrapping_add(lane % STRIP * 4);
+    for row in 0..strips[0] * TILE_ROWS {
+        for lane in 0..strips[1] * TILE_ROWS {
+            let a = call.a[row / TILE_ROWS].wrapping_add(row % TILE_ROWS * call.a_row);
+            let b = call.b[lane / TILE_ROWS].wrapping_add(lane % TILE_ROWS * 4);
             let sum = call.sums.wrapping_add(row * SUMS_ROW + lane * 4).cast::<u32>();
             // SAFETY: the tiles of all steps are readable, and the sums writable, and readable if
             // they are added to.
@@ -29,7 +29,7 @@ pub unsafe fn multiply(product: Product, strips: [usize; 2], call: &Call) {
                         let a = a.cast::<[u8; ROW]>().read_unaligned();
                         let b = b.wrapping_add((step * product.tiles() + of_b) * TILE);
                         let cell = |k: usize| b.wrapping_add(k * ROW).cast::<[u8; 4]>().read();
-                        let cells: [[u8; 4]; STRIP] = std::array::from_fn(cell);
+                        let cells: [[u8; 4]; TILE_ROWS] = std::array::from_fn(cell);
                         total = match product {
                             Product::Bytes(signs) => of_bytes(total, &a, &cells, signs),
                             _ => of_bf16(total, &a, &cells),
@@ -43,14 +43,14 @@ pub unsafe fn multiply(product: Product, strips: [usize; 2], call: &Call) {
 }
 
 /// A sum of bytes, and more products.
-fn of_bytes(sum: u32, a: &[u8; ROW], b: &[[u8; 4]; STRIP], signs: [bool; 2]) -> u32 {
+fn of_bytes(sum: u32, a: &[u8; ROW], b: &[[u8; 4]; TILE_ROWS], signs: [bool; 2]) -> u32 {
     let wide = |byte: u8, sign: bool| if sign { i32::from(byte as i8) } else { i32::from(byte) };
     let products = a.iter().zip(b.as_flattened()).map(|(&a, &b)| wide(a, signs[0]) * wide(b, signs[1]));
     products.fold(sum, |sum, product| sum.wrapping_add(product as u32))
 }
 
 /// The bits of a sum of bf16, and more products.
-fn of_bf16(sum: u32, a: &[u8; ROW], b: &[[u8; 4]; STRIP]) -> u32 {
+fn of_bf16(sum: u32, a: &[u8; ROW], b: &[[u8; 4]; TILE_ROWS]) -> u32 {
     let wide = |low: u8, high: u8| f32::from_bits(u32::from_le_bytes([0, 0, low, high]));
     let mut chains = [0.0_f32; 2];
     for (a, b) in a.chunks_exact(4).zip(b) {

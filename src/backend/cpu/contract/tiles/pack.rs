@@ -3,11 +3,11 @@
 
 use std::mem::MaybeUninit;
 
-use super::call::{ROW, STRIP, TILE};
+use super::call::{ROW, TILE, TILE_ROWS};
 use super::sum::Stretch;
 use crate::backend::cpu::Isa;
-use crate::backend::cpu::contract::operands::pack::turn_many;
-use crate::backend::cpu::contract::operands::points::Point;
+use crate::backend::cpu::contract::operands::pack::transpose_many;
+use crate::backend::cpu::contract::operands::points::OperandOffsets;
 use crate::backend::cpu::contract::operands::source::Source;
 use crate::ops::contract::MAX_BOUNDS;
 
@@ -20,12 +20,12 @@ pub const STEPS: usize = 32;
 
 /// Bytes of the lines of a strip that are put together before they become tiles; a line more than
 /// they have, so that lines do not share cache sets.
-pub const LINES: usize = STRIP * LINE;
+pub const LINES: usize = TILE_ROWS * LINE;
 const LINE: usize = STEPS * ROW + ROW;
 
 /// How far lanes are apart at most that are packed across, and from which length on stretches are
 /// packed along.
-const NEAR: i64 = 8;
+const MAX_PITCH: i64 = 8;
 const LONG: usize = 16;
 
 /// What a strip is packed for.
@@ -37,17 +37,20 @@ pub enum Form {
     Lanes,
 }
 
-/// Packs some terms of up to [`STRIP`] rows or lanes: `steps` tiles, one behind the other. What is
-/// outside the bounds, in other rows or lanes, or behind the terms, is 0.
+/// Packs some terms of up to [`TILE_ROWS`] rows or lanes: `steps` tiles, one behind the other. What
+/// is outside the bounds, in other rows or lanes, or behind the terms, is 0.
 ///
 /// # Safety
 /// Every element inside the bounds is readable and aligned; `to` has room for the tiles, and
 /// `lines` for [`LINES`] bytes.
 pub unsafe fn pack(
-    source: &Source<'_>, form: Form, lanes: &[Point], terms: &[Stretch], steps: usize, to: *mut u8,
+    source: &Source<'_>, form: Form, lanes: &[OperandOffsets], terms: &[Stretch], steps: usize, to: *mut u8,
     lines: *mut u8,
 ) {
-    assert!(lanes.len() <= STRIP && steps <= STEPS, "a strip has {STRIP} lanes, and a block {STEPS} steps");
+    assert!(
+        lanes.len() <= TILE_ROWS && steps <= STEPS,
+        "a strip has {TILE_ROWS} lanes, and a block {STEPS} steps"
+    );
     let slot = source.slot;
     if cfg!(debug_assertions) {
         for (lane, terms) in lanes.iter().flat_map(|lane| terms.iter().map(move |terms| (lane, terms))) {
@@ -62,11 +65,12 @@ pub unsafe fn pack(
     let is_even = lanes.windows(2).all(|pair| pair[1].at[slot] - pair[0].at[slot] == apart);
     // Of lanes that are near each other a cell of all of them is put together at once, unless
     // stretches are long.
-    let is_near = if is_run { apart == 1 && total < LONG * terms.len() } else { (1..=NEAR).contains(&apart) };
+    let is_near =
+        if is_run { apart == 1 && total < LONG * terms.len() } else { (1..=MAX_PITCH).contains(&apart) };
     let is_across = is_even && is_near;
     // SAFETY: elements are read inside the bounds only, and tiles written up to their end.
     unsafe {
-        if lanes.len() < STRIP || total * source.scalar.size() < steps * ROW {
+        if lanes.len() < TILE_ROWS || total * source.scalar.size() < steps * ROW {
             to.write_bytes(0, steps * TILE);
         }
         if is_across {
@@ -80,7 +84,7 @@ pub unsafe fn pack(
             return;
         }
         let size = source.scalar.size();
-        let mut starts = [std::ptr::null::<u32>(); STRIP];
+        let mut starts = [std::ptr::null::<u32>(); TILE_ROWS];
         let in_place = |stretch: &Stretch| {
             let whole = source.bounds.is_empty() && (stretch.len() * size).is_multiple_of(CELL);
             is_run && whole && terms.len() == 1
@@ -98,7 +102,7 @@ pub unsafe fn pack(
         let starts = &starts[..lanes.len()];
         let cells = (total * size).div_ceil(CELL);
         match form {
-            Form::Lanes => turn_many(starts, cells, to.cast::<u32>(), STRIP as isize, source.isa),
+            Form::Lanes => transpose_many(starts, cells, to.cast::<u32>(), TILE_ROWS as isize, source.isa),
             Form::Rows => {
                 for (l, line) in starts.iter().enumerate() {
                     let mut row = Row { to: to.wrapping_add(l * ROW), at: 0 };
@@ -126,7 +130,7 @@ impl Row {
     /// # Safety
     /// As for [`pack`]; the stretch is a run.
     #[inline(always)]
-    unsafe fn add(&mut self, source: &Source<'_>, lane: &Point, stretch: &Stretch) {
+    unsafe fn add(&mut self, source: &Source<'_>, lane: &OperandOffsets, stretch: &Stretch) {
         let (size, (low, high)) = (source.scalar.size(), stretch.inside(lane, source.bounds));
         let from = element(source, lane.at[source.slot] + stretch.first() + low as i64);
         // SAFETY: elements from `low` to `high` are readable, and the tiles have room.
@@ -175,7 +179,7 @@ impl Row {
 ///
 /// # Safety
 /// As for [`pack`]; `to` has room for a line.
-unsafe fn stage(source: &Source<'_>, lane: &Point, terms: &[Stretch], mut to: *mut u8) {
+unsafe fn stage(source: &Source<'_>, lane: &OperandOffsets, terms: &[Stretch], mut to: *mut u8) {
     let size = source.scalar.size();
     for stretch in terms {
         let (low, high) = stretch.inside(lane, source.bounds);
@@ -214,10 +218,10 @@ unsafe fn gather<E: Copy>(from: *const E, by: isize, count: usize, to: *mut E) {
 /// # Safety
 /// As for [`pack`].
 unsafe fn across(
-    source: &Source<'_>, form: Form, lanes: &[Point], apart: i64, terms: &[Stretch], to: *mut u8,
+    source: &Source<'_>, form: Form, lanes: &[OperandOffsets], apart: i64, terms: &[Stretch], to: *mut u8,
 ) {
     let (slot, size) = (source.slot, source.scalar.size());
-    let all = u16::MAX >> (STRIP - lanes.len());
+    let all = u16::MAX >> (TILE_ROWS - lanes.len());
     let mut reach = [(0, 0); MAX_BOUNDS];
     for (d, reach) in reach.iter_mut().enumerate().take(source.bounds.len()) {
         let positions = lanes.iter().map(|lane| lane.pos[d]);
@@ -237,7 +241,7 @@ unsafe fn across(
         }
         mask
     };
-    let mut tile = [const { MaybeUninit::<u32>::uninit() }; STRIP * STRIP];
+    let mut tile = [const { MaybeUninit::<u32>::uninit() }; TILE_ROWS * TILE_ROWS];
     let tile = tile.as_mut_ptr().cast::<u32>();
     let (per, mut cell, mut part) = (CELL / size, 0, 0);
     let (mut from, mut masks) = ([std::ptr::null(); CELL], [0_u16; CELL]);
@@ -247,9 +251,9 @@ unsafe fn across(
             match form {
                 Form::Lanes => cells(from, masks, (size, apart), to.add(cell * ROW).cast(), source.isa),
                 Form::Rows => {
-                    cells(from, masks, (size, apart), tile.add(cell % STRIP * STRIP), source.isa);
-                    if cell % STRIP == STRIP - 1 {
-                        turn(tile, STRIP, to.add(cell / STRIP * TILE), source.isa);
+                    cells(from, masks, (size, apart), tile.add(cell % TILE_ROWS * TILE_ROWS), source.isa);
+                    if cell % TILE_ROWS == TILE_ROWS - 1 {
+                        transpose_tile(tile, TILE_ROWS, to.add(cell / TILE_ROWS * TILE), source.isa);
                     }
                 }
             }
@@ -271,20 +275,20 @@ unsafe fn across(
         put(cell, &from, &masks);
         cell += 1;
     }
-    if form == Form::Rows && cell % STRIP > 0 {
+    if form == Form::Rows && cell % TILE_ROWS > 0 {
         // SAFETY: as many cells are there, and the tile has room for them.
-        unsafe { turn(tile, cell % STRIP, to.add(cell / STRIP * TILE), source.isa) };
+        unsafe { transpose_tile(tile, cell % TILE_ROWS, to.add(cell / TILE_ROWS * TILE), source.isa) };
     }
 }
 
 /// Lines of cells as rows of a tile.
 ///
 /// # Safety
-/// `count` lines of [`STRIP`] cells are there, and the tile is writable.
-unsafe fn turn(lines: *const u32, count: usize, to: *mut u8, isa: Isa) {
-    let starts: [*const u32; STRIP] = std::array::from_fn(|line| lines.wrapping_add(line * STRIP));
+/// `count` lines of [`TILE_ROWS`] cells are there, and the tile is writable.
+unsafe fn transpose_tile(lines: *const u32, count: usize, to: *mut u8, isa: Isa) {
+    let starts: [*const u32; TILE_ROWS] = std::array::from_fn(|line| lines.wrapping_add(line * TILE_ROWS));
     // SAFETY: each line has as many cells.
-    unsafe { turn_many(&starts[..count], STRIP, to.cast(), STRIP as isize, isa) };
+    unsafe { transpose_many(&starts[..count], TILE_ROWS, to.cast(), TILE_ROWS as isize, isa) };
 }
 
 /// A line of cells: of lane l the elements that are l times as far as lanes are apart from those of
@@ -292,7 +296,7 @@ unsafe fn turn(lines: *const u32, count: usize, to: *mut u8, isa: Isa) {
 /// elements lanes are apart.
 ///
 /// # Safety
-/// Those elements are readable, and [`STRIP`] cells are writable.
+/// Those elements are readable, and [`TILE_ROWS`] cells are writable.
 #[inline(always)]
 unsafe fn cells(
     from: &[*const u8; CELL], masks: &[u16; CELL], (size, apart): (usize, i64), to: *mut u32, isa: Isa,
@@ -323,7 +327,7 @@ unsafe fn cells(
 /// As for [`cells`].
 unsafe fn some<E: Copy + Into<u32>>(from: &[*const u8; CELL], masks: &[u16; CELL], apart: i64, to: *mut u32) {
     let bits = 8 * size_of::<E>();
-    for l in 0..STRIP {
+    for l in 0..TILE_ROWS {
         let mut cell = 0_u32;
         for (part, (from, mask)) in from.iter().zip(masks).enumerate().take(CELL / size_of::<E>()) {
             if mask >> l & 1 == 1 {

@@ -9,7 +9,7 @@
 
 use cudnn_shim_macros::vectorized;
 
-use super::call::{ROW, STRIP, SUMS_ROW, TILE};
+use super::call::{ROW, SUMS_ROW, TILE, TILE_ROWS};
 
 /// 2^24, by which the least number has no part below 2^-126.
 const SCALE: f32 = (1 << 24) as f32;
@@ -18,7 +18,7 @@ const SCALE: f32 = (1 << 24) as f32;
 const UNSCALE: f32 = 1.0 / (SCALE * SCALE);
 
 /// Numbers of a row of a tile.
-const PER: usize = ROW / size_of::<f32>();
+const K_PACK: usize = ROW / size_of::<f32>();
 
 /// The most parts.
 const PARTS: usize = 3;
@@ -45,14 +45,14 @@ fn parts_of(x: f32) -> [u32; PARTS] {
 /// Twice as many tiles as steps are readable, and `N` times as many writable.
 #[vectorized]
 pub unsafe fn split<const N: usize>(from: *const u8, steps: usize, to: *mut u8) {
-    for row in 0..steps * STRIP {
-        let (step, row) = (row / STRIP, row % STRIP);
-        let from = from.wrapping_add(2 * step * TILE + row * ROW).cast::<[f32; PER]>();
+    for row in 0..steps * TILE_ROWS {
+        let (step, row) = (row / TILE_ROWS, row % TILE_ROWS);
+        let from = from.wrapping_add(2 * step * TILE + row * ROW).cast::<[f32; K_PACK]>();
         let to = to.wrapping_add(N * step * TILE + row * ROW);
         // SAFETY: both tiles of the step are readable.
         let (x, y) = unsafe { (from.read(), from.byte_add(TILE).read()) };
-        let mut cells = [[0_u32; PER]; N];
-        for k in 0..PER {
+        let mut cells = [[0_u32; K_PACK]; N];
+        for k in 0..K_PACK {
             let (x, y) = (parts_of(x[k]), parts_of(y[k]));
             for part in 0..N {
                 cells[part][k] = x[part] >> 16 | y[part] & 0xffff_0000;
@@ -60,7 +60,7 @@ pub unsafe fn split<const N: usize>(from: *const u8, steps: usize, to: *mut u8) 
         }
         for (part, cells) in cells.iter().enumerate() {
             // SAFETY: all tiles of the step are writable.
-            unsafe { to.add(part * TILE).cast::<[u32; PER]>().write(*cells) };
+            unsafe { to.add(part * TILE).cast::<[u32; K_PACK]>().write(*cells) };
         }
     }
 }
@@ -71,12 +71,12 @@ pub unsafe fn split<const N: usize>(from: *const u8, steps: usize, to: *mut u8) 
 /// All of them are readable, and the first ones writable.
 #[vectorized]
 pub unsafe fn add(sums: *mut u8, block: *const u8, rows: usize, lanes: usize) {
-    for (row, lane) in (0..rows * STRIP).flat_map(|row| (0..lanes).map(move |lane| (row, lane))) {
+    for (row, lane) in (0..rows * TILE_ROWS).flat_map(|row| (0..lanes).map(move |lane| (row, lane))) {
         let at = row * SUMS_ROW + lane * ROW;
-        let to = sums.wrapping_add(at).cast::<[f32; PER]>();
+        let to = sums.wrapping_add(at).cast::<[f32; K_PACK]>();
         // SAFETY: sixteen sums of one row.
         unsafe {
-            let (x, y) = (to.read(), block.add(at).cast::<[f32; PER]>().read());
+            let (x, y) = (to.read(), block.add(at).cast::<[f32; K_PACK]>().read());
             to.write(std::array::from_fn(|k| x[k] + y[k]));
         }
     }
@@ -90,10 +90,10 @@ pub unsafe fn add(sums: *mut u8, block: *const u8, rows: usize, lanes: usize) {
 #[vectorized]
 pub unsafe fn unscale(sums: *mut u8, rows: usize, lanes: usize) -> bool {
     // Magnitudes as words, the largest of each place.
-    let mut most = [0_u32; PER];
-    for row in 0..rows * STRIP {
+    let mut most = [0_u32; K_PACK];
+    for row in 0..rows * TILE_ROWS {
         for lane in 0..lanes {
-            let at = sums.wrapping_add(row * SUMS_ROW + lane * ROW).cast::<[f32; PER]>();
+            let at = sums.wrapping_add(row * SUMS_ROW + lane * ROW).cast::<[f32; K_PACK]>();
             // SAFETY: sixteen sums of one row.
             let sums = unsafe { at.read() }.map(|sum| sum * UNSCALE);
             most = std::array::from_fn(|k| most[k].max(sums[k].to_bits() & !(1 << 31)));
@@ -112,16 +112,16 @@ pub unsafe fn unscale(sums: *mut u8, rows: usize, lanes: usize) -> bool {
 /// those of sums.
 #[vectorized]
 pub unsafe fn chains(rows: *const u8, lanes: *const u8, tiles: usize, chains: *mut u8) {
-    for row in 0..STRIP {
-        let at = chains.wrapping_add(row * SUMS_ROW).cast::<[f32; PER]>();
+    for row in 0..TILE_ROWS {
+        let at = chains.wrapping_add(row * SUMS_ROW).cast::<[f32; K_PACK]>();
         // SAFETY: the chains of a row.
         let mut chain = unsafe { at.read() };
-        for k in 0..tiles * PER {
-            let (tile, term) = (k / PER * TILE, k % PER);
+        for k in 0..tiles * K_PACK {
+            let (tile, term) = (k / K_PACK * TILE, k % K_PACK);
             // SAFETY: a number of the row, and those of all lanes that it meets.
             let (x, y) = unsafe {
                 let x = rows.add(tile + row * ROW).cast::<f32>().add(term).read();
-                (x, lanes.add(tile + term * ROW).cast::<[f32; PER]>().read())
+                (x, lanes.add(tile + term * ROW).cast::<[f32; K_PACK]>().read())
             };
             for (chain, y) in chain.iter_mut().zip(y) {
                 *chain = x.mul_add(y, *chain);
@@ -137,7 +137,9 @@ pub unsafe fn chains(rows: *const u8, lanes: *const u8, tiles: usize, chains: *m
 /// # Safety
 /// All sums of these strips are readable and writable, and as many chains readable.
 pub unsafe fn replace(sums: *mut u8, chains: *const u8, [rows, lanes]: [usize; 2]) {
-    for (row, lane) in (0..rows * STRIP).flat_map(|row| (0..lanes * STRIP).map(move |lane| (row, lane))) {
+    for (row, lane) in
+        (0..rows * TILE_ROWS).flat_map(|row| (0..lanes * TILE_ROWS).map(move |lane| (row, lane)))
+    {
         let at = row * SUMS_ROW + lane * size_of::<f32>();
         // SAFETY: a sum of the strips, and its chain.
         unsafe {

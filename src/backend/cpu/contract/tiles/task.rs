@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::call::{Call, ROW, SIDE, STRIP, SUMS, SUMS_ROW, TILE};
+use super::call::{Call, ROW, SIDE, SUMS, SUMS_ROW, TILE, TILE_ROWS};
 use super::pack::{Form, LINES, STEPS, pack};
 use super::single;
 use super::split::Split;
@@ -12,8 +12,8 @@ use crate::backend::cpu::contract::epilogue::finish::{Run, finish};
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::gemm::tiles::Tiles as LaneTiles;
-use crate::backend::cpu::contract::operands::pack::turn_many;
-use crate::backend::cpu::contract::operands::points::Point;
+use crate::backend::cpu::contract::operands::pack::transpose_many;
+use crate::backend::cpu::contract::operands::points::OperandOffsets;
 use crate::ops::contract::Accumulate;
 
 /// Where lines have room for the sums of a block of parts, or for chains.
@@ -24,7 +24,7 @@ struct Strips<'a> {
     side: &'a Side<'a>,
     first: usize,
     end: usize,
-    points: Cow<'a, [Point]>,
+    points: Cow<'a, [OperandOffsets]>,
     /// Where the first of them begins for the block of the sum, and bytes to the next one.
     packed: (*const u8, usize),
     /// Bytes from one part of a strip to the next, and from one step to the next.
@@ -59,8 +59,8 @@ impl<'a> Strips<'a> {
     }
 
     /// The points of a strip.
-    fn points(&self, index: usize) -> &[Point] {
-        &self.points[index * STRIP..self.points.len().min((index + 1) * STRIP)]
+    fn points(&self, index: usize) -> &[OperandOffsets] {
+        &self.points[index * TILE_ROWS..self.points.len().min((index + 1) * TILE_ROWS)]
     }
 
     /// Whether a pair of strips is read where it lies: all rows are there.
@@ -72,7 +72,7 @@ impl<'a> Strips<'a> {
     fn place(&self, index: usize, term: usize, part: usize) -> Place {
         let (source, even) = (&self.side.source, self.side.even);
         if let Some(apart) = even.filter(|_| self.is_in_place(index / 2)) {
-            let at = self.points[index * STRIP].at[source.slot] as isize + term as isize;
+            let at = self.points[index * TILE_ROWS].at[source.slot] as isize + term as isize;
             return (source.data.wrapping_offset(at * source.scalar.size() as isize), apart, ROW);
         }
         (self.packed.0.wrapping_add(index * self.packed.1 + part * self.part), ROW, self.step)
@@ -188,7 +188,7 @@ impl Tiles<'_> {
                 // SAFETY: the sums are those of the pairs.
                 unsafe {
                     if self.is_turned {
-                        turn(sums, lines, self.outputs.isa);
+                        transpose_tile(sums, lines, self.outputs.isa);
                     }
                     self.finish(&ends, to, if self.is_turned { lines } else { sums });
                 }
@@ -221,7 +221,7 @@ impl Tiles<'_> {
                         let points = here[side].0.points(2 * pair + index);
                         pack(source, *form, points, &terms, STEPS, raw[side], lines);
                     }
-                    let to = chains.wrapping_add(row * STRIP * SUMS_ROW + lane * ROW);
+                    let to = chains.wrapping_add(row * TILE_ROWS * SUMS_ROW + lane * ROW);
                     single::chains::of(self.outputs.isa)(raw[0], raw[1], STEPS, to);
                 }
             }
@@ -289,11 +289,13 @@ impl Tiles<'_> {
 ///
 /// # Safety
 /// All sums are readable, and as many writable.
-unsafe fn turn(sums: *const u8, to: *mut u8, isa: Isa) {
+unsafe fn transpose_tile(sums: *const u8, to: *mut u8, isa: Isa) {
     let rows: [*const u32; SIDE] = std::array::from_fn(|row| sums.wrapping_add(row * SUMS_ROW).cast());
-    for (strip, rows) in rows.chunks_exact(STRIP).enumerate() {
+    for (strip, rows) in rows.chunks_exact(TILE_ROWS).enumerate() {
         // SAFETY: every row has as many sums, and each a place.
-        unsafe { turn_many(rows, SIDE, to.cast::<u32>().wrapping_add(strip * STRIP), SIDE as isize, isa) };
+        unsafe {
+            transpose_many(rows, SIDE, to.cast::<u32>().wrapping_add(strip * TILE_ROWS), SIDE as isize, isa)
+        };
     }
 }
 
@@ -306,12 +308,12 @@ struct Ends<'a> {
 /// What all tasks know of `b`, if each of them has all of it: where its rows or lanes are, and if
 /// they are lanes of the destination, those.
 pub(super) struct Known {
-    points: Vec<Point>,
+    points: Vec<OperandOffsets>,
     lanes: LaneTiles,
 }
 
 /// The pairs of strips of some lanes of the destination.
-fn lane_tiles(points: &[Point]) -> LaneTiles {
+fn lane_tiles(points: &[OperandOffsets]) -> LaneTiles {
     let mut tiles = LaneTiles::default();
     tiles.of_points(points, SIDE);
     tiles
@@ -325,7 +327,7 @@ impl Tiles<'_> {
 
     /// What all tasks know of `b`.
     pub(super) fn known(&self) -> Option<Known> {
-        if self.tasks[1] > 1 || !self.batch.turns.is_empty() {
+        if self.tasks[1] > 1 || !self.batch.loops.is_empty() {
             return None;
         }
         // At most the columns of a task.

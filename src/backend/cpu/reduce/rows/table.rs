@@ -2,14 +2,14 @@
 
 use super::super::sequence::Steps;
 use super::super::table::closest;
-use super::turn;
+use super::transpose;
 use crate::backend::choice::{self, Kernel};
 use crate::ops::Rows;
 
 /// How the elements of groups come, and along which loop over groups those of neighbours do.
 #[derive(Clone, Copy)]
 pub(in crate::backend) enum Elements {
-    Turned(usize),
+    Transposed(usize),
     Rows(usize),
     Blocks,
 }
@@ -25,7 +25,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "turned",
         when: "lines of 32 groups or more, each of 2 to 192 elements side by side in all operands, which have cells of one size; not \
                blended. Tiles are transposed, so that one element of each group is a row, and back",
-        accept: turned,
+        accept: transposed,
     },
     Kernel {
         name: "rows",
@@ -55,9 +55,9 @@ pub(super) fn steps(rows: &Rows) -> [Steps; 3] {
     std::array::from_fn(|k| Steps::over(&rows.elements, k, rows.scalars[k].size()))
 }
 
-fn turned(rows: &Rows, steps: &[Steps; 3]) -> Option<Elements> {
+fn transposed(rows: &Rows, steps: &[Steps; 3]) -> Option<Elements> {
     let (along, _) = closest(&rows.groups, rows.scalars[1])?;
-    (are_many(rows, along) && turn::pays(rows, steps)).then_some(Elements::Turned(along))
+    (are_many(rows, along) && transpose::pays(rows, steps)).then_some(Elements::Transposed(along))
 }
 
 fn in_rows(rows: &Rows, steps: &[Steps; 3]) -> Option<Elements> {

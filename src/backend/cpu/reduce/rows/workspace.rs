@@ -15,7 +15,7 @@ pub(super) struct Workspace<'a, T: Real> {
     /// Room for a block of each operand that is read, and for results on their way.
     pub blocks: [Blocks; 3],
     /// Room for a tile that is turned, twice.
-    pub turned: [*mut u8; 2],
+    pub transposed: [*mut u8; 2],
     pub lanes: Lanes<'a, SumLane<T>>,
     pub subtrees: Subtrees<'a, SumLane<T>>,
     /// Where the elements of a group are, of each operand, if they come as rows.
@@ -31,7 +31,7 @@ pub(super) struct Workspace<'a, T: Real> {
 #[derive(Clone, Copy)]
 struct Lengths {
     width: usize,
-    turned: usize,
+    transposed: usize,
     lanes: usize,
     subtrees: usize,
     offsets: usize,
@@ -45,7 +45,7 @@ impl<T: Real, F: RowFormula> Task<T, F> {
         let results = if self.by_rows { width } else { Reduce::BLOCK.min(len) };
         Lengths {
             width,
-            turned: self.turn.map_or(0, |turn| turn.bytes()),
+            transposed: self.transpose.map_or(0, |transpose| transpose.bytes()),
             lanes: if self.by_rows { Reduce::LANES.min(len) * width } else { 0 },
             subtrees: depth(len.div_ceil(Reduce::BLOCK)) * width,
             offsets: if self.by_rows { len } else { 0 },
@@ -57,8 +57,8 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// Bytes of a workspace.
     pub(super) fn scratch(&self) -> usize {
         let mut parts = Parts::new(std::ptr::null_mut());
-        let Lengths { width, turned, lanes, subtrees, offsets, terms, results } = self.lengths();
-        for bytes in [Blocks::BYTES, Blocks::BYTES, Blocks::BYTES, turned, turned] {
+        let Lengths { width, transposed, lanes, subtrees, offsets, terms, results } = self.lengths();
+        for bytes in [Blocks::BYTES, Blocks::BYTES, Blocks::BYTES, transposed, transposed] {
             parts.take::<u8>(bytes);
         }
         for sums in [lanes, subtrees] {
@@ -78,14 +78,14 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     /// There are as many bytes of [`scratch`](Self::scratch), and nobody else uses them meanwhile.
     pub(super) unsafe fn workspace<'a>(&self, scratch: *mut u8) -> Workspace<'a, T> {
         let mut parts = Parts::new(scratch);
-        let Lengths { width, turned, lanes, subtrees, offsets, terms, results } = self.lengths();
+        let Lengths { width, transposed, lanes, subtrees, offsets, terms, results } = self.lengths();
         let any = Sum::lane(Sum::identity::<T>());
         let lowest = GreatestOrNan::lane(GreatestOrNan::identity::<T>());
         // SAFETY: the same parts as in `scratch`, in the same order.
         unsafe {
             let mut work = Workspace {
                 blocks: [(); 3].map(|()| Blocks::new(parts.take(Blocks::BYTES))),
-                turned: [(); 2].map(|()| parts.take(turned)),
+                transposed: [(); 2].map(|()| parts.take(transposed)),
                 lanes: Lanes::new(parts.filled(lanes, any), any, width),
                 subtrees: Subtrees::new(parts.filled(subtrees, any), width),
                 offsets: [(); 3].map(|()| parts.filled(offsets, 0)),
@@ -106,8 +106,10 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     fn fill_offsets(&self, offsets: &mut [&mut [isize]; 3]) {
         for (k, offsets) in offsets.iter_mut().enumerate().take(1 + F::ARITY) {
             let mut places = offsets.iter_mut();
-            match self.turn {
-                Some(turn) => places.enumerate().for_each(|(row, place)| *place = row as isize * turn.pitch),
+            match self.transpose {
+                Some(transpose) => {
+                    places.enumerate().for_each(|(row, place)| *place = row as isize * transpose.pitch)
+                }
                 None => self.steps[k].each(0..self.len(), |offset, _| {
                     *places.next().expect("a place for each element") = offset;
                 }),

@@ -13,11 +13,11 @@ const SOME: usize = 32;
 trait Key: Copy + Ord + Send + Sync + 'static {
     const LEAST: Self;
     /// Cells that can be numbered, whole groups of them.
-    const MOST: usize;
+    const MAX_INDEX: usize;
     /// The one of a cell with these bits: in the order of numbers, with equal zeros, and one for
     /// all NaNs.
     fn of(bits: Self, order: Order) -> Self;
-    /// A number below [`MOST`](Self::MOST).
+    /// A number below [`MAX_INDEX`](Self::MAX_INDEX).
     fn numbered(number: usize) -> Self;
     fn number(self) -> usize;
 }
@@ -34,7 +34,7 @@ macro_rules! keys {
     ($($Key:ty),*) => {$(
         impl Key for $Key {
             const LEAST: Self = <$Key>::MIN;
-            const MOST: usize = <$Key>::MAX as usize / SOME * SOME;
+            const MAX_INDEX: usize = <$Key>::MAX as usize / SOME * SOME;
             #[inline(always)]
             fn of(bits: Self, order: Order) -> Self {
                 let (magnitude, sign) = (bits & <$Key>::MAX, bits >> (<$Key>::BITS - 1));
@@ -98,7 +98,7 @@ pub fn kernels(cell: Scalar, nans_above: bool, isa: Isa) -> Option<Kernels> {
 fn of<K: Key>(order: Order, isa: Isa) -> Kernels {
     Kernels {
         size: size_of::<K>(),
-        most: K::MOST,
+        most: K::MAX_INDEX,
         order,
         first: first::of::<K>(isa),
         better: better::of::<K>(isa),
@@ -111,10 +111,10 @@ fn of<K: Key>(order: Order, isa: Isa) -> Kernels {
 #[vectorized]
 unsafe fn first<K: Key>(cells: *const u8, n: usize, order: Order) -> usize {
     let (mut largest, mut first) = (K::LEAST, 0);
-    for begin in (0..n).step_by(K::MOST) {
+    for begin in (0..n).step_by(K::MAX_INDEX) {
         // SAFETY: cells below `n`, not more than keys can number.
         let (key, at) =
-            unsafe { first_of_some::<K>(cells.cast::<K>().add(begin), K::MOST.min(n - begin), order) };
+            unsafe { first_of_some::<K>(cells.cast::<K>().add(begin), K::MAX_INDEX.min(n - begin), order) };
         if key > largest {
             (largest, first) = (key, begin + at);
         }

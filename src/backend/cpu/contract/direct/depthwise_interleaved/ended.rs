@@ -10,7 +10,7 @@ use crate::backend::cpu::contract::epilogue::finish::Outputs;
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, is_even};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
-use crate::backend::cpu::contract::operands::points::Turn;
+use crate::backend::cpu::contract::operands::points::Loop;
 
 /// Lanes of a vector.
 const L: usize = Avx2Single::L;
@@ -36,7 +36,7 @@ struct Place {
 
 impl Ending {
     /// The ending for vectors `S`, if their sums may leave from registers.
-    pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Turn; 2]) -> Option<Ending> {
+    pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Loop; 2]) -> Option<Ending> {
         let simple = outputs.simple?;
         let fits = TypeId::of::<S>() == TypeId::of::<Avx2Single>()
             && is_even(&simple, &channels.by.at)

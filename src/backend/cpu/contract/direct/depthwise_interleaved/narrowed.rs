@@ -12,7 +12,7 @@ use crate::backend::cpu::contract::direct::taps::meeting;
 use crate::backend::cpu::contract::epilogue::finish::Outputs;
 use crate::backend::cpu::contract::epilogue::narrow::Narrow;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
-use crate::backend::cpu::contract::operands::points::Turn;
+use crate::backend::cpu::contract::operands::points::Loop;
 use crate::backend::cpu::row::Row as Load;
 use crate::backend::cpu::wide::Cells;
 use crate::dtype::Scalar;
@@ -32,7 +32,7 @@ pub(super) struct Narrowed {
 impl Narrowed {
     /// The ending for vectors `S`, if their sums may leave from registers: channels are whole
     /// vectors, with terms of the bias side by side.
-    pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Turn; 2]) -> Option<Narrowed> {
+    pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Loop; 2]) -> Option<Narrowed> {
         let narrow = outputs.narrow.filter(|_| TypeId::of::<S>() == TypeId::of::<Avx2Single>())?;
         let beside = channels.by.at[4] == 1 && along.by.at[4] == 0;
         let fits =

@@ -6,11 +6,11 @@ use std::any::TypeId;
 use std::arch::x86_64::*;
 
 use super::DepthwisePlanar;
-use crate::backend::cpu::contract::direct::ALONE;
+use crate::backend::cpu::contract::direct::PARALLEL_THRESHOLD;
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
-use crate::backend::cpu::contract::operands::pack::Part;
+use crate::backend::cpu::contract::operands::pack::PackScalar;
 use crate::backend::cpu::threads;
 use crate::dtype::convert::Element;
 use crate::error::Result;
@@ -59,7 +59,7 @@ struct Plane {
 
 impl InPlace {
     /// `None` where planes are copied.
-    pub(super) fn of<S: Simd<Part: Part, Sum: Element>>(
+    pub(super) fn of<S: Simd<Scalar: PackScalar, Acc: Element>>(
         depthwise: &DepthwisePlanar<'_, S>,
     ) -> Option<InPlace> {
         let ([phase], [_], Some(simple)) =
@@ -99,14 +99,14 @@ impl InPlace {
     ///
     /// # Safety
     /// As for [`crate::backend::cpu::contract::run`].
-    pub(super) unsafe fn run<S: Simd<Part: Part, Sum: Element>>(
+    pub(super) unsafe fn run<S: Simd<Scalar: PackScalar, Acc: Element>>(
         &self, depthwise: &DepthwisePlanar<'_, S>, threads: usize,
     ) -> Result<()> {
         let phase = &depthwise.phases[0];
         let ([slow, fast], outer) = (&phase.planes.dims, &phase.planes.outer);
         let channels = depthwise.batch.len();
         let images = channels * outer.len();
-        let threads = if images * phase.rows * phase.columns < ALONE { 1 } else { threads };
+        let threads = if images * phase.rows * phase.columns < PARALLEL_THRESHOLD { 1 } else { threads };
         let tasks = (4 * threads).min(images);
         let corner = slow.offset(0) + fast.offset(0);
         threads::run(threads, tasks, &|task| {

@@ -17,10 +17,10 @@ const PATCHES: usize = 16 << 20;
 const TILES: usize = 64;
 
 /// Tiles that are transformed by one task, or channels of an image in planes.
-const PIECE: usize = 8;
-const CHANNELS: usize = 64;
+const TILES_GRAIN: usize = 8;
+const CHANNELS_GRAIN: usize = 64;
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     /// Whether tasks with filters of their own pay, for as many threads. Results do not depend on
     /// it.
     pub(super) fn has_few_tiles(&self, threads: usize) -> bool {
@@ -68,8 +68,8 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
             let shared = Shared(memory.cast::<f32>());
             let channels = self.channels.extent;
             let (pieces, each) = match self.planar {
-                true => (self.images.len(), CHANNELS),
-                false => (tiles.div_ceil(PIECE), channels),
+                true => (self.images.len(), CHANNELS_GRAIN),
+                false => (tiles.div_ceil(TILES_GRAIN), channels),
             };
             let parts = channels.div_ceil(each);
             let scratch = (self.pixels() + LINE) * size_of::<f32>();

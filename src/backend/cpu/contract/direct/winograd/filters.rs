@@ -24,11 +24,11 @@ use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::pack;
 use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
-use crate::backend::cpu::contract::operands::points::{Even, Point, Turn, Walk};
+use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::filters::{Kept, Room};
-use crate::backend::cpu::stream::fetch_far;
+use crate::backend::cpu::stream::prefetch_l2;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Role};
@@ -45,20 +45,20 @@ pub(super) const PASS: usize = 16;
 
 /// Lines of the next pass that are asked for with every [`EIGHT`] filters of a channel: of a pass,
 /// those of all taps and filters.
-const AHEAD: usize = (TAPS * EIGHT).div_ceil(PASS);
+const PREFETCH_DISTANCE: usize = (TAPS * EIGHT).div_ceil(PASS);
 
 /// Filters whose sums are kept at once, at least.
 const GROUP: usize = 32;
 
 /// Channels that a filter has evenly: those of one loop, or of blocks that are whole eights, and
 /// how many of them a block has and what it moves.
-fn joined(walk: &Walk) -> Option<(Turn, Option<Turn>)> {
-    match walk.turns[..] {
-        [turn] => Some((turn, None)),
-        [Turn { extent, by }, turn] => {
-            let is_even = by.at[2] == turn.by.at[2] * turn.extent as i64 && turn.extent.is_multiple_of(EIGHT);
-            let all = Turn { extent: extent * turn.extent, ..turn };
-            is_even.then_some((all, Some(Turn { extent: turn.extent, by })))
+fn joined(walk: &Loops) -> Option<(Loop, Option<Loop>)> {
+    match walk.loops[..] {
+        [axis] => Some((axis, None)),
+        [Loop { extent, by }, axis] => {
+            let is_even = by.at[2] == axis.by.at[2] * axis.extent as i64 && axis.extent.is_multiple_of(EIGHT);
+            let all = Loop { extent: extent * axis.extent, ..axis };
+            is_even.then_some((all, Some(Loop { extent: axis.extent, by })))
         }
         _ => None,
     }
@@ -69,20 +69,20 @@ pub struct FilterLanes<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     pub(super) view: View<'a>,
-    pub(super) images: Walk,
+    pub(super) images: Loops,
     pub(super) dims: [Dim; 2],
     /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of
     /// the patch's order is.
     taps: [i64; 2],
     first: i64,
-    pub(super) channels: Turn,
-    filters: Turn,
+    pub(super) channels: Loop,
+    filters: Loop,
     /// Where they are in blocks: how many one has, and what it moves.
-    pub(super) channel_blocks: Option<Turn>,
-    filter_blocks: Option<Turn>,
+    pub(super) channel_blocks: Option<Loop>,
+    filter_blocks: Option<Loop>,
     /// Extents of the outputs, and what an output moves.
     extents: [usize; 2],
-    by: [Point; 2],
+    by: [OperandOffsets; 2],
     /// Parts that the tiles of all images, and that the panels of filters are divided in.
     blocks: usize,
     shares: usize,
@@ -95,7 +95,7 @@ pub struct FilterLanes<'a, S: Simd> {
     room: Option<Room<'a>>,
 }
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
+impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
     pub(super) const NR: usize = Kernels::<S>::NR;
 
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
@@ -107,7 +107,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         }
         let direct = Planes::seen(step)?;
         let (channels, channel_blocks) = joined(&direct.channels)?;
-        let (filters, filter_blocks) = joined(&Walk::of(step, Role::N))?;
+        let (filters, filter_blocks) = joined(&Loops::of(step, Role::N))?;
         let extents = direct.dims.each_ref().map(|dim| dim.outputs.extent);
         let side_by_side = channels.by.at[1] == 1 && filters.by.at[0] == 1;
         let planar = !side_by_side && direct.are_dense() && extents[0] * extents[1] <= PLANAR;
@@ -205,7 +205,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
         let begin = panel * Self::NR;
         let count = Self::NR.min(self.filters.extent - begin);
         let cells = self.panel_cells();
-        let mut lanes = [Point::default(); crate::backend::cpu::contract::kernel::simd::MAX_NR];
+        let mut lanes = [OperandOffsets::default(); crate::backend::cpu::contract::kernel::simd::MAX_NR];
         for (l, lane) in lanes[..count].iter_mut().enumerate() {
             let along = self.filters.by.at[2] * (begin + l) as i64;
             lane.at[2] = self.view.origin[2] + batch.at[2] + along + self.first;
@@ -222,13 +222,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                 (first + channel) as i64 * by + tap / 3 * self.taps[0] + tap % 3 * self.taps[1]
             };
             if !near {
-                (0..TAPS as i64).for_each(|tap| evens.push(Even::plain(at(0, tap), by, len, None)));
+                (0..TAPS as i64).for_each(|tap| evens.push(StridedRun::plain(at(0, tap), by, len, None)));
             } else {
                 for (channel, row) in (0..len).flat_map(|channel| [0, 3, 6].map(|row| (channel, row))) {
-                    Even::plain(at(channel, row), self.taps[1], 3, None).push(&mut evens, false);
+                    StridedRun::plain(at(channel, row), self.taps[1], 3, None).push(&mut evens, false);
                 }
             }
-            let lines_ahead = if first + PASS < self.channels.extent { AHEAD } else { 0 };
+            let lines_ahead = if first + PASS < self.channels.extent { PREFETCH_DISTANCE } else { 0 };
             // SAFETY: the filters have these elements, `packed` has room for a pass, and the panel
             // has its place.
             unsafe {
@@ -248,7 +248,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
                             at(len, ahead[0] as i64)
                         };
                         let next = (lanes[ahead[1]].at[2] + next) * self.view.b.scalar.size() as i64;
-                        fetch_far(self.view.b.data.wrapping_offset(next as isize));
+                        prefetch_l2(self.view.b.data.wrapping_offset(next as isize));
                         ahead[1] += 1;
                     }
                     let (channel, lane) = (eight / (Self::NR / EIGHT), eight % (Self::NR / EIGHT) * EIGHT);
@@ -274,13 +274,13 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     }
 
     /// The image of a tile, and its row and column among the tiles of the image.
-    pub(super) fn tile(&self, tile: usize) -> (Point, [usize; 2]) {
+    pub(super) fn tile(&self, tile: usize) -> (OperandOffsets, [usize; 2]) {
         let [slow, fast] = self.dims.each_ref().map(|dim| dim.outputs.extent);
         (self.images.point(tile / (slow * fast)), [tile / fast % slow, tile % fast])
     }
 
     /// Where a product of the batch begins.
-    pub(super) fn place(&self, product: usize) -> Point {
+    pub(super) fn place(&self, product: usize) -> OperandOffsets {
         self.view.product(product)
     }
 
@@ -375,7 +375,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     /// As for [`task`](FilterLanes::task); `lines` has room for four times the lanes.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn results(
-        &self, place: &Point, tile: usize, panels: Range<usize>,
+        &self, place: &OperandOffsets, tile: usize, panels: Range<usize>,
         (sums, slab, apart): (*const f32, usize, usize), lines: *mut f32,
     ) {
         let begin = panels.start * Self::NR;
@@ -402,7 +402,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
             }
         }
         let (image, [down, along]) = self.tile(tile);
-        let mut filters = Point::default();
+        let mut filters = OperandOffsets::default();
         filters.add(&self.filters.by, begin as i64);
         let run = Run { lane: 0, len: len as u32, at: filters.at, by: self.filters.by.at };
         for (i, j) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -425,14 +425,14 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'a, S> {
     }
 }
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     /// Finishes the sums of some filters of a pixel, which are in blocks in the destination.
     ///
     /// # Safety
     /// As for [`task`](FilterLanes::task); the sums are there.
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn finish_blocks(
-        &self, simple: &Simple, blocks: &Turn, row: &[i64; 5], filters: Range<usize>, sums: *const f32,
+        &self, simple: &Simple, blocks: &Loop, row: &[i64; 5], filters: Range<usize>, sums: *const f32,
     ) {
         let mut ends = Ends::new(self.filters.by.at[4] == 1, None);
         for filter in filters.clone().step_by(EIGHT) {
@@ -452,7 +452,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     }
 }
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for FilterLanes<'_, S> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
         let products = self.view.batch.len();
         let bytes = products * self.panels() * ELEMENTS * self.panel_cells() * size_of::<f32>();
@@ -502,7 +502,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for FilterLanes<'_, S> {
 /// # Safety
 /// As for [`FilterLanes::task`].
 #[vectorized]
-unsafe fn task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+unsafe fn task<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>>(
     winograd: &FilterLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
 ) {
     // SAFETY: the filters are transformed, and the scratch is this task's.

@@ -5,15 +5,15 @@ use std::ops::Range;
 use super::filters::FilterLanes;
 use super::{EIGHT, ELEMENTS, load, patch, store};
 use crate::backend::cpu::contract::kernel::simd::Simd;
-use crate::backend::cpu::contract::operands::pack::{MANY, turn_many};
-use crate::backend::cpu::contract::operands::points::Turn;
+use crate::backend::cpu::contract::operands::pack::{MANY, transpose_many};
+use crate::backend::cpu::contract::operands::points::Loop;
 use crate::backend::cpu::stream::fetch;
 use crate::ops::Scaling;
 
 /// Tiles whose patches are transformed block by block of channels.
 const TOGETHER: usize = 8;
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     /// Cells of the channels outside the image, and of those of a patch that are converted, or of
     /// an image that are turned and before that converted.
     pub(super) fn pixels(&self) -> usize {
@@ -48,9 +48,9 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                 let at = place + self.images.offset(image, 1);
                 let to = to.wrapping_add((own.start - tiles.start) * self.tile_cells());
                 for first in channels.clone().step_by(MANY) {
-                    let turned = first..channels.end.min(first + MANY);
+                    let transposed = first..channels.end.min(first + MANY);
                     // SAFETY: the tiles are those of the block, and the slab has room for them.
-                    unsafe { self.turned(at, turned, own.clone(), slab, pixels, to) };
+                    unsafe { self.transposed(at, transposed, own.clone(), slab, pixels, to) };
                 }
             }
             return;
@@ -87,7 +87,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// As for [`patches`](FilterLanes::patches).
     #[target_feature(enable = "avx2,fma")]
     unsafe fn blocks(
-        &self, place: i64, tiles: Range<usize>, blocks: &Turn, slab: usize, pixels: *mut f32, to: *mut f32,
+        &self, place: i64, tiles: Range<usize>, blocks: &Loop, slab: usize, pixels: *mut f32, to: *mut f32,
     ) {
         let mut from = [[std::ptr::null(); ELEMENTS]; TOGETHER];
         for first in tiles.clone().step_by(TOGETHER) {
@@ -141,7 +141,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
     /// # Safety
     /// As for [`patches`](FilterLanes::patches).
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn turned(
+    unsafe fn transposed(
         &self, place: i64, channels: Range<usize>, tiles: Range<usize>, slab: usize, pixels: *mut f32,
         to: *mut f32,
     ) {
@@ -168,7 +168,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> FilterLanes<'_, S> {
                     };
                 }
                 let to = image.wrapping_add(y * wide * MANY);
-                turn_many(&lines[..channels.len()], wide, to, MANY as isize, self.view.a.isa);
+                transpose_many(&lines[..channels.len()], wide, to, MANY as isize, self.view.a.isa);
             }
             for (row, tile) in tiles.enumerate() {
                 let (_, at) = self.tile(tile);

@@ -18,7 +18,7 @@ use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
 use crate::backend::cpu::contract::operands::pack::pack;
 use crate::backend::cpu::contract::operands::planes::{Block, Planes};
-use crate::backend::cpu::contract::operands::points::{Even, Point, Walk};
+use crate::backend::cpu::contract::operands::points::{Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
 use crate::backend::cpu::filters::{Kept, Room};
@@ -35,7 +35,7 @@ pub struct PixelLanes<'a, S: Simd> {
     outputs: Outputs<'a>,
     kernels: &'a Kernels<S>,
     view: View<'a>,
-    rows: Walk,
+    rows: Loops,
     planes: Planes,
     /// What a tap moves in the filter, of the slower and the faster dimension, and where tap 0 of
     /// the patch's order is.
@@ -44,7 +44,7 @@ pub struct PixelLanes<'a, S: Simd> {
     /// Extents of the outputs.
     extents: [usize; 2],
     /// What an output moves.
-    by: [Point; 2],
+    by: [OperandOffsets; 2],
     strips: usize,
     /// Blocks of tiles, and parts of the strips.
     parts: usize,
@@ -59,7 +59,7 @@ fn slab(panels: usize, channels: usize, nr: usize) -> usize {
     panels * channels * nr + 16
 }
 
-impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
+impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> PixelLanes<'a, S> {
     /// `None` where it does not apply or does not pay. Of the batch nothing depends on it.
     pub fn new(problem: &Problem<'a>, kernels: &'a Kernels<S>) -> Option<PixelLanes<'a, S>> {
         let step = problem.step();
@@ -77,7 +77,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let planes = direct.in_pairs()?;
         let extents = direct.dims.each_ref().map(|dim| dim.outputs.extent);
         let by = direct.dims.each_ref().map(|dim| dim.outputs.by);
-        let (channels, rows) = (direct.channels.len(), Walk::of(step, Role::N));
+        let (channels, rows) = (direct.channels.len(), Loops::of(step, Role::N));
         let count = rows.len();
         let view = problem.view::<S>();
         let bytes = ELEMENTS * channels * count * size_of::<f32>() * view.batch.len();
@@ -129,8 +129,8 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let block = self.planes.block(r1 - r0, fast.outputs.extent, 16);
         let mut tiles = Tiles::default();
         // The place of a tile in the block instead of an offset.
-        let unit = |at: i64| Point { at: [at, 0, 0, 0, 0], ..Point::default() };
-        tiles.of_planes(&Point::default(), [&unit(1 << 32), &unit(1)], &block, Kernels::<S>::NR);
+        let unit = |at: i64| OperandOffsets { at: [at, 0, 0, 0, 0], ..OperandOffsets::default() };
+        tiles.of_planes(&OperandOffsets::default(), [&unit(1 << 32), &unit(1)], &block, Kernels::<S>::NR);
         (r0, block, tiles)
     }
 
@@ -145,7 +145,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
         let cells = self.strip_cells();
         let apart = self.strips * cells;
         let to = to.wrapping_add(number / self.strips * ELEMENTS * apart + strip * cells);
-        let mut rows = [Point::default(); MR];
+        let mut rows = [OperandOffsets::default(); MR];
         for (m, row) in rows[..count].iter_mut().enumerate() {
             row.at[2] = self.view.origin[2] + batch.at[2] + self.rows.offset(begin + m, 2) + self.first;
         }
@@ -177,7 +177,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
                         let offset = self.planes.channels.offset(next, 2);
                         for r in 0..3 {
                             let at = offset + r * self.taps[0];
-                            Even::plain(at, self.taps[1], 3, None).push(&mut evens, false);
+                            StridedRun::plain(at, self.taps[1], 3, None).push(&mut evens, false);
                         }
                     }
                     // SAFETY: the filters have these elements, and there is room for the taps of a
@@ -350,7 +350,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
             let (down, along) = ((run.at[0] >> 32) as usize + r0, (run.at[0] & 0xffff_ffff) as usize);
             let len = (2 * run.len as usize).min(self.extents[1] - 2 * along);
             for (i, line) in lines.iter().enumerate().take(self.extents[0] - 2 * down) {
-                let mut start = Point::default();
+                let mut start = OperandOffsets::default();
                 start.add(&self.by[0], (2 * down + i) as i64);
                 start.add(&self.by[1], 2 * along as i64);
                 let part = Run { lane: 0, len: len as u32, at: start.at, by: self.by[1].at };
@@ -361,7 +361,7 @@ impl<'a, S: Simd<Part = f32, Cell = f32, Sum = f32>> PixelLanes<'a, S> {
     }
 }
 
-impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for PixelLanes<'_, S> {
+impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for PixelLanes<'_, S> {
     unsafe fn run(mut self, threads: usize) -> Result<()> {
         let (nr, channels) = (Kernels::<S>::NR, self.planes.channels.len());
         let images = self.view.batch.len() * self.planes.outer.len();
@@ -410,7 +410,7 @@ impl<S: Simd<Part = f32, Cell = f32, Sum = f32>> Ready for PixelLanes<'_, S> {
 /// # Safety
 /// As for [`PixelLanes::task`].
 #[vectorized]
-unsafe fn task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+unsafe fn task<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>>(
     winograd: &PixelLanes<'_, S>, filters: *const f32, scratch: *mut f32, index: usize,
 ) {
     // SAFETY: the filters are transformed, and the scratch is this task's.
@@ -420,7 +420,7 @@ unsafe fn task<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
 /// # Safety
 /// As for [`PixelLanes::filters`].
 #[vectorized]
-unsafe fn filters_of<S: Simd<Part = f32, Cell = f32, Sum = f32>>(
+unsafe fn filters_of<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>>(
     winograd: &PixelLanes<'_, S>, to: *mut f32, number: usize,
 ) {
     // SAFETY: there is room for all strips.

@@ -7,14 +7,14 @@ use crate::reserve::list;
 
 /// What a cell is: its parts, and the cells that packing adds to a line.
 #[derive(Clone, Copy)]
-pub struct CellShape {
+pub struct KGroupShape {
     per: usize,
     tails: usize,
 }
 
-impl CellShape {
-    pub const fn of<S: Simd>() -> CellShape {
-        CellShape { per: S::PER, tails: S::TAILS }
+impl KGroupShape {
+    pub const fn of<S: Simd>() -> KGroupShape {
+        KGroupShape { per: S::K_PACK, tails: S::COMPENSATION }
     }
 }
 
@@ -37,13 +37,13 @@ pub struct KBlock {
 /// The sum in K blocks of about [`KC`] cells: of `turns` points or channels with `unit` cells each.
 /// Where the innermost loop turns `inner` times, whole loops or parts of one.
 pub fn k_blocks(
-    CellShape { per, tails }: CellShape, turns: usize, inner: usize, unit: usize,
+    KGroupShape { per, tails }: KGroupShape, loops: usize, inner: usize, unit: usize,
 ) -> Result<Vec<KBlock>> {
     let most = (KC / unit).max(1) * per;
     let whole = if inner > 1 { inner } else { per };
     let count = match inner > most {
-        true => turns / inner * inner.div_ceil(most),
-        false => turns.div_ceil(whole).div_ceil((most / whole).max(1)),
+        true => loops / inner * inner.div_ceil(most),
+        false => loops.div_ceil(whole).div_ceil((most / whole).max(1)),
     };
     let mut list: Vec<KBlock> = list(count)?;
     let mut push = |begin: usize, end: usize| {
@@ -51,12 +51,12 @@ pub fn k_blocks(
         let cells = (end - begin).div_ceil(per) * unit;
         list.push(KBlock { begin, end, before, cells, packed: cells + tails });
     };
-    if turns == 0 {
+    if loops == 0 {
         return Ok(list);
     }
     if inner > most {
         let (pieces, cells) = (inner.div_ceil(most), inner.div_ceil(per));
-        for outer in 0..turns / inner {
+        for outer in 0..loops / inner {
             for piece in 0..pieces {
                 let (begin, end) = share(cells, pieces, piece);
                 push(outer * inner + begin * per, outer * inner + inner.min(end * per));
@@ -64,10 +64,10 @@ pub fn k_blocks(
         }
     } else {
         // Whole cells, so that only the last one may have room left.
-        let (wholes, pieces) = (turns.div_ceil(whole), count);
+        let (wholes, pieces) = (loops.div_ceil(whole), count);
         for piece in 0..pieces {
             let (begin, end) = share(wholes, pieces, piece);
-            push(begin * whole, turns.min(end * whole));
+            push(begin * whole, loops.min(end * whole));
         }
     }
     Ok(list)

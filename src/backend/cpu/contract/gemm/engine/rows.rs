@@ -5,16 +5,16 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::ahead::Ahead;
 use super::k_block::KBlock;
-use super::{Engine, FEW_ROWS, FEW_STRIPS, Lanes, MC_PANELS, RowSource, TaskScratch, share};
+use super::prefetch::Prefetch;
+use super::{Engine, LOCAL_A_PANELS, LOCAL_M, MC_PANELS, PackA, PackB, TaskScratch, share};
 use crate::backend::cpu::contract::epilogue::finish::{Run, finish_rows};
 use crate::backend::cpu::contract::epilogue::simple::Simple;
 use crate::backend::cpu::contract::epilogue::whole::{self, Ends, Tiles, finish_tile, is_even};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, fills};
-use crate::backend::cpu::contract::operands::pack::{Part, pack};
-use crate::backend::cpu::contract::operands::points::Point;
+use crate::backend::cpu::contract::operands::pack::{PackScalar, pack};
+use crate::backend::cpu::contract::operands::points::OperandOffsets;
 use crate::dtype::convert::Element;
 
 /// What a task knows of even rows.
@@ -30,14 +30,14 @@ pub(super) struct EvenRows {
 }
 
 /// One task of even rows.
-struct EvenTask<'a, Sum> {
+struct EvenTask<'a, Acc> {
     even: &'a EvenRows,
     base: &'a [i64; 5],
     /// Where the cells of a panel are, of a whole one and of one of half the width.
     offsets: [&'a [i32]; 2],
     /// Sums between K blocks, of the rows from `row` on and of the lanes from `lane` to `end`, with
     /// room for `width`.
-    sums: *mut Sum,
+    sums: *mut Acc,
     row: usize,
     lane: usize,
     end: usize,
@@ -50,31 +50,31 @@ struct Packed<'a, C> {
     wide: usize,
     v: *const C,
     /// What is asked for meanwhile.
-    ahead: Option<&'a Ahead>,
+    ahead: Option<&'a Prefetch>,
 }
 
 /// Some rows of one product.
-struct Strip<'a, C> {
+struct MicroPanel<'a, C> {
     first: usize,
     count: usize,
     panel: Panel<C>,
     base: &'a [i64; 5],
 }
 
-impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
+impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
     /// Whether rows are even, lanes packed, once or panel by panel, and there are kernels that
     /// finish whole tiles.
     pub(super) fn even(&self) -> Option<EvenRows> {
-        let RowSource::InPlace { step, taps: None, .. } = self.from_rows else { return None };
-        let ([lane], [_], true) = (&self.lanes.turns[..], &self.sum.turns[..], self.rows.turns.len() <= 1)
+        let PackA::InPlace { step, taps: None, .. } = self.from_rows else { return None };
+        let ([lane], [_], true) = (&self.lanes.loops[..], &self.sum.loops[..], self.rows.loops.len() <= 1)
         else {
             return None;
         };
-        let row = self.rows.turns.first().map_or([0; 5], |turn| turn.by.at);
+        let row = self.rows.loops.first().map_or([0; 5], |axis| axis.by.at);
         let (tiles, simple) = whole::tiles::<S>().zip(self.outputs.simple)?;
         let packed = match self.from_lanes {
-            Lanes::Shared => true,
-            Lanes::Local => self.row_count <= FEW_ROWS,
+            PackB::Shared => true,
+            PackB::Local => self.row_count <= LOCAL_M,
             _ => false,
         };
         let fits = packed && self.row_source.bounds.is_empty() && is_even(&simple, &lane.by.at);
@@ -91,9 +91,9 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (part, index) = (index % self.parts, index / self.parts);
         let (column, product) = (index % self.blocks[2], index / self.blocks[2]);
         let base = self.base(&self.batch.point(product));
-        let (first, end) = share(self.strips, self.parts, part);
+        let (first, end) = share(self.micro_panels, self.parts, part);
         let panels = self.lanes.len().div_ceil(nr);
-        let is_local = matches!(self.from_lanes, Lanes::Local);
+        let is_local = matches!(self.from_lanes, PackB::Local);
         // Panels that a task packs for itself begin anywhere.
         let unit = if is_local { nr / 2 } else { nr };
         let (begin, behind) = share(self.lanes.len().div_ceil(unit), self.blocks[2], column);
@@ -109,7 +109,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             base: &base,
             offsets: [&whole, &half],
             sums: scratch.sums,
-            row: self.strip(first).0,
+            row: self.micro_panel(first).0,
             lane: begin * unit,
             end: self.lanes.len().min(behind * unit),
             width: ((behind - begin) * unit).next_multiple_of(nr),
@@ -123,13 +123,13 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             let at = product * panels * nr * total + k_block.before * panels * nr + p0 * nr * k_block.packed;
             let v = scratch.shared.at(at).cast_const();
             for group in (first..end).step_by(MC_PANELS) {
-                let mut strips = [(0, 0); MC_PANELS];
-                let strips = self.group(group..end.min(group + MC_PANELS), &mut strips);
+                let mut micro_panels = [(0, 0); MC_PANELS];
+                let micro_panels = self.group(group..end.min(group + MC_PANELS), &mut micro_panels);
                 for panel in p0..p1 {
                     let v = v.wrapping_add((panel - p0) * nr * k_block.packed);
                     let packed = Packed { lane: panel * nr, wide: nr, v, ahead: None };
                     // SAFETY: the panel has been packed, and the rows are the task's.
-                    unsafe { self.even_panel(&task, number, strips, &packed) };
+                    unsafe { self.even_panel(&task, number, micro_panels, &packed) };
                 }
             }
         }
@@ -140,31 +140,31 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// # Safety
     /// As for [`even_task`](Engine::even_task); there is room for a panel.
     #[inline(always)]
-    unsafe fn even_panels(&self, task: &EvenTask<'_, S::Sum>, strips: Range<usize>, v: *mut S::Cell) {
+    unsafe fn even_panels(&self, task: &EvenTask<'_, S::Acc>, micro_panels: Range<usize>, v: *mut S::KGroup) {
         let (nr, source) = (Kernels::<S>::NR, self.lane_source);
-        let mut space = [(0, 0); FEW_STRIPS];
-        let strips = self.group(strips, &mut space);
+        let mut space = [(0, 0); LOCAL_A_PANELS];
+        let micro_panels = self.group(micro_panels, &mut space);
         let (mut sum, mut next) = (Vec::new(), Vec::new());
-        let [turn] = &self.lanes.turns[..] else { return };
+        let [axis] = &self.lanes.loops[..] else { return };
         // Of lanes without bounds no more is asked than where they are.
         let is_bounded = !source.bounds.is_empty();
-        let points = |space: &mut [Point; MAX_NR], first: usize| {
+        let points = |space: &mut [OperandOffsets; MAX_NR], first: usize| {
             let count = nr.min(task.end.saturating_sub(first));
-            let mut here = Point::default();
-            here.add(&turn.by, first as i64);
+            let mut here = OperandOffsets::default();
+            here.add(&axis.by, first as i64);
             here.at[source.slot] += task.base[source.slot];
             for point in &mut space[..count] {
                 if is_bounded {
                     *point = here;
-                    here.add(&turn.by, 1);
+                    here.add(&axis.by, 1);
                 } else {
                     point.at[source.slot] = here.at[source.slot];
-                    here.at[source.slot] += turn.by.at[source.slot];
+                    here.at[source.slot] += axis.by.at[source.slot];
                 }
             }
             count
         };
-        let mut spaces = [[Point::default(); MAX_NR]; 2];
+        let mut spaces = [[OperandOffsets::default(); MAX_NR]; 2];
         for lane in (task.lane..task.end).step_by(nr) {
             let [here, then] = &mut spaces;
             let (count, following) = (points(here, lane), points(then, lane + nr));
@@ -177,13 +177,13 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     None => (lanes_then, &self.k_blocks[0]),
                 };
                 self.evens(block_ahead, source, &mut next);
-                let ahead = Ahead::of(&source, lanes_ahead, &next);
+                let ahead = Prefetch::of(&source, lanes_ahead, &next);
                 self.evens(k_block, source, &mut sum);
                 let packed = Packed { lane, wide, v: v.cast_const(), ahead: Some(&ahead) };
                 // SAFETY: the lanes are those of the panel, and `v` has room for it.
                 unsafe {
                     pack::<S>(source, lanes, &sum, wide, v.cast());
-                    self.even_panel(task, k, strips, &packed);
+                    self.even_panel(task, k, micro_panels, &packed);
                 }
             }
         }
@@ -191,10 +191,15 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
 
     /// The rows of some strips, in the space for them.
     #[inline(always)]
-    fn group<'a>(&self, numbers: Range<usize>, strips: &'a mut [(usize, usize)]) -> &'a [(usize, usize)] {
-        let strips = &mut strips[..numbers.len()];
-        strips.iter_mut().zip(numbers).for_each(|(strip, number)| *strip = self.strip(number));
-        strips
+    fn group<'a>(
+        &self, numbers: Range<usize>, micro_panels: &'a mut [(usize, usize)],
+    ) -> &'a [(usize, usize)] {
+        let micro_panels = &mut micro_panels[..numbers.len()];
+        micro_panels
+            .iter_mut()
+            .zip(numbers)
+            .for_each(|(micro_panel, number)| *micro_panel = self.micro_panel(number));
+        micro_panels
     }
 
     /// The tiles of some strips with the lanes of a panel.
@@ -203,19 +208,19 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// As for [`even_task`](Engine::even_task).
     #[inline(always)]
     unsafe fn even_panel(
-        &self, task: &EvenTask<'_, S::Sum>, number: usize, strips: &[(usize, usize)],
-        packed: &Packed<'_, S::Cell>,
+        &self, task: &EvenTask<'_, S::Acc>, number: usize, micro_panels: &[(usize, usize)],
+        packed: &Packed<'_, S::KGroup>,
     ) {
         let (EvenTask { even, base, .. }, slot) = (task, self.row_source.slot);
         let &Packed { lane, wide, v, ahead } = packed;
         let KBlock { begin, cells: len, .. } = self.k_blocks[number];
         let offsets = task.offsets[usize::from(wide < Kernels::<S>::NR)].as_ptr();
         let from = base[slot] + self.sum.offset(begin, slot);
-        let from = self.row_source.data.cast::<S::Cell>().wrapping_offset(from as isize);
+        let from = self.row_source.data.cast::<S::KGroup>().wrapping_offset(from as isize);
         let ends = (number == 0, number + 1 == self.k_blocks.len());
-        for (s, &(first, count)) in strips.iter().enumerate() {
+        for (s, &(first, count)) in micro_panels.iter().enumerate() {
             if let Some(ahead) = ahead {
-                ahead.fetch(s, strips.len());
+                ahead.fetch(s, micro_panels.len());
             }
             let from = from.wrapping_offset(first as isize * even.row[slot] as isize);
             let mut rows = [from; MR];
@@ -226,10 +231,10 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             }
             let table = [rows];
             let cells = Panel { rows: table.as_ptr(), segments: 1, len, step: even.step, offsets, v };
-            let strip = Strip { first, count, panel: cells, base };
+            let micro_panel = MicroPanel { first, count, panel: cells, base };
             let kept = task.sums.wrapping_add((first - task.row) * task.width + lane - task.lane);
             // SAFETY: the rows, the panel and the sums that are kept are the task's.
-            unsafe { self.even_tile(even, &strip, lane..task.end, (kept, task.width), ends) };
+            unsafe { self.even_tile(even, &micro_panel, lane..task.end, (kept, task.width), ends) };
         }
     }
 
@@ -240,18 +245,18 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     /// As for [`even_task`](Engine::even_task).
     #[inline(always)]
     unsafe fn even_tile(
-        &self, even: &EvenRows, strip: &Strip<'_, S::Cell>, lanes: Range<usize>,
-        (kept, apart): (*mut S::Sum, usize), (is_first, is_last): (bool, bool),
+        &self, even: &EvenRows, micro_panel: &MicroPanel<'_, S::KGroup>, lanes: Range<usize>,
+        (kept, apart): (*mut S::Acc, usize), (is_first, is_last): (bool, bool),
     ) {
         let (EvenRows { simple, row, lane: by, .. }, nr) = (even, Kernels::<S>::NR);
-        let Strip { first, count, ref panel, base } = *strip;
+        let MicroPanel { first, count, ref panel, base } = *micro_panel;
         let (lane, lanes) = (lanes.start, nr.min(lanes.len()));
         let is_whole = fills(lanes, nr);
         let place = |slot: usize| (base[slot] + first as i64 * row[slot] + lane as i64 * by[slot]) as isize;
-        let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
+        let mut here = [const { MaybeUninit::<S::Acc>::uninit() }; MR * MAX_NR];
         // Where sums are between K blocks.
         let (sums, apart) = if self.direct && is_whole {
-            (self.outputs.dst.cast::<S::Sum>().wrapping_offset(place(0)), row[0] as isize)
+            (self.outputs.dst.cast::<S::Acc>().wrapping_offset(place(0)), row[0] as isize)
         } else if is_first && is_last {
             (here.as_mut_ptr().cast(), nr as isize)
         } else {

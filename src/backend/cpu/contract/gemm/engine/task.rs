@@ -3,10 +3,10 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::ahead::Ahead;
 use super::in_place::{Runs, reach_of};
 use super::k_block::{KBlock, KC};
-use super::{Engine, Lanes, MC_PANELS, RowSource, Shared, TaskScratch, share};
+use super::prefetch::Prefetch;
+use super::{Engine, MC_PANELS, PackA, PackB, Shared, TaskScratch, share};
 use crate::backend::cpu::contract::epilogue::finish::{Run, finish, finish_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
@@ -16,28 +16,28 @@ use crate::backend::cpu::contract::gemm::tiles::Tiles;
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::kernel::fills;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
-use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowCells};
-use crate::backend::cpu::contract::operands::pack::{Part, Source, pack, pack_across};
-use crate::backend::cpu::contract::operands::points::{Even, Point, Turn};
+use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowPointers};
+use crate::backend::cpu::contract::operands::pack::{PackScalar, Source, pack, pack_across};
+use crate::backend::cpu::contract::operands::points::{Loop, OperandOffsets, StridedRun};
 use crate::dtype::convert::Element;
 use crate::ops::contract::MAX_BOUNDS;
 
 /// Strips that are packed together where they lie side by side in memory.
 const ACROSS: usize = 16;
 
-impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
+impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
     /// Rows of a strip.
-    pub(super) fn strip(&self, index: usize) -> (usize, usize) {
-        let (begin, end) = share(self.row_count, self.strips, index);
+    pub(super) fn micro_panel(&self, index: usize) -> (usize, usize) {
+        let (begin, end) = share(self.row_count, self.micro_panels, index);
         (begin, end - begin)
     }
 
     /// Where the segments of a K block begin that rows in place are read in, of `inner` cells each,
     /// and the `taps` of each.
-    fn starts(&self, k_block: &KBlock, inner: usize, taps: usize, starts: &mut Vec<Point>) {
+    fn starts(&self, k_block: &KBlock, inner: usize, taps: usize, starts: &mut Vec<OperandOffsets>) {
         match &self.from_lanes {
             // The first channel says where the others are, if all are one run.
-            Lanes::Planes(planes) => {
+            PackB::Planes(planes) => {
                 let end = if inner == 0 { k_block.begin + 1 } else { k_block.end };
                 starts.clear();
                 // At most the channels of a K block.
@@ -46,7 +46,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             _ => {
                 let cells = inner.min(k_block.cells) / taps;
                 starts.clear();
-                let apart = cells * S::PER;
+                let apart = cells * S::K_PACK;
                 // At most the terms of a K block.
                 starts.extend((k_block.begin..k_block.end).step_by(apart).map(|k| self.sum.point(k)));
             }
@@ -54,15 +54,15 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     }
 
     /// A K block of the sum as evenly spaced points of one operand.
-    pub(super) fn evens(&self, k_block: &KBlock, source: Source<'_>, list: &mut Vec<Even>) {
+    pub(super) fn evens(&self, k_block: &KBlock, source: Source<'_>, list: &mut Vec<StridedRun>) {
         let KBlock { begin, end, .. } = *k_block;
         match &self.from_lanes {
-            Lanes::Planes(planes) => planes.evens(begin, end, S::PER, source.slot, list),
+            PackB::Planes(planes) => planes.evens(begin, end, S::K_PACK, source.slot, list),
             _ => self.sum.evens(begin, end, source.slot, !source.bounds.is_empty(), list),
         }
     }
 
-    pub(super) fn base(&self, batch: &Point) -> [i64; 5] {
+    pub(super) fn base(&self, batch: &OperandOffsets) -> [i64; 5] {
         batch.offsets(&self.origin)
     }
 
@@ -70,30 +70,30 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
     ///
     /// # Safety
     /// As for [`contract::run`](crate::backend::cpu::contract::run); the shared scratch has room.
-    pub(super) unsafe fn pack_shared(&self, shared: &Shared<S::Cell>, pieces: Range<usize>) {
+    pub(super) unsafe fn pack_shared(&self, shared: &Shared<S::KGroup>, pieces: Range<usize>) {
         let nr = Kernels::<S>::NR;
-        let lanes = matches!(self.from_lanes, Lanes::Shared);
-        let each = if lanes { self.lanes.len().div_ceil(nr) } else { self.strips };
+        let lanes = matches!(self.from_lanes, PackB::Shared);
+        let each = if lanes { self.lanes.len().div_ceil(nr) } else { self.micro_panels };
         let (source, walk) =
             if lanes { (self.lane_source, &self.lanes) } else { (self.row_source, &self.rows) };
         let width = |count: usize| if lanes { nr } else { count };
-        let strip = |piece: usize| {
-            if lanes { (piece * nr, nr.min(self.lanes.len() - piece * nr)) } else { self.strip(piece) }
+        let micro_panel = |piece: usize| {
+            if lanes { (piece * nr, nr.min(self.lanes.len() - piece * nr)) } else { self.micro_panel(piece) }
         };
         let total = if lanes { each * nr } else { self.row_count };
         let cells = self.k_blocks.last().map_or(0, |s| s.before + s.packed);
-        let (mut points, mut sum): (Vec<Point>, Vec<Even>) = (Vec::new(), Vec::new());
+        let (mut points, mut sum): (Vec<OperandOffsets>, Vec<StridedRun>) = (Vec::new(), Vec::new());
         let (mut across, mut starts) = (Vec::new(), Vec::new());
         // Phases of a stride: lanes are nearer to each other than terms of the sum.
-        let by = |turn: &Turn| turn.by.at[source.slot].abs();
-        let near = walk.turns.len() > 1
-            && walk.turns.last().is_some_and(|turn| self.sum.turns.iter().all(|term| by(turn) < by(term)));
+        let by = |axis: &Loop| axis.by.at[source.slot].abs();
+        let near = walk.loops.len() > 1
+            && walk.loops.last().is_some_and(|axis| self.sum.loops.iter().all(|term| by(axis) < by(term)));
         let mut piece = pieces.start;
         while piece < pieces.end {
             let (product, first) = (piece / each, piece % each);
             let most = ACROSS.min(pieces.end - piece).min(each - first);
-            let (begin, _) = strip(first);
-            let (last, count) = strip(first + most - 1);
+            let (begin, _) = micro_panel(first);
+            let (last, count) = micro_panel(first + most - 1);
             walk.points(begin, last + count, &mut points);
             let base = self.base(&self.batch.point(product))[source.slot];
             points.iter_mut().for_each(|p| p.at[source.slot] += base);
@@ -102,7 +102,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             starts.extend(points.iter().map(|p| p.at[source.slot]));
             let side_by_side = starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
             let together =
-                S::PER == 1 && source.bounds.is_empty() && width(count) == count && (side_by_side || near);
+                S::K_PACK == 1 && source.bounds.is_empty() && width(count) == count && (side_by_side || near);
             for k_block in &self.k_blocks {
                 self.evens(k_block, source, &mut sum);
                 let at = |begin: usize| {
@@ -110,19 +110,19 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         .at(product * total * cells + k_block.before * total + begin * k_block.packed)
                         .cast()
                 };
-                let strips = (first..first + most).map(strip);
+                let micro_panels = (first..first + most).map(micro_panel);
                 // SAFETY: the strips have their elements, and every piece its place.
                 unsafe {
                     if together {
                         across.clear();
                         // At most [`ACROSS`].
-                        across.extend(strips.map(|(begin, count)| (count, at(begin))));
+                        across.extend(micro_panels.map(|(begin, count)| (count, at(begin))));
                         let apart = (!side_by_side).then_some(&starts[..]);
-                        pack_across::<S::Plain>(source, starts[0], apart, &across, &sum);
+                        pack_across::<S::Portable>(source, starts[0], apart, &across, &sum);
                     } else {
-                        for (from, count) in strips {
+                        for (from, count) in micro_panels {
                             let (here, next) = points[from - begin..].split_at(count);
-                            Ahead::of(&source, &next[..next.len().min(count)], &sum).fetch(0, 1);
+                            Prefetch::of(&source, &next[..next.len().min(count)], &sum).fetch(0, 1);
                             pack::<S>(source, here, &sum, width(count), at(from));
                         }
                     }
@@ -152,21 +152,21 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let (outer_index, product) = (index % outer, index / outer);
         let batch = self.batch.point(product);
         let base = self.base(&batch);
-        let (first, end) = share(self.strips, self.parts, part);
-        let part_row = self.strip(first).0;
+        let (first, end) = share(self.micro_panels, self.parts, part);
+        let part_row = self.micro_panel(first).0;
         let mut tiles = Tiles::default();
         let mut lane_points = Vec::new();
         let mut place = None;
         let total_panels = self.lanes.len().div_ceil(nr);
         let mut first_lane = 0;
         match &self.from_lanes {
-            Lanes::Planes(planes) => {
+            PackB::Planes(planes) => {
                 let [slow, fast] = &planes.dims;
                 let mut point = planes.outer.point(outer_index);
                 point.add(&batch, 1);
                 let (r0, r1) = share(slow.outputs.extent, down, row);
                 let (c0, c1) = share(fast.outputs.extent, along, column);
-                let block = planes.block(r1 - r0, c1 - c0, 64 / size_of::<S::Cell>());
+                let block = planes.block(r1 - r0, c1 - c0, 64 / size_of::<S::KGroup>());
                 let mut start = planes.outer.point(outer_index);
                 start.add(&slow.outputs.by, r0 as i64);
                 start.add(&fast.outputs.by, c0 as i64);
@@ -188,16 +188,16 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         let width = tiles.list.len() * nr;
         let (mut sum, mut offsets, mut table) = (Vec::new(), Vec::new(), Vec::new());
         let (mut lane_sum, mut row_sum, mut next_sum) = (Vec::new(), Vec::new(), Vec::new());
-        let (still, mut far) = (matches!(self.from_lanes, Lanes::InPlace), Vec::new());
-        let is_local = matches!(self.from_lanes, Lanes::Local);
+        let (still, mut far) = (matches!(self.from_lanes, PackB::InPlace), Vec::new());
+        let is_local = matches!(self.from_lanes, PackB::Local);
         // Strips that are outside the window as a whole, of a K block that is one segment.
         let mut nothing = Vec::new();
         // Some rows and where they are: all of a task of several K blocks, which are not many, else
         // those of a group.
         let (mut row_points, mut places, mut from_row) = (Vec::new(), Vec::new(), part_row);
-        let last = self.strip(end - 1);
+        let last = self.micro_panel(end - 1);
         let last = last.0 + last.1;
-        let locate = |rows: Range<usize>, points: &mut Vec<Point>, places: &mut Vec<[i64; 5]>| {
+        let locate = |rows: Range<usize>, points: &mut Vec<OperandOffsets>, places: &mut Vec<[i64; 5]>| {
             self.rows.points(rows.start, rows.end, points);
             places.clear();
             // At most 128 strips.
@@ -209,16 +209,16 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
         }
         let total = self.k_blocks.last().map_or(0, |s| s.before + s.packed);
         let plain = self.direct && self.outputs.is_plain();
-        let mut zeros = [const { MaybeUninit::<S::Cell>::uninit() }; KC];
+        let mut zeros = [const { MaybeUninit::<S::KGroup>::uninit() }; KC];
         if !self.row_source.bounds.is_empty() {
             zeros.fill(MaybeUninit::new(S::ZERO));
         }
         let mut reach = [(0, 0); MAX_BOUNDS];
-        let mut here = [const { MaybeUninit::<S::Sum>::uninit() }; MR * MAX_NR];
+        let mut here = [const { MaybeUninit::<S::Acc>::uninit() }; MR * MAX_NR];
         // SAFETY: what is shared is packed, and the task's scratch is as large as `sizes` says.
         unsafe {
             if self.k_blocks.is_empty() {
-                let nothing = [S::Sum::ZERO; MAX_NR];
+                let nothing = [S::Acc::ZERO; MAX_NR];
                 for row in part_row..last {
                     let at = self.rows.point(row).offsets(&base);
                     let run =
@@ -229,22 +229,22 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
             }
             for (number, k_block) in self.k_blocks.iter().enumerate() {
                 let (is_first, is_last) = (number == 0, number + 1 == self.k_blocks.len());
-                if let RowSource::InPlace { inner, taps, .. } = self.from_rows {
+                if let PackA::InPlace { inner, taps, .. } = self.from_rows {
                     self.starts(k_block, inner, taps.unwrap_or(1), &mut sum);
                     reach = reach_of(self.row_source.bounds, &sum);
                 }
-                if matches!(self.from_lanes, Lanes::Local | Lanes::InPlace) {
+                if matches!(self.from_lanes, PackB::Local | PackB::InPlace) {
                     self.evens(k_block, self.lane_source, &mut lane_sum);
                 }
                 next_sum.clear();
-                if let (Lanes::Local, Some(next)) = (&self.from_lanes, self.k_blocks.get(number + 1)) {
+                if let (PackB::Local, Some(next)) = (&self.from_lanes, self.k_blocks.get(number + 1)) {
                     self.evens(next, self.lane_source, &mut next_sum);
                 }
-                if matches!(self.from_rows, RowSource::Local) {
+                if matches!(self.from_rows, PackA::Local) {
                     self.evens(k_block, self.row_source, &mut row_sum);
                 }
-                let v: *const S::Cell = match (&self.from_lanes, &place) {
-                    (Lanes::Planes(planes), Some((point, block, spans))) => {
+                let v: *const S::KGroup = match (&self.from_lanes, &place) {
+                    (PackB::Planes(planes), Some((point, block, spans))) => {
                         let source = self.lane_source;
                         block.copy::<S>(
                             planes,
@@ -255,11 +255,15 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             scratch.v.cast(),
                             false,
                         );
-                        block.offsets(planes, (k_block.end - k_block.begin).div_ceil(S::PER), &mut offsets);
+                        block.offsets(
+                            planes,
+                            (k_block.end - k_block.begin).div_ceil(S::K_PACK),
+                            &mut offsets,
+                        );
                         scratch.v
                     }
-                    (Lanes::Local, _) => scratch.v,
-                    (Lanes::InPlace, _) => {
+                    (PackB::Local, _) => scratch.v,
+                    (PackB::InPlace, _) => {
                         // Vectors of lanes that fill no tile would leave the operand.
                         let left = lane_points.len() % nr;
                         if left > 0 {
@@ -268,7 +272,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                         }
                         let slot = self.lane_source.slot;
                         let at = lane_points[0].at[slot] + self.sum.offset(k_block.begin, slot);
-                        self.lane_source.data.cast::<S::Cell>().wrapping_offset(at as isize)
+                        self.lane_source.data.cast::<S::KGroup>().wrapping_offset(at as isize)
                     }
                     _ => {
                         let all = total_panels * nr;
@@ -282,7 +286,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                     offsets.extend((0..k_block.packed).map(|k| (k * nr) as i32));
                 }
                 if still {
-                    let apart = self.sum.turns.last().map_or(0, |turn| turn.by.at[self.lane_source.slot]);
+                    let apart = self.sum.loops.last().map_or(0, |axis| axis.by.at[self.lane_source.slot]);
                     far.clear();
                     // At most the cells of a K block.
                     far.extend((0..k_block.cells).map(|k| (k as i64 * apart) as i32));
@@ -295,30 +299,32 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                 let whole = whole::tiles::<S>().zip(self.outputs.simple.as_ref()).filter(|_| is_last);
                 for group in (first..end).step_by(MC_PANELS) {
                     let (mut segments, mut len, mut step) = (1, k_block.cells, 0);
-                    let mut strips = [(0, 0); MC_PANELS];
-                    let strips = &mut strips[..MC_PANELS.min(end - group)];
-                    (group..).zip(&mut *strips).for_each(|(index, strip)| *strip = self.strip(index));
+                    let mut micro_panels = [(0, 0); MC_PANELS];
+                    let micro_panels = &mut micro_panels[..MC_PANELS.min(end - group)];
+                    (group..)
+                        .zip(&mut *micro_panels)
+                        .for_each(|(index, micro_panel)| *micro_panel = self.micro_panel(index));
                     if !several {
-                        from_row = strips[0].0;
-                        let (row, count) = strips[strips.len() - 1];
+                        from_row = micro_panels[0].0;
+                        let (row, count) = micro_panels[micro_panels.len() - 1];
                         locate(from_row..row + count, &mut row_points, &mut places);
                     }
                     table.clear();
                     nothing.clear();
-                    for &(row, count) in &*strips {
+                    for &(row, count) in &*micro_panels {
                         let points = &row_points[row - from_row..][..count];
-                        let mut rows: RowCells<S::Cell> = [std::ptr::null(); MR];
+                        let mut rows: RowPointers<S::KGroup> = [std::ptr::null(); MR];
                         match self.from_rows {
-                            RowSource::Shared => {
+                            PackA::Shared => {
                                 let at = product * self.row_count * total + k_block.before * self.row_count;
                                 let from = scratch.shared.at(at + row * k_block.packed);
                                 (0..count).for_each(|m| rows[m] = from.wrapping_add(m));
                                 table.push(rows);
                             }
-                            RowSource::Local => {
-                                let at = (row - strips[0].0) * k_block.packed;
+                            PackA::Local => {
+                                let at = (row - micro_panels[0].0) * k_block.packed;
                                 let to = scratch.r.wrapping_add(at);
-                                let mut moved = [Point::default(); MR];
+                                let mut moved = [OperandOffsets::default(); MR];
                                 moved[..count].copy_from_slice(points);
                                 moved
                                     .iter_mut()
@@ -327,15 +333,16 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                                 (0..count).for_each(|m| rows[m] = to.wrapping_add(m));
                                 table.push(rows);
                             }
-                            RowSource::InPlace { inner, step: by, taps } => {
+                            PackA::InPlace { inner, step: by, taps } => {
                                 let inner = if inner == 0 { k_block.cells } else { inner.min(k_block.cells) };
                                 (segments, len, step) = (k_block.cells / inner, inner, by);
-                                let copies = scratch.r.wrapping_add((row - strips[0].0) * k_block.cells);
+                                let copies =
+                                    scratch.r.wrapping_add((row - micro_panels[0].0) * k_block.cells);
                                 let runs =
                                     Runs { inner, taps, reach: &reach, zeros: zeros.as_ptr().cast(), copies };
                                 self.in_place(points, &sum, &base, &runs, &mut table);
-                                if S::PER == 1 && segments == 1 && !self.row_source.bounds.is_empty() {
-                                    let outside = |cells: &*const S::Cell| *cells == runs.zeros;
+                                if S::K_PACK == 1 && segments == 1 && !self.row_source.bounds.is_empty() {
+                                    let outside = |cells: &*const S::KGroup| *cells == runs.zeros;
                                     nothing.push(table[table.len() - 1][..count].iter().all(outside));
                                 }
                             }
@@ -380,11 +387,11 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             Some(narrow) if is_last => Line::of(runs).map(|line| (narrow, line)),
                             _ => None,
                         };
-                        let here = here.as_mut_ptr().cast::<S::Sum>();
-                        for (s, &(row, count)) in strips.iter().enumerate() {
+                        let here = here.as_mut_ptr().cast::<S::Acc>();
+                        for (s, &(row, count)) in micro_panels.iter().enumerate() {
                             let places = &places[row - from_row..][..count];
                             if let Some(ahead) = &ahead {
-                                ahead.fetch(s, strips.len());
+                                ahead.fetch(s, micro_panels.len());
                             }
                             let panel = Panel {
                                 rows: table[s * segments..].as_ptr(),
@@ -404,7 +411,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             #[cfg(target_arch = "x86_64")]
                             if let Some(narrow) = narrow.filter(|_| tile.whole && tile.lanes == nr) {
                                 let before = sums(0).cast::<u8>();
-                                let apart = width * size_of::<S::Sum>();
+                                let apart = width * size_of::<S::Acc>();
                                 let before = (!is_first).then_some((before.cast_const(), apart));
                                 let ends = narrow.ends(places, &runs[0], before);
                                 narrow.finish_tile::<S>(&panel, count, &ends);
@@ -413,7 +420,7 @@ impl<S: Simd<Part: Part, Sum: Element>> Engine<'_, S> {
                             let target = |m: usize| {
                                 if direct {
                                     let offset = places[m][0] + runs[0].at[0];
-                                    self.outputs.dst.cast::<S::Sum>().wrapping_offset(offset as isize)
+                                    self.outputs.dst.cast::<S::Acc>().wrapping_offset(offset as isize)
                                 } else {
                                     sums(m)
                                 }

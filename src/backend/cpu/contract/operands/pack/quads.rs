@@ -5,15 +5,15 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 use super::Source;
-use super::turn::{FOUR, MANY, turn, turn_many};
+use super::transpose::{FOUR, MANY, transpose_lines, transpose_many};
 use crate::backend::cpu::contract::kernel::simd::MAX_NR;
-use crate::backend::cpu::contract::operands::points::{Even, Point};
+use crate::backend::cpu::contract::operands::points::{OperandOffsets, StridedRun};
 
 /// Cells of a line: a whole K block of the sum, and the tail.
 const LINE: usize = 512 + 1;
 
 /// Bytes of a cell.
-const PER: usize = 4;
+const K_PACK: usize = 4;
 
 /// What turns a sign over.
 const SIGN: u8 = 0x80;
@@ -23,9 +23,11 @@ const SIGN: u8 = 0x80;
 ///
 /// # Safety
 /// As for [`pack`](super::pack), and `to` has room for one more cell of each lane.
-pub(super) unsafe fn pack(source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, to: *mut i32) {
-    let total: usize = sum.iter().map(|even| even.terms(PER)).sum();
-    let cells = total.div_ceil(PER);
+pub(super) unsafe fn pack(
+    source: Source<'_>, lanes: &[OperandOffsets], sum: &[StridedRun], width: usize, to: *mut i32,
+) {
+    let total: usize = sum.iter().map(|even| even.terms(K_PACK)).sum();
+    let cells = total.div_ceil(K_PACK);
     assert!(cells < LINE, "a k_block of the sum has fewer than {LINE} cells");
     let mut froms = [std::ptr::null::<u8>(); MAX_NR];
     for (from, lane) in froms.iter_mut().zip(lanes) {
@@ -44,10 +46,10 @@ pub(super) unsafe fn pack(source: Source<'_>, lanes: &[Point], sum: &[Even], wid
         // Lines as they lie in memory.
         if let [even] = sum
             && even.by == 1
-            && even.mates.is_none()
+            && even.group_offsets.is_none()
             && source.bounds.is_empty()
-            && !source.turned
-            && total.is_multiple_of(PER)
+            && !source.is_shifted
+            && total.is_multiple_of(K_PACK)
             && froms.len() >= MANY / 2
             && froms.iter().all(|from| from.wrapping_offset(even.at as isize).cast::<i32>().is_aligned())
         {
@@ -57,7 +59,7 @@ pub(super) unsafe fn pack(source: Source<'_>, lanes: &[Point], sum: &[Even], wid
                     *line = from.wrapping_offset(even.at as isize).cast();
                 }
                 let (lines, to) = (&lines[..froms.len()], to.add(group * MANY));
-                turn_many(lines, cells, to, width as isize, source.isa);
+                transpose_many(lines, cells, to, width as isize, source.isa);
                 for (l, line) in lines.iter().enumerate() {
                     to.add(cells * width + l).write(tail(source, line.cast(), cells));
                 }
@@ -73,26 +75,26 @@ pub(super) unsafe fn pack(source: Source<'_>, lanes: &[Point], sum: &[Even], wid
                 for even in sum {
                     let from = froms[group * FOUR + l].wrapping_offset(even.at as isize);
                     stage(source, lane, even, from, line.add(begin));
-                    begin += even.terms(PER);
+                    begin += even.terms(K_PACK);
                 }
-                line.add(total).write_bytes(0, cells * PER - total);
-                if source.turned {
-                    (0..cells * PER).for_each(|k| *line.add(k) ^= SIGN);
+                line.add(total).write_bytes(0, cells * K_PACK - total);
+                if source.is_shifted {
+                    (0..cells * K_PACK).for_each(|k| *line.add(k) ^= SIGN);
                 }
                 line.cast::<i32>().add(cells).write(tail(source, line, cells));
                 lines[l] = line.cast();
             }
-            turn(&lines[..lanes.len()], cells + 1, to.add(group * FOUR), width as isize);
+            transpose_lines(&lines[..lanes.len()], cells + 1, to.add(group * FOUR), width as isize);
         }
     }
 }
 
 /// Whether every entry of the sum is a cell, and those of the lanes are neighbours, as pixels of
 /// four channels are.
-fn are_cells(source: &Source<'_>, froms: &[*const u8], sum: &[Even]) -> bool {
-    let is_cell = |even: &Even| even.len == PER && even.by == 1 && even.mates.is_none();
-    let neighbours = |pair: &[*const u8]| pair[1].addr() == pair[0].addr() + PER;
-    let plain = !source.turned && source.weight == 0;
+fn are_cells(source: &Source<'_>, froms: &[*const u8], sum: &[StridedRun]) -> bool {
+    let is_cell = |run: &StridedRun| run.len == K_PACK && run.by == 1 && run.group_offsets.is_none();
+    let neighbours = |pair: &[*const u8]| pair[1].addr() == pair[0].addr() + K_PACK;
+    let plain = !source.is_shifted && source.compensation == 0;
     plain && sum.len() > 1 && sum.iter().all(is_cell) && froms.windows(2).all(neighbours)
 }
 
@@ -100,21 +102,23 @@ fn are_cells(source: &Source<'_>, froms: &[*const u8], sum: &[Even]) -> bool {
 ///
 /// # Safety
 /// As for [`pack`].
-unsafe fn copy(source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, to: *mut i32) {
+unsafe fn copy(source: Source<'_>, lanes: &[OperandOffsets], sum: &[StridedRun], width: usize, to: *mut i32) {
     let from = source.data.wrapping_offset(lanes[0].at[source.slot] as isize);
     for (k, even) in sum.iter().enumerate() {
         let (from, to) = (from.wrapping_offset(even.at as isize), to.wrapping_add(k * width).cast::<u8>());
-        let whole =
-            source.bounds.is_empty() || lanes.iter().all(|lane| even.inside(lane, source.bounds) == (0, PER));
+        let whole = source.bounds.is_empty()
+            || lanes.iter().all(|lane| even.inside(lane, source.bounds) == (0, K_PACK));
         // SAFETY: of what is outside nothing is read, and `to` has the lanes of every cell.
         unsafe {
             match (whole, lanes.len()) {
                 // A constant, for strips of rows.
-                (true, 6) => to.cast::<[u8; 6 * PER]>().write_unaligned(from.cast::<[u8; 6 * PER]>().read()),
-                (true, count) => to.copy_from_nonoverlapping(from, count * PER),
+                (true, 6) => {
+                    to.cast::<[u8; 6 * K_PACK]>().write_unaligned(from.cast::<[u8; 6 * K_PACK]>().read())
+                }
+                (true, count) => to.copy_from_nonoverlapping(from, count * K_PACK),
                 (false, _) => {
                     for (l, lane) in lanes.iter().enumerate() {
-                        stage(source, lane, even, from.wrapping_add(l * PER), to.add(l * PER));
+                        stage(source, lane, even, from.wrapping_add(l * K_PACK), to.add(l * K_PACK));
                     }
                 }
             }
@@ -129,12 +133,12 @@ unsafe fn copy(source: Source<'_>, lanes: &[Point], sum: &[Even], width: usize, 
 /// # Safety
 /// As for [`pack`]; there is room for as many bytes.
 #[inline(never)]
-unsafe fn stage(source: Source<'_>, lane: &Point, even: &Even, from: *const u8, to: *mut u8) {
+unsafe fn stage(source: Source<'_>, lane: &OperandOffsets, even: &StridedRun, from: *const u8, to: *mut u8) {
     let (by, len) = (even.by as isize, even.len);
     // SAFETY: the bytes of all cells are readable, and there is room for them.
     unsafe {
-        match even.mates {
-            Some([1, 2, 3]) if by == 4 => to.copy_from_nonoverlapping(from, len * PER),
+        match even.group_offsets {
+            Some([1, 2, 3]) if by == 4 => to.copy_from_nonoverlapping(from, len * K_PACK),
             Some([a, b, c]) => {
                 let at = |far: i64| from.wrapping_offset(far as isize);
                 quads([from, at(a), at(b), at(c)], by, len, to, false);
@@ -163,10 +167,10 @@ unsafe fn stage(source: Source<'_>, lane: &Point, even: &Even, from: *const u8, 
 /// They are readable.
 #[inline(never)]
 unsafe fn tail(source: Source<'_>, line: *const u8, cells: usize) -> i32 {
-    if source.weight == 0 {
+    if source.compensation == 0 {
         return 0;
     }
-    let bytes = cells * PER;
+    let bytes = cells * K_PACK;
     // SAFETY: `cells` times four bytes are readable; the instructions belong to the base set.
     let sum = unsafe {
         // Without signs, every byte is 128 more than it is.
@@ -181,19 +185,19 @@ unsafe fn tail(source: Source<'_>, line: *const u8, cells: usize) -> i32 {
         (whole..bytes)
             .fold(sum - 128 * whole as i32, |sum, k| sum + i32::from(line.add(k).cast::<i8>().read()))
     };
-    sum * source.weight
+    sum * source.compensation
 }
 
-/// Cells of the bytes of four rows, `step` apart, whose signs are turned over if `turned`; bytes of
-/// a row at null are 0.
+/// Cells of the bytes of four rows, `step` apart, whose signs are turned over if `is_shifted`;
+/// bytes of a row at null are 0.
 ///
 /// # Safety
 /// All elements are readable, and as many cells writable.
 #[inline(never)]
-pub unsafe fn quads(from: [*const u8; 4], step: isize, len: usize, to: *mut u8, turned: bool) {
+pub unsafe fn quads(from: [*const u8; 4], step: isize, len: usize, to: *mut u8, is_shifted: bool) {
     // Plain loops: closures of `map` are not inlined.
     const EIGHT: usize = 8;
-    let sign = if turned { SIGN } else { 0 };
+    let sign = if is_shifted { SIGN } else { 0 };
     // SAFETY: `len` elements are readable a step apart, and as many cells writable; the
     // instructions are of the base set.
     unsafe {
@@ -205,8 +209,8 @@ pub unsafe fn quads(from: [*const u8; 4], step: isize, len: usize, to: *mut u8, 
             while i < last {
                 // The last eight are some of those before as well.
                 i = i.min(last - EIGHT);
-                let mut rows = [_mm_setzero_si128(); PER];
-                for k in 0..PER {
+                let mut rows = [_mm_setzero_si128(); K_PACK];
+                for k in 0..K_PACK {
                     if from[k].is_null() {
                         continue;
                     }
@@ -220,20 +224,20 @@ pub unsafe fn quads(from: [*const u8; 4], step: isize, len: usize, to: *mut u8, 
                 }
                 let (low, high) = (_mm_unpacklo_epi8(rows[0], rows[1]), _mm_unpacklo_epi8(rows[2], rows[3]));
                 let (first, second) = (_mm_unpacklo_epi16(low, high), _mm_unpackhi_epi16(low, high));
-                let to = to.add(i * PER).cast::<__m128i>();
+                let to = to.add(i * K_PACK).cast::<__m128i>();
                 _mm_storeu_si128(to, _mm_xor_si128(first, signs));
                 _mm_storeu_si128(to.add(1), _mm_xor_si128(second, signs));
                 i += EIGHT;
             }
         }
         while i < len {
-            let mut cell = [sign; PER];
-            for k in 0..PER {
+            let mut cell = [sign; K_PACK];
+            for k in 0..K_PACK {
                 if !from[k].is_null() {
                     cell[k] ^= from[k].wrapping_offset(i as isize * step).read();
                 }
             }
-            to.add(i * PER).cast::<[u8; PER]>().write_unaligned(cell);
+            to.add(i * K_PACK).cast::<[u8; K_PACK]>().write_unaligned(cell);
             i += 1;
         }
     }

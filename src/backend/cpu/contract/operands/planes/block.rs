@@ -3,12 +3,12 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::{AHEAD, Planes};
+use super::{PREFETCH_DISTANCE, Planes};
 use crate::backend::cpu::contract::kernel::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::operands::pack::quads;
-use crate::backend::cpu::contract::operands::pack::{MANY, Part, Source, pairs, row, turn_many};
-use crate::backend::cpu::contract::operands::points::Point;
+use crate::backend::cpu::contract::operands::pack::{MANY, PackScalar, Source, pairs, row, transpose_many};
+use crate::backend::cpu::contract::operands::points::OperandOffsets;
 use crate::backend::cpu::contract::operands::source::Held;
 use crate::backend::cpu::stream::fetch;
 use crate::dtype::convert::{Element, with_element};
@@ -99,33 +99,34 @@ impl Block {
     /// Every element inside the bounds is readable and aligned; `to` has room for the
     /// [`cells`](Block::cells).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    pub unsafe fn copy<S: Simd<Part: Part>>(
-        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span],
-        Range { start, end }: Range<usize>, to: *mut S::Part, kept: bool,
+    pub unsafe fn copy<S: Simd<Scalar: PackScalar>>(
+        &self, planes: &Planes, source: Source<'_>, outer: &OperandOffsets, spans: &[Span],
+        Range { start, end }: Range<usize>, to: *mut S::Scalar, kept: bool,
     ) {
         if cfg!(debug_assertions) {
             self.assert_holds(planes, source, outer, spans, start..end);
         }
-        if S::PER == 1 && planes.are_interleaved() {
+        if S::K_PACK == 1 && planes.are_interleaved() {
             // SAFETY: elements inside the bounds are readable, and `to` has room for the block.
-            return unsafe { self.copy_turned(planes, source, outer, spans, start..end, to, kept) };
+            return unsafe { self.copy_transposed(planes, source, outer, spans, start..end, to, kept) };
         }
         #[cfg(target_arch = "x86_64")]
-        if S::PER == 4 {
+        if S::K_PACK == 4 {
             // SAFETY: elements inside the bounds are readable, `to` has room for the block, and
             // parts are bytes.
             return unsafe { self.copy_quads(planes, source, outer, spans, start..end, to.cast()) };
         }
         // SAFETY: elements inside the bounds are readable, and `to` has room for the block.
         with_element!(source.scalar, E => unsafe {
-            assert!(<S::Part as Part>::is_made_of::<E>(), "sums of {}", source.scalar.name());
-            self.copy_of::<S::Plain, E>(planes, source, outer, spans, start..end, to, kept);
+            assert!(<S::Scalar as PackScalar>::is_made_of::<E>(), "sums of {}", source.scalar.name());
+            self.copy_of::<S::Portable, E>(planes, source, outer, spans, start..end, to, kept);
         });
     }
 
     /// Asserts that a copy reads elements of the operand only.
     fn assert_holds(
-        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
+        &self, planes: &Planes, source: Source<'_>, outer: &OperandOffsets, spans: &[Span],
+        channels: Range<usize>,
     ) {
         let by = planes.dims[1].stride * planes.dims[1].unit;
         for channel in channels {
@@ -144,12 +145,12 @@ impl Block {
     /// # Safety
     /// As for [`copy`](Block::copy).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    pub unsafe fn copy_near<S: Simd<Part: Part>>(
-        &self, planes: &Planes, source: Source<'_>, place: &Point, (spans, reach): (&[Span], &Range<i64>),
-        near: *mut S::Part, to: *mut S::Part, kept: bool,
+    pub unsafe fn copy_near<S: Simd<Scalar: PackScalar>>(
+        &self, planes: &Planes, source: Source<'_>, place: &OperandOffsets,
+        (spans, reach): (&[Span], &Range<i64>), near: *mut S::Scalar, to: *mut S::Scalar, kept: bool,
     ) {
         let (mut source, mut place) = (source, *place);
-        if let (Some(convert), Some(part)) = (source.convert, S::Part::SCALAR)
+        if let (Some(convert), Some(part)) = (source.convert, S::Scalar::SCALAR)
             && planes.is_inside(source, &place)
         {
             let from = (place.at[1] + reach.start) as isize * source.scalar.size() as isize;
@@ -179,9 +180,9 @@ impl Block {
     /// As for [`copy`](Block::copy).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
     #[inline(never)]
-    unsafe fn copy_turned<P: Part>(
-        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
-        to: *mut P, kept: bool,
+    unsafe fn copy_transposed<P: PackScalar>(
+        &self, planes: &Planes, source: Source<'_>, outer: &OperandOffsets, spans: &[Span],
+        channels: Range<usize>, to: *mut P, kept: bool,
     ) {
         let mut point = planes.channels.point(channels.start);
         point.add(outer, 1);
@@ -217,7 +218,7 @@ impl Block {
                         }
                         let from = from.map(<*const u8>::cast::<P>);
                         let to = to.add(span.to + cell);
-                        turn_many(&from[..lines], count, to, plane as isize, source.isa);
+                        transpose_many(&from[..lines], count, to, plane as isize, source.isa);
                     }
                 }
             }
@@ -230,12 +231,12 @@ impl Block {
     /// As for [`copy`](Block::copy).
     #[cfg(target_arch = "x86_64")]
     unsafe fn copy_quads(
-        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
-        to: *mut u8,
+        &self, planes: &Planes, source: Source<'_>, outer: &OperandOffsets, spans: &[Span],
+        channels: Range<usize>, to: *mut u8,
     ) {
-        const PER: usize = 4;
+        const K_PACK: usize = 4;
         let step = (planes.dims[1].stride * planes.dims[1].unit) as isize;
-        let ahead = planes.channels.turns.last().map_or(0, |turn| turn.by.at[1] * AHEAD) as isize;
+        let ahead = planes.channels.loops.last().map_or(0, |axis| axis.by.at[1] * PREFETCH_DISTANCE) as isize;
         let place = |channel: usize| {
             let mut point = planes.channels.point(channel);
             point.add(outer, 1);
@@ -243,13 +244,15 @@ impl Block {
             if planes.is_inside(source, &point) { at } else { std::ptr::null() }
         };
         // Channels that are evenly apart, and alike.
-        let even = match &planes.channels.turns[..] {
-            [turn] if turn.by.pos == Point::default().pos => Some((place(0), turn.by.at[1] as isize)),
+        let even = match &planes.channels.loops[..] {
+            [axis] if axis.by.pos == OperandOffsets::default().pos => {
+                Some((place(0), axis.by.at[1] as isize))
+            }
             _ => None,
         };
-        for (number, first) in channels.clone().step_by(PER).enumerate() {
-            let to = to.wrapping_add(number * self.cells(1) * PER);
-            let mut rows = [std::ptr::null::<u8>(); PER];
+        for (number, first) in channels.clone().step_by(K_PACK).enumerate() {
+            let to = to.wrapping_add(number * self.cells(1) * K_PACK);
+            let mut rows = [std::ptr::null::<u8>(); K_PACK];
             for (row, channel) in rows.iter_mut().zip(first..channels.end) {
                 *row = match even {
                     Some((from, _)) if from.is_null() => from,
@@ -260,8 +263,8 @@ impl Block {
             // SAFETY: cells lie in `to`, elements are read inside the bounds only.
             unsafe {
                 let clear = |cells: Range<usize>| {
-                    let zero = if source.turned { 0x80 } else { 0 };
-                    to.add(cells.start * PER).write_bytes(zero, cells.len() * PER);
+                    let zero = if source.is_shifted { 0x80 } else { 0 };
+                    to.add(cells.start * K_PACK).write_bytes(zero, cells.len() * K_PACK);
                 };
                 let mut done = 0;
                 for span in spans {
@@ -277,7 +280,7 @@ impl Block {
                                 .for_each(|i| fetch(row.wrapping_offset(ahead + i)));
                         }
                     }
-                    quads(rows, step, span.len, to.add(span.to * PER), source.turned);
+                    quads(rows, step, span.len, to.add(span.to * K_PACK), source.is_shifted);
                     done = span.to + span.len;
                 }
                 clear(done..self.cells(1));
@@ -288,12 +291,12 @@ impl Block {
     /// # Safety
     /// As for [`copy`](Block::copy).
     #[allow(clippy::too_many_arguments, reason = "a block of a block of a block")]
-    unsafe fn copy_of<S: Simd<Part: Part>, E: Element>(
-        &self, planes: &Planes, source: Source<'_>, outer: &Point, spans: &[Span], channels: Range<usize>,
-        to: *mut S::Part, kept: bool,
+    unsafe fn copy_of<S: Simd<Scalar: PackScalar>, E: Element>(
+        &self, planes: &Planes, source: Source<'_>, outer: &OperandOffsets, spans: &[Span],
+        channels: Range<usize>, to: *mut S::Scalar, kept: bool,
     ) {
         let fast = &planes.dims[1];
-        let (per, step) = (S::PER, (fast.stride * fast.unit) as isize);
+        let (per, step) = (S::K_PACK, (fast.stride * fast.unit) as isize);
         let data = source.data.cast::<E>();
         // SAFETY: cells lie in `to`, elements are read inside the bounds only.
         unsafe {
@@ -303,24 +306,24 @@ impl Block {
                 to.add(last).write_bytes(0, self.cells(1) * per);
             }
             // Short runs from many pages: the processor does not see the next channels coming.
-            let ahead = planes.channels.turns.last().map_or(0, |turn| turn.by.at[1] * AHEAD);
+            let ahead = planes.channels.loops.last().map_or(0, |axis| axis.by.at[1] * PREFETCH_DISTANCE);
             let point = |channel: usize| {
                 let mut point = planes.channels.point(channel);
                 point.add(outer, 1);
                 point
             };
-            let is_inside = |point: &Point| planes.is_inside(source, point);
+            let is_inside = |point: &OperandOffsets| planes.is_inside(source, point);
             let mut next = channels.start;
             while next < channels.end {
                 let (channel, number) = (next, next - channels.start);
                 let to = to.add(self.cells(number / per) * per + number % per);
-                let mate = (per == 2 && channel + 1 < channels.end).then(|| point(channel + 1));
+                let other = (per == 2 && channel + 1 < channels.end).then(|| point(channel + 1));
                 let point = point(channel);
                 let inside = is_inside(&point);
                 // Both channels of a cell at once, where they are alike.
-                let mate = mate.filter(|mate| number.is_multiple_of(2) && inside && is_inside(mate));
-                let mate = mate.map(|mate| (mate.at[1] - point.at[1]) as isize);
-                let parts = if mate.is_some() { 2 } else { 1 };
+                let other = other.filter(|other| number.is_multiple_of(2) && inside && is_inside(other));
+                let other = other.map(|other| (other.at[1] - point.at[1]) as isize);
+                let parts = if other.is_some() { 2 } else { 1 };
                 next += parts;
                 let clear = |cells: Range<usize>| {
                     if per == 1 {
@@ -328,7 +331,7 @@ impl Block {
                         return;
                     }
                     for i in cells {
-                        (0..parts).for_each(|k| to.add(i * per + k).write(S::Part::default()));
+                        (0..parts).for_each(|k| to.add(i * per + k).write(S::Scalar::default()));
                     }
                 };
                 let mut done = 0;
@@ -344,7 +347,7 @@ impl Block {
                         clear(done..span.to);
                     }
                     let (from, cells) = (data.offset(from as isize), to.add(span.to * per));
-                    match mate {
+                    match other {
                         Some(far) => pairs::<S, E>([from, from.offset(far)], step, span.len, cells),
                         None => row::<S, E>(source.convert, from, step, span.len, cells),
                     }

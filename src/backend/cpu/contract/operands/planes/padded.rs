@@ -3,7 +3,7 @@
 
 use super::Planes;
 use crate::backend::cpu::contract::operands::pack::Source;
-use crate::backend::cpu::contract::operands::points::Point;
+use crate::backend::cpu::contract::operands::points::OperandOffsets;
 
 /// What of a plane is copied, and what becomes of it; of two numbers the first one is of rows.
 pub struct Padded {
@@ -24,7 +24,7 @@ impl Planes {
     /// `to` has room for the rows; `copy` writes the cells of as many positions.
     #[inline(always)]
     pub unsafe fn copy_padded<T>(
-        &self, source: Source<'_>, place: &Point, padded: &Padded, to: *mut T,
+        &self, source: Source<'_>, place: &OperandOffsets, padded: &Padded, to: *mut T,
         copy: impl Fn(i64, usize, *mut T),
     ) {
         let ([slow, fast], &Padded { begin, outputs, cell, pitch }) = (&self.dims, padded);

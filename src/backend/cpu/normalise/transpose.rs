@@ -10,7 +10,7 @@ use crate::backend::function::Real;
 use crate::ops::Scaling;
 
 /// How groups of one size are turned.
-pub(super) struct Turn {
+pub(super) struct GroupTranspose {
     transpose: Transpose<Even, Even>,
     /// The kernel for groups of a few elements, which transposes move one by one.
     few: Option<Kernel>,
@@ -20,14 +20,14 @@ pub(super) struct Turn {
     pub pitch: usize,
 }
 
-impl Turn {
+impl GroupTranspose {
     /// For up to `width` groups of `len` numbers each, [`LANES`] at most.
     pub fn of<T: Real>(len: usize, width: usize, isa: Isa) -> Self {
         let number = size_of::<T>();
         // An odd number of lines, so that rows spread over the sets of a cache.
         let pitch = ((width * number).div_ceil(LINE) | 1) * LINE / number;
         debug_assert!(len <= LANES, "longer groups are summed as they are");
-        Turn {
+        GroupTranspose {
             transpose: tile::transpose(number, Store::Cached, isa),
             // From eight on rows fill tiles.
             few: interleave::split_and_join(number, len, isa).filter(|_| len < 8).map(|[split, _]| split),
@@ -46,7 +46,7 @@ impl Turn {
     /// # Safety
     /// Their numbers are readable, and there is [room](Self::room) for them, which does not overlap
     /// them.
-    pub unsafe fn turn<T: Real>(&self, to: *mut T, from: *const T, width: usize) {
+    pub unsafe fn transpose<T: Real>(&self, to: *mut T, from: *const T, width: usize) {
         let (dst, src) = (to.cast(), from.cast());
         let [dst_rows, src_rows] = [self.pitch, self.len].map(|numbers| (numbers * size_of::<T>()) as isize);
         // SAFETY: `width` groups of `len` numbers are readable, and there is room for as many rows.

@@ -12,7 +12,7 @@ use crate::backend::row_function::RowFormula;
 use crate::ops::{Rows, Scaling};
 
 /// Elements of a group at most: the calls for longer ones do not count beside their blocks.
-const MOST: usize = 192;
+const MAX_GROUP: usize = 192;
 
 /// Bytes of a tile, where groups are long: it stays in the second-level cache with its terms and
 /// results.
@@ -23,7 +23,7 @@ const LEAST_WIDTH: usize = 64;
 
 /// How tiles are turned.
 #[derive(Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct TileTranspose {
     transpose: Transpose<Even, Even>,
     /// The kernels for groups of a few elements, which transposes move one by one: to rows and
     /// back.
@@ -44,10 +44,12 @@ pub(super) struct Turn {
 pub(super) fn pays(rows: &Rows, steps: &[Steps; 3]) -> bool {
     let cell = rows.scalars[0].size();
     let beside = |k: usize| rows.scalars[k].size() == cell && steps[k].side_by_side(cell, 0).is_some();
-    rows.scaling.beta == 0.0 && (2..=MOST).contains(&steps[0].len) && (0..=rows.function.arity()).all(beside)
+    rows.scaling.beta == 0.0
+        && (2..=MAX_GROUP).contains(&steps[0].len)
+        && (0..=rows.function.arity()).all(beside)
 }
 
-impl Turn {
+impl TileTranspose {
     /// How groups of `len` elements, for which it [pays], are turned.
     pub fn new(rows: &Rows, len: usize, stream: Option<Stream>, isa: Isa) -> Self {
         let cell = rows.scalars[0].size();
@@ -59,7 +61,7 @@ impl Turn {
         let transpose = tile::transpose(cell, Store::Cached, isa);
         // From eight on rows fill tiles.
         let few = if len < 8 { interleave::split_and_join(cell, len, isa) } else { None };
-        Turn { transpose, few, stream, cell, len, width, pitch: pitch as isize }
+        TileTranspose { transpose, few, stream, cell, len, width, pitch: pitch as isize }
     }
 
     /// Bytes of a tile, turned or not.
@@ -72,7 +74,7 @@ impl Turn {
     /// # Safety
     /// There are `rows` rows of `columns` columns at `src`, and room for them at `dst`; they do not
     /// overlap.
-    unsafe fn turn(
+    unsafe fn transpose(
         &self, [dst, src]: [*mut u8; 2], pitches: [isize; 2], [rows, columns]: [usize; 2], is_far: bool,
     ) {
         let [dst_rows, src_rows] = pitches.map(Even);
@@ -94,32 +96,42 @@ impl<T: Real, F: RowFormula> Task<T, F> {
     ///
     /// # Safety
     /// The operands have their elements, as the step reads or writes them.
-    pub(super) unsafe fn turned(
-        &self, turn: &Turn, at: [*mut u8; 3], width: usize, work: &mut Workspace<'_, T>,
+    pub(super) unsafe fn transposed(
+        &self, transpose: &TileTranspose, at: [*mut u8; 3], width: usize, work: &mut Workspace<'_, T>,
     ) {
-        let tiles = work.turned;
+        let tiles = work.transposed;
         let start = |k: usize| {
-            let offset = self.steps[k].side_by_side(turn.cell, 0).expect("a turn asked for that");
+            let offset = self.steps[k].side_by_side(transpose.cell, 0).expect("a turn asked for that");
             at[k].wrapping_offset(offset)
         };
-        let group = (turn.len * turn.cell) as isize;
+        let group = (transpose.len * transpose.cell) as isize;
         // SAFETY: the groups have their elements; either tile has room for all groups, turned or
         // not.
         unsafe {
             for (k, &tile) in tiles.iter().enumerate().take(F::ARITY) {
                 let apart = self.along.1[k + 1];
-                match turn.few {
-                    Some([split, _]) if apart == group => split(tile, start(k + 1), turn.pitch, width),
-                    _ => turn.turn([tile, start(k + 1)], [turn.pitch, apart], [width, turn.len], true),
+                match transpose.few {
+                    Some([split, _]) if apart == group => split(tile, start(k + 1), transpose.pitch, width),
+                    _ => transpose.transpose(
+                        [tile, start(k + 1)],
+                        [transpose.pitch, apart],
+                        [width, transpose.len],
+                        true,
+                    ),
                 }
             }
             let [results, back] = tiles;
-            self.rows([results, results, back], [turn.cell as isize; 3], width, None, work);
-            match turn.few {
-                Some([_, join]) => join(back, results, turn.pitch, width),
-                None => turn.turn([back, results], [group, turn.pitch], [turn.len, width], false),
+            self.rows([results, results, back], [transpose.cell as isize; 3], width, None, work);
+            match transpose.few {
+                Some([_, join]) => join(back, results, transpose.pitch, width),
+                None => transpose.transpose(
+                    [back, results],
+                    [group, transpose.pitch],
+                    [transpose.len, width],
+                    false,
+                ),
             }
-            let copy = |to: *mut u8, from: *const u8, bytes: usize| match turn.stream {
+            let copy = |to: *mut u8, from: *const u8, bytes: usize| match transpose.stream {
                 Some(stream) => stream(to, from, bytes),
                 None => to.copy_from_nonoverlapping(from, bytes),
             };

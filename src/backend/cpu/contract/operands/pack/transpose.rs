@@ -17,7 +17,7 @@ pub const MANY: usize = 16;
 /// The lines have `len` cells, of any alignment, as these may be pairs of narrower numbers; their
 /// places are writable.
 #[inline(always)]
-pub(super) unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize) {
+pub(super) unsafe fn transpose_lines<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize) {
     let mut k = 0;
     let at = |k: usize| to.wrapping_offset(k as isize * width);
     // SAFETY: every line has `len` cells, and each a place; the shuffles are of the base
@@ -64,8 +64,8 @@ pub(super) unsafe fn turn<C: Copy>(lines: &[*const C], len: usize, to: *mut C, w
 /// The same for up to [`MANY`] lines, by the transposes of transforms.
 ///
 /// # Safety
-/// As for [`turn`]; the processor has the instructions of `isa`.
-pub unsafe fn turn_many<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize, isa: Isa) {
+/// As for [`transpose_lines`]; the processor has the instructions of `isa`.
+pub unsafe fn transpose_many<C: Copy>(lines: &[*const C], len: usize, to: *mut C, width: isize, isa: Isa) {
     let mut places = [0; MANY];
     for (place, line) in places.iter_mut().zip(lines) {
         *place = line.addr().wrapping_sub(lines[0].addr()) as isize;
