@@ -26,7 +26,7 @@ mod transform;
 pub use address::Address;
 pub use choice::{Choice, Kernel};
 pub use cpu::arena::{Hold, KEPT_BYTES};
-pub use cpu::{Filters, Isa, Machine, Panels};
+pub use cpu::{FilterCache, Isa, Machine, PanelCache};
 pub use scratch::{hold, is_held, is_kept, lend, most_scratch, scratch};
 pub use transform::run_transform;
 
@@ -91,7 +91,7 @@ pub unsafe fn run_by(kernel: &str, step: Step<'_>, at: &[Address], machine: Mach
     unsafe { run_chosen(step, at, machine, None, Choice::Named(kernel)) }
 }
 
-/// [`run`](fn@run) for one step of several: contractions that [say so](Contract::keeps_b) keep
+/// [`run`](fn@run) for one step of several: contractions that [say so](Contract::caches_b) keep
 /// their `b` in the panels.
 ///
 /// # Errors
@@ -100,7 +100,7 @@ pub unsafe fn run_by(kernel: &str, step: Step<'_>, at: &[Address], machine: Mach
 /// # Safety
 /// As for [`run`](fn@run); nothing writes `b` of a step that keeps it as long as the panels live.
 pub unsafe fn run_keeping(
-    step: Step<'_>, at: &[Address], ordered: bool, machine: Machine, panels: Option<&Panels>,
+    step: Step<'_>, at: &[Address], ordered: bool, machine: Machine, panels: Option<&PanelCache>,
 ) -> Result<()> {
     if ordered {
         // SAFETY: elements are readable or writable as the step uses them, and the reference loops
@@ -115,7 +115,7 @@ pub unsafe fn run_keeping(
 /// # Safety
 /// As for [`run_keeping`], with destination offsets that are distinct.
 unsafe fn run_chosen(
-    step: Step<'_>, at: &[Address], machine: Machine, panels: Option<&Panels>, choice: Choice<'_>,
+    step: Step<'_>, at: &[Address], machine: Machine, panels: Option<&PanelCache>, choice: Choice<'_>,
 ) -> Result<()> {
     let pointer = |k: usize| at[k].pointer();
     let operands = || Operands { dst: pointer(0), src: pointer(1) };
@@ -139,7 +139,7 @@ unsafe fn run_chosen(
                 cpu::contract::run(step, &pointers(at)[..at.len()], machine, panels, choice)
             }
             Step::Phases(phases) => {
-                cpu::contract::run_phases(&phases.0, &pointers(at)[..at.len()], machine, choice)
+                cpu::contract::run_stride_phases(&phases.0, &pointers(at)[..at.len()], machine, choice)
             }
             Step::Random(random) => cpu::random::run(random, at, machine, choice),
             Step::Normalise(step) => cpu::normalise::forward(step, at, machine, choice),
@@ -171,7 +171,7 @@ pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'stati
     match step {
         _ if ordered => Some("reference"),
         Step::Contract(step) => cpu::contract::kernel(step, machine),
-        Step::Phases(phases) => cpu::contract::kernel_of_phases(&phases.0, machine),
+        Step::Phases(phases) => cpu::contract::kernel_of_stride_phases(&phases.0, machine),
         _ => kernels(step, machine).first().copied(),
     }
 }
@@ -183,7 +183,7 @@ pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
         Step::Transform(step) => transform::kernels(step),
         Step::Padded(padded) => padded::kernels(padded),
         Step::Contract(step) => cpu::contract::kernels(step, machine),
-        Step::Phases(phases) => cpu::contract::kernels_of_phases(&phases.0, machine),
+        Step::Phases(phases) => cpu::contract::kernels_of_stride_phases(&phases.0, machine),
         Step::Scale(scale) => cpu::scale::kernels(scale),
         Step::Set(set) => cpu::set::kernels(set, machine.isa),
         Step::Map(map) => cpu::map::kernels(map, machine.isa),
@@ -209,7 +209,7 @@ pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     vec![
         ("Transform", rows(transform::KERNELS)),
         ("Padded", rows(padded::KERNELS)),
-        ("Phases", rows(cpu::contract::OF_PHASES)),
+        ("Phases", rows(cpu::contract::STRIDE_PHASES)),
         ("Contract", rows(cpu::contract::KERNELS)),
         ("Scale", rows(cpu::scale::KERNELS)),
         ("Set", rows(cpu::set::KERNELS)),

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::backend::cpu::float_mode::DefaultMode;
-use crate::backend::cpu::threads::with_room;
+use crate::backend::cpu::threads::with_stack;
 use crate::backend::{Address, Machine};
 use crate::error::Result;
 use crate::ops::{Operand, Plan, Role};
@@ -12,7 +12,7 @@ pub type Bound = (&'static str, Address);
 
 /// What listeners hear of a call when it has ended.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct CallReport {
     /// Whether anyone listens; else no plan is kept.
     pub wanted: bool,
     /// The plan that ran last, behind the name of the call; of a graph a line for each of its
@@ -40,7 +40,7 @@ pub struct Call<'a> {
     /// Where it runs.
     pub context: &'a Context,
     name: &'static str,
-    told: &'a mut Told,
+    report: &'a mut CallReport,
     /// What the next plan is a part of: told besides the parts before it.
     part: Option<(usize, &'static str)>,
     /// The milliseconds of the plan that ran last, where the call measures instead of computing.
@@ -55,15 +55,15 @@ impl Context {
     /// Those of `body`; host allocation if a stack is wanted and cannot be had.
     #[inline]
     pub fn call<R>(
-        &self, name: &'static str, told: &mut Told, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
+        &self, name: &'static str, report: &mut CallReport, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
     ) -> Result<R> {
-        let call = Call { context: self, name, told, part: None, time: None };
+        let call = Call { context: self, name, report, part: None, time: None };
         // What a CUDA driver takes of the stack is not ours to say, and what is current there
         // belongs to the thread.
         if self.is_cuda() {
             return framed(call, body);
         }
-        with_room(|| framed(call, body))
+        with_stack(|| framed(call, body))
     }
 
     /// What is wrong with the environment's limits of the CPU core, a line for each that makes no
@@ -180,12 +180,12 @@ impl Call<'_> {
     /// Keeps what looks wrong about the call.
     #[cold]
     pub fn warn(&mut self, text: &str) {
-        self.told.warning = Some(format!("{}: {text}", self.name));
+        self.report.warning = Some(format!("{}: {text}", self.name));
     }
 
     #[inline]
     fn note(&mut self, plan: &dyn Plan, at: &[Address]) {
-        if self.told.wanted {
+        if self.report.wanted {
             self.keep(plan, at);
         }
     }
@@ -194,17 +194,17 @@ impl Call<'_> {
     fn keep(&mut self, plan: &dyn Plan, at: &[Address]) {
         let name = match self.part {
             None => {
-                (self.told.plan, self.told.kernels) = (None, None);
+                (self.report.plan, self.report.kernels) = (None, None);
                 self.name.to_owned()
             }
             Some((place, part)) => format!("{}, part {place}, {part}", self.name),
         };
-        add_line(&mut self.told.plan, format!("{name}: {plan}"));
+        add_line(&mut self.report.plan, format!("{name}: {plan}"));
         let mut kernels = self.context.kernels(plan, at);
         kernels.dedup();
         // Lines of their own: that of a plan can be read back.
         if !kernels.is_empty() {
-            add_line(&mut self.told.kernels, format!("{name}: by {}", kernels.join(", then ")));
+            add_line(&mut self.report.kernels, format!("{name}: by {}", kernels.join(", then ")));
         }
     }
 

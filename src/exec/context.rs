@@ -6,7 +6,7 @@ use super::host_runtime;
 use super::staging::Copies;
 use super::tasks;
 use crate::backend::cuda::{Cuda, Driver, Unavailable};
-use crate::backend::{self, Address, Filters, Panels};
+use crate::backend::{self, Address, FilterCache, PanelCache};
 use crate::error::{Error, Result};
 use crate::ops::Plan;
 use crate::ops::plan::MAX_OPERANDS;
@@ -31,7 +31,7 @@ pub(super) enum Core {
 pub struct Context {
     pub(super) core: Core,
     /// What stays packed of filters that the caller leaves as they are, if it says so.
-    filters: Option<Arc<Filters>>,
+    filters: Option<Arc<FilterCache>>,
     /// The caller's stream as an address; the CPU core keeps it for `cudnnGetStream`, and refuses
     /// one that captures.
     stream: usize,
@@ -50,7 +50,7 @@ impl Context {
             Choice::Reference => Core::Reference,
             Choice::Cuda(driver) => Core::Cuda(Arc::new(Cuda::create(driver).map_err(no_handle)?)),
         };
-        Ok(Context { core, filters: constant_filters(Filters::limit_of_environment()), stream: 0 })
+        Ok(Context { core, filters: constant_filters(FilterCache::limit_of_environment()), stream: 0 })
     }
 
     /// Whether [`create`](Context::create) would choose the CUDA core.
@@ -239,8 +239,8 @@ impl Context {
                 let own = |&(_, operand): &(_, usize)| places[operand] == at[operand];
                 let filters = self.filters.clone().zip(plan.filters()).filter(own);
                 let panels = match filters {
-                    Some((filters, operand)) => Panels::beside(filters, places[operand].pointer()),
-                    None => Panels::new(),
+                    Some((filters, operand)) => PanelCache::beside(filters, places[operand].pointer()),
+                    None => PanelCache::new(),
                 };
                 let mut steps = 0;
                 plan.steps(&mut |step, slots| {
@@ -271,8 +271,8 @@ impl Context {
 }
 
 /// Room for filters that stay packed; `None` of no bytes.
-fn constant_filters(bytes: usize) -> Option<Arc<Filters>> {
-    (bytes > 0).then(|| Arc::new(Filters::new(bytes)))
+fn constant_filters(bytes: usize) -> Option<Arc<FilterCache>> {
+    (bytes > 0).then(|| Arc::new(FilterCache::new(bytes)))
 }
 
 /// Whatever the driver says, what it means for the caller is that nothing can be computed.

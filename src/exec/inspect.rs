@@ -1,7 +1,7 @@
 //! What programs may ask a context about itself.
 
 use super::Context;
-use crate::backend::cpu::threads::with_room;
+use crate::backend::cpu::threads::with_stack;
 use crate::backend::{self, Address, Machine};
 use crate::ops::Plan;
 
@@ -40,7 +40,7 @@ impl Context {
             // No step fails here; without memory for a stack, nothing is said of this kernel. The
             // kernels are tried one after the other, which a query that is called on a small stack
             // has no room for.
-            let _ = with_room(|| {
+            let _ = with_stack(|| {
                 plan.steps(&mut |step, _| {
                     takes |= backend::takes_winograd(step, Machine::host());
                     Ok(())

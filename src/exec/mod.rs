@@ -13,7 +13,7 @@ mod staging;
 mod tasks;
 
 pub use crate::backend::Address;
-pub use call::{Bound, Call, Told};
+pub use call::{Bound, Call, CallReport};
 pub use context::Context;
 pub use convolution::{NOT_MEASURED, Workspace};
 pub use graph::Execution;

@@ -177,7 +177,7 @@ pub struct Contract {
     pub is_over_images: bool,
     /// Whether later steps of the plan multiply by the same `b`, which no step writes: the CPU core
     /// keeps what it packs of it until the plan ends. Results do not depend on it.
-    pub keeps_b: bool,
+    pub caches_b: bool,
     /// Bytes of workspace, an operand of its own if not 0; its contents are scratch.
     pub workspace: usize,
 }
@@ -204,7 +204,7 @@ impl Contract {
             allow_tiles: false,
             allow_winograd: false,
             is_over_images: false,
-            keeps_b: false,
+            caches_b: false,
             workspace: 0,
         }
     }
@@ -378,7 +378,7 @@ impl fmt::Display for Contract {
         if self.is_over_images {
             f.write_str(" over images")?;
         }
-        if self.keeps_b {
+        if self.caches_b {
             f.write_str(" keeping b")?;
         }
         if self.workspace > 0 {

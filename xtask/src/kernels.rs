@@ -14,7 +14,7 @@ use crate::shell;
 const TABLES: &[(&str, &str, &str)] = &[
     ("Transform", "transform.rs", "KERNELS"),
     ("Padded", "padded.rs", "KERNELS"),
-    ("Phases", "cpu/contract/table.rs", "OF_PHASES"),
+    ("Phases", "cpu/contract/table.rs", "STRIDE_PHASES"),
     ("Contract", "cpu/contract/table.rs", "KERNELS"),
     ("Scale", "cpu/scale.rs", "KERNELS"),
     ("Set", "cpu/set.rs", "KERNELS"),

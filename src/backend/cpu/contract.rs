@@ -34,18 +34,18 @@ mod gemm;
 mod kernel;
 mod levels;
 mod operands;
-mod phases;
 mod problem;
+mod stride_phases;
 mod table;
 mod tiles;
 mod widen;
 
-pub use self::phases::{kernel_of_phases, kernels_of_phases, run_phases};
 use self::problem::Problem;
+pub use self::stride_phases::{kernel_of_stride_phases, kernels_of_stride_phases, run_stride_phases};
 pub use self::table::WINOGRAD;
-pub(in crate::backend) use self::table::{KERNELS, OF_PHASES};
+pub(in crate::backend) use self::table::{KERNELS, STRIDE_PHASES};
 use self::widen::Widen;
-use super::{Isa, Machine, Panels};
+use super::{Isa, Machine, PanelCache};
 use crate::backend::choice::Choice;
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -68,7 +68,7 @@ const PARALLEL_THRESHOLD: usize = 1 << 17;
 /// of dst are distinct, and no operand overlaps it, but z, if each of its elements is the one it is
 /// added to. Nothing writes `b` as long as the panels live, if the step keeps it.
 pub unsafe fn run(
-    step: &Contract, at: &[*mut u8], machine: Machine, panels: Option<&Panels>, choice: Choice<'_>,
+    step: &Contract, at: &[*mut u8], machine: Machine, panels: Option<&PanelCache>, choice: Choice<'_>,
 ) -> Result<()> {
     if step.is_empty() {
         return Ok(());
@@ -80,7 +80,7 @@ pub unsafe fn run(
         // Not of a copy that the next step does not find.
         let own = panels.filter(|_| operands[1] == at[2].cast_const());
         let mut problem =
-            Problem::new(step, at, operands, transformed, machine, own.filter(|_| step.keeps_b));
+            Problem::new(step, at, operands, transformed, machine, own.filter(|_| step.caches_b));
         problem.filters = own.and_then(|panels| panels.filters_at(operands[1]));
         let (_, launch) = choice.of(KERNELS, |accept| accept(&problem))?;
         // SAFETY: every element that the step reads or writes is there; operands in binary32 are

@@ -90,7 +90,7 @@ unsafe impl Send for Entry {}
 unsafe impl Sync for Entry {}
 
 /// Those of a handle.
-pub struct Filters {
+pub struct FilterCache {
     /// Bytes that they may have.
     limit: usize,
     /// The ones used last come last.
@@ -105,16 +105,16 @@ fn checks() -> bool {
     })
 }
 
-impl fmt::Debug for Filters {
+impl fmt::Debug for FilterCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "filters of {} of {} bytes", self.bytes(), self.limit)
     }
 }
 
-impl Filters {
+impl FilterCache {
     /// None yet, with room for as many bytes.
-    pub fn new(limit: usize) -> Filters {
-        Filters { limit, entries: Lock::new(Vec::new()) }
+    pub fn new(limit: usize) -> FilterCache {
+        FilterCache { limit, entries: Lock::new(Vec::new()) }
     }
 
     /// The limit that `CUDNN_SHIM_CONSTANT_FILTERS` sets; 0 if it sets none.
@@ -185,7 +185,7 @@ impl Filters {
 
 /// Room for packed filters.
 pub(super) struct Kept<'a> {
-    filters: &'a Filters,
+    filters: &'a FilterCache,
     entry: Arc<Entry>,
     /// The first element of the filters.
     first: *const u8,
@@ -223,31 +223,31 @@ impl Drop for Kept<'_> {
 
 /// Where a kernel keeps the filters of a step.
 #[derive(Clone, Copy)]
-pub(super) struct Room<'a> {
-    filters: &'a Filters,
+pub(super) struct CacheSlot<'a> {
+    filters: &'a FilterCache,
     key: Key,
     first: *const u8,
 }
 
 // SAFETY: an address of elements that nobody writes while a call reads them.
-unsafe impl Sync for Room<'_> {}
+unsafe impl Sync for CacheSlot<'_> {}
 
-impl<'a> Room<'a> {
+impl<'a> CacheSlot<'a> {
     /// For `b` of a step, at an address.
     pub(super) fn new(
-        filters: &'a Filters, step: &Contract, b: *const u8, isa: Isa, kernel: &'static str,
-    ) -> Room<'a> {
+        filters: &'a FilterCache, step: &Contract, b: *const u8, isa: Isa, kernel: &'static str,
+    ) -> CacheSlot<'a> {
         let first = b.wrapping_offset(step.nest.offsets[2] as isize * step.b.size() as isize);
-        Room { filters, key: Key::of(step, first, isa, kernel), first }
+        CacheSlot { filters, key: Key::of(step, first, isa, kernel), first }
     }
 
     /// The place of as many bytes that the kernel packs in this form; `None` for none.
     ///
     /// # Errors
-    /// As for [`Filters::place`].
+    /// As for [`FilterCache::place`].
     ///
     /// # Safety
-    /// As for [`Filters::place`].
+    /// As for [`FilterCache::place`].
     pub(super) unsafe fn place(&self, form: [usize; 4], bytes: usize) -> Result<Option<Kept<'a>>> {
         if bytes == 0 {
             return Ok(None);
@@ -264,14 +264,14 @@ mod tests {
     use crate::ops::contract::{Accumulate, Epilogue};
 
     /// Room for filters that are a run of numbers.
-    fn room<'a>(filters: &'a Filters, data: &[f32]) -> Room<'a> {
+    fn room<'a>(filters: &'a FilterCache, data: &[f32]) -> CacheSlot<'a> {
         let mut step = Contract::new([Scalar::F32; 3], Accumulate::Single, Epilogue::PLAIN);
         step.push(Role::K, Axis { extent: data.len() as i64, strides: [0, 1, 1, 0, 0] });
-        Room::new(filters, &step, data.as_ptr().cast(), Isa::PORTABLE, "test")
+        CacheSlot::new(filters, &step, data.as_ptr().cast(), Isa::PORTABLE, "test")
     }
 
     /// Whether they were there; they are then.
-    fn use_once(filters: &Filters, data: &[f32], form: usize) -> bool {
+    fn use_once(filters: &FilterCache, data: &[f32], form: usize) -> bool {
         // SAFETY: the filters are alive.
         unsafe {
             let kept = room(filters, data).place([form; 4], 400).unwrap().expect("there is room");
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_least_used_go_first_and_the_limit_is_kept() {
         let data = [[1.0; 4], [2.0; 4], [3.0; 4]];
-        let filters = Filters::new(1000);
+        let filters = FilterCache::new(1000);
         let uses = |at: usize| use_once(&filters, &data[at], 0);
         assert!(!uses(0) && !uses(1));
         assert!(uses(0) && filters.bytes() == 800);
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn what_nobody_has_filled_is_gone_and_what_is_held_stays() {
         let data = [1.0; 4];
-        let filters = Filters::new(500);
+        let filters = FilterCache::new(500);
         let room = room(&filters, &data);
         // SAFETY: the filters are alive.
         let place = || unsafe { room.place([0; 4], 400) }.unwrap();
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn another_content_has_another_digest() {
-        let filters = Filters::new(0);
+        let filters = FilterCache::new(0);
         let digest = |data: &[f32]| {
             let room = room(&filters, data);
             // SAFETY: the filters are alive.

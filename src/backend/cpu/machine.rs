@@ -1,6 +1,6 @@
 //! What one run may use: an instruction set and a number of threads.
 
-use super::{Filters, Isa, threads};
+use super::{FilterCache, Isa, threads};
 use crate::mode;
 
 /// Bytes below which waking threads costs more than it saves.
@@ -27,7 +27,7 @@ impl Machine {
         let limits: [(&str, Complaint); 5] = [
             ("CUDNN_SHIM_NUM_THREADS", threads::complaint),
             ("CUDNN_SHIM_ISA", Isa::complaint),
-            ("CUDNN_SHIM_CONSTANT_FILTERS", Filters::complaint),
+            ("CUDNN_SHIM_CONSTANT_FILTERS", FilterCache::complaint),
             ("CUDNN_SHIM_WINOGRAD", mode::winograd_complaint),
             ("CUDNN_CONV_WSCAP_DBG", mode::cap_complaint),
         ];

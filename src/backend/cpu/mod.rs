@@ -56,7 +56,7 @@ pub(super) mod transpose;
 mod wide;
 pub(super) mod window;
 
-pub use filters::Filters;
+pub use filters::FilterCache;
 pub use isa::Isa;
 pub use machine::Machine;
-pub use panels::Panels;
+pub use panels::PanelCache;

@@ -1,14 +1,14 @@
 //! What contractions keep for later steps of the same call: `b` of a step that [keeps
-//! it](crate::ops::Contract::keeps_b), in panels.
+//! it](crate::ops::Contract::caches_b), in panels.
 //!
 //! The recurrent weights of a layer meet the states of every step. Packed anew for each step, the
-//! weights would cost as much as the products of a small batch. Beside them [filters](Filters) that
-//! stay from call to call.
+//! weights would cost as much as the products of a small batch. Beside them [filters](FilterCache)
+//! that stay from call to call.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::Filters;
+use super::FilterCache;
 use super::arena::Block;
 use crate::dtype::Scalar;
 
@@ -40,11 +40,11 @@ struct Entry {
 
 /// The panels of one call, which go when it ends.
 #[derive(Debug, Default)]
-pub struct Panels {
+pub struct PanelCache {
     /// The panels used last come first.
     entries: RefCell<[Option<Entry>; KEPT]>,
     /// What stays when the call ends, and the operand whose filters may.
-    filters: Option<(Arc<Filters>, *const u8)>,
+    filters: Option<(Arc<FilterCache>, *const u8)>,
 }
 
 /// Room for the panels of an operand.
@@ -54,19 +54,19 @@ pub(super) struct Place {
     pub(super) is_filled: bool,
 }
 
-impl Panels {
+impl PanelCache {
     /// None yet.
-    pub fn new() -> Panels {
-        Panels::default()
+    pub fn new() -> PanelCache {
+        PanelCache::default()
     }
 
     /// None yet, in a call whose operand at this address holds filters that stay.
-    pub fn beside(filters: Arc<Filters>, at: *const u8) -> Panels {
-        Panels { filters: Some((filters, at)), ..Panels::default() }
+    pub fn beside(filters: Arc<FilterCache>, at: *const u8) -> PanelCache {
+        PanelCache { filters: Some((filters, at)), ..PanelCache::default() }
     }
 
     /// Where filters at this address stay, if they do.
-    pub(super) fn filters_at(&self, at: *const u8) -> Option<&Filters> {
+    pub(super) fn filters_at(&self, at: *const u8) -> Option<&FilterCache> {
         self.filters.as_ref().filter(|(_, own)| *own == at).map(|(filters, _)| &**filters)
     }
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_last_two_are_kept_once_they_are_filled() {
-        let panels = Panels::new();
+        let panels = PanelCache::new();
         let is_filled = |number| panels.place(&key(number, 512)).expect("there is memory").is_filled;
         assert!(!is_filled(1));
         assert!(!is_filled(1), "nobody has filled them");
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn other_loops_and_types_are_other_panels() {
-        let panels = Panels::new();
+        let panels = PanelCache::new();
         let first = key(1, 512);
         panels.place(&first).expect("there is memory");
         panels.fill();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn without_memory_there_is_no_place_and_others_stay() {
-        let panels = Panels::new();
+        let panels = PanelCache::new();
         panels.place(&key(1, 512)).expect("there is memory");
         panels.fill();
         assert!(panels.place(&key(2, usize::MAX)).is_none());

@@ -21,8 +21,8 @@
 
 mod job;
 mod pool;
-mod room;
 mod signals;
+mod stack;
 mod start;
 
 use std::cell::Cell;
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use self::job::{Job, Shared};
 use self::pool::Pool;
-pub use self::room::with_room;
+pub use self::stack::with_stack;
 use super::arena;
 use crate::error::Result;
 use crate::panics::caught;

@@ -16,7 +16,7 @@ use super::types::{CUDNN_SEV_ERROR_EN, CUDNN_SEV_INFO_EN, CUDNN_SEV_WARNING_EN};
 use super::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 use super::{inspect, version};
 use crate::error::Error;
-use crate::exec::Told;
+use crate::exec::CallReport;
 use crate::sync::{Lock, Once, Vanished};
 
 /// Where the text log goes, and how much of it.
@@ -167,17 +167,17 @@ pub(crate) fn information(text: fmt::Arguments<'_>) {
 
 /// What is worth knowing of a call, to be told when this goes: listeners are the caller's code, so that it must outlive
 /// whatever belongs to the call alone.
-pub(crate) struct Note(pub(crate) Told);
+pub(crate) struct Note(pub(crate) CallReport);
 
 impl Note {
     #[inline]
     pub(crate) fn new() -> Self {
-        Note(Told { wanted: wants_calls() || inspect::wants_plans(), ..Told::default() })
+        Note(CallReport { wanted: wants_calls() || inspect::wants_plans(), ..CallReport::default() })
     }
 
     #[cold]
     fn tell(&mut self) {
-        let Told { plan, kernels, warning: text, .. } = std::mem::take(&mut self.0);
+        let CallReport { plan, kernels, warning: text, .. } = std::mem::take(&mut self.0);
         if let Some(text) = text {
             warning(format_args!("{text}"));
         }

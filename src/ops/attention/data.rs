@@ -7,7 +7,7 @@
 use super::ends::{Fill, Side};
 use super::forward::rows;
 use super::groups::seen;
-use super::view::{Loop, Steps, Terms, Turn};
+use super::view::{Loop, LoopRange, Steps, Terms};
 use super::{AttentionPlan, Part};
 use crate::error::Result;
 
@@ -21,12 +21,12 @@ impl AttentionPlan {
         let gradient = self.part(Part::Output);
         self.find_ends(steps)?;
         for group in &groups {
-            let of = |rows: [Turn; 3]| [&rows[..], &[self.output_entries()]].concat();
-            let turns = of(rows(group, group.queries.clone()));
+            let of = |rows: [LoopRange; 3]| [&rows[..], &[self.output_entries()]].concat();
+            let ranges = of(rows(group, group.queries.clone()));
             let given = &self.views.outer[OUTPUT];
             match problem.lengths_are_data {
-                true => self.cut(steps, [&gradient, given], Side::Queries, Fill::Zero, &turns)?,
-                false => steps.transform(&gradient, given, &turns, 0.0)?,
+                true => self.cut(steps, [&gradient, given], Side::Queries, Fill::Zero, &ranges)?,
+                false => steps.transform(&gradient, given, &ranges, 0.0)?,
             }
             steps.zero(&gradient, &of(rows(group, group.queries.end..problem.rows.end)))?;
         }
@@ -39,13 +39,13 @@ impl AttentionPlan {
             true => {
                 let by_heads = self.part(Part::HeadGradients);
                 let others = [self.heads(), self.value_entries(), self.output_entries()];
-                let turns = [&every_row[..], &others].concat();
-                steps.product(&by_heads, [&gradient, &self.views.weights[OUTPUT]], &turns, Terms::SUM)?;
+                let ranges = [&every_row[..], &others].concat();
+                steps.product(&by_heads, [&gradient, &self.views.weights[OUTPUT]], &ranges, Terms::SUM)?;
                 by_heads
             }
         };
         for which in 0..3 {
-            steps.zero(&self.gradient(which), &self.gradient_turns(which))?;
+            steps.zero(&self.gradient(which), &self.gradient_ranges(which))?;
         }
         let (weights, scores) = (self.part(Part::Weights), self.part(Part::Dropped));
         let mut applied = weights;
@@ -57,14 +57,14 @@ impl AttentionPlan {
         for group in &groups {
             let keys = (Loop::Key, seen(&problem.runs(group)));
             let others = [keys, self.heads(), self.value_entries()];
-            let turns = [&rows(group, group.queries.clone())[..], &others].concat();
-            steps.product(&self.gradient(2), [&applied, &by_heads], &turns, added)?;
+            let ranges = [&rows(group, group.queries.clone())[..], &others].concat();
+            steps.product(&self.gradient(2), [&applied, &by_heads], &ranges, added)?;
         }
         for group in &groups {
             let keys = (Loop::Key, seen(&problem.runs(group)));
             let others = [keys, self.heads(), self.value_entries()];
-            let turns = [&rows(group, group.queries.clone())[..], &others].concat();
-            steps.product(&scores, [&by_heads, &self.head_view(2)], &turns, Terms::SUM)?;
+            let ranges = [&rows(group, group.queries.clone())[..], &others].concat();
+            steps.product(&scores, [&by_heads, &self.head_view(2)], &ranges, Terms::SUM)?;
         }
         if let Some(drop) = &self.dropouts[0] {
             steps.mask(&scores, &scores, drop.mask, None)?;
@@ -79,16 +79,16 @@ impl AttentionPlan {
             }
             let scaled = Terms { alpha: self.scale, ..Terms::SUM };
             let others = [self.heads(), (Loop::Key, all), self.entries()];
-            let turns = [&rows(group, group.queries.clone())[..], &others].concat();
-            steps.product(&self.gradient(0), [&scores, &self.head_view(1)], &turns, scaled)?;
+            let ranges = [&rows(group, group.queries.clone())[..], &others].concat();
+            steps.product(&self.gradient(0), [&scores, &self.head_view(1)], &ranges, scaled)?;
             let scaled = Terms { beta: 1.0, ..scaled };
-            steps.product(&self.gradient(1), [&scores, &self.head_view(0)], &turns, scaled)?;
+            steps.product(&self.gradient(1), [&scores, &self.head_view(0)], &ranges, scaled)?;
         }
         (0..3).try_for_each(|which| self.leave(steps, which))
     }
 
     /// All samples, beams and time steps of queries.
-    pub(super) fn every_row(&self) -> [Turn; 3] {
+    pub(super) fn every_row(&self) -> [LoopRange; 3] {
         let extents = &self.problem.extents;
         [
             (Loop::Batch, 0..extents.batch),
@@ -98,7 +98,7 @@ impl AttentionPlan {
     }
 
     /// All rows of queries, keys or values.
-    pub(super) fn every(&self, which: usize) -> Vec<Turn> {
+    pub(super) fn every(&self, which: usize) -> Vec<LoopRange> {
         let [batch, beam, query] = self.every_row();
         match which {
             0 => vec![batch, beam, query],
@@ -111,15 +111,15 @@ impl AttentionPlan {
         self.part([Part::QueryGradients, Part::KeyGradients, Part::ValueGradients][which])
     }
 
-    fn gradient_turns(&self, which: usize) -> Vec<Turn> {
-        let mut turns = self.every(which);
-        turns.extend(self.is_projected(which).then(|| self.heads()));
-        turns.push(self.head_entries(which));
-        turns
+    fn gradient_ranges(&self, which: usize) -> Vec<LoopRange> {
+        let mut ranges = self.every(which);
+        ranges.extend(self.is_projected(which).then(|| self.heads()));
+        ranges.push(self.head_entries(which));
+        ranges
     }
 
     /// Entries of a head's queries, keys or values.
-    pub(super) fn head_entries(&self, which: usize) -> Turn {
+    pub(super) fn head_entries(&self, which: usize) -> LoopRange {
         if which == 2 { self.value_entries() } else { self.entries() }
     }
 
@@ -127,11 +127,11 @@ impl AttentionPlan {
     fn leave(&self, steps: &mut Steps<'_>, which: usize) -> Result<()> {
         let (dst, src) = (self.views.outer[which], self.gradient(which));
         if !self.is_projected(which) {
-            let turns = self.gradient_turns(which);
-            return steps.transform(&dst.with(Loop::Entry, 1), &src, &turns, 0.0);
+            let ranges = self.gradient_ranges(which);
+            return steps.transform(&dst.with(Loop::Entry, 1), &src, &ranges, 0.0);
         }
         let others = [self.vector(which), self.heads(), self.head_entries(which)];
-        let turns = [&self.every(which)[..], &others].concat();
-        steps.product(&dst, [&src, &self.views.weights[which]], &turns, Terms::SUM)
+        let ranges = [&self.every(which)[..], &others].concat();
+        steps.product(&dst, [&src, &self.views.weights[which]], &ranges, Terms::SUM)
     }
 }

@@ -7,7 +7,7 @@
 //! over time steps then find zeros behind the ends, as nothing that is multiplied by a 0 may be a
 //! NaN.
 
-use super::view::{Loop, Steps, Turn, View};
+use super::view::{Loop, LoopRange, Steps, View};
 use super::{AttentionPlan, Part, Pass};
 use crate::error::Result;
 use crate::ops::attention::sizes::FILLS;
@@ -70,27 +70,29 @@ impl AttentionPlan {
     /// `dst = src` before the ends, and another number behind them. Nothing, if the loops end
     /// there.
     pub(super) fn cut(
-        &self, steps: &mut Steps<'_>, [dst, src]: [&View; 2], side: Side, fill: Fill, turns: &[Turn],
+        &self, steps: &mut Steps<'_>, [dst, src]: [&View; 2], side: Side, fill: Fill, ranges: &[LoopRange],
     ) -> Result<()> {
         if !self.problem.lengths_are_data {
             return Ok(());
         }
         let mask = self.part(if side == Side::Queries { Part::QueryMask } else { Part::KeyMask });
         let other = self.part(Part::Fills).at(fill as i64);
-        steps.select(dst, [src, &other], &mask, turns)
+        steps.select(dst, [src, &other], &mask, ranges)
     }
 
     /// Cuts queries, keys and values as heads see them, where they have a place of their own.
-    pub(super) fn cut_inputs(&self, steps: &mut Steps<'_>, queries: &[Turn], keys: &[Turn]) -> Result<()> {
+    pub(super) fn cut_inputs(
+        &self, steps: &mut Steps<'_>, queries: &[LoopRange], keys: &[LoopRange],
+    ) -> Result<()> {
         for which in (0..3).filter(|&which| self.problem.is_copied(self.pass, which)) {
             let (side, rows) = if which == 0 { (Side::Queries, queries) } else { (Side::Keys, keys) };
             let dst = self.head_view(which);
             let entries = self.head_entries(which);
-            let (src, turns) = match self.is_projected(which) {
+            let (src, ranges) = match self.is_projected(which) {
                 true => (dst, [rows, &[self.heads(), entries]].concat()),
                 false => (self.views.inputs[which].with(Loop::Entry, 1), [rows, &[entries]].concat()),
             };
-            self.cut(steps, [&dst, &src], side, Fill::Zero, &turns)?;
+            self.cut(steps, [&dst, &src], side, Fill::Zero, &ranges)?;
         }
         Ok(())
     }

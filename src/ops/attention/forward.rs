@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::ends::{Fill, Side};
 use super::groups::{Group, Run, seen};
-use super::view::{Loop, Steps, Terms, Turn, View};
+use super::view::{Loop, LoopRange, Steps, Terms, View};
 use super::{AttentionPlan, PROJECTIONS, Part, Pass};
 use crate::error::Result;
 
@@ -12,30 +12,30 @@ use crate::error::Result;
 const OUTPUT: usize = 3;
 
 /// The samples and beams of a group.
-fn samples(group: &Group) -> [Turn; 2] {
+fn samples(group: &Group) -> [LoopRange; 2] {
     [(Loop::Batch, group.batch.clone()), (Loop::Beam, group.beam.clone())]
 }
 
 /// The rows of a group: samples, beams and time steps.
-pub(super) fn rows(group: &Group, queries: Range<i64>) -> [Turn; 3] {
+pub(super) fn rows(group: &Group, queries: Range<i64>) -> [LoopRange; 3] {
     let [batch, beam] = samples(group);
     [batch, beam, (Loop::Query, queries)]
 }
 
 impl AttentionPlan {
-    pub(super) fn heads(&self) -> Turn {
+    pub(super) fn heads(&self) -> LoopRange {
         (Loop::Head, 0..self.problem.extents.heads)
     }
 
-    pub(super) fn entries(&self) -> Turn {
+    pub(super) fn entries(&self) -> LoopRange {
         (Loop::Entry, 0..self.problem.extents.entries)
     }
 
-    pub(super) fn value_entries(&self) -> Turn {
+    pub(super) fn value_entries(&self) -> LoopRange {
         (Loop::Entry, 0..self.problem.extents.value_entries)
     }
 
-    pub(super) fn output_entries(&self) -> Turn {
+    pub(super) fn output_entries(&self) -> LoopRange {
         (Loop::Vector, 0..self.problem.extents.output)
     }
 
@@ -55,7 +55,7 @@ impl AttentionPlan {
     }
 
     /// Entries of the caller's queries, keys or values.
-    pub(super) fn vector(&self, which: usize) -> Turn {
+    pub(super) fn vector(&self, which: usize) -> LoopRange {
         (Loop::Vector, 0..self.vectors[which])
     }
 
@@ -98,10 +98,10 @@ impl AttentionPlan {
         for (which, entries) in entries.into_iter().enumerate().filter(|&(which, _)| self.is_projected(which))
         {
             let rows = if which == 0 { &queries[..] } else { &keys[..] };
-            let turns = [rows, &[self.heads(), entries, self.vector(which)]].concat();
+            let ranges = [rows, &[self.heads(), entries, self.vector(which)]].concat();
             let factors = [&self.views.inputs[which], &self.views.weights[which]];
             let terms = Terms { bias: self.bias(which), ..Terms::SUM };
-            steps.product(&self.head_view(which), factors, &turns, terms)?;
+            steps.product(&self.head_view(which), factors, &ranges, terms)?;
         }
         self.cut_inputs(steps, &queries, &keys)
     }
@@ -112,12 +112,13 @@ impl AttentionPlan {
     fn softmax(&self, steps: &mut Steps<'_>, group: &Group, weights: &View, is_training: bool) -> Result<()> {
         let runs = self.problem.runs(group);
         let all = seen(&runs);
-        let of = |queries: Range<i64>| -> Vec<Turn> { [&rows(group, queries)[..], &[self.heads()]].concat() };
+        let of =
+            |queries: Range<i64>| -> Vec<LoopRange> { [&rows(group, queries)[..], &[self.heads()]].concat() };
         let factors = [&self.head_view(0), &self.head_view(1)];
-        let turns = [of(group.queries.clone()), vec![(Loop::Key, all.clone()), self.entries()]].concat();
-        steps.product(weights, factors, &turns, Terms { alpha: self.scale, ..Terms::SUM })?;
-        let turns = [of(group.queries.clone()), vec![(Loop::Key, all.clone())]].concat();
-        self.cut(steps, [weights, weights], Side::Keys, Fill::NoWeight, &turns)?;
+        let ranges = [of(group.queries.clone()), vec![(Loop::Key, all.clone()), self.entries()]].concat();
+        steps.product(weights, factors, &ranges, Terms { alpha: self.scale, ..Terms::SUM })?;
+        let ranges = [of(group.queries.clone()), vec![(Loop::Key, all.clone())]].concat();
+        self.cut(steps, [weights, weights], Side::Keys, Fill::NoWeight, &ranges)?;
         for run in runs {
             let rows = of(run.queries);
             steps.softmax(weights, &rows, run.keys.clone())?;
@@ -126,16 +127,16 @@ impl AttentionPlan {
             }
         }
         // The softmax of no number is none.
-        self.cut(steps, [weights, weights], Side::Keys, Fill::Zero, &turns)?;
+        self.cut(steps, [weights, weights], Side::Keys, Fill::Zero, &ranges)?;
         if is_training {
-            self.cut(steps, [weights, weights], Side::Queries, Fill::Zero, &turns)?;
+            self.cut(steps, [weights, weights], Side::Queries, Fill::Zero, &ranges)?;
         }
         Ok(())
     }
 
     /// Zeros for the keys of `all` that are not among `keys`.
     pub(super) fn zero_outside(
-        &self, steps: &mut Steps<'_>, view: &View, rows: &[Turn], keys: &Range<i64>, all: &Range<i64>,
+        &self, steps: &mut Steps<'_>, view: &View, rows: &[LoopRange], keys: &Range<i64>, all: &Range<i64>,
     ) -> Result<()> {
         let outside =
             if keys.is_empty() { [all.clone(), 0..0] } else { [all.start..keys.start, keys.end..all.end] };
@@ -164,8 +165,8 @@ impl AttentionPlan {
         let values = self.head_view(2);
         for run in self.problem.runs(group) {
             let others = [self.heads(), self.value_entries(), (Loop::Key, run.keys)];
-            let turns = [&rows(group, run.queries)[..], &others].concat();
-            steps.product(&dst, [weights, &values], &turns, Terms { residual, ..Terms::SUM })?;
+            let ranges = [&rows(group, run.queries)[..], &others].concat();
+            steps.product(&dst, [weights, &values], &ranges, Terms { residual, ..Terms::SUM })?;
         }
         Ok(())
     }
@@ -177,20 +178,20 @@ impl AttentionPlan {
         let terms = Terms { residual, bias: self.bias(OUTPUT), ..Terms::SUM };
         for group in groups.iter().filter(|_| self.is_projected(OUTPUT)) {
             let others = [self.output_entries(), self.heads(), self.value_entries()];
-            let turns = [&rows(group, group.queries.clone())[..], &others].concat();
-            steps.product(&target, [&heads, &self.views.weights[OUTPUT]], &turns, terms)?;
+            let ranges = [&rows(group, group.queries.clone())[..], &others].concat();
+            steps.product(&target, [&heads, &self.views.weights[OUTPUT]], &ranges, terms)?;
         }
         let out = self.views.outer[OUTPUT];
         if let Some(drop) = &self.dropouts[1] {
             steps.make_states(drop, 1)?;
             steps.mask(&target, &target, drop.mask, drop.states)?;
             for group in groups {
-                let turns = [&rows(group, group.queries.clone())[..], &[self.output_entries()]].concat();
+                let ranges = [&rows(group, group.queries.clone())[..], &[self.output_entries()]].concat();
                 match self.pass {
                     Pass::Forward { has_residuals: true, .. } => {
-                        steps.add(&out, [&target, &self.views.residuals], &turns)?
+                        steps.add(&out, [&target, &self.views.residuals], &ranges)?
                     }
-                    _ => steps.transform(&out, &target, &turns, 0.0)?,
+                    _ => steps.transform(&out, &target, &ranges, 0.0)?,
                 }
             }
         }

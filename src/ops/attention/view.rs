@@ -39,7 +39,7 @@ pub(super) enum Loop {
 const LOOPS: usize = 7;
 
 /// A loop and the indices that it takes.
-pub(super) type Turn = (Loop, Range<i64>);
+pub(super) type LoopRange = (Loop, Range<i64>);
 
 /// An operand: how far each loop moves it.
 #[derive(Clone, Copy, Debug)]
@@ -103,15 +103,15 @@ impl View {
     }
 
     /// Where the first indices of all loops are.
-    fn start(&self, turns: &[Turn]) -> i64 {
-        self.offset + turns.iter().map(|(each, range)| range.start * self.stride(*each)).sum::<i64>()
+    fn start(&self, ranges: &[LoopRange]) -> i64 {
+        self.offset + ranges.iter().map(|(each, range)| range.start * self.stride(*each)).sum::<i64>()
     }
 }
 
 /// The loops over several operands, in canonical form; `None` if they turn nowhere.
-fn nest<const N: usize>(views: [&View; N], turns: &[Turn]) -> Option<LoopNest<N>> {
-    let mut nest = LoopNest::new(&[], views.map(|view| view.start(turns)));
-    for (each, range) in turns {
+fn nest<const N: usize>(views: [&View; N], ranges: &[LoopRange]) -> Option<LoopNest<N>> {
+    let mut nest = LoopNest::new(&[], views.map(|view| view.start(ranges)));
+    for (each, range) in ranges {
         if range.is_empty() {
             return None;
         }
@@ -166,7 +166,7 @@ impl<'a> Steps<'a> {
     /// `dst = alpha * sum of a * b + beta * dst + residual + bias`: a loop that does not move the
     /// destination is summed over.
     pub(super) fn product(
-        &mut self, dst: &View, [a, b]: [&View; 2], turns: &[Turn], terms: Terms,
+        &mut self, dst: &View, [a, b]: [&View; 2], ranges: &[LoopRange], terms: Terms,
     ) -> Result<()> {
         let accumulate = match [dst, a, b].iter().any(|view| view.scalar == Scalar::F64) {
             true => Accumulate::Double,
@@ -181,8 +181,8 @@ impl<'a> Steps<'a> {
         let all = [Some(dst), Some(a), Some(b), terms.residual.as_ref(), terms.bias.as_ref()];
         let mut step = Contract::new([dst.scalar, a.scalar, b.scalar], accumulate, epilogue);
         step.allow_conversion = self.allow_conversion;
-        step.nest.offsets = all.map(|view| view.map_or(0, |view| view.start(turns)));
-        for (each, range) in turns {
+        step.nest.offsets = all.map(|view| view.map_or(0, |view| view.start(ranges)));
+        for (each, range) in ranges {
             let strides = all.map(|view| view.map_or(0, |view| view.stride(*each)));
             let role = match strides {
                 [0, ..] => Role::K,
@@ -194,7 +194,7 @@ impl<'a> Steps<'a> {
                 // There is nothing to sum: no factor is read, and the other terms are all there is.
                 (Role::K, true) => {
                     step.nest.offsets =
-                        all.map(|view| view.map_or(0, |view| view.start(&of_destination(turns, dst))));
+                        all.map(|view| view.map_or(0, |view| view.start(&of_destination(ranges, dst))));
                     step.push(Role::K, Axis { extent: 0, strides: [0; 5] })
                 }
                 (_, true) => return Ok(()),
@@ -221,31 +221,35 @@ impl<'a> Steps<'a> {
     }
 
     /// `dst = 0`
-    pub(super) fn zero(&mut self, dst: &View, turns: &[Turn]) -> Result<()> {
-        let Some(nest) = nest([dst], turns) else { return Ok(()) };
+    pub(super) fn zero(&mut self, dst: &View, ranges: &[LoopRange]) -> Result<()> {
+        let Some(nest) = nest([dst], ranges) else { return Ok(()) };
         (self.sink)(Step::Scale(&Scale { nest, dst: dst.scalar, beta: 0.0 }), &[dst.slot])
     }
 
     /// `dst = src + beta * dst`
-    pub(super) fn transform(&mut self, dst: &View, src: &View, turns: &[Turn], beta: f64) -> Result<()> {
-        let Some(nest) = nest([dst, src], turns) else { return Ok(()) };
+    pub(super) fn transform(
+        &mut self, dst: &View, src: &View, ranges: &[LoopRange], beta: f64,
+    ) -> Result<()> {
+        let Some(nest) = nest([dst, src], ranges) else { return Ok(()) };
         let scaling = Scaling { alpha: 1.0, beta };
         let step = Transform { nest, dst: dst.scalar, src: src.scalar, scaling };
         (self.sink)(Step::Transform(&step), &[dst.slot, src.slot])
     }
 
     /// `dst = a + b`
-    pub(super) fn add(&mut self, dst: &View, from: [&View; 2], turns: &[Turn]) -> Result<()> {
-        self.map(Function::Add, dst, from, turns)
+    pub(super) fn add(&mut self, dst: &View, from: [&View; 2], ranges: &[LoopRange]) -> Result<()> {
+        self.map(Function::Add, dst, from, ranges)
     }
 
     /// `dst = a < b`, as 1 and 0
-    pub(super) fn less(&mut self, dst: &View, from: [&View; 2], turns: &[Turn]) -> Result<()> {
-        self.map(Function::Less, dst, from, turns)
+    pub(super) fn less(&mut self, dst: &View, from: [&View; 2], ranges: &[LoopRange]) -> Result<()> {
+        self.map(Function::Less, dst, from, ranges)
     }
 
-    fn map(&mut self, function: Function, dst: &View, [a, b]: [&View; 2], turns: &[Turn]) -> Result<()> {
-        let Some(nest) = nest([dst, a, b], turns) else { return Ok(()) };
+    fn map(
+        &mut self, function: Function, dst: &View, [a, b]: [&View; 2], ranges: &[LoopRange],
+    ) -> Result<()> {
+        let Some(nest) = nest([dst, a, b], ranges) else { return Ok(()) };
         let scalars = [dst.scalar, a.scalar, b.scalar];
         let (compute, factors) = (Compute::of(&scalars), Factors::NONE);
         let step = Map { nest, scalars, compute, function, parameter: 0.0, factors };
@@ -254,12 +258,12 @@ impl<'a> Steps<'a> {
 
     /// `dst = mask ? a : b`
     pub(super) fn select(
-        &mut self, dst: &View, [a, b]: [&View; 2], mask: &View, turns: &[Turn],
+        &mut self, dst: &View, [a, b]: [&View; 2], mask: &View, ranges: &[LoopRange],
     ) -> Result<()> {
         // Operands that the function does not have do not move.
         let none = View { offset: 0, strides: [0; LOOPS], ..*mask };
         let views = [dst, a, b, mask, &none, &none];
-        let Some(nest) = nest(views, turns) else { return Ok(()) };
+        let Some(nest) = nest(views, ranges) else { return Ok(()) };
         let scalars = views.map(|view| view.scalar);
         let (compute, factors) = (Compute::of(&scalars), Factors::NONE);
         let step = Map { nest, scalars, compute, function: Function::Select, parameter: 0.0, factors };
@@ -279,19 +283,19 @@ impl<'a> Steps<'a> {
     }
 
     /// `x = softmax of x` over the keys, for every row, in place.
-    pub(super) fn softmax(&mut self, x: &View, rows: &[Turn], keys: Range<i64>) -> Result<()> {
+    pub(super) fn softmax(&mut self, x: &View, rows: &[LoopRange], keys: Range<i64>) -> Result<()> {
         self.rows(RowFunction::Softmax, [x, x, x], rows, keys)
     }
 
     /// `dy = y * (dy - sum of dy * y)` over the keys, for every row, in place.
     pub(super) fn softmax_gradient(
-        &mut self, dy: &View, y: &View, rows: &[Turn], keys: Range<i64>,
+        &mut self, dy: &View, y: &View, rows: &[LoopRange], keys: Range<i64>,
     ) -> Result<()> {
         self.rows(RowFunction::SoftmaxGradient, [dy, y, dy], rows, keys)
     }
 
     fn rows(
-        &mut self, function: RowFunction, views: [&View; 3], rows: &[Turn], keys: Range<i64>,
+        &mut self, function: RowFunction, views: [&View; 3], rows: &[LoopRange], keys: Range<i64>,
     ) -> Result<()> {
         // A group begins at its first element, from which the loop over the elements counts.
         let first = views.map(|view| view.at(keys.start * view.stride(Loop::Key)));
@@ -330,10 +334,12 @@ impl<'a> Steps<'a> {
     }
 
     /// `dst = sum of src` over the loops `summed`.
-    pub(super) fn sum(&mut self, dst: &View, src: &View, turns: &[Turn], summed: &[Turn]) -> Result<()> {
+    pub(super) fn sum(
+        &mut self, dst: &View, src: &View, ranges: &[LoopRange], summed: &[LoopRange],
+    ) -> Result<()> {
         let count = View { strides: [0; LOOPS], offset: 0, ..*dst };
         let from = View { offset: 0, ..*src };
-        let (Some(outputs), Some(terms)) = (nest([dst, src, &count], turns), nest([&from, &count], summed))
+        let (Some(outputs), Some(terms)) = (nest([dst, src, &count], ranges), nest([&from, &count], summed))
         else {
             return Ok(());
         };
@@ -355,6 +361,6 @@ impl<'a> Steps<'a> {
 }
 
 /// The loops that move the destination.
-fn of_destination(turns: &[Turn], dst: &View) -> Vec<Turn> {
-    turns.iter().filter(|(each, _)| dst.stride(*each) != 0).cloned().collect()
+fn of_destination(ranges: &[LoopRange], dst: &View) -> Vec<LoopRange> {
+    ranges.iter().filter(|(each, _)| dst.stride(*each) != 0).cloned().collect()
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::forward::rows;
-use super::view::{Loop, Steps, Terms, Turn, View};
+use super::view::{Loop, LoopRange, Steps, Terms, View};
 use super::{AttentionPlan, PROJECTIONS, Part};
 use crate::error::Result;
 
@@ -18,7 +18,7 @@ impl AttentionPlan {
             return Ok(());
         }
         let sums = self.part(Part::WeightGradients).with(Loop::Entry, 1);
-        let all: [Turn; 1] = [(Loop::Entry, 0..count)];
+        let all: [LoopRange; 1] = [(Loop::Entry, 0..count)];
         steps.zero(&sums, &all)?;
         for which in 0..3 {
             self.gradient_of_input(steps, which)?;
@@ -29,13 +29,13 @@ impl AttentionPlan {
     }
 
     /// Rows of queries, keys or values that are there, which are all that is read.
-    fn present(&self, which: usize) -> Vec<Vec<Turn>> {
+    fn present(&self, which: usize) -> Vec<Vec<LoopRange>> {
         let problem = &self.problem;
         match which {
             1 | 2 => {
-                let turns =
+                let ranges =
                     |(samples, keys): (Range<i64>, i64)| vec![(Loop::Batch, samples), (Loop::Key, 0..keys)];
-                problem.key_groups().into_iter().map(turns).collect()
+                problem.key_groups().into_iter().map(ranges).collect()
             }
             _ => {
                 let groups = problem.groups(0..problem.extents.batch);
@@ -51,11 +51,11 @@ impl AttentionPlan {
         let (gradient, added) = (self.gradient(which), Terms { beta: 1.0, ..Terms::SUM });
         let (head, entry, vector) = (self.heads(), self.head_entries(which), self.vector(which));
         for present in self.present(which) {
-            let turns = [&[head.clone(), entry.clone(), vector.clone()][..], &present].concat();
+            let ranges = [&[head.clone(), entry.clone(), vector.clone()][..], &present].concat();
             steps.product(
                 &self.views.weights[which],
                 [&gradient, &self.views.inputs[which]],
-                &turns,
+                &ranges,
                 added,
             )?;
         }
@@ -71,9 +71,9 @@ impl AttentionPlan {
             return Ok(());
         }
         let (heads, gradient) = (self.part(Part::Heads), self.part(Part::Output));
-        let turns =
+        let ranges =
             [&[self.heads(), self.value_entries(), self.output_entries()][..], &self.every_row()].concat();
-        steps.product(&self.views.weights[OUTPUT], [&heads, &gradient], &turns, Terms::SUM)?;
+        steps.product(&self.views.weights[OUTPUT], [&heads, &gradient], &ranges, Terms::SUM)?;
         if self.has_bias[OUTPUT] {
             let bias = self.views.weights[PROJECTIONS + OUTPUT];
             steps.sum(&bias, &gradient, &[self.output_entries()], &self.every_row())?;

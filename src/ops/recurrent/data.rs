@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::frame::{Frame, Given, Part, Slots};
 use super::rows::{Product, Rows, Sink};
-use super::sequences::Turn;
+use super::sequences::TimeStep;
 use super::space::{Pass, Regions};
 use super::stamp::{self, Filled};
 use super::{Network, Problem, dropout};
@@ -229,7 +229,7 @@ impl Cell<'_> {
         } else if lstm {
             sink.clear([sequences.batch(), hidden], self.dcx())?;
         }
-        sequences.for_each_turn(part.is_reverse(), true, |turn| self.step(sink, turn))?;
+        sequences.for_each_time_step(part.is_reverse(), true, |time_step| self.step(sink, time_step))?;
         if frame.network.projects() {
             let kept = frame.projected_gradients(part);
             sink.copy([sequences.rows(), projected], kept, dh)?;
@@ -252,34 +252,34 @@ impl Cell<'_> {
     }
 
     /// One time step.
-    fn step(&self, sink: &mut Sink<'_>, turn: Turn) -> Result<()> {
+    fn step(&self, sink: &mut Sink<'_>, time_step: TimeStep) -> Result<()> {
         let &Cell { frame, part, .. } = self;
         let network = frame.network;
         let Network { hidden, projected, .. } = *network;
-        let dh = self.dh.from(turn.row);
+        let dh = self.dh.from(time_step.row);
         match network.cell {
             RnnCell::Relu | RnnCell::Tanh => {
-                let gate = frame.gate(part, 0).from(turn.row);
+                let gate = frame.gate(part, 0).from(time_step.row);
                 let (function, from) = match network.cell {
                     RnnCell::Relu => (Function::ReluOrNanGradient, gate),
-                    _ => (Function::TanhGradient, frame.output(part).from(turn.row)),
+                    _ => (Function::TanhGradient, frame.output(part).from(time_step.row)),
                 };
-                sink.map(function, [turn.active, hidden], gate, [from, dh], 0.0)?;
+                sink.map(function, [time_step.active, hidden], gate, [from, dh], 0.0)?;
             }
-            RnnCell::Lstm => self.lstm(sink, turn, dh)?,
-            RnnCell::Gru => self.gru(sink, turn, dh)?,
+            RnnCell::Lstm => self.lstm(sink, time_step, dh)?,
+            RnnCell::Gru => self.gru(sink, time_step, dh)?,
         }
         let Some(weights) = frame.matrix(part, network.gates()) else { return Ok(()) };
-        let gates = frame.gates(part).from(turn.row);
+        let gates = frame.gates(part).from(time_step.row);
         let several = frame.sequences.steps() > 1;
-        for span in frame.spans(part, turn) {
+        for span in frame.spans(part, time_step) {
             let extents = [span.count, projected, network.gates() * hidden];
             let gates = gates.from(span.first);
-            let begins = span.first == turn.continuing;
+            let begins = span.first == time_step.continuing;
             let (dst, beta) = match begins {
                 // The part that a GRU hands through is there already.
                 true => (self.dhx().from(span.first), f64::from(u8::from(network.cell == RnnCell::Gru))),
-                false => (self.dh.from(turn.before), 1.0),
+                false => (self.dh.from(time_step.before), 1.0),
             };
             if !begins || frame.given.dhx {
                 sink.contract(&Product::by_columns(extents, dst, gates, weights, beta).keeping(several))?;
@@ -288,17 +288,17 @@ impl Cell<'_> {
         Ok(())
     }
 
-    fn lstm(&self, sink: &mut Sink<'_>, turn: Turn, dh: Rows) -> Result<()> {
+    fn lstm(&self, sink: &mut Sink<'_>, time_step: TimeStep, dh: Rows) -> Result<()> {
         let &Cell { frame, part, at, .. } = self;
         let Network { hidden, projected, .. } = *frame.network;
-        let active = [turn.active, hidden];
-        let gate = |index: i64| frame.gate(part, index).from(turn.row);
+        let active = [time_step.active, hidden];
+        let gate = |index: i64| frame.gate(part, index).from(time_step.row);
         let [i, f, g, o] = [gate(0), gate(1), gate(2), gate(3)];
-        let cells = frame.cells(part).from(turn.row);
+        let cells = frame.cells(part).from(time_step.row);
         let dm = match frame.matrix(part, 2 * frame.network.gates()) {
             Some(projection) => {
                 let dm = frame.scratch(frame.inner(), at.dunprojected, hidden);
-                let extents = [turn.active, hidden, projected];
+                let extents = [time_step.active, hidden, projected];
                 let several = frame.sequences.steps() > 1;
                 sink.contract(&Product::by_columns(extents, dm, dh, projection, 0.0).keeping(several))?;
                 dm
@@ -310,7 +310,7 @@ impl Cell<'_> {
         sink.map(Function::LstmCellGradient, active, dc, [o, cells, dm, after], 0.0)?;
         if frame.network.clip.is_some() {
             // What was clipped is computed again.
-            for span in frame.spans(part, turn) {
+            for span in frame.spans(part, time_step) {
                 let operands = [i.from(span.first), f.from(span.first), g.from(span.first), span.cells];
                 let raw = scratch.from(span.first);
                 sink.map(Function::LstmCell, [span.count, hidden], raw, operands, 0.0)?;
@@ -323,7 +323,7 @@ impl Cell<'_> {
         sink.map(Function::GatedTanhGradient, active, g, [i, g, dc], 0.0)?;
         sink.copy(active, i, scratch)?;
         sink.map(Function::Gate, active, after, [f, dc], 0.0)?;
-        for span in frame.spans(part, turn) {
+        for span in frame.spans(part, time_step) {
             let f = f.from(span.first);
             let operands = [f, span.cells, dc.from(span.first)];
             sink.map(Function::GateGradient, [span.count, hidden], f, operands, 0.0)?;
@@ -331,22 +331,22 @@ impl Cell<'_> {
         Ok(())
     }
 
-    fn gru(&self, sink: &mut Sink<'_>, turn: Turn, dh: Rows) -> Result<()> {
+    fn gru(&self, sink: &mut Sink<'_>, time_step: TimeStep, dh: Rows) -> Result<()> {
         let &Cell { frame, part, at, .. } = self;
         let hidden = frame.network.hidden;
-        let active = [turn.active, hidden];
-        let gate = |index: i64| frame.gate(part, index).from(turn.row);
+        let active = [time_step.active, hidden];
+        let gate = |index: i64| frame.gate(part, index).from(time_step.row);
         let [r, i, h, n] = [gate(0), gate(1), gate(2), gate(3)];
         let scratch = frame.scratch(frame.inner(), at.scratch, 2 * hidden);
-        for span in frame.spans(part, turn) {
+        for span in frame.spans(part, time_step) {
             let extents = [span.count, hidden];
             let [i, n, dh] = [i, n, dh].map(|rows| rows.from(span.first));
             let before = span.hidden.unwrap_or(frame.constant(0));
             let di = scratch.columns(hidden).from(span.first);
             sink.map(Function::GruGateGradient, extents, di, [i, n, before, dh], 0.0)?;
-            let begins = span.first == turn.continuing;
+            let begins = span.first == time_step.continuing;
             if !begins {
-                sink.map(Function::Gate, extents, self.dh.from(turn.before), [i, dh], 1.0)?;
+                sink.map(Function::Gate, extents, self.dh.from(time_step.before), [i, dh], 1.0)?;
             } else if frame.given.dhx {
                 sink.map(Function::Gate, extents, self.dhx().from(span.first), [i, dh], 0.0)?;
             }
@@ -354,7 +354,7 @@ impl Cell<'_> {
         sink.map(Function::GruMemoryGradient, active, n, [i, n, dh], 0.0)?;
         sink.map(Function::GateGradient, active, scratch, [r, h, n], 0.0)?;
         sink.map(Function::Gate, active, h, [r, n], 0.0)?;
-        sink.copy([turn.active, 2 * hidden], r, scratch)
+        sink.copy([time_step.active, 2 * hidden], r, scratch)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::frame::{Frame, Given, Part, Slots};
 use super::rows::{Product, Rows, Sink};
-use super::sequences::Turn;
+use super::sequences::TimeStep;
 use super::space::{Pass, Regions};
 use super::stamp::{self, Filled};
 use super::weights::Side;
@@ -109,7 +109,9 @@ impl ForwardPlan {
             for part in frame.parts(layer) {
                 let cell = Cell { frame, part };
                 cell.enter(sink, input)?;
-                frame.sequences.for_each_turn(part.is_reverse(), false, |turn| cell.step(sink, turn))?;
+                frame
+                    .sequences
+                    .for_each_time_step(part.is_reverse(), false, |time_step| cell.step(sink, time_step))?;
                 self.leave(sink, part)?;
             }
             let outputs = frame.outputs(layer);
@@ -203,17 +205,17 @@ impl Cell<'_> {
     }
 
     /// One time step.
-    fn step(&self, sink: &mut Sink<'_>, turn: Turn) -> Result<()> {
+    fn step(&self, sink: &mut Sink<'_>, time_step: TimeStep) -> Result<()> {
         let Cell { frame, part } = self;
         let network = frame.network;
         let Network { hidden, projected, .. } = *network;
-        let (row, active) = (turn.row, [turn.active, hidden]);
+        let (row, active) = (time_step.row, [time_step.active, hidden]);
         let gate = |index: i64| frame.gate(*part, index).from(row);
         let out = frame.output(*part).from(row);
         let gates = network.gates();
         let weights = frame.matrix(*part, gates);
         let several = frame.sequences.steps() > 1;
-        for span in frame.spans(*part, turn) {
+        for span in frame.spans(*part, time_step) {
             let Some(weights) = weights else { continue };
             let extents = [span.count, gates * hidden, projected];
             let (dst, bias) = (gate(0).from(span.first), frame.bias(*part, Side::Recurrent));
@@ -234,7 +236,7 @@ impl Cell<'_> {
             RnnCell::Tanh => sink.map(Function::Tanh, active, out, [gate(0)], 0.0),
             RnnCell::Gru => {
                 sink.map(Function::GruMemory, active, gate(3), [gate(3), gate(0), gate(2)], 0.0)?;
-                for span in frame.spans(*part, turn) {
+                for span in frame.spans(*part, time_step) {
                     let before = span.hidden.unwrap_or(frame.constant(0));
                     let at = |rows: Rows| rows.from(span.first);
                     let operands = [at(gate(1)), at(gate(3)), before];
@@ -244,7 +246,7 @@ impl Cell<'_> {
             }
             RnnCell::Lstm => {
                 let cells = frame.cells(*part).from(row);
-                for span in frame.spans(*part, turn) {
+                for span in frame.spans(*part, time_step) {
                     let at = |rows: Rows| rows.from(span.first);
                     let operands = [at(gate(0)), at(gate(1)), at(gate(2)), span.cells];
                     sink.map(Function::LstmCell, [span.count, hidden], at(cells), operands, 0.0)?;
@@ -261,7 +263,7 @@ impl Cell<'_> {
                 };
                 let whole = frame.unprojected(*part).from(if frame.trains { row } else { 0 });
                 sink.map(Function::TanhGate, active, whole, [gate(3), cells], 0.0)?;
-                let extents = [turn.active, projected, hidden];
+                let extents = [time_step.active, projected, hidden];
                 sink.contract(&Product::by_rows(extents, out, whole, projection, 0.0).keeping(several))
             }
         }

@@ -2,7 +2,7 @@
 //! order into ours and back.
 
 use super::rows::{Rows, Sink};
-use super::sequences::Turn;
+use super::sequences::TimeStep;
 use super::space::Regions;
 use super::weights::Side;
 use super::{Network, Sequences};
@@ -152,19 +152,19 @@ impl Frame<'_> {
 
     /// The rows of a step that have a step before, and those that begin: the first rank, how many,
     /// and where the hidden states and the cell states before them are.
-    pub(super) fn spans(&self, part: Part, turn: Turn) -> [Span; 2] {
+    pub(super) fn spans(&self, part: Part, time_step: TimeStep) -> [Span; 2] {
         [
             Span {
                 first: 0,
-                count: turn.continuing,
-                hidden: Some(self.output(part).from(turn.before)),
-                cells: self.cells(part).from(turn.before),
+                count: time_step.continuing,
+                hidden: Some(self.output(part).from(time_step.before)),
+                cells: self.cells(part).from(time_step.before),
             },
             Span {
-                first: turn.continuing,
-                count: turn.active - turn.continuing,
-                hidden: self.first_hidden(part).map(|rows| rows.from(turn.continuing)),
-                cells: self.first_cells(part).from(turn.continuing),
+                first: time_step.continuing,
+                count: time_step.active - time_step.continuing,
+                hidden: self.first_hidden(part).map(|rows| rows.from(time_step.continuing)),
+                cells: self.first_cells(part).from(time_step.continuing),
             },
         ]
     }

@@ -180,7 +180,7 @@ pub(super) struct Product {
     /// Whether nothing is summed, as if `a` were zeros.
     pub is_empty: bool,
     /// Whether other steps multiply by the same `b`.
-    pub keeps_b: bool,
+    pub caches_b: bool,
 }
 
 impl Product {
@@ -193,7 +193,7 @@ impl Product {
             Some(Loop { role: Role::K, extent: k, a: a.column, b: b.column, ..none }),
             None,
         ];
-        Product { dst, a, b, bias: None, beta, loops, is_empty: false, keeps_b: false }
+        Product { dst, a, b, bias: None, beta, loops, is_empty: false, caches_b: false }
     }
 
     /// The rows of `a` by the columns of `b`: `dst[m, n] = sum over k of a[m, k] b[k, n]`.
@@ -214,7 +214,7 @@ impl Product {
 
     /// As one of several that multiply by the same `b`, if they are several.
     pub(super) fn keeping(mut self, several: bool) -> Product {
-        self.keeps_b = several;
+        self.caches_b = several;
         self
     }
 
@@ -237,7 +237,7 @@ impl Product {
         };
         let mut step = Contract::new([self.dst.scalar, self.a.scalar, self.b.scalar], accumulate, epilogue);
         let bias = self.bias.map_or(0, |bias| bias.offset);
-        step.keeps_b = self.keeps_b;
+        step.caches_b = self.caches_b;
         step.nest.offsets = [self.dst.offset, self.a.offset, self.b.offset, 0, bias];
         for each in self.loops.iter().flatten() {
             let moved = if self.bias.is_some() { each.bias } else { 0 };

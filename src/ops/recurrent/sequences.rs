@@ -31,7 +31,7 @@ pub struct Sequences {
 
 /// One time step of a direction: the rows that are active, and where the states before them are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct TimeStep {
     /// The row of rank 0.
     pub row: i64,
     /// Active sequences: ranks from 0.
@@ -114,8 +114,8 @@ impl Sequences {
 
     /// Calls `f` with every time step of one direction, from its first to its last one, or from the
     /// last one back.
-    pub fn for_each_turn<E>(
-        &self, reverse: bool, back: bool, mut f: impl FnMut(Turn) -> Result<(), E>,
+    pub fn for_each_time_step<E>(
+        &self, reverse: bool, back: bool, mut f: impl FnMut(TimeStep) -> Result<(), E>,
     ) -> Result<(), E> {
         let falls = reverse != back;
         for k in 0..self.segments.len() {
@@ -123,27 +123,27 @@ impl Sequences {
             let segment = self.segments[index];
             for k in 0..segment.steps {
                 let step = if falls { segment.steps - 1 - k } else { k };
-                f(self.turn(reverse, index, step))?;
+                f(self.time_step(reverse, index, step))?;
             }
         }
         Ok(())
     }
 
-    fn turn(&self, reverse: bool, index: usize, step: i64) -> Turn {
+    fn time_step(&self, reverse: bool, index: usize, step: i64) -> TimeStep {
         let segment = self.segments[index];
         let active = segment.active;
         let row = segment.row + step * active;
         if reverse {
             let next = self.segments.get(index + 1).map_or(0, |next| next.active);
             let continuing = if step + 1 < segment.steps { active } else { next };
-            return Turn { row, active, continuing, before: row + active };
+            return TimeStep { row, active, continuing, before: row + active };
         }
         let before = match index.checked_sub(1).map(|index| self.segments[index]) {
             _ if step > 0 => active,
             Some(last) => last.active,
             None => 0,
         };
-        Turn { row, active, continuing: if before > 0 { active } else { 0 }, before: row - before }
+        TimeStep { row, active, continuing: if before > 0 { active } else { 0 }, before: row - before }
     }
 
     /// Calls `f` with the ranks of sequences that end together in one direction - the first, and

@@ -150,16 +150,16 @@ impl WeightPlan {
         let move_run = |sink: &mut Sink<'_>, [row, count, from]: [i64; 3]| {
             sink.copy([count, entries], before.from(row), outputs.from(from))
         };
-        frame.sequences.for_each_turn(part.is_reverse(), part.is_reverse(), |turn| {
+        frame.sequences.for_each_time_step(part.is_reverse(), part.is_reverse(), |time_step| {
             let [row, count, from] = run;
-            if row + count == turn.row && from + count == turn.before {
-                run[1] += turn.continuing;
+            if row + count == time_step.row && from + count == time_step.before {
+                run[1] += time_step.continuing;
             } else {
                 move_run(sink, run)?;
-                run = [turn.row, turn.continuing, turn.before];
+                run = [time_step.row, time_step.continuing, time_step.before];
             }
-            let (first, count) = (turn.continuing, turn.active - turn.continuing);
-            let dst = before.from(turn.row + first);
+            let (first, count) = (time_step.continuing, time_step.active - time_step.continuing);
+            let dst = before.from(time_step.row + first);
             match frame.first_hidden(part) {
                 Some(hidden) if count > 0 => sink.copy([count, entries], dst, hidden.from(first)),
                 _ => sink.clear([count, entries], dst),

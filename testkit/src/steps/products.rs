@@ -59,7 +59,7 @@ impl<'a> Text<'a> {
         step.allow_tiles = self.eat(" tiles");
         step.allow_winograd = self.eat(" winograd");
         step.is_over_images = self.eat(" over images");
-        step.keeps_b = self.eat(" keeping b");
+        step.caches_b = self.eat(" keeping b");
         if self.0.starts_with(" workspace=") {
             step.workspace = self.named("workspace")?;
         }

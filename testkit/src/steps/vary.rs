@@ -125,8 +125,8 @@ fn contract(step: &Contract, f: Shorten<'_>) -> Contract {
     short.nest.offsets = step.nest.offsets;
     (short.allow_conversion, short.allow_winograd) = (step.allow_conversion, step.allow_winograd);
     short.allow_tiles = step.allow_tiles;
-    (short.workspace, short.is_over_images, short.keeps_b) =
-        (step.workspace, step.is_over_images, step.keeps_b);
+    (short.workspace, short.is_over_images, short.caches_b) =
+        (step.workspace, step.is_over_images, step.caches_b);
     step.bounds().iter().for_each(|bound| short.bind(*bound));
     short.canonical()
 }

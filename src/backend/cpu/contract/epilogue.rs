@@ -1,9 +1,9 @@
 //! The epilogue of contractions: from accumulators to the destination.
 
-pub mod finish;
+pub mod binary32;
+pub mod generic;
 #[cfg(target_arch = "x86_64")]
 pub mod narrow;
-pub mod run;
-pub mod simple;
 #[cfg(target_arch = "x86_64")]
-pub mod whole;
+pub mod registers;
+pub mod run;

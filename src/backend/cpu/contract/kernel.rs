@@ -32,12 +32,12 @@ pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::KGroup>, &[*mut <S as 
 /// The instructions of `S`; all that the panel names is readable, as many cells as `N` vectors have
 /// lanes at every offset; at least one cell.
 #[inline(always)]
-pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(
+pub(super) unsafe fn accumulate<S: Simd, const M: usize, const N: usize>(
     panel: &Panel<S::KGroup>,
 ) -> [[S::V; N]; M] {
     // SAFETY: the panel has rows for `M` and vectors for `N`, at every offset.
     unsafe {
-        let mut sums = [[S::zero(); N]; M];
+        let mut acc = [[S::zero(); N]; M];
         let (mut rows, mut offsets) = (panel.rows, panel.offsets);
         let (last, v, step) = (rows.add(panel.segments), panel.v, panel.step);
         loop {
@@ -57,7 +57,7 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(
                     let row = S::splat(at[m].add(along));
                     let mut n = 0;
                     while n < N {
-                        sums[m][n] = S::fma(row, x[n], sums[m][n]);
+                        acc[m][n] = S::fma(row, x[n], acc[m][n]);
                         n += 1;
                     }
                     m += 1;
@@ -85,18 +85,18 @@ pub(super) unsafe fn sums<S: Simd, const M: usize, const N: usize>(
                         }
                         _ => S::splat((*panel.rows)[m].add(panel.len * step)),
                     };
-                    sums[m][n] = S::add(sums[m][n], tail);
+                    acc[m][n] = S::add(acc[m][n], tail);
                     n += 1;
                 }
                 m += 1;
             }
         }
-        sums
+        acc
     }
 }
 
 /// # Safety
-/// As for [`sums`]; the rows of `c` are writable for as many sums, and readable if `add`.
+/// As for [`accumulate`]; the rows of `c` are writable for as many sums, and readable if `add`.
 #[vectorized]
 unsafe fn tile<S: Simd, const M: usize, const N: usize>(
     panel: &Panel<S::KGroup>, c: &[*mut S::Acc; MR], add: bool,
@@ -109,13 +109,13 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
             S::prefetch::<N>(c[m]);
             m += 1;
         }
-        let sums = sums::<S, M, N>(panel);
+        let acc = accumulate::<S, M, N>(panel);
         let mut m = 0;
         while m < M {
             let mut n = 0;
             while n < N {
                 let to = c[m].add(n * S::L);
-                let sum = if add { S::add(S::load_acc(to), sums[m][n]) } else { sums[m][n] };
+                let sum = if add { S::add(S::load_acc(to), acc[m][n]) } else { acc[m][n] };
                 S::store(to, sum);
                 n += 1;
             }

@@ -164,8 +164,8 @@ unsafe fn task<S: Simd<Scalar: PackScalar, Acc: Element>>(
 /// As for [`DepthwiseInterleaved::row`].
 #[vectorized]
 unsafe fn channels<S: Simd<Scalar: PackScalar, Acc: Element>>(
-    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::KGroup, sums: *mut S::Acc, index: usize,
+    channels: &DepthwiseInterleaved<'_, S>, factors: *const S::KGroup, acc: *mut S::Acc, index: usize,
 ) {
     // SAFETY: the factors are those of all products, and there is room for the sums of a row.
-    unsafe { channels.row(factors, sums, index) }
+    unsafe { channels.row(factors, acc, index) }
 }

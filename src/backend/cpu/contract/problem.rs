@@ -2,17 +2,17 @@
 
 use std::ops::RangeInclusive;
 
-use super::epilogue::finish::Outputs;
+use super::epilogue::generic::Outputs;
 #[cfg(target_arch = "x86_64")]
-use super::epilogue::narrow::Narrow;
+use super::epilogue::narrow::NarrowEpilogue;
 use super::epilogue::run::EIGHT;
 use super::kernel::simd::Simd;
 use super::operands::pack::{PackScalar, Source};
 use super::operands::points::Loops;
 use super::operands::view::View;
 use crate::backend::choice::Launch;
-use crate::backend::cpu::filters::Room;
-use crate::backend::cpu::{Filters, Isa, Machine, Panels};
+use crate::backend::cpu::filters::CacheSlot;
+use crate::backend::cpu::{FilterCache, Isa, Machine, PanelCache};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS, Role};
@@ -22,7 +22,7 @@ use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS, Role};
 const FEW_FILTERS: RangeInclusive<i64> = 8..=24;
 
 /// Phases of a stride up to which they are no lanes.
-const PHASES: i64 = 8;
+const MAX_STRIDE_PHASES: i64 = 8;
 
 /// A kernel that has accepted a problem.
 pub(super) trait Ready {
@@ -53,16 +53,16 @@ pub(in crate::backend) struct Problem<'a> {
     pub(super) transformed: bool,
     pub(super) threads: usize,
     /// Where `b` is kept in panels, if it is.
-    pub(super) panels: Option<&'a Panels>,
+    pub(super) panels: Option<&'a PanelCache>,
     /// Where `b` stays packed from call to call, if it does.
-    pub(super) filters: Option<&'a Filters>,
+    pub(super) filters: Option<&'a FilterCache>,
 }
 
 impl<'a> Problem<'a> {
     /// A step with `a` and `b` at `operands`, and the others where they are among `at`.
     pub(super) fn new(
         step: &'a Contract, at: &[*mut u8], [a, b]: [*const u8; 2], transformed: bool, machine: Machine,
-        panels: Option<&'a Panels>,
+        panels: Option<&'a PanelCache>,
     ) -> Self {
         let isa = machine.isa;
         let outputs = Outputs::of(step, at, isa);
@@ -90,7 +90,7 @@ impl<'a> Problem<'a> {
         let problem = self.of_single_channels();
         #[cfg(target_arch = "x86_64")]
         if problem.outputs.step.a == Scalar::F32
-            && problem.outputs.narrow.as_ref().is_some_and(Narrow::ends_channels)
+            && problem.outputs.narrow.as_ref().is_some_and(NarrowEpilogue::ends_channels)
         {
             return Problem { isa: problem.isa.at_most_avx2(), ..problem };
         }
@@ -126,8 +126,8 @@ impl<'a> Problem<'a> {
     }
 
     /// Where a kernel keeps `b` from call to call, if it may.
-    pub(super) fn room(&self, kernel: &'static str) -> Option<Room<'a>> {
-        self.filters.map(|filters| Room::new(filters, self.step(), self.b, self.isa, kernel))
+    pub(super) fn room(&self, kernel: &'static str) -> Option<CacheSlot<'a>> {
+        self.filters.map(|filters| CacheSlot::new(filters, self.step(), self.b, self.isa, kernel))
     }
 
     /// The factors of a step on the same operands, which are packed with the bits that they have.
@@ -154,7 +154,7 @@ impl<'a> Problem<'a> {
 
     /// Whether operands, sums and results are binary32, with a simple epilogue.
     fn is_single(&self) -> bool {
-        self.outputs.simple.is_some() && self.outputs.step.a == Scalar::F32
+        self.outputs.f32_epilogue.is_some() && self.outputs.step.a == Scalar::F32
     }
 }
 
@@ -162,13 +162,13 @@ impl<'a> Problem<'a> {
 /// contiguous, or all but for the phases of a stride.
 pub(super) fn lanes_are_m(step: &Contract) -> bool {
     let fast = |role| step.loops(role).any(|(_, axis)| axis.strides[0] == 1);
-    fast(Role::M) || !fast(Role::N) || has_phases(step)
+    fast(Role::M) || !fast(Role::N) || has_stride_phases(step)
 }
 
 /// Whether the nearest columns are a few phases of a stride, beside which a row's neighbour goes
 /// on. They are channels in a block where they fill a vector of AVX2 and the sum goes along
 /// neighbours, too: a pixel's channels.
-fn has_phases(step: &Contract) -> bool {
+fn has_stride_phases(step: &Contract) -> bool {
     let [m, n, k] = [Role::M, Role::N, Role::K].map(|role| step.loops(role).last());
     let (Some((_, m)), Some((_, n))) = (m, n) else { return false };
     let is_bound = |index: usize| step.bounds().iter().any(|bound| bound.axes.contains(&(index as u8)));
@@ -176,6 +176,6 @@ fn has_phases(step: &Contract) -> bool {
         || n.extent == EIGHT as i64 && k.is_some_and(|(index, k)| k.strides[1] == 1 && !is_bound(index));
     // Of bytes these are channels in blocks.
     let floats = step.accumulate != Accumulate::Int32;
-    let near = step.loops(Role::N).count() > 1 && n.extent <= PHASES && n.extent <= m.strides[0];
+    let near = step.loops(Role::N).count() > 1 && n.extent <= MAX_STRIDE_PHASES && n.extent <= m.strides[0];
     floats && near && !is_block()
 }

@@ -157,14 +157,15 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
 ];
 
 /// The kernels of the phases of a stride together; steps that none accepts run one by one.
-pub(in crate::backend) const OF_PHASES: &[Kernel<AcceptPhases>] = &[Kernel {
+pub(in crate::backend) const STRIDE_PHASES: &[Kernel<AcceptStridePhases>] = &[Kernel {
     name: "depthwise phases",
     when: "the phases of a stride of a depthwise layer: they read one copy, and leave as whole rows",
     accept: |problem, steps| depthwise(problem, steps),
 }];
 
 /// Whether a kernel takes several steps of one destination, the first of which is the problem's.
-pub(in crate::backend) type AcceptPhases = for<'a> fn(&Problem<'a>, &'a [Contract]) -> Option<Launch<'a>>;
+pub(in crate::backend) type AcceptStridePhases =
+    for<'a> fn(&Problem<'a>, &'a [Contract]) -> Option<Launch<'a>>;
 
 /// What planes of single channels answer to steps of one destination.
 fn depthwise<'a>(problem: &Problem<'a>, steps: &'a [Contract]) -> Option<Launch<'a>> {

@@ -16,18 +16,18 @@ mod sum;
 mod task;
 mod unit;
 
-use self::call::{Product, ROW, SUMS, TILE, TILE_ROWS};
+use self::call::{ACC_BYTES, Product, ROW, TILE, TILE_ROWS};
 use self::pack::{Form, LINES, STEPS, pack};
 use self::split::{Split, split};
 use self::sum::{Stretch, Terms};
 use self::unit::Unit;
-use super::epilogue::finish::Outputs;
+use super::epilogue::generic::Outputs;
 use super::gemm::engine::Shared;
 use super::operands::points::{Loops, OperandOffsets};
 use super::operands::source::Source;
 use super::problem::{Problem, Ready, lanes_are_m};
 use super::{Isa, PARALLEL_THRESHOLD};
-use crate::backend::cpu::filters::{Kept, Room};
+use crate::backend::cpu::filters::{CacheSlot, Kept};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -162,7 +162,7 @@ pub struct Tiles<'a> {
     tasks: [usize; 2],
     /// Whether `b` is packed once for all tasks, and where for later calls, too.
     is_shared: bool,
-    room: Option<Room<'a>>,
+    room: Option<CacheSlot<'a>>,
 }
 
 impl<'a> Tiles<'a> {
@@ -254,12 +254,12 @@ impl<'a> Tiles<'a> {
     /// Bytes that a task needs: strips of `a`, those of `b`, sums, and lines.
     fn sizes(&self) -> [usize; 4] {
         let [a, b] = [self.most(0), self.most(1)];
-        let sums = if self.block < self.steps { a * b / 4 } else { 1 };
+        let acc = if self.block < self.steps { a * b / 4 } else { 1 };
         let own = if self.is_shared { 0 } else { b };
         let bytes = self.block * TILE * self.split.parts();
         // Sums that are turned have room of their own.
-        let lines = self.lines().max(if self.is_turned { SUMS } else { 0 });
-        [a * bytes, own * bytes, sums * SUMS, lines]
+        let lines = self.lines().max(if self.is_turned { ACC_BYTES } else { 0 });
+        [a * bytes, own * bytes, acc * ACC_BYTES, lines]
     }
 
     /// Bytes that packing needs: lines, and tiles before they are split.
@@ -269,7 +269,7 @@ impl<'a> Tiles<'a> {
                 Split::None => 0,
                 Split::Half => STEPS * TILE,
                 // A block of two strips where sums are made anew, and sums of their own.
-                Split::Single(_) => 2 * STEPS * TILE + SUMS,
+                Split::Single(_) => 2 * STEPS * TILE + ACC_BYTES,
             }
     }
 

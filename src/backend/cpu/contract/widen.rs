@@ -267,9 +267,9 @@ mod tests {
             groups,
             flip: gap == 0 && pad == 1,
         };
-        let sums = if scalar == Scalar::I8 { Accumulate::Int32 } else { Accumulate::Single };
+        let acc = if scalar == Scalar::I8 { Accumulate::Int32 } else { Accumulate::Single };
         let mut result = None;
-        Contract::forward(y, x, w, &geometry, sums, &Terms::scaled(Scaling::MOVE), &mut |step| {
+        Contract::forward(y, x, w, &geometry, acc, &Terms::scaled(Scaling::MOVE), &mut |step| {
             result = Some(step.canonical());
             Ok(())
         })

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::job::{GroupTile, Job, Known, LISTS, MAP_TILE, Room, Stages};
+use super::job::{GroupTile, Job, Known, LISTS, MAP_TILE, Scratch, Stages};
 use super::kernels::{GROUPS, Kernels, SPAN};
 use super::table::{Elements, Groups, KERNELS};
 use super::transpose::GroupTranspose;
@@ -186,9 +186,9 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
         })
     }
 
-    fn room(&self) -> Room<T> {
+    fn room(&self) -> Scratch<T> {
         let rows = if self.tree == Tree::ROWS { self.width * self.rows_at_a_time() } else { 0 };
-        Room::new(rows, self.transpose.as_ref().map_or(0, GroupTranspose::room))
+        Scratch::new(rows, self.transpose.as_ref().map_or(0, GroupTranspose::room))
     }
 
     fn tile(&self, number: usize, cuts: usize) -> GroupTile<M> {
@@ -212,7 +212,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// As for [`Engine::run`].
     unsafe fn sum(
         &self, sum: usize, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS],
-        room: &mut Room<T>,
+        room: &mut Scratch<T>,
     ) {
         room.block.clear();
         room.block.resize(2 * tile.width, 0.0);
@@ -232,7 +232,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// As for [`Engine::run`].
     unsafe fn sum_rows(
         &self, sum: usize, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS],
-        room: &mut Room<T>,
+        room: &mut Scratch<T>,
     ) {
         let mut tree = Pairs::new(&mut room.waiting);
         let width = tile.width;
@@ -281,7 +281,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// # Safety
     /// As for [`Engine::run`].
     unsafe fn sum_lines(
-        &self, sum: usize, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], room: &mut Room<T>,
+        &self, sum: usize, tile: GroupTile<M>, lists: &[&mut [T]; LISTS], room: &mut Scratch<T>,
     ) {
         let line = self.line(tile, lists, &mut room.known, self.job.sum_lists());
         let to = [&mut room.g, &mut room.x].map(|row| row.as_mut_ptr());
@@ -316,7 +316,7 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// As for [`Engine::run`].
     unsafe fn sum_run(
         &self, sum: usize, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS],
-        room: &mut Room<T>,
+        room: &mut Scratch<T>,
     ) {
         let mut tree = Pairs::new(&mut room.waiting);
         let known = Known::One(std::array::from_fn(|k| lists[k][0]));
@@ -366,9 +366,9 @@ impl<'a, T: Real, J: Job<T, N, M>, const N: usize, const M: usize> Engine<'a, T,
     /// # Safety
     /// As for [`Engine::run`].
     unsafe fn map(
-        &self, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS], room: &mut Room<T>,
+        &self, tile: GroupTile<M>, range: Range<usize>, lists: &[&mut [T]; LISTS], room: &mut Scratch<T>,
     ) {
-        let Room { g, x, stages, raw, known, .. } = room;
+        let Scratch { g, x, stages, raw, known, .. } = room;
         let mut stages = Stages { g, x, stages, raw };
         if matches!(self.elements, Elements::Turned | Elements::Lines) {
             let line = self.line(tile, lists, known, J::LISTS);

@@ -37,7 +37,7 @@ impl<const M: usize> GroupTile<M> {
 }
 
 /// Room of one thread.
-pub(super) struct Room<T> {
+pub(super) struct Scratch<T> {
     /// Numbers of a block of rows, twice; or of a run.
     pub g: Vec<T>,
     pub x: Vec<T>,
@@ -56,12 +56,12 @@ pub(super) struct Room<T> {
     pub soon: Vec<*const u8>,
 }
 
-impl<T: Real> Room<T> {
+impl<T: Real> Scratch<T> {
     /// With room for `rows` numbers of rows beside those of a piece, and for `transposed` numbers
     /// of transposed groups.
     pub fn new(rows: usize, transposed: usize) -> Self {
         let numbers = |n: usize| vec![T::ZERO; n];
-        Room {
+        Scratch {
             g: numbers(MAP_TILE + rows),
             x: numbers(MAP_TILE + rows),
             stages: std::array::from_fn(|_| numbers(MAP_TILE)),

@@ -15,7 +15,7 @@ pub(super) struct Job {
     task: &'static Task<'static>,
     /// Bytes of scratch of each thread, and of what its tasks take beside them.
     scratch: [usize; 2],
-    homes: Vec<Home>,
+    queues: Vec<TaskQueue>,
     /// Tasks that have not returned.
     left: AtomicUsize,
     /// What the first panic of a task said.
@@ -27,15 +27,15 @@ pub(super) struct Job {
 }
 
 /// The tasks that a thread begins with.
-struct Home {
+struct TaskQueue {
     /// The next one that nobody has claimed, below `end`.
     next: AtomicUsize,
     end: usize,
 }
 
-impl Home {
+impl TaskQueue {
     fn new(tasks: Range<usize>) -> Self {
-        Home { next: AtomicUsize::new(tasks.start), end: tasks.end }
+        TaskQueue { next: AtomicUsize::new(tasks.start), end: tasks.end }
     }
 
     fn claim(&self) -> Option<usize> {
@@ -45,15 +45,17 @@ impl Home {
 
 impl Job {
     /// A job for as many threads as it has homes, if there is memory for it.
-    pub fn new(task: &'static Task<'static>, scratch: [usize; 2], tasks: usize, homes: usize) -> Option<Job> {
-        let bounds = Bounds { items: tasks, parts: homes, ranges: 1 };
+    pub fn new(
+        task: &'static Task<'static>, scratch: [usize; 2], tasks: usize, queues: usize,
+    ) -> Option<Job> {
+        let bounds = Bounds { items: tasks, parts: queues, ranges: 1 };
         let mut all = Vec::new();
-        all.try_reserve_exact(homes).ok()?;
-        all.extend((0..homes).map(|home| Home::new(bounds.at(home)..bounds.at(home + 1))));
+        all.try_reserve_exact(queues).ok()?;
+        all.extend((0..queues).map(|queue| TaskQueue::new(bounds.at(queue)..bounds.at(queue + 1))));
         Some(Job {
             task,
             scratch,
-            homes: all,
+            queues: all,
             left: AtomicUsize::new(tasks),
             panic: Mutex::new(None),
             done: Mutex::new(tasks == 0),
@@ -64,21 +66,21 @@ impl Job {
 
     /// What a worker does: nothing if there is no memory for its scratch, for the others will do
     /// its tasks.
-    pub fn help(&self, home: usize) {
+    pub fn help(&self, queue: usize) {
         let [bytes, nested] = self.scratch;
         let _ = arena::with_nested(bytes, nested, |scratch| {
-            self.work(scratch, home);
+            self.work(scratch, queue);
             Ok(())
         });
     }
 
     /// Claims and runs tasks until none is left to claim; first those of a home, `home` or where
     /// counting it on ends.
-    pub fn work(&self, scratch: *mut u8, home: usize) {
+    pub fn work(&self, scratch: *mut u8, queue: usize) {
         let outer = BUSY.replace(true);
-        let (before, from) = self.homes.split_at(home % self.homes.len());
-        for home in from.iter().chain(before) {
-            while let Some(task) = home.claim() {
+        let (before, from) = self.queues.split_at(queue % self.queues.len());
+        for queue in from.iter().chain(before) {
+            while let Some(task) = queue.claim() {
                 self.run(scratch, task);
             }
         }
@@ -186,10 +188,12 @@ mod tests {
     #[test]
     fn threads_begin_at_home_and_then_help_the_others() {
         static CLAIMED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-        for (home, order) in
+        for (queue, order) in
             [(0, [0, 1, 2, 3, 4, 5, 6]), (1, [2, 3, 4, 5, 6, 0, 1]), (5, [4, 5, 6, 0, 1, 2, 3])]
         {
-            Job::new(&|_, task| lock(&CLAIMED).push(task), [0; 2], 7, 3).expect("there is memory").help(home);
+            Job::new(&|_, task| lock(&CLAIMED).push(task), [0; 2], 7, 3)
+                .expect("there is memory")
+                .help(queue);
             assert_eq!(std::mem::take(&mut *lock(&CLAIMED)), order);
         }
     }

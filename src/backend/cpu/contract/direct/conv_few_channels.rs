@@ -7,11 +7,11 @@
 
 use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, epilogue_outlined};
 use crate::backend::cpu::contract::epilogue::narrow::Line;
+use crate::backend::cpu::contract::epilogue::registers::{self, Blocks, Ends, is_even, tile_epilogue};
 use crate::backend::cpu::contract::epilogue::run::EIGHT;
-use crate::backend::cpu::contract::epilogue::simple::Simple;
-use crate::backend::cpu::contract::epilogue::whole::{self, Blocks, Ends, finish_tile, is_even};
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::gemm::tiles::{LaneTile, Tiles};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Vnni, Avx512Vnni, MAX_NR, MR, Simd};
@@ -90,10 +90,10 @@ fn find(step: &Contract, least: usize, gathered: bool) -> Option<Found> {
         _ => return None,
     };
     // Groups of fewer channels have a kernel for several; an image of fewer may be one block.
-    let apart_by = fast.apart() - channels as i64;
+    let apart_by = fast.pitch() - channels as i64;
     let eights = [EIGHT, 2 * EIGHT];
     let is_block =
-        eights.contains(&channels) || channels < EIGHT && eights.contains(&(fast.apart() as usize));
+        eights.contains(&channels) || channels < EIGHT && eights.contains(&(fast.pitch() as usize));
     let near = apart_by == 0 || gathered && apart_by > 0 && is_block;
     let run = (fast.step().abs() == 1 || fast.taps().extent == 1) && near;
     let wide = fast.span(fast.outputs.extent) * channels;
@@ -211,17 +211,17 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
         let (down, along) = (slow.step().unsigned_abs() as usize, fast.stride() * self.channels);
         let columns = fast.outputs.extent;
         let strips = columns.div_ceil(MR);
-        let direct = self.outputs.takes_sums(<S::Acc as Element>::SCALAR);
+        let direct = self.outputs.takes_acc(<S::Acc as Element>::SCALAR);
         let plain = self.outputs.is_plain();
         let narrow = self.outputs.narrow.as_ref().filter(|narrow| narrow.ends_tiles::<S>());
         // Of sums in binary32, and half a tile as well.
-        let whole = whole::tiles::<S>().zip(self.outputs.simple.as_ref());
+        let whole = registers::tiles::<S>().zip(self.outputs.f32_epilogue.as_ref());
         let (mut points, mut tiles) = (Vec::new(), Tiles::default());
         self.filters.points(0, self.filters.len(), &mut points);
         tiles.of_points(&points, Self::NR);
         let blocks_of = |tile: &LaneTile| {
-            let (_, simple) = whole.filter(|_| !tile.whole && fills(tile.lanes, Self::NR))?;
-            Blocks::of(simple, &tiles.runs[tile.first..tile.end])
+            let (_, f32_epilogue) = whole.filter(|_| !tile.whole && fills(tile.lanes, Self::NR))?;
+            Blocks::of(f32_epilogue, &tiles.runs[tile.first..tile.end])
         };
         let mut blocks = Vec::new();
         // At most [`FILTERS`].
@@ -269,19 +269,22 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
                         // SAFETY: the copy and the filters are there, and all lanes have a place in
                         // the destination.
                         unsafe {
-                            narrow.finish_tile::<S>(&cells, count, &narrow.ends(places, &runs[0], None))
+                            narrow.tile_epilogue::<S>(&cells, count, &narrow.ends(places, &runs[0], None))
                         };
                         continue;
                     }
-                    let leaves = |simple: &Simple| {
-                        blocks.is_some() || tile.whole && !(direct && plain) && is_even(simple, &runs[0].by)
+                    let leaves = |f32_epilogue: &F32Epilogue| {
+                        blocks.is_some()
+                            || tile.whole && !(direct && plain) && is_even(f32_epilogue, &runs[0].by)
                     };
-                    if let Some((tiles, simple)) = whole.filter(|(_, simple)| leaves(simple)) {
-                        let mut ends = Ends::of(simple, places, &runs[0], None);
+                    if let Some((tiles, f32_epilogue)) =
+                        whole.filter(|(_, f32_epilogue)| leaves(f32_epilogue))
+                    {
+                        let mut ends = Ends::of(f32_epilogue, places, &runs[0], None);
                         ends.blocks = blocks;
                         // SAFETY: the panel is the one above; kernels with such tiles have sums in
                         // binary32.
-                        unsafe { finish_tile(tiles, simple, &cells, [count, lanes], &ends) };
+                        unsafe { tile_epilogue(tiles, f32_epilogue, &cells, [count, lanes], &ends) };
                         continue;
                     }
                     let c: [*mut S::Acc; MR] = std::array::from_fn(|m| {
@@ -297,12 +300,12 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
                     unsafe {
                         self.kernels.of(count, lanes)(&cells, &c, false);
                         if let Some((narrow, line)) = self.outputs.narrow.as_ref().zip(Line::of(runs)) {
-                            narrow.finish_lines(places, &line, c.as_ptr().cast());
+                            narrow.lines_epilogue(places, &line, c.as_ptr().cast());
                         } else if !(direct && plain) {
-                            for (place, &sums) in places.iter().zip(&c) {
+                            for (place, &acc) in places.iter().zip(&c) {
                                 for run in runs {
-                                    let sums = sums.wrapping_add(run.lane as usize);
-                                    finish_apart(&self.outputs, place, run, sums);
+                                    let acc = acc.wrapping_add(run.lane as usize);
+                                    epilogue_outlined(&self.outputs, place, run, acc);
                                 }
                             }
                         }
@@ -324,7 +327,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
         let padded = Padded { begin: [first, 0], outputs, cell: channels, pitch };
         let pixels = |at: i64, count: usize, to: *mut S::Scalar| {
             let from = self.view.a.data.wrapping_offset(at as isize * size as isize);
-            let (cells, apart) = (count * channels, fast.apart() as usize);
+            let (cells, apart) = (count * channels, fast.pitch() as usize);
             // SAFETY: these pixels are inside the bounds, and have a place in the copy.
             unsafe {
                 match self.view.a.convert {

@@ -4,7 +4,7 @@
 //! each block follows that of the block before.
 
 #[cfg(target_arch = "x86_64")]
-mod ended;
+mod in_registers;
 #[cfg(target_arch = "x86_64")]
 mod narrowed;
 
@@ -12,12 +12,12 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
-use self::ended::Ending;
+use self::in_registers::InRegisters;
 #[cfg(target_arch = "x86_64")]
 use self::narrowed::Narrowed;
 use super::PARALLEL_THRESHOLD;
 use super::taps::{self, common};
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue};
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
 use crate::backend::cpu::contract::operands::pack::{LaneOffsets, PackScalar, pack_panels};
@@ -66,7 +66,7 @@ pub struct DepthwiseInterleaved<'a, S: Simd> {
     direct: bool,
     /// How sums leave from registers, if they do.
     #[cfg(target_arch = "x86_64")]
-    ending: Option<Ending>,
+    in_registers: Option<InRegisters>,
     /// The same for results of fewer bits.
     #[cfg(target_arch = "x86_64")]
     narrowed: Option<Narrowed>,
@@ -115,9 +115,9 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
         let along = rows.loops.pop().unwrap_or(once);
         let blocks = others.last().map(|(_, axis)| *axis).filter(|axis| axis.by.pos == once.by.pos);
         Some(DepthwiseInterleaved {
-            direct: outputs.takes_sums(S::Acc::SCALAR) && outputs.is_plain(),
+            direct: outputs.takes_acc(S::Acc::SCALAR) && outputs.is_plain(),
             #[cfg(target_arch = "x86_64")]
-            ending: Ending::of::<S>(&outputs, [&channels, &along]),
+            in_registers: InRegisters::of::<S>(&outputs, [&channels, &along]),
             #[cfg(target_arch = "x86_64")]
             narrowed: Narrowed::of::<S>(&outputs, [&channels, &along]),
             outputs,
@@ -149,7 +149,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
     /// As for [`super::super::run`]; the factors are those of all products, and there is room for
     /// the sums that are kept.
     #[inline(always)]
-    pub unsafe fn row(&self, factors: *const S::KGroup, sums: *mut S::Acc, index: usize) {
+    pub unsafe fn row(&self, factors: *const S::KGroup, acc: *mut S::Acc, index: usize) {
         if S::K_PACK > 1 {
             // Never built for cells of pairs.
             return;
@@ -177,7 +177,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
         for block in first..end {
             let factors = factors.wrapping_add((product + block) * self.taps.len() * self.pitch());
             // SAFETY: taps read inside the image, and the factors are those of the block.
-            unsafe { self.block(&place, taps, whole.clone(), factors, sums) };
+            unsafe { self.block(&place, taps, whole.clone(), factors, acc) };
             place.add(&self.blocks.by, 1);
         }
     }
@@ -189,22 +189,22 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
     #[inline(always)]
     unsafe fn block(
         &self, place: &OperandOffsets, taps: &[Tap], whole: Range<usize>, factors: *const S::KGroup,
-        sums: *mut S::Acc,
+        acc: *mut S::Acc,
     ) {
         #[cfg(target_arch = "x86_64")]
         {
             let (along, image, all) = (&self.along, self.view.a.data.cast(), self.taps.len());
             let row = Row { place, along, image, factors: factors.cast(), all };
-            if let Some(ending) = &self.ending {
+            if let Some(in_registers) = &self.in_registers {
                 // SAFETY: taps read inside the image; factors of vectors with an ending are
                 // binary32.
-                return unsafe { ending.row(&row, taps, whole) };
+                return unsafe { in_registers.row(&row, taps, whole) };
             }
             if let Some(narrowed) = &self.narrowed {
                 // SAFETY: taps read inside the image; factors of vectors with such an end are
                 // binary32, and so are sums, which have room for those of one output.
                 return unsafe {
-                    let bias = narrowed.bias(place.at[4], sums.cast());
+                    let bias = narrowed.bias(place.at[4], acc.cast());
                     narrowed.row(&row, bias, taps, whole)
                 };
             }
@@ -219,7 +219,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
                 let apart = self.along.by.at[0] as isize;
                 (dst.wrapping_offset(q0 as isize * apart), apart)
             } else {
-                (sums, extent as isize)
+                (acc, extent as isize)
             };
             let (first, end) = (whole.start.clamp(q0, q1), whole.end.clamp(q0, q1));
             let tiles = if end - first >= OUTPUTS { first..end } else { 0..0 };
@@ -256,7 +256,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
             if !self.direct {
                 // SAFETY: the outputs have places in the destination, and these are the sums of the
                 // piece.
-                unsafe { self.finish(place, q0..q1, sums) };
+                unsafe { self.epilogue(place, q0..q1, acc) };
             }
         }
     }
@@ -271,7 +271,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
     /// # Safety
     /// As for [`row`](DepthwiseInterleaved::row).
     #[inline(always)]
-    unsafe fn finish(&self, place: &OperandOffsets, outputs: Range<usize>, sums: *const S::Acc) {
+    unsafe fn epilogue(&self, place: &OperandOffsets, outputs: Range<usize>, acc: *const S::Acc) {
         let (extent, by) = (self.channels.extent, self.channels.by.at);
         let joined = (0..5).all(|k| matches!(k, 1 | 2) || self.along.by.at[k] == by[k] * extent as i64);
         let (count, len) = if joined { (1, outputs.len() * extent) } else { (outputs.len(), extent) };
@@ -280,7 +280,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
             at.add(&self.along.by, (outputs.start + index) as i64);
             let run = Run { lane: 0, len: len as u32, at: at.at, by };
             // SAFETY: there are sums for every channel of this output.
-            unsafe { finish(&self.outputs, &place.at, &run, sums.add(index * extent)) };
+            unsafe { epilogue(&self.outputs, &place.at, &run, acc.add(index * extent)) };
         }
     }
 
@@ -305,7 +305,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
         // SAFETY: every tap has elements for all outputs of the tile, and the sums have room for
         // it.
         unsafe {
-            let mut sums = [[S::zero(); VECTORS]; Q];
+            let mut acc = [[S::zero(); VECTORS]; Q];
             for tap in taps {
                 let from = from.offset(tap.from as isize);
                 let mut v = 0;
@@ -314,7 +314,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
                     let mut i = 0;
                     while i < Q {
                         let x = S::load(from.offset(i as isize * step).add(v * S::L));
-                        sums[i][v] = S::fma(x, factor, sums[i][v]);
+                        acc[i][v] = S::fma(x, factor, acc[i][v]);
                         i += 1;
                     }
                     v += 1;
@@ -323,7 +323,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwiseInterleaved<'a, S> 
             let mut i = 0;
             while i < Q * VECTORS {
                 let (q, v) = (i / VECTORS, i % VECTORS);
-                S::store(to.offset(q as isize * apart).add(v * S::L), sums[q][v]);
+                S::store(to.offset(q as isize * apart).add(v * S::L), acc[q][v]);
                 i += 1;
             }
         }
@@ -379,12 +379,12 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Ready for DepthwiseInterleaved<'
             let channels: LaneOffsets<'_> = (self.channels.extent, &channel);
             // SAFETY: every channel has its taps, and there is room for whole vectors of factors.
             unsafe { pack_panels::<S>(&self.view, channels, &evens, S::L, factors.at(0), taps * S::L) };
-            let sums = if self.direct { 0 } else { self.piece() * self.channels.extent };
-            let scratch = sums * size_of::<S::Acc>();
-            threads::run_with(threads, lines * self.parts, scratch, &|sums, index| {
+            let acc = if self.direct { 0 } else { self.piece() * self.channels.extent };
+            let scratch = acc * size_of::<S::Acc>();
+            threads::run_with(threads, lines * self.parts, scratch, &|acc, index| {
                 // SAFETY: the factors are packed, tasks write disjoint elements, and the scratch is
                 // this one's.
-                unsafe { (self.task)(&self, factors.at(0), sums.cast(), index) };
+                unsafe { (self.task)(&self, factors.at(0), acc.cast(), index) };
             })
         })
     }

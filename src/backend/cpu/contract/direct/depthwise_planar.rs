@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 #[cfg(target_arch = "x86_64")]
 use self::in_place::InPlace;
 use super::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue};
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
@@ -36,7 +36,7 @@ const CELLS: usize = 16 << 10;
 const ROWS: usize = 1024;
 
 /// Phases that are computed together, at most.
-const PHASES: usize = 1024;
+const MAX_STRIDE_PHASES: usize = 1024;
 
 /// Taps of a phase at most: their factors are kept on the stack.
 const TAPS: usize = 512;
@@ -147,7 +147,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwisePlanar<'a, S> {
     ) -> Option<DepthwisePlanar<'a, S>> {
         let outputs = problem.outputs;
         // Cells of several terms are of several channels.
-        if S::K_PACK > 1 || steps.len() > PHASES || !steps.iter().all(has_rows) {
+        if S::K_PACK > 1 || steps.len() > MAX_STRIDE_PHASES || !steps.iter().all(has_rows) {
             return None;
         }
         let mut phases = list(steps.len()).ok()?;
@@ -182,7 +182,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwisePlanar<'a, S> {
         let (across, by) = grid(&phases)?;
         let columns: usize = phases[..across].iter().map(|phase| phase.columns).sum();
         let joined = all * across > 1 && (0..5).all(|k| by[0][k] == by[1][k] * columns as i64);
-        let plain = outputs.takes_sums(S::Acc::SCALAR) && outputs.is_plain();
+        let plain = outputs.takes_acc(S::Acc::SCALAR) && outputs.is_plain();
         // Rows of several phases are brought to memory as a whole.
         let direct = plain && !(joined && phases.len() > 1);
         let mut filters = Vec::new();
@@ -236,7 +236,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwisePlanar<'a, S> {
             }
             Work { tiles, offsets, first: first as usize, rows }
         };
-        // At most [`PHASES`].
+        // At most [`MAX_STRIDE_PHASES`].
         let works: Vec<_> = self.phases.iter().map(work).collect();
         let spans = block.spans(planes, [r0, 0]);
         let reach = block.reach(planes, &spans);
@@ -273,13 +273,13 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwisePlanar<'a, S> {
                 for filter in &self.filters {
                     let mut place = place;
                     place.add(filter, 1);
-                    self.sums(&place, &works, memory, apart);
+                    self.accumulate(&place, &works, memory, apart);
                     if self.joined {
                         if self.phases.len() > 1 {
                             self.join(&works, apart, plane);
                         }
                         let run = Run { lane: 0, len, at: output(&start), by };
-                        finish(&self.outputs, &place.offsets(&top), &run, plane);
+                        epilogue(&self.outputs, &place.offsets(&top), &run, plane);
                     }
                 }
             }
@@ -292,7 +292,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwisePlanar<'a, S> {
     /// # Safety
     /// As for [`super::super::run`]; the planes are those of `place`, and there is room for what is
     /// kept.
-    unsafe fn sums(
+    unsafe fn accumulate(
         &self, place: &OperandOffsets, works: &[Work], planes: *const S::KGroup, kept: *mut S::Acc,
     ) {
         let mut factors = [const { MaybeUninit::<S::Scalar>::uninit() }; TAPS];
@@ -326,14 +326,14 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> DepthwisePlanar<'a, S> {
                 unsafe {
                     (self.kernels.wide)(&panel, &[to; MR], false);
                     for run in runs {
-                        let sums = to.wrapping_add(run.lane as usize);
+                        let acc = to.wrapping_add(run.lane as usize);
                         if self.plain {
                             let to = self.outputs.dst.cast::<S::Acc>();
-                            store(to.wrapping_offset((at[0] + run.at[0]) as isize), run, sums);
+                            store(to.wrapping_offset((at[0] + run.at[0]) as isize), run, acc);
                         } else if self.joined {
-                            store(kept.wrapping_offset(run.at[0] as isize), run, sums);
+                            store(kept.wrapping_offset(run.at[0] as isize), run, acc);
                         } else {
-                            finish(&self.outputs, &at, run, sums);
+                            epilogue(&self.outputs, &at, run, acc);
                         }
                     }
                 }
@@ -374,14 +374,14 @@ impl<S: Simd<Acc: Element>> DepthwisePlanar<'_, S> {
     ///
     /// # Safety
     /// The sums of all phases are readable, and as many writable, apart from them.
-    unsafe fn join(&self, works: &[Work], sums: *const S::Acc, mut to: *mut S::Acc) {
+    unsafe fn join(&self, works: &[Work], acc: *const S::Acc, mut to: *mut S::Acc) {
         let down = works.len() / self.across;
         for row in 0..works.iter().step_by(self.across).map(|work| work.rows).sum() {
             let number = row % down * self.across;
             let phases = number..number + self.across;
             let line = |phase: usize| {
                 let columns = self.phases[phase].columns;
-                (sums.wrapping_add(works[phase].first + row / down * columns), columns)
+                (acc.wrapping_add(works[phase].first + row / down * columns), columns)
             };
             // SAFETY: every phase has these columns of sums, and `to` room for all of them.
             unsafe {
@@ -454,16 +454,16 @@ fn output(by: &OperandOffsets) -> [i64; 5] {
 /// Puts sums where a run says, from `to` on.
 ///
 /// # Safety
-/// As for [`finish`]; the sums are apart from the destination.
+/// As for [`epilogue`]; the sums are apart from the destination.
 #[inline(always)]
-unsafe fn store<T: Copy>(to: *mut T, run: &Run, sums: *const T) {
+unsafe fn store<T: Copy>(to: *mut T, run: &Run, acc: *const T) {
     let (len, apart) = (run.len as usize, run.by[0] as isize);
     // SAFETY: the sums are as many as the run has elements, and lie apart from it.
     unsafe {
         if apart == 1 || len == 1 {
-            sums.copy_to_nonoverlapping(to, len);
+            acc.copy_to_nonoverlapping(to, len);
         } else {
-            (0..len).for_each(|i| to.wrapping_offset(i as isize * apart).write(sums.add(i).read()));
+            (0..len).for_each(|i| to.wrapping_offset(i as isize * apart).write(acc.add(i).read()));
         }
     }
 }

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use super::taps::{self, common};
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart, reduce_split_k};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue_outlined, reduce_split_k};
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::Kernels;
 use crate::backend::cpu::contract::kernel::simd::Simd;
@@ -45,7 +45,7 @@ const MAX_SPLIT_K: usize = 16;
 const SPLIT_K_GRAIN: usize = 256;
 
 /// Sums that are kept at most.
-const SUMS: usize = 4 << 20;
+const ACC_BYTES: usize = 4 << 20;
 
 /// A contraction with one sum over pixels per channel and tap, with the channels side by side.
 pub struct DepthwiseWgradInterleaved<'a, S: Simd> {
@@ -77,7 +77,7 @@ type Tap = taps::Tap<*const f32>;
 struct Piece {
     result: *const f32,
     by: [isize; 2],
-    sums: *mut f32,
+    acc: *mut f32,
     pitch: usize,
 }
 
@@ -164,7 +164,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
             level: std::marker::PhantomData,
         };
         let forwards = bound.is_none_or(|d| pixels.along.by.pos[d] > 0);
-        let few = || pixels.sums() <= SUMS && pixels.kept().iter().sum::<usize>() <= KEPT;
+        let few = || pixels.acc_len() <= ACC_BYTES && pixels.kept().iter().sum::<usize>() <= KEPT;
         (forwards && few()).then_some(pixels)
     }
 
@@ -174,7 +174,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
     }
 
     /// All sums of all parts.
-    fn sums(&self) -> usize {
+    fn acc_len(&self) -> usize {
         let [taps, pitch] = self.sizes();
         self.view.batch.len().saturating_mul(self.parts * taps * pitch)
     }
@@ -215,7 +215,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
     /// As for [`run`](DepthwiseWgradInterleaved::run); there is room for the sums, and scratch for
     /// what is converted.
     #[inline(always)]
-    unsafe fn part(&self, number: usize, block: usize, sums: *mut f32, scratch: *mut f32) {
+    unsafe fn part(&self, number: usize, block: usize, acc: *mut f32, scratch: *mut f32) {
         let ([taps, pitch], rows) = (self.sizes(), self.rows.len());
         let (product, part) = (number / self.parts, number % self.parts);
         let vectors = pitch / S::L;
@@ -226,7 +226,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
         let mut base = self.view.product(product);
         base.add(&self.channels.by, begin as i64);
         let clear = |tap: usize| {
-            let own = sums.wrapping_add(tap * pitch + vectors.start * S::L);
+            let own = acc.wrapping_add(tap * pitch + vectors.start * S::L);
             // SAFETY: there is room for the sums of every tap.
             unsafe { own.write_bytes(0, vectors.len() * S::L) };
         };
@@ -281,8 +281,8 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
                 unsafe { self.widen(self.view.b, at, result_by, len, width, to) };
                 (result, apart) = (to, width as isize);
             }
-            let own = sums.wrapping_add(vectors.start * S::L);
-            let piece = Piece { result, by: [by * stride as isize, apart], sums: own, pitch };
+            let own = acc.wrapping_add(vectors.start * S::L);
+            let piece = Piece { result, by: [by * stride as isize, apart], acc: own, pitch };
             let groups = list.len().div_ceil(MANY);
             for group in 0..groups {
                 let group = &list[list.len() * group / groups..list.len() * (group + 1) / groups];
@@ -382,7 +382,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
             // SAFETY: the pixels have whole vectors of channels, and every tap has sums for them.
             unsafe {
                 let mut from = [std::ptr::null::<f32>(); T];
-                let mut sums = [S::zero(); T];
+                let mut acc = [S::zero(); T];
                 for (from, tap) in from.iter_mut().zip(taps) {
                     *from = tap.from.wrapping_offset(pixels.start as isize * by + lane as isize);
                 }
@@ -393,14 +393,14 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
                     let factor = S::load(result);
                     let mut t = 0;
                     while t < T {
-                        sums[t] = S::fma(S::load(from[t].wrapping_offset(moved)), factor, sums[t]);
+                        acc[t] = S::fma(S::load(from[t].wrapping_offset(moved)), factor, acc[t]);
                         t += 1;
                     }
                     (moved, result) = (moved + by, result.wrapping_offset(result_by));
                 }
-                for (&sum, tap) in sums.iter().zip(taps) {
+                for (&sum, tap) in acc.iter().zip(taps) {
                     let offset = tap.number * piece.pitch + (vector - vectors.start) * S::L;
-                    let to = piece.sums.add(offset);
+                    let to = piece.acc.add(offset);
                     S::store(to, S::add(S::load_acc(to), sum));
                 }
             }
@@ -412,10 +412,10 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
     /// # Safety
     /// As for [`run`](DepthwiseWgradInterleaved::run); the sums are there.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn finish(&self, product: usize, tap: usize, sums: *mut f32) {
+    unsafe fn epilogue(&self, product: usize, tap: usize, acc: *mut f32) {
         let ([taps, pitch], extent) = (self.sizes(), self.channels.extent);
         // SAFETY: every part has sums of all taps.
-        unsafe { reduce_split_k(sums, taps * pitch, self.parts, pitch) };
+        unsafe { reduce_split_k(acc, taps * pitch, self.parts, pitch) };
         let mut place = self.view.product(product);
         place.add(&self.far.point(tap / self.near.extent), 1);
         place.add(&self.near.by, (tap % self.near.extent) as i64);
@@ -426,7 +426,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
             at.add(&self.channels.by, first as i64);
             let run = Run { lane: 0, len: len as u32, at: at.at, by: self.channels.by.at };
             // SAFETY: all parts of the sums were joined, and the destination has these taps.
-            unsafe { finish_apart(&self.outputs, &place.at, &run, sums.add(lane)) };
+            unsafe { epilogue_outlined(&self.outputs, &place.at, &run, acc.add(lane)) };
         }
     }
 
@@ -461,17 +461,17 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for DepthwiseWgradInt
         let threads = if all < PARALLEL_THRESHOLD { 1 } else { threads };
         let each = taps * pitch;
         let scratch = self.kept().iter().sum::<usize>() * size_of::<f32>();
-        arena::with(self.sums() * size_of::<f32>(), |memory| {
-            let sums = Shared(memory.cast::<f32>());
+        arena::with(self.acc_len() * size_of::<f32>(), |memory| {
+            let acc = Shared(memory.cast::<f32>());
             threads::run_with(threads, products * self.parts * self.blocks, scratch, &|scratch, index| {
                 let (number, block) = (index / self.blocks, index % self.blocks);
-                let (sums, scratch) = (sums.at(number * each), scratch.cast());
+                let (acc, scratch) = (acc.at(number * each), scratch.cast());
                 // SAFETY: a block of a part has sums of its own, and the scratch is this task's;
                 // the operands have its pixels.
                 unsafe {
                     match S::L {
-                        16 => part::avx512(&self, number, block, sums, scratch),
-                        _ => part::avx2(&self, number, block, sums, scratch),
+                        16 => part::avx512(&self, number, block, acc, scratch),
+                        _ => part::avx2(&self, number, block, acc, scratch),
                     }
                 }
             })?;
@@ -479,7 +479,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for DepthwiseWgradInt
                 let (product, tap) = (index / taps, index % taps);
                 // SAFETY: all sums are there, and every tap has its own, and places of its own in
                 // the destination.
-                unsafe { self.finish(product, tap, sums.at(product * self.parts * each + tap * pitch)) };
+                unsafe { self.epilogue(product, tap, acc.at(product * self.parts * each + tap * pitch)) };
             })
         })
     }
@@ -489,8 +489,8 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for DepthwiseWgradInt
 /// As for [`DepthwiseWgradInterleaved::part`].
 #[vectorized]
 unsafe fn part<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>>(
-    of: &DepthwiseWgradInterleaved<'_, S>, number: usize, block: usize, sums: *mut f32, scratch: *mut f32,
+    of: &DepthwiseWgradInterleaved<'_, S>, number: usize, block: usize, acc: *mut f32, scratch: *mut f32,
 ) {
     // SAFETY: the sums and the scratch are those of this part.
-    unsafe { of.part(number, block, sums, scratch) }
+    unsafe { of.part(number, block, acc, scratch) }
 }

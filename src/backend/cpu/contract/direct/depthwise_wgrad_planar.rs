@@ -14,7 +14,7 @@ use cudnn_shim_macros::vectorized;
 
 use super::depthwise_planar::PAIRS;
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, Simd};
 use crate::backend::cpu::contract::operands::pack::{self, Source};
 use crate::backend::cpu::contract::operands::planes::{Block, Planes, Span, transposed};
@@ -260,7 +260,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradPlanar<'_, S>
                 at.add(&slow.taps().by, down as i64);
                 let run = Run { lane: 0, len: row as u32, at: at.at, by: fast_by };
                 // SAFETY: there is a total for every tap of the channel.
-                unsafe { finish(&self.outputs, &base.at, &run, totals.as_ptr()) };
+                unsafe { epilogue(&self.outputs, &base.at, &run, totals.as_ptr()) };
             }
         }
     }
@@ -327,7 +327,7 @@ unsafe fn dot_products_of<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>, const 
     // SAFETY: whole vectors are readable at every offset and of the result.
     unsafe {
         let mut from = [planes; T];
-        let mut sums = [S::zero(); T];
+        let mut acc = [S::zero(); T];
         let mut t = 0;
         while t < T {
             from[t] = planes.offset(offsets[t] as isize);
@@ -338,7 +338,7 @@ unsafe fn dot_products_of<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>, const 
             let factor = S::load(result.add(i));
             t = 0;
             while t < T {
-                sums[t] = S::fma(S::load(from[t].add(i)), factor, sums[t]);
+                acc[t] = S::fma(S::load(from[t].add(i)), factor, acc[t]);
                 t += 1;
             }
             i += S::L;
@@ -347,7 +347,7 @@ unsafe fn dot_products_of<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>, const 
         let mut lanes = [[const { MaybeUninit::<f32>::uninit() }; MAX_NR]; T];
         t = 0;
         while t < T {
-            S::store(lanes[t].as_mut_ptr().cast(), sums[t]);
+            S::store(lanes[t].as_mut_ptr().cast(), acc[t]);
             t += 1;
         }
         let mut total = [0.0_f32; T];

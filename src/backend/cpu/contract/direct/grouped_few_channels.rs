@@ -8,7 +8,7 @@
 use core::arch::x86_64::*;
 
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, epilogue_outlined};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::{KC, Shared};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, Simd};
@@ -239,7 +239,7 @@ impl<'a> GroupedFewChannels<'a> {
         place.add(&fast.outputs.by, begin[1] as i64);
         [0, 3, 4].iter().for_each(|&k| place.at[k] += self.by[k] * lane as i64);
         let run = Run { lane: 0, len: lanes as u32, at: [0; 5], by: self.by };
-        let (direct, plain) = (self.outputs.takes_sums(Scalar::F32), self.outputs.is_plain());
+        let (direct, plain) = (self.outputs.takes_acc(Scalar::F32), self.outputs.is_plain());
         let tile = if self.view.a.isa.has_avx512() { tile_avx512 } else { tile_avx2 };
         let mut here = [0.0_f32; OUTPUTS * LANES];
         for row in 0..rows {
@@ -268,7 +268,7 @@ impl<'a> GroupedFewChannels<'a> {
                     tile(&terms, to, apart);
                     if !(direct && plain) {
                         for i in 0..count {
-                            finish_apart(&self.outputs, &at(i), &run, to.offset(i as isize * apart));
+                            epilogue_outlined(&self.outputs, &at(i), &run, to.offset(i as isize * apart));
                         }
                     }
                 }
@@ -284,7 +284,7 @@ impl<'a> GroupedFewChannels<'a> {
     unsafe fn copy(
         &self, place: &OperandOffsets, begin: [usize; 2], outputs: [usize; 2], lane: usize, copy: *mut f32,
     ) {
-        let apart = self.planes.dims[1].apart();
+        let apart = self.planes.dims[1].pitch();
         let halves = [0, 1].map(|half| self.half(lane + half * HALF));
         let padded = Padded { begin, outputs, cell: LANES, pitch: self.pitch() * LANES };
         let positions = |at: i64, count: usize, to: *mut f32| {
@@ -379,7 +379,7 @@ unsafe fn tile<S: Simd<KGroup = f32, Acc = f32>, const Q: usize, const V: usize>
 ) {
     // SAFETY: every term names readable cells, and the sums have room for a tile.
     unsafe {
-        let mut sums = [[S::zero(); V]; Q];
+        let mut acc = [[S::zero(); V]; Q];
         for (number, &place) in terms.places.iter().enumerate() {
             let from = terms.from.offset(place as isize);
             let mut v = 0;
@@ -388,7 +388,7 @@ unsafe fn tile<S: Simd<KGroup = f32, Acc = f32>, const Q: usize, const V: usize>
                 let mut q = 0;
                 while q < Q {
                     let x = S::load(from.add(q * terms.step + v * S::L));
-                    sums[q][v] = S::fma(x, factor, sums[q][v]);
+                    acc[q][v] = S::fma(x, factor, acc[q][v]);
                     q += 1;
                 }
                 v += 1;
@@ -397,7 +397,7 @@ unsafe fn tile<S: Simd<KGroup = f32, Acc = f32>, const Q: usize, const V: usize>
         let mut i = 0;
         while i < Q * V {
             let (q, v) = (i / V, i % V);
-            S::store(to.offset(q as isize * apart).add(v * S::L), sums[q][v]);
+            S::store(to.offset(q as isize * apart).add(v * S::L), acc[q][v]);
             i += 1;
         }
     }

@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart, reduce_split_k};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, epilogue_outlined, reduce_split_k};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
@@ -41,14 +41,14 @@ const ROW: usize = 8 << 10;
 
 /// Bytes of the planes of a block, and of the sums of a task, at most, unless one channel has more.
 const PLANES: usize = 192 << 10;
-const SUMS: usize = 192 << 10;
+const ACC_BYTES: usize = 192 << 10;
 
 /// Parts of the sum at most, and products per channel from which on another one is worth its sums.
 const MAX_SPLIT_K: usize = 16;
 const SPLIT_K_GRAIN: usize = 1 << 18;
 
 /// Bytes of sums that are kept at once.
-const ALL_SUMS: usize = 16 << 20;
+const ALL_ACC_BYTES: usize = 16 << 20;
 
 /// Rows of sums that are finished by one task.
 const FINISHED: usize = 32;
@@ -102,7 +102,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> WgradFewFilters<'a, S> 
         let reach = rows.saturating_mul(reach[0]).saturating_add(along.saturating_mul(reach[1]));
         Some(WgradFewFilters {
             in_place: near && filters.extent.is_multiple_of(Self::NR / 2) && reach < i32::MAX as usize,
-            group: (SUMS / each).min(PLANES / size_of::<f32>() / block.cells(1)).max(1),
+            group: (ACC_BYTES / each).min(PLANES / size_of::<f32>() / block.cells(1)).max(1),
             parts: (products / SPLIT_K_GRAIN).min(MAX_SPLIT_K).min(blocks * images).max(1),
             block,
             blocks,
@@ -150,7 +150,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> WgradFewFilters<'a, S> 
     /// # Safety
     /// As for [`run`](WgradFewFilters::run); there is room for the sums, and scratch for a block.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn part(&self, sums: *mut f32, scratch: *mut f32, unit: usize, part: usize) {
+    unsafe fn part(&self, acc: *mut f32, scratch: *mut f32, unit: usize, part: usize) {
         let (channels, base) = self.unit(unit);
         let [slow, fast] = &self.planes.dims;
         let (block, width) = (&self.block, self.width());
@@ -224,7 +224,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> WgradFewFilters<'a, S> 
                     let own = MR.min(taps.len() - strip * MR);
                     let mut c = [std::ptr::null_mut(); MR];
                     for (m, c) in c[..own].iter_mut().enumerate() {
-                        *c = sums.wrapping_add((strip * MR + m) * width + begin);
+                        *c = acc.wrapping_add((strip * MR + m) * width + begin);
                     }
                     let panel = Panel {
                         rows: table_at.wrapping_add(strip * block.rows),
@@ -247,12 +247,12 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> WgradFewFilters<'a, S> 
     /// # Safety
     /// As for [`run`](WgradFewFilters::run); the sums of the group are there.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn finish(&self, (sums, apart): (*mut f32, usize), unit: usize, rows: Range<usize>) {
+    unsafe fn epilogue(&self, (acc, apart): (*mut f32, usize), unit: usize, rows: Range<usize>) {
         let (channels, base) = self.unit(unit);
         let taps = self.planes.taps();
         let [slow, fast] = self.planes.dims.each_ref().map(|dim| dim.taps());
         for row in rows.start..rows.end.min(channels.len() * taps) {
-            let total = sums.wrapping_add(row * self.width());
+            let total = acc.wrapping_add(row * self.width());
             // SAFETY: every part has sums of this row.
             unsafe { reduce_split_k(total, apart, self.parts, self.filters.extent) };
             let (mut place, tap) = (base, row % taps);
@@ -262,7 +262,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> WgradFewFilters<'a, S> 
             let len = self.filters.extent as u32;
             let run = Run { lane: 0, len, at: [0; 5], by: self.filters.by.at };
             // SAFETY: there are sums for every filter of this tap.
-            unsafe { finish_apart(&self.outputs, &place.at, &run, total) };
+            unsafe { epilogue_outlined(&self.outputs, &place.at, &run, total) };
         }
     }
 }
@@ -281,23 +281,23 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for WgradFewFilters<'
         let units = products * self.groups();
         let scratch = self.sizes().iter().sum::<usize>() * size_of::<f32>();
         let each = self.group * taps * self.width();
-        let most = (ALL_SUMS / size_of::<f32>() / (self.parts * each)).clamp(1, units);
+        let most = (ALL_ACC_BYTES / size_of::<f32>() / (self.parts * each)).clamp(1, units);
         arena::with(most * self.parts * each * size_of::<f32>(), |memory| {
-            let sums = Shared(memory.cast::<f32>());
+            let acc = Shared(memory.cast::<f32>());
             for first in (0..units).step_by(most) {
                 let units = most.min(units - first);
                 threads::run_with(threads, units * self.parts, scratch, &|scratch, index| {
                     let (unit, part) = (first + index / self.parts, index % self.parts);
                     // SAFETY: every part has sums of its own, and the scratch is this task's.
-                    unsafe { self.part(sums.at(index * each), scratch.cast(), unit, part) };
+                    unsafe { self.part(acc.at(index * each), scratch.cast(), unit, part) };
                 })?;
                 let pieces = (self.group * taps).div_ceil(FINISHED);
                 threads::run(threads, units * pieces, &|index| {
                     let (unit, begin) = (index / pieces, index % pieces * FINISHED);
-                    let own = sums.at(unit * self.parts * each);
+                    let own = acc.at(unit * self.parts * each);
                     // SAFETY: all sums are there, and tasks have rows of their own, which the
                     // destination has.
-                    unsafe { self.finish((own, each), first + unit, begin..begin + FINISHED) };
+                    unsafe { self.epilogue((own, each), first + unit, begin..begin + FINISHED) };
                 })?;
             }
             Ok(())

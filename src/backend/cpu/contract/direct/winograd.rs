@@ -30,7 +30,7 @@ const PATCHES: usize = 256 << 10;
 const TILES: usize = 128;
 
 /// Bytes of sums that are kept at once.
-const SUMS: usize = 256 << 10;
+const ACC_BYTES: usize = 256 << 10;
 
 /// Cells of the sum per pass of the kernels.
 const KC: usize = 512;

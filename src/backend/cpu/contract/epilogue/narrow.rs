@@ -14,7 +14,7 @@ use self::line::{Lines, gathered, lines};
 use super::run::{Clip, EIGHT, Run, clip};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
-use crate::backend::cpu::contract::kernel::{Panel, sums};
+use crate::backend::cpu::contract::kernel::{Panel, accumulate};
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;
@@ -24,7 +24,7 @@ use crate::ops::{Compute, NanRule};
 
 /// `alpha * sum + alpha2 * z + bias`, clipped or not.
 #[derive(Clone, Copy)]
-pub struct Narrow {
+pub struct NarrowEpilogue {
     dst: *mut u8,
     /// Of the type of the destination, if it is added.
     z: *const u8,
@@ -39,7 +39,7 @@ pub struct Narrow {
     adds_z: bool,
     /// Whether sums are integers, else they are binary32.
     is_int: bool,
-    /// See [`Narrow::ends_channels`].
+    /// See [`NarrowEpilogue::ends_channels`].
     of_channels: bool,
     clip: Clip,
     lines: Lines,
@@ -49,7 +49,7 @@ pub struct Narrow {
 
 /// A kernel whose sums leave as elements of the destination; the panel is one of the type that it
 /// was made for.
-type Tile = unsafe fn(&Narrow, *const (), &Ends);
+type Tile = unsafe fn(&NarrowEpilogue, *const (), &Ends);
 
 /// Where the rows of a tile end.
 pub struct Ends {
@@ -61,12 +61,12 @@ pub struct Ends {
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
-unsafe impl Sync for Narrow {}
+unsafe impl Sync for NarrowEpilogue {}
 
-impl Narrow {
+impl NarrowEpilogue {
     /// For a destination, z and a bias at these addresses, if the epilogue of the step is that
     /// simple.
-    pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Narrow> {
+    pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<NarrowEpilogue> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
         let alpha2 = epilogue.z.map_or(0.0, |(_, alpha2)| alpha2);
@@ -104,7 +104,7 @@ impl Narrow {
             (Accumulate::Int32, Scalar::I8) => Some((int, tiles::<Avx2Int, i8>())),
             _ => None,
         };
-        Some(Narrow {
+        Some(NarrowEpilogue {
             dst,
             z,
             bias,
@@ -145,7 +145,7 @@ impl Narrow {
     /// are writable, the terms of the bias readable if there is one, and the sums that came before,
     /// each for a whole tile.
     #[inline(always)]
-    pub unsafe fn finish_tile<S: Simd>(&self, panel: &Panel<S::KGroup>, rows: usize, ends: &Ends) {
+    pub unsafe fn tile_epilogue<S: Simd>(&self, panel: &Panel<S::KGroup>, rows: usize, ends: &Ends) {
         if let Some((_, tiles)) = &self.tiles {
             // SAFETY: the kernel is one for panels of `S`, and `ends` has an end for each of the
             // rows.
@@ -160,21 +160,21 @@ impl Narrow {
     /// there is one; all are aligned. The sums are as many as the run has, of the type of the step
     /// that this was made for.
     #[inline(never)]
-    pub unsafe fn finish(&self, row: &[i64; 5], run: &Run, sums: *const u8) {
-        let some = |run: &Run, sums: *const u8| {
+    pub unsafe fn epilogue(&self, row: &[i64; 5], run: &Run, acc: *const u8) {
+        let some = |run: &Run, acc: *const u8| {
             let line = Line { runs: std::slice::from_ref(run), bias_step: run.by[4], is_padded: false };
             // SAFETY: the run has its sums and operands, and the processor has what the function
             // was chosen by.
-            unsafe { (self.lines)(self, std::slice::from_ref(row), &line, &sums) };
+            unsafe { (self.lines)(self, std::slice::from_ref(row), &line, &acc) };
         };
         if self.is_in_place(run) {
-            return some(run, sums);
+            return some(run, acc);
         }
         for begin in (0..run.len).step_by(MAX_NR) {
             let at = std::array::from_fn(|k| run.at[k] + i64::from(begin) * run.by[k]);
             let len = (run.len - begin).min(MAX_NR as u32);
             // All sums have four bytes.
-            some(&Run { lane: 0, len, at, by: run.by }, sums.wrapping_add(begin as usize * size_of::<f32>()));
+            some(&Run { lane: 0, len, at, by: run.by }, acc.wrapping_add(begin as usize * size_of::<f32>()));
         }
     }
 
@@ -184,16 +184,16 @@ impl Narrow {
         run.by[0] == 1 && (!self.adds_z || run.by[3] == 1)
     }
 
-    /// Finishes the sums of some rows of a tile: of row m from `sums[m]` on.
+    /// Finishes the sums of some rows of a tile: of row m from `acc[m]` on.
     ///
     /// # Safety
-    /// As for [`finish`](Narrow::finish); after the last run sums are readable up to a whole
-    /// vector.
+    /// As for [`epilogue`](NarrowEpilogue::epilogue); after the last run sums are readable up to a
+    /// whole vector.
     #[inline(always)]
-    pub unsafe fn finish_lines(&self, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8) {
+    pub unsafe fn lines_epilogue(&self, rows: &[[i64; 5]], line: &Line<'_>, acc: *const *const u8) {
         // SAFETY: every row has the elements of the line, and the processor has what the function
         // was chosen by.
-        unsafe { (self.lines)(self, rows, line, sums) }
+        unsafe { (self.lines)(self, rows, line, acc) }
     }
 }
 
@@ -300,29 +300,31 @@ const fn tiles<S: Tiled, E: Cells<__m256>>() -> [Tile; MR] {
 trait Tiled: Simd {
     /// # Safety
     /// The processor has AVX2.
-    unsafe fn numbers(sums: Self::V) -> __m256;
+    unsafe fn numbers(acc: Self::V) -> __m256;
 }
 
 impl Tiled for Avx2Single {
     #[inline(always)]
-    unsafe fn numbers(sums: __m256) -> __m256 {
-        sums
+    unsafe fn numbers(acc: __m256) -> __m256 {
+        acc
     }
 }
 
 impl Tiled for Avx2Int {
     #[inline(always)]
-    unsafe fn numbers(sums: __m256i) -> __m256 {
+    unsafe fn numbers(acc: __m256i) -> __m256 {
         // SAFETY: the caller has the instructions.
-        unsafe { _mm256_cvtepi32_ps(sums) }
+        unsafe { _mm256_cvtepi32_ps(acc) }
     }
 }
 
 /// # Safety
-/// As for [`Narrow::finish_tile`], with a [`Panel`] of `S`; the processor has what its kernels
-/// need.
+/// As for [`NarrowEpilogue::tile_epilogue`], with a [`Panel`] of `S`; the processor has what its
+/// kernels need.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, panel: *const (), ends: &Ends) {
+unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(
+    narrow: &NarrowEpilogue, panel: *const (), ends: &Ends,
+) {
     const { assert!(S::NV == 2 && S::L == EIGHT) };
     // SAFETY: the ends have a row for each of the tile, and the processor has what its kernels
     // need.
@@ -330,12 +332,12 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pane
         for to in &ends.to[..M] {
             Avx2Single::prefetch::<1>(to.cast());
         }
-        let sums = sums::<S, M, 2>(&*panel.cast::<Panel<S::KGroup>>());
+        let acc = accumulate::<S, M, 2>(&*panel.cast::<Panel<S::KGroup>>());
         let mut m = 0;
         while m < M {
             let mut n = 0;
             while n < 2 {
-                let mut sum = sums[m][n];
+                let mut sum = acc[m][n];
                 if let Some((before, apart)) = ends.before {
                     sum = S::add(S::load_acc(before.add(m * apart).cast::<S::Acc>().add(n * EIGHT)), sum);
                 }
@@ -350,7 +352,7 @@ unsafe fn tile<S: Tiled, E: Cells<__m256>, const M: usize>(narrow: &Narrow, pane
 }
 
 /// Vectors of sums that leave from registers.
-impl Narrow {
+impl NarrowEpilogue {
     /// Whether sums in binary32 may leave as vectors of neighbours: nothing is added to them but a
     /// bias.
     pub fn ends_channels(&self) -> bool {
@@ -390,8 +392,8 @@ impl Narrow {
     /// The elements are writable, and the terms readable if there is a bias; sums [may leave
     /// so](Narrow::ends_channels), `E` is the type of the destination, and the processor has AVX2.
     #[inline(always)]
-    pub unsafe fn finish_vectors<E: Cells<__m256>, const M: usize, const N: usize>(
-        &self, sums: [[__m256; N]; M], to: *mut E, apart: isize, bias: *const f32,
+    pub unsafe fn vectors_epilogue<E: Cells<__m256>, const M: usize, const N: usize>(
+        &self, acc: [[__m256; N]; M], to: *mut E, apart: isize, bias: *const f32,
     ) {
         let mut m = 0;
         while m < M {
@@ -400,7 +402,7 @@ impl Narrow {
                 // SAFETY: every row has eight elements there, with as many terms of the bias if
                 // there is one.
                 unsafe {
-                    let x = self.finished(sums[m][n], bias.wrapping_add(n * EIGHT), 1);
+                    let x = self.finished(acc[m][n], bias.wrapping_add(n * EIGHT), 1);
                     E::store(to.offset(m as isize * apart).add(n * EIGHT), x);
                 }
                 n += 1;
@@ -414,10 +416,10 @@ impl Narrow {
     /// # Safety
     /// As many terms of the bias are readable, and the processor has AVX2.
     #[inline(always)]
-    unsafe fn finished(&self, sums: __m256, bias: *const f32, bias_step: isize) -> __m256 {
+    unsafe fn finished(&self, acc: __m256, bias: *const f32, bias_step: isize) -> __m256 {
         // SAFETY: the bias has as many terms as there are lanes.
         unsafe {
-            let mut x = __m256::splat(self.alpha).mul(sums);
+            let mut x = __m256::splat(self.alpha).mul(acc);
             if self.bias_size != 0 {
                 x = x.add(match bias_step {
                     0 => __m256::splat(bias.read()),

@@ -15,7 +15,7 @@ mod task;
 use self::in_place::{lanes_in_place, planes_in_place, rows_in_place};
 pub use self::k_block::{KBlock, KC, KGroupShape, k_blocks};
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::Outputs;
+use crate::backend::cpu::contract::epilogue::generic::Outputs;
 use crate::backend::cpu::contract::kernel::Kernels;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::operands::pack::{PackScalar, Source};
@@ -23,9 +23,9 @@ use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Loop, Loops};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready, lanes_are_m};
-use crate::backend::cpu::filters::{Kept, Room};
+use crate::backend::cpu::filters::{CacheSlot, Kept};
 use crate::backend::cpu::panels::Key;
-use crate::backend::cpu::{Panels, arena, threads};
+use crate::backend::cpu::{PanelCache, arena, threads};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
@@ -241,7 +241,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
             (room, [Kernels::<S>::NR << 16 | S::K_PACK << 8 | bytes << 2 | flags, inner, unit, loops])
         });
         let mut engine = Engine {
-            direct: outputs.takes_sums(S::Acc::SCALAR),
+            direct: outputs.takes_acc(S::Acc::SCALAR),
             keeps: keeps && batch.loops.is_empty() && lanes.loops.len() == 1 && sum.loops.len() == 1,
             outputs,
             kernels,
@@ -354,7 +354,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
     /// # Safety
     /// As for [`Ready::run`].
     unsafe fn run(
-        &self, threads: usize, panels: Option<&Panels>, room: Option<(Room<'_>, [usize; 4])>,
+        &self, threads: usize, panels: Option<&PanelCache>, room: Option<(CacheSlot<'_>, [usize; 4])>,
     ) -> Result<()> {
         let tasks = self.batch.len() * self.blocks.iter().product::<usize>() * self.parts;
         let products = self.row_count * self.lanes.len() * self.sum.len().max(1) * self.batch.len();
@@ -390,7 +390,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
                     shared: &base,
                     v: own,
                     r: own.wrapping_add(v),
-                    sums: own.wrapping_add(v + r).cast(),
+                    acc: own.wrapping_add(v + r).cast(),
                 }
             };
             if shared > 0 && !is_filled {
@@ -402,7 +402,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
                     // SAFETY: every piece has its elements and a place of its own.
                     unsafe { self.pack_shared(&base, index * chunk..pieces.min((index + 1) * chunk)) };
                 })?;
-                panels.filter(|_| kept.is_some()).into_iter().for_each(Panels::fill);
+                panels.filter(|_| kept.is_some()).into_iter().for_each(PanelCache::fill);
                 // SAFETY: all pieces are packed.
                 filters.iter().for_each(|filters| unsafe { filters.fill() });
             }
@@ -459,8 +459,8 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
         let copies = matches!(self.from_rows, PackA::Local | PackA::InPlace { taps: Some(_), .. });
         let r = if copies { MC_PANELS * MR * most } else { 0 };
         let rows = self.micro_panels.div_ceil(self.parts) * MR;
-        let sums = if self.k_blocks.len() > 1 { rows * lanes } else { 0 };
-        [v.next_multiple_of(16), r.next_multiple_of(16), sums]
+        let acc = if self.k_blocks.len() > 1 { rows * lanes } else { 0 };
+        [v.next_multiple_of(16), r.next_multiple_of(16), acc]
     }
 
     /// The largest block of planes.
@@ -475,9 +475,9 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
 /// An engine, and where its panels are kept for later steps, if they may be.
 pub struct CachedEngine<'a, S: Simd> {
     engine: Engine<'a, S>,
-    panels: Option<&'a Panels>,
+    panels: Option<&'a PanelCache>,
     /// Where `b` stays for later calls, and the form in which it is packed.
-    room: Option<(Room<'a>, [usize; 4])>,
+    room: Option<(CacheSlot<'a>, [usize; 4])>,
 }
 
 impl<S: Simd<Scalar: PackScalar, Acc: Element>> Ready for CachedEngine<'_, S> {
@@ -492,7 +492,7 @@ pub struct TaskScratch<'a, S: Simd> {
     shared: &'a Shared<S::KGroup>,
     v: *mut S::KGroup,
     r: *mut S::KGroup,
-    sums: *mut S::Acc,
+    acc: *mut S::Acc,
 }
 
 /// The windowed operand of a canonical step as planes.

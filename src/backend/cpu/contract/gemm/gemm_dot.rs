@@ -8,7 +8,7 @@
 use std::arch::x86_64::*;
 
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue_outlined};
 use crate::backend::cpu::contract::kernel::simd::Avx2Single;
 use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets};
 use crate::backend::cpu::contract::operands::view::View;
@@ -147,7 +147,7 @@ impl<'a> GemmDot<'a> {
             at.add(&self.columns.by, column as i64);
             let run = Run { lane: 0, len: len as u32, at: [0; 5], by };
             // SAFETY: the line holds the sums of the run.
-            unsafe { finish_apart(&self.outputs, &at.at, &run, line) };
+            unsafe { epilogue_outlined(&self.outputs, &at.at, &run, line) };
         }
     }
 }
@@ -193,7 +193,7 @@ unsafe fn tile<const R: usize, const C: usize>(
 ) {
     // SAFETY: every row and column has `len` terms, behind which they are masked and not read.
     unsafe {
-        let mut sums = [[_mm256_setzero_ps(); C]; R];
+        let mut acc = [[_mm256_setzero_ps(); C]; R];
         let mut k = 0;
         while k + EIGHT <= len {
             let mut y = [_mm256_setzero_ps(); C];
@@ -207,7 +207,7 @@ unsafe fn tile<const R: usize, const C: usize>(
                 let x = _mm256_loadu_ps(a.offset(r as isize * steps[0]).add(k));
                 c = 0;
                 while c < C {
-                    sums[r][c] = _mm256_fmadd_ps(x, y[c], sums[r][c]);
+                    acc[r][c] = _mm256_fmadd_ps(x, y[c], acc[r][c]);
                     c += 1;
                 }
                 r += 1;
@@ -223,7 +223,7 @@ unsafe fn tile<const R: usize, const C: usize>(
                 let mut c = 0;
                 while c < C {
                     let y = _mm256_maskload_ps(b.offset(c as isize * steps[1]).add(k), mask);
-                    sums[r][c] = _mm256_fmadd_ps(x, y, sums[r][c]);
+                    acc[r][c] = _mm256_fmadd_ps(x, y, acc[r][c]);
                     c += 1;
                 }
                 r += 1;
@@ -234,7 +234,7 @@ unsafe fn tile<const R: usize, const C: usize>(
             let mut column = [_mm256_setzero_ps(); ROWS];
             let mut r = 0;
             while r < R {
-                column[r] = sums[r][c];
+                column[r] = acc[r][c];
                 r += 1;
             }
             // Neighbouring lanes first.

@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 
 use super::engine::{KBlock, KGroupShape, k_blocks};
 use crate::backend::cpu::contract::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish_apart};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue_outlined};
 use crate::backend::cpu::contract::kernel::simd::Avx2Single;
 use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets};
 use crate::backend::cpu::contract::operands::view::View;
@@ -144,17 +144,17 @@ impl<'a> Gemv<'a> {
     /// The results of `count` rows from `first` on, which are neighbours in memory.
     ///
     /// # Safety
-    /// As for [`run`](Gemv::run); at `sums` is room for twice [`TILE_ACCS`].
+    /// As for [`run`](Gemv::run); at `acc` is room for twice [`TILE_ACCS`].
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn across(&self, product: usize, first: usize, count: usize, sums: *mut f32) {
+    unsafe fn across(&self, product: usize, first: usize, count: usize, acc: *mut f32) {
         let base = self.view.product(product).at;
-        let totals = sums.wrapping_add(TILE_ACCS);
+        let totals = acc.wrapping_add(TILE_ACCS);
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             // Those of the first K block are totals as they are.
-            let sums = if number == 0 { totals } else { sums };
-            // SAFETY: `sums` has room for a piece of every vector.
+            let acc = if number == 0 { totals } else { acc };
+            // SAFETY: `acc` has room for a piece of every vector.
             unsafe {
-                sums.write_bytes(0, self.piece() * self.vectors.len());
+                acc.write_bytes(0, self.piece() * self.vectors.len());
                 let mut k = k_block.begin;
                 while k < k_block.end {
                     let terms = if k + EIGHT <= k_block.end { EIGHT } else { 1 };
@@ -162,7 +162,7 @@ impl<'a> Gemv<'a> {
                         let from = self.first(&base, first, index);
                         let from: [_; 2] =
                             std::array::from_fn(|of| from[of].wrapping_offset(k as isize * self.steps[of]));
-                        let to = sums.add(index * self.piece());
+                        let to = acc.add(index * self.piece());
                         match terms {
                             EIGHT => add::<EIGHT>(to, from, self.steps, count),
                             _ => add::<1>(to, from, self.steps, count),
@@ -171,13 +171,13 @@ impl<'a> Gemv<'a> {
                     k += terms;
                 }
                 if number > 0 {
-                    (0..self.piece() * self.vectors.len()).for_each(|i| *totals.add(i) += *sums.add(i));
+                    (0..self.piece() * self.vectors.len()).for_each(|i| *totals.add(i) += *acc.add(i));
                 }
             }
         }
         for index in 0..self.vectors.len() {
             // SAFETY: there are totals for `count` rows of this vector.
-            unsafe { self.finish(&base, first, count, index, totals.add(index * self.piece())) };
+            unsafe { self.epilogue(&base, first, count, index, totals.add(index * self.piece())) };
         }
     }
 
@@ -186,12 +186,12 @@ impl<'a> Gemv<'a> {
     /// vector.
     #[target_feature(enable = "avx2,fma")]
     #[inline]
-    unsafe fn finish(&self, base: &[i64; 5], first: usize, count: usize, index: usize, totals: *const f32) {
+    unsafe fn epilogue(&self, base: &[i64; 5], first: usize, count: usize, index: usize, totals: *const f32) {
         let mut at = self.vectors.point(index);
         at.add(&OperandOffsets { at: self.rows.by.at, ..OperandOffsets::default() }, first as i64);
         let run = Run { lane: 0, len: count as u32, at: at.at, by: self.rows.by.at };
         // SAFETY: there are totals for every row of the run.
-        unsafe { finish_apart(&self.outputs, base, &run, totals) }
+        unsafe { epilogue_outlined(&self.outputs, base, &run, totals) }
     }
 
     /// The results of `G` times eight rows from `first` on, for all `V` vectors.
@@ -218,10 +218,10 @@ impl<'a> Gemv<'a> {
         for (number, k_block) in self.k_blocks.iter().enumerate() {
             // SAFETY: all rows and vectors have the terms of the K block.
             unsafe {
-                let sums = dot_products(&rows, &x, self.steps[1], k_block, ahead);
+                let acc = dot_products(&rows, &x, self.steps[1], k_block, ahead);
                 for (index, totals) in totals.iter_mut().enumerate() {
                     for (group, total) in totals.iter_mut().enumerate() {
-                        let (to, sum) = (total.as_mut_ptr(), sums[group][index]);
+                        let (to, sum) = (total.as_mut_ptr(), acc[group][index]);
                         let sum = if number == 0 { sum } else { _mm256_add_ps(_mm256_loadu_ps(to), sum) };
                         _mm256_storeu_ps(to, sum);
                     }
@@ -230,7 +230,7 @@ impl<'a> Gemv<'a> {
         }
         for (index, totals) in totals.iter().enumerate() {
             // SAFETY: there are totals for `count` rows of this vector.
-            unsafe { self.finish(&base, first, count, index, totals.as_flattened().as_ptr()) };
+            unsafe { self.epilogue(&base, first, count, index, totals.as_flattened().as_ptr()) };
         }
     }
 }
@@ -251,12 +251,10 @@ impl Ready for Gemv<'_> {
             let piece = self.piece().min(self.rows.extent.div_ceil(threads).next_multiple_of(LINE));
             let pieces = self.rows.extent.div_ceil(piece);
             let scratch = 2 * TILE_ACCS * size_of::<f32>();
-            return threads::run_with(threads, products * pieces, scratch, &|sums, task| {
+            return threads::run_with(threads, products * pieces, scratch, &|acc, task| {
                 let first = task % pieces * piece;
                 // SAFETY: the rows of a piece are its own, and the scratch is this task's.
-                unsafe {
-                    self.across(task / pieces, first, piece.min(self.rows.extent - first), sums.cast())
-                };
+                unsafe { self.across(task / pieces, first, piece.min(self.rows.extent - first), acc.cast()) };
             });
         }
         // One chain of sums after the other waits for its own results.
@@ -286,7 +284,7 @@ impl Ready for Gemv<'_> {
 /// The terms are readable in the matrix and in the vector, and the sums are there.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isize; 2], count: usize) {
+unsafe fn add<const T: usize>(acc: *mut f32, from: [*const f32; 2], steps: [isize; 2], count: usize) {
     let [rows, x] = from;
     let rows: [_; T] = std::array::from_fn(|term| rows.wrapping_offset(term as isize * steps[0]));
     // SAFETY: the matrix and the vector have these terms, and every row has its sum.
@@ -294,16 +292,16 @@ unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isi
         let x: [f32; T] = std::array::from_fn(|term| x.wrapping_offset(term as isize * steps[1]).read());
         let mut i = 0;
         while i + EIGHT <= count {
-            let mut sum = _mm256_loadu_ps(sums.add(i));
+            let mut sum = _mm256_loadu_ps(acc.add(i));
             for (row, x) in rows.iter().zip(x) {
                 sum = _mm256_fmadd_ps(_mm256_set1_ps(x), _mm256_loadu_ps(row.add(i)), sum);
             }
-            _mm256_storeu_ps(sums.add(i), sum);
+            _mm256_storeu_ps(acc.add(i), sum);
             i += EIGHT;
         }
         for i in i..count {
             let terms = rows.iter().zip(x);
-            *sums.add(i) = terms.fold(sums.add(i).read(), |sum, (row, x)| x.mul_add(row.add(i).read(), sum));
+            *acc.add(i) = terms.fold(acc.add(i).read(), |sum, (row, x)| x.mul_add(row.add(i).read(), sum));
         }
     }
 }
@@ -318,7 +316,7 @@ unsafe fn add<const T: usize>(sums: *mut f32, from: [*const f32; 2], steps: [isi
 unsafe fn dot_products<const G: usize, const V: usize>(
     rows: &[[*const f32; EIGHT]; G], x: &[*const f32; V], step: isize, k_block: &KBlock, ahead: isize,
 ) -> [[__m256; V]; G] {
-    let mut sums = [[_mm256_setzero_ps(); V]; G];
+    let mut acc = [[_mm256_setzero_ps(); V]; G];
     let mut k = k_block.begin;
     // SAFETY: all rows and vectors have the terms of the K block.
     unsafe {
@@ -336,7 +334,7 @@ unsafe fn dot_products<const G: usize, const V: usize>(
                     let mut v = 0;
                     while v < V {
                         let factor = _mm256_broadcast_ss(&*x[v].wrapping_offset((k + i) as isize * step));
-                        sums[g][v] = _mm256_fmadd_ps(factor, lines[i], sums[g][v]);
+                        acc[g][v] = _mm256_fmadd_ps(factor, lines[i], acc[g][v]);
                         v += 1;
                     }
                     i += 1;
@@ -358,7 +356,7 @@ unsafe fn dot_products<const G: usize, const V: usize>(
                 let mut v = 0;
                 while v < V {
                     let factor = _mm256_broadcast_ss(&*x[v].wrapping_offset(k as isize * step));
-                    sums[g][v] = _mm256_fmadd_ps(factor, column, sums[g][v]);
+                    acc[g][v] = _mm256_fmadd_ps(factor, column, acc[g][v]);
                     v += 1;
                 }
                 g += 1;
@@ -366,7 +364,7 @@ unsafe fn dot_products<const G: usize, const V: usize>(
             k += 1;
         }
     }
-    sums
+    acc
 }
 
 /// The columns of eight terms of eight rows, from term `k` on. Halves of registers are joined when

@@ -427,8 +427,8 @@ impl StridedRun {
     }
 }
 
-/// The iterations among `len` that leave `position + i * by` in `0..extent`: from the first up to the
-/// second.
+/// The iterations among `len` that leave `position + i * by` in `0..extent`: from the first up to
+/// the second.
 #[inline(always)]
 pub fn inside(position: i64, by: i64, extent: i64, len: i64) -> (i64, i64) {
     match by {

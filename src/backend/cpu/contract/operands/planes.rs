@@ -100,7 +100,7 @@ impl Dim {
     }
 
     /// How far the operand moves per position.
-    pub fn apart(&self) -> i64 {
+    pub fn pitch(&self) -> i64 {
         self.unit
     }
 

@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use super::call::{Call, Product, ROW, SUMS_ROW, TILE, TILE_ROWS};
+use super::call::{ACC_ROW, Call, Product, ROW, TILE, TILE_ROWS};
 
 /// What `LDTILECFG` reads.
 #[repr(C, align(64))]
@@ -44,7 +44,7 @@ pub unsafe fn release() {
 }
 
 /// What is done to every sum: tiles 0 to 3 are the sums of two strips of rows by two of lanes.
-macro_rules! sums {
+macro_rules! acc_tiles {
     ($of:ident, 1, 1) => {
         $of!("0", "0")
     };
@@ -55,13 +55,13 @@ macro_rules! sums {
         concat!($of!("0", "0"), "\n", $of!("2", "2048"))
     };
     ($of:ident, 2, 2) => {
-        concat!(sums!($of, 1, 2), "\n", $of!("2", "2048"), "\n", $of!("3", "2112"))
+        concat!(acc_tiles!($of, 1, 2), "\n", $of!("2", "2048"), "\n", $of!("3", "2112"))
     };
 }
 
 macro_rules! load {
     ($tile:literal, $at:literal) => {
-        concat!("tileloadd tmm", $tile, ", [{c} + {sums}*1 + ", $at, "]")
+        concat!("tileloadd tmm", $tile, ", [{c} + {acc}*1 + ", $at, "]")
     };
 }
 
@@ -73,7 +73,7 @@ macro_rules! zero {
 
 macro_rules! store {
     ($tile:literal, $at:literal) => {
-        concat!("tilestored [{c} + {sums}*1 + ", $at, "], tmm", $tile)
+        concat!("tilestored [{c} + {acc}*1 + ", $at, "], tmm", $tile)
     };
 }
 
@@ -165,10 +165,10 @@ macro_rules! steps {
         asm!(
             "test {adds:e}, {adds:e}",
             "jz 2f",
-            sums!(load, $rows, $lanes),
+            acc_tiles!(load, $rows, $lanes),
             "jmp 3f",
             "2:",
-            sums!(zero, $rows, $lanes),
+            acc_tiles!(zero, $rows, $lanes),
             "3:",
             $step!($op, $rows, $lanes),
             "add {a0}, {step}",
@@ -177,15 +177,15 @@ macro_rules! steps {
             "add {b1}, {tiles}",
             "dec {n}",
             "jnz 3b",
-            sums!(store, $rows, $lanes),
+            acc_tiles!(store, $rows, $lanes),
             adds = in(reg) u32::from($call.adds),
             a0 = inout(reg) $call.a[0] => _,
             a1 = inout(reg) $call.a[1] => _,
             b0 = inout(reg) $call.b[0] => _,
             b1 = inout(reg) $call.b[1] => _,
             n = inout(reg) $call.steps => _,
-            c = in(reg) $call.sums,
-            sums = in(reg) SUMS_ROW,
+            c = in(reg) $call.acc,
+            acc = in(reg) ACC_ROW,
             row = in(reg) $call.a_row,
             step = in(reg) $call.a_step,
             cells = in(reg) ROW,
@@ -208,7 +208,7 @@ macro_rules! strips {
 }
 
 // The distances of the sums of a call and of parts, as the loops have them.
-const _: () = assert!(SUMS_ROW * TILE_ROWS == 2048 && ROW == 64 && TILE == 1024);
+const _: () = assert!(ACC_ROW * TILE_ROWS == 2048 && ROW == 64 && TILE == 1024);
 
 /// Multiplies tiles.
 ///

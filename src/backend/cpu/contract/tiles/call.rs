@@ -14,10 +14,10 @@ pub const TILE: usize = ROW * TILE_ROWS;
 pub const SIDE: usize = 2 * TILE_ROWS;
 
 /// Bytes of the sums of a call.
-pub const SUMS: usize = SIDE * SIDE * size_of::<f32>();
+pub const ACC_BYTES: usize = SIDE * SIDE * size_of::<f32>();
 
 /// Bytes from one row of the sums of a call to the next.
-pub const SUMS_ROW: usize = SIDE * size_of::<f32>();
+pub const ACC_ROW: usize = SIDE * size_of::<f32>();
 
 /// What is multiplied, in sums of which type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub struct Call {
     /// At least one.
     pub steps: usize,
     /// Where the sums are.
-    pub sums: *mut u8,
+    pub acc: *mut u8,
     /// Whether they are added to those that are there.
     pub adds: bool,
 }
@@ -78,6 +78,6 @@ pub struct Call {
 /// Multiplies strips of rows and of lanes, one or two of each, as many as the second argument says.
 ///
 /// # Safety
-/// The tiles of all steps are readable, and [`SUMS`] bytes of sums writable, readable if they are
-/// added to; tiles are configured on this thread.
+/// The tiles of all steps are readable, and [`ACC_BYTES`] bytes of sums writable, readable if they
+/// are added to; tiles are configured on this thread.
 pub type Multiply = unsafe fn(Product, [usize; 2], &Call);

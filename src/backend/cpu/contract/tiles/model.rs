@@ -7,7 +7,7 @@
 //! before; the mode of the thread does not count. Of bytes the products of a cell are added to
 //! 32-bit integers, which wrap. An instruction and this model agree in every bit, NaN included.
 
-use super::call::{Call, Product, ROW, SUMS_ROW, TILE, TILE_ROWS};
+use super::call::{ACC_ROW, Call, Product, ROW, TILE, TILE_ROWS};
 
 /// Multiplies tiles.
 ///
@@ -18,7 +18,7 @@ pub unsafe fn multiply(product: Product, strips: [usize; 2], call: &Call) {
         for lane in 0..strips[1] * TILE_ROWS {
             let a = call.a[row / TILE_ROWS].wrapping_add(row % TILE_ROWS * call.a_row);
             let b = call.b[lane / TILE_ROWS].wrapping_add(lane % TILE_ROWS * 4);
-            let sum = call.sums.wrapping_add(row * SUMS_ROW + lane * 4).cast::<u32>();
+            let sum = call.acc.wrapping_add(row * ACC_ROW + lane * 4).cast::<u32>();
             // SAFETY: the tiles of all steps are readable, and the sums writable, and readable if
             // they are added to.
             unsafe {

@@ -9,7 +9,7 @@
 
 use cudnn_shim_macros::vectorized;
 
-use super::call::{ROW, SUMS_ROW, TILE, TILE_ROWS};
+use super::call::{ACC_ROW, ROW, TILE, TILE_ROWS};
 
 /// 2^24, by which the least number has no part below 2^-126.
 const SCALE: f32 = (1 << 24) as f32;
@@ -70,10 +70,10 @@ pub unsafe fn split<const N: usize>(from: *const u8, steps: usize, to: *mut u8) 
 /// # Safety
 /// All of them are readable, and the first ones writable.
 #[vectorized]
-pub unsafe fn add(sums: *mut u8, block: *const u8, rows: usize, lanes: usize) {
+pub unsafe fn add(acc: *mut u8, block: *const u8, rows: usize, lanes: usize) {
     for (row, lane) in (0..rows * TILE_ROWS).flat_map(|row| (0..lanes).map(move |lane| (row, lane))) {
-        let at = row * SUMS_ROW + lane * ROW;
-        let to = sums.wrapping_add(at).cast::<[f32; K_PACK]>();
+        let at = row * ACC_ROW + lane * ROW;
+        let to = acc.wrapping_add(at).cast::<[f32; K_PACK]>();
         // SAFETY: sixteen sums of one row.
         unsafe {
             let (x, y) = (to.read(), block.add(at).cast::<[f32; K_PACK]>().read());
@@ -88,17 +88,17 @@ pub unsafe fn add(sums: *mut u8, block: *const u8, rows: usize, lanes: usize) {
 /// # Safety
 /// All of them are readable and writable.
 #[vectorized]
-pub unsafe fn unscale(sums: *mut u8, rows: usize, lanes: usize) -> bool {
+pub unsafe fn unscale(acc: *mut u8, rows: usize, lanes: usize) -> bool {
     // Magnitudes as words, the largest of each place.
     let mut most = [0_u32; K_PACK];
     for row in 0..rows * TILE_ROWS {
         for lane in 0..lanes {
-            let at = sums.wrapping_add(row * SUMS_ROW + lane * ROW).cast::<[f32; K_PACK]>();
+            let at = acc.wrapping_add(row * ACC_ROW + lane * ROW).cast::<[f32; K_PACK]>();
             // SAFETY: sixteen sums of one row.
-            let sums = unsafe { at.read() }.map(|sum| sum * UNSCALE);
-            most = std::array::from_fn(|k| most[k].max(sums[k].to_bits() & !(1 << 31)));
+            let acc = unsafe { at.read() }.map(|sum| sum * UNSCALE);
+            most = std::array::from_fn(|k| most[k].max(acc[k].to_bits() & !(1 << 31)));
             // SAFETY: the same sums.
-            unsafe { at.write(sums) };
+            unsafe { at.write(acc) };
         }
     }
     most.iter().all(|&bits| bits < f32::INFINITY.to_bits())
@@ -113,7 +113,7 @@ pub unsafe fn unscale(sums: *mut u8, rows: usize, lanes: usize) -> bool {
 #[vectorized]
 pub unsafe fn chains(rows: *const u8, lanes: *const u8, tiles: usize, chains: *mut u8) {
     for row in 0..TILE_ROWS {
-        let at = chains.wrapping_add(row * SUMS_ROW).cast::<[f32; K_PACK]>();
+        let at = chains.wrapping_add(row * ACC_ROW).cast::<[f32; K_PACK]>();
         // SAFETY: the chains of a row.
         let mut chain = unsafe { at.read() };
         for k in 0..tiles * K_PACK {
@@ -136,14 +136,14 @@ pub unsafe fn chains(rows: *const u8, lanes: *const u8, tiles: usize, chains: *m
 ///
 /// # Safety
 /// All sums of these strips are readable and writable, and as many chains readable.
-pub unsafe fn replace(sums: *mut u8, chains: *const u8, [rows, lanes]: [usize; 2]) {
+pub unsafe fn replace(acc: *mut u8, chains: *const u8, [rows, lanes]: [usize; 2]) {
     for (row, lane) in
         (0..rows * TILE_ROWS).flat_map(|row| (0..lanes * TILE_ROWS).map(move |lane| (row, lane)))
     {
-        let at = row * SUMS_ROW + lane * size_of::<f32>();
+        let at = row * ACC_ROW + lane * size_of::<f32>();
         // SAFETY: a sum of the strips, and its chain.
         unsafe {
-            let sum = sums.add(at).cast::<f32>();
+            let sum = acc.add(at).cast::<f32>();
             if !sum.read().is_finite() {
                 sum.write(chains.add(at).cast::<f32>().read());
             }

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::call::{Call, ROW, SIDE, SUMS, SUMS_ROW, TILE, TILE_ROWS};
+use super::call::{ACC_BYTES, ACC_ROW, Call, ROW, SIDE, TILE, TILE_ROWS};
 use super::pack::{Form, LINES, STEPS, pack};
 use super::single;
 use super::split::Split;
 use super::{Isa, Side, Tiles};
-use crate::backend::cpu::contract::epilogue::finish::{Run, finish};
+use crate::backend::cpu::contract::epilogue::generic::{Run, epilogue};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 use crate::backend::cpu::contract::gemm::engine::Shared;
@@ -17,7 +17,7 @@ use crate::backend::cpu::contract::operands::points::OperandOffsets;
 use crate::ops::contract::Accumulate;
 
 /// Where lines have room for the sums of a block of parts, or for chains.
-const OWN_SUMS: usize = LINES + 2 * STEPS * TILE;
+const OWN_ACC: usize = LINES + 2 * STEPS * TILE;
 
 /// The strips of a side that a task multiplies.
 struct Strips<'a> {
@@ -97,8 +97,8 @@ impl Tiles<'_> {
         let mut a = Strips::of(&self.a, None, &base, (self.tasks[0], a_part), step);
         let mut b = Strips::of(&self.b, known, &base, (self.tasks[1], b_part), step);
         let (a_room, b_room) = (scratch, scratch.wrapping_add(a_bytes));
-        let sums = b_room.wrapping_add(b_bytes);
-        let lines = sums.wrapping_add(sums_bytes);
+        let acc = b_room.wrapping_add(b_bytes);
+        let lines = acc.wrapping_add(sums_bytes);
         let own;
         let (rows, lanes) = match self.b_are_lanes() {
             true => match known {
@@ -146,7 +146,7 @@ impl Tiles<'_> {
             for pair in 0..pairs[0] * pairs[1] {
                 let (of_a, of_b) = (pair % pairs[0], pair / pairs[0]);
                 let (row, lane) = if self.a.form == Form::Rows { (of_a, of_b) } else { (of_b, of_a) };
-                let sums = sums.wrapping_add(if self.block < self.steps { pair * SUMS } else { 0 });
+                let acc = acc.wrapping_add(if self.block < self.steps { pair * ACC_BYTES } else { 0 });
                 let here = [(rows, row), (lanes, lane)];
                 let count = here.map(|(strips, pair)| (strips.len() - 2 * pair).min(2));
                 let to = if self.is_turned { (lane, row) } else { (row, lane) };
@@ -154,7 +154,7 @@ impl Tiles<'_> {
                     self.ask(&ends, to);
                 }
                 // Blocks of parts have sums of their own: few roundings are as large as the whole.
-                let own = (self.are_single() && !is_first).then(|| lines.wrapping_add(OWN_SUMS));
+                let own = (self.are_single() && !is_first).then(|| lines.wrapping_add(OWN_ACC));
                 for (number, &[of_a, of_b]) in self.split.products().iter().enumerate() {
                     let of = if self.a.form == Form::Rows { [of_a, of_b] } else { [of_b, of_a] };
                     let [from_rows, from_lanes] = [0, 1].map(|side| {
@@ -164,14 +164,14 @@ impl Tiles<'_> {
                     });
                     let (_, a_row, a_step) = from_rows[0];
                     let (a, b) = (from_rows.map(|(at, ..)| at), from_lanes.map(|(at, ..)| at));
-                    let (to, adds) = (own.unwrap_or(sums), own.is_none() && (!is_first || number > 0));
-                    let call = Call { a, a_row, a_step, b, steps, sums: to, adds };
+                    let (to, adds) = (own.unwrap_or(acc), own.is_none() && (!is_first || number > 0));
+                    let call = Call { a, a_row, a_step, b, steps, acc: to, adds };
                     // SAFETY: the strips are packed or lie in place, and the sums have room.
                     unsafe { (self.unit.multiply)(self.product, count, &call) };
                 }
                 if let Some(own) = own {
                     // SAFETY: both have the sums of the strips.
-                    unsafe { single::add::of(self.outputs.isa)(sums, own, count[0], count[1]) };
+                    unsafe { single::add::of(self.outputs.isa)(acc, own, count[0], count[1]) };
                 }
                 if !is_last {
                     continue;
@@ -180,17 +180,17 @@ impl Tiles<'_> {
                     // SAFETY: the sums are those of the strips, and lines have room for all that
                     // this packs.
                     unsafe {
-                        if !single::unscale::of(self.outputs.isa)(sums, count[0], count[1]) {
-                            self.make_anew(here, count, sums, lines);
+                        if !single::unscale::of(self.outputs.isa)(acc, count[0], count[1]) {
+                            self.make_anew(here, count, acc, lines);
                         }
                     }
                 }
                 // SAFETY: the sums are those of the pairs.
                 unsafe {
                     if self.is_turned {
-                        transpose_tile(sums, lines, self.outputs.isa);
+                        transpose_tile(acc, lines, self.outputs.isa);
                     }
-                    self.finish(&ends, to, if self.is_turned { lines } else { sums });
+                    self.epilogue(&ends, to, if self.is_turned { lines } else { acc });
                 }
             }
         }
@@ -203,15 +203,15 @@ impl Tiles<'_> {
     /// As for [`task`](Tiles::task); `lines` has room for [`Tiles::lines`].
     #[cold]
     unsafe fn make_anew(
-        &self, here: [(&Strips<'_>, usize); 2], count: [usize; 2], sums: *mut u8, lines: *mut u8,
+        &self, here: [(&Strips<'_>, usize); 2], count: [usize; 2], acc: *mut u8, lines: *mut u8,
     ) {
         let raw = [0, 1].map(|side| lines.wrapping_add(LINES + side * STEPS * TILE));
-        let chains = lines.wrapping_add(OWN_SUMS);
+        let chains = lines.wrapping_add(OWN_ACC);
         let (mut terms, block) = (Vec::new(), STEPS * self.per_step / self.split.raw());
         // SAFETY: strips have their elements, and there is room for a block of each side and for
         // all chains.
         unsafe {
-            chains.write_bytes(0, SUMS);
+            chains.write_bytes(0, ACC_BYTES);
             for begin in (0..self.terms).step_by(block) {
                 let end = self.terms.min(begin + block);
                 for (row, lane) in (0..count[0]).flat_map(|row| (0..count[1]).map(move |lane| (row, lane))) {
@@ -221,11 +221,11 @@ impl Tiles<'_> {
                         let points = here[side].0.points(2 * pair + index);
                         pack(source, *form, points, &terms, STEPS, raw[side], lines);
                     }
-                    let to = chains.wrapping_add(row * TILE_ROWS * SUMS_ROW + lane * ROW);
+                    let to = chains.wrapping_add(row * TILE_ROWS * ACC_ROW + lane * ROW);
                     single::chains::of(self.outputs.isa)(raw[0], raw[1], STEPS, to);
                 }
             }
-            single::replace(sums, chains, count);
+            single::replace(acc, chains, count);
         }
     }
 
@@ -242,28 +242,28 @@ impl Tiles<'_> {
     ///
     /// # Safety
     /// As for [`task`](Tiles::task); the sums are those of the pairs.
-    unsafe fn finish(&self, ends: &Ends<'_>, (row, lane): (usize, usize), sums: *const u8) {
+    unsafe fn epilogue(&self, ends: &Ends<'_>, (row, lane): (usize, usize), acc: *const u8) {
         let places = &ends.rows[row * SIDE..ends.rows.len().min((row + 1) * SIDE)];
         let tile = &ends.lanes.list[lane];
         let runs = &ends.lanes.runs[tile.first..tile.end];
-        let lines: [*const u8; SIDE] = std::array::from_fn(|m| sums.wrapping_add(m * SUMS_ROW));
+        let lines: [*const u8; SIDE] = std::array::from_fn(|m| acc.wrapping_add(m * ACC_ROW));
         // SAFETY: every row has its sums, and the elements of all runs.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if let Some(narrow) = &self.outputs.narrow
                 && let Some(line) = Line::of(runs)
             {
-                return narrow.finish_lines(places, &line, lines.as_ptr());
+                return narrow.lines_epilogue(places, &line, lines.as_ptr());
             }
             for run in runs {
                 let from = |m: usize| lines[m].wrapping_add(run.lane as usize * size_of::<f32>());
-                if let Some(simple) = &self.outputs.simple {
+                if let Some(f32_epilogue) = &self.outputs.f32_epilogue {
                     let from: [*const f32; SIDE] = std::array::from_fn(|m| from(m).cast());
-                    simple.finish(places, run, from.as_ptr());
+                    f32_epilogue.epilogue(places, run, from.as_ptr());
                     continue;
                 }
                 for (m, place) in places.iter().enumerate() {
-                    self.finish_run(place, run, from(m));
+                    self.run_epilogue(place, run, from(m));
                 }
             }
         }
@@ -272,14 +272,14 @@ impl Tiles<'_> {
     /// Finishes the sums of a run of a row.
     ///
     /// # Safety
-    /// As for [`finish`].
+    /// As for [`epilogue`].
     #[inline(never)]
-    unsafe fn finish_run(&self, place: &[i64; 5], run: &Run, sums: *const u8) {
+    unsafe fn run_epilogue(&self, place: &[i64; 5], run: &Run, acc: *const u8) {
         // SAFETY: the row has the sums and the elements of the run.
         unsafe {
             match self.outputs.step.accumulate {
-                Accumulate::Int32 => finish::<i32>(&self.outputs, place, run, sums.cast()),
-                _ => finish::<f32>(&self.outputs, place, run, sums.cast()),
+                Accumulate::Int32 => epilogue::<i32>(&self.outputs, place, run, acc.cast()),
+                _ => epilogue::<f32>(&self.outputs, place, run, acc.cast()),
             }
         }
     }
@@ -289,8 +289,8 @@ impl Tiles<'_> {
 ///
 /// # Safety
 /// All sums are readable, and as many writable.
-unsafe fn transpose_tile(sums: *const u8, to: *mut u8, isa: Isa) {
-    let rows: [*const u32; SIDE] = std::array::from_fn(|row| sums.wrapping_add(row * SUMS_ROW).cast());
+unsafe fn transpose_tile(acc: *const u8, to: *mut u8, isa: Isa) {
+    let rows: [*const u32; SIDE] = std::array::from_fn(|row| acc.wrapping_add(row * ACC_ROW).cast());
     for (strip, rows) in rows.chunks_exact(TILE_ROWS).enumerate() {
         // SAFETY: every row has as many sums, and each a place.
         unsafe {

@@ -132,7 +132,7 @@ mod tests {
     struct Case {
         a: Vec<u16>,
         b: Vec<u16>,
-        sums: Vec<u32>,
+        acc: Vec<u32>,
     }
 
     impl Case {
@@ -160,24 +160,24 @@ mod tests {
                     *half = if k % (TILE / 2) < 32 { 1 << 7 } else { *half };
                 });
             }
-            Case { a, b, sums: (0..SIDE * SIDE).map(|_| sum(random)).collect() }
+            Case { a, b, acc: (0..SIDE * SIDE).map(|_| sum(random)).collect() }
         }
 
         /// The sums that a unit makes.
         fn run(
             &self, unit: &Unit, product: Product, strips: [usize; 2], steps: usize, adds: bool,
         ) -> Vec<u32> {
-            let mut sums = self.sums.clone();
+            let mut acc = self.acc.clone();
             let of = |halves: &[u16]| {
                 let first = halves.as_ptr().cast::<u8>();
                 [first, first.wrapping_add(steps * product.tiles() * TILE)]
             };
             let (a, b) = (of(&self.a), of(&self.b));
             let a_step = product.tiles() * TILE;
-            let call = Call { a, a_row: ROW, a_step, b, steps, sums: sums.as_mut_ptr().cast(), adds };
+            let call = Call { a, a_row: ROW, a_step, b, steps, acc: acc.as_mut_ptr().cast(), adds };
             // SAFETY: both operands have two strips of as many steps, and the sums room for all.
             unsafe { unit.with(|| (unit.multiply)(product, strips, &call)) };
-            sums
+            acc
         }
     }
 
@@ -213,11 +213,11 @@ mod tests {
     fn the_model_sums_pairs_and_flushes() {
         let model = Unit { multiply: model::multiply, configure: || (), release: || () };
         let sum = |a: &[(usize, f32)], b: &[(usize, f32)], before: f32| {
-            let mut case = Case { a: vec![0; TILE], b: vec![0; TILE], sums: vec![0; SIDE * SIDE] };
+            let mut case = Case { a: vec![0; TILE], b: vec![0; TILE], acc: vec![0; SIDE * SIDE] };
             a.iter().for_each(|&(k, x)| case.a[k] = (x.to_bits() >> 16) as u16);
             // Of lane 0: cells are a row of a tile apart.
             b.iter().for_each(|&(k, x)| case.b[k / 2 * 32 + k % 2] = (x.to_bits() >> 16) as u16);
-            case.sums[0] = before.to_bits();
+            case.acc[0] = before.to_bits();
             f32::from_bits(case.run(&model, Product::Bf16, [1, 1], 1, true)[0])
         };
         let big = 2.0_f32.powi(24);

@@ -44,7 +44,7 @@ pub struct Bands<'a, T: Real> {
 unsafe impl<T: Real> Sync for Bands<'_, T> {}
 
 /// The room of a thread.
-struct Room<T: Real> {
+struct Scratch<T: Real> {
     keys: *mut T::Key,
     numbers: *mut T,
     winners: *mut T::Key,
@@ -139,13 +139,13 @@ impl<'a, T: Real> Bands<'a, T> {
         self.rows * self.axes()[1].inputs as usize
     }
 
-    fn room(&self, parts: &mut Parts) -> Room<T> {
+    fn room(&self, parts: &mut Parts) -> Scratch<T> {
         let [first, last] = self.axes();
         let (row, spread) = (self.phases.len(), self.phases.spread_len());
         let of_maxima = |count: usize| if self.by.is_none() { count } else { 0 };
         let of_averages = |count: usize| if self.by.is_some() { count } else { 0 };
         let come = (self.outputs * last.outputs as usize).max(of_maxima(self.cells * last.inputs as usize));
-        Room {
+        Scratch {
             keys: parts.take(of_maxima(self.cells * row)),
             numbers: parts.take(self.outputs * spread),
             winners: parts.take(of_maxima(self.outputs * spread)),
@@ -163,7 +163,7 @@ impl<'a, T: Real> Bands<'a, T> {
     ///
     /// # Safety
     /// The room is that of this job.
-    unsafe fn clear(&self, mine: &Room<T>) {
+    unsafe fn clear(&self, mine: &Scratch<T>) {
         let (row, spread) = (self.phases.len(), self.phases.spread_len());
         // SAFETY: the parts have room for it.
         unsafe {
@@ -178,7 +178,7 @@ impl<'a, T: Real> Bands<'a, T> {
 
     /// # Safety
     /// As for [`run`](Self::run).
-    unsafe fn band(&self, outer: usize, band: usize, mine: &Room<T>, sink: &mut Sink<'_>) {
+    unsafe fn band(&self, outer: usize, band: usize, mine: &Scratch<T>, sink: &mut Sink<'_>) {
         let [first, last] = self.axes();
         let place = self.shape.place(outer);
         let base = |operand: usize, layout: usize| self.at[operand].pointer().wrapping_offset(place[layout]);
@@ -232,7 +232,7 @@ impl<'a, T: Real> Bands<'a, T> {
     /// `plane` is where row 0 lies, and there are these rows.
     unsafe fn rows(
         &self, gather: &Gather, plane: *const u8, rows: &std::ops::Range<i64>, n: usize, step: Option<isize>,
-        mine: &Room<T>,
+        mine: &Scratch<T>,
     ) -> (*const T, usize) {
         // SAFETY: the plane has these rows, and there is room for all of them.
         unsafe {
@@ -253,7 +253,7 @@ impl<'a, T: Real> Bands<'a, T> {
     ///
     /// # Safety
     /// `plane` is where the gradient lies, and there is room for these rows.
-    unsafe fn bring(&self, plane: *const u8, outputs: std::ops::Range<i64>, to: *mut T, mine: &Room<T>) {
+    unsafe fn bring(&self, plane: *const u8, outputs: std::ops::Range<i64>, to: *mut T, mine: &Scratch<T>) {
         let [first, last] = self.axes();
         let n = last.outputs as usize;
         let spread = self.phases.spread_len();
@@ -293,7 +293,7 @@ impl<'a, T: Real> Bands<'a, T> {
     /// # Safety
     /// `plane` is where the source lies, and there is room for these rows.
     unsafe fn choose(
-        &self, plane: *const u8, outputs: std::ops::Range<i64>, winners: *mut T::Key, mine: &Room<T>,
+        &self, plane: *const u8, outputs: std::ops::Range<i64>, winners: *mut T::Key, mine: &Scratch<T>,
     ) {
         let [first, last] = self.axes();
         let row = self.phases.len();
@@ -333,7 +333,7 @@ impl<'a, T: Real> Bands<'a, T> {
     /// # Safety
     /// The outputs that hold them are there, from output `begin` on, and there is room for the
     /// sums.
-    unsafe fn sums(&self, low: i64, rows: usize, begin: i64, to: *mut T, mine: &Room<T>) {
+    unsafe fn sums(&self, low: i64, rows: usize, begin: i64, to: *mut T, mine: &Scratch<T>) {
         let [first, last] = self.axes();
         let spread = self.phases.spread_len();
         let (sums, row) = if self.phases.is_straight() {

@@ -74,7 +74,7 @@ pub fn ceil_div(a: i64, b: i64) -> i64 {
 }
 
 /// The room of a thread.
-pub struct Room<T: Real> {
+pub struct Scratch<T: Real> {
     /// The [keys](crate::backend::function::Real::key) of the rows of cells that are kept; in
     /// [phases](Phases) where outputs are the lanes.
     pub keys: *mut T::Key,
@@ -97,7 +97,7 @@ pub struct Room<T: Real> {
 
 /// The memory of a thread.
 pub struct Block<T: Real> {
-    pub room: Room<T>,
+    pub room: Scratch<T>,
     /// The cells of outputs, and the outputs of cells.
     pub cells: Tables,
     pub outputs: Tables,
@@ -106,8 +106,8 @@ pub struct Block<T: Real> {
 }
 
 impl<T: Real> std::ops::Deref for Block<T> {
-    type Target = Room<T>;
-    fn deref(&self) -> &Room<T> {
+    type Target = Scratch<T>;
+    fn deref(&self) -> &Scratch<T> {
         &self.room
     }
 }
@@ -145,10 +145,10 @@ impl<T: Real> Job<'_, T> {
         }
     }
 
-    pub fn room(&self, parts: &mut Parts) -> Room<T> {
+    pub fn room(&self, parts: &mut Parts) -> Scratch<T> {
         let (shape, last, ring) = (self.shape, self.shape.last(), self.ring());
         let phases = if self.is_line() { self.phases.len() } else { 0 };
-        Room {
+        Scratch {
             keys: parts.take(ring.cells),
             numbers: parts.take(ring.outputs),
             winners: parts.take(if self.is_average() { 0 } else { ring.outputs }),

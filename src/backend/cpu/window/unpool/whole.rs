@@ -45,7 +45,7 @@ pub struct Whole<'a, T: Real> {
 unsafe impl<T: Real> Sync for Whole<'_, T> {}
 
 /// The room of a thread.
-struct Room<T: Real> {
+struct Scratch<T: Real> {
     /// Cells as they come, and what it takes to bring them; sums.
     fresh: *mut T,
     gather: *mut u8,
@@ -142,9 +142,9 @@ impl<'a, T: Real> Whole<'a, T> {
         })
     }
 
-    fn room(&self, parts: &mut Parts) -> Room<T> {
+    fn room(&self, parts: &mut Parts) -> Scratch<T> {
         let converted = if self.divisor.is_some() || self.is_direct { 0 } else { self.cells };
-        Room {
+        Scratch {
             fresh: parts.take(converted.max(self.lanes)),
             gather: parts.take(self.source.bytes(self.shape).max(self.gradient.bytes(self.shape))),
             sums: parts.take(self.lanes),
@@ -159,7 +159,7 @@ impl<'a, T: Real> Whole<'a, T> {
     ///
     /// # Safety
     /// As for [`run`](Self::run); `gradient` is where the output lies.
-    unsafe fn give(&self, gradient: *const u8, lanes: usize, mine: &Room<T>) {
+    unsafe fn give(&self, gradient: *const u8, lanes: usize, mine: &Scratch<T>) {
         // SAFETY: the gradient has all lanes of the output, and there is room for them.
         unsafe {
             let from = self.gradient.cells::<T>(self.shape, gradient, 0, lanes, mine.fresh, mine.gather);
@@ -180,7 +180,7 @@ impl<'a, T: Real> Whole<'a, T> {
     ///
     /// # Safety
     /// As for [`run`](Self::run), with the place of the plane.
-    unsafe fn line(&self, place: [isize; 3], mine: &Room<T>, sink: &mut Sink<'_>) {
+    unsafe fn line(&self, place: [isize; 3], mine: &Scratch<T>, sink: &mut Sink<'_>) {
         let (shape, n) = (self.shape, self.cells);
         let base = |operand: usize, layout: usize| self.at[operand].pointer().wrapping_offset(place[layout]);
         // SAFETY: the operands have this plane, and there is room for all cells, of which one is
@@ -215,7 +215,7 @@ impl<'a, T: Real> Whole<'a, T> {
     /// # Safety
     /// As for [`run`](Self::run), with the place of the plane.
     unsafe fn pixels(
-        &self, place: [isize; 3], lane: usize, lanes: usize, mine: &Room<T>, sink: &mut Sink<'_>,
+        &self, place: [isize; 3], lane: usize, lanes: usize, mine: &Scratch<T>, sink: &mut Sink<'_>,
     ) {
         let shape = self.shape;
         let base = |operand: usize, layout: usize| {

@@ -6,11 +6,11 @@ use std::arch::x86_64::__m256;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::ended::products;
+use super::in_registers::products;
 use super::{OUTPUTS, Row, TAPS, Tap};
 use crate::backend::cpu::contract::direct::taps::meeting;
-use crate::backend::cpu::contract::epilogue::finish::Outputs;
-use crate::backend::cpu::contract::epilogue::narrow::Narrow;
+use crate::backend::cpu::contract::epilogue::generic::Outputs;
+use crate::backend::cpu::contract::epilogue::narrow::NarrowEpilogue;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::operands::points::Loop;
 use crate::backend::cpu::row::Row as Load;
@@ -22,7 +22,7 @@ const L: usize = Avx2Single::L;
 
 /// How rows of outputs end, and the loop over their channels.
 pub(super) struct Narrowed {
-    narrow: Narrow,
+    narrow: NarrowEpilogue,
     dst: Scalar,
     /// Converts terms of the bias that have the type of the destination.
     load: Load,
@@ -108,11 +108,11 @@ impl Narrowed {
                 let (from, factors) = (from.add(channel), row.factors.add(channel * row.all));
                 let (to, bias) = (to.wrapping_add(channel), bias.wrapping_add(channel));
                 if self.extent - channel >= 2 * L {
-                    let sums = products::<Q, 2>(from, step, taps, factors, row.all);
-                    self.narrow.finish_vectors(sums, to, apart, bias);
+                    let acc = products::<Q, 2>(from, step, taps, factors, row.all);
+                    self.narrow.vectors_epilogue(acc, to, apart, bias);
                 } else {
-                    let sums = products::<Q, 1>(from, step, taps, factors, row.all);
-                    self.narrow.finish_vectors(sums, to, apart, bias);
+                    let acc = products::<Q, 1>(from, step, taps, factors, row.all);
+                    self.narrow.vectors_epilogue(acc, to, apart, bias);
                 }
             }
             channel += 2 * L;

@@ -7,8 +7,8 @@ use std::arch::x86_64::*;
 
 use super::DepthwisePlanar;
 use crate::backend::cpu::contract::direct::PARALLEL_THRESHOLD;
-use crate::backend::cpu::contract::epilogue::simple::Simple;
-use crate::backend::cpu::contract::epilogue::whole::{self, Ends};
+use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
+use crate::backend::cpu::contract::epilogue::registers::{self, Ends};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::operands::pack::PackScalar;
 use crate::backend::cpu::threads;
@@ -26,11 +26,11 @@ const L: usize = Avx2Single::L;
 const ROWS: usize = 16;
 
 /// Computes all outputs of a plane.
-type Kernel = unsafe fn(&Shape, &Simple, &Plane);
+type Kernel = unsafe fn(&Shape, &F32Epilogue, &Plane);
 
 /// Sums over the taps of planes where they lie.
 pub(super) struct InPlace {
-    simple: Simple,
+    f32_epilogue: F32Epilogue,
     shape: Shape,
     kernel: Kernel,
 }
@@ -62,8 +62,8 @@ impl InPlace {
     pub(super) fn of<S: Simd<Scalar: PackScalar, Acc: Element>>(
         depthwise: &DepthwisePlanar<'_, S>,
     ) -> Option<InPlace> {
-        let ([phase], [_], Some(simple)) =
-            (&depthwise.phases[..], &depthwise.filters[..], depthwise.outputs.simple)
+        let ([phase], [_], Some(f32_epilogue)) =
+            (&depthwise.phases[..], &depthwise.filters[..], depthwise.outputs.f32_epilogue)
         else {
             return None;
         };
@@ -72,23 +72,24 @@ impl InPlace {
         let windows = [slow, fast].iter().all(|dim| {
             !dim.is_free() && dim.taps().extent == TAPS && dim.step() == 1 && dim.outputs.by.at[4] == 0
         });
-        let near = fast.apart() == 1 && fast.outputs.by.at[0] == 1;
+        let near = fast.pitch() == 1 && fast.outputs.by.at[0] == 1;
         let native = TypeId::of::<S>() == TypeId::of::<Avx2Single>() && phase.image.convert.is_none();
         let alone = planes.channels.len() == 1 && phase.image.bounds.len() == 2 && phase.in_place;
-        let fits = windows && near && native && alone && simple.beta == 0.0 && simple.alpha2 == 0.0;
+        let fits =
+            windows && near && native && alone && f32_epilogue.beta == 0.0 && f32_epilogue.alpha2 == 0.0;
         let kernel = match fast.stride() {
             1 => plane::<1> as Kernel,
             2 => plane::<2>,
             _ => return None,
         };
         fits.then(|| InPlace {
-            simple,
+            f32_epilogue,
             kernel,
             shape: Shape {
                 extents: [slow, fast].map(|dim| dim.positions() as i64),
                 first: [slow, fast].map(|dim| dim.first_position()),
                 stride: slow.stride() as i64,
-                pitch: slow.apart(),
+                pitch: slow.pitch(),
                 outputs: [phase.rows, phase.columns],
                 apart: slow.outputs.by.at[0] as isize,
             },
@@ -120,12 +121,12 @@ impl InPlace {
                 let plane = Plane {
                     image: image.wrapping_offset((at[1] + corner) as isize),
                     factors: filter.wrapping_offset((at[2] + phase.sum[0].at) as isize),
-                    to: self.simple.dst.wrapping_offset(at[0] as isize),
-                    bias: self.simple.bias.wrapping_offset(at[4] as isize),
+                    to: self.f32_epilogue.dst.wrapping_offset(at[0] as isize),
+                    bias: self.f32_epilogue.bias.wrapping_offset(at[4] as isize),
                 };
                 // SAFETY: the operands have this plane, tasks write disjoint elements, and the
                 // vectors are those of AVX2.
-                unsafe { (self.kernel)(&self.shape, &self.simple, &plane) };
+                unsafe { (self.kernel)(&self.shape, &self.f32_epilogue, &plane) };
             }
         })
     }
@@ -134,7 +135,7 @@ impl InPlace {
 /// # Safety
 /// The processor has AVX2 and fused multiply-add; the plane is one of the shape.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Plane) {
+unsafe fn plane<const STRIDE: usize>(shape: &Shape, f32_epilogue: &F32Epilogue, plane: &Plane) {
     let [rows, columns] = shape.outputs;
     for top in (0..rows).step_by(ROWS) {
         let bottom = rows.min(top + ROWS);
@@ -148,9 +149,9 @@ unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Pla
             // SAFETY: the plane is one of the shape, and the processor has AVX2.
             unsafe {
                 if is_inside {
-                    vectors::<STRIDE, false>(shape, simple, plane, [top, bottom], column);
+                    vectors::<STRIDE, false>(shape, f32_epilogue, plane, [top, bottom], column);
                 } else {
-                    vectors::<STRIDE, true>(shape, simple, plane, [top, bottom], column);
+                    vectors::<STRIDE, true>(shape, f32_epilogue, plane, [top, bottom], column);
                 }
             }
             column += L;
@@ -165,7 +166,7 @@ unsafe fn plane<const STRIDE: usize>(shape: &Shape, simple: &Simple, plane: &Pla
 /// As for [`plane`].
 #[inline(always)]
 unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
-    shape: &Shape, simple: &Simple, plane: &Plane, [top, bottom]: [usize; 2], column: usize,
+    shape: &Shape, f32_epilogue: &F32Epilogue, plane: &Plane, [top, bottom]: [usize; 2], column: usize,
 ) {
     let [rows, columns] = shape.outputs;
     let x = shape.first[1] + (column * STRIDE) as i64;
@@ -203,11 +204,11 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
                         || shape.apart == columns as isize && (rows + 1 - row - count) * columns >= L)
             };
             row += if fits(4) {
-                lines::<STRIDE, CUT, 4>(shape, simple, plane, [row, column], &factors, &masks)
+                lines::<STRIDE, CUT, 4>(shape, f32_epilogue, plane, [row, column], &factors, &masks)
             } else if fits(2) {
-                lines::<STRIDE, CUT, 2>(shape, simple, plane, [row, column], &factors, &masks)
+                lines::<STRIDE, CUT, 2>(shape, f32_epilogue, plane, [row, column], &factors, &masks)
             } else {
-                lines::<STRIDE, CUT, 1>(shape, simple, plane, [row, column], &factors, &masks)
+                lines::<STRIDE, CUT, 1>(shape, f32_epilogue, plane, [row, column], &factors, &masks)
             };
         }
     }
@@ -220,7 +221,7 @@ unsafe fn vectors<const STRIDE: usize, const CUT: bool>(
 /// As for [`plane`]; of several rows all lines are inside, and there is room for whole vectors.
 #[inline(always)]
 unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
-    shape: &Shape, simple: &Simple, plane: &Plane, [row, column]: [usize; 2],
+    shape: &Shape, f32_epilogue: &F32Epilogue, plane: &Plane, [row, column]: [usize; 2],
     factors: &[__m256; TAPS * TAPS], masks: &[__m256i; 4],
 ) -> usize {
     let [rows, columns] = shape.outputs;
@@ -234,7 +235,7 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
                 if CUT { _mm256_maskload_ps($from, masks[$number]) } else { _mm256_loadu_ps($from) }
             };
         }
-        let mut sums = [[_mm256_setzero_ps()]; R];
+        let mut acc = [[_mm256_setzero_ps()]; R];
         let mut line = 0;
         while line < (R - 1) * STRIDE + TAPS {
             if R > 1 || ((y + line as i64) as u64) < shape.extents[0] as u64 {
@@ -255,9 +256,9 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
                 while r < R {
                     if line >= r * STRIDE && line < r * STRIDE + TAPS {
                         let tap = (line - r * STRIDE) * TAPS;
-                        sums[r][0] = _mm256_fmadd_ps(x[0], factors[tap], sums[r][0]);
-                        sums[r][0] = _mm256_fmadd_ps(x[1], factors[tap + 1], sums[r][0]);
-                        sums[r][0] = _mm256_fmadd_ps(x[2], factors[tap + 2], sums[r][0]);
+                        acc[r][0] = _mm256_fmadd_ps(x[0], factors[tap], acc[r][0]);
+                        acc[r][0] = _mm256_fmadd_ps(x[1], factors[tap + 1], acc[r][0]);
+                        acc[r][0] = _mm256_fmadd_ps(x[2], factors[tap + 2], acc[r][0]);
                     }
                     r += 1;
                 }
@@ -268,8 +269,8 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
         let mut r = 0;
         while r < R {
             if STRIDE == 2 {
-                let pairs = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(sums[r][0]));
-                sums[r][0] = _mm256_castpd_ps(pairs);
+                let pairs = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(acc[r][0]));
+                acc[r][0] = _mm256_castpd_ps(pairs);
             }
             ends.to[r] = plane.to.wrapping_offset((row + r) as isize * shape.apart).wrapping_add(column);
             ends.bias[r] = plane.bias;
@@ -278,11 +279,11 @@ unsafe fn lines<const STRIDE: usize, const CUT: bool, const R: usize>(
         let lanes = L.min(columns - column);
         let follow = shape.apart == columns as isize && (rows - row) * columns >= L;
         if R > 1 || lanes == L || follow {
-            whole::finish(simple, sums, &ends);
+            registers::epilogue(f32_epilogue, acc, &ends);
         } else {
             let (mut some, to) = ([0.0; L], ends.to[0]);
             ends.to[0] = some.as_mut_ptr();
-            whole::finish(simple, sums, &ends);
+            registers::epilogue(f32_epilogue, acc, &ends);
             to.copy_from_nonoverlapping(some.as_ptr(), lanes);
         }
     }

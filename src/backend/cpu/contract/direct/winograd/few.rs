@@ -61,7 +61,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
         let cells = [
             ELEMENTS * self.panel_cells(),
             TAPS * PASS * Self::NR,
-            ELEMENTS * self.sums(tiles.min(TILES)),
+            ELEMENTS * self.acc_len(tiles.min(TILES)),
             4 * Self::NR,
         ];
         arena::with(products * ELEMENTS * slab * size_of::<f32>(), |memory| {
@@ -107,8 +107,8 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     ) {
         let (place, panel) = (self.place(number / self.panels()), number % self.panels());
         let packed = scratch.wrapping_add(cells[0]);
-        let sums = packed.wrapping_add(cells[1]);
-        let lines = sums.wrapping_add(cells[2]);
+        let acc = packed.wrapping_add(cells[1]);
+        let lines = acc.wrapping_add(cells[2]);
         let transformed = match filters {
             Some(filters) => filters.at(number * cells[0]),
             None => {
@@ -122,20 +122,20 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
         let all = self.tiles();
         for first in (0..all).step_by(TILES) {
             let count = TILES.min(all - first);
-            let sums_slab = self.sums(count);
+            let acc_slab = self.acc_len(count);
             for e in 0..ELEMENTS {
                 let filters = transformed.wrapping_add(e * self.panel_cells());
                 let patches = patches.wrapping_add(e * slab + first * self.tile_cells());
-                let to = sums.wrapping_add(e * sums_slab);
+                let to = acc.wrapping_add(e * acc_slab);
                 // SAFETY: the patches and the filters are transformed, and there is room for the
                 // sums.
                 unsafe { self.multiply(panel, filters, (patches, count), &offsets, to) };
             }
             for tile in first..first + count {
-                let from = sums.wrapping_add((tile - first) * Self::NR).cast_const();
+                let from = acc.wrapping_add((tile - first) * Self::NR).cast_const();
                 let own = panel..panel + 1;
                 // SAFETY: the sums of the panel are there.
-                unsafe { self.results(&place, tile, own, (from, sums_slab, count * Self::NR), lines) };
+                unsafe { self.results(&place, tile, own, (from, acc_slab, count * Self::NR), lines) };
             }
         }
     }

@@ -13,12 +13,13 @@ use std::ops::Range;
 use cudnn_shim_macros::vectorized;
 
 use super::{
-    CHANNELS, EIGHT, ELEMENTS, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, result, store,
+    ACC_BYTES, CHANNELS, EIGHT, ELEMENTS, FILTER, KC, OUTPUTS, PATCHES, TAPS, TILES, filter, load, result,
+    store,
 };
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, finish_apart};
+use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, epilogue_outlined};
+use crate::backend::cpu::contract::epilogue::registers::{Ends, epilogue, is_even};
 use crate::backend::cpu::contract::epilogue::run::Run;
-use crate::backend::cpu::contract::epilogue::simple::Simple;
-use crate::backend::cpu::contract::epilogue::whole::{Ends, finish, is_even};
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::kernel::simd::{MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel};
@@ -27,7 +28,7 @@ use crate::backend::cpu::contract::operands::planes::{Dim, Planes};
 use crate::backend::cpu::contract::operands::points::{Loop, Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
-use crate::backend::cpu::filters::{Kept, Room};
+use crate::backend::cpu::filters::{CacheSlot, Kept};
 use crate::backend::cpu::stream::prefetch_l2;
 use crate::backend::cpu::{arena, threads};
 use crate::error::Result;
@@ -92,7 +93,7 @@ pub struct FilterLanes<'a, S: Simd> {
     /// largest one is enough.
     pub(super) group: usize,
     /// Where transformed filters stay for later calls, if they may.
-    room: Option<Room<'a>>,
+    room: Option<CacheSlot<'a>>,
 }
 
 impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
@@ -121,7 +122,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
         }
         // Eight at a time they are read where they lie, and finished in registers.
         let reads = channel_blocks.is_none() || !planar && view.a.convert.is_none();
-        let ends = problem.outputs.simple.filter(|simple| is_even(simple, &filters.by.at));
+        let ends = problem.outputs.f32_epilogue.filter(|f32_epilogue| is_even(f32_epilogue, &filters.by.at));
         if !reads || filter_blocks.is_some() && ends.is_none() {
             return None;
         }
@@ -172,7 +173,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
         tiles * self.tile_cells() + LINE
     }
 
-    pub(super) fn sums(&self, tiles: usize) -> usize {
+    pub(super) fn acc_len(&self, tiles: usize) -> usize {
         tiles * self.group * Self::NR + LINE
     }
 
@@ -185,7 +186,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
     fn group_of(&self, tiles: usize) -> usize {
         let panel = tiles * Self::NR * ELEMENTS * size_of::<f32>();
         let panels = self.panels().div_ceil(self.shares);
-        let most = (SUMS / panel).max(GROUP.div_ceil(Self::NR));
+        let most = (ACC_BYTES / panel).max(GROUP.div_ceil(Self::NR));
         panels.div_ceil(panels.div_ceil(most))
     }
 
@@ -297,9 +298,9 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
         let tiles = all * block / self.blocks..all * (block + 1) / self.blocks;
         let count = tiles.len();
         let place = self.place(product);
-        let (slab, sums_slab, group) = (self.slab(count), self.sums(count), self.group);
-        let sums = scratch.wrapping_add(ELEMENTS * slab);
-        let lines = sums.wrapping_add(ELEMENTS * sums_slab);
+        let (slab, acc_slab, group) = (self.slab(count), self.acc_len(count), self.group);
+        let acc = scratch.wrapping_add(ELEMENTS * slab);
+        let lines = acc.wrapping_add(ELEMENTS * acc_slab);
         let pixels = lines.wrapping_add(4 * group * Self::NR);
         // SAFETY: the image has these tiles and channels, and the scratch is as large as `run`
         // says.
@@ -314,17 +315,17 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
             first = panels.end;
             for (e, panel) in (0..ELEMENTS).flat_map(|e| panels.clone().map(move |panel| (e, panel))) {
                 let from = ((product * all + panel) * ELEMENTS + e) * self.panel_cells();
-                let to = sums.wrapping_add(e * sums_slab + (panel - panels.start) * count * Self::NR);
+                let to = acc.wrapping_add(e * acc_slab + (panel - panels.start) * count * Self::NR);
                 let patches = scratch.wrapping_add(e * slab);
                 // SAFETY: the patches and the filters are transformed, and there is room for the
                 // sums.
                 unsafe { self.multiply(panel, filters.wrapping_add(from), (patches, count), &offsets, to) };
             }
             for (number, tile) in tiles.clone().enumerate() {
-                let from = sums.wrapping_add(number * Self::NR).cast_const();
+                let from = acc.wrapping_add(number * Self::NR).cast_const();
                 // SAFETY: the sums of the group are there.
                 unsafe {
-                    self.results(&place, tile, panels.clone(), (from, sums_slab, count * Self::NR), lines)
+                    self.results(&place, tile, panels.clone(), (from, acc_slab, count * Self::NR), lines)
                 };
             }
         }
@@ -376,23 +377,23 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn results(
         &self, place: &OperandOffsets, tile: usize, panels: Range<usize>,
-        (sums, slab, apart): (*const f32, usize, usize), lines: *mut f32,
+        (acc, slab, apart): (*const f32, usize, usize), lines: *mut f32,
     ) {
         let begin = panels.start * Self::NR;
         let len = (panels.end * Self::NR).min(self.filters.extent) - begin;
         let line = panels.len() * Self::NR;
         for lane in (0..len).step_by(EIGHT) {
-            let from = sums.wrapping_add(lane / Self::NR * apart + lane % Self::NR);
+            let from = acc.wrapping_add(lane / Self::NR * apart + lane % Self::NR);
             // SAFETY: all sums of the panels are there, and there is room in the lines.
             unsafe {
                 // Loops, as for patches.
                 let mut columns = [[[0.0; EIGHT]; 2]; 4];
                 for (j, column) in columns.iter_mut().enumerate() {
-                    let mut sums = [[0.0; EIGHT]; 4];
-                    for (i, sums) in sums.iter_mut().enumerate() {
-                        *sums = load(from.add((i * 4 + j) * slab));
+                    let mut acc = [[0.0; EIGHT]; 4];
+                    for (i, acc) in acc.iter_mut().enumerate() {
+                        *acc = load(from.add((i * 4 + j) * slab));
                     }
-                    *column = result(sums);
+                    *column = result(acc);
                 }
                 for i in 0..2 {
                     let [even, odd] = result([columns[0][i], columns[1][i], columns[2][i], columns[3][i]]);
@@ -413,13 +414,14 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
                 pixel.add(&self.by[1], x as i64);
                 let row = pixel.offsets(&place.at);
                 let line = lines.wrapping_add((2 * i + j) * line);
-                if let (Some(blocks), Some(simple)) = (&self.filter_blocks, &self.outputs.simple) {
+                if let (Some(blocks), Some(f32_epilogue)) = (&self.filter_blocks, &self.outputs.f32_epilogue)
+                {
                     // SAFETY: the output is inside the extents, and the line holds its sums.
-                    unsafe { self.finish_blocks(simple, blocks, &row, begin..begin + len, line) };
+                    unsafe { self.blocks_epilogue(f32_epilogue, blocks, &row, begin..begin + len, line) };
                     continue;
                 }
                 // SAFETY: the output is inside the extents, and the line holds its sums.
-                unsafe { finish_apart(&self.outputs, &row, &run, line) };
+                unsafe { epilogue_outlined(&self.outputs, &row, &run, line) };
             }
         }
     }
@@ -431,8 +433,9 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     /// # Safety
     /// As for [`task`](FilterLanes::task); the sums are there.
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn finish_blocks(
-        &self, simple: &Simple, blocks: &Loop, row: &[i64; 5], filters: Range<usize>, sums: *const f32,
+    unsafe fn blocks_epilogue(
+        &self, f32_epilogue: &F32Epilogue, blocks: &Loop, row: &[i64; 5], filters: Range<usize>,
+        acc: *const f32,
     ) {
         let mut ends = Ends::new(self.filters.by.at[4] == 1, None);
         for filter in filters.clone().step_by(EIGHT) {
@@ -440,13 +443,13 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
             let at = |slot: usize| {
                 (row[slot] + block * blocks.by.at[slot] + lane * self.filters.by.at[slot]) as isize
             };
-            ends.to[0] = simple.dst.wrapping_offset(at(0));
-            ends.z[0] = simple.z.wrapping_offset(at(3));
-            ends.bias[0] = simple.bias.wrapping_offset(at(4));
+            ends.to[0] = f32_epilogue.dst.wrapping_offset(at(0));
+            ends.z[0] = f32_epilogue.z.wrapping_offset(at(3));
+            ends.bias[0] = f32_epilogue.bias.wrapping_offset(at(4));
             // SAFETY: every eight filters have sums in the line, and a place in each operand.
             unsafe {
-                let sums = _mm256_loadu_ps(sums.add(filter - filters.start));
-                finish(simple, [[sums]], &ends);
+                let acc = _mm256_loadu_ps(acc.add(filter - filters.start));
+                epilogue(f32_epilogue, [[acc]], &ends);
             }
         }
     }
@@ -482,7 +485,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for FilterLanes<'_, S
         let tiles = self.tiles().div_ceil(self.blocks);
         self.group = self.group_of(tiles);
         let lines = 4 * self.group * Self::NR;
-        let scratch = ELEMENTS * (self.slab(tiles) + self.sums(tiles)) + lines + self.pixels();
+        let scratch = ELEMENTS * (self.slab(tiles) + self.acc_len(tiles)) + lines + self.pixels();
         arena::with(if kept.is_some() { 0 } else { bytes }, |memory| {
             let shared = Shared(kept.as_ref().map_or(memory, Kept::at).cast::<f32>());
             if kept.is_none() {

@@ -8,10 +8,10 @@
 use cudnn_shim_macros::vectorized;
 
 use super::{
-    CHANNELS, EIGHT, ELEMENTS, Eight, FILTER, KC, OUTPUTS, PATCHES, SUMS, TAPS, TILES, filter, load, patch,
-    result, store,
+    ACC_BYTES, CHANNELS, EIGHT, ELEMENTS, Eight, FILTER, KC, OUTPUTS, PATCHES, TAPS, TILES, filter, load,
+    patch, result, store,
 };
-use crate::backend::cpu::contract::epilogue::finish::{Outputs, Run, finish};
+use crate::backend::cpu::contract::epilogue::generic::{Outputs, Run, epilogue};
 use crate::backend::cpu::contract::gemm::engine::Shared;
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
@@ -21,7 +21,7 @@ use crate::backend::cpu::contract::operands::planes::{Block, Planes};
 use crate::backend::cpu::contract::operands::points::{Loops, OperandOffsets, StridedRun};
 use crate::backend::cpu::contract::operands::view::View;
 use crate::backend::cpu::contract::problem::{Problem, Ready};
-use crate::backend::cpu::filters::{Kept, Room};
+use crate::backend::cpu::filters::{CacheSlot, Kept};
 use crate::backend::cpu::{arena, threads};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -50,7 +50,7 @@ pub struct PixelLanes<'a, S: Simd> {
     parts: usize,
     shares: usize,
     /// Where transformed filters stay for later calls, if they may.
-    room: Option<Room<'a>>,
+    room: Option<CacheSlot<'a>>,
 }
 
 /// Cells of one element of transformed patches: a line more, so that the elements of a patch do not
@@ -208,7 +208,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> PixelLanes<'a, S> {
     fn group(&self, panels: usize) -> usize {
         let strip = panels * MR * Kernels::<S>::NR * ELEMENTS * size_of::<f32>();
         let strips = self.strips.div_ceil(self.shares);
-        let groups = strips.div_ceil((SUMS / strip).max(1));
+        let groups = strips.div_ceil((ACC_BYTES / strip).max(1));
         strips.div_ceil(groups)
     }
 
@@ -234,7 +234,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> PixelLanes<'a, S> {
         let patches = scratch.wrapping_add(plane_cells);
         let panels = tiles.list.len();
         let slab = slab(panels, channels, nr);
-        let sums = patches.wrapping_add(slab * ELEMENTS);
+        let acc = patches.wrapping_add(slab * ELEMENTS);
         // Of element e, panel p, channel c.
         let at = |e: usize, p: usize, c: usize| patches.wrapping_add(e * slab + (p * channels + c) * nr);
         // SAFETY: the image has these rows and channels, and the scratch is as large as `run` says.
@@ -278,7 +278,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> PixelLanes<'a, S> {
             let group = self.group(panels);
             // Of element e, strip s of a group, panel p.
             let kept =
-                |e: usize, s: usize, p: usize| sums.wrapping_add(((e * group + s) * panels + p) * MR * nr);
+                |e: usize, s: usize, p: usize| acc.wrapping_add(((e * group + s) * panels + p) * MR * nr);
             while first < end {
                 let strips = first..end.min(first + group);
                 first = strips.end;
@@ -328,12 +328,12 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> PixelLanes<'a, S> {
     /// As for [`task`](PixelLanes::task).
     #[inline(always)]
     unsafe fn results(
-        &self, (sums, apart): (*const f32, usize), lanes: usize, row: &[i64; 5], runs: &[Run], r0: usize,
+        &self, (acc, apart): (*const f32, usize), lanes: usize, row: &[i64; 5], runs: &[Run], r0: usize,
     ) {
         let mut lines = [[0.0_f32; 2 * MAX_NR]; 2];
         for lane in (0..lanes).step_by(EIGHT) {
             // SAFETY: all sums of the panel are there.
-            let m = |i: usize, j: usize| unsafe { load(sums.add((i * 4 + j) * apart + lane)) };
+            let m = |i: usize, j: usize| unsafe { load(acc.add((i * 4 + j) * apart + lane)) };
             let mut columns = [[[0.0; EIGHT]; 2]; 4];
             for j in 0..4 {
                 columns[j] = result([m(0, j), m(1, j), m(2, j), m(3, j)]);
@@ -355,7 +355,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> PixelLanes<'a, S> {
                 start.add(&self.by[1], 2 * along as i64);
                 let part = Run { lane: 0, len: len as u32, at: start.at, by: self.by[1].at };
                 // SAFETY: the outputs are inside the extents, and the line holds their sums.
-                unsafe { finish(&self.outputs, row, &part, line.as_ptr().add(2 * run.lane as usize)) };
+                unsafe { epilogue(&self.outputs, row, &part, line.as_ptr().add(2 * run.lane as usize)) };
             }
         }
     }
@@ -375,8 +375,8 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> Ready for PixelLanes<'_, S>
         let scratch = blocks
             .map(|(_, block, tiles)| {
                 let panels = tiles.list.len();
-                let sums = self.group(panels) * panels * MR * nr * ELEMENTS;
-                block.cells(1) + MAX_NR + slab(panels, channels, nr) * ELEMENTS + sums
+                let acc = self.group(panels) * panels * MR * nr * ELEMENTS;
+                block.cells(1) + MAX_NR + slab(panels, channels, nr) * ELEMENTS + acc
             })
             .max()
             .unwrap_or(0);

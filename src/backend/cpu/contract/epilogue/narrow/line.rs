@@ -5,14 +5,14 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::vectorized;
 
-use super::{Narrow, Numbers};
+use super::{NarrowEpilogue, Numbers};
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::kernel::simd::MAX_NR;
 use crate::backend::cpu::wide::Cells;
 use crate::dtype::convert::{Element, convert};
 
 /// Finishes the lines of some rows; see [`lines`].
-pub(super) type Lines = unsafe fn(&Narrow, &[[i64; 5]], &Line<'_>, *const *const u8);
+pub(super) type Lines = unsafe fn(&NarrowEpilogue, &[[i64; 5]], &Line<'_>, *const *const u8);
 
 /// What is finished of the sums of a row.
 pub struct Line<'a> {
@@ -39,14 +39,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Finishes a line of some rows, whose sums begin at `sums[m]`: in vectors, whatever the lengths of
+/// Finishes a line of some rows, whose sums begin at `acc[m]`: in vectors, whatever the lengths of
 /// its runs. At most [`MAX_NR`] sums, if they are not one run in place.
 ///
 /// # Safety
-/// As for [`Narrow::finish`], of all runs.
+/// As for [`NarrowEpilogue::epilogue`], of all runs.
 #[vectorized]
 pub(super) unsafe fn lines<R: Numbers, E: Cells<R>>(
-    narrow: &Narrow, rows: &[[i64; 5]], line: &Line<'_>, sums: *const *const u8,
+    narrow: &NarrowEpilogue, rows: &[[i64; 5]], line: &Line<'_>, acc: *const *const u8,
 ) {
     let (first, last) = (&line.runs[0], &line.runs[line.runs.len() - 1]);
     let len = (last.lane + last.len - first.lane) as usize;
@@ -57,7 +57,7 @@ pub(super) unsafe fn lines<R: Numbers, E: Cells<R>>(
             let at = |run: &Run| (row[0] + run.at[0]) as isize;
             let z_at = |run: &Run| narrow.z.cast::<E>().wrapping_offset((row[3] + run.at[3]) as isize);
             let bias = narrow.bias.wrapping_offset((row[4] + first.at[4]) as isize * narrow.bias_size);
-            let sums = Sums::<R>::of::<E>(narrow, line, sums.add(m).read(), bias);
+            let acc = Accumulators::<R>::of::<E>(narrow, line, acc.add(m).read(), bias);
             if in_place {
                 let (to, z, end) =
                     (narrow.dst.cast::<E>().wrapping_offset(at(first)), z_at(first), len - R::LANES);
@@ -70,7 +70,7 @@ pub(super) unsafe fn lines<R: Numbers, E: Cells<R>>(
                 let mut i = 0_usize;
                 loop {
                     let z = if i.is_multiple_of(R::LANES) { z.wrapping_add(i) } else { behind.as_ptr() };
-                    E::store(to.add(i), sums.finished::<E>(narrow, i, z, R::LANES));
+                    E::store(to.add(i), acc.finished::<E>(narrow, i, z, R::LANES));
                     if i == end {
                         break;
                     }
@@ -93,7 +93,7 @@ pub(super) unsafe fn lines<R: Numbers, E: Cells<R>>(
             let cells = cells.as_mut_ptr().cast::<E>();
             for i in (0..len).step_by(R::LANES) {
                 let count = R::LANES.min(len - i);
-                E::store(cells.add(i), sums.finished::<E>(narrow, i, added.add(i), count));
+                E::store(cells.add(i), acc.finished::<E>(narrow, i, added.add(i), count));
             }
             for run in line.runs {
                 let (from, to) = (
@@ -107,8 +107,8 @@ pub(super) unsafe fn lines<R: Numbers, E: Cells<R>>(
 }
 
 /// The sums of a row, and the terms of the bias beside them.
-struct Sums<R> {
-    sums: *const u8,
+struct Accumulators<R> {
+    acc: *const u8,
     is_padded: bool,
     bias: *const u8,
     /// Bytes from one term of the bias to the next.
@@ -130,14 +130,16 @@ enum Terms<R> {
     Apart,
 }
 
-impl<R: Numbers> Sums<R> {
+impl<R: Numbers> Accumulators<R> {
     /// Of a row whose bias begins there.
     ///
     /// # Safety
     /// The bias has a term for every sum; the processor has such registers, and `E` is the type of
     /// the results.
     #[inline(always)]
-    unsafe fn of<E: Cells<R>>(narrow: &Narrow, line: &Line<'_>, sums: *const u8, bias: *const u8) -> Sums<R> {
+    unsafe fn of<E: Cells<R>>(
+        narrow: &NarrowEpilogue, line: &Line<'_>, acc: *const u8, bias: *const u8,
+    ) -> Accumulators<R> {
         let (size, step) = (narrow.bias_size, line.bias_step as isize);
         let single = size == size_of::<f32>() as isize;
         let terms = match step {
@@ -150,27 +152,29 @@ impl<R: Numbers> Sums<R> {
             1 => Terms::Own,
             _ => Terms::Apart,
         };
-        Sums { sums, is_padded: line.is_padded, bias, apart: step * size, terms }
+        Accumulators { acc, is_padded: line.is_padded, bias, apart: step * size, terms }
     }
 
     /// What becomes of `count` sums from number `i` on, with z from a place on.
     ///
     /// # Safety
     /// They are readable, and as many terms of the bias, and a vector of z if that is added; as for
-    /// [`of`](Sums::of).
+    /// [`of`](Accumulators::of).
     #[inline(always)]
-    unsafe fn finished<E: Cells<R>>(&self, narrow: &Narrow, i: usize, z: *const E, count: usize) -> R {
+    unsafe fn finished<E: Cells<R>>(
+        &self, narrow: &NarrowEpilogue, i: usize, z: *const E, count: usize,
+    ) -> R {
         let mut few = [0.0; LANES];
         // All sums have four bytes.
-        let mut sums = self.sums.cast::<f32>().wrapping_add(i);
+        let mut acc = self.acc.cast::<f32>().wrapping_add(i);
         // SAFETY: `count` sums are readable, and terms of the bias.
         unsafe {
             if count < R::LANES && !self.is_padded {
-                few.as_mut_ptr().copy_from_nonoverlapping(sums, count);
-                sums = few.as_ptr();
+                few.as_mut_ptr().copy_from_nonoverlapping(acc, count);
+                acc = few.as_ptr();
             }
-            let sums = if narrow.is_int { R::of(sums.cast()) } else { R::load(sums) };
-            let mut x = R::splat(narrow.alpha).mul(sums);
+            let acc = if narrow.is_int { R::of(acc.cast()) } else { R::load(acc) };
+            let mut x = R::splat(narrow.alpha).mul(acc);
             if narrow.adds_z {
                 x = x.add(R::splat(narrow.alpha2).mul(E::load(z)));
             }

@@ -8,9 +8,9 @@ use std::ops::Range;
 use super::k_block::KBlock;
 use super::prefetch::Prefetch;
 use super::{Engine, LOCAL_A_PANELS, LOCAL_M, MC_PANELS, PackA, PackB, TaskScratch, share};
-use crate::backend::cpu::contract::epilogue::finish::{Run, finish_rows};
-use crate::backend::cpu::contract::epilogue::simple::Simple;
-use crate::backend::cpu::contract::epilogue::whole::{self, Ends, Tiles, finish_tile, is_even};
+use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
+use crate::backend::cpu::contract::epilogue::generic::{Run, rows_epilogue};
+use crate::backend::cpu::contract::epilogue::registers::{self, Ends, Tiles, is_even, tile_epilogue};
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, fills};
 use crate::backend::cpu::contract::operands::pack::{PackScalar, pack};
@@ -21,7 +21,7 @@ use crate::dtype::convert::Element;
 #[derive(Clone, Copy)]
 pub(super) struct EvenRows {
     tiles: &'static Tiles,
-    simple: Simple,
+    f32_epilogue: F32Epilogue,
     /// What a row and a lane move.
     row: [i64; 5],
     lane: [i64; 5],
@@ -37,7 +37,7 @@ struct EvenTask<'a, Acc> {
     offsets: [&'a [i32]; 2],
     /// Sums between K blocks, of the rows from `row` on and of the lanes from `lane` to `end`, with
     /// room for `width`.
-    sums: *mut Acc,
+    acc: *mut Acc,
     row: usize,
     lane: usize,
     end: usize,
@@ -71,14 +71,14 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
             return None;
         };
         let row = self.rows.loops.first().map_or([0; 5], |axis| axis.by.at);
-        let (tiles, simple) = whole::tiles::<S>().zip(self.outputs.simple)?;
+        let (tiles, f32_epilogue) = registers::tiles::<S>().zip(self.outputs.f32_epilogue)?;
         let packed = match self.from_lanes {
             PackB::Shared => true,
             PackB::Local => self.row_count <= LOCAL_M,
             _ => false,
         };
-        let fits = packed && self.row_source.bounds.is_empty() && is_even(&simple, &lane.by.at);
-        fits.then_some(EvenRows { tiles, simple, row, lane: lane.by.at, step })
+        let fits = packed && self.row_source.bounds.is_empty() && is_even(&f32_epilogue, &lane.by.at);
+        fits.then_some(EvenRows { tiles, f32_epilogue, row, lane: lane.by.at, step })
     }
 
     /// As [`task`](Engine::task).
@@ -108,7 +108,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
             even,
             base: &base,
             offsets: [&whole, &half],
-            sums: scratch.sums,
+            acc: scratch.acc,
             row: self.micro_panel(first).0,
             lane: begin * unit,
             end: self.lanes.len().min(behind * unit),
@@ -232,7 +232,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
             let table = [rows];
             let cells = Panel { rows: table.as_ptr(), segments: 1, len, step: even.step, offsets, v };
             let micro_panel = MicroPanel { first, count, panel: cells, base };
-            let kept = task.sums.wrapping_add((first - task.row) * task.width + lane - task.lane);
+            let kept = task.acc.wrapping_add((first - task.row) * task.width + lane - task.lane);
             // SAFETY: the rows, the panel and the sums that are kept are the task's.
             unsafe { self.even_tile(even, &micro_panel, lane..task.end, (kept, task.width), ends) };
         }
@@ -248,21 +248,21 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
         &self, even: &EvenRows, micro_panel: &MicroPanel<'_, S::KGroup>, lanes: Range<usize>,
         (kept, apart): (*mut S::Acc, usize), (is_first, is_last): (bool, bool),
     ) {
-        let (EvenRows { simple, row, lane: by, .. }, nr) = (even, Kernels::<S>::NR);
+        let (EvenRows { f32_epilogue, row, lane: by, .. }, nr) = (even, Kernels::<S>::NR);
         let MicroPanel { first, count, ref panel, base } = *micro_panel;
         let (lane, lanes) = (lanes.start, nr.min(lanes.len()));
         let is_whole = fills(lanes, nr);
         let place = |slot: usize| (base[slot] + first as i64 * row[slot] + lane as i64 * by[slot]) as isize;
         let mut here = [const { MaybeUninit::<S::Acc>::uninit() }; MR * MAX_NR];
         // Where sums are between K blocks.
-        let (sums, apart) = if self.direct && is_whole {
+        let (acc, apart) = if self.direct && is_whole {
             (self.outputs.dst.cast::<S::Acc>().wrapping_offset(place(0)), row[0] as isize)
         } else if is_first && is_last {
             (here.as_mut_ptr().cast(), nr as isize)
         } else {
             (kept, apart as isize)
         };
-        let mut c = [sums; MR];
+        let mut c = [acc; MR];
         let mut m = 1;
         while m < MR {
             c[m] = c[m - 1].wrapping_offset(apart);
@@ -274,9 +274,9 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
             if is_last && is_whole {
                 let before = (!is_first).then(|| &*(&raw const c).cast::<[*mut f32; MR]>());
                 let mut ends = Ends::new(by[4] == 1, before);
-                ends.to[0] = simple.dst.wrapping_offset(place(0));
-                ends.z[0] = simple.z.wrapping_offset(place(3));
-                ends.bias[0] = simple.bias.wrapping_offset(place(4));
+                ends.to[0] = f32_epilogue.dst.wrapping_offset(place(0));
+                ends.z[0] = f32_epilogue.z.wrapping_offset(place(3));
+                ends.bias[0] = f32_epilogue.bias.wrapping_offset(place(4));
                 let mut m = 1;
                 while m < MR {
                     ends.to[m] = ends.to[m - 1].wrapping_offset(row[0] as isize);
@@ -284,7 +284,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                     ends.bias[m] = ends.bias[m - 1].wrapping_offset(row[4] as isize);
                     m += 1;
                 }
-                return finish_tile(even.tiles, simple, panel, [count, lanes], &ends);
+                return tile_epilogue(even.tiles, f32_epilogue, panel, [count, lanes], &ends);
             }
             self.kernels.of(count, lanes)(panel, &c, !is_first);
             if is_last {
@@ -295,7 +295,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                 let mut at = *by;
                 at.iter_mut().for_each(|at| *at *= lane as i64);
                 let run = Run { lane: 0, len: lanes as u32, at, by: *by };
-                finish_rows(&self.outputs, &places[..count], &run, &c);
+                rows_epilogue(&self.outputs, &places[..count], &run, &c);
             }
         }
     }

@@ -7,11 +7,11 @@ use super::in_place::{Runs, reach_of};
 use super::k_block::{KBlock, KC};
 use super::prefetch::Prefetch;
 use super::{Engine, MC_PANELS, PackA, PackB, Shared, TaskScratch, share};
-use crate::backend::cpu::contract::epilogue::finish::{Run, finish, finish_rows};
+use crate::backend::cpu::contract::epilogue::generic::{Run, epilogue, rows_epilogue};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
 #[cfg(target_arch = "x86_64")]
-use crate::backend::cpu::contract::epilogue::whole::{self, Blocks, Ends, finish_tile, is_even};
+use crate::backend::cpu::contract::epilogue::registers::{self, Blocks, Ends, is_even, tile_epilogue};
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::kernel::fills;
@@ -222,7 +222,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                 for row in part_row..last {
                     let at = self.rows.point(row).offsets(&base);
                     let run =
-                        |run: &Run| finish(&self.outputs, &at, &Run { lane: 0, ..*run }, nothing.as_ptr());
+                        |run: &Run| epilogue(&self.outputs, &at, &Run { lane: 0, ..*run }, nothing.as_ptr());
                     tiles.runs.iter().for_each(run);
                 }
                 return;
@@ -296,7 +296,8 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                 let narrow =
                     self.outputs.narrow.as_ref().filter(|narrow| is_last && narrow.ends_tiles::<S>());
                 #[cfg(target_arch = "x86_64")]
-                let whole = whole::tiles::<S>().zip(self.outputs.simple.as_ref()).filter(|_| is_last);
+                let whole =
+                    registers::tiles::<S>().zip(self.outputs.f32_epilogue.as_ref()).filter(|_| is_last);
                 for group in (first..end).step_by(MC_PANELS) {
                     let (mut segments, mut len, mut step) = (1, k_block.cells, 0);
                     let mut micro_panels = [(0, 0); MC_PANELS];
@@ -360,11 +361,11 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                         };
                         // Panels are packed when the first rows meet them.
                         let ahead = (is_local && group == first).then(|| {
-                            let sums = [&lane_sum, &next_sum];
+                            let acc = [&lane_sum, &next_sum];
                             self.pack_panel(
                                 &lane_points,
                                 t,
-                                sums.map(Vec::as_slice),
+                                acc.map(Vec::as_slice),
                                 is_first,
                                 from.cast_mut(),
                             )
@@ -373,11 +374,13 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                         // Channels in blocks leave so even if they are the result.
                         #[cfg(target_arch = "x86_64")]
                         let (whole, blocks) = match whole {
-                            Some((_, simple)) if !tile.whole && fills(tile.lanes, nr) => {
-                                let blocks = Blocks::of(simple, runs);
+                            Some((_, f32_epilogue)) if !tile.whole && fills(tile.lanes, nr) => {
+                                let blocks = Blocks::of(f32_epilogue, runs);
                                 (whole.filter(|_| blocks.is_some()), blocks)
                             }
-                            Some((_, simple)) if tile.whole && !plain && is_even(simple, &runs[0].by) => {
+                            Some((_, f32_epilogue))
+                                if tile.whole && !plain && is_even(f32_epilogue, &runs[0].by) =>
+                            {
                                 (whole, None)
                             }
                             _ => (None, None),
@@ -401,20 +404,20 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                                 offsets: offsets.as_ptr(),
                                 v: from,
                             };
-                            let sums = |m: usize| {
+                            let acc = |m: usize| {
                                 if several {
-                                    scratch.sums.wrapping_add((row - part_row + m) * width + t * nr)
+                                    scratch.acc.wrapping_add((row - part_row + m) * width + t * nr)
                                 } else {
                                     here.wrapping_add(m * nr)
                                 }
                             };
                             #[cfg(target_arch = "x86_64")]
                             if let Some(narrow) = narrow.filter(|_| tile.whole && tile.lanes == nr) {
-                                let before = sums(0).cast::<u8>();
+                                let before = acc(0).cast::<u8>();
                                 let apart = width * size_of::<S::Acc>();
                                 let before = (!is_first).then_some((before.cast_const(), apart));
                                 let ends = narrow.ends(places, &runs[0], before);
-                                narrow.finish_tile::<S>(&panel, count, &ends);
+                                narrow.tile_epilogue::<S>(&panel, count, &ends);
                                 continue;
                             }
                             let target = |m: usize| {
@@ -422,12 +425,12 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                                     let offset = places[m][0] + runs[0].at[0];
                                     self.outputs.dst.cast::<S::Acc>().wrapping_offset(offset as isize)
                                 } else {
-                                    sums(m)
+                                    acc(m)
                                 }
                             };
                             let mut c = [std::ptr::null_mut(); MR];
                             #[cfg(target_arch = "x86_64")]
-                            if let Some((tiles, simple)) = whole
+                            if let Some((tiles, f32_epilogue)) = whole
                                 && nothing.get(s) != Some(&true)
                             {
                                 let mut m = 0;
@@ -437,9 +440,9 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                                 }
                                 // Sums of kernels that have such tiles are binary32.
                                 let before = (!is_first).then(|| &*(&raw const c).cast::<[*mut f32; MR]>());
-                                let mut ends = Ends::of(simple, places, &runs[0], before);
+                                let mut ends = Ends::of(f32_epilogue, places, &runs[0], before);
                                 ends.blocks = blocks.as_ref();
-                                finish_tile(tiles, simple, &panel, [count, tile.lanes], &ends);
+                                tile_epilogue(tiles, f32_epilogue, &panel, [count, tile.lanes], &ends);
                                 continue;
                             }
                             for m in 0..count {
@@ -451,20 +454,20 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                             if nothing.get(s) == Some(&true) {
                                 // As many as a kernel writes.
                                 let lanes = if tile.lanes > nr / 2 { nr } else { nr / 2 };
-                                for sums in &c[..if is_first { count } else { 0 }] {
-                                    sums.write_bytes(0, lanes);
+                                for acc in &c[..if is_first { count } else { 0 }] {
+                                    acc.write_bytes(0, lanes);
                                 }
                             } else {
                                 self.kernels.of(count, tile.lanes)(&panel, &c, !is_first);
                             }
                             #[cfg(target_arch = "x86_64")]
                             if let Some((narrow, line)) = &line {
-                                narrow.finish_lines(places, line, c.as_ptr().cast());
+                                narrow.lines_epilogue(places, line, c.as_ptr().cast());
                                 continue;
                             }
                             if is_last && !(direct && plain) {
                                 for run in runs {
-                                    finish_rows(&self.outputs, places, run, &c);
+                                    rows_epilogue(&self.outputs, places, run, &c);
                                 }
                             }
                         }

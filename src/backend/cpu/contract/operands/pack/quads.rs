@@ -175,13 +175,13 @@ unsafe fn tail(source: Source<'_>, line: *const u8, cells: usize) -> i32 {
     let sum = unsafe {
         // Without signs, every byte is 128 more than it is.
         let signs = _mm_set1_epi8(SIGN as i8);
-        let mut sums = _mm_setzero_si128();
+        let mut acc = _mm_setzero_si128();
         let whole = bytes - bytes % 16;
         for k in (0..whole).step_by(16) {
             let some = _mm_xor_si128(_mm_loadu_si128(line.add(k).cast()), signs);
-            sums = _mm_add_epi64(sums, _mm_sad_epu8(some, _mm_setzero_si128()));
+            acc = _mm_add_epi64(acc, _mm_sad_epu8(some, _mm_setzero_si128()));
         }
-        let sum = _mm_cvtsi128_si32(sums) + _mm_cvtsi128_si32(_mm_unpackhi_epi64(sums, sums));
+        let sum = _mm_cvtsi128_si32(acc) + _mm_cvtsi128_si32(_mm_unpackhi_epi64(acc, acc));
         (whole..bytes)
             .fold(sum - 128 * whole as i32, |sum, k| sum + i32::from(line.add(k).cast::<i8>().read()))
     };

@@ -25,7 +25,7 @@ thread_local! {
 /// # Errors
 /// Those of `work`; host allocation if a thread is wanted and cannot be started.
 #[inline]
-pub fn with_room<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+pub fn with_stack<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     let here = std::hint::black_box(0_u8);
     let here = (&raw const here).addr();
     let end = END.get();
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn thread_of_work() -> std::thread::ThreadId {
-        with_room(|| Ok(std::thread::current().id())).expect("there is memory for a thread")
+        with_stack(|| Ok(std::thread::current().id())).expect("there is memory for a thread")
     }
 
     #[test]

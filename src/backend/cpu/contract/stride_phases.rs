@@ -1,7 +1,7 @@
 //! The phases of a stride: computed together, where a kernel writes whole rows, else one by one.
 
 use super::problem::Problem;
-use super::table::OF_PHASES;
+use super::table::STRIDE_PHASES;
 use super::{Machine, kernel, kernels, run};
 use crate::backend::choice::{self, Choice};
 use crate::error::Result;
@@ -15,13 +15,13 @@ use crate::ops::contract::{Accumulate, Contract};
 ///
 /// # Safety
 /// As for [`run`], for each of them; elements that they write are distinct.
-pub unsafe fn run_phases(
+pub unsafe fn run_stride_phases(
     steps: &[Contract], at: &[*mut u8], machine: Machine, choice: Choice<'_>,
 ) -> Result<()> {
     if let Some(first) = first(steps) {
         let problem =
             Problem::new(first, at, [at[1], at[2]].map(<*mut u8>::cast_const), false, machine, None);
-        if let Ok((_, launch)) = choice.of(OF_PHASES, |accept| accept(&problem, steps)) {
+        if let Ok((_, launch)) = choice.of(STRIDE_PHASES, |accept| accept(&problem, steps)) {
             // SAFETY: the operands are those of all phases, whose elements are distinct.
             return unsafe { launch.run() };
         }
@@ -31,12 +31,12 @@ pub unsafe fn run_phases(
 }
 
 /// The name of the kernel that runs all steps together, or else the first one.
-pub fn kernel_of_phases(steps: &[Contract], machine: Machine) -> Option<&'static str> {
+pub fn kernel_of_stride_phases(steps: &[Contract], machine: Machine) -> Option<&'static str> {
     together(steps, machine).first().copied().or_else(|| kernel(steps.first()?, machine))
 }
 
 /// The names of all kernels that accept the steps, together or each of them.
-pub fn kernels_of_phases(steps: &[Contract], machine: Machine) -> Vec<&'static str> {
+pub fn kernels_of_stride_phases(steps: &[Contract], machine: Machine) -> Vec<&'static str> {
     let Some(first) = steps.first() else { return Vec::new() };
     let mut each = kernels(first, machine);
     each.retain(|name| steps.iter().all(|step| kernels(step, machine).contains(name)));
@@ -49,7 +49,7 @@ pub fn kernels_of_phases(steps: &[Contract], machine: Machine) -> Vec<&'static s
 fn together(steps: &[Contract], machine: Machine) -> Vec<&'static str> {
     let Some(first) = first(steps) else { return Vec::new() };
     let problem = Problem::without_data(first, false, machine);
-    choice::names(OF_PHASES, |accept| accept(&problem, steps))
+    choice::names(STRIDE_PHASES, |accept| accept(&problem, steps))
 }
 
 /// The first of some steps that may be computed together.

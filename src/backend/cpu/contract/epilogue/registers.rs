@@ -1,20 +1,20 @@
 //! Whole tiles of sums in binary32 that leave from the registers of the kernel: factors, further
-//! terms, bias and a clip, in the order in which [`Simple`] has them, and so with its bits.
+//! terms, bias and a clip, in the order in which [`F32Epilogue`] has them, and so with its bits.
 
 use std::any::TypeId;
 use std::arch::x86_64::*;
 
 use cudnn_shim_macros::vectorized;
 
+use super::binary32::F32Epilogue;
 use super::narrow::Numbers;
 use super::run::{EIGHT, Run};
-use super::simple::Simple;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, MAX_NR, MR, Simd};
-use crate::backend::cpu::contract::kernel::{Panel, sums};
+use crate::backend::cpu::contract::kernel::{Panel, accumulate};
 use crate::backend::cpu::stream::fetch;
 
 /// A kernel whose sums leave as elements of the destination.
-type Tile = unsafe fn(&Simple, &Panel<f32>, &Ends<'_>);
+type Tile = unsafe fn(&F32Epilogue, &Panel<f32>, &Ends<'_>);
 
 /// The kernels of a level.
 pub struct Tiles {
@@ -49,7 +49,7 @@ static NEIGHBOURS: Blocks = Blocks([[0; MAX_NR / EIGHT]; 3]);
 impl Blocks {
     /// Of the runs of a tile, if they are eights of lanes that are [even](is_even), with none
     /// between them.
-    pub fn of(simple: &Simple, runs: &[Run]) -> Option<Blocks> {
+    pub fn of(f32_epilogue: &F32Epilogue, runs: &[Run]) -> Option<Blocks> {
         let (first, mut blocks) = (runs.first()?, [[0; MAX_NR / EIGHT]; 3]);
         let mut end = 0;
         for run in runs {
@@ -58,7 +58,7 @@ impl Blocks {
             // One term of the bias is that of all lanes.
             let is_one = run.by[4] == 0 && run.at[4] == first.at[4];
             let bias = run.by[4] == first.by[4] && (run.by[4] == 1 || is_one);
-            if !follows || !is_even(simple, &run.by) || simple.has_bias && !bias {
+            if !follows || !is_even(f32_epilogue, &run.by) || f32_epilogue.has_bias && !bias {
                 return None;
             }
             end = lane + len;
@@ -82,14 +82,16 @@ impl<'a> Ends<'a> {
 
     /// The ends of some rows, whose lanes are a run that is [even](is_even).
     #[inline(always)]
-    pub fn of(simple: &Simple, rows: &[[i64; 5]], run: &Run, before: Option<&'a [*mut f32; MR]>) -> Ends<'a> {
+    pub fn of(
+        f32_epilogue: &F32Epilogue, rows: &[[i64; 5]], run: &Run, before: Option<&'a [*mut f32; MR]>,
+    ) -> Ends<'a> {
         let mut ends = Ends::new(run.by[4] == 1, before);
         let mut m = 0;
         while m < rows.len().min(MR) {
             let row = &rows[m];
-            ends.to[m] = simple.dst.wrapping_offset((row[0] + run.at[0]) as isize);
-            ends.z[m] = simple.z.wrapping_offset((row[3] + run.at[3]) as isize);
-            ends.bias[m] = simple.bias.wrapping_offset((row[4] + run.at[4]) as isize);
+            ends.to[m] = f32_epilogue.dst.wrapping_offset((row[0] + run.at[0]) as isize);
+            ends.z[m] = f32_epilogue.z.wrapping_offset((row[3] + run.at[3]) as isize);
+            ends.bias[m] = f32_epilogue.bias.wrapping_offset((row[4] + run.at[4]) as isize);
             m += 1;
         }
         ends
@@ -99,9 +101,9 @@ impl<'a> Ends<'a> {
 /// Whether lanes so far apart in the operands are neighbours wherever sums meet them, or meet one
 /// term of the bias.
 #[inline(always)]
-pub fn is_even(simple: &Simple, by: &[i64; 5]) -> bool {
+pub fn is_even(f32_epilogue: &F32Epilogue, by: &[i64; 5]) -> bool {
     let [to, .., z, bias] = *by;
-    to == 1 && (simple.alpha2 == 0.0 || z == 1) && (!simple.has_bias || bias == 0 || bias == 1)
+    to == 1 && (f32_epilogue.alpha2 == 0.0 || z == 1) && (!f32_epilogue.has_bias || bias == 0 || bias == 1)
 }
 
 /// Registers whose numbers come and go eight at a time.
@@ -188,42 +190,42 @@ pub fn tiles<S: Simd>() -> Option<&'static Tiles> {
 /// Computes a whole tile, whose lanes are half of the registers' or all, and stores its results.
 ///
 /// # Safety
-/// As for [`Simple::finish`], for every row; the panel is one of cells in binary32, good for as
-/// many rows, and so are the sums before. The processor has the vectors of the kernels.
+/// As for [`F32Epilogue::epilogue`], for every row; the panel is one of cells in binary32, good for
+/// as many rows, and so are the sums before. The processor has the vectors of the kernels.
 #[inline(always)]
-pub unsafe fn finish_tile<C>(
-    tiles: &Tiles, simple: &Simple, panel: &Panel<C>, [rows, lanes]: [usize; 2], ends: &Ends<'_>,
+pub unsafe fn tile_epilogue<C>(
+    tiles: &Tiles, f32_epilogue: &F32Epilogue, panel: &Panel<C>, [rows, lanes]: [usize; 2], ends: &Ends<'_>,
 ) {
     let tiles_of = if ends.blocks.is_some() { &tiles.in_blocks } else { &tiles.tiles };
     let tile = tiles_of[rows - 1][usize::from(lanes > tiles.half)];
     // SAFETY: the panel has cells in binary32 for all rows, and the processor has the vectors.
-    unsafe { tile(simple, &*(&raw const *panel).cast::<Panel<f32>>(), ends) }
+    unsafe { tile(f32_epilogue, &*(&raw const *panel).cast::<Panel<f32>>(), ends) }
 }
 
 /// # Safety
-/// As for [`finish_tile`], with `M` rows of `N` vectors, in blocks if `APART`; the processor has
-/// what the kernels need.
+/// As for [`tile_epilogue`], with `M` rows of `N` vectors, in blocks if `BLOCKED`; the processor
+/// has what the kernels need.
 #[vectorized]
 unsafe fn tile<
     S: Simd<KGroup = f32, Acc = f32, V: Eights>,
     const M: usize,
     const N: usize,
-    const APART: bool,
+    const BLOCKED: bool,
 >(
-    simple: &Simple, panel: &Panel<f32>, ends: &Ends<'_>,
+    f32_epilogue: &F32Epilogue, panel: &Panel<f32>, ends: &Ends<'_>,
 ) {
     // SAFETY: the rows of the tile have whole vectors of operands, and the processor has what the
     // kernels need.
     unsafe {
-        let blocks = if APART { ends.blocks.unwrap_or(&NEIGHBOURS) } else { &NEIGHBOURS };
+        let blocks = if BLOCKED { ends.blocks.unwrap_or(&NEIGHBOURS) } else { &NEIGHBOURS };
         let mut m = 0;
         while m < M {
             // They are needed when the loop is done.
-            if APART {
+            if BLOCKED {
                 let Blocks([to, z, _]) = blocks;
                 for block in 0..N * S::L / EIGHT {
                     fetch(ends.to[m].wrapping_offset(to[block]).cast());
-                    if simple.alpha2 != 0.0 {
+                    if f32_epilogue.alpha2 != 0.0 {
                         fetch(ends.z[m].wrapping_offset(z[block]).cast());
                     }
                 }
@@ -231,47 +233,47 @@ unsafe fn tile<
                 m += 2;
             } else {
                 S::prefetch::<N>(ends.to[m]);
-                if simple.alpha2 != 0.0 {
+                if f32_epilogue.alpha2 != 0.0 {
                     S::prefetch::<N>(ends.z[m]);
                 }
                 m += 1;
             }
         }
-        let mut sums = sums::<S, M, N>(panel);
+        let mut acc = accumulate::<S, M, N>(panel);
         if let Some(before) = ends.before {
             let mut m = 0;
             while m < M {
                 let mut n = 0;
                 while n < N {
-                    sums[m][n] = S::add(S::load_acc((*before)[m].add(n * S::L)), sums[m][n]);
+                    acc[m][n] = S::add(S::load_acc((*before)[m].add(n * S::L)), acc[m][n]);
                     n += 1;
                 }
                 m += 1;
             }
         }
-        finish_at::<_, M, N, APART>(simple, sums, ends, blocks);
+        epilogue_at::<_, M, N, BLOCKED>(f32_epilogue, acc, ends, blocks);
     }
 }
 
 /// Puts what becomes of the sums of some rows where it belongs: side by side.
 ///
 /// # Safety
-/// As for [`Simple::finish`], for every row; the processor has such registers.
+/// As for [`F32Epilogue::epilogue`], for every row; the processor has such registers.
 #[inline(always)]
-pub unsafe fn finish<R: Eights, const M: usize, const N: usize>(
-    simple: &Simple, x: [[R; N]; M], ends: &Ends<'_>,
+pub unsafe fn epilogue<R: Eights, const M: usize, const N: usize>(
+    f32_epilogue: &F32Epilogue, x: [[R; N]; M], ends: &Ends<'_>,
 ) {
     // SAFETY: every row has whole vectors of operands.
-    unsafe { finish_at::<R, M, N, false>(simple, x, ends, &NEIGHBOURS) }
+    unsafe { epilogue_at::<R, M, N, false>(f32_epilogue, x, ends, &NEIGHBOURS) }
 }
 
-/// The same, in blocks if `APART`.
+/// The same, in blocks if `BLOCKED`.
 ///
 /// # Safety
-/// As for [`finish`].
+/// As for [`epilogue`].
 #[inline(always)]
-unsafe fn finish_at<R: Eights, const M: usize, const N: usize, const APART: bool>(
-    simple: &Simple, mut x: [[R; N]; M], ends: &Ends<'_>, blocks: &Blocks,
+unsafe fn epilogue_at<R: Eights, const M: usize, const N: usize, const BLOCKED: bool>(
+    f32_epilogue: &F32Epilogue, mut x: [[R; N]; M], ends: &Ends<'_>, blocks: &Blocks,
 ) {
     /// Where the lanes of a vector are.
     macro_rules! at {
@@ -283,7 +285,7 @@ unsafe fn finish_at<R: Eights, const M: usize, const N: usize, const APART: bool
     }
     macro_rules! load {
         ($from:expr, $slot:literal, $n:ident) => {
-            if APART { R::gather($from, at!($slot, $n)) } else { R::load($from.add($n * R::LANES)) }
+            if BLOCKED { R::gather($from, at!($slot, $n)) } else { R::load($from.add($n * R::LANES)) }
         };
     }
     /// Does something with every vector. Loops of an iterator, and closures, would keep them in
@@ -303,36 +305,36 @@ unsafe fn finish_at<R: Eights, const M: usize, const N: usize, const APART: bool
     }
     // SAFETY: every row has whole vectors of operands.
     unsafe {
-        if simple.alpha != 1.0 {
-            let alpha = R::splat(simple.alpha);
+        if f32_epilogue.alpha != 1.0 {
+            let alpha = R::splat(f32_epilogue.alpha);
             each!(|m, n| x[m][n] = x[m][n].mul(alpha));
         }
-        if simple.beta != 0.0 {
-            let beta = R::splat(simple.beta);
+        if f32_epilogue.beta != 0.0 {
+            let beta = R::splat(f32_epilogue.beta);
             each!(|m, n| {
                 let old = load!(ends.to[m], 0, n);
                 x[m][n] = x[m][n].add(beta.mul(old));
             });
         }
-        if simple.alpha2 != 0.0 {
-            let alpha2 = R::splat(simple.alpha2);
+        if f32_epilogue.alpha2 != 0.0 {
+            let alpha2 = R::splat(f32_epilogue.alpha2);
             each!(|m, n| {
                 let z = load!(ends.z[m], 1, n);
                 x[m][n] = x[m][n].add(alpha2.mul(z));
             });
         }
-        if simple.has_bias && ends.is_bias_along {
+        if f32_epilogue.has_bias && ends.is_bias_along {
             each!(|m, n| x[m][n] = x[m][n].add(load!(ends.bias[m], 2, n)));
-        } else if simple.has_bias {
+        } else if f32_epilogue.has_bias {
             each!(|m, n| x[m][n] = x[m][n].add(R::splat(ends.bias[m].read())));
         }
-        if let Some((rule, ceiling)) = simple.clip {
+        if let Some((rule, ceiling)) = f32_epilogue.clip {
             each!(|m, n| x[m][n] = x[m][n].clip(rule, ceiling));
         } else {
             each!(|m, n| x[m][n] = x[m][n].unless_nan(x[m][n]));
         }
         each!(|m, n| {
-            if APART {
+            if BLOCKED {
                 x[m][n].scatter(ends.to[m], at!(0, n));
             } else {
                 x[m][n].put(ends.to[m].add(n * R::LANES));

@@ -6,9 +6,9 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 use super::{OUTPUTS, Row, Tap};
-use crate::backend::cpu::contract::epilogue::finish::Outputs;
-use crate::backend::cpu::contract::epilogue::simple::Simple;
-use crate::backend::cpu::contract::epilogue::whole::{self, Ends, is_even};
+use crate::backend::cpu::contract::epilogue::binary32::F32Epilogue;
+use crate::backend::cpu::contract::epilogue::generic::Outputs;
+use crate::backend::cpu::contract::epilogue::registers::{self, Ends, is_even};
 use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Simd};
 use crate::backend::cpu::contract::operands::points::Loop;
 
@@ -16,8 +16,8 @@ use crate::backend::cpu::contract::operands::points::Loop;
 const L: usize = Avx2Single::L;
 
 /// How rows of outputs end, and the loop over their channels.
-pub(super) struct Ending {
-    simple: Simple,
+pub(super) struct InRegisters {
+    f32_epilogue: F32Epilogue,
     extent: usize,
 }
 
@@ -34,14 +34,14 @@ struct Place {
     bias: *const f32,
 }
 
-impl Ending {
+impl InRegisters {
     /// The ending for vectors `S`, if their sums may leave from registers.
-    pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Loop; 2]) -> Option<Ending> {
-        let simple = outputs.simple?;
+    pub(super) fn of<S: Simd>(outputs: &Outputs<'_>, [channels, along]: [&Loop; 2]) -> Option<InRegisters> {
+        let f32_epilogue = outputs.f32_epilogue?;
         let fits = TypeId::of::<S>() == TypeId::of::<Avx2Single>()
-            && is_even(&simple, &channels.by.at)
-            && (!simple.has_bias || channels.by.at[4] == 1 && along.by.at[4] == 0);
-        fits.then_some(Ending { simple, extent: channels.extent })
+            && is_even(&f32_epilogue, &channels.by.at)
+            && (!f32_epilogue.has_bias || channels.by.at[4] == 1 && along.by.at[4] == 0);
+        fits.then_some(InRegisters { f32_epilogue, extent: channels.extent })
     }
 
     /// Computes the outputs of a row; all taps have elements for those of `whole`.
@@ -72,38 +72,38 @@ impl Ending {
     /// Computes `Q` neighbouring outputs, at an edge or not.
     ///
     /// # Safety
-    /// As for [`row`](Ending::row); the taps have elements for all of them but at an edge.
+    /// As for [`row`](InRegisters::row); the taps have elements for all of them but at an edge.
     #[target_feature(enable = "avx2,fma,f16c")]
     // Inlined into the row, it would keep its factors on the stack.
     #[inline(never)]
     unsafe fn neighbours<const Q: usize, const EDGE: bool>(&self, row: &Row<'_>, taps: &[Tap], q: usize) {
-        let (Ending { simple, extent }, along) = (self, &row.along.by.at);
+        let (InRegisters { f32_epilogue, extent }, along) = (self, &row.along.by.at);
         let (factors, all) = (row.factors, row.all);
         let at = |slot: usize| (row.place.at[slot] + q as i64 * along[slot]) as isize;
         let here = Place {
             q,
             from: row.image.wrapping_offset(at(1)),
             step: along[1] as isize,
-            to: simple.dst.wrapping_offset(at(0)),
+            to: f32_epilogue.dst.wrapping_offset(at(0)),
             apart: along[0] as isize,
-            z: simple.z.wrapping_offset(at(3)),
+            z: f32_epilogue.z.wrapping_offset(at(3)),
             z_apart: along[3] as isize,
-            bias: simple.bias.wrapping_offset(at(4)),
+            bias: f32_epilogue.bias.wrapping_offset(at(4)),
         };
         let (mut channel, extent) = (0, *extent);
         while channel + 2 * L <= extent {
             // SAFETY: two vectors of channels are left, and all taps have elements but at an edge.
-            unsafe { sums::<Q, 2, EDGE>(simple, &here, taps, factors, all, channel) };
+            unsafe { accumulate::<Q, 2, EDGE>(f32_epilogue, &here, taps, factors, all, channel) };
             channel += 2 * L;
         }
         if channel + L <= extent {
             // SAFETY: a vector of channels is left, and all taps have elements but at an edge.
-            unsafe { sums::<Q, 1, EDGE>(simple, &here, taps, factors, all, channel) };
+            unsafe { accumulate::<Q, 1, EDGE>(f32_epilogue, &here, taps, factors, all, channel) };
             channel += L;
         }
         if channel < extent {
             // SAFETY: the rest of the channels, of which all taps have elements but at an edge.
-            unsafe { few::<Q>(simple, &here, taps, factors, all, channel..extent) };
+            unsafe { few::<Q>(f32_epilogue, &here, taps, factors, all, channel..extent) };
         }
     }
 }
@@ -111,20 +111,20 @@ impl Ending {
 /// The sums of `Q` outputs by `V` vectors of channels.
 ///
 /// # Safety
-/// As for [`neighbours`](Ending::neighbours), for `V` vectors of channels.
+/// As for [`neighbours`](InRegisters::neighbours), for `V` vectors of channels.
 #[inline(always)]
-unsafe fn sums<const Q: usize, const V: usize, const EDGE: bool>(
-    simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channel: usize,
+unsafe fn accumulate<const Q: usize, const V: usize, const EDGE: bool>(
+    f32_epilogue: &F32Epilogue, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channel: usize,
 ) {
     // SAFETY: the channels are readable in every output and tap.
     unsafe {
         let (from, factors) = (here.from.wrapping_add(channel), factors.add(channel * all));
-        let sums = if EDGE {
+        let acc = if EDGE {
             products_at_edge::<Q, V>(from, here, taps, factors, all)
         } else {
             products::<Q, V>(from, here.step, taps, factors, all)
         };
-        whole::finish(simple, sums, &ends(here, channel, Q));
+        registers::epilogue(f32_epilogue, acc, &ends(here, channel, Q));
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) unsafe fn products<const Q: usize, const V: usize>(
     // SAFETY: the taps have elements for `Q` outputs and `V` vectors of channels, and as many
     // factors.
     unsafe {
-        let mut sums = [[_mm256_setzero_ps(); V]; Q];
+        let mut acc = [[_mm256_setzero_ps(); V]; Q];
         for tap in taps {
             let from = from.offset(tap.from as isize);
             let mut v = 0;
@@ -149,13 +149,13 @@ pub(super) unsafe fn products<const Q: usize, const V: usize>(
                 let mut i = 0;
                 while i < Q {
                     let x = _mm256_loadu_ps(from.offset(i as isize * step).add(v * L));
-                    sums[i][v] = _mm256_fmadd_ps(x, factor, sums[i][v]);
+                    acc[i][v] = _mm256_fmadd_ps(x, factor, acc[i][v]);
                     i += 1;
                 }
                 v += 1;
             }
         }
-        sums
+        acc
     }
 }
 
@@ -170,7 +170,7 @@ unsafe fn products_at_edge<const Q: usize, const V: usize>(
     // SAFETY: taps have elements for the outputs that they meet and `V` vectors of channels, and as
     // many factors.
     unsafe {
-        let mut sums = [[_mm256_setzero_ps(); V]; Q];
+        let mut acc = [[_mm256_setzero_ps(); V]; Q];
         for tap in taps {
             let from = from.wrapping_offset(tap.from as isize);
             let mut factor = [_mm256_setzero_ps(); V];
@@ -186,14 +186,14 @@ unsafe fn products_at_edge<const Q: usize, const V: usize>(
                     let mut v = 0;
                     while v < V {
                         let x = _mm256_loadu_ps(from.add(v * L));
-                        sums[i][v] = _mm256_fmadd_ps(x, factor[v], sums[i][v]);
+                        acc[i][v] = _mm256_fmadd_ps(x, factor[v], acc[i][v]);
                         v += 1;
                     }
                 }
                 i += 1;
             }
         }
-        sums
+        acc
     }
 }
 
@@ -215,11 +215,12 @@ fn ends(here: &Place, channel: usize, count: usize) -> Ends<'static> {
 /// of the stack.
 ///
 /// # Safety
-/// As for [`sums`].
+/// As for [`acc`].
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn few<const Q: usize>(
-    simple: &Simple, here: &Place, taps: &[Tap], factors: *const f32, all: usize, channels: Range<usize>,
+    f32_epilogue: &F32Epilogue, here: &Place, taps: &[Tap], factors: *const f32, all: usize,
+    channels: Range<usize>,
 ) {
     let (channel, count) = (channels.start, channels.len());
     /// As many as are there, the others 0.
@@ -241,13 +242,15 @@ unsafe fn few<const Q: usize>(
             }
             let to = here.to.offset(i * here.apart).add(channel);
             let some = |is: bool, from: *const f32| if is { vector(from, count) } else { [0.0; L] };
-            let mut old = some(simple.beta != 0.0, to);
-            let z =
-                some(simple.alpha2 != 0.0, here.z.wrapping_offset(i * here.z_apart).wrapping_add(channel));
-            let bias = some(simple.has_bias, here.bias.wrapping_add(channel));
+            let mut old = some(f32_epilogue.beta != 0.0, to);
+            let z = some(
+                f32_epilogue.alpha2 != 0.0,
+                here.z.wrapping_offset(i * here.z_apart).wrapping_add(channel),
+            );
+            let bias = some(f32_epilogue.has_bias, here.bias.wrapping_add(channel));
             let mut ends = Ends::new(true, None);
             (ends.to[0], ends.z[0], ends.bias[0]) = (old.as_mut_ptr(), z.as_ptr(), bias.as_ptr());
-            whole::finish(simple, [[sum]], &ends);
+            registers::epilogue(f32_epilogue, [[sum]], &ends);
             to.copy_from_nonoverlapping(old.as_ptr(), count);
         }
     }

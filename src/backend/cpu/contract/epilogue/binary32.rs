@@ -14,7 +14,7 @@ const WIDE: usize = 16;
 
 /// `alpha * sum + beta * dst + alpha2 * z + bias`, clipped or not, all in binary32.
 #[derive(Clone, Copy)]
-pub struct Simple {
+pub struct F32Epilogue {
     pub dst: *mut f32,
     pub z: *const f32,
     pub bias: *const f32,
@@ -29,19 +29,19 @@ pub struct Simple {
 }
 
 // SAFETY: addresses; tasks write disjoint elements.
-unsafe impl Sync for Simple {}
+unsafe impl Sync for F32Epilogue {}
 
-impl Simple {
+impl F32Epilogue {
     /// For a destination, z and a bias at these addresses, if the epilogue of the step is that
     /// simple.
-    pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<Simple> {
+    pub fn of(step: &Contract, [dst, z, bias]: [*mut u8; 3], isa: Isa) -> Option<F32Epilogue> {
         let epilogue = &step.epilogue;
         let clip = clip(epilogue.activation)?;
         let single = step.dst == Scalar::F32
             && step.accumulate == Accumulate::Single
             && epilogue.z.is_none_or(|(z, _)| z == Scalar::F32)
             && epilogue.bias.is_none_or(|bias| bias == Scalar::F32);
-        single.then_some(Simple {
+        single.then_some(F32Epilogue {
             dst: dst.cast(),
             z: z.cast_const().cast(),
             bias: bias.cast_const().cast(),
@@ -54,27 +54,27 @@ impl Simple {
         })
     }
 
-    /// Finishes one run of some rows, whose sums begin at `sums`.
+    /// Finishes one run of some rows, whose sums begin at `acc`.
     ///
     /// # Safety
-    /// As for [`finish`](super::finish::finish), for every row.
+    /// As for [`epilogue`](super::generic::epilogue), for every row.
     #[inline(always)]
-    pub unsafe fn finish(&self, rows: &[[i64; 5]], run: &Run, sums: *const *const f32) {
+    pub unsafe fn epilogue(&self, rows: &[[i64; 5]], run: &Run, acc: *const *const f32) {
         // SAFETY: every row has the run's elements and sums, and the function is one for this
         // processor.
-        unsafe { (self.run)(&Ends { simple: self, run }, rows, sums) }
+        unsafe { (self.run)(&Ends { f32_epilogue: self, run }, rows, acc) }
     }
 }
 
 /// Where a run ends.
 struct Ends<'a> {
-    simple: &'a Simple,
+    f32_epilogue: &'a F32Epilogue,
     run: &'a Run,
 }
 
 /// The sums of one row, and the addresses of the first element of what they meet.
 struct Line {
-    sums: *const f32,
+    acc: *const f32,
     to: *mut f32,
     z: *const f32,
     bias: *const f32,
@@ -87,10 +87,10 @@ const MANY: u8 = 2;
 
 impl Ends<'_> {
     /// # Safety
-    /// As for [`Simple::finish`].
+    /// As for [`F32Epilogue::epilogue`].
     #[inline(always)]
-    unsafe fn run(&self, rows: &[[i64; 5]], sums: *const *const f32) {
-        let Simple { beta, alpha2, has_bias, .. } = *self.simple;
+    unsafe fn run(&self, rows: &[[i64; 5]], acc: *const *const f32) {
+        let F32Epilogue { beta, alpha2, has_bias, .. } = *self.f32_epilogue;
         let [to, .., z, bias] = self.run.by;
         let bias = match bias {
             _ if !has_bias => Some(NONE),
@@ -102,24 +102,24 @@ impl Ends<'_> {
         // SAFETY: every row has the sums and the operands of the run.
         unsafe {
             match (bias, beta != 0.0 || alpha2 != 0.0) {
-                (Some(NONE), false) => self.lines::<NONE, false>(rows, sums),
-                (Some(ONE), false) => self.lines::<ONE, false>(rows, sums),
-                (Some(MANY), false) => self.lines::<MANY, false>(rows, sums),
-                (Some(NONE), true) => self.lines::<NONE, true>(rows, sums),
-                (Some(ONE), true) => self.lines::<ONE, true>(rows, sums),
-                (Some(MANY), true) => self.lines::<MANY, true>(rows, sums),
-                _ => self.scattered(rows, sums),
+                (Some(NONE), false) => self.lines::<NONE, false>(rows, acc),
+                (Some(ONE), false) => self.lines::<ONE, false>(rows, acc),
+                (Some(MANY), false) => self.lines::<MANY, false>(rows, acc),
+                (Some(NONE), true) => self.lines::<NONE, true>(rows, acc),
+                (Some(ONE), true) => self.lines::<ONE, true>(rows, acc),
+                (Some(MANY), true) => self.lines::<MANY, true>(rows, acc),
+                _ => self.scattered(rows, acc),
             }
         }
     }
 
     /// Where a row's part of the run begins in every operand.
     #[inline(always)]
-    fn line(&self, row: &[i64; 5], sums: *const f32) -> Line {
+    fn line(&self, row: &[i64; 5], acc: *const f32) -> Line {
         let place = |slot: usize| (row[slot] + self.run.at[slot]) as isize;
-        let Simple { dst, z, bias, .. } = *self.simple;
+        let F32Epilogue { dst, z, bias, .. } = *self.f32_epilogue;
         Line {
-            sums,
+            acc,
             to: dst.wrapping_offset(place(0)),
             z: z.wrapping_offset(place(3)),
             bias: bias.wrapping_offset(place(4)),
@@ -129,14 +129,14 @@ impl Ends<'_> {
     /// Rows of neighbours, with a bias of some kind; `MORE` where other terms are added, too.
     ///
     /// # Safety
-    /// As for [`Simple::finish`].
+    /// As for [`F32Epilogue::epilogue`].
     #[inline(always)]
-    unsafe fn lines<const BIAS: u8, const MORE: bool>(&self, rows: &[[i64; 5]], sums: *const *const f32) {
+    unsafe fn lines<const BIAS: u8, const MORE: bool>(&self, rows: &[[i64; 5]], acc: *const *const f32) {
         let len = self.run.len as usize;
         for (m, row) in rows.iter().enumerate() {
             // SAFETY: every row has its sums, and a line of elements.
             unsafe {
-                let line = self.line(row, *sums.add(m));
+                let line = self.line(row, *acc.add(m));
                 match len {
                     WIDE.. => self.chunks::<WIDE, BIAS, MORE>(&line, len),
                     EIGHT.. => self.chunks::<EIGHT, BIAS, MORE>(&line, len),
@@ -151,7 +151,7 @@ impl Ends<'_> {
     /// may lie where sums or old results do.
     ///
     /// # Safety
-    /// As for [`Simple::finish`].
+    /// As for [`F32Epilogue::epilogue`].
     #[inline(always)]
     unsafe fn chunks<const N: usize, const BIAS: u8, const MORE: bool>(&self, line: &Line, len: usize) {
         // SAFETY: the line has `N` elements from each of these on: the last ones end where it does.
@@ -172,7 +172,7 @@ impl Ends<'_> {
     /// The results from the `i`-th on; `one` is the bias if there is one for all.
     ///
     /// # Safety
-    /// As for [`Simple::finish`].
+    /// As for [`F32Epilogue::epilogue`].
     #[inline(always)]
     unsafe fn chunk<const N: usize, const BIAS: u8, const MORE: bool>(
         &self, line: &Line, one: f32, i: usize,
@@ -184,21 +184,21 @@ impl Ends<'_> {
                 ONE => Some([one; N]),
                 _ => Some(some(line.bias, i)),
             };
-            self.finished::<N, MORE>(some(line.sums, i), || some(line.to, i), || some(line.z, i), bias)
+            self.finished::<N, MORE>(some(line.acc, i), || some(line.to, i), || some(line.z, i), bias)
         }
     }
 
     /// Rows whose elements are anywhere.
     ///
     /// # Safety
-    /// As for [`Simple::finish`].
+    /// As for [`F32Epilogue::epilogue`].
     #[inline(always)]
-    unsafe fn scattered(&self, rows: &[[i64; 5]], sums: *const *const f32) {
+    unsafe fn scattered(&self, rows: &[[i64; 5]], acc: *const *const f32) {
         let len = self.run.len as usize;
         for (m, row) in rows.iter().enumerate() {
             // SAFETY: every row has its sums, and a line of elements.
             unsafe {
-                let line = self.line(row, *sums.add(m));
+                let line = self.line(row, *acc.add(m));
                 let wide = len - len % WIDE;
                 (0..wide).step_by(WIDE).for_each(|i| self.scatter::<WIDE>(&line, i));
                 (wide..len).for_each(|i| self.scatter::<1>(&line, i));
@@ -209,7 +209,7 @@ impl Ends<'_> {
     /// `N` elements of such a row.
     ///
     /// # Safety
-    /// As for [`Simple::finish`].
+    /// As for [`F32Epilogue::epilogue`].
     #[inline(always)]
     unsafe fn scatter<const N: usize>(&self, line: &Line, i: usize) {
         let [to, .., z, bias] = self.run.by.map(|by| by as isize);
@@ -220,9 +220,9 @@ impl Ends<'_> {
             let some = |from: *const f32, by: isize| -> [f32; N] {
                 std::array::from_fn(|k| from.wrapping_offset(place(k, by)).read())
             };
-            let sums = line.sums.add(i).cast::<[f32; N]>().read_unaligned();
-            let bias = self.simple.has_bias.then(|| some(line.bias, bias));
-            let x = self.finished::<N, true>(sums, || some(line.to, to), || some(line.z, z), bias);
+            let acc = line.acc.add(i).cast::<[f32; N]>().read_unaligned();
+            let bias = self.f32_epilogue.has_bias.then(|| some(line.bias, bias));
+            let x = self.finished::<N, true>(acc, || some(line.to, to), || some(line.z, z), bias);
             for (k, x) in x.into_iter().enumerate() {
                 line.to.wrapping_offset(place(k, to)).write(x);
             }
@@ -234,7 +234,7 @@ impl Ends<'_> {
     fn finished<const N: usize, const MORE: bool>(
         &self, mut x: [f32; N], old: impl Fn() -> [f32; N], z: impl Fn() -> [f32; N], bias: Option<[f32; N]>,
     ) -> [f32; N] {
-        let Simple { alpha, beta, alpha2, clip, .. } = *self.simple;
+        let F32Epilogue { alpha, beta, alpha2, clip, .. } = *self.f32_epilogue;
         x.iter_mut().for_each(|x| *x *= alpha);
         if MORE && beta != 0.0 {
             plus(&mut x, beta, old());
@@ -298,7 +298,7 @@ pub fn clipped<R: Real>(x: R, rule: NanRule, ceiling: R) -> R {
 /// # Safety
 /// As for [`Ends::run`].
 #[vectorized]
-unsafe fn run(ends: &Ends<'_>, rows: &[[i64; 5]], sums: *const *const f32) {
+unsafe fn run(ends: &Ends<'_>, rows: &[[i64; 5]], acc: *const *const f32) {
     // SAFETY: every row has the sums and the operands of the run.
-    unsafe { ends.run(rows, sums) }
+    unsafe { ends.run(rows, acc) }
 }

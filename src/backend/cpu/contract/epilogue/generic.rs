@@ -1,10 +1,10 @@
 //! From sums to the destination: factors, further terms, activation, conversion.
 
+use super::binary32::{F32Epilogue, clipped};
 #[cfg(target_arch = "x86_64")]
-use super::narrow::Narrow;
+use super::narrow::NarrowEpilogue;
 pub use super::run::Run;
 use super::run::rectifier;
-use super::simple::{Simple, clipped};
 use crate::backend::cpu::contract::kernel::simd::MR;
 use crate::backend::cpu::row::{Row, between};
 use crate::backend::cpu::stream::fetch;
@@ -24,9 +24,9 @@ pub struct Outputs<'a> {
     pub z: *const u8,
     pub bias: *const u8,
     /// What is to do where it is simple.
-    pub simple: Option<Simple>,
+    pub f32_epilogue: Option<F32Epilogue>,
     #[cfg(target_arch = "x86_64")]
-    pub narrow: Option<Narrow>,
+    pub narrow: Option<NarrowEpilogue>,
     /// Converts neighbours of the type that is computed in to elements of the destination.
     pub store: Row,
     /// Converts neighbours of the destination and of z to the type that is computed in.
@@ -43,9 +43,9 @@ impl<'a> Outputs<'a> {
         let slot = |slot: Option<usize>| slot.map_or(std::ptr::null_mut(), |slot| at[slot]);
         let (z, bias) = (slot(step.z_slot()), slot(step.bias_slot()));
         Outputs {
-            simple: Simple::of(step, [at[0], z, bias], isa),
+            f32_epilogue: F32Epilogue::of(step, [at[0], z, bias], isa),
             #[cfg(target_arch = "x86_64")]
-            narrow: Narrow::of(step, [at[0], z, bias], isa),
+            narrow: NarrowEpilogue::of(step, [at[0], z, bias], isa),
             store: between(step.real().scalar(), step.dst, Scaling::MOVE, isa),
             load: [Some(step.dst), step.epilogue.z.map(|(scalar, _)| scalar)]
                 .map(|scalar| between(scalar.unwrap_or(step.dst), step.real().scalar(), Scaling::MOVE, isa)),
@@ -58,11 +58,11 @@ impl<'a> Outputs<'a> {
     }
 
     /// Whether sums may be built in the destination itself.
-    pub fn takes_sums(&self, sum: Scalar) -> bool {
+    pub fn takes_acc(&self, sum: Scalar) -> bool {
         self.step.dst == sum && self.step.epilogue.scaling.beta == 0.0 && self.step.epilogue.z.is_none()
     }
 
-    /// Asks for what [`finish`] touches of one run of one row, while its sums are computed.
+    /// Asks for what [`epilogue`] touches of one run of one row, while its sums are computed.
     #[inline(always)]
     pub fn prefetch(&self, row: &[i64; 5], run: &Run) {
         let at = |data: *const u8, slot: usize, scalar: Scalar| {
@@ -90,58 +90,58 @@ const ROOM: usize = 64;
 /// Finishes the sums of one run of one row.
 ///
 /// # Safety
-/// `sums` has the run's sums; every element of dst is writable, readable if `beta` is not 0; those
+/// `acc` has the run's sums; every element of dst is writable, readable if `beta` is not 0; those
 /// of z and bias are readable; all aligned.
 #[inline(always)]
-pub unsafe fn finish<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
+pub unsafe fn epilogue<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, acc: *const A) {
     // Known to the compiler: sums of other types never are.
     if A::SCALAR == Scalar::F32
-        && let Some(simple) = &outputs.simple
+        && let Some(f32_epilogue) = &outputs.f32_epilogue
     {
         // SAFETY: the operands have the run's elements, and sums of such outputs are binary32.
-        return unsafe { simple.finish(std::slice::from_ref(row), run, [sums.cast()].as_ptr()) };
+        return unsafe { f32_epilogue.epilogue(std::slice::from_ref(row), run, [acc.cast()].as_ptr()) };
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = &outputs.narrow {
         // SAFETY: the operands have the run's elements, and it was made for the step, of which
         // these are the sums.
-        return unsafe { narrow.finish(row, run, sums.cast()) };
+        return unsafe { narrow.epilogue(row, run, acc.cast()) };
     }
     // SAFETY: the sums and the operands are those of the run.
-    with_real!(outputs.step.real(), R => unsafe { finish_in::<A, R>(outputs, row, run, sums) })
+    with_real!(outputs.step.real(), R => unsafe { epilogue_in::<A, R>(outputs, row, run, acc) })
 }
 
 /// The same as a function of its own, for kernels of which there are many.
 ///
 /// # Safety
-/// As for [`finish`]; the processor has AVX2 and fused multiply-add.
+/// As for [`epilogue`]; the processor has AVX2 and fused multiply-add.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
-pub unsafe fn finish_apart<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
+pub unsafe fn epilogue_outlined<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, acc: *const A) {
     // SAFETY: the sums and the operands are those of the run.
-    unsafe { finish(outputs, row, run, sums) }
+    unsafe { epilogue(outputs, row, run, acc) }
 }
 
-/// Finishes the sums of one run of some rows, which begin at `sums`.
+/// Finishes the sums of one run of some rows, which begin at `acc`.
 ///
 /// # Safety
-/// As for [`finish`].
+/// As for [`epilogue`].
 #[inline(always)]
-pub unsafe fn finish_rows<A: Element>(
-    outputs: &Outputs<'_>, rows: &[[i64; 5]], run: &Run, sums: &[*mut A; MR],
+pub unsafe fn rows_epilogue<A: Element>(
+    outputs: &Outputs<'_>, rows: &[[i64; 5]], run: &Run, acc: &[*mut A; MR],
 ) {
-    let sums = sums.map(|sums| sums.cast_const().wrapping_add(run.lane as usize));
+    let acc = acc.map(|acc| acc.cast_const().wrapping_add(run.lane as usize));
     if A::SCALAR == Scalar::F32
-        && let Some(simple) = &outputs.simple
+        && let Some(f32_epilogue) = &outputs.f32_epilogue
     {
         // SAFETY: the operands have the run's elements in every row, and sums of such outputs are
         // binary32.
-        return unsafe { simple.finish(rows, run, sums.as_ptr().cast()) };
+        return unsafe { f32_epilogue.epilogue(rows, run, acc.as_ptr().cast()) };
     }
-    for (row, from) in rows.iter().zip(sums) {
+    for (row, from) in rows.iter().zip(acc) {
         // SAFETY: each row has the sums and the operands of the run.
-        unsafe { finish(outputs, row, run, from) };
+        unsafe { epilogue(outputs, row, run, from) };
     }
 }
 
@@ -149,9 +149,9 @@ pub unsafe fn finish_rows<A: Element>(
 /// their own.
 ///
 /// # Safety
-/// As for [`finish`].
+/// As for [`epilogue`].
 #[inline(never)]
-unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, sums: *const A) {
+unsafe fn epilogue_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, acc: *const A) {
     let epilogue = &outputs.step.epilogue;
     let mut begin = 0;
     while begin < run.len as usize {
@@ -164,7 +164,7 @@ unsafe fn finish_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], 
         unsafe {
             let alpha = R::from_f64(epilogue.scaling.alpha);
             for (i, r) in r.iter_mut().enumerate() {
-                *r = alpha * convert::<A, R>(sums.add(begin + i).read());
+                *r = alpha * convert::<A, R>(acc.add(begin + i).read());
             }
             if epilogue.scaling.beta != 0.0 {
                 let beta = R::from_f64(epilogue.scaling.beta);
@@ -259,12 +259,12 @@ fn activate<R: Real>(activation: Option<Activation>, r: &mut [R], isa: Isa) {
 /// `len` sums of every part are readable, those of the first one writable.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub unsafe fn reduce_split_k(sums: *mut f32, apart: usize, parts: usize, len: usize) {
+pub unsafe fn reduce_split_k(acc: *mut f32, apart: usize, parts: usize, len: usize) {
     for part in 1..parts {
-        let more = sums.wrapping_add(part * apart);
+        let more = acc.wrapping_add(part * apart);
         for i in 0..len {
             // SAFETY: i < len, of two parts.
-            unsafe { *sums.add(i) += more.add(i).read() };
+            unsafe { *acc.add(i) += more.add(i).read() };
         }
     }
 }
