@@ -1,6 +1,6 @@
 //! cudnn-frontend's Python package, as its registry has it, on the library: the graphs of
-//! `tests/frontend` - on arrays of NumPy, and on tensors of PyTorch where that is installed -, and
-//! the program of the page about graphs.
+//! `tests/frontend` - on arrays of NumPy, and on tensors of PyTorch where that is installed -, the
+//! program of the page about graphs, and the example of a transformer block.
 
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +55,11 @@ pub fn test(dist: &Dist) -> Result<Tally> {
     }
     let program = shell::target().join("frontend_page.py");
     std::fs::write(&program, page_program()?)?;
-    Ok(tally + shell::run(&mut run(&program, &[])).map_or(Tally::FAIL, |()| Tally::PASS))
+    let block = shell::root().join("examples/graphs/gpt2_block.py");
+    for (program, arguments) in [(&program, &[][..]), (&block, &["--length", "200"][..])] {
+        tally = tally + shell::run(&mut run(program, arguments)).map_or(Tally::FAIL, |()| Tally::PASS);
+    }
+    Ok(tally)
 }
 
 /// The program that the page shows.

@@ -17,14 +17,19 @@ const UUID: &[u8; 16] = b"cudnn-shim host\0";
 static FIELDS: &str = include_str!("../../symbols/properties.tsv");
 static ATTRIBUTES: &str = include_str!("../../symbols/attributes.tsv");
 
-/// The compute capability: `CUDNN_SHIM_HOST_CAPABILITY`, as `8.0`, which it is if not given.
+/// The compute capability: `CUDNN_SHIM_HOST_CAPABILITY`, as `8.0`. If not given it is 9.0:
+/// cudnn-frontend computes no types of 8 bits on older devices, and on newer ones asks for engines
+/// of one device.
 pub(super) static CAPABILITY: LazyLock<(i32, i32)> = LazyLock::new(|| {
     let asked = std::env::var("CUDNN_SHIM_HOST_CAPABILITY").ok().and_then(|text| {
         let (major, minor) = text.trim().split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
-    asked.unwrap_or((8, 0))
+    asked.unwrap_or(UNASKED)
 });
+
+/// Major and minor version of the capability, if nothing else is asked for.
+const UNASKED: (i32, i32) = (9, 0);
 
 /// Processors that this process may use, as multiprocessors.
 fn processors() -> i32 {
@@ -100,6 +105,9 @@ mod tests {
     fn attributes_are_found_by_number() {
         assert_eq!(attribute(10), Some(32));
         assert_eq!(attribute(75), Some(super::CAPABILITY.0));
+        if std::env::var_os("CUDNN_SHIM_HOST_CAPABILITY").is_none() {
+            assert_eq!((attribute(75), attribute(76)), (Some(9), Some(0)));
+        }
         assert_eq!((attribute(0), attribute(100_000)), (None, None));
     }
 }
