@@ -13,7 +13,7 @@ use crate::dist::{self, Dist};
 use crate::{shell, tool, tools};
 
 pub fn run(_arguments: &[String]) -> Result<()> {
-    let dist = dist::build()?;
+    let dist = dist::build(true)?;
     show(&dist)?;
     without_gpu(&dist, &tool::build(true)?)
 }

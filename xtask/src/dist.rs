@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the release library as an installation would have it.
+//! `cargo xtask dist`: the library as an installation would have it, of the release or of the tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::api::Api;
 use crate::tree::Tree;
 use crate::{host_cuda, install, shell};
 
-/// What `target/dist` holds.
+/// What `target/dist` holds, and `target/dist-debug` of the profile of the tests.
 pub struct Dist {
     /// `libcudnn.so.9`, the link `libcudnn.so` to it for `-lcudnn`, `libcudnn_static.a`, and what
     /// build systems read.
@@ -31,20 +31,20 @@ impl Dist {
 }
 
 pub fn run(_arguments: &[String]) -> Result<()> {
-    let dist = build()?;
+    let dist = build(true)?;
     println!("{}\n{}", dist.library().display(), dist.include.display());
     Ok(())
 }
 
-/// Builds the library in release mode and lays it out afresh.
-pub fn build() -> Result<Dist> {
-    let built = Api::Nine.build(true)?;
-    let root = shell::target().join("dist");
+/// Builds the library, in release mode or in the profile of the tests, and lays it out afresh.
+pub fn build(release: bool) -> Result<Dist> {
+    let built = Api::Nine.build(release)?;
+    let root = shell::target().join(if release { "dist" } else { "dist-debug" });
     if root.exists() {
         fs::remove_dir_all(&root).with_context(|| format!("cannot clear {}", root.display()))?;
     }
     let mut tree = Tree::new(root.clone());
-    install::lay_out(&mut tree, Api::Nine, &built, true)?;
-    host_cuda::lay_out(&mut tree, &host_cuda::build(true)?, true)?;
+    install::lay_out(&mut tree, Api::Nine, &built, release)?;
+    host_cuda::lay_out(&mut tree, &host_cuda::build(release)?, release)?;
     Ok(Dist::at(&root))
 }

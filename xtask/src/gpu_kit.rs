@@ -66,7 +66,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
             Built { library, include: root.join("include"), tests, double, is_test: true }
         }
         None => {
-            let dist = dist::build()?;
+            let dist = dist::build(true)?;
             let double = shell::target().join("gpu-kit-double");
             let script = root.join("c_tests/driver_double/build.sh");
             shell::run(Command::new("sh").arg(script).arg(&double))?;

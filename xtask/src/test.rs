@@ -80,30 +80,38 @@ pub fn run(arguments: &[String]) -> Result<()> {
         [] => everything(),
         [flag] if flag == "--quick" => quick::run(None),
         [flag, of, kind] if flag == "--quick" && of == "--kind" => quick::run(Some(kind)),
-        [flag] if flag == RELEASED => sum_up(&released()?),
-        _ => bail!("usage: cargo xtask test [--quick [--kind KIND] | {RELEASED}]"),
+        [flag] if flag == LIBRARY => sum_up(&of_library(false)?),
+        [flag] if flag == RELEASED => sum_up(&of_library(true)?),
+        _ => bail!("usage: cargo xtask test [--quick [--kind KIND] | {LIBRARY} | {RELEASED}]"),
     }
 }
 
 fn everything() -> Result<()> {
     tools::install_all();
+    // Both halves use what this builds.
+    let built = timed("build", || counted(build_tests()));
     let beside = Beside::start()?;
-    let mut outcomes = vec![timed("cargo test", || counted(cargo_test()))];
+    let mut outcomes = vec![built, timed("cargo test", || counted(cargo_test()))];
     outcomes.extend(beside.finish()?);
     sum_up(&outcomes)
 }
 
-/// The argument that asks for the tests of the release library alone.
+/// The argument that asks for what uses an installed library alone, in the profile of the tests.
+const LIBRARY: &str = "--library";
+
+/// The same of the release library, and its size.
 const RELEASED: &str = "--released";
 
-/// Builds what is released and tests it.
-fn released() -> Result<Vec<Outcome>> {
+/// Lays the library out as an installation has it, and tests that.
+fn of_library(release: bool) -> Result<Vec<Outcome>> {
     let start = Instant::now();
-    let dist = dist::build()?;
-    let built = Outcome { name: "release build".to_owned(), tally: Tally::default(), took: start.elapsed() };
-    Ok(vec![
-        built,
-        timed("size", || runner("size", || size(&dist))),
+    let dist = dist::build(release)?;
+    let built = Outcome { name: "library".to_owned(), tally: Tally::default(), took: start.elapsed() };
+    let mut outcomes = vec![built];
+    if release {
+        outcomes.push(timed("size", || runner("size", || size(&dist))));
+    }
+    outcomes.extend([
         timed("dependencies", || runner("dependencies", dependencies::check)),
         timed("demo", || demo_runs(&dist)),
         timed("NumPy differential", || runner("NumPy differential", || numpy::run(&dist, Extent::asked()))),
@@ -115,10 +123,11 @@ fn released() -> Result<Vec<Outcome>> {
         timed("GPU model", || runner("GPU model", || gpu_model::check(&dist.library()))),
         timed("aarch64", || runner("aarch64", other_processor)),
         timed("packages", || runner("packages", || package::verify(&dist, false))),
-    ])
+    ]);
+    Ok(outcomes)
 }
 
-/// The tests of the release library, beside those of cargo: either half leaves one of two
+/// The tests of the installed library, beside those of cargo: either half leaves one of two
 /// processors idle for most of its time. What they print follows in the end.
 struct Beside {
     child: Child,
@@ -127,17 +136,17 @@ struct Beside {
 
 impl Beside {
     fn start() -> Result<Beside> {
-        let output = shell::target().join("released.log");
+        let output = shell::target().join("library.log");
         let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["test", RELEASED]).stdout(file.try_clone()?).stderr(file);
+        command.args(["test", LIBRARY]).stdout(file.try_clone()?).stderr(file);
         built_once(&mut command);
         println!(
-            "the release library is tested at the same time; until that is printed: {}",
+            "the installed library is tested at the same time; until that is printed: {}",
             output.display()
         );
         Ok(Beside {
-            child: command.spawn().context("cannot start the tests of the release library")?,
+            child: command.spawn().context("cannot start the tests of the installed library")?,
             output,
         })
     }
@@ -151,7 +160,7 @@ impl Beside {
         let mut outcomes: Vec<Outcome> = summary.lines().filter_map(Outcome::parse).collect();
         let total: Tally = outcomes.iter().map(|outcome| outcome.tally).sum();
         if total.judged(status) != total {
-            let name = "release".to_owned();
+            let name = "installed library".to_owned();
             outcomes.push(Outcome { name, tally: Tally::FAIL, took: Duration::default() });
         }
         Ok(outcomes)
@@ -247,12 +256,24 @@ fn heading(title: &str) -> String {
     format!("==== {title} {}", "=".repeat(90 - title.len()))
 }
 
+/// The packages whose tests are built at once. xtask apart: it is there, built alone, and crates
+/// that it shares with others have other features when all are built together.
+const BUILDS: [&[&str]; 2] = [&["--workspace", "--exclude=xtask"], &["--package=xtask"]];
+
+/// Builds every test program, and with them the library.
+fn build_tests() -> Result<Tally> {
+    for packages in BUILDS {
+        let mut command = shell::cargo();
+        command.args(["test", "--no-run"]).args(packages);
+        shell::run(built_once(&mut command))?;
+    }
+    Ok(Tally::default())
+}
+
 /// Unit, integration and documentation tests of the whole workspace.
 fn cargo_test() -> Result<Tally> {
     let mut tally = Tally::default();
-    // xtask apart: it is there, built alone, and crates that it shares with others have other
-    // features when all are built at once.
-    for packages in [["--workspace", "--exclude=xtask"].as_slice(), &["--package=xtask"]] {
+    for packages in BUILDS {
         let mut command = shell::cargo();
         command.arg("test").args(packages);
         tally = tally + counted(counted_cargo(built_once(&mut command)));

@@ -53,7 +53,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         [flag, folder] if flag == "--out" => std::path::absolute(folder)?,
         [flag, rest @ ..] if flag == "--check" => {
             let (tree, keeps) = checked(rest)?;
-            let dist = tree.map_or_else(dist::build, |tree| Ok(Dist::at(&tree)))?;
+            let dist = tree.map_or_else(|| dist::build(true), |tree| Ok(Dist::at(&tree)))?;
             return check(&dist, keeps);
         }
         _ => bail!(USAGE),

@@ -76,7 +76,7 @@ pub const CHECKS: &[Check] = &[
             ("CUDNN_SHIM_FUZZ_PART", "problems"),
             (
                 "CUDNN_SHIM_FUZZ_KINDS",
-                "recurrent,attention,graph,training,fused,normalisation,dropout,ctc,causal",
+                "recurrent,attention,graph,dot_product,training,fused,dropout,ctc,causal",
             ),
             ("CUDNN_SHIM_FUZZ_SECONDS", "1800"),
         ]),

@@ -1,4 +1,4 @@
-//! The comparisons with NumPy: random problems, solved by each core of the release library and by
+//! The comparisons with NumPy: random problems, solved by each core of an installed library and by
 //! NumPy, and controls that each comparison can fail. The CUDA core runs on the driver double.
 //! `cargo xtask test` takes a sample, `cargo xtask fuzz` all cases; both draw the same ones each
 //! time.
