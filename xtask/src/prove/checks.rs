@@ -107,6 +107,13 @@ pub const CHECKS: &[Check] = &[
         figure: Figure::Tests,
     },
     Check {
+        name: "released",
+        about: "the release library as an installation has it: its size, programs, NumPy, packages",
+        minutes: 25,
+        run: task(&["test", "--released"]),
+        figure: Figure::Last(" passed, "),
+    },
+    Check {
         name: "numpy",
         about: "100,000 random cases against NumPy, and every other test",
         minutes: 120,
