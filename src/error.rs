@@ -99,6 +99,14 @@ pub enum Error {
         /// What else is known; may be empty.
         detail: String,
     },
+    /// The original cuDNN answered, and this is its answer.
+    #[error("the original: {text}")]
+    Original {
+        /// Its status, a number of its interface.
+        code: i32,
+        /// Its last error.
+        text: String,
+    },
     /// A defect of this library.
     #[error("internal error: {0}")]
     Internal(Cow<'static, str>),
@@ -141,6 +149,8 @@ pub enum ErrorKind {
     Execution,
     /// The CUDA driver failed.
     Driver,
+    /// The original answered with this number.
+    Original(i32),
     /// A defect of this library.
     Internal,
 }
@@ -164,6 +174,7 @@ impl Error {
             Error::HostAllocation { .. } => ErrorKind::HostAllocation,
             Error::Execution(_) => ErrorKind::Execution,
             Error::Driver { .. } => ErrorKind::Driver,
+            Error::Original { code, .. } => ErrorKind::Original(*code),
             Error::Internal(_) => ErrorKind::Internal,
         }
     }

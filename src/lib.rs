@@ -4,6 +4,7 @@
 //!  src/capi/    the C boundary: translates, never computes
 //!  src/exec/    the context behind cudnnHandle_t; runs a Plan on the handle's core
 //!  src/backend/ reference loop, CPU core, CUDA core
+//!  src/original/  the original cuDNN beside this library: loaded, its descriptors, which calls it serves
 //!  src/ops/     the meaning of one call: checks across descriptors -> Plan of Problems
 //!  src/desc/    plain data behind the opaque handles
 //!  src/layout/  index arithmetic: dims, strides, formats, blocking, LoopNest
@@ -24,6 +25,7 @@ pub mod exec;
 pub mod layout;
 pub mod mode;
 pub mod ops;
+pub mod original;
 mod panics;
 mod reserve;
 mod sync;

@@ -222,7 +222,15 @@ pub fn command() -> Command {
         .after_help("Exit status: 0 if the program runs with `cudnn-shim run`, 1 if it will stop somewhere, 2 if it cannot start, \
             3 if that cannot be told: of a script, or of a program that asks for no library of CUDA by itself.");
     let run = Command::new("run")
-        .about("Runs a program on the CPU, with this library and stand-ins for the CUDA runtime, cuBLAS and cuRAND")
+        .about("Runs a program on the CPU, with this library and stand-ins for CUDA's libraries, or beside the original cuDNN on a GPU")
+        .arg(
+            Arg::new("original")
+                .long("original")
+                .value_name("PATH")
+                .help("Runs on the GPU, with the original cuDNN in PATH beside this library (`auto` looks for it)")
+                .value_parser(clap::value_parser!(std::ffi::OsString))
+                .conflicts_with_all(["check", "threads"]),
+        )
         .arg(flag("check", "Stops reads and writes beyond allocations, and fills fresh memory with NaN"))
         .arg(
             Arg::new("threads")

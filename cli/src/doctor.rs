@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use cudnn::original::{self, Asked};
 use serde_json::{Value, json};
 
 use crate::elf::{self, Elf};
@@ -107,6 +108,7 @@ fn of_machine(place: Result<Place>) -> Result<Value> {
         "core": name,
         "core_details": core,
         "cuda_driver": if driver.is_null() { "libcuda.so.1 is not found" } else { "libcuda.so.1 is found" },
+        "original": original(),
         "processor": processor(),
         "threads": threads,
         "environment_read": read,
@@ -117,6 +119,21 @@ fn of_machine(place: Result<Place>) -> Result<Value> {
             Err(Failure(text)) => text,
         },
     }))
+}
+
+/// What the environment asks for of the original cuDNN, and what would be found.
+fn original() -> String {
+    let found = |asked: &Asked| asked.files(9).into_iter().find(|file| file.is_file());
+    match Asked::read() {
+        Asked::Off => match found(&Asked::Auto) {
+            Some(file) => format!("not asked for; {}=auto would take {}", original::VARIABLE, file.display()),
+            None => "not asked for, and none is found".to_owned(),
+        },
+        asked => match found(&asked) {
+            Some(file) => format!("{} serves beside this library", file.display()),
+            None => format!("{} finds no libcudnn.so.9", original::VARIABLE),
+        },
+    }
 }
 
 /// What the processor has of that which the library uses.

@@ -9,7 +9,10 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 /// panic boundary, its outcome becomes the status, and the call is logged with its name and its
 /// arguments.
 ///
-/// The room that uses it has `guard::entry` and `guard::Shown`.
+/// A function with a library handle asks first whether the original cuDNN serves the call.
+///
+/// The room that uses it has `guard::entry`, `guard::Shown`, and `beside::served` with what that
+/// takes.
 #[proc_macro_attribute]
 pub fn entry(attribute: TokenStream, item: TokenStream) -> TokenStream {
     if let Some(token) = attribute.into_iter().next() {
@@ -24,7 +27,9 @@ pub fn entry(attribute: TokenStream, item: TokenStream) -> TokenStream {
     else {
         return error(&tokens[at], "#[entry] belongs to a function with a body and without generics");
     };
-    let parameters = first_names(&parts(parameters.stream()));
+    let declared = parts(parameters.stream());
+    let parameters = first_names(&declared);
+    let routed = routed(&name, &parameters, &declared);
     let body = body.clone();
     tokens.iter_mut().for_each(export_outside_tests);
     // As C names them: `type`, not `r#type`.
@@ -32,11 +37,64 @@ pub fn entry(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let format = parameters.iter().map(shown).collect::<Vec<_>>().join(", ");
     let values: String = parameters.iter().map(|name| format!(", {GUARD}::Shown(&{name})")).collect();
     let mut arguments = parsed(&format!("\"{name}\", ::core::format_args!(\"{format}\"{values}), ||"));
-    arguments.extend([TokenTree::Group(body)]);
+    arguments.extend([TokenTree::Group(match routed {
+        None => body,
+        Some(routed) => served(routed, body),
+    })]);
     let mut call = parsed(&format!("{GUARD}::entry"));
     call.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, arguments))]);
     *tokens.last_mut().expect("the body") = TokenTree::Group(Group::new(Delimiter::Brace, call));
     tokens.into_iter().collect()
+}
+
+/// For a function with a library handle: its place in the route, and a closure that calls the
+/// original's function, with the twins of handle and descriptors.
+fn routed(name: &str, names: &[String], declared: &[Vec<TokenTree>]) -> Option<TokenStream> {
+    let types: Vec<String> = declared.iter().map(|part| text(behind_colon(part))).collect();
+    if !types.iter().any(|of| of == "cudnnHandle_t") {
+        return None;
+    }
+    // Arrays of descriptors are pointers, and a call that has one is no call of the route. Those of
+    // the graph interface are passed attribute by attribute.
+    let is_twinned = |of: &str| {
+        of == "cudnnHandle_t"
+            || of.ends_with("Descriptor_t") && !of.contains(' ') && !NOT_TWINNED.contains(&of)
+    };
+    let passed: String = names
+        .iter()
+        .zip(&types)
+        .filter(|(_, of)| is_twinned(of))
+        .map(|(name, _)| format!("let {name} = {BESIDE}::Pass::pass({name}, __passing, {name:?})?;"))
+        .collect();
+    let (types, names) = (types.join(", "), names.join(", "));
+    // A function of the original has the type of ours, but for the status, which may be a number
+    // that ours does not know.
+    Some(parsed(&format!(
+        "{{ static ROUTED: {BESIDE}::Routed = {BESIDE}::Routed::new({name:?}); &ROUTED }},
+         |__passing, __function| {{
+             {passed}
+             #[allow(clippy::undocumented_unsafe_blocks)]
+             let __status = unsafe {{
+                 let __function: unsafe extern \"C\" fn({types}) -> ::core::ffi::c_int =
+                     ::core::mem::transmute(__function);
+                 __function({names})
+             }};
+             ::core::option::Option::Some(__status)
+         }},"
+    )))
+}
+
+/// Kinds of descriptors without twins.
+const NOT_TWINNED: [&str; 2] = ["cudnnAlgorithmDescriptor_t", "cudnnBackendDescriptor_t"];
+
+/// The body of a function that the original may serve.
+fn served(routed: TokenStream, body: Group) -> Group {
+    let mut arguments = routed;
+    arguments.extend(parsed("||"));
+    arguments.extend([TokenTree::Group(body)]);
+    let mut call = parsed(&format!("{BESIDE}::served"));
+    call.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, arguments))]);
+    Group::new(Delimiter::Brace, call)
 }
 
 /// Makes `#[unsafe(no_mangle)]` one that unit tests do not have: a program that exports every entry
@@ -53,6 +111,8 @@ fn export_outside_tests(token: &mut TokenTree) {
 
 /// Where the functions and types lie that [`entry`] names.
 const GUARD: &str = "crate::capi::functions::guard";
+/// The same of functions that the original may serve.
+const BESIDE: &str = "crate::capi::functions::beside";
 
 /// Makes an enumeration of C of a `repr(C)` enum without fields: implements `CEnum`, its
 /// enumerators by number and name.

@@ -6,9 +6,11 @@
 //! program that dereferences it stops at once.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::error::{Error, Result};
+use crate::original::{self, Twin};
 use crate::sync::{Lock, Vanished};
 
 /// Slots of the first chunk; every further chunk doubles, so that few handles cost little memory.
@@ -110,6 +112,22 @@ struct Slot<T> {
     /// Odd while the slot is in use; counts every change.
     generation: AtomicU32,
     value: Lock<Option<T>>,
+    /// Changes with the value's lock held.
+    twin: Lock<Place>,
+}
+
+/// The original's object for the one in a slot.
+enum Place {
+    /// Nobody asked for it since the object last changed.
+    Unknown,
+    /// The original refuses such an object.
+    Refused,
+    Made(Arc<Twin>),
+}
+
+/// For a child of a process one of whose threads was making a twin: it is made once more.
+fn unknown(place: &mut Vanished<Place>) {
+    place.replace(Place::Unknown);
 }
 
 struct Free {
@@ -189,6 +207,7 @@ impl<T> Table<T> {
             slots.resize_with(chunk_len(chunk), || Slot {
                 generation: AtomicU32::new(0),
                 value: Lock::new(None),
+                twin: Lock::new(Place::Unknown),
             });
             self.chunks[chunk].store(slots.leak().as_mut_ptr(), Ordering::Release);
         }
@@ -253,8 +272,60 @@ impl<T> Table<T> {
         let slot = self.find(handle, argument)?;
         let mut value = slot.value.write(nothing);
         match &mut *value {
-            Some(value) if is_current(slot, handle) => body(value),
+            Some(value) if is_current(slot, handle) => {
+                let outcome = body(value);
+                if original::is_on() && self.kind != Kind::Context {
+                    forget(slot);
+                }
+                outcome
+            }
             _ => Err(self.refuse(argument, "already destroyed")),
+        }
+    }
+
+    /// The original's object for the one behind `handle`: the one that is there, else what `make`
+    /// yields of it. `None` if the handle is not alive, or if the original refuses such an object,
+    /// which is remembered until ours changes.
+    pub(crate) fn twin(&self, handle: usize, make: impl FnOnce(&T) -> Option<Twin>) -> Option<Arc<Twin>> {
+        let slot = self.find(handle, "").ok()?;
+        let known = match &*slot.twin.read(unknown) {
+            Place::Unknown => None,
+            Place::Refused => Some(None),
+            Place::Made(twin) => Some(Some(twin.clone())),
+        };
+        if let Some(twin) = known {
+            return twin.filter(|_| is_current(slot, handle));
+        }
+        // Nobody changes the object while its twin is made.
+        let value = slot.value.read(nothing);
+        let value = value.as_ref().filter(|_| is_current(slot, handle))?;
+        let twin = make(value).map(Arc::new);
+        *slot.twin.write(unknown) = twin.clone().map_or(Place::Refused, Place::Made);
+        twin
+    }
+
+    /// The original's object for the one behind `handle`, if there is one by now.
+    pub(crate) fn made_twin(&self, handle: usize) -> Option<Arc<Twin>> {
+        let slot = self.find(handle, "").ok()?;
+        match &*slot.twin.read(unknown) {
+            Place::Made(twin) if is_current(slot, handle) => Some(twin.clone()),
+            _ => None,
+        }
+    }
+
+    /// Gives the object behind `handle` this twin, if it is alive.
+    pub(crate) fn adopt(&self, handle: usize, twin: Arc<Twin>) {
+        let Ok(slot) = self.find(handle, "") else { return };
+        let value = slot.value.read(nothing);
+        if value.is_some() && is_current(slot, handle) {
+            *slot.twin.write(unknown) = Place::Made(twin);
+        }
+    }
+
+    /// Lets the twin of the object behind `handle` be made anew.
+    pub(crate) fn forget_twin(&self, handle: usize) {
+        if let Ok(slot) = self.find(handle, "") {
+            forget(slot);
         }
     }
 
@@ -284,6 +355,9 @@ impl<T> Table<T> {
         }
         let value = place.take().ok_or_else(|| self.refuse(argument, "already destroyed"))?;
         slot.generation.fetch_add(1, Ordering::AcqRel);
+        if original::is_on() {
+            forget(slot);
+        }
         drop(place);
         let mut free = self.free.write(recounted);
         free.returned.push_back(handle as u32 >> 4);
@@ -299,6 +373,13 @@ impl<T: Copy> Table<T> {
     pub(crate) fn get(&self, handle: usize, argument: &'static str) -> Result<T> {
         self.with(handle, argument, |value| Ok(*value))
     }
+}
+
+/// A call that uses the twin keeps it until it has ended.
+fn forget<T>(slot: &Slot<T>) {
+    // Destroyed without the lock: that is a call of the original.
+    let before = std::mem::replace(&mut *slot.twin.write(unknown), Place::Unknown);
+    drop(before);
 }
 
 fn is_current<T>(slot: &Slot<T>, handle: usize) -> bool {

@@ -8,9 +8,10 @@ use crate::source::{Source, hold, sources};
 /// only. `error`, `mode`, `panics`, `reserve` and `sync` are everybody's; crate-level re-exports
 /// belong to `error`.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("capi", &["exec", "ops", "desc", "layout", "dtype"]),
+    ("capi", &["exec", "original", "ops", "desc", "layout", "dtype"]),
     ("exec", &["backend", "ops", "layout", "dtype"]),
     ("backend", &["ops", "layout", "dtype"]),
+    ("original", &["desc", "layout", "dtype"]),
     ("ops", &["desc", "layout", "dtype"]),
     ("desc", &["layout", "dtype"]),
     ("layout", &["dtype"]),

@@ -24,6 +24,7 @@ mod package;
 mod parts;
 mod prove;
 mod ptx;
+mod routes;
 mod sanitize;
 mod shell;
 #[path = "../../build/ptx.rs"]

@@ -35,6 +35,23 @@ fn doctor_tells_about_this_machine() {
 }
 
 #[test]
+fn doctor_says_which_original_would_serve() {
+    let of = |value: Option<&Path>| {
+        let mut command = tool();
+        command.args(["doctor", "--json"]).env("CUDNN_SHIM_BACKEND", "cpu").env_remove("CUDNN_SHIM_ORIGINAL");
+        let output = command.envs(value.map(|value| ("CUDNN_SHIM_ORIGINAL", value))).output();
+        let facts: Value = serde_json::from_slice(&output.expect("the tool starts").stdout).expect("JSON");
+        facts["original"].as_str().expect("a sentence").to_owned()
+    };
+    let place = folder("doctor-original");
+    assert_eq!(of(Some(&place)), "CUDNN_SHIM_ORIGINAL finds no libcudnn.so.9");
+    let file = place.join("libcudnn.so.9");
+    fs::write(&file, "the original").expect("writable");
+    assert_eq!(of(Some(&place)), format!("{} serves beside this library", file.display()));
+    assert!(of(None).starts_with("not asked for"), "{}", of(None));
+}
+
+#[test]
 fn the_list_of_variables_is_complete() {
     let output = tool()
         .args(["doctor", "--json"])
@@ -384,6 +401,13 @@ fn run_becomes_the_program() {
     let lib = fs::canonicalize(shop.0.join("lib")).expect("there").display().to_string();
     assert_eq!(shown(&[]), format!("{lib}/host-cuda:{lib}|cpu||\n"));
     assert_eq!(shown(&["--check", "--threads", "3"]), format!("{lib}/host-cuda:{lib}|cpu|3|1\n"));
+    // Beside the original there are no stand-ins, and the core is the one that there is.
+    let echo = "echo \"$LD_LIBRARY_PATH|$CUDNN_SHIM_BACKEND|$CUDNN_SHIM_ORIGINAL\"";
+    let output = shop.tool(&["run", "--original", &lib, "sh", "-c", echo]);
+    assert_eq!(String::from_utf8(output.stdout).expect("UTF-8"), format!("{lib}||{lib}\n"));
+    let output = shop.tool(&["run", "--original", "/nowhere", "sh", "-c", echo]);
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(output.status.code() == Some(2) && said.contains("no libcudnn.so.9 is here"), "{said}");
     // What stands against it is said, and it runs all the same.
     let program = shop.program("stub", &[&stub], &[]);
     let output = shop.tool(&["run", &program]);

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, operands, results};
+use super::beside::twinned;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -20,6 +21,7 @@ use crate::ops::ActivationPlan;
 use crate::ops::activation::{Saved, saved};
 
 static ACTIVATIONS: Table<ActivationDescriptor> = Table::new(Kind::Activation);
+twinned!(cudnnActivationDescriptor_t, ACTIVATIONS);
 
 /// A copy of the descriptor behind a handle.
 ///

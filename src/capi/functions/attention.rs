@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::Out;
+use super::beside::twinned;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -20,6 +21,7 @@ use crate::mode::Mode;
 use crate::ops::attention::{Extents, PROJECTIONS, Weights};
 
 static ATTENTIONS: Table<AttentionDescriptor> = Table::new(Kind::Attention);
+twinned!(cudnnAttnDescriptor_t, ATTENTIONS, owned);
 
 /// Creates the descriptor of a multi-head attention: zeros.
 ///

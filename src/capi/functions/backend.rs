@@ -1,23 +1,24 @@
 //! The objects of the graph interface: create, set, finalise, get, destroy.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out};
-use super::backend_values as values;
 use super::log;
 use super::slab::{Kind as Tag, Table};
 use super::types::{
     cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, cudnnBackendDescriptor_t,
     cudnnBackendDescriptorType_t, cudnnStatus_t, raw,
 };
+use super::{backend_beside, backend_values as values};
 use crate::desc::graph::{Descriptor, Kind, Link, Object, Type, Value, device, engine, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Context, Execution};
 use crate::ops::graph::{Graph, Tiles};
+use crate::original::Twin;
 
 static DESCRIPTORS: Table<Entry> = Table::new(Tag::Backend);
 
@@ -25,11 +26,13 @@ static DESCRIPTORS: Table<Entry> = Table::new(Tag::Backend);
 struct Entry {
     descriptor: Descriptor,
     execution: Option<Arc<Execution>>,
+    /// The original's object, if that may serve the graph.
+    twin: Option<Arc<Twin>>,
 }
 
 impl Entry {
     fn new(descriptor: Descriptor) -> Self {
-        Entry { descriptor, execution: None }
+        Entry { descriptor, execution: None, twin: None }
     }
 
     fn finalize(&mut self) -> Result<()> {
@@ -126,7 +129,24 @@ fn count_of(descriptors: &[cudnnBackendDescriptor_t], kind: Kind) -> usize {
     kinds.take_while(|found| *found == Ok(kind)).count()
 }
 
-/// Makes the caller's descriptors show these objects; those of NULL are left alone.
+/// The twin of an object, if it has one.
+pub(super) fn twin(descriptor: cudnnBackendDescriptor_t) -> Option<Arc<Twin>> {
+    DESCRIPTORS.with(descriptor.addr(), "", |entry| Ok(entry.twin.clone())).ok()?
+}
+
+/// Leaves an object to this library.
+pub(super) fn without_twin(descriptor: cudnnBackendDescriptor_t) {
+    set_twin(descriptor, None);
+}
+
+/// Gives an object another twin; what it had goes without the lock of the object.
+pub(super) fn set_twin(descriptor: cudnnBackendDescriptor_t, twin: Option<Arc<Twin>>) {
+    let taken =
+        DESCRIPTORS.with_mut(descriptor.addr(), "", |entry| Ok(std::mem::replace(&mut entry.twin, twin)));
+    drop(taken);
+}
+
+/// Makes the caller's descriptors show these objects of this library; those of NULL are left alone.
 ///
 /// # Errors
 /// Bad parameter for one that is not alive, BAD_PARAM_DESCRIPTOR_TYPE for one of another kind; nothing is changed then.
@@ -198,7 +218,9 @@ pub unsafe extern "C" fn cudnnBackendCreateDescriptor(
         let text = format!("descriptorType = {code}: the types are 0 to 50 but 6");
         Error::refused(ErrorKind::HostAllocation, text)
     })?;
-    place.set(std::ptr::without_provenance_mut(DESCRIPTORS.insert(Entry::new(Descriptor::new(kind)))?));
+    let mut entry = Entry::new(Descriptor::new(kind));
+    entry.twin = backend_beside::create(code);
+    place.set(std::ptr::without_provenance_mut(DESCRIPTORS.insert(entry)?));
     Ok(())
 }
 
@@ -227,11 +249,13 @@ pub unsafe extern "C" fn cudnnBackendDestroyDescriptor(
 #[unsafe(no_mangle)]
 #[deprecated]
 pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
-    DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| {
+    let kind = DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", |descriptor| {
         descriptor.descriptor.reset();
         descriptor.execution = None;
-        Ok(())
-    })
+        Ok(descriptor.descriptor.kind())
+    })?;
+    backend_beside::initialize(descriptor, kind as c_int);
+    Ok(())
 }
 
 /// Checks an object of the graph interface and closes it for changes. If it is refused, it stays open and can be corrected.
@@ -245,7 +269,8 @@ pub unsafe extern "C" fn cudnnBackendInitialize(descriptor: cudnnBackendDescript
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t {
     required(descriptor, "descriptor")?;
-    DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", Entry::finalize)
+    let own = DESCRIPTORS.with_mut(descriptor.addr(), "descriptor", Entry::finalize);
+    backend_beside::finalize(descriptor, own)
 }
 
 /// Sets one attribute of an object of the graph interface.
@@ -273,6 +298,21 @@ pub unsafe extern "C" fn cudnnBackendSetAttribute(
 ) -> cudnnStatus_t {
     required(descriptor, "descriptor")?;
     let (attribute, ty) = (raw(attributeName), raw(attributeType));
+    // SAFETY: `arrayOfElements` is NULL or holds `elementCount` values of the type.
+    unsafe {
+        let own = set_own(descriptor, [attribute, ty], elementCount, arrayOfElements);
+        backend_beside::set(descriptor, [attribute, ty], elementCount, arrayOfElements, own)
+    }
+}
+
+/// Sets an attribute of this library's object.
+///
+/// # Safety
+/// As for the call above.
+unsafe fn set_own(
+    descriptor: cudnnBackendDescriptor_t, [attribute, ty]: [c_int; 2], elementCount: i64,
+    arrayOfElements: *const c_void,
+) -> Result<()> {
     let expected = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
         descriptor.descriptor.expect(attribute, ty, elementCount, arrayOfElements.is_null())
     })?;
@@ -305,6 +345,13 @@ pub unsafe extern "C" fn cudnnBackendGetAttribute(
     elementCount: *mut i64, arrayOfElements: *mut c_void,
 ) -> cudnnStatus_t {
     let (attribute, ty) = (raw(attributeName), raw(attributeType));
+    // SAFETY: `elementCount` is NULL or valid for one write, `arrayOfElements` as the caller says.
+    let theirs = unsafe {
+        backend_beside::get(descriptor, [attribute, ty], requestedElementCount, elementCount, arrayOfElements)
+    };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     let is_null = arrayOfElements.is_null();
     let mut answer = DESCRIPTORS.with(descriptor.addr(), "descriptor", |descriptor| {
         descriptor.descriptor.answer(attribute, ty, requestedElementCount, is_null)

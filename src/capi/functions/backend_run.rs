@@ -5,11 +5,10 @@ use std::sync::Arc;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out};
-use super::backend;
-use super::context;
 #[cfg(not(feature = "cudnn8"))]
 use super::types::cudaGraph_t;
 use super::types::{cudnnBackendDescriptor_t, cudnnHandle_t, cudnnStatus_t};
+use super::{backend, backend_beside, context};
 use crate::desc::graph::{Fields, Kind, Object, pack};
 use crate::error::{Error, Result};
 use crate::exec::{Address, Execution};
@@ -76,6 +75,19 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
     handle: cudnnHandle_t, executionPlan: cudnnBackendDescriptor_t, variantPack: cudnnBackendDescriptor_t,
     workspaceSizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
+    // SAFETY: the caller vouches for what the pack and the last argument lead to.
+    let theirs = unsafe {
+        backend_beside::run(
+            "cudnnGetExecutionPlanWorkspaceSize",
+            handle,
+            executionPlan,
+            variantPack,
+            workspaceSizeInBytes.cast(),
+        )
+    };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     let call = Call::new(handle, executionPlan, variantPack)?;
     // SAFETY: `workspaceSizeInBytes` is NULL or valid for one write.
     unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?.set(call.execution()?.workspace());
@@ -109,6 +121,13 @@ pub unsafe extern "C" fn cudnnGetExecutionPlanWorkspaceSize(
 pub unsafe extern "C" fn cudnnBackendExecute(
     handle: cudnnHandle_t, executionPlan: cudnnBackendDescriptor_t, variantPack: cudnnBackendDescriptor_t,
 ) -> cudnnStatus_t {
+    // SAFETY: the caller vouches for what the pack and the last argument lead to.
+    let theirs = unsafe {
+        backend_beside::run("cudnnBackendExecute", handle, executionPlan, variantPack, std::ptr::null_mut())
+    };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     let call = Call::new(handle, executionPlan, variantPack)?;
     let fields = &call.pack.fields;
     let execution = call.execution()?;
@@ -140,6 +159,13 @@ pub unsafe extern "C" fn cudnnBackendPopulateCudaGraph(
     handle: cudnnHandle_t, executionPlan: cudnnBackendDescriptor_t, variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
+    // SAFETY: the caller vouches for what the pack and the last argument lead to.
+    let theirs = unsafe {
+        backend_beside::run("cudnnBackendPopulateCudaGraph", handle, executionPlan, variantPack, graph.cast())
+    };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     arg::required(graph, "graph")?;
     Call::new(handle, executionPlan, variantPack)?;
     Err(no_cuda_graph())
@@ -159,6 +185,13 @@ pub unsafe extern "C" fn cudnnBackendUpdateCudaGraph(
     handle: cudnnHandle_t, executionPlan: cudnnBackendDescriptor_t, variantPack: cudnnBackendDescriptor_t,
     graph: cudaGraph_t,
 ) -> cudnnStatus_t {
+    // SAFETY: the caller vouches for what the pack and the last argument lead to.
+    let theirs = unsafe {
+        backend_beside::run("cudnnBackendUpdateCudaGraph", handle, executionPlan, variantPack, graph.cast())
+    };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     arg::required(graph, "graph")?;
     Call::new(handle, executionPlan, variantPack)?;
     Err(no_cuda_graph())

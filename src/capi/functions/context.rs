@@ -2,11 +2,13 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
+use super::beside;
 use super::guard::{self};
 use super::log::{self, Callback, Note};
 use super::slab::{Kind, Table};
@@ -15,6 +17,7 @@ use super::types::{
 };
 use crate::error::{Error, Result};
 use crate::exec::{Call, Context};
+use crate::original::Twin;
 
 static CONTEXTS: Table<Context> = Table::new(Kind::Context);
 
@@ -32,6 +35,11 @@ pub(crate) fn check(handle: cudnnHandle_t) -> Result<()> {
 /// As [`check`], and those of `body`.
 pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Result<R>) -> Result<R> {
     CONTEXTS.with(handle.addr(), "handle", body)
+}
+
+/// The original's handle beside one of ours, if it has one.
+pub(crate) fn twin(handle: cudnnHandle_t) -> Option<Arc<Twin>> {
+    CONTEXTS.made_twin(handle.addr())
 }
 
 /// Changes the context behind `handle`; calls that other threads are making go on with the one that they began with.
@@ -105,7 +113,11 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
         }
     }
     log::information(format_args!("cudnnCreate: core: {}", context.core_name()));
+    let twin = beside::new_handle(context.is_cpu());
     let address = CONTEXTS.insert(context)?;
+    if let Some(twin) = twin {
+        CONTEXTS.adopt(address, Arc::new(twin));
+    }
     out.set(std::ptr::without_provenance_mut(address));
     Ok(())
 }
@@ -135,6 +147,9 @@ pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) -> cudnnStatus_t {
+    if let Some(twin) = twin(handle) {
+        beside::set_stream(&twin, streamId.expose_provenance())?;
+    }
     CONTEXTS.with_mut(handle.addr(), "handle", |context| {
         context.set_stream(streamId.addr());
         Ok(())

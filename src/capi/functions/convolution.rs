@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
+use super::beside::twinned;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::layout::Dims;
 
 static CONVOLUTIONS: Table<ConvolutionDescriptor> = Table::new(Kind::Convolution);
+twinned!(cudnnConvolutionDescriptor_t, CONVOLUTIONS);
 
 pub(crate) fn get(desc: cudnnConvolutionDescriptor_t) -> Result<ConvolutionDescriptor> {
     find(desc, "convDesc")

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::beside::twinned;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -17,6 +18,7 @@ use crate::dtype::DataType;
 use crate::error::{Error, Result};
 
 static CTC_LOSSES: Table<CtcLossDescriptor> = Table::new(Kind::CtcLoss);
+twinned!(cudnnCTCLossDescriptor_t, CTC_LOSSES);
 
 /// A copy of what the descriptor holds.
 ///

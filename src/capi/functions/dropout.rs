@@ -1,20 +1,25 @@
 //! Dropout: descriptors, sizes of the random state and of the mask, forward and backward.
 
+use std::cell::RefCell;
 use std::ffi::{c_ulonglong, c_void};
+use std::sync::Arc;
 
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, operands, results};
+use super::beside::{self, Side, twinned};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, tensor};
 use crate::desc::{DropoutDescriptor, dropout};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::dropout::{DropoutPlan, Pass, StatesPlan};
+use crate::original::{self, Maker, Original, Owner, Twin, Twinned};
 
 static DROPOUTS: Table<DropoutDescriptor> = Table::new(Kind::Dropout);
+twinned!(cudnnDropoutDescriptor_t, DROPOUTS, owned);
 
 /// Whether a descriptor that may be left out is alive where it is given.
 ///
@@ -29,7 +34,88 @@ pub(crate) fn check_optional(desc: cudnnDropoutDescriptor_t, argument: &'static 
 /// # Errors
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn at(address: usize, argument: &'static str) -> Result<Option<DropoutDescriptor>> {
-    if address == 0 { Ok(None) } else { DROPOUTS.get(address, argument).map(Some) }
+    if address == 0 {
+        return Ok(None);
+    }
+    check_owner(address)?;
+    DROPOUTS.get(address, argument).map(Some)
+}
+
+/// The twin of the dropout behind the address of a descriptor, if it has one or can have one.
+pub(crate) fn twin(address: usize, original: &'static Original, handle: *mut c_void) -> Option<Arc<Twin>> {
+    let maker = Maker { library: &original.library, handle, dropout: &|_| None };
+    DROPOUTS.twin(address, |desc| desc.twin(&maker).ok())
+}
+
+/// Makes a twin that may be set to dropouts: `make` gets what finds their twins, which the new one
+/// keeps.
+pub(crate) fn with_twins(
+    original: &'static Original, handle: *mut c_void,
+    make: impl FnOnce(&dyn Fn(usize) -> Option<*mut c_void>) -> Option<Twin>,
+) -> Option<Twin> {
+    let parts = RefCell::new(Vec::new());
+    let mut made = make(&|address| {
+        if address == 0 {
+            return Some(std::ptr::null_mut());
+        }
+        let twin = twin(address, original, handle)?;
+        let pointer = twin.pointer();
+        parts.borrow_mut().push((address, twin));
+        Some(pointer)
+    })?;
+    made.set_parts(parts.into_inner());
+    Some(made)
+}
+
+/// Refuses to compute with a random state that the original has made.
+fn check_owner(address: usize) -> Result<()> {
+    match DROPOUTS.made_twin(address) {
+        Some(twin) if twin.owner() == Owner::Original => {
+            Err(Error::unsupported("the random state of this dropout is the original's"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Lets the original set a dropout, by either call that does; ours keeps the data, without a state
+/// of its own. Whether it does: this library does what the original refuses.
+///
+/// # Safety
+/// `states` is NULL or valid for writes of `size` bytes.
+unsafe fn set_by_original(
+    side: &Side, name: &'static str, desc: cudnnDropoutDescriptor_t, probability: f32, states: *mut c_void,
+    size: usize, seed: u64,
+) -> Result<bool> {
+    let before = DROPOUTS.get(desc.addr(), "dropoutDesc")?;
+    let library = &side.original.library;
+    // Without states the twin goes on with those that it has.
+    let kept = DROPOUTS.made_twin(desc.addr()).filter(|_| states.is_null());
+    let twin = match kept {
+        Some(twin) => Ok(twin),
+        None => Twin::create(library, DropoutDescriptor::LIFE[0], DropoutDescriptor::LIFE[1]).map(Arc::new),
+    };
+    let set = |twin: Arc<Twin>| {
+        let objects = [twin.pointer(), side.handle.pointer()];
+        // SAFETY: `states` is NULL or has as many bytes as `size` says.
+        unsafe { original::set_dropout(library, name, objects, probability, states, size, seed) }
+            .map(|()| twin)
+    };
+    let twin = match twin.and_then(set) {
+        Ok(twin) => twin,
+        Err(failure) if failure.is_refusal() => return Ok(false),
+        Err(failure) => return side.told(name, Err(failure)).map(|()| true),
+    };
+    let (at, size) = if states.is_null() {
+        (before.states(), before.states_size())
+    } else {
+        (states.expose_provenance(), size)
+    };
+    DROPOUTS.with_mut(desc.addr(), "dropoutDesc", |desc| {
+        desc.restore(probability, at, size.max(dropout::STATES_TOLD), seed, Mode::current())
+    })?;
+    twin.set_owner(Owner::Original);
+    DROPOUTS.adopt(desc.addr(), twin);
+    side.told(name, Ok(())).map(|()| true)
 }
 
 /// Creates a dropout descriptor: probability 0, no random state.
@@ -120,6 +206,13 @@ pub unsafe extern "C" fn cudnnSetDropoutDescriptor(
     dropoutDesc: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, dropout: f32, states: *mut c_void,
     stateSizeInBytes: usize, seed: c_ulonglong,
 ) -> cudnnStatus_t {
+    if let Some(side) = beside::side(handle, "cudnnSetDropoutDescriptor") {
+        let name = "cudnnSetDropoutDescriptor";
+        // SAFETY: `states` is NULL or valid for writes of `stateSizeInBytes`.
+        if unsafe { set_by_original(&side, name, dropoutDesc, dropout, states, stateSizeInBytes, seed) }? {
+            return Ok(());
+        }
+    }
     context::compute(handle, "cudnnSetDropoutDescriptor", |call| {
         DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
             let mut set = *desc;
@@ -151,6 +244,13 @@ pub extern "C" fn cudnnRestoreDropoutDescriptor(
     stateSizeInBytes: usize, seed: c_ulonglong,
 ) -> cudnnStatus_t {
     context::check(handle)?;
+    if let Some(side) = beside::side(handle, "cudnnRestoreDropoutDescriptor") {
+        let name = "cudnnRestoreDropoutDescriptor";
+        // SAFETY: the original keeps the address of `states`, and writes nothing there yet.
+        if unsafe { set_by_original(&side, name, dropoutDesc, dropout, states, stateSizeInBytes, seed) }? {
+            return Ok(());
+        }
+    }
     DROPOUTS.with_mut(dropoutDesc.addr(), "dropoutDesc", |desc| {
         desc.restore(dropout, states.expose_provenance(), stateSizeInBytes, seed, Mode::current())
     })
@@ -223,6 +323,7 @@ pub unsafe extern "C" fn cudnnDropoutForward(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnDropoutForward", |call| {
         let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+        check_owner(dropoutDesc.addr())?;
         arg::required(x, "x")?;
         arg::required(y, "y")?;
         arg::data(reserveSpace, 4, "reserveSpace")?;
@@ -273,6 +374,7 @@ pub unsafe extern "C" fn cudnnDropoutBackward(
 ) -> cudnnStatus_t {
     context::compute(handle, "cudnnDropoutBackward", |call| {
         let desc = DROPOUTS.get(dropoutDesc.addr(), "dropoutDesc")?;
+        check_owner(dropoutDesc.addr())?;
         arg::required(dy, "dy")?;
         arg::required(dx, "dx")?;
         arg::data(reserveSpace, 4, "reserveSpace")?;

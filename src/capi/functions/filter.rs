@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
+use super::beside::twinned;
 use super::data_type;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
@@ -18,6 +19,7 @@ use crate::layout::{Dims, MAX_RANK};
 use crate::mode::Mode;
 
 static FILTERS: Table<FilterDescriptor> = Table::new(Kind::Filter);
+twinned!(cudnnFilterDescriptor_t, FILTERS);
 
 /// A copy of the descriptor behind a handle.
 ///

@@ -94,6 +94,20 @@ fn report(name: &'static str, arguments: fmt::Arguments<'_>, outcome: &Result<()
     status
 }
 
+/// The outcome of a call that another one makes in its place.
+///
+/// # Errors
+/// What that call has left.
+pub(crate) fn outcome(status: cudnnStatus_t) -> Result<()> {
+    if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS {
+        return Ok(());
+    }
+    let text = LAST_ERROR.with_borrow(|last| String::from_utf8_lossy(&last.text[..last.len]).into_owned());
+    let text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
+    let text = text.strip_prefix("the original: ").unwrap_or(text).to_owned();
+    Err(Error::Original { code: status.code(), text })
+}
+
 /// Longest text that is kept; longer ones are cut.
 const LAST_ERROR_CAPACITY: usize = 1024;
 

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, operands};
+use super::beside::twinned;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -18,6 +19,7 @@ use crate::mode::Mode;
 use crate::ops::{Scaling, response};
 
 static LRNS: Table<LrnDescriptor> = Table::new(Kind::Lrn);
+twinned!(cudnnLRNDescriptor_t, LRNS);
 
 /// Creates the descriptor of a local response normalisation: n 5, alpha 1e-4, beta 0.75, k 2.
 ///

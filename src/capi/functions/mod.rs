@@ -8,10 +8,12 @@ mod attention;
 mod attention_call;
 mod attention_run;
 mod backend;
+mod backend_beside;
 mod backend_run;
 mod backend_values;
 mod batch_norm;
 mod batch_norm_backward;
+mod beside;
 #[cfg(not(feature = "cudnn8"))]
 mod causal_conv;
 #[cfg(not(feature = "cudnn8"))]
@@ -60,6 +62,7 @@ mod recurrent;
 mod reduce;
 mod reduce_descriptor;
 mod removed_rnn;
+mod removed_rnn_beside;
 mod removed_rnn_call;
 mod removed_rnn_pass;
 mod removed_rnn_plan;

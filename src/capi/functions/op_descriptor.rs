@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, results};
+use super::beside::twinned;
 use super::data_type;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
@@ -15,6 +16,7 @@ use crate::desc::{Choice, OpTensorDescriptor};
 use crate::error::Result;
 
 static OP_TENSORS: Table<OpTensorDescriptor> = Table::new(Kind::OpTensor);
+twinned!(cudnnOpTensorDescriptor_t, OP_TENSORS);
 
 /// A copy of the descriptor behind a handle.
 ///

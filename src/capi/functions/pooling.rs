@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, operands, results};
+use super::beside::twinned;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -21,6 +22,7 @@ use crate::mode::Mode;
 use crate::ops::pooling::{self, Forward};
 
 static POOLINGS: Table<PoolingDescriptor> = Table::new(Kind::Pooling);
+twinned!(cudnnPoolingDescriptor_t, POOLINGS);
 
 /// Creates a pooling descriptor: maximum, no dimensions.
 ///

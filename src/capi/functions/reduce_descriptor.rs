@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, results};
+use super::beside::twinned;
 use super::data_type;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
@@ -16,6 +17,7 @@ use crate::desc::{Choice, ReduceDescriptor};
 use crate::error::Result;
 
 static REDUCTIONS: Table<ReduceDescriptor> = Table::new(Kind::ReduceTensor);
+twinned!(cudnnReduceTensorDescriptor_t, REDUCTIONS);
 
 /// A copy of the descriptor behind a handle.
 ///

@@ -36,6 +36,8 @@ pub(super) struct Vectors {
     pub(super) sequences: Sequences,
     /// Of an array of time steps: the active sequences of each.
     pub(super) batches: Vec<i64>,
+    /// The descriptor of version 8, where there is one.
+    pub(super) source: Option<cudnnRNNDataDescriptor_t>,
     fill: Option<PaddingFill>,
     /// Whether the padding mode has to allow this layout.
     is_padded: bool,
@@ -86,7 +88,17 @@ impl Vectors {
         }
         let sequences = Sequences::from_batches(&batches);
         let data = first.data_type();
-        Ok(Vectors { name, data, size, sequences, batches, fill: None, is_padded: false, fault })
+        Ok(Vectors {
+            name,
+            data,
+            size,
+            sequences,
+            batches,
+            source: None,
+            fill: None,
+            is_padded: false,
+            fault,
+        })
     }
 
     /// An RNN data descriptor.
@@ -109,6 +121,7 @@ impl Vectors {
             size: data.vector_size().into(),
             sequences: Sequences::of(&data),
             batches: Vec::new(),
+            source: Some(desc),
             fill: data.fill(),
             is_padded,
             fault: data.lengths().is_empty().then(never),

@@ -5,8 +5,9 @@ use std::ffi::c_void;
 
 use super::filter;
 use super::recurrent::{self, BackwardData, ForwardData, Space, WeightData};
+use super::removed_rnn_beside::Network;
 use super::removed_rnn_call::{Call, Pass, State, Vectors};
-use super::types::{cudnnFilterDescriptor_t, cudnnRNNDescriptor_t, cudnnTensorDescriptor_t};
+use super::types::{cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnTensorDescriptor_t};
 use crate::error::Result;
 use crate::exec;
 
@@ -33,6 +34,23 @@ pub(super) struct Forward {
 }
 
 impl Forward {
+    /// Runs it by the original, if that serves the call, else by this library.
+    ///
+    /// # Errors
+    /// As the calls list them.
+    ///
+    /// # Safety
+    /// As for the calls.
+    pub(super) unsafe fn serve(self, handle: cudnnHandle_t, core: &mut exec::Call<'_>) -> Result<()> {
+        let vectors = &self.vectors.0;
+        if let Some(network) = Network::of(handle, self.rnn, vectors.data, vectors.size)? {
+            // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
+            return unsafe { network.forward(&self) };
+        }
+        // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
+        unsafe { self.run(core) }.map(drop)
+    }
+
     /// Returns the bytes of workspace that it takes.
     ///
     /// # Errors
@@ -91,6 +109,25 @@ pub(super) struct DataGradient {
 }
 
 impl DataGradient {
+    /// Runs it by the original, if that serves the call, else by this library.
+    ///
+    /// # Errors
+    /// As the calls list them.
+    ///
+    /// # Safety
+    /// As for the calls.
+    pub(super) unsafe fn serve(
+        self, handle: cudnnHandle_t, y: *const c_void, core: &mut exec::Call<'_>,
+    ) -> Result<()> {
+        let vectors = &self.vectors.0;
+        if let Some(network) = Network::of(handle, self.rnn, vectors.data, vectors.size)? {
+            // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
+            return unsafe { network.data_gradient(&self, y) };
+        }
+        // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
+        unsafe { self.run(core) }.map(drop)
+    }
+
     /// Returns the bytes of workspace that it takes.
     ///
     /// # Errors
@@ -141,6 +178,25 @@ pub(super) struct WeightGradient {
 }
 
 impl WeightGradient {
+    /// Runs it by the original, if that serves the call, else by this library.
+    ///
+    /// # Errors
+    /// As the calls list them.
+    ///
+    /// # Safety
+    /// As for the calls.
+    pub(super) unsafe fn serve(
+        self, handle: cudnnHandle_t, y: *const c_void, core: &mut exec::Call<'_>,
+    ) -> Result<()> {
+        let vectors = &self.vectors.0;
+        if let Some(network) = Network::of(handle, self.rnn, vectors.data, vectors.size)? {
+            // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
+            return unsafe { network.weight_gradient(&self, y) };
+        }
+        // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
+        unsafe { self.run(core) }.map(drop)
+    }
+
     /// Returns the bytes of workspace that it takes.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInference(
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
         // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        unsafe { pass.run(call) }.map(drop)
+        unsafe { pass.serve(handle, call) }
     })
 }
 
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTraining(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        unsafe { pass.run(call) }.map(drop)
+        unsafe { pass.serve(handle, call) }
     })
 }
 
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardData(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        unsafe { pass.run(call) }.map(drop)
+        unsafe { pass.serve(handle, y, call) }
     })
 }
 
@@ -267,6 +267,6 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeights(
             reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
         };
         // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        unsafe { pass.run(call) }.map(drop)
+        unsafe { pass.serve(handle, y, call) }
     })
 }

@@ -73,7 +73,7 @@ pub unsafe extern "C" fn cudnnRNNForwardInferenceEx(
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
         // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        unsafe { pass.run(call) }.map(drop)
+        unsafe { pass.serve(handle, call) }
     })
 }
 
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn cudnnRNNForwardTrainingEx(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        unsafe { pass.run(call) }.map(drop)
+        unsafe { pass.serve(handle, call) }
     })
 }
 
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn cudnnRNNBackwardDataEx(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        unsafe { pass.run(call) }.map(drop)
+        unsafe { pass.serve(handle, y, call) }
     })
 }
 
@@ -267,6 +267,6 @@ pub unsafe extern "C" fn cudnnRNNBackwardWeightsEx(
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
         // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        unsafe { pass.run(call) }.map(drop)
+        unsafe { pass.serve(handle, y, call) }
     })
 }

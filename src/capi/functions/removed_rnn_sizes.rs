@@ -11,7 +11,7 @@ use super::types::{
     cudnnDataType_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, raw,
 };
-use super::{context, data_type, filter, rnn, tensor};
+use super::{context, data_type, filter, removed_rnn_beside, rnn, tensor};
 use crate::desc::rnn::TypePair;
 use crate::desc::sequence::RnnDataLayout;
 use crate::desc::{FilterDescriptor, Format};
@@ -53,6 +53,23 @@ unsafe fn batch(
     Ok((network, x.batches))
 }
 
+/// The spaces of training, workspace first, if the original serves the network.
+///
+/// # Errors
+/// Those of the original.
+///
+/// # Safety
+/// `xDesc` is NULL or valid for reads of `seqLength` descriptors.
+unsafe fn spaces_beside(
+    handle: cudnnHandle_t, rnnDesc: cudnnRNNDescriptor_t, seqLength: c_int,
+    xDesc: *const cudnnTensorDescriptor_t,
+) -> Result<Option<[usize; 2]>> {
+    // SAFETY: arrays of descriptors are NULL or hold `seqLength` of them.
+    let x = unsafe { Vectors::steps(xDesc, seqLength, "xDesc") }?;
+    let network = removed_rnn_beside::Network::of(handle, rnnDesc, x.data, x.size)?;
+    network.map(|network| network.spaces(&x)).transpose()
+}
+
 /// Bytes of workspace that a batch takes in every call.
 ///
 /// They serve inference, training and both backward calls, and their Ex forms on sequences of these lengths in any order and layout.
@@ -78,6 +95,10 @@ pub unsafe extern "C" fn cudnnGetRNNWorkspaceSize(
     context::check(handle)?;
     // SAFETY: `xDesc` is NULL or holds `seqLength` descriptors.
     let (network, batches) = unsafe { batch(rnnDesc, seqLength, xDesc) }?;
+    // SAFETY: `xDesc` is NULL or holds `seqLength` descriptors.
+    if let Some([work, _]) = unsafe { spaces_beside(handle, rnnDesc, seqLength, xDesc) }? {
+        return results!(new sizeInBytes = work);
+    }
     let sequences = roomiest(&batches);
     let (training, inference) =
         (workspace_size(&network, &sequences, true)?, workspace_size(&network, &sequences, false)?);
@@ -102,6 +123,10 @@ pub unsafe extern "C" fn cudnnGetRNNTrainingReserveSize(
     context::check(handle)?;
     // SAFETY: `xDesc` is NULL or holds `seqLength` descriptors.
     let (network, batches) = unsafe { batch(rnnDesc, seqLength, xDesc) }?;
+    // SAFETY: `xDesc` is NULL or holds `seqLength` descriptors.
+    if let Some([_, reserve]) = unsafe { spaces_beside(handle, rnnDesc, seqLength, xDesc) }? {
+        return results!(new sizeInBytes = reserve);
+    }
     let sequences = Sequences::from_batches(&batches);
     results!(new sizeInBytes = reserve_size(&network, &sequences)?)
 }
@@ -140,6 +165,15 @@ pub unsafe extern "C" fn cudnnGetRNNParamsSize(
         let text = format!("xDesc is {:?}: weights are FLOAT, DOUBLE or HALF", x.data_type());
         return Err(Error::unsupported(text));
     }
+    if let Some(beside) = removed_rnn_beside::Network::of(
+        handle,
+        rnnDesc,
+        x.data_type(),
+        x.dims().get(1).copied().unwrap_or(0),
+    )? {
+        size.set(beside.weight_bytes()?);
+        return Ok(());
+    }
     let bytes = match desc.is_set() {
         true => network(rnnDesc, x.data_type(), x.dims()[1])?.0.weight_bytes()?,
         false => 0,
@@ -153,6 +187,7 @@ type Part = fn(&Network, i64, i64) -> Option<(i64, [i64; 3])>;
 
 /// The arguments that tell of one part of the weights.
 struct Request {
+    handle: cudnnHandle_t,
     rnn: cudnnRNNDescriptor_t,
     pseudo_layer: c_int,
     x: cudnnTensorDescriptor_t,
@@ -163,6 +198,8 @@ struct Request {
     choices: fn(i64) -> i64,
     /// Where the part lies.
     part: Part,
+    /// Whether it is a bias.
+    is_bias: bool,
 }
 
 /// Writes where a part of the weights lies, and its shape.
@@ -196,6 +233,14 @@ unsafe fn locate(
     if w.data_type() != x.data_type() {
         let text = format!("wDesc is {:?} and xDesc {:?}", w.data_type(), x.data_type());
         return Err(Error::mismatch(text));
+    }
+    if let Some(beside) = removed_rnn_beside::Network::of(request.handle, request.rnn, x.data_type(), input)?
+    {
+        let ids = [request.pseudo_layer, request.lin_layer];
+        let is_bias = request.is_bias;
+        let at = removed_rnn_beside::place(&beside, ids, request.w, is_bias, desc, x.data_type())?;
+        address.set(at);
+        return Ok(());
     }
     network.weight_bytes()?;
     let Some((offset, dims)) = (request.part)(&network, pseudo, lin_layer) else {
@@ -248,6 +293,7 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let request = Request {
+        handle,
         rnn: rnnDesc,
         pseudo_layer: pseudoLayer,
         x: xDesc,
@@ -259,6 +305,7 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerMatrixParams(
             let matrix = network.matrix(pseudo, lin_layer)?;
             Some((matrix.offset, [1, matrix.rows, matrix.columns]))
         },
+        is_bias: false,
     };
     // SAFETY: `linLayerMat` is NULL or valid for one write.
     unsafe { locate(&request, (linLayerMatDesc, "linLayerMatDesc"), (linLayerMat, "linLayerMat")) }
@@ -291,6 +338,7 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerBiasParams(
 ) -> cudnnStatus_t {
     context::check(handle)?;
     let request = Request {
+        handle,
         rnn: rnnDesc,
         pseudo_layer: pseudoLayer,
         x: xDesc,
@@ -302,6 +350,7 @@ pub unsafe extern "C" fn cudnnGetRNNLinLayerBiasParams(
             let offset = network.bias_offset(pseudo, lin_layer)?;
             Some((offset, [1, network.hidden, 1]))
         },
+        is_bias: true,
     };
     // SAFETY: `linLayerBias` is NULL or valid for one write.
     unsafe { locate(&request, (linLayerBiasDesc, "linLayerBiasDesc"), (linLayerBias, "linLayerBias")) }

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::entry;
 
+use super::beside::{Side, twinned};
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -17,6 +18,7 @@ use crate::desc::{Choice, NanPropagation, RnnClip, RnnDescriptor, RnnNetwork};
 use crate::error::{Error, Result};
 
 static RNNS: Table<RnnDescriptor> = Table::new(Kind::Rnn);
+twinned!(cudnnRNNDescriptor_t, RNNS, owned);
 
 /// A copy of the descriptor behind a handle.
 ///
@@ -24,6 +26,25 @@ static RNNS: Table<RnnDescriptor> = Table::new(Kind::Rnn);
 /// Bad parameter for a descriptor that is not alive.
 pub(crate) fn get(desc: cudnnRNNDescriptor_t) -> Result<RnnDescriptor> {
     RNNS.get(desc.addr(), "rnnDesc")
+}
+
+/// A descriptor that holds this, for calls that need one of their own.
+///
+/// # Errors
+/// Without memory for it.
+pub(super) fn insert(desc: RnnDescriptor) -> Result<cudnnRNNDescriptor_t> {
+    RNNS.insert(desc).map(std::ptr::without_provenance_mut)
+}
+
+/// Takes such a descriptor away.
+pub(super) fn remove(desc: cudnnRNNDescriptor_t) {
+    // It is alive.
+    let _ = RNNS.remove(desc.addr(), "rnnDesc");
+}
+
+/// Whether the original can serve calls with this descriptor.
+pub(super) fn has_twin(desc: cudnnRNNDescriptor_t, side: &Side) -> bool {
+    side.can_pass(&RNNS, desc.addr())
 }
 
 /// Changes the descriptor behind a handle. A body that fails has changed nothing.

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, results};
+use super::beside::twinned;
 use super::data_type;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
@@ -20,6 +21,8 @@ use crate::error::{Error, Result};
 use crate::mode::Mode;
 
 static RNN_DATA: Table<RnnDataDescriptor> = Table::new(Kind::RnnData);
+twinned!(cudnnRNNDataDescriptor_t, RNN_DATA);
+
 /// The batch of sequences behind a descriptor.
 ///
 /// # Errors
@@ -28,7 +31,22 @@ pub(crate) fn rnn_data(desc: cudnnRNNDataDescriptor_t, argument: &'static str) -
     RNN_DATA.with(desc.addr(), argument, |data| Ok(data.clone()))
 }
 
+/// A descriptor that holds this, for calls that need one of their own.
+///
+/// # Errors
+/// Without memory for it.
+pub(super) fn insert(data: RnnDataDescriptor) -> Result<cudnnRNNDataDescriptor_t> {
+    RNN_DATA.insert(data).map(std::ptr::without_provenance_mut)
+}
+
+/// Takes such a descriptor away.
+pub(super) fn remove(desc: cudnnRNNDataDescriptor_t) {
+    // It is alive.
+    let _ = RNN_DATA.remove(desc.addr(), "rnnDataDesc");
+}
+
 static SEQ_DATA: Table<SeqDataDescriptor> = Table::new(Kind::SeqData);
+twinned!(cudnnSeqDataDescriptor_t, SEQ_DATA);
 
 /// A copy of what a sequence data descriptor holds.
 ///

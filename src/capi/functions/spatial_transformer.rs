@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, operands};
+use super::beside::twinned;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -21,6 +22,7 @@ use crate::ops::Scaling;
 use crate::ops::spatial_transformer::{GridPlan, SamplerPlan};
 
 static SPATIAL_TRANSFORMERS: Table<SpatialTransformerDescriptor> = Table::new(Kind::SpatialTransformer);
+twinned!(cudnnSpatialTransformerDescriptor_t, SPATIAL_TRANSFORMERS);
 
 /// Creates a spatial transformer descriptor.
 ///

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 
-use super::types::{cudnnStatus_t, raw};
+use super::types::{CEnum, cudnnStatus_t, raw};
 use crate::error::{Error, ErrorKind};
 
 /// The status that tells a C program of this error.
@@ -55,6 +55,10 @@ pub(crate) fn of(error: &Error) -> cudnnStatus_t {
         ErrorKind::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED_CUDART,
         #[cfg(feature = "cudnn8")]
         ErrorKind::Driver => cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED,
+        // A later version may have statuses that this one does not know.
+        ErrorKind::Original(code) => {
+            cudnnStatus_t::from_code(code).unwrap_or(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR)
+        }
         ErrorKind::Internal => cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR,
     }
 }

@@ -18,6 +18,11 @@ use crate::mode::Mode;
 
 static TENSORS: Table<TensorDescriptor> = Table::new(Kind::Tensor);
 
+/// All tensor descriptors, for their twins.
+pub(crate) fn table() -> &'static Table<TensorDescriptor> {
+    &TENSORS
+}
+
 /// A copy of the descriptor behind a handle.
 ///
 /// # Errors
@@ -40,6 +45,20 @@ pub(crate) fn check(desc: cudnnTensorDescriptor_t, argument: &'static str) -> Re
 /// Bad parameter.
 pub(crate) fn data(pointer: *const c_void, tensor: &TensorDescriptor, argument: &'static str) -> Result<()> {
     arg::data(pointer, tensor.data_type().scalar().size(), argument)
+}
+
+/// A descriptor that was never set, for calls that need one of their own.
+///
+/// # Errors
+/// Without memory for it.
+pub(super) fn insert() -> Result<cudnnTensorDescriptor_t> {
+    TENSORS.insert(TensorDescriptor::default()).map(std::ptr::without_provenance_mut)
+}
+
+/// Takes such a descriptor away.
+pub(super) fn remove(desc: cudnnTensorDescriptor_t) {
+    // It is alive.
+    let _ = TENSORS.remove(desc.addr(), "tensorDesc");
 }
 
 /// Replaces what a descriptor holds.

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, operands, results};
+use super::beside::twinned;
 use super::lifecycle::{create, destroy};
 use super::slab::{Kind, Table};
 use super::types::{
@@ -23,6 +24,7 @@ use crate::mode::Mode;
 use crate::ops::{Scaling, TransformPlan};
 
 static TRANSFORMS: Table<TransformDescriptor> = Table::new(Kind::Transform);
+twinned!(cudnnTensorTransformDescriptor_t, TRANSFORMS);
 
 /// A copy of the descriptor behind a handle.
 ///

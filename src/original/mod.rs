@@ -1,0 +1,94 @@
+//! The original cuDNN beside this library: found, loaded, and asked for what it does faster.
+//!
+//! ```text
+//!  find.rs   where it may lie
+//!  load.rs   opening it, bound to itself
+//!  route.rs  which calls it serves, and why
+//!  table.rs  the families of calls, and who serves each by default
+//!  call.rs   calling its functions by name; read.rs what they leave
+//!  graph.rs  its graph interface
+//!  twin.rs   its descriptors and handles, each owned by one of ours
+//!  twins.rs  what they are set to: our plain data; sequences.rs those of sequences
+//! ```
+//! Without `CUDNN_SHIM_ORIGINAL` nothing of this runs.
+
+mod call;
+mod find;
+mod graph;
+mod load;
+mod read;
+mod route;
+mod sequences;
+mod table;
+mod twin;
+mod twins;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::sync::Once;
+
+pub use call::{Failed, status_of};
+pub use find::{Asked, VARIABLE};
+pub use graph::Graph;
+pub use load::Library;
+pub use read::{read_tensor, set_dropout, set_stream};
+pub use route::{Route, Server};
+pub use table::{FAMILIES, Family, family_of};
+pub use twin::{Maker, Owner, Twin, Twinned};
+
+/// Which handles have the original beside them: those on a GPU, or with `all` those on the host
+/// too, for an original that computes there.
+const HANDLES: &str = "CUDNN_SHIM_ORIGINAL_HANDLES";
+
+/// Whether an original was loaded: one relaxed load in every call that it could serve.
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// The original that this process has loaded, and what it serves.
+#[derive(Debug)]
+pub struct Original {
+    /// Where it is.
+    pub library: Library,
+    /// Which calls it serves.
+    pub route: Route,
+    /// Whether handles of the host have it beside them.
+    pub on_host: bool,
+}
+
+/// What came of looking for the original: `None` if the environment does not ask for one.
+pub type Outcome = Option<Result<Original, String>>;
+
+/// Whether an original was loaded.
+#[inline]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// The original, loaded by the first who asks. `major` is the interface that it has to have.
+pub fn load(major: i32) -> &'static Outcome {
+    static ORIGINAL: Once<Outcome> = Once::new();
+    ORIGINAL.get_or_init(|| {
+        let outcome = open(major);
+        if matches!(outcome, Some(Ok(_))) {
+            ON.store(true, Ordering::Relaxed);
+        }
+        outcome
+    })
+}
+
+fn open(major: i32) -> Outcome {
+    let asked = Asked::read();
+    if asked == Asked::Off {
+        return None;
+    }
+    let mut reason = format!("no libcudnn.so.{major} was found");
+    for file in asked.files(major) {
+        match Library::open(&file, major) {
+            Ok(library) => {
+                let on_host = std::env::var_os(HANDLES).is_some_and(|value| value == "all");
+                return Some(Ok(Original { library, route: Route::read(), on_host }));
+            }
+            Err(text) => reason = text,
+        }
+    }
+    Some(Err(reason))
+}

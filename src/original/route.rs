@@ -1,0 +1,127 @@
+//! Who serves which calls: the defaults of the table, and what `CUDNN_SHIM_ROUTE` says instead.
+
+use super::table::{FAMILIES, family_of};
+
+/// Overrides the defaults: `conv=ours,transform=original`, a family or a call at a time, the last
+/// one wins; `all` stands for every family.
+const VARIABLE: &str = "CUDNN_SHIM_ROUTE";
+
+/// Who serves a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// This library.
+    Ours,
+    /// The original.
+    Original,
+}
+
+impl Server {
+    /// Its name in the environment, the log and the docs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Server::Ours => "ours",
+            Server::Original => "original",
+        }
+    }
+
+    fn named(name: &str) -> Option<Server> {
+        [Server::Ours, Server::Original].into_iter().find(|server| server.name() == name)
+    }
+}
+
+/// Who serves each family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    servers: Vec<Server>,
+    /// Calls that go another way than their family.
+    calls: Vec<(&'static str, Server)>,
+    /// What the environment says that makes no sense.
+    complaints: Vec<String>,
+}
+
+impl Route {
+    /// The defaults, as the environment overrides them.
+    pub fn read() -> Route {
+        Route::of(&std::env::var(VARIABLE).unwrap_or_default())
+    }
+
+    fn of(text: &str) -> Route {
+        let servers = FAMILIES.iter().map(|family| family.server).collect();
+        let mut route = Route { servers, calls: Vec::new(), complaints: Vec::new() };
+        for rule in text.split(',').map(str::trim).filter(|rule| !rule.is_empty()) {
+            if !route.apply(rule) {
+                let text = format!(
+                    "{VARIABLE}: {rule:?} is ignored: a rule is FAMILY=ours or FAMILY=original, with a family of \
+                     docs/beside.md, the name of a call, or all"
+                );
+                route.complaints.push(text);
+            }
+        }
+        route
+    }
+
+    fn apply(&mut self, rule: &str) -> bool {
+        let Some((what, who)) = rule.split_once('=') else { return false };
+        let Some(server) = Server::named(who.trim()) else { return false };
+        let what = what.trim();
+        let mut known = false;
+        for (family, place) in FAMILIES.iter().zip(&mut self.servers) {
+            if what == "all" || what == family.name {
+                (*place, known) = (server, true);
+            }
+            for &call in family.calls.iter().filter(|&&call| call == what) {
+                self.calls.push((call, server));
+                known = true;
+            }
+        }
+        known
+    }
+
+    /// Who serves a call: `None` if the original never could.
+    pub fn server(&self, call: &str) -> Option<Server> {
+        let (place, _) = family_of(call)?;
+        let own = self.calls.iter().rev().find(|(name, _)| *name == call);
+        Some(own.map_or(self.servers[place], |&(_, server)| server))
+    }
+
+    /// What the environment says that makes no sense, a line each.
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_overrides_families_and_calls() {
+        use Server::{Original, Ours};
+        let plain = Route::of("");
+        assert_eq!(plain.server("cudnnConvolutionForward"), Some(Original));
+        assert_eq!(plain.server("cudnnTransformTensor"), Some(Ours));
+        assert_eq!(plain.server("cudnnSetStream"), None);
+        let route = Route::of(" conv=ours , transform=original,cudnnPoolingBackward=ours");
+        assert_eq!(route.server("cudnnConvolutionForward"), Some(Ours));
+        assert_eq!(route.server("cudnnGetConvolutionForwardWorkspaceSize"), Some(Ours));
+        assert_eq!(route.server("cudnnTransformTensor"), Some(Original));
+        assert_eq!(route.server("cudnnPoolingForward"), Some(Original));
+        assert_eq!(route.server("cudnnPoolingBackward"), Some(Ours));
+        assert!(route.complaints().is_empty());
+        // The last one wins.
+        let route = Route::of("all=ours,softmax=original,softmax=ours,lrn=original");
+        assert_eq!(route.server("cudnnSoftmaxForward"), Some(Ours));
+        assert_eq!(route.server("cudnnLRNCrossChannelForward"), Some(Original));
+        assert_eq!(route.server("cudnnRNNForward"), Some(Ours));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_complained_of_and_changes_nothing() {
+        for text in ["conv", "conv=theirs", "convolution=ours", "=ours", "conv:ours"] {
+            let route = Route::of(text);
+            assert_eq!(route.complaints().len(), 1, "{text}");
+            assert!(route.complaints()[0].contains(text), "{:?}", route.complaints());
+            assert_eq!(route.server("cudnnConvolutionForward"), Some(Server::Original));
+        }
+    }
+}

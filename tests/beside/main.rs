@@ -1,0 +1,10 @@
+//! The original beside the library, without a GPU: its double is a second library that counts what
+//! it is asked and can refuse, and that computes on the host by a copy of ours.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod double;
+mod programs;
+mod real;
+mod routes;

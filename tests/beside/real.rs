@@ -1,0 +1,232 @@
+//! The real original, where there is one: `CUDNN_SHIM_TEST_ORIGINAL` names its folder. Without a
+//! GPU it makes no handle, but its libraries load and its descriptors can be set and read.
+
+use std::ffi::c_void;
+use std::path::PathBuf;
+use std::process::Command;
+
+use cudnn::desc::rnn::{RnnAlgo, RnnBias, RnnCell, RnnDirection, RnnInput, RnnSizes, TypePair};
+use cudnn::desc::sequence::RnnDataLayout;
+use cudnn::desc::*;
+use cudnn::dtype::DataType;
+use cudnn::layout::Dims;
+use cudnn::mode::Mode;
+use cudnn::original::{self, Library, Maker, Twinned};
+
+use crate::common;
+use crate::double::{setting, symbols};
+
+/// The folder of the original; a skip, said and counted, without one.
+fn folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("CUDNN_SHIM_TEST_ORIGINAL").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: CUDNN_SHIM_TEST_ORIGINAL names no folder with the original's libcudnn.so.9");
+    }
+    folder
+}
+
+#[test]
+fn its_functions_are_its_own_in_both_orders_of_loading() {
+    let (Some(setting), Some(folder)) = (setting(), folder()) else { return };
+    let program = setting.program("beside/real.c");
+    let list = setting.scratch.join("all-symbols");
+    std::fs::write(&list, symbols().join("\n")).expect("writable");
+    let original = folder.join("libcudnn.so.9");
+    for order in ["ours-first", "original-first"] {
+        for now in ["", "1"] {
+            let mut command = Command::new(&program);
+            command.env("LD_LIBRARY_PATH", &setting.lib).env("LD_BIND_NOW", now);
+            command.env("CUDNN_SHIM_BACKEND", "cpu").env("CUDNN_SHIM_ORIGINAL", &folder);
+            command.env("CUDNN_SHIM_ORIGINAL_HANDLES", "all").arg(order).arg(&original).arg(&list);
+            let output = command.output().expect("the program starts");
+            assert!(output.status.success(), "{order}: {}", common::printed(&output));
+        }
+    }
+}
+
+/// Every kind of descriptor, set from our plain data, holds it.
+#[test]
+fn descriptors_of_every_kind_are_twinned_and_read_back() {
+    let Some(folder) = folder() else { return };
+    let library = Library::open(&folder.join("libcudnn.so.9"), 9).expect("the original loads");
+    let library: &'static Library = Box::leak(Box::new(library));
+    assert!(library.version() >= 90_000);
+    let no_dropout = |address: usize| (address == 0).then_some(std::ptr::null_mut());
+    let maker = Maker { library, handle: std::ptr::null_mut(), dropout: &no_dropout };
+    let mode = Mode::Extended;
+
+    // Tensors: packed, strided, repeating, vectorised, of every rank and type that it takes.
+    let mut refused = Vec::new();
+    for data_type in [DataType::Float, DataType::Double, DataType::Half, DataType::Int8, DataType::Int32] {
+        for dims in [&[2, 3, 4][..], &[2, 3, 4, 5], &[2, 3, 4, 5, 6], &[1, 2, 3, 1, 2, 3], &[2, 3]] {
+            for format in [Format::Nchw, Format::Nhwc] {
+                let tensor = TensorDescriptor::with_format(data_type, format, dims.len() as i64, dims, mode)
+                    .expect("valid");
+                match tensor.twin(&maker) {
+                    Ok(twin) => {
+                        let read = original::read_tensor(library, twin.pointer()).expect("readable");
+                        assert_eq!((read.dims(), read.strides()), (tensor.dims(), tensor.strides()));
+                        assert_eq!(read.data_type(), data_type);
+                    }
+                    Err(_) => refused.push(dims.len()),
+                }
+            }
+        }
+    }
+    assert!(refused.iter().all(|&rank| rank < 3), "{refused:?}");
+    let wide = TensorDescriptor::with_strides(DataType::Half, 4, &[2, 3, 4, 5], &[120, 40, 10, 2], mode);
+    let twin = wide.as_ref().expect("valid").twin(&maker).expect("the original takes strides");
+    assert_eq!(original::read_tensor(library, twin.pointer()).expect("readable").strides()[2], 10);
+    let vectors = TensorDescriptor::with_format(DataType::Int8x4, Format::NchwVectC, 4, &[2, 8, 4, 5], mode);
+    let twin = vectors.expect("valid").twin(&maker).expect("the original takes vectors");
+    assert_eq!(getter_ints(library, "cudnnGetTensor4dDescriptor", twin.pointer(), 9)[..5], [5, 2, 8, 4, 5]);
+    let blocked = TensorDescriptor::with_format(DataType::Float, Format::Blocked(8), 4, &[2, 8, 4, 5], mode);
+    assert!(matches!(blocked.expect("valid").twin(&maker), Err(None)), "it has no blocks");
+
+    let filter = FilterDescriptor::new(DataType::Half, Format::Nhwc, 4, &[7, 3, 2, 5], mode).expect("valid");
+    let twin = filter.twin(&maker).expect("a filter");
+    assert_eq!(getter_ints(library, "cudnnGetFilter4dDescriptor", twin.pointer(), 6), [2, 1, 7, 3, 2, 5]);
+
+    let dims = |values: &[i64]| Dims::new(values);
+    let (padding, strides) = (dims(&[1, 0]), dims(&[2, 3]));
+    let pooling = PoolingDescriptor::new(
+        PoolingMode::AverageWithPadding,
+        NanPropagation::Keep,
+        dims(&[4, 5]),
+        padding,
+        strides,
+    );
+    let twin = pooling.expect("valid").twin(&maker).expect("a pooling");
+    let read = getter_ints(library, "cudnnGetPooling2dDescriptor", twin.pointer(), 8);
+    assert_eq!(read, [1, 1, 4, 5, 1, 0, 2, 3]);
+
+    let geometry = ConvolutionGeometry::new(
+        ConvolutionMode::CrossCorrelation,
+        DataType::Float,
+        padding,
+        strides,
+        dims(&[1, 2]),
+    );
+    let convolution = ConvolutionDescriptor {
+        geometry: geometry.expect("valid"),
+        groups: 3,
+        math_type: MathType::TensorOp,
+        reorder: Reorder::None,
+    };
+    let twin = convolution.twin(&maker).expect("a convolution");
+    let read = getter_ints(library, "cudnnGetConvolution2dDescriptor", twin.pointer(), 8);
+    assert_eq!(read, [1, 0, 2, 3, 1, 2, 1, 0]);
+    for (name, value) in [
+        ("cudnnGetConvolutionGroupCount", 3),
+        ("cudnnGetConvolutionMathType", 1),
+        ("cudnnGetConvolutionReorderType", 1),
+    ] {
+        assert_eq!(getter_ints(library, name, twin.pointer(), 1), [value], "{name}");
+    }
+
+    let op =
+        OpTensorDescriptor { op: OpTensorOp::Max, compute_type: DataType::Float, nan: NanPropagation::Keep };
+    let twin = op.twin(&maker).expect("an operation");
+    assert_eq!(getter_ints(library, "cudnnGetOpTensorDescriptor", twin.pointer(), 3), [3, 0, 1]);
+
+    let reduce =
+        ReduceDescriptor { op: ReduceOp::Amax, indices: ReduceIndices::Flattened, ..Default::default() };
+    let twin = reduce.twin(&maker).expect("a reduction");
+    assert_eq!(getter_ints(library, "cudnnGetReduceTensorDescriptor", twin.pointer(), 5), [4, 0, 0, 1, 0]);
+
+    let transform = TransformDescriptor {
+        dest_format: 1,
+        pad_before: [0, 1, 2, 0, 0, 0, 0, 0],
+        pad_after: [0, 3, 0, 1, 0, 0, 0, 0],
+        ..Default::default()
+    };
+    // Without a CUDA driver its part does not load (CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED).
+    match transform.twin(&maker) {
+        Ok(_) => {}
+        Err(Some(failure)) if failure.code == 1008 => {
+            println!("skipped: transforms, whose part needs a driver")
+        }
+        Err(failure) => panic!("{failure:?}"),
+    }
+
+    LrnDescriptor::new(7, 0.5, 0.25, 1.5).expect("valid").twin(&maker).expect("a response normalisation");
+    let st = SpatialTransformerDescriptor { data_type: DataType::Float, rank: 4, dims: dims(&[2, 3, 4, 5]) };
+    st.twin(&maker).expect("a spatial transformer");
+    for ctc in [
+        CtcLossDescriptor::default(),
+        CtcLossDescriptor { max_label_length: 9, normalization: 1, ..Default::default() },
+    ] {
+        ctc.twin(&maker).expect("a CTC loss");
+    }
+    let activation =
+        ActivationDescriptor { mode: ActivationMode::Elu, coefficient: 0.5, ..Default::default() };
+    activation.twin(&maker).expect("an activation");
+
+    let data =
+        RnnDataDescriptor::new(DataType::Half, RnnDataLayout::BatchMajorPadded, 5, 3, vec![5, 2], None);
+    data.expect("valid").twin(&maker).expect("a batch of sequences");
+    let sequences = SeqDataDescriptor::new(DataType::Float, [5, 2, 1, 3], [1, 2, 0, 3], vec![5, 2], [0; 8]);
+    sequences.expect("valid").twin(&maker).expect("sequences");
+
+    let network = RnnNetwork {
+        algo: RnnAlgo::Standard,
+        cell: RnnCell::Gru,
+        bias: RnnBias::Double,
+        direction: RnnDirection::Bidirectional,
+        input: RnnInput::Linear,
+        math_type: MathType::Standard,
+        sizes: RnnSizes { input: 3, hidden: 4, projected: 4, layers: 2 },
+        types: TypePair { data: DataType::Float, compute: DataType::Float },
+        dropout: 0,
+        flags: 0,
+    };
+    let mut rnn = RnnDescriptor::from(network);
+    let twin = rnn.twin(&maker).expect("a recurrent network");
+    let read = getter_ints(library, "cudnnGetRNNDescriptor_v8", twin.pointer(), 14);
+    assert_eq!(read[..12], [0, 3, 2, 1, 0, 0, 0, 0, 3, 4, 4, 2]);
+    rnn.clip = RnnClip::new(1, 1, -2.0, 2.0).expect("valid");
+    rnn.twin(&maker).expect("a clipped network");
+
+    // Its objects go as they came.
+    let attention = AttentionDescriptor {
+        heads: 2,
+        softmax_scale: 0.5,
+        sizes: [4, 4, 4],
+        projected: [2, 2, 2, 4],
+        max_lengths: [5, 6],
+        max_batch: 2,
+        max_beam: 1,
+        ..Default::default()
+    };
+    attention.twin(&maker).expect("an attention");
+}
+
+/// What a getter of at most 14 places of 32 bits each tells of a twin; a place has room for a
+/// pointer.
+fn getter_ints(library: &Library, name: &str, twin: *mut c_void, count: usize) -> Vec<i32> {
+    type Getter = unsafe extern "C" fn(
+        *mut c_void,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+        *mut i64,
+    ) -> i32;
+    let function = library.symbol(name).unwrap_or_else(|| panic!("no {name}"));
+    // SAFETY: a getter writes to its own places and does not look at further ones.
+    let function = unsafe { std::mem::transmute::<*mut c_void, Getter>(function) };
+    let mut places = [0_i64; 14];
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = &mut places;
+    // SAFETY: a twin that is alive, and places as large as what is written.
+    assert_eq!(unsafe { function(twin, a, b, c, d, e, f, g, h, i, j, k, l, m, n) }, 0, "{name}");
+    places[..count].iter().map(|&value| value as i32).collect()
+}
