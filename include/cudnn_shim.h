@@ -35,7 +35,7 @@ typedef struct cudnnShimDLDevice_t {
 
 /** The type of an element. */
 typedef struct cudnnShimDLDataType_t {
-    /** 0 signed, 1 unsigned integer, 2 IEEE float, 4 bfloat16, 6 boolean, 10 FP8 E4M3FN, 12 FP8 E5M2. */
+    /** 0 signed, 1 unsigned, 2 IEEE float, 4 bfloat16, 6 boolean, 10 FP8 E4M3FN, 12 FP8 E5M2. */
     uint8_t code;
     /** Bits of one lane. */
     uint8_t bits;

@@ -30,8 +30,8 @@ impl Graph {
     ///
     /// # Errors
     /// As the original answers.
-    pub fn finalize(self, object: *mut c_void) -> Result<(), Failed> {
-        call!(self.0, "cudnnBackendFinalize", (*mut c_void = object))
+    pub fn finalize(self, object: &Twin) -> Result<(), Failed> {
+        call!(self.0, "cudnnBackendFinalize", (*mut c_void = object.pointer()))
     }
 
     /// Sets an attribute of this number and type.

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_ulonglong, c_void};
 
 use super::call::call;
 use super::twins::type_of;
-use super::{Failed, Library};
+use super::{Failed, Library, Twin};
 use crate::desc::TensorDescriptor;
 use crate::layout::MAX_RANK;
 use crate::mode::Mode;
@@ -14,13 +14,13 @@ use crate::mode::Mode;
 ///
 /// # Errors
 /// As the original answers; a descriptor that ours cannot hold.
-pub fn read_tensor(library: &Library, twin: *mut c_void) -> Result<TensorDescriptor, Failed> {
+pub fn read_tensor(library: &Library, twin: &Twin) -> Result<TensorDescriptor, Failed> {
     let (mut code, mut rank): (c_int, c_int) = (0, 0);
     let (mut dims, mut strides): ([c_int; MAX_RANK], [c_int; MAX_RANK]) = ([0; MAX_RANK], [0; MAX_RANK]);
     call!(
         library,
         "cudnnGetTensorNdDescriptor",
-        (*mut c_void = twin),
+        (*mut c_void = twin.pointer()),
         (c_int = MAX_RANK as c_int),
         (*mut c_int = &raw mut code),
         (*mut c_int = &raw mut rank),
@@ -48,9 +48,9 @@ pub fn read_tensor(library: &Library, twin: *mut c_void) -> Result<TensorDescrip
 ///
 /// # Errors
 /// As the original answers.
-pub fn set_stream(library: &Library, handle: *mut c_void, stream: usize) -> Result<(), Failed> {
+pub fn set_stream(library: &Library, handle: &Twin, stream: usize) -> Result<(), Failed> {
     let stream = std::ptr::with_exposed_provenance_mut(stream);
-    call!(library, "cudnnSetStream", (*mut c_void = handle), (*mut c_void = stream))
+    call!(library, "cudnnSetStream", (*mut c_void = handle.pointer()), (*mut c_void = stream))
 }
 
 /// Sets a dropout descriptor of the original by `call`: the setter, which starts the random state,

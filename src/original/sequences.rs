@@ -4,13 +4,13 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::call::call;
 use super::twins::type_code;
-use super::{Failed, Maker, Twinned};
+use super::{Failed, Maker, Twin, Twinned};
 use crate::desc::{AttentionDescriptor, Choice, RnnDataDescriptor, RnnDescriptor, SeqDataDescriptor};
 
 impl Twinned for RnnDataDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateRNNDataDescriptor", "cudnnDestroyRNNDataDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         if self.lengths().is_empty() {
             return Ok(());
         }
@@ -19,7 +19,7 @@ impl Twinned for RnnDataDescriptor {
         Ok(call!(
             maker.library,
             "cudnnSetRNNDataDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = type_code(self.data_type())),
             (c_int = self.layout().code()),
             (c_int = self.max_length()),
@@ -34,7 +34,7 @@ impl Twinned for RnnDataDescriptor {
 impl Twinned for SeqDataDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateSeqDataDescriptor", "cudnnDestroySeqDataDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         if self.lengths().is_empty() {
             return Ok(());
         }
@@ -42,7 +42,7 @@ impl Twinned for SeqDataDescriptor {
         Ok(call!(
             maker.library,
             "cudnnSetSeqDataDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = type_code(self.data_type())),
             (c_int = dims.len() as c_int),
             (*const c_int = dims.as_ptr()),
@@ -57,14 +57,14 @@ impl Twinned for SeqDataDescriptor {
 impl Twinned for RnnDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateRNNDescriptor", "cudnnDestroyRNNDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         // What version 6 has set tells neither type nor size of the input.
         let network = self.network().ok_or(None)?;
         let dropout = (maker.dropout)(network.dropout).ok_or(None)?;
         call!(
             maker.library,
             "cudnnSetRNNDescriptor_v8",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = network.algo.code()),
             (c_int = network.cell.code()),
             (c_int = network.bias.code()),
@@ -86,7 +86,7 @@ impl Twinned for RnnDescriptor {
         Ok(call!(
             maker.library,
             "cudnnRNNSetClip_v8",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = self.clip.mode),
             (c_int = self.clip.nan),
             (f64 = self.clip.lower()),
@@ -98,7 +98,7 @@ impl Twinned for RnnDescriptor {
 impl Twinned for AttentionDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateAttnDescriptor", "cudnnDestroyAttnDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         if self.heads == 0 {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl Twinned for AttentionDescriptor {
         Ok(call!(
             maker.library,
             "cudnnSetAttnDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_uint = self.mode),
             (c_int = self.heads),
             (f64 = self.softmax_scale),

@@ -117,7 +117,7 @@ pub trait Twinned {
     ///
     /// # Errors
     /// As the original answers; `None` for what it cannot describe.
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>>;
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>>;
 
     /// A twin of this data.
     ///
@@ -126,7 +126,7 @@ pub trait Twinned {
     fn twin(&self, maker: &Maker<'_>) -> Result<Twin, Option<Failed>> {
         let [create, destroy] = Self::LIFE;
         let twin = Twin::create(maker.library, create, destroy)?;
-        self.describe(twin.pointer(), maker)?;
+        self.describe(&twin, maker)?;
         Ok(twin)
     }
 }

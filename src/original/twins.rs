@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::call::call;
-use super::{Failed, Maker, Twinned};
+use super::{Failed, Maker, Twin, Twinned};
 use crate::desc::{
     ActivationDescriptor, Choice, ConvolutionDescriptor, CtcLossDescriptor, DropoutDescriptor,
     FilterDescriptor, Folding, Format, LrnDescriptor, OpTensorDescriptor, PoolingDescriptor,
@@ -52,7 +52,7 @@ fn ints(values: &[i64]) -> Option<[c_int; MAX_RANK]> {
 impl Twinned for TensorDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateTensorDescriptor", "cudnnDestroyTensorDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         if !self.is_set() {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl Twinned for TensorDescriptor {
             return Ok(call!(
                 library,
                 "cudnnSetTensorNdDescriptorEx",
-                (*mut c_void = twin),
+                (*mut c_void = twin.pointer()),
                 (c_int = Format::NchwVectC.code()),
                 (c_int = code),
                 (c_int = rank),
@@ -89,7 +89,7 @@ impl Twinned for TensorDescriptor {
         Ok(call!(
             library,
             "cudnnSetTensorNdDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = code),
             (c_int = rank),
             (*const c_int = dims.as_ptr()),
@@ -101,7 +101,7 @@ impl Twinned for TensorDescriptor {
 impl Twinned for FilterDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateFilterDescriptor", "cudnnDestroyFilterDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         let dims = self.dims();
         if dims.rank() == 0 {
             return Ok(());
@@ -113,7 +113,7 @@ impl Twinned for FilterDescriptor {
         Ok(call!(
             maker.library,
             "cudnnSetFilterNdDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = type_code(self.data_type())),
             (c_int = self.format().code()),
             (c_int = dims.rank() as c_int),
@@ -126,11 +126,11 @@ impl Twinned for TransformDescriptor {
     const LIFE: [&'static str; 2] =
         ["cudnnCreateTensorTransformDescriptor", "cudnnDestroyTensorTransformDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         Ok(call!(
             maker.library,
             "cudnnSetTensorTransformDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_uint = MAX_RANK as c_uint),
             (c_int = self.dest_format),
             (*const c_int = self.pad_before.as_ptr()),
@@ -144,11 +144,11 @@ impl Twinned for TransformDescriptor {
 impl Twinned for OpTensorDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateOpTensorDescriptor", "cudnnDestroyOpTensorDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         Ok(call!(
             maker.library,
             "cudnnSetOpTensorDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = self.op.code()),
             (c_int = type_code(self.compute_type)),
             (c_int = self.nan.code()),
@@ -160,11 +160,11 @@ impl Twinned for ReduceDescriptor {
     const LIFE: [&'static str; 2] =
         ["cudnnCreateReduceTensorDescriptor", "cudnnDestroyReduceTensorDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         Ok(call!(
             maker.library,
             "cudnnSetReduceTensorDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = self.op.code()),
             (c_int = type_code(self.compute_type)),
             (c_int = self.nan.code()),
@@ -177,11 +177,11 @@ impl Twinned for ReduceDescriptor {
 impl Twinned for ActivationDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateActivationDescriptor", "cudnnDestroyActivationDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         call!(
             maker.library,
             "cudnnSetActivationDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = self.mode.code()),
             (c_int = self.nan.code()),
             (f64 = self.coefficient),
@@ -189,7 +189,7 @@ impl Twinned for ActivationDescriptor {
         Ok(call!(
             maker.library,
             "cudnnSetActivationDescriptorSwishBeta",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (f64 = self.swish_beta),
         )?)
     }
@@ -198,7 +198,7 @@ impl Twinned for ActivationDescriptor {
 impl Twinned for PoolingDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreatePoolingDescriptor", "cudnnDestroyPoolingDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         let of_c = |dims: Dims| ints(&dims).ok_or(None);
         let (window, padding, strides) = (of_c(self.window())?, of_c(self.padding())?, of_c(self.strides())?);
         if self.window().rank() == 0 {
@@ -207,7 +207,7 @@ impl Twinned for PoolingDescriptor {
         Ok(call!(
             maker.library,
             "cudnnSetPoolingNdDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = self.mode().code()),
             (c_int = self.nan().code()),
             (c_int = self.window().rank() as c_int),
@@ -221,11 +221,11 @@ impl Twinned for PoolingDescriptor {
 impl Twinned for LrnDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateLRNDescriptor", "cudnnDestroyLRNDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         Ok(call!(
             maker.library,
             "cudnnSetLRNDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_uint = self.n()),
             (f64 = self.alpha()),
             (f64 = self.beta()),
@@ -238,7 +238,7 @@ impl Twinned for SpatialTransformerDescriptor {
     const LIFE: [&'static str; 2] =
         ["cudnnCreateSpatialTransformerDescriptor", "cudnnDestroySpatialTransformerDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         if self.dims.rank() == 0 {
             return Ok(());
         }
@@ -246,7 +246,7 @@ impl Twinned for SpatialTransformerDescriptor {
         Ok(call!(
             maker.library,
             "cudnnSetSpatialTransformerNdDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = 0), // bilinear
             (c_int = type_code(self.data_type)),
             (c_int = self.rank),
@@ -258,7 +258,7 @@ impl Twinned for SpatialTransformerDescriptor {
 impl Twinned for ConvolutionDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateConvolutionDescriptor", "cudnnDestroyConvolutionDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         let (library, geometry) = (maker.library, &self.geometry);
         let of_c = |dims: Dims| ints(&dims).ok_or(None);
         let rank = geometry.padding().rank();
@@ -268,7 +268,7 @@ impl Twinned for ConvolutionDescriptor {
             call!(
                 library,
                 "cudnnSetConvolutionNdDescriptor",
-                (*mut c_void = twin),
+                (*mut c_void = twin.pointer()),
                 (c_int = rank as c_int),
                 (*const c_int = padding.as_ptr()),
                 (*const c_int = strides.as_ptr()),
@@ -277,28 +277,29 @@ impl Twinned for ConvolutionDescriptor {
                 (c_int = type_code(geometry.compute_type())),
             )?;
         }
-        call!(library, "cudnnSetConvolutionGroupCount", (*mut c_void = twin), (c_int = self.groups))?;
-        call!(library, "cudnnSetConvolutionMathType", (*mut c_void = twin), (c_int = self.math_type.code()))?;
+        call!(library, "cudnnSetConvolutionGroupCount", (*mut c_void = twin.pointer()), (c_int = self.groups))?;
+        call!(library, "cudnnSetConvolutionMathType", (*mut c_void = twin.pointer()), (c_int = self.math_type.code()))?;
         let reorder = self.reorder.code();
-        Ok(call!(library, "cudnnSetConvolutionReorderType", (*mut c_void = twin), (c_int = reorder))?)
+        Ok(
+            call!(library, "cudnnSetConvolutionReorderType", (*mut c_void = twin.pointer()), (c_int = reorder))?,
+        )
     }
 }
 
 impl Twinned for CtcLossDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateCTCLossDescriptor", "cudnnDestroyCTCLossDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         let compute = type_code(self.compute_type);
         // Of the oldest setter, which the older calls want, where nothing else was set.
         if [self.normalization, self.gradient, self.max_label_length] == [0; 3] {
-            let plain =
-                call!(maker.library, "cudnnSetCTCLossDescriptor", (*mut c_void = twin), (c_int = compute));
+            let plain = call!(maker.library, "cudnnSetCTCLossDescriptor", (*mut c_void = twin.pointer()), (c_int = compute));
             return Ok(plain?);
         }
         Ok(call!(
             maker.library,
             "cudnnSetCTCLossDescriptor_v8",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (c_int = compute),
             (c_int = self.normalization),
             (c_int = self.gradient),
@@ -312,14 +313,14 @@ impl Twinned for CtcLossDescriptor {
 impl Twinned for DropoutDescriptor {
     const LIFE: [&'static str; 2] = ["cudnnCreateDropoutDescriptor", "cudnnDestroyDropoutDescriptor"];
 
-    fn describe(&self, twin: *mut c_void, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
+    fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>> {
         if self.states() != 0 {
             return Err(None);
         }
         Ok(call!(
             maker.library,
             "cudnnSetDropoutDescriptor",
-            (*mut c_void = twin),
+            (*mut c_void = twin.pointer()),
             (*mut c_void = maker.handle),
             (f32 = self.probability()),
             (*mut c_void = std::ptr::null_mut()),

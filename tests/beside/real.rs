@@ -64,7 +64,7 @@ fn descriptors_of_every_kind_are_twinned_and_read_back() {
                     .expect("valid");
                 match tensor.twin(&maker) {
                     Ok(twin) => {
-                        let read = original::read_tensor(library, twin.pointer()).expect("readable");
+                        let read = original::read_tensor(library, &twin).expect("readable");
                         assert_eq!((read.dims(), read.strides()), (tensor.dims(), tensor.strides()));
                         assert_eq!(read.data_type(), data_type);
                     }
@@ -76,7 +76,7 @@ fn descriptors_of_every_kind_are_twinned_and_read_back() {
     assert!(refused.iter().all(|&rank| rank < 3), "{refused:?}");
     let wide = TensorDescriptor::with_strides(DataType::Half, 4, &[2, 3, 4, 5], &[120, 40, 10, 2], mode);
     let twin = wide.as_ref().expect("valid").twin(&maker).expect("the original takes strides");
-    assert_eq!(original::read_tensor(library, twin.pointer()).expect("readable").strides()[2], 10);
+    assert_eq!(original::read_tensor(library, &twin).expect("readable").strides()[2], 10);
     let vectors = TensorDescriptor::with_format(DataType::Int8x4, Format::NchwVectC, 4, &[2, 8, 4, 5], mode);
     let twin = vectors.expect("valid").twin(&maker).expect("the original takes vectors");
     assert_eq!(getter_ints(library, "cudnnGetTensor4dDescriptor", twin.pointer(), 9)[..5], [5, 2, 8, 4, 5]);

@@ -85,8 +85,8 @@ impl Api {
     }
 
     /// Builds the libraries. Each version has a target folder of its own, so that neither build
-    /// undoes the other. For tests version 8 is not optimised, which takes a third of the time: what
-    /// it has of its own is its interface.
+    /// undoes the other. For tests version 8 is not optimised, which takes a third of the time:
+    /// what it has of its own is its interface.
     pub fn build(self, release: bool) -> Result<Libraries> {
         let target = if self == Api::Eight { shell::target().join("v8") } else { shell::target() };
         let mut command = shell::cargo();

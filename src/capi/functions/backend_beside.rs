@@ -81,7 +81,7 @@ fn joined(own: Result<()>, theirs: Option<Result<(), Failed>>, without: impl FnO
 /// Finalises the twin of an object as well, if it has one.
 pub(super) fn finalize(descriptor: *mut c_void, own: Result<()>) -> Result<()> {
     let (Some(graph), Some(twin)) = (graph(), backend::twin(descriptor)) else { return own };
-    joined(own, Some(graph.finalize(twin.pointer())), || backend::without_twin(descriptor))
+    joined(own, Some(graph.finalize(&twin)), || backend::without_twin(descriptor))
 }
 
 /// Sets an attribute of the twin of an object as well, if it has one.

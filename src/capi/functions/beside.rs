@@ -161,7 +161,7 @@ impl Passing {
     fn read_back(&self) -> Result<()> {
         for &(address, held) in self.outputs.iter().flatten() {
             let Some(twin) = self.held.get(held).and_then(Option::as_ref) else { continue };
-            let value = original::read_tensor(&self.original.library, twin.pointer()).map_err(failed)?;
+            let value = original::read_tensor(&self.original.library, twin).map_err(failed)?;
             tensor::put(std::ptr::without_provenance_mut(address), "the descriptor of weights", value)?;
         }
         Ok(())
@@ -410,5 +410,5 @@ pub(crate) fn new_handle(is_host: bool) -> Option<Twin> {
 /// Those of the original.
 pub(crate) fn set_stream(twin: &Twin, stream: usize) -> Result<()> {
     let Some(original) = original() else { return Ok(()) };
-    original::set_stream(&original.library, twin.pointer(), stream).map_err(failed)
+    original::set_stream(&original.library, twin, stream).map_err(failed)
 }

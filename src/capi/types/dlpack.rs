@@ -17,8 +17,7 @@ pub struct cudnnShimDLDevice_t {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct cudnnShimDLDataType_t {
-    /// 0 signed, 1 unsigned integer, 2 IEEE float, 4 bfloat16, 6 boolean, 10 FP8 E4M3FN, 12 FP8
-    /// E5M2.
+    /// 0 signed, 1 unsigned, 2 IEEE float, 4 bfloat16, 6 boolean, 10 FP8 E4M3FN, 12 FP8 E5M2.
     pub code: u8,
     /// Bits of one lane.
     pub bits: u8,
