@@ -82,12 +82,9 @@ fn nothing(folder: &Path) {
     }
     let file = folder.join("nothing.c");
     std::fs::write(&file, source).expect("writable");
-    let built = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-O2", "-w"])
-        .arg(&file)
-        .arg("-o")
-        .arg(folder.join("libcudnn.so.9"));
-    assert!(built.status().expect("gcc starts").success());
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-shared", "-fPIC", "-O2", "-w"]).arg(&file).arg("-o").arg(folder.join("libcudnn.so.9"));
+    assert!(gcc.status().expect("gcc starts").success());
 }
 
 /// Nanoseconds of a call, the best of several rounds.
