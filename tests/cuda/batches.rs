@@ -6,7 +6,7 @@ use cudnn::desc::{
     TensorDescriptor,
 };
 use cudnn::dtype::{DataType, Scalar};
-use cudnn::exec::{Context, Told};
+use cudnn::exec::{CallReport, Context};
 use cudnn::layout::{Dims, Layout, format};
 use cudnn::mode::Mode;
 use cudnn::ops::contract::{Accumulate, Geometry, Terms};
@@ -155,7 +155,7 @@ impl Layer {
             .iter_mut()
             .zip(names.zip(&memory))
             .for_each(|(bound, (name, memory))| *bound = (name, memory.pointer().into()));
-        let mut heard = Told::default();
+        let mut heard = CallReport::default();
         // SAFETY: device memory of the operands' spans, which begin at their pointers, and of the
         // workspace that was told.
         let done = context.call("a test", &mut heard, |call| unsafe {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cudnn::exec::{Address, Execution, Told};
+use cudnn::exec::{Address, CallReport, Execution};
 use cudnn::ops::graph::{Graph, Tensor};
 
 use crate::cores::Cores;
@@ -36,7 +36,7 @@ fn run(cores: &mut Cores, problem: &Problem) {
         let on_host = host.get(&uid).map(|words| words.as_ptr().cast_mut().into());
         on_host.or_else(|| device.get(&uid).map(|memory| memory.pointer().into()))
     };
-    let ran = cores.cuda.call("execute", &mut Told::default(), |call| {
+    let ran = cores.cuda.call("execute", &mut CallReport::default(), |call| {
         // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
         unsafe { execution.run(call, &pointer, workspace.pointer().into()) }
     });

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use cudnn::backend::Address;
 use cudnn::dtype::DataType;
 use cudnn::error::ErrorKind;
-use cudnn::exec::{Context, Execution, Told};
+use cudnn::exec::{CallReport, Context, Execution};
 use cudnn::layout::Dims;
 use cudnn::ops::graph::{
     Concat, Convolution, Direction, Experts, Graph, Kind, Matmul, Norm, Operation, Pointwise, Port,
@@ -72,7 +72,7 @@ impl World {
             (uid, pages)
         };
         let pages: HashMap<i64, Pages> = self.memory.iter().map(exact).collect();
-        let ran = Context::cpu().call("execute", &mut Told::default(), |call| {
+        let ran = Context::cpu().call("execute", &mut CallReport::default(), |call| {
             let at = |uid| pages.get(&uid).map(|pages| pages.address().into());
             let scratch = workspace.address().wrapping_byte_add(ODD);
             // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
@@ -247,7 +247,7 @@ fn numbers_come_by_value_in_any_type_and_results_in_place() {
     let mut workspace = [0_u128; 64];
     let scratch = workspace.as_mut_ptr().into();
     let run = |at: Option<Address>| {
-        Context::cpu().call("execute", &mut Told::default(), |call| {
+        Context::cpu().call("execute", &mut CallReport::default(), |call| {
             // SAFETY: both tensors are the same memory, which an element-wise operation may have;
             // without a pointer nothing is read.
             unsafe { execution.run(call, &|_| at, scratch) }

@@ -150,7 +150,7 @@ fn refusal(operations: Vec<Operation>, given: &[(&Arc<Tensor>, Vec<f64>)]) -> St
         world.memory.iter_mut().map(|(&uid, (_, words))| (uid, words.as_mut_ptr().into())).collect();
     let mut workspace = vec![0_u128; execution.workspace() / 16 + 1];
     let scratch = workspace.as_mut_ptr().into();
-    let ran = Context::cpu().call("execute", &mut Told::default(), |call| {
+    let ran = Context::cpu().call("execute", &mut CallReport::default(), |call| {
         // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
         unsafe { execution.run(call, &|uid| at.get(&uid).copied(), scratch) }
     });
