@@ -10,6 +10,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("convolution_queries.c", "cudnnGetConvolutionForwardWorkspaceSize"),
     ("layers.c", "cudnnLRNCrossChannelForward"),
     ("recurrent.c", "cudnnRNNForward"),
+    // The calls of version 6 go by those of version 8.
+    ("recurrent_clients.c", "cudnnRNNForward"),
     ("attention.c", "cudnnMultiHeadAttnForward"),
     ("attention_training.c", "cudnnMultiHeadAttnBackwardData"),
     ("graph.c", "cudnnBackendExecute"),

@@ -79,19 +79,48 @@ impl Network {
         Ok(desc)
     }
 
-    /// Bytes of workspace and of reserve space of training.
+    /// The most bytes of workspace and of reserve space that a call on these vectors takes. Version 6
+    /// asks once for both ways, and for batches that have padding as well as for those without.
     ///
     /// # Errors
-    /// Those of the original.
+    /// Those of the original for the batch as it is.
     pub(super) fn spaces(mut self, x: &Vectors) -> Result<[usize; 2]> {
-        let x = self.data(x)?;
-        let (mut work, mut reserve) = (0, 0);
-        let mode = MaybeUninit::new(cudnnForwardMode_t::CUDNN_FWD_MODE_TRAINING);
-        // SAFETY: places for two numbers.
-        guard::outcome(unsafe {
-            cudnnGetRNNTempSpaceSizes(self.handle, self.rnn, mode, x, &raw mut work, &raw mut reserve)
-        })?;
-        Ok([work, reserve])
+        let as_told = self.data(x)?;
+        let padded = self.padded(x)?;
+        let (inference, training) =
+            (cudnnForwardMode_t::CUDNN_FWD_MODE_INFERENCE, cudnnForwardMode_t::CUDNN_FWD_MODE_TRAINING);
+        let mut most = [0, 0];
+        for (data, mode) in
+            [(as_told, training), (as_told, inference), (padded, training), (padded, inference)]
+        {
+            let mut spaces = [0, 0];
+            let [work, reserve] = &mut spaces;
+            // SAFETY: places for two numbers.
+            let status = unsafe {
+                cudnnGetRNNTempSpaceSizes(self.handle, self.rnn, MaybeUninit::new(mode), data, work, reserve)
+            };
+            match guard::outcome(status) {
+                Err(error) if data == as_told => return Err(error),
+                // A network without a mode for padding takes no such batch.
+                Err(_) => {}
+                Ok(()) => most = [most[0].max(spaces[0]), most[1].max(spaces[1])],
+            }
+        }
+        Ok(most)
+    }
+
+    /// The same batch in the layout with padding, sequence by sequence.
+    ///
+    /// # Errors
+    /// As [`data`](Self::data).
+    fn padded(&mut self, vectors: &Vectors) -> Result<cudnnRNNDataDescriptor_t> {
+        let told = sequence::rnn_data(self.data(vectors)?, "xDesc")?;
+        let layout = RnnDataLayout::BatchMajorPadded;
+        let (steps, size, lengths) = (told.max_length(), told.vector_size(), told.lengths().to_vec());
+        let desc =
+            sequence::insert(RnnDataDescriptor::new(told.data_type(), layout, steps, size, lengths, None)?)?;
+        self.made.push(desc);
+        Ok(desc)
     }
 
     /// Bytes of the weights.
@@ -136,7 +165,8 @@ impl Network {
         tensor::remove(bias);
         guard::outcome(status)?;
         let (found, at) = (found?, at[usize::from(is_bias)]);
-        if at.is_null() || found.rank() < 3 {
+        // The first part of weights at NULL lies at NULL.
+        if found.rank() < 3 {
             return Ok(None);
         }
         let dims = found.dims();
