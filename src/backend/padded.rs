@@ -15,12 +15,12 @@ pub(super) type Accept = fn(&Padded) -> Option<Run>;
 /// The kernels; the first one that accepts a problem runs it.
 pub(super) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "blocks",
+        name: "padded_blocks",
         when: "blocks of up to 1 KiB, of which one loop has neighbours: cells and zeros are written together",
         accept: |padded| cpu::padded::accepts(padded).then_some(cpu::padded::run),
     },
     Kernel {
-        name: "parts",
+        name: "padded_in_two_passes",
         when: "all blocks: their cells as a transform, then the zeros",
         accept: |_| Some(in_parts),
     },

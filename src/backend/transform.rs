@@ -27,7 +27,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
         accept: |shape| cpu::repeat::accepts(shape).then_some(cpu::repeat::run),
     },
     Kernel {
-        name: "rows",
+        name: "transform_rows",
         when: "contiguous runs inside a nest of other loops, any pair of types",
         accept: |shape| cpu::short_rows::accepts(shape).then_some(cpu::short_rows::run),
     },
@@ -42,7 +42,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
         accept: |shape| cpu::transpose::accepts(shape).then_some(cpu::transpose::run),
     },
     Kernel {
-        name: "strided",
+        name: "transform_strided",
         when: "all transforms: one loop at a time, with whatever strides it has",
         accept: |shape| cpu::strided::accepts(shape).then_some(cpu::strided::run),
     },

@@ -15,6 +15,7 @@ mod layers;
 mod lists;
 mod pilots;
 mod source;
+mod words;
 
 use source::{Source, hold, sources};
 

@@ -141,7 +141,7 @@ fn transformed(plan: &dyn Plan, contents: &[Vec<u8>]) -> [Vec<Vec<u8>>; 2] {
     for machine in machines() {
         let kernels = causal_kernels(plan, machine);
         assert!(
-            !kernels.is_empty() && kernels.iter().all(|name| *name == "transforms"),
+            !kernels.is_empty() && kernels.iter().all(|name| *name == "causal_fft"),
             "{kernels:?}: {plan}"
         );
         let mut got = Memory::new(contents, 8);

@@ -176,7 +176,7 @@ fn conversions_and_factors_keep_zeros_exact() {
 fn blocks_longer_than_any_buffer_run_as_two_parts() {
     let mut rng = Rng(3);
     let (padded, sizes) = padded([Scalar::F32; 2], [2, 5, 3000, 2999], Source::Rows, 1.0);
-    assert_eq!(kernels(Step::Padded(&padded), Machine::host()), ["parts"]);
+    assert_eq!(kernels(Step::Padded(&padded), Machine::host()), ["padded_in_two_passes"]);
     check(&padded, sizes, 0, &mut rng);
 }
 

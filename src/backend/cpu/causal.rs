@@ -46,12 +46,12 @@ pub(in crate::backend) type Accept = fn(&Causal) -> Option<Sums>;
 /// The kernels. Sums have other bits when they are transformed: each step is one kernel's.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "transforms",
+        name: "causal_fft",
         when: "filters of 512 taps or more, the newest first, over sequences that are not shorter: Fourier transforms of blocks in binary64",
         accept: |step| step.is_transformed().then_some(Sums::Transformed),
     },
     Kernel {
-        name: "sums",
+        name: "causal_direct",
         when: "all others: tap by tap",
         accept: |step| (!step.is_transformed()).then_some(Sums::Written),
     },

@@ -60,17 +60,17 @@ pub(in crate::backend) type Accept = fn(&Random) -> Option<Bits>;
 /// where it does not come from the generator.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "drawn",
+        name: "random_sequential",
         when: "masks that are drawn, where all operands are walked from one end to the other: bits are applied as they are drawn",
         accept: |step| (step.draw.is_some() && is_straight(step)).then_some(Bits::Drawn),
     },
     Kernel {
-        name: "across",
+        name: "random_bit_transpose",
         when: "masks whose neighbours belong to 8 turns or more of an outer loop: squares of bits are turned",
         accept: |step| across(step).map(Bits::Across),
     },
     Kernel {
-        name: "along",
+        name: "random_gathered",
         when: "all masks: bits are gathered along a loop",
         accept: |_| Some(Bits::Along),
     },

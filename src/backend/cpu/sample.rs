@@ -34,12 +34,12 @@ pub(in crate::backend) type Accept = fn(&Sample) -> Option<Taps>;
 /// The kernels; the first one that accepts a step runs it.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "channels",
+        name: "sample_interleaved",
         when: "pictures of which channels lie side by side before and after: those of a position are blended together",
         accept: |step| are_beside(step).then_some(Taps::Channels),
     },
     Kernel {
-        name: "positions",
+        name: "sample_planar",
         when: "all grids, pictures and gradients: channel by channel",
         accept: |_| Some(Taps::Channel),
     },

@@ -20,17 +20,17 @@ pub(in crate::backend) type Accept = fn(&Scale) -> Option<Run>;
 /// The kernels; the first one that accepts a step runs it.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "zeros",
+        name: "scale_by_zero",
         when: "a factor of 0: zeros are written, as those of a `Set`",
         accept: |scale| (scale.beta == 0.0).then_some(zeros),
     },
     Kernel {
-        name: "rows",
+        name: "scale_rows",
         when: "other factors, neighbours in memory",
         accept: |scale| (scale.beta != 0.0 && is_run(scale)).then_some(rows),
     },
     Kernel {
-        name: "strided",
+        name: "scale_strided",
         when: "other factors, all nests: one loop at a time, with whatever stride it has",
         accept: |scale| (scale.beta != 0.0).then_some(strided),
     },

@@ -53,16 +53,16 @@ pub(in crate::backend) type Accept = fn(&Cells) -> Option<Run>;
 /// The kernels; the first one that accepts a step runs it.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "bytes",
+        name: "set_bytes",
         when: "neighbours of which all bytes are the same, as zeros, less than 16 MiB of them",
         accept: |cells| (cells.are_run() && cells.are_uniform() && !cells.is_large).then_some(bytes),
     },
     Kernel {
-        name: "lines",
+        name: "set_lines",
         when: "neighbours: whole cache lines, from 16 MiB on past the caches",
         accept: |cells| cells.are_run().then_some(run_of),
     },
-    Kernel { name: "strided", when: "all nests: cell by cell", accept: |_| Some(strided) },
+    Kernel { name: "set_strided", when: "all nests: cell by cell", accept: |_| Some(strided) },
 ];
 
 /// The names of all kernels that accept a step, in the order of the table.

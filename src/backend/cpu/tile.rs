@@ -9,92 +9,20 @@
 //! Rows lie wherever their offsets say, so that one kernel serves a plain matrix and a permutation
 //! of many dimensions, whose rows run through several loops.
 
+mod rows;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
+use self::rows::AnyRows;
+pub(super) use self::rows::{Even, RowStarts};
 use super::Isa;
 use super::held::Held;
 use super::shape::with_cell;
 use super::stream::{LINE, Stream, prefetch_l2};
 use crate::ops::{Scaling, Transform};
-
-/// Where the rows of a matrix start, in bytes from its first cell.
-pub(super) trait RowStarts: Copy {
-    /// # Safety
-    /// There is a row `i`.
-    unsafe fn at(self, i: usize) -> isize;
-
-    /// The address in `column` of `L` rows from `i` on, each `step` further down than the last.
-    ///
-    /// # Safety
-    /// There are these rows, and `column` has a cell in each.
-    unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L];
-
-    /// The rows from `i` on, and the bytes by which their first cell lies behind that of these
-    /// rows.
-    ///
-    /// # Safety
-    /// There are `i` rows.
-    unsafe fn skip(self, i: usize) -> (isize, Self);
-
-    /// How far rows are apart, if that is known to be the same for all.
-    fn distance(self) -> Option<isize>;
-}
-
-/// Rows at one distance: those of a plain matrix or of a buffer.
-#[derive(Clone, Copy)]
-pub(super) struct Even(pub isize);
-
-impl RowStarts for Even {
-    #[inline(always)]
-    unsafe fn at(self, i: usize) -> isize {
-        i as isize * self.0
-    }
-
-    #[inline(always)]
-    unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L] {
-        // One product per call and one per loop, not one per row.
-        let (first, step) = (column.wrapping_offset(i as isize * self.0), step as isize * self.0);
-        std::array::from_fn(|lane| first.wrapping_offset(lane as isize * step))
-    }
-
-    #[inline(always)]
-    unsafe fn skip(self, i: usize) -> (isize, Self) {
-        (i as isize * self.0, self)
-    }
-
-    #[inline(always)]
-    fn distance(self) -> Option<isize> {
-        Some(self.0)
-    }
-}
-
-impl RowStarts for &[isize] {
-    #[inline(always)]
-    unsafe fn at(self, i: usize) -> isize {
-        // SAFETY: `i` is a row of the matrix, and the tables are as long as there are rows.
-        unsafe { *self.get_unchecked(i) }
-    }
-
-    #[inline(always)]
-    unsafe fn cells<const L: usize>(self, column: *const u8, i: usize, step: usize) -> [*const u8; L] {
-        // SAFETY: the column has these rows.
-        std::array::from_fn(|lane| unsafe { column.offset(self.at(i + lane * step)) })
-    }
-
-    #[inline(always)]
-    unsafe fn skip(self, i: usize) -> (isize, Self) {
-        // SAFETY: there are as many rows.
-        (0, unsafe { self.get_unchecked(i..) })
-    }
-
-    #[inline(always)]
-    fn distance(self) -> Option<isize> {
-        None
-    }
-}
 
 /// Rows of a source that comes later and is to be fetched: they are too short for the processor to
 /// see that they are streams.
@@ -198,6 +126,26 @@ impl<D: RowStarts, S: RowStarts> Matrix<D, S> {
     #[inline(always)]
     pub fn assert_writes_to(&self, held: &Held, cell: usize) {
         assert_holds_rows(held, self.dst, self.dst_rows, [self.columns, self.rows * cell]);
+    }
+
+    /// The same cells, whose rows are told apart as they are read.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn any(self) -> Matrix<AnyRows, AnyRows> {
+        let Matrix { dst, src, rows, columns, dst_rows, src_rows, next, order, scaling } = self;
+        let Next { src: next_src, rows: next_rows, first, end, bytes } = next;
+        let next = Next { src: next_src, rows: next_rows.any(), first, end, bytes };
+        Matrix {
+            dst,
+            src,
+            rows,
+            columns,
+            dst_rows: dst_rows.any(),
+            src_rows: src_rows.any(),
+            next,
+            order,
+            scaling,
+        }
     }
 
     /// The same cells, that go elsewhere.

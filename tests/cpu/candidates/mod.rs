@@ -214,15 +214,15 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
         ("copy", &[(300_007, 1, 1)]),
         ("repeat", &[(101, 3001, 1), (3001, 1, 0)]),
         ("repeat", &[(3001, 101, 0), (101, 1, 1)]),
-        ("rows", &[(3, 101_000, 100_100), (100_003, 1, 1)]),
-        ("rows", &[(7, 501 * 61, 511 * 61), (501, 61, 67), (61, 1, 1)]),
-        ("rows", &[(7, 501 * 73, 511 * 61), (501, 67, 61), (61, 1, 1)]),
+        ("transform_rows", &[(3, 101_000, 100_100), (100_003, 1, 1)]),
+        ("transform_rows", &[(7, 501 * 61, 511 * 61), (501, 61, 67), (61, 1, 1)]),
+        ("transform_rows", &[(7, 501 * 73, 511 * 61), (501, 67, 61), (61, 1, 1)]),
         ("interleave", &[(pixels, 3, 1), (3, 1, pixels)]),
         ("interleave", &[(3, pixels, 1), (pixels, 1, 3)]),
         ("transpose", &[(2, 64 * 1601, 64 * 1601), (1601, 64, 1), (64, 1, 1601)]),
         ("repeat", &[(7, 30_011, 1), (30_011, 1, 0)]),
         ("repeat", &[(60_013, 3, 0), (3, 1, 1)]),
-        ("strided", &[(401, 701, 0), (350, 2, -3)]),
+        ("transform_strided", &[(401, 701, 0), (350, 2, -3)]),
     ];
     for (name, axes) in shapes {
         let (nest, sizes) = nest(axes);
@@ -232,7 +232,7 @@ fn large_problems_are_the_same_for_any_number_of_threads() {
             (Scalar::F32, Scalar::I8, 1.0, 2.0),
         ] {
             let transform = Transform { nest, dst, src, scaling: Scaling { alpha, beta } };
-            let want = if name == "copy" && dst != src { "rows" } else { name };
+            let want = if name == "copy" && dst != src { "transform_rows" } else { name };
             assert_eq!(picked(&transform), want, "{nest}");
             check(&transform, sizes, &[1, 2, 3], &mut rng, &mut counts);
         }
@@ -260,7 +260,7 @@ fn short_rows_of_every_length_and_pitch_equal_the_reference() {
     }
     // All but the shortest, which are moved as wider cells or are strided.
     for isa in Isa::available() {
-        let picked = counts[&("*rows".to_owned(), isa.name())];
+        let picked = counts[&("*transform_rows".to_owned(), isa.name())];
         assert!(picked > 1500, "rows were picked {picked} times at {}", isa.name());
     }
 }
@@ -282,7 +282,7 @@ fn rows_of_every_length_convert_as_the_reference_does() {
         }
     }
     for isa in Isa::available() {
-        let picked = counts[&("*rows".to_owned(), isa.name())];
+        let picked = counts[&("*transform_rows".to_owned(), isa.name())];
         assert!(picked > 3500, "rows were picked {picked} times at {}", isa.name());
     }
 }
@@ -316,7 +316,7 @@ fn rows_convert_every_short_float_as_the_reference_does() {
             }
         }
     }
-    assert!(counts["rows"] > 0 && counts["copy"] > 0);
+    assert!(counts["transform_rows"] > 0 && counts["copy"] > 0);
 }
 
 /// The processor's own rounding to bfloat16 takes denormal numbers for zeros and keeps parts of
@@ -340,7 +340,7 @@ fn floats_round_to_bfloat16_in_lines_with_and_without_odd_ones() {
         let scaling = Scaling { alpha, beta: 0.0 };
         let transform = Transform { nest, dst: Scalar::Bf16, src: Scalar::F32, scaling };
         let step = Step::Transform(&transform);
-        assert_eq!(picked(&transform), "rows");
+        assert_eq!(picked(&transform), "transform_rows");
         let mut want = Memory::new(sizes[0] * 2);
         let operands = Operands { dst: want.ptr(), src: src.ptr() };
         // SAFETY: `guarded` sized both buffers.

@@ -127,30 +127,35 @@ fn what_is_streamed_equals_the_reference() {
     let pixels = 2403 * 2329;
     streamed("interleave", &[(3, 1, pixels), (pixels, 3, 1)], Scalar::U8, Scalar::I8);
     streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::U8);
-    streamed("rows", &[(19_001, 223, 301), (223, 1, 1)], Scalar::F32, Scalar::F32);
-    streamed("rows", &[(19_001, 240, 301), (223, 1, 1)], Scalar::F32, Scalar::I8);
+    streamed("transform_rows", &[(19_001, 223, 301), (223, 1, 1)], Scalar::F32, Scalar::F32);
+    streamed("transform_rows", &[(19_001, 240, 301), (223, 1, 1)], Scalar::F32, Scalar::I8);
     // Short rows: packed together, so that lines are shared between strips and tiles that start
     // anywhere; with gaps that stay as they are; of few bytes; with one row in each tile that is
     // left over.
     streamed(
-        "rows",
+        "transform_rows",
         &[(3, 75_001 * 57, 75_001 * 64), (75_001, 57, 64), (57, 1, 1)],
         Scalar::F32,
         Scalar::F32,
     );
-    streamed("rows", &[(601, 331 * 85, 400 * 90), (331, 85, 90), (85, 1, 1)], Scalar::U8, Scalar::U8);
-    streamed("rows", &[(75_001, 57, 64), (57, 1, 1)], Scalar::F32, Scalar::U8);
-    streamed("rows", &[(295_001, 57, 64), (57, 1, 1)], Scalar::U8, Scalar::F64);
-    streamed("rows", &[(600_001, 7, 9), (7, 1, 1)], Scalar::F32, Scalar::F32);
-    streamed("rows", &[(8193, 513, 520), (513, 1, 1)], Scalar::F32, Scalar::F16);
     streamed(
-        "rows",
+        "transform_rows",
+        &[(601, 331 * 85, 400 * 90), (331, 85, 90), (85, 1, 1)],
+        Scalar::U8,
+        Scalar::U8,
+    );
+    streamed("transform_rows", &[(75_001, 57, 64), (57, 1, 1)], Scalar::F32, Scalar::U8);
+    streamed("transform_rows", &[(295_001, 57, 64), (57, 1, 1)], Scalar::U8, Scalar::F64);
+    streamed("transform_rows", &[(600_001, 7, 9), (7, 1, 1)], Scalar::F32, Scalar::F32);
+    streamed("transform_rows", &[(8193, 513, 520), (513, 1, 1)], Scalar::F32, Scalar::F16);
+    streamed(
+        "transform_rows",
         &[(3, 75_001 * 60, 75_001 * 57), (75_001, 60, 57), (57, 1, 1)],
         Scalar::F32,
         Scalar::F32,
     );
-    streamed("rows", &[(75_001, 60, 57), (57, 1, 1)], Scalar::F32, Scalar::F16);
-    streamed("rows", &[(1_700_001, 13, 11), (10, 1, 1)], Scalar::U8, Scalar::U8);
+    streamed("transform_rows", &[(75_001, 60, 57), (57, 1, 1)], Scalar::F32, Scalar::F16);
+    streamed("transform_rows", &[(1_700_001, 13, 11), (10, 1, 1)], Scalar::U8, Scalar::U8);
     streamed("interleave", &[(3, 1, pixels), (pixels, 3, 1)], Scalar::U8, Scalar::F32);
     streamed("interleave", &[(3, pixels, 1), (pixels, 1, 3)], Scalar::U8, Scalar::F32);
     // Pixels whose tiles are as long as the buffer allows, those of wide cells, and images side by
@@ -162,6 +167,6 @@ fn what_is_streamed_equals_the_reference() {
     let images = [(29, 3 * 50_021, 3 * 50_021), (50_021, 3, 1), (3, 1, 50_021)];
     streamed("interleave", &images, Scalar::F64, Scalar::F32);
     streamed("copy", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::F32);
-    streamed("rows", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::Bf16);
+    streamed("transform_rows", &[(4_200_001, 1, 1)], Scalar::F32, Scalar::Bf16);
     extent::say(solved.get(), all.get());
 }

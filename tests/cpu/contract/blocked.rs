@@ -155,7 +155,7 @@ fn channels_in_blocks_have_the_kernels_of_contiguous_ones() {
         (([1, 64, 56, 56], [64, 1, 1, 1]), "gemm"),
         (([1, 24, 56, 56], [144, 1, 1, 1]), "gemm"),
         (([1, 128, 56, 56], [128, 3, 2, 1]), "gemm"),
-        (([1, 64, 56, 56], [64, 3, 1, 1]), "F(2x2, 3x3) of filters"),
+        (([1, 64, 56, 56], [64, 3, 1, 1]), "winograd_filters"),
         (([1, 3, 224, 224], [32, 3, 2, 1]), "conv_few_channels"),
         (([1, 3, 224, 224], [64, 7, 2, 1]), "conv_few_channels"),
         (([1, 144, 56, 56], [144, 3, 1, 144]), "depthwise_interleaved"),

@@ -150,7 +150,7 @@ fn phases_of_single_channels_are_computed_together() {
             assert_eq!(phases.0.len() as i64, strides[0] * strides[1]);
             for isa in Isa::available() {
                 let kernel = backend::kernel(Step::Phases(&phases), false, Machine { isa, threads: 2 });
-                assert_eq!(kernel, Some("depthwise phases"), "{dims:?} on {isa:?}: {phases}");
+                assert_eq!(kernel, Some("depthwise_stride_phases"), "{dims:?} on {isa:?}: {phases}");
             }
         }
     }

@@ -71,84 +71,68 @@ pub(super) fn vnni_variant(step: &Contract) -> usize {
     }
 }
 
-/// The launch of `$kernel`, compiled for the level of the problem and any type of sums; `$compiled`
-/// is what is compiled for them.
-macro_rules! any {
-    ($problem:ident, $compiled:ident => $kernel:expr) => {
-        dots!($problem, $compiled => $kernel).or_else(|| one_by_one!($problem, $compiled => $kernel))
+/// The launch of `$kernel`, where `$compiled` is what is compiled for the level of the problem and
+/// its type of accumulators; `None` for problems that are not of the kind that comes first:
+///
+/// - `any`: all of them;
+/// - `vnni`: products of bytes that are added four at a time;
+/// - `unpacked`: all others;
+/// - `f32`: accumulators in binary32, with AVX2 or AVX-512.
+macro_rules! dispatch {
+    (any: $problem:ident, $compiled:ident => $kernel:expr) => {
+        dispatch!(vnni: $problem, $compiled => $kernel)
+            .or_else(|| dispatch!(unpacked: $problem, $compiled => $kernel))
     };
-}
-pub(super) use any;
-
-/// The same but for products of bytes that are added four at a time; `None` for those.
-macro_rules! one_by_one {
-    ($problem:ident, $compiled:ident => $kernel:expr) => {{
+    (vnni: $problem:ident, $compiled:ident => $kernel:expr) => {{
+        let step = $problem.step();
+        match takes_vnni(step, $problem.isa) {
+            #[cfg(target_arch = "x86_64")]
+            true if $problem.isa.has_avx512() => {
+                dispatch!(*levels::AVX512_VNNI[levels::vnni_variant(step)]; $problem, $compiled => $kernel)
+            }
+            #[cfg(target_arch = "x86_64")]
+            true => dispatch!(*levels::AVX2_VNNI[levels::vnni_variant(step)]; $problem, $compiled => $kernel),
+            _ => None,
+        }
+    }};
+    (unpacked: $problem:ident, $compiled:ident => $kernel:expr) => {{
         #[cfg(target_arch = "x86_64")]
         let isa = $problem.isa;
         let step = $problem.step();
         match step.accumulate {
             _ if takes_vnni(step, $problem.isa) => None,
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Single if isa.has_avx2() => single!($problem, $compiled => $kernel),
+            Accumulate::Single if isa.has_avx2() => dispatch!(f32: $problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Double if isa.has_avx512() => launch!($problem, $compiled = levels::AVX512_DOUBLE => $kernel),
+            Accumulate::Double if isa.has_avx512() => dispatch!(levels::AVX512_DOUBLE; $problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Int32 if isa.has_avx512() => launch!($problem, $compiled = levels::AVX512_INT => $kernel),
+            Accumulate::Int32 if isa.has_avx512() => dispatch!(levels::AVX512_INT; $problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Double if isa.has_avx2() => launch!($problem, $compiled = levels::AVX2_DOUBLE => $kernel),
+            Accumulate::Double if isa.has_avx2() => dispatch!(levels::AVX2_DOUBLE; $problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]
-            Accumulate::Int32 if isa.has_avx2() => launch!($problem, $compiled = levels::AVX2_INT => $kernel),
-            Accumulate::Single => launch!($problem, $compiled = levels::PORTABLE_SINGLE => $kernel),
-            Accumulate::Double => launch!($problem, $compiled = levels::PORTABLE_DOUBLE => $kernel),
-            Accumulate::Int32 => launch!($problem, $compiled = levels::PORTABLE_INT => $kernel),
+            Accumulate::Int32 if isa.has_avx2() => dispatch!(levels::AVX2_INT; $problem, $compiled => $kernel),
+            Accumulate::Single => dispatch!(levels::PORTABLE_SINGLE; $problem, $compiled => $kernel),
+            Accumulate::Double => dispatch!(levels::PORTABLE_DOUBLE; $problem, $compiled => $kernel),
+            Accumulate::Int32 => dispatch!(levels::PORTABLE_INT; $problem, $compiled => $kernel),
         }
     }};
-}
-pub(super) use one_by_one;
-
-/// The same for sums in binary32 with AVX2 or AVX-512; `None` for others.
-#[cfg(target_arch = "x86_64")]
-macro_rules! single {
-    ($problem:ident, $compiled:ident => $kernel:expr) => {
+    (f32: $problem:ident, $compiled:ident => $kernel:expr) => {
         match $problem.step().accumulate {
             Accumulate::Single if $problem.isa.has_avx512() => {
-                launch!($problem, $compiled = levels::AVX512_SINGLE => $kernel)
+                dispatch!(levels::AVX512_SINGLE; $problem, $compiled => $kernel)
             }
             Accumulate::Single if $problem.isa.has_avx2() => {
-                launch!($problem, $compiled = levels::AVX2_SINGLE => $kernel)
+                dispatch!(levels::AVX2_SINGLE; $problem, $compiled => $kernel)
             }
             _ => None,
         }
     };
-}
-#[cfg(target_arch = "x86_64")]
-pub(super) use single;
-
-/// The same for products of bytes that are added four at a time; `None` for others.
-macro_rules! dots {
-    ($problem:ident, $compiled:ident => $kernel:expr) => {{
-        let step = $problem.step();
-        match takes_vnni(step, $problem.isa) {
-            #[cfg(target_arch = "x86_64")]
-            true if $problem.isa.has_avx512() => {
-                launch!($problem, $compiled = *levels::AVX512_VNNI[levels::vnni_variant(step)] => $kernel)
-            }
-            #[cfg(target_arch = "x86_64")]
-            true => launch!($problem, $compiled = *levels::AVX2_VNNI[levels::vnni_variant(step)] => $kernel),
-            _ => None,
-        }
-    }};
-}
-pub(super) use dots;
-
-/// The launch of a kernel of one level.
-macro_rules! launch {
-    ($problem:ident, $compiled:ident = $level:expr => $kernel:expr) => {{
+    ($level:expr; $problem:ident, $compiled:ident => $kernel:expr) => {{
         let $compiled = &$level;
         $problem.launch($kernel)
     }};
 }
-pub(super) use launch;
+pub(super) use dispatch;
 
 /// # Safety
 /// As for [`Engine::task`].

@@ -21,9 +21,7 @@ use super::gemm::gemm_dot::GemmDot;
 use super::gemm::gemv::Gemv;
 #[cfg(target_arch = "x86_64")]
 use super::kernel::simd;
-#[cfg(target_arch = "x86_64")]
-use super::levels::single;
-use super::levels::{self, any, dots, launch, one_by_one};
+use super::levels::{self, dispatch};
 use super::problem::Problem;
 #[cfg(target_arch = "x86_64")]
 use super::problem::Ready;
@@ -37,7 +35,7 @@ pub(in crate::backend) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'
 
 /// The names of the kernels of F(2x2, 3x3): lanes are filters, lanes are pixels. They take steps
 /// only where they are the fastest.
-pub const WINOGRAD: [&str; 2] = ["F(2x2, 3x3) of filters", "F(2x2, 3x3) of pixels"];
+pub const WINOGRAD: [&str; 2] = ["winograd_filters", "winograd_pixels"];
 
 /// The kernels; the first one that accepts a contraction runs it.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
@@ -50,18 +48,18 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
-        name: "F(2x2, 3x3) of filters",
+        name: "winograd_filters",
         when: "where a program asks for one of Winograd's algorithms: f32, f16 and bf16, 3 x 3 taps, \
                stride 1, at least 32 channels and filters, 160 outputs an image, and channels contiguous \
                in image and destination, f32 also in blocks of 8 or more, or at most 256 outputs an image. \
                Lanes are filters",
-        accept: |problem| single!(problem, compiled => FilterLanes::new(problem, &compiled.kernels)),
+        accept: |problem| dispatch!(f32: problem, compiled => FilterLanes::new(problem, &compiled.kernels)),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
-        name: "F(2x2, 3x3) of pixels",
+        name: "winograd_pixels",
         when: "the same where rows of the destination are contiguous. Lanes are tiles",
-        accept: |problem| single!(problem, compiled => PixelLanes::new(problem, &compiled.kernels)),
+        accept: |problem| dispatch!(f32: problem, compiled => PixelLanes::new(problem, &compiled.kernels)),
     },
     Kernel {
         name: "tiles_of_parts",
@@ -75,7 +73,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         name: "depthwise_wgrad_interleaved",
         when: "gradients of depthwise filters with contiguous channels (NHWC), in images of a vector of \
                them at least",
-        accept: |problem| single!(problem, compiled => DepthwiseWgradInterleaved::new(problem, &compiled.kernels)),
+        accept: |problem| dispatch!(f32: problem, compiled => DepthwiseWgradInterleaved::new(problem, &compiled.kernels)),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
@@ -88,7 +86,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "wgrad_few_filters",
         when: "gradients of 8 (AVX-512: 16) to 128 filters with a window",
-        accept: |problem| single!(problem, compiled => WgradFewFilters::new(problem, &compiled.kernels)),
+        accept: |problem| dispatch!(f32: problem, compiled => WgradFewFilters::new(problem, &compiled.kernels)),
     },
     #[cfg(target_arch = "x86_64")]
     Kernel {
@@ -118,8 +116,9 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
                groups, fewer in a block of 8 or 16, and filters in blocks",
         accept: |problem| {
             let single = problem.of_few_filters();
-            single!(single, compiled => ConvFewChannels::new(&single, &compiled.kernels))
-                .or_else(|| dots!(problem, compiled => ConvFewChannels::new(problem, &compiled.kernels)))
+            dispatch!(f32: single, compiled => ConvFewChannels::new(&single, &compiled.kernels)).or_else(
+                || dispatch!(vnni: problem, compiled => ConvFewChannels::new(problem, &compiled.kernels)),
+            )
         },
     },
     Kernel {
@@ -134,7 +133,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         when: "the same with contiguous channels (NHWC), or in blocks of a vector at least",
         accept: |problem| {
             let problem = problem.of_interleaved_channels();
-            one_by_one!(problem, compiled => DepthwiseInterleaved::new(&problem, compiled.channels))
+            dispatch!(unpacked: problem, compiled => DepthwiseInterleaved::new(&problem, compiled.channels))
         },
     },
     Kernel {
@@ -143,7 +142,7 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
                (NHWC)",
         accept: |problem| {
             let problem = problem.of_few_filters();
-            any!(problem, compiled => Engine::with_planes(&problem, &compiled.kernels, compiled.task))
+            dispatch!(any: problem, compiled => Engine::with_planes(&problem, &compiled.kernels, compiled.task))
         },
     },
     Kernel {
@@ -151,14 +150,14 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         when: "all contractions",
         accept: |problem| {
             let problem = problem.of_few_filters();
-            any!(problem, compiled => Some(Engine::of(&problem, &compiled.kernels, compiled.task, None)))
+            dispatch!(any: problem, compiled => Some(Engine::of(&problem, &compiled.kernels, compiled.task, None)))
         },
     },
 ];
 
 /// The kernels of the phases of a stride together; steps that none accepts run one by one.
 pub(in crate::backend) const STRIDE_PHASES: &[Kernel<AcceptStridePhases>] = &[Kernel {
-    name: "depthwise phases",
+    name: "depthwise_stride_phases",
     when: "the phases of a stride of a depthwise layer: they read one copy, and leave as whole rows",
     accept: |problem, steps| depthwise(problem, steps),
 }];
@@ -170,7 +169,7 @@ pub(in crate::backend) type AcceptStridePhases =
 /// What planes of single channels answer to steps of one destination.
 fn depthwise<'a>(problem: &Problem<'a>, steps: &'a [Contract]) -> Option<Launch<'a>> {
     let problem = problem.of_single_channels();
-    one_by_one!(problem, compiled => DepthwisePlanar::new(&problem, &compiled.kernels, steps))
+    dispatch!(unpacked: problem, compiled => DepthwisePlanar::new(&problem, &compiled.kernels, steps))
 }
 
 /// What a kernel with vectors of AVX2 alone answers.

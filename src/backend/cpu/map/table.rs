@@ -42,22 +42,22 @@ pub(in crate::backend) type Accept = fn(&Shape<'_>) -> Option<Cells>;
 /// The kernels; the first one that accepts a step runs it.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "bytes",
+        name: "map_byte_table",
         when: "functions of one byte with a byte as its result, from 8192 on: they are looked up in a table of all 256",
         accept: looked_up,
     },
     Kernel {
-        name: "halves",
+        name: "map_halves",
         when: "short formulas of up to two operands, all in one type of 16 bits: they are converted in registers",
         accept: in_registers,
     },
     Kernel {
-        name: "direct",
+        name: "map_contiguous",
         when: "operands side by side, all in the computation type",
         accept: |shape| (shape.are_runs && shape.are_all(shape.compute.scalar())).then_some(Cells::Direct),
     },
     Kernel {
-        name: "buffers",
+        name: "map_buffered",
         when: "all functions, types and strides: cells are gathered and converted in buffers",
         accept: |_| Some(Cells::Buffers),
     },

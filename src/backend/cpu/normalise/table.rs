@@ -41,24 +41,24 @@ pub(in crate::backend) type Accept = fn(&Groups) -> Option<Elements>;
 /// and the others exclude one another.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "rows",
+        name: "normalise_across_groups",
         when: "neighbours in memory belong to neighbouring groups: one element of each comes as a row",
         accept: |groups| (groups.tree == Tree::ROWS).then_some(Elements::Rows),
     },
     Kernel {
-        name: "turned",
+        name: "normalise_transposed",
         when: "groups of up to 32 elements with sums, which follow one another: they are transposed, so that groups are lanes",
         accept: |groups| {
             (groups.are_lines() && groups.has_sums && groups.len <= LANES).then_some(Elements::Turned)
         },
     },
     Kernel {
-        name: "lines",
+        name: "normalise_short_groups",
         when: "groups of up to 256 elements that follow one another: several are mapped at a time",
         accept: |groups| groups.are_lines().then_some(Elements::Lines),
     },
     Kernel {
-        name: "runs",
+        name: "normalise_runs",
         when: "all groups whose own elements are neighbours in memory, run by run",
         accept: |groups| (groups.tree == Tree::RUNS).then_some(Elements::Runs),
     },

@@ -20,12 +20,12 @@ pub(in crate::backend) type Accept = fn(&Reduce, &Steps) -> Option<Elements>;
 /// tree of the sums is one.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "rows",
+        name: "reduce_across_outputs",
         when: "neighbours in memory belong to neighbouring outputs: one element of each comes as a row",
         accept: in_rows,
     },
     Kernel {
-        name: "blocks",
+        name: "reduce_within_outputs",
         when: "all reductions: the elements of an output come in blocks",
         accept: |_, _| Some(Elements::Blocks),
     },

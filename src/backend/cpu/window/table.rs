@@ -14,31 +14,39 @@ pub(in crate::backend) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'
 /// The kernels; the first one that accepts a window runs it.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "shared columns",
+        name: "pool_shared_columns",
         when: "maxima and averages with stride 1 along the last axis, results side by side: the columns of windows are folded once for \
                all outputs that they belong to; not up to 2 (maxima) or 3 columns (averages) of many channels in binary32, whose \
                results leave from registers",
         accept: |problem| pool::accept(problem, true),
     },
-    Kernel { name: "folds", when: "all maxima and averages", accept: |problem| pool::accept(problem, false) },
     Kernel {
-        name: "whole windows",
+        name: "pool_folds",
+        when: "all maxima and averages",
+        accept: |problem| pool::accept(problem, false),
+    },
+    Kernel {
+        name: "pool_gradient_global",
         when: "gradients of a window that holds all cells of a plane, results side by side",
         accept: whole,
     },
     Kernel {
-        name: "bands",
+        name: "pool_gradient_bands",
         when: "gradients of windows in planes of short rows, of which bands share few outputs",
         accept: bands,
     },
-    Kernel { name: "rows", when: "gradients of windows with fewer than 2^31 taps", accept: by_rows },
-    Kernel { name: "response", when: "response normalisation and its gradient", accept: lrn::accept },
     Kernel {
-        name: "columns",
+        name: "pool_gradient_rows",
+        when: "gradients of windows with fewer than 2^31 taps",
+        accept: by_rows,
+    },
+    Kernel { name: "lrn", when: "response normalisation and its gradient", accept: lrn::accept },
+    Kernel {
+        name: "im2col",
         when: "the columns of convolutions in one or two dimensions, channels not in blocks along the last one",
         accept: columns::accept,
     },
-    Kernel { name: "reference", when: "all windows", accept: by_reference },
+    Kernel { name: "window_reference", when: "all windows", accept: by_reference },
 ];
 
 fn by_reference<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {

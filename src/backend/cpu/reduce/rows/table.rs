@@ -22,19 +22,19 @@ pub(in crate::backend) type Accept = fn(&Rows, &[Steps; 3]) -> Option<Elements>;
 /// the sums is one.
 pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
-        name: "turned",
+        name: "rows_transposed",
         when: "lines of 32 groups or more, each of 2 to 192 elements side by side in all operands, which have cells of one size; not \
                blended. Tiles are transposed, so that one element of each group is a row, and back",
         accept: transposed,
     },
     Kernel {
-        name: "rows",
+        name: "rows_across_groups",
         when: "neighbours in memory belong to neighbouring groups, or lines of 32 groups or more have fewer than 32 elements each: one \
                element of each comes as a row",
         accept: in_rows,
     },
     Kernel {
-        name: "blocks",
+        name: "rows_within_groups",
         when: "all groups: the elements of one come in blocks",
         accept: |_, _| Some(Elements::Blocks),
     },

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
-use super::super::{Even, Store};
+use super::super::{AnyRows, Even, Store};
 use super::through::{Direct, Moved, Narrowed, Widened};
 use super::{Isa, Matrix, RowStarts, Transpose, halves, lines};
 use crate::backend::cpu::arena;
@@ -22,20 +22,20 @@ const _: () = assert!(FEW_CELLS * 4 <= arena::NESTED_BYTES);
 
 /// Implements [`Direct`] for one kind of registers, `$V` of cells and `$N` of numbers. Cells of the
 /// widths `$W` that have no whole line are transposed by `$narrow`, wider cells whose lines are too
-/// few to be narrowed first as lines of `$isa`.
+/// few to be narrowed first as lines of `$isa`. Cells of the widths `$C` are converted.
 macro_rules! direct {
-    ($feature:literal, $V:ty, $N:ty, $narrow:ident, $isa:ident, $($W:ident)*) => {
+    ($feature:literal, $V:ty, $N:ty, $narrow:ident, $isa:ident, $($W:ident)*; $($C:ident)*) => {
         /// Transposes cells of `cell` bytes as they are.
         ///
         /// # Safety
         /// As for [`Transpose`].
-        unsafe fn move_few<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>, cell: usize) {
+        unsafe fn move_few(m: Matrix<AnyRows, AnyRows>, cell: usize) {
             // SAFETY: the matrix has its cells on either side, and the processor such registers.
             unsafe {
                 match cell {
-                    1 => $narrow::u8::transpose::<DR, SR, false>(m),
-                    2 => $narrow::u16::transpose::<DR, SR, false>(m),
-                    _ => $narrow::u32::transpose::<DR, SR, false>(m),
+                    1 => $narrow::u8::transpose::<_, _, false>(m),
+                    2 => $narrow::u16::transpose::<_, _, false>(m),
+                    _ => $narrow::u32::transpose::<_, _, false>(m),
                 }
             }
         }
@@ -46,7 +46,7 @@ macro_rules! direct {
         /// # Safety
         /// As for [`Transpose`].
         #[target_feature(enable = $feature)]
-        unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool, DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
+        unsafe fn few<S: Cells<$N>, D: Cells<$N>, const SCALES: bool>(m: Matrix<AnyRows, AnyRows>) {
             let row = wide::$isa::row::<S, D, SCALES, false>;
             let cells = [size_of::<D>(), size_of::<S>()];
             // SAFETY: the matrix has its cells on either side, and the room is that of
@@ -59,8 +59,8 @@ macro_rules! direct {
         /// # Safety
         /// As for [`Transpose`]; `room` has that of [`FEW_CELLS`] cells of four bytes, and `row`
         /// converts cells of these sizes.
-        unsafe fn few_through<DR: RowStarts, SR: RowStarts>(
-            m: Matrix<DR, SR>,
+        unsafe fn few_through(
+            m: Matrix<AnyRows, AnyRows>,
             room: *mut u8,
             row: Row,
             cells: [usize; 2],
@@ -80,10 +80,10 @@ macro_rules! direct {
                                 let from = m.src.offset(m.src_rows.at(i));
                                 row(room.add(i * pitch), from, m.columns, m.scaling);
                             }
-                            move_few(m.from(room, Even(pitch as isize)), cells[0]);
+                            move_few(m.from(room, Even(pitch as isize).any()), cells[0]);
                         } else {
                             let pitch = m.rows * cells[1];
-                            move_few(m.to(room, Even(pitch as isize)), cells[1]);
+                            move_few(m.to(room, Even(pitch as isize).any()), cells[1]);
                             for j in 0..m.columns {
                                 let to = m.dst.offset(m.dst_rows.at(j));
                                 row(to, room.add(j * pitch), m.rows, m.scaling);
@@ -93,6 +93,19 @@ macro_rules! direct {
                 }
             }
         }
+
+        $(
+            /// Converts cells of this width, the narrower ones, by code that serves rows of any
+            /// kind.
+            ///
+            /// # Safety
+            /// As for [`Transpose`].
+            #[target_feature(enable = $feature)]
+            pub(super) unsafe fn $C<F: Direct<$V>, D: RowStarts, S: RowStarts>(m: Matrix<D, S>) {
+                // SAFETY: the matrix has its cells, and the processor such registers.
+                unsafe { lines::$isa::$C::<F, AnyRows, AnyRows>(m.any()) }
+            }
+        )*
 
         $(impl<const STREAM: bool> Direct<$V> for Moved<$W, STREAM> {
             const NEW: Self = Moved(PhantomData);
@@ -110,7 +123,7 @@ macro_rules! direct {
             unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
                 // SAFETY: the matrix has its cells; this type is used where the processor has such
                 // registers.
-                unsafe { few::<S, D, SCALES, DR, SR>(m) }
+                unsafe { few::<S, D, SCALES>(m.any()) }
             }
         }
 
@@ -120,7 +133,7 @@ macro_rules! direct {
             unsafe fn narrow<DR: RowStarts, SR: RowStarts>(m: Matrix<DR, SR>) {
                 // SAFETY: the matrix has its cells; this type is used where the processor has such
                 // registers. Lines of the source are enough for it.
-                unsafe { lines::$isa::u32::<Widened<f32, D, true, STREAM>, DR, SR>(m) }
+                unsafe { lines::$isa::u32::<Widened<f32, D, true, STREAM>, AnyRows, AnyRows>(m.any()) }
             }
         }
     };
@@ -130,13 +143,13 @@ mod avx2 {
     use super::super::avx2 as network;
     use super::*;
 
-    direct!("avx2,f16c", __m256i, __m256, network, avx2, u8 u16);
+    direct!("avx2,f16c", __m256i, __m256, network, avx2, u8 u16; u8 u16 u32);
 }
 
 mod avx512 {
     use super::*;
 
-    direct!("avx512f,avx512bw,avx512dq,avx512vl", __m512i, __m512, halves, avx512, u8 u16 u32 u64);
+    direct!("avx512f,avx512bw,avx512dq,avx512vl", __m512i, __m512, halves, avx512, u8 u16 u32 u64; u8 u16 u32);
 }
 
 /// The transpose that converts on the way, if there is one for these types: no part of the old
@@ -152,10 +165,10 @@ pub(in super::super) fn convert<D: RowStarts, S: RowStarts>(
     macro_rules! pick {
         ($W:ident, $Through:ident<$($T:tt),*>) => {
             match (isa.has_avx512(), store) {
-                (true, Store::Cached) => lines::avx512::$W::<$Through<$($T,)* false>, D, S>,
-                (true, Store::Streamed) => lines::avx512::$W::<$Through<$($T,)* true>, D, S>,
-                (false, Store::Cached) => lines::avx2::$W::<$Through<$($T,)* false>, D, S>,
-                (false, Store::Streamed) => lines::avx2::$W::<$Through<$($T,)* true>, D, S>,
+                (true, Store::Cached) => avx512::$W::<$Through<$($T,)* false>, D, S>,
+                (true, Store::Streamed) => avx512::$W::<$Through<$($T,)* true>, D, S>,
+                (false, Store::Cached) => avx2::$W::<$Through<$($T,)* false>, D, S>,
+                (false, Store::Streamed) => avx2::$W::<$Through<$($T,)* true>, D, S>,
             }
         };
     }

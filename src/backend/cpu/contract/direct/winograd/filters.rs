@@ -136,7 +136,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
             shares: 1,
             group: 1,
             planar,
-            room: problem.room("F(2x2, 3x3) of filters"),
+            room: problem.room("winograd_filters"),
             view,
             images: pairs.outer,
             dims: pairs.dims,

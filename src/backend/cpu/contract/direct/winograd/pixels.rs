@@ -95,7 +95,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> PixelLanes<'a, S> {
         Some(PixelLanes {
             parts: slow.outputs.extent.div_ceil(high),
             shares: 1,
-            room: problem.room("F(2x2, 3x3) of pixels"),
+            room: problem.room("winograd_pixels"),
             strips: count.div_ceil(MR),
             view,
             rows,
