@@ -202,7 +202,7 @@ impl RnnDescriptor {
         Ok(())
     }
 
-    /// Sets the entries of the recurrent projection; as many as the hidden state has are none.
+    /// Sets the projection size; a size equal to the hidden size means no projection.
     ///
     /// # Errors
     /// Bad parameter: fewer than 1. Not supported: more than the hidden state has, or fewer in

@@ -4,22 +4,22 @@
 //! The choice
 //!  table.rs   the kernels, in the order in which they are asked   problem.rs  a contraction as kernels are asked about it
 //!  levels.rs  what kernels are compiled for                       widen.rs    narrow operands in binary32, all at once
-//!  phases.rs  the phases of a stride together
+//!  stride_phases.rs  the phases of a stride together
 //! kernel.rs   the micro-kernel: a tile of accumulators             kernel/simd.rs  vector operations, per level and type
 //! operands/   where the operands are
-//!  points.rs  where the turns of loops are                        source.rs  an operand, and what it holds
+//!  points.rs  where the iterations of loops are                   source.rs  an operand, and what it holds
 //!  view.rs    both factors, and where products begin
 //!  pack.rs    operands into micro-panels                          planes.rs  a windowed operand copied once, with its padding
 //! epilogue/   from accumulators to the destination
-//!  finish.rs  of any type     simple.rs  in binary32 alone        run.rs     what all of these know
-//!  narrow.rs  for halves and bytes, by whole vectors              whole.rs   from the accumulators of a whole tile
+//!  generic.rs of any type     binary32.rs in binary32 alone       run.rs     what all of these know
+//!  narrow.rs  for halves and bytes, by whole vectors              registers.rs  from the accumulators of a whole tile
 //! gemm/       matrix products
 //!  engine.rs  the loops around the micro-kernel, for all contractions     tiles.rs  where lanes are in dst
 //!  gemv.rs    a matrix by a few vectors                           gemm_dot.rs  sums along both operands
 //! tiles/      matrix products by tile instructions
 //!  call.rs    what is multiplied at once                       unit.rs    what multiplies: amx.rs, or model.rs
 //!  pack.rs, sum.rs, split.rs  operands into strips of tiles
-//!  task.rs    the loops over strips, and where sums end
+//!  task.rs    the loops over strips, and where accumulators end
 //! direct/     convolutions of particular shapes
 //!  depthwise_planar.rs, depthwise_interleaved.rs               sums over the taps of one channel; channels contiguous
 //!  depthwise_wgrad_planar.rs, depthwise_wgrad_interleaved.rs   sums over the pixels of one channel; channels contiguous

@@ -171,7 +171,7 @@ fetch!(
 );
 
 fetch!(
-    /// Asks for a line that is read after more than the first-level cache holds.
+    /// Prefetches a line into L2: it is read after more than the first-level cache holds.
     prefetch_l2,
     _MM_HINT_T1
 );

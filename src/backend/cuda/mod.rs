@@ -67,9 +67,9 @@ use driver::{DriverFunction, LaunchShape};
 use launch::Launch;
 use module::Loaded;
 
-/// This many calls of a handle that pass look at the memory that they are given, whether or not
-/// they are asked to: who mixes up host and device does so from the start, and work that has begun
-/// on such memory takes the context with it.
+/// The first successful calls of a handle, this many, validate their pointers even without
+/// `CUDNN_SHIM_CHECK`: host/device mix-ups show early, and a kernel that ran on host memory would
+/// take the context with it.
 const FIRST_CALLS: u32 = 8;
 
 /// Launches of a plan whose kernels are there before the first of them is queued. Few plans have

@@ -1,4 +1,4 @@
-//! The kernel: a tile of sums in registers, a few rows by a few vectors.
+//! The micro-kernel: a tile of accumulators in registers, MR rows by a few vectors.
 
 pub(super) mod simd;
 
@@ -9,10 +9,10 @@ use self::simd::{Compensation, MR, Simd};
 /// Where the rows of one segment of the sum begin.
 pub(super) type RowPointers<C> = [*const C; MR];
 
-/// What one call of a kernel reads: `segments` of `len` cells of the sum each. Row m of segment s
-/// has its cells at `rows[s][m] + i * step`; the vectors of cell number i, counted through all
-/// segments, are at `v + offsets[i]`. Where kernels add the tails of rows, those follow the only
-/// segment; the tails of lanes have an offset of their own, the last.
+/// What one call of the micro-kernel reads: `segments` ranges of K with `len` k-groups each. Row m
+/// of segment s has its k-groups at `rows[s][m] + i * step`; the vectors of k-group i, counted
+/// through all segments, are at `v + offsets[i]`. Where kernels add the compensation of A, it
+/// follows the only segment of each row; the compensation of B has an offset of its own, the last.
 pub(super) struct Panel<C> {
     pub(super) rows: *const RowPointers<C>,
     pub(super) segments: usize,
@@ -25,8 +25,8 @@ pub(super) struct Panel<C> {
 /// A kernel for some number of rows and vectors: `c[m][..] = sum`, or `+= sum` if `add`.
 pub(super) type Kernel<S> = unsafe fn(&Panel<<S as Simd>::KGroup>, &[*mut <S as Simd>::Acc; MR], bool);
 
-/// The loop of every kernel: the sums of the panel. Tests come last: with the test in front
-/// compilers keep a second copy of the sums.
+/// The loop of every kernel: the accumulators of the panel. The loops test at the bottom; with a
+/// top test LLVM keeps a second copy of the accumulators.
 ///
 /// # Safety
 /// The instructions of `S`; all that the panel names is readable, as many cells as `N` vectors have
@@ -105,7 +105,7 @@ unsafe fn tile<S: Simd, const M: usize, const N: usize>(
     unsafe {
         let mut m = 0;
         while m < M {
-            // The sums are needed when the loop is done; most are in a cache further away.
+            // The loop needs them when it is done; most are in a cache further away.
             S::prefetch::<N>(c[m]);
             m += 1;
         }

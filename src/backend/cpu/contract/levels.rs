@@ -1,5 +1,5 @@
 //! What kernels of contractions are compiled for: each level of vector instructions, and each type
-//! of sums.
+//! of accumulators.
 
 use cudnn_shim_macros::vectorized;
 

@@ -17,8 +17,8 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS, Role};
 
-/// Filters for which tiles of AVX2 are the better ones: 24 are three of its vectors, and half a
-/// tile of AVX-512 has 32 lanes. Fewer than a vector of AVX2 has lanes leave either without use.
+/// N for which AVX2 tiles waste fewer lanes: 24 = 3 ymm; the AVX-512 half tile is 32 wide. Below 8
+/// neither fills a vector.
 const FEW_FILTERS: RangeInclusive<i64> = 8..=24;
 
 /// Phases of a stride up to which they are no lanes.

@@ -40,7 +40,7 @@ const TILE_ELEMENTS: usize = 8 << 10;
 /// Converted elements that are kept at most.
 const KEPT: usize = 256 << 10;
 
-/// Parts of the sum at most, and pixels from which on another one is worth its sums.
+/// Split-K: ranges of the sum at most, and the pixels that pay for one more.
 const MAX_SPLIT_K: usize = 16;
 const SPLIT_K_GRAIN: usize = 256;
 

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// A tap: its number among those of the window, what it reads for output 0 of the row, and the
-/// outputs that it has elements for. Of a gradient of a filter pixels are what outputs are here.
+/// outputs that it has elements for. For filter gradients, read "pixel" for "output".
 #[derive(Clone, Copy, Default)]
 pub struct Tap<A> {
     pub number: usize,

@@ -35,15 +35,17 @@ const MORE: usize = 4;
 const FILTERS: i64 = 128;
 const TAPS: usize = 128;
 
-/// Pixels of a block at most, unless a row has more; of a row at most.
+/// Pixels of a block, which is one row at least.
 const PIXELS: usize = 512;
+
+/// Pixels of the longest row that is taken.
 const ROW: usize = 8 << 10;
 
 /// Bytes of the planes of a block, and of the sums of a task, at most, unless one channel has more.
 const PLANES: usize = 192 << 10;
 const ACC_BYTES: usize = 192 << 10;
 
-/// Parts of the sum at most, and products per channel from which on another one is worth its sums.
+/// Split-K: ranges of the sum at most, and the products per channel that pay for one more.
 const MAX_SPLIT_K: usize = 16;
 const SPLIT_K_GRAIN: usize = 1 << 18;
 

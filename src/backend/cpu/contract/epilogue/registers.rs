@@ -43,7 +43,7 @@ pub struct Ends<'a> {
 /// bias: channels in blocks.
 pub struct Blocks([[isize; MAX_NR / EIGHT]; 3]);
 
-/// Of lanes that are neighbours nobody asks where their eights are.
+/// Unused when lanes are contiguous.
 static NEIGHBOURS: Blocks = Blocks([[0; MAX_NR / EIGHT]; 3]);
 
 impl Blocks {

@@ -31,8 +31,8 @@ use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::contract::{Contract, Role};
 
-/// Micro-panels of rows that are packed together, MC / MR of them: with [`KC`] cells about a third
-/// of a second-level cache of 512 KiB.
+/// Micro-panels of A that are packed together, MC / MR: with [`KC`] k-groups they take about a
+/// third of an L2 cache of 512 KiB.
 const MC_PANELS: usize = 20;
 
 /// Bytes of planes per block of lanes.
@@ -47,27 +47,26 @@ const NC: usize = 192;
 /// Bytes that operands may take that are packed once for all tasks.
 const SHARED: usize = 64 << 20;
 
-/// Strips of rows, and rows, up to which a task packs a panel of lanes where it multiplies by it,
-/// so that the panel stays in a first-level cache: of as few, panels that are packed once for all
-/// tasks would be written to memory and read again for little work.
+/// Up to this many A panels (and rows) each task packs its own B panel, which then stays in L1; a
+/// shared copy would make a round trip to memory.
 const LOCAL_A_PANELS: usize = 2 * MC_PANELS;
 const LOCAL_M: usize = LOCAL_A_PANELS * MR;
 
-/// Bytes of few rows, of the innermost loop of the sum, that stay in a second-level cache of 512
-/// KiB, where every panel finds them again: as many as 7 x 7 pixels of 2048 channels have.
+/// Bytes of A that stay in an L2 cache of 512 KiB, where every B panel finds them again: as many as
+/// 7 x 7 pixels of 2048 channels have.
 const L2_ROWS_BYTES: usize = 400 << 10;
 
-/// Lanes from which on rows are packed: for fewer the copy costs more than it saves.
+/// A is packed from this N on: for fewer columns the copy costs more than it saves.
 const PACKED_FROM: usize = 256;
 
 /// Rows that a task may have multiplied by a panel while it packs it.
 #[cfg(target_arch = "x86_64")]
 const PACKING: usize = 20;
 
-/// Products from which on a task is worth what it sets up.
+/// Grain size: fewer products than this do not pay for the setup of a task.
 const GRAIN: usize = 2 << 20;
 
-/// Where lanes come from.
+/// Packing policy of B, whose columns are lanes.
 enum PackB {
     /// Planes of the windowed operand.
     Planes(Box<Planes>),
@@ -79,12 +78,12 @@ enum PackB {
     InPlace,
 }
 
-/// Where rows come from.
+/// Packing policy of A.
 #[derive(PartialEq)]
 enum PackA {
-    /// Strips packed once.
+    /// Micro-panels packed once for all tasks.
     Shared,
-    /// Strips packed by each task.
+    /// Micro-panels packed by each task.
     Local,
     /// The operand itself: the innermost loop of the sum has `inner` cells, `step` cells apart.
     /// Where the last two loops are one run, `taps` is what the outer one of them turns: of a run

@@ -35,11 +35,11 @@ const EIGHT: usize = 8;
 /// Numbers of a cache line, of which pieces of rows are made.
 const LINE: usize = 16;
 
-/// Bytes of a whole number of which rows are apart where twice eight of them find no room in a
-/// first-level cache: it has eight lines for those that are 4 KiB apart.
+/// Row pitches that are a multiple of this put 16 rows into the same sets of an 8-way L1, which has
+/// room for eight lines at a distance of 4 KiB.
 const SET_CONFLICT_PITCH: usize = 2 << 10;
 
-/// Sums of a piece of rows, of all vectors.
+/// Accumulators of a tile of rows, for all vectors.
 const TILE_ACCS: usize = 2048;
 
 /// A product of a matrix and a few vectors.

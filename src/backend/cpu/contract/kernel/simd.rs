@@ -2,19 +2,19 @@
 
 /// Vectors of one type at one level.
 ///
-/// Packing writes parts, kernels read cells: a cell is one part, or the two or four neighbours of
-/// the sum that one instruction multiplies.
+/// Packing writes scalars, kernels read k-groups: one scalar, or the two or four neighbours along K
+/// that one instruction multiplies.
 ///
 /// # Safety
 /// Every function needs the instructions of its level; pointers are good for what they name.
 pub trait Simd: Copy + 'static {
     /// What packing writes.
     type Scalar: Copy + PartialEq + Default + Send + Sync + 'static;
-    /// What kernels read: [`K_PACK`](Simd::K_PACK) parts.
+    /// What kernels read: [`K_PACK`](Simd::K_PACK) scalars.
     type KGroup: Copy + 'static;
-    /// What products are summed in.
+    /// The type of accumulators.
     type Acc: Copy + Default + 'static;
-    /// The portable vectors of the same parts: what packing is compiled for, which needs no
+    /// The portable vectors of the same scalars: what packing is compiled for, which needs no
     /// vectors.
     type Portable: Simd<Scalar = Self::Scalar, KGroup = Self::KGroup>;
     /// A vector.
@@ -23,15 +23,15 @@ pub trait Simd: Copy + 'static {
     const L: usize;
     /// Vectors that a tile is wide.
     const NV: usize;
-    /// Vectors that a tile of one row is wide: as many sums as hide what one takes.
+    /// Vectors that a tile of one row is wide: as many accumulators as hide the latency of one.
     const WIDE: usize;
-    /// Parts per cell.
+    /// Scalars of a k-group: the pack factor.
     const K_PACK: usize;
-    /// Cells that packing adds to a line: what its sums have beside the products.
+    /// K-groups that packing appends to a line: the zero-point compensation of its accumulators.
     const COMPENSATION: usize = 0;
-    /// Whose tails kernels add.
+    /// Which operand's compensation kernels add.
     const COMPENSATES: Compensation = Compensation::None;
-    /// A cell whose products are 0.
+    /// A k-group whose products are 0.
     const ZERO: Self::KGroup;
 
     unsafe fn zero() -> Self::V;
@@ -43,7 +43,7 @@ pub trait Simd: Copy + 'static {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
 
-    /// Asks for the cache lines of `N` vectors that are about to be written, or read.
+    /// Prefetches the cache lines of `N` vectors that are about to be written, or read.
     #[inline(always)]
     fn prefetch<const N: usize>(at: *const Self::Acc) {
         let (lanes, line) = (N * Self::L, LINE / size_of::<Self::Acc>());
@@ -60,7 +60,7 @@ pub trait Simd: Copy + 'static {
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for a cache line.
+/// Prefetches a cache line.
 #[inline(always)]
 fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -72,7 +72,7 @@ fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// Whose [tails](Simd::COMPENSATION) are added to the sums.
+/// Whose [compensation](Simd::COMPENSATION) is added to the accumulators.
 #[derive(PartialEq)]
 pub enum Compensation {
     None,

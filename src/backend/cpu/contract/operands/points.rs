@@ -1,16 +1,16 @@
-//! Where the turns of some loops of a contraction are: offsets of all operands, and positions in
-//! the window.
+//! Where the iterations of some loops of a contraction are: offsets of all operands, and positions
+//! in the window.
 
 use crate::ops::contract::{Contract, MAX_BOUNDS, Role};
 
-/// Offsets of the five operands, and what the turn adds to the position in every bound.
+/// Offsets of the five operands, and what the iteration adds to the position in every bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperandOffsets {
     pub at: [i64; 5],
     pub pos: [i64; MAX_BOUNDS],
 }
 
-/// One loop: turns, and what a turn adds.
+/// One loop: its extent, and what an iteration adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loop {
     pub extent: usize,
@@ -44,12 +44,12 @@ impl Loops {
         Loops { loops: step.loops(role).map(|(index, _)| Loop::of(step, index)).collect() }
     }
 
-    /// How often they turn.
+    /// How many iterations they have together.
     pub fn len(&self) -> usize {
         self.loops.iter().map(|axis| axis.extent).product()
     }
 
-    /// The turn of a number, counted from 0.
+    /// The offsets of iteration `number`, counted from 0.
     pub fn point(&self, mut number: usize) -> OperandOffsets {
         let mut point = OperandOffsets::default();
         let Some((outermost, inner)) = self.loops.split_first() else { return point };
@@ -61,7 +61,7 @@ impl Loops {
         point
     }
 
-    /// Where the turn of a number is in one operand.
+    /// The offset of iteration `number` in one operand.
     pub fn offset(&self, mut number: usize, slot: usize) -> i64 {
         let mut offset = 0;
         let Some((outermost, inner)) = self.loops.split_first() else { return offset };
@@ -72,7 +72,7 @@ impl Loops {
         offset + outermost.by.at[slot] * number as i64
     }
 
-    /// The turns `begin..end` as evenly spaced ones.
+    /// The iterations `begin..end` as strided runs.
     pub fn evens(&self, begin: usize, end: usize, slot: usize, bounded: bool, list: &mut Vec<StridedRun>) {
         list.clear();
         let inner = self.loops.last().copied().unwrap_or(Loop { extent: 1, by: OperandOffsets::default() });
@@ -84,7 +84,7 @@ impl Loops {
         }
     }
 
-    /// The turns `begin..end`, put into `points`.
+    /// The offsets of the iterations `begin..end`, put into `points`.
     pub fn points(&self, begin: usize, end: usize, points: &mut Vec<OperandOffsets>) {
         points.clear();
         let Some((inner, outer)) = self.loops.split_last() else {
@@ -111,10 +111,10 @@ impl Loops {
     }
 }
 
-/// How far the other points of a cell are from its first, as many as a cell has.
+/// How far the other members of a k-group are from its first, as many as it has.
 pub type GroupOffsets = [i64; 3];
 
-/// Evenly spaced points of the sum, as one operand sees them.
+/// A strided run along K, as one operand sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct StridedRun {
     pub at: i64,
@@ -122,8 +122,7 @@ pub struct StridedRun {
     pub pos: [i64; MAX_BOUNDS],
     pub pos_by: [i64; MAX_BOUNDS],
     pub len: usize,
-    /// Where cells are of several points, how far from each the others of its cell are; else
-    /// neighbours share cells.
+    /// Where the members of a k-group are no neighbours, how far the others are from the first.
     pub group_offsets: Option<GroupOffsets>,
 }
 
@@ -145,7 +144,7 @@ impl StridedRun {
         StridedRun { at, by, pos: [0; MAX_BOUNDS], pos_by: [0; MAX_BOUNDS], len, group_offsets }
     }
 
-    /// Adds `self` to a list, or to its last entry where that goes on evenly; `bounded` if
+    /// Adds `self` to a list, or extends its last entry where the stride goes on; `bounded` if
     /// positions count.
     pub fn push(self, list: &mut Vec<StridedRun>, bounded: bool) {
         if !bounded

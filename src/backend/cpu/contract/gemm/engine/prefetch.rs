@@ -1,5 +1,5 @@
-//! Panels of lanes that a task packs where it multiplies by them, and the lines that it fetches
-//! before it packs them.
+//! B panels that a task packs where it multiplies by them, and the lines that it prefetches before
+//! it packs them.
 
 use super::{Engine, share};
 use crate::backend::cpu::contract::kernel::Kernels;
