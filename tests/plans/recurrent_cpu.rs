@@ -5,7 +5,7 @@
 //! `CUDNN_SHIM_TEST_FULL=1`, as `cargo xtask fuzz` sets it, also computes the gradients of the
 //! longest.
 
-use cudnn::backend::{self, Address, Isa, Machine, Panels};
+use cudnn::backend::{self, Address, Isa, Machine, PanelCache};
 use cudnn::desc::rnn::{RnnBias, RnnCell};
 use cudnn::desc::sequence::RnnDataLayout;
 use cudnn::dtype::DataType;
@@ -122,7 +122,7 @@ fn on(threads: usize) -> How {
 
 fn run(plan: &dyn Plan, at: &[Address], how: How) {
     let machine = Machine { isa: how.isa, threads: how.threads };
-    let panels = how.keeps.then(Panels::new);
+    let panels = how.keeps.then(PanelCache::new);
     plan.steps(&mut |step, slots| {
         let at: Vec<Address> = slots.iter().map(|&slot| at[slot]).collect();
         // SAFETY: every operand has the room that the problem says, and no step writes the weights.
