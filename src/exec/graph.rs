@@ -6,7 +6,7 @@ use super::call::Call;
 use super::scratch::Known;
 use crate::backend::Address;
 use crate::error::{Error, Result};
-use crate::ops::graph::{Graph, Numbers, Override, Program, Tiles, Value, ValuesPlan};
+use crate::ops::graph::{Graph, Numbers, Override, Program, Strategy, Value, ValuesPlan};
 use crate::ops::part::Base;
 use crate::sync::{Lock, Vanished};
 
@@ -24,21 +24,21 @@ pub struct Execution {
 const MOST_OTHERS: usize = 8;
 
 impl Execution {
-    /// Plans a graph.
+    /// Plans a graph for the CPU core; other cores can run it, too.
     ///
     /// # Errors
     /// As for [`Program::new`].
     pub fn new(graph: &Graph) -> Result<Self> {
-        Execution::in_tiles(graph, Tiles::DEFAULT)
+        Execution::planned(graph, Strategy::CPU)
     }
 
-    /// Plans a graph whose scores are computed in these tiles.
+    /// Plans a graph by a strategy.
     ///
     /// # Errors
     /// As for [`Program::new`].
-    pub fn in_tiles(graph: &Graph, tiles: Tiles) -> Result<Self> {
+    pub fn planned(graph: &Graph, strategy: Strategy) -> Result<Self> {
         let others = Lock::new(Vec::new());
-        let (program, scratch) = (Program::new(graph, tiles)?, Known::new());
+        let (program, scratch) = (Program::new(graph, strategy)?, Known::new());
         Ok(Execution { program, graph: graph.clone(), others, scratch })
     }
 

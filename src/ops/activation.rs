@@ -34,7 +34,7 @@ pub const fn saved(mode: ActivationMode) -> Saved {
 }
 
 /// A function that follows another operation, element by element: one of those of the table that
-/// have a slope.
+/// have a slope. The epilogue of a contraction on the CPU core computes others of one operand, too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activation {
     /// The function.

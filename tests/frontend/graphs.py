@@ -438,11 +438,40 @@ def plan_text(t):
     t.g = Again()
 
 
+def chain(t):
+    """Large enough to be computed block by block: a normalisation amid functions and sums."""
+    rows, width = int(t.rng.integers(200, 400)), int(t.rng.integers(150, 260))
+    (x, image), (z, other) = t.operand(1, rows, width), t.operand(1, rows, width)
+    (s, scale), (b, bias) = t.operand(1, 1, width), t.operand(1, 1, width)
+    g = t.g
+    y, mean, inverse = g.layernorm(
+        norm_forward_phase=cudnn.norm_forward_phase.TRAINING, input=g.mul(g.tanh(x), z), scale=s, bias=b, epsilon=t.number(EPSILON, 3))
+    xhat, m, v = normalised(np.tanh(image) * other, (2,))
+    want = xhat * scale + bias
+    t.write(g.add(g.sigmoid(y), x), sigmoid(want) + image)
+    t.write(mean, m, FLOAT)
+    t.write(inverse, v, FLOAT, bound=4e-5)
+    total = g.reduction(g.mul(y, z), mode=cudnn.reduction_mode.MAX)
+    t.write(total, (want * other).max(axis=2, keepdims=True), FLOAT, dims=(1, rows, 1))
+
+
+def chain_backward(t):
+    """The gradients of such a normalisation, of whose results two are sums over all rows."""
+    rows, width = int(t.rng.integers(200, 400)), int(t.rng.integers(150, 260))
+    (x, image), (dy, loss), (s, scale) = t.operand(1, rows, width), t.operand(1, rows, width), t.operand(1, 1, width)
+    xhat, m, v = normalised(image, (2,))
+    g, mean, inverse = t.g, t.read(m, FLOAT)[0], t.read(v, FLOAT)[0]
+    dx, dscale, dbias = g.layernorm_backward(g.mul(dy, dy), x, s, mean, inverse)
+    t.write(g.add(dx, x), normalised_back(loss * loss * scale, xhat, v, (2,)) + image)
+    t.write(dscale, (loss * loss * xhat).sum(axis=1, keepdims=True), FLOAT, bound=2e-4)
+    t.write(dbias, (loss * loss).sum(axis=1, keepdims=True), FLOAT, bound=4e-5)
+
+
 CASES = [
     matmul, convolution, convolution_1d, convolution_3d, dgrad, wgrad, layernorm, layernorm_backward, rmsnorm, rmsnorm_backward, batchnorm,
     batchnorm_inference, batchnorm_backward, instancenorm, instancenorm_backward, adalayernorm, genstats, reduction, reshape, transpose, cut,
     concatenate, pointwise, activations, rectified, long_integers, groups, adalayernorm_inference,
-    rope, experts, sdpa, sdpa_backward, other_extents, plan_text, *attention_options.CASES, *packed.CASES,
+    chain, chain_backward, rope, experts, sdpa, sdpa_backward, other_extents, plan_text, *attention_options.CASES, *packed.CASES,
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ use super::{backend_beside, backend_values as values};
 use crate::desc::graph::{Descriptor, Kind, Link, Object, Type, Value, device, engine, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::{Context, Execution};
-use crate::ops::graph::{Graph, Tiles};
+use crate::ops::graph::{Graph, Strategy};
 use crate::original::Twin;
 
 static DESCRIPTORS: Table<Entry> = Table::new(Tag::Backend);
@@ -48,9 +48,8 @@ impl Entry {
 /// # Errors
 /// Not supported, with the operation and the reason.
 fn execution_of(graph: &Object) -> Result<Execution> {
-    // A tile is too little for a GPU.
-    let tiles = if Context::expects_cuda() { Tiles::NONE } else { Tiles::DEFAULT };
-    Execution::in_tiles(&Graph::of(graph)?, tiles)
+    let strategy = if Context::expects_cuda() { Strategy::CUDA } else { Strategy::CPU };
+    Execution::planned(&Graph::of(graph)?, strategy)
 }
 
 /// The text of the device that a handle made now would run on.

@@ -48,7 +48,7 @@ impl Operation {
     }
 
     /// The uids that it reads.
-    fn sources(&self) -> impl Iterator<Item = i64> {
+    pub(super) fn sources(&self) -> impl Iterator<Item = i64> {
         self.reads.iter().flat_map(|link| {
             let offset = link.tensor.ragged.as_ref().map(|ragged| ragged.offset.uid);
             [Some(link.tensor.uid), offset].into_iter().flatten()

@@ -10,7 +10,9 @@
 //!  dag.rs         the order of operations, and what no graph may have
 //!  program.rs     Graph -> Program: one plan per operation, and what lies where in the workspace
 //!  expand/        operations that are graphs of others
+//!  chain/         operations that follow each other, some rows at a time
 //!  stream/        attention tile by tile
+//!  fuse.rs        products with what follows them
 //!  room.rs        places in the workspace, by lifetime
 //!  overrides.rs   a graph under other extents
 //!  view.rs        where the elements of an operand lie
@@ -24,8 +26,10 @@
 //! operations ask only which tensors are read and which are written, whatever the operation
 //! computes.
 
+mod chain;
 mod dag;
 mod expand;
+mod fuse;
 mod lower;
 mod masks;
 mod mode;
@@ -44,12 +48,14 @@ mod work;
 use std::fmt;
 use std::sync::Arc;
 
+pub use chain::Chain;
+pub use fuse::Fusion;
 pub use overrides::Override;
-pub use program::{Numbers, Program, Value};
+pub use program::{Numbers, Program, Strategy, Value};
 pub use settings::{
-    Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Experts, GenStats, Kind,
-    Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope, Slice,
-    Softmax, Spatial, Transpose,
+    Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Experts, Fused, GenStats,
+    Kind, Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope,
+    Slice, Softmax, Spatial, Transpose,
 };
 pub use stream::{Region, Stage, Tiles};
 pub use values::ValuesPlan;
@@ -196,8 +202,10 @@ ports! {
     GroupOffset;
     /// Scale of a normalisation.
     Scale;
-    /// Bias of a normalisation.
+    /// Bias of a normalisation, or what is added to a product.
     Bias;
+    /// What is added to a product before its bias.
+    Residual;
     /// Epsilon of a normalisation.
     Epsilon;
     /// Weight of new statistics in the running ones.

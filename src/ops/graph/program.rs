@@ -1,8 +1,11 @@
-//! From a graph to the plans that compute it, one per operation.
+//! From a graph to the plans that compute it.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use super::chain::{self, ChainPlan};
 use super::dag::Dag;
+use super::fuse::{self, Fusion};
 use super::room::Room;
 use super::steps::{Builder, Home};
 use super::stream::{self, StreamPlan, Tiles};
@@ -46,7 +49,31 @@ pub struct Numbers {
     pub below: Option<i64>,
 }
 
-/// A graph that runs operation by operation, whatever it consists of.
+/// How a graph is computed, where there is a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strategy {
+    /// The tiles that scores are computed in.
+    pub tiles: Tiles,
+    /// Which products are one with what follows them.
+    pub fusion: Fusion,
+    /// Elements from which on operations that follow each other are computed block by block.
+    pub chains: i64,
+    /// About how many elements of each tensor a block has.
+    pub block: i64,
+}
+
+impl Strategy {
+    /// For the CPU core.
+    pub const CPU: Strategy =
+        Strategy { tiles: Tiles::DEFAULT, fusion: Fusion::All, chains: 32 << 10, block: 16 << 10 };
+    /// For the CUDA core: a tile is too little for a GPU.
+    pub const CUDA: Strategy = Strategy { fusion: Fusion::Products, ..Strategy::BY_OPERATION };
+    /// Each operation by itself.
+    pub const BY_OPERATION: Strategy =
+        Strategy { tiles: Tiles::NONE, fusion: Fusion::None, chains: i64::MAX, ..Strategy::CPU };
+}
+
+/// A graph as plans that run one after the other.
 pub struct Program {
     /// The plans, in the order in which they run.
     pub parts: Vec<Part>,
@@ -62,9 +89,8 @@ pub struct Program {
     pub workspace: usize,
     /// What lies in it.
     places: Places,
-    /// The tiles that scores are computed in.
-    tiles: Tiles,
-    /// Whether some are.
+    strategy: Strategy,
+    /// Whether scores are computed in tiles.
     streams: bool,
 }
 
@@ -75,8 +101,8 @@ impl Program {
     /// Those of [`Graph::check`]. Not supported, with the operation and the reason: types and
     /// operations that are not computed, shapes that do not fit, a virtual tensor that nothing
     /// writes.
-    pub fn new(graph: &Graph, tiles: Tiles) -> Result<Self> {
-        Program::placed(graph, None, tiles)
+    pub fn new(graph: &Graph, strategy: Strategy) -> Result<Self> {
+        Program::placed(graph, None, strategy)
     }
 
     /// Plans the operations of a graph that is that of `whole` under other extents. Smaller ones
@@ -88,28 +114,49 @@ impl Program {
     pub fn under(graph: &Graph, whole: &Program) -> Result<Self> {
         // Scores that are kept whole take more than those that are not, however few there are.
         let least = if whole.streams { 0 } else { i64::MAX };
-        let tiles = Tiles { least, ..whole.tiles };
-        let own = Program::new(graph, tiles)?;
+        let tiles = Tiles { least, ..whole.strategy.tiles };
+        let chains = if whole.has_chains() { 0 } else { i64::MAX };
+        let strategy = Strategy { tiles, chains, ..whole.strategy };
+        let own = Program::new(graph, strategy)?;
         if own.workspace <= whole.workspace {
             return Ok(own);
         }
-        Ok(Program::placed(graph, Some(&whole.places), tiles).unwrap_or(own))
+        Ok(Program::placed(graph, Some(&whole.places), strategy).unwrap_or(own))
+    }
+
+    fn has_chains(&self) -> bool {
+        self.names.contains(&CHAIN)
     }
 
     /// Plans the operations in places of their own, or in those of another program, in which all
     /// have to fit.
-    fn placed(graph: &Graph, given: Option<&Places>, tiles: Tiles) -> Result<Self> {
-        let graph = &expand::expanded(graph)?;
-        if let Some(streamed) = stream::streamed(graph, tiles)
-            && let Ok(program) = Program::of(&streamed, given, tiles)
-        {
-            return Ok(Program { streams: true, uids: graph.uids(), ..program });
+    fn placed(graph: &Graph, given: Option<&Places>, strategy: Strategy) -> Result<Self> {
+        let expanded = expand::expanded(graph)?;
+        let streamed = stream::streamed(&expanded, strategy.tiles);
+        let mut forms = Vec::new();
+        for (form, streams) in streamed.iter().map(|form| (form, true)).chain([(&*expanded, false)]) {
+            let fused = fuse::fused(form, strategy.fusion);
+            let chained = chain::chained(fused.as_ref().unwrap_or(form), strategy);
+            forms.extend([chained, fused].into_iter().flatten().map(|form| (Cow::Owned(form), streams)));
+            forms.push((Cow::Borrowed(form), streams));
         }
-        Program::of(graph, given, tiles)
+        // What one form cannot compute the next one may; the last one is single operations.
+        let mut outcome = Err(Error::Internal("no form of a graph".into()));
+        for (form, streams) in forms {
+            outcome = Program::of(&form, given, strategy).map(|program| Program {
+                streams,
+                uids: graph.uids(),
+                ..program
+            });
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
     }
 
     /// Plans the operations, none of which is a graph of others.
-    fn of(graph: &Graph, given: Option<&Places>, tiles: Tiles) -> Result<Self> {
+    fn of(graph: &Graph, given: Option<&Places>, strategy: Strategy) -> Result<Self> {
         let dag = Dag::new(graph)?;
         let mut room = Room::default();
         let (mut values, mut places) = (Vec::new(), Places::new());
@@ -161,14 +208,18 @@ impl Program {
             let explained = |error: Error| {
                 Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
             };
-            if let Kind::Stream(region) = &operation.kind {
-                let (plan, homes, bytes) = StreamPlan::new(region, &find)?;
+            let tasks = match &operation.kind {
+                Kind::Stream(region) => Some(boxed(StreamPlan::new(region, &find)?)),
+                Kind::Chain(chain) => Some(boxed(ChainPlan::new(chain, &find)?)),
+                _ => None,
+            };
+            if let Some((plan, homes, bytes)) = tasks {
                 if homes.len() > MAX_OPERANDS {
                     return Err(Error::unsupported(format!("more than {MAX_OPERANDS} tensors")));
                 }
                 place(home_key(at, Home::Scratch(0)), bytes, [at, at]).ok_or_else(beyond)?;
                 numbers.push(None);
-                planned.push((Box::new(plan) as Box<dyn Plan + Send + Sync>, homes));
+                planned.push((plan, homes));
                 continue;
             }
             let mut builder = Builder::new(operation, &find, lower::is_wide(operation)).map_err(explained)?;
@@ -211,10 +262,17 @@ impl Program {
             uids: graph.uids(),
             workspace,
             places,
-            tiles,
+            strategy,
             streams: false,
         })
     }
+}
+
+/// A plan of any kind with what belongs to it.
+fn boxed<P: Plan + Send + Sync + 'static>(
+    (plan, homes, bytes): (P, Vec<Home>, usize),
+) -> (Box<dyn Plan + Send + Sync>, Vec<Home>, usize) {
+    (Box::new(plan), homes, bytes)
 }
 
 /// Scratch is one operation's, a tensor everybody's.
@@ -249,6 +307,9 @@ fn value(tensor: &Tensor, scalar: Scalar, offset: usize) -> Result<Value> {
         _ => Err(Error::unsupported(format!("tensor {} of {} by value", tensor.uid, layout.dims))),
     }
 }
+
+/// The name of a chain.
+const CHAIN: &str = "chain";
 
 /// The most elements that are passed by value.
 const MOST_VALUES: usize = 1024;

@@ -7,6 +7,7 @@ use super::{Operation, Type};
 use crate::desc::NanPropagation;
 use crate::dtype::DataType;
 use crate::layout::Dims;
+use crate::ops::activation::Activation;
 pub use crate::ops::convolution::Direction;
 
 /// What an operation computes.
@@ -94,9 +95,14 @@ pub enum Kind {
     /// The weights of attention again: `y = exp(x - stats)`, 0 where x is minus infinity; a part of
     /// its gradients.
     Weights,
+    /// A product with what follows it: reads and writes as the product, and Residual, Bias.
+    Fused(Box<Fused>),
     /// Operations on tensors of scores, computed tile by tile: reads and writes what they share
     /// with the rest of the graph.
     Stream(Box<super::stream::Region>),
+    /// Operations that follow each other, computed block by block: reads and writes what they share
+    /// with the rest of the graph.
+    Chain(Box<super::chain::Chain>),
     /// What a tile of such scores needs besides those operations.
     Tile(super::stream::Stage),
     /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no
@@ -141,7 +147,9 @@ impl Kind {
             Kind::RaggedLoad { .. } => "load of ragged batches",
             Kind::RaggedStore { .. } => "store of ragged batches",
             Kind::Weights => "attention weights",
+            Kind::Fused(_) => "fused product",
             Kind::Stream(_) => "stream",
+            Kind::Chain(_) => "chain",
             Kind::Tile(_) => "tile",
             Kind::Other(_) => "an operation that is not computed",
         }
@@ -189,6 +197,15 @@ impl Pointwise {
             alpha: [1.0; 2],
         }
     }
+}
+
+/// Settings of a product with what follows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fused {
+    /// The product: of matrices, or a convolution.
+    pub product: Kind,
+    /// What is computed of the sum.
+    pub activation: Option<Activation>,
 }
 
 /// Settings of a product of matrices.

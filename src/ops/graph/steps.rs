@@ -384,10 +384,12 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A contraction whose offsets count from these views; in canonical form then.
-    pub fn contract(&mut self, step: Contract, views: [&View; 3]) {
+    /// A contraction whose offsets count from these views, in the order of its operands; in canonical
+    /// form then.
+    pub fn contract(&mut self, step: Contract, views: &[&View]) {
         if let Some(step) = counted_from(step, views) {
-            self.push(Work::Contract(Box::new(step)), &views.map(|view| view.slot));
+            let slots: Vec<usize> = views.iter().map(|view| view.slot).collect();
+            self.push(Work::Contract(Box::new(step)), &slots);
         }
     }
 
@@ -396,9 +398,9 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     /// As for [`piece`](Builder::piece).
-    pub fn convolve(&mut self, step: Contract, direction: Direction, views: [&View; 3]) -> Result<()> {
+    pub fn convolve(&mut self, step: Contract, direction: Direction, views: &[&View]) -> Result<()> {
         let Some(mut step) = counted_from(step, views) else { return Ok(()) };
-        let mut slots = views.map(|view| view.slot).to_vec();
+        let mut slots: Vec<usize> = views.iter().map(|view| view.slot).collect();
         if let Some(bytes) = direction.workspace_of(&step).filter(|&bytes| bytes <= self.most_of_parts) {
             step.workspace = bytes;
             slots.push(self.piece(Scalar::F64, bytes.div_ceil(Scalar::F64.size()) as i64)?.slot);
@@ -504,9 +506,10 @@ impl<'a> Builder<'a> {
 
 /// A contraction whose offsets count from these views, in canonical form; `None` if it has no
 /// elements.
-pub(super) fn counted_from(mut step: Contract, views: [&View; 3]) -> Option<Contract> {
-    for (offset, view) in step.nest.offsets.iter_mut().zip(views) {
-        *offset += view.offset;
+pub(super) fn counted_from(mut step: Contract, views: &[&View]) -> Option<Contract> {
+    let (residual, bias) = (step.epilogue.z.map(|_| 3), step.epilogue.bias.map(|_| 4));
+    for (place, view) in [0, 1, 2].into_iter().chain(residual).chain(bias).zip(views) {
+        step.nest.offsets[place] += view.offset;
     }
     (!step.is_empty()).then(|| step.canonical())
 }

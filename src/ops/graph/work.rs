@@ -73,7 +73,7 @@ impl Work {
                 step.outputs.offsets[1] += by(2, step.src);
                 Work::Reduce(step)
             }
-            Work::Contract(step) if step.workspace == 0 => {
+            Work::Contract(step) if step.slots() == 3 => {
                 let mut step = step.clone();
                 for (operand, scalar) in [step.dst, step.a, step.b].into_iter().enumerate() {
                     step.nest.offsets[operand] += by(operand, scalar);
@@ -167,8 +167,9 @@ impl Segment {
             }
         }
         let [c, a, b] = &views;
-        let step = lower::product_of(self.compute, [c, a, b], self.beta)?;
-        Ok(step.and_then(|step| counted_from(step, [c, a, b])))
+        let terms = lower::Terms { beta: self.beta, ..lower::Terms::default() };
+        let step = lower::product_of(self.compute, [c, a, b], &terms)?;
+        Ok(step.and_then(|step| counted_from(step, &[c, a, b])))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Graphs of operations on the CPU core, against plain loops in binary64.
 
 mod composed;
+mod fused;
 mod integers;
 mod layers;
 mod modes;
@@ -198,7 +199,9 @@ fn chains_round_to_the_types_between() {
             matmul(&a, &b, &product),
         ];
         let workspace = world.run(operations);
-        assert_eq!(workspace, 512 + 16, "two tensors of less than 256 bytes, wherever it begins");
+        // Of FLOAT the sum takes the place of the product, which is not rounded before.
+        let kept = if between == DataType::Float { 1 } else { 2 };
+        assert_eq!(workspace, 256 * kept + 16, "tensors of less than 256 bytes, wherever it begins");
         let round = |x: f64| if between == DataType::Half { f16::from_f64(x).to_f64() } else { x };
         let half = |x: &f64| f16::from_f64(*x).to_f64();
         let (xs, ws): (Vec<f64>, Vec<f64>) = (xs.iter().map(half).collect(), ws.iter().map(half).collect());

@@ -1,7 +1,7 @@
 //! Attention tile by tile: against plain loops, and against the same graph with whole matrices of
 //! scores.
 
-use cudnn::ops::graph::{Attention, BandMask, Modifier, Tiles};
+use cudnn::ops::graph::{Attention, BandMask, Modifier, Strategy, Tiles};
 
 use super::*;
 
@@ -11,7 +11,8 @@ fn streams(execution: &Execution) -> bool {
 }
 
 fn in_tiles(operations: &[Operation], tiles: Tiles) -> Execution {
-    Execution::in_tiles(&Graph { operations: operations.to_vec() }, tiles).expect("the graph runs")
+    Execution::planned(&Graph { operations: operations.to_vec() }, Strategy { tiles, ..Strategy::CPU })
+        .expect("the graph runs")
 }
 
 /// Tiles of some rows and columns, however few scores there are.

@@ -25,7 +25,7 @@ use crate::layout::Dims;
 use crate::ops::agree;
 
 /// `CUDNN_REDUCE_TENSOR_ADD` and `CUDNN_REDUCE_TENSOR_AMAX`
-const REDUCE_ADD: i32 = 0;
+pub(super) const REDUCE_ADD: i32 = 0;
 const REDUCE_AMAX: i32 = 4;
 
 /// The graph with each operation that consists of others expanded into them.
@@ -131,7 +131,7 @@ impl Parts {
     }
 
     /// Elements joined to the extents of y.
-    fn reduce(&mut self, operator: i32, x: &Arc<Tensor>, y: &Arc<Tensor>) {
+    pub fn reduce(&mut self, operator: i32, x: &Arc<Tensor>, y: &Arc<Tensor>) {
         let settings = Reduction { operator, math: DataType::Float.into() };
         self.push(Kind::Reduction(settings), &[(Port::X, x)], &[(Port::Y, y)]);
     }

@@ -1,18 +1,20 @@
 //! The three directions of a convolution: contractions.
 
 use super::super::steps::Builder;
+use super::super::view::View;
 use super::super::{Convolution, Direction, Port};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
+use crate::ops::activation::Activation;
 use crate::ops::contract::{Accumulate, Contract, Geometry, Side, Terms};
 use crate::ops::{Compute, Scaling};
 
-/// Adds the steps.
+/// Adds the steps; residual, bias and activation are those of a product with what follows it.
 ///
 /// # Errors
 /// Not supported: types that are not multiplied, dims that do not fit.
-pub fn lower(of: &Convolution, steps: &mut Builder<'_>) -> Result<()> {
+pub fn lower(of: &Convolution, activation: Option<Activation>, steps: &mut Builder<'_>) -> Result<()> {
     let (to, from, filter_at) = match of.direction {
         Direction::Forward => (Port::Y, [Port::X, Port::W], 2),
         Direction::BackwardData => (Port::Dx, [Port::Dy, Port::W], 2),
@@ -67,13 +69,22 @@ pub fn lower(of: &Convolution, steps: &mut Builder<'_>) -> Result<()> {
     });
     let side = |at: usize| Side { layout: &views[at].layout, scalar: views[at].scalar };
     let (dst_side, a_side, b_side) = (side(0), side(1), side(2));
-    let terms = Terms::scaled(Scaling { alpha: of.alpha, beta: of.beta });
+    let (residual, bias) = (steps.given(Port::Residual)?, steps.given(Port::Bias)?);
+    let added = |view: &View| (view.layout, view.scalar);
+    let (z, with_bias) = (residual.as_ref().map(added), bias.as_ref().map(added));
+    let terms = Terms {
+        z: z.as_ref().map(|(layout, scalar)| (Side { layout, scalar: *scalar }, 1.0)),
+        bias: with_bias.as_ref().map(|(layout, scalar)| Side { layout, scalar: *scalar }),
+        activation,
+        ..Terms::scaled(Scaling { alpha: of.alpha, beta: of.beta })
+    };
+    let all: Vec<&View> = views.into_iter().chain(&residual).chain(&bias).collect();
     let has_rows = of.direction == Direction::BackwardFilter
         || geometry.has_part_rows(dst.dims(), of.direction == Direction::BackwardData);
     let mut sink = |step: &Contract| {
         let mut step = *step;
         step.allow_tiles = crate::mode::allows_tiles() && (step.a != Scalar::F32 || has_rows);
-        steps.convolve(step, of.direction, views)
+        steps.convolve(step, of.direction, &all)
     };
     let build = match of.direction {
         Direction::Forward => Contract::forward,

@@ -6,6 +6,7 @@ use super::super::{Matmul, Port};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Axis;
+use crate::ops::activation::Activation;
 use crate::ops::contract::{Accumulate, Contract, Epilogue, Role};
 use crate::ops::{Compute, Scaling};
 
@@ -46,6 +47,42 @@ pub fn lower(of: &Matmul, steps: &mut Builder<'_>) -> Result<()> {
     product(steps, &flat, &a, &b, 0.0)?;
     let kept = counted(steps, &flat, &counts, of.padding)?;
     steps.transform(&c, &kept)
+}
+
+/// What is added to a product, and what is computed of the sum.
+#[derive(Clone, Copy, Default)]
+pub(in super::super) struct Terms {
+    /// Factor of what was there.
+    pub beta: f64,
+    /// Added first: as the product, or repeated.
+    pub residual: Option<View>,
+    /// Added then.
+    pub bias: Option<View>,
+    /// Computed of the whole.
+    pub activation: Option<Activation>,
+}
+
+/// `c = activation(a b + residual + bias)`
+///
+/// # Errors
+/// Not supported: dims that do not fit.
+pub(super) fn fused(of: &Matmul, activation: Option<Activation>, steps: &mut Builder<'_>) -> Result<()> {
+    let c = steps.write(Port::C)?;
+    let mut factors = [steps.read(Port::A)?, steps.read(Port::B)?];
+    for (view, swaps) in factors.iter_mut().zip(of.transposed) {
+        let flat = steps.flat(view)?;
+        *view = if swaps { transposed(&flat)? } else { flat };
+    }
+    let rank = c.dims().rank();
+    if rank < 2 || c.layout.split.is_some() || factors.iter().any(|factor| factor.dims().rank() != rank) {
+        return Err(misfit(&c, &factors[0], &factors[1]));
+    }
+    if c.is_empty() {
+        return Ok(());
+    }
+    let (residual, bias) = (steps.given(Port::Residual)?, steps.given(Port::Bias)?);
+    let terms = Terms { residual, bias, activation, beta: 0.0 };
+    product_with(steps, [&c, &factors[0], &factors[1]], &terms)
 }
 
 /// `c = a b + c`, of factors that are multiplied as they are.
@@ -112,8 +149,13 @@ pub(super) fn factor(steps: &mut Builder<'_>, view: &View) -> Result<View> {
 /// # Errors
 /// Not supported for dims that do not fit.
 pub(super) fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View, beta: f64) -> Result<()> {
-    if let Some(step) = product_of(steps.compute, [c, a, b], beta)? {
-        steps.contract(step, [c, a, b]);
+    product_with(steps, [c, a, b], &Terms { beta, ..Terms::default() })
+}
+
+fn product_with(steps: &mut Builder<'_>, [c, a, b]: [&View; 3], terms: &Terms) -> Result<()> {
+    if let Some(step) = product_of(steps.compute, [c, a, b], terms)? {
+        let more = [&terms.residual, &terms.bias].into_iter().flatten();
+        steps.contract(step, &[c, a, b].into_iter().chain(more).collect::<Vec<_>>());
     }
     Ok(())
 }
@@ -123,7 +165,7 @@ pub(super) fn product(steps: &mut Builder<'_>, c: &View, a: &View, b: &View, bet
 /// # Errors
 /// As for [`product`].
 pub(in super::super) fn product_of(
-    compute: Compute, [c, a, b]: [&View; 3], beta: f64,
+    compute: Compute, [c, a, b]: [&View; 3], terms: &Terms,
 ) -> Result<Option<Contract>> {
     let (dc, da, db) = (c.dims(), a.dims(), b.dims());
     let rank = dc.rank();
@@ -137,7 +179,19 @@ pub(in super::super) fn product_of(
         Compute::Single => Accumulate::Single,
         Compute::Double => Accumulate::Double,
     });
-    let epilogue = Epilogue { scaling: Scaling { alpha: 1.0, beta }, ..Epilogue::PLAIN };
+    let epilogue = Epilogue {
+        scaling: Scaling { alpha: 1.0, beta: terms.beta },
+        z: terms.residual.map(|view| (view.scalar, 1.0)),
+        bias: terms.bias.map(|view| view.scalar),
+        activation: terms.activation,
+    };
+    // What has one element repeats it.
+    let added = |axis: usize| {
+        [&terms.residual, &terms.bias].map(|view| match view {
+            Some(view) if view.dims()[axis] > 1 => view.layout.strides[axis],
+            _ => 0,
+        })
+    };
     let mut step = Contract::new([c.scalar, a.scalar, b.scalar], accumulate, epilogue);
     for axis in 0..row {
         let extent = dc[axis];
@@ -165,13 +219,19 @@ pub(in super::super) fn product_of(
                 let matrices = (i128::from(inner) * i128::from(own) / i128::from(extent)) as i64;
                 if matrices == 0 { 0 } else { matrices * stride(view) }
             };
-            let strides = [inner * stride(c), turn(a, x), turn(b, y), 0, 0];
+            let [residual, bias] = added(axis).map(|stride| inner * stride);
+            let strides = [inner * stride(c), turn(a, x), turn(b, y), residual, bias];
             step.push(Role::Batch, Axis { extent: count, strides });
         }
     }
     let stride = |view: &View, axis: usize| view.layout.strides[axis];
-    step.push(Role::M, Axis { extent: m, strides: [stride(c, row), stride(a, row), 0, 0, 0] });
-    step.push(Role::N, Axis { extent: n, strides: [stride(c, column), 0, stride(b, column), 0, 0] });
+    let [residual, bias] = added(row);
+    step.push(Role::M, Axis { extent: m, strides: [stride(c, row), stride(a, row), 0, residual, bias] });
+    let [residual, bias] = added(column);
+    step.push(
+        Role::N,
+        Axis { extent: n, strides: [stride(c, column), 0, stride(b, column), residual, bias] },
+    );
     step.push(Role::K, Axis { extent: k, strides: [0, stride(a, column), stride(b, row), 0, 0] });
     Ok(Some(step))
 }

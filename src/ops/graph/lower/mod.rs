@@ -21,7 +21,9 @@ mod softmax;
 mod statistics;
 mod tiles;
 
-pub(super) use matmul::product_of;
+pub(super) use matmul::{Terms, product_of};
+pub(super) use norm::statistics;
+pub(super) use pointwise::activation;
 
 use super::steps::Builder;
 use super::stream::Stage;
@@ -53,7 +55,12 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
     match &operation.kind {
         Kind::Pointwise(of) => pointwise::lower(of, steps),
         Kind::Matmul(of) => matmul::lower(of, steps),
-        Kind::Convolution(of) => convolution::lower(of, steps),
+        Kind::Convolution(of) => convolution::lower(of, None, steps),
+        Kind::Fused(of) => match &of.product {
+            Kind::Matmul(product) => matmul::fused(product, of.activation, steps),
+            Kind::Convolution(product) => convolution::lower(product, of.activation, steps),
+            _ => Err(Error::unsupported("no product")),
+        },
         Kind::Reduction(of) => reduction::lower(of, steps),
         Kind::Reshape(of) => shape::reshape(of, operation, steps),
         Kind::Transpose(of) => shape::transpose(of, steps),
@@ -86,8 +93,10 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
         Kind::Weights => softmax::weights(steps),
         Kind::Tile(of) => tiles::lower(of, steps),
         // What is a graph of others is one when it gets here.
-        Kind::AttentionForward(_) | Kind::AttentionBackward(_) | Kind::Stream(_) | Kind::Other(_) => {
-            Err(Error::unsupported("nothing computes it yet"))
-        }
+        Kind::AttentionForward(_)
+        | Kind::AttentionBackward(_)
+        | Kind::Stream(_)
+        | Kind::Chain(_)
+        | Kind::Other(_) => Err(Error::unsupported("nothing computes it yet")),
     }
 }

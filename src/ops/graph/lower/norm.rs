@@ -26,11 +26,11 @@ mod mode {
 ///
 /// # Errors
 /// Not supported: groups, of which nothing else tells how many there are.
-fn statistics(of: &Norm, x: &View, scale: Option<&View>) -> Result<Dims> {
+pub(in super::super) fn statistics(of: &Norm, x: &Dims, scale: Option<&Dims>) -> Result<Dims> {
     if of.mode == mode::GROUP {
         return Err(Error::unsupported("groups without statistics, whose extents tell how many there are"));
     }
-    let mut dims = *x.dims();
+    let mut dims = *x;
     for (axis, dim) in dims.iter_mut().enumerate() {
         let joined = match (of.mode, scale) {
             (mode::INSTANCE, _) => axis > 1,
@@ -38,7 +38,7 @@ fn statistics(of: &Norm, x: &View, scale: Option<&View>) -> Result<Dims> {
             (_, None) => axis > 0,
             (mode, Some(scale)) => {
                 let is_shared = mode == mode::ADAPTIVE && axis == 0;
-                !is_shared && scale.dims().get(axis).is_some_and(|&own| own != 1)
+                !is_shared && scale.get(axis).is_some_and(|&own| own != 1)
             }
         };
         if joined {
@@ -128,7 +128,8 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let given = (steps.given(Port::Mean)?, steps.given(Port::InverseVariance)?);
     let saved = (steps.wanted(Port::Mean, 0.0)?, steps.wanted(Port::InverseVariance, 0.0)?);
     let told = given.1.or(given.0).or(saved.1).or(saved.0);
-    let dims = told.map_or_else(|| statistics(of, &x, scale.as_ref()), |told| Ok(*told.dims()))?;
+    let dims = told
+        .map_or_else(|| statistics(of, x.dims(), scale.as_ref().map(View::dims)), |told| Ok(*told.dims()))?;
     let cut = Cut::new(&x, &dims)?;
     let (x, y) = (cut.view(&x)?, cut.view(&y)?);
     let (mean, inverse) = match given {
@@ -246,7 +247,8 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let is_rms = of.mode == mode::RMS;
     let (x, dy) = (steps.flat(&x)?, steps.flat(&dy)?);
     let told = inverse.or(mean);
-    let dims = told.map_or_else(|| statistics(of, &x, scale.as_ref()), |told| Ok(*told.dims()))?;
+    let dims = told
+        .map_or_else(|| statistics(of, x.dims(), scale.as_ref().map(View::dims)), |told| Ok(*told.dims()))?;
     let cut = Cut::new(&x, &dims)?;
     let groups = cut.dims(&dims);
     let (x, dy) = (cut.view(&x)?, cut.view(&dy)?);

@@ -33,6 +33,25 @@ pub fn lower(of: &Pointwise, steps: &mut Builder<'_>) -> Result<()> {
     }
 }
 
+/// The function that a mode is of one operand without a factor, with its parameter; `None` for
+/// modes that take several steps or further operands.
+pub(in super::super) fn activation(of: &Pointwise) -> Option<(Function, f64)> {
+    let keeps_nan = of.nan == NanPropagation::Keep;
+    Some(match (of.mode, Bounds::of(of), keeps_nan) {
+        (mode::RELU, Bounds::Plain, false) => (Function::Relu, 0.0),
+        (mode::RELU, Bounds::Plain, true) => (Function::ReluOrNan, 0.0),
+        (mode::RELU, Bounds::Above(c), false) => (Function::ClippedRelu, c),
+        (mode::RELU, Bounds::Above(c), true) => (Function::ClippedReluOrNan, c),
+        (mode::TANH, ..) => (Function::Tanh, 0.0),
+        (mode::SIGMOID, ..) => (Function::Sigmoid, 0.0),
+        (mode::ELU, ..) => (Function::Elu, of.elu_alpha),
+        (mode::SWISH, ..) => (Function::Swish, of.swish_beta),
+        (mode::GELU, ..) => (Function::Gelu, 0.0),
+        (mode::GELU_TANH, ..) => (Function::GeluTanh, 0.0),
+        _ => return None,
+    })
+}
+
 /// Which function a mode is, and whether its operands change places.
 fn function(of: &Pointwise) -> Result<(Function, bool)> {
     let keeps_nan = of.nan == NanPropagation::Keep;
