@@ -1,6 +1,8 @@
 //! Launches of every kernel of contractions.
 
+use cudnn::backend::cuda::contract_table::{Copies, KERNELS, Products};
 use cudnn::backend::cuda::launch::{Device, Launch};
+use cudnn::backend::cuda::module;
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
 use cudnn::ops::contract::{Accumulate, Parts, Side, Terms};
@@ -114,4 +116,33 @@ pub fn launches() -> Vec<(String, Launch)> {
         }
     }
     list
+}
+
+/// No kernel of these families stands outside of the table, and none of the table is missing.
+#[test]
+fn the_table_has_every_kernel() {
+    let families = ["contract", "contract_mma", "contract_mma75"];
+    let of_families = module::kernels().iter().filter(|kernel| families.contains(&kernel.family()));
+    let mut there: Vec<&str> = of_families.map(|kernel| kernel.name).collect();
+    let mut listed: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();
+    there.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, there);
+}
+
+/// What a row says of copies and Tensor Cores stands in the kernel's text, and so does the first
+/// device that has it.
+#[test]
+fn rows_say_what_texts_do() {
+    let named = |name: &str| module::kernels().iter().find(|kernel| kernel.name == name);
+    for row in KERNELS {
+        let text = named(row.name).expect("a kernel").text().expect("a text");
+        assert_eq!(text.contains("cp.async"), row.copy == Copies::Asynchronous, "{}", row.name);
+        assert_eq!(text.contains("mma.sync"), row.products != Products::Scalars, "{}", row.name);
+        let target = text.split(".target sm_").nth(1).and_then(|rest| rest.lines().next());
+        let target: u32 = target.and_then(|digits| digits.parse().ok()).expect("a target");
+        let first = row.capability.start;
+        assert!(first == target || first == 0 && target == 50, "{}: {target}", row.name);
+        assert!(row.join.is_none_or(|join| named(join).is_some()), "{}", row.name);
+    }
 }

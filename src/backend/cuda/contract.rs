@@ -2,21 +2,17 @@
 //! destination, by Tensor Cores where the device has them for the types, or a thread for each of
 //! its elements.
 
+use super::contract_table::Kernel;
 use super::formula::numbered;
 use super::launch::{Device, Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
-use crate::dtype::Scalar;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::{Axis, MAX_AXES};
 use crate::ops::Compute;
-use crate::ops::contract::{Accumulate, Contract, MAX_BOUNDS, Parts, Role};
+use crate::ops::contract::{Contract, MAX_BOUNDS, Parts, Role};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
-/// Rows, and columns, of a tile and of the large one.
-const SIDES: [i64; 2] = [Parts::SIDE, 128];
-/// Large tiles from which on they keep a device busy.
-const BUSY: i64 = 80;
 
 const WIDE: u32 = 1;
 const BLENDED: u32 = 2;
@@ -28,11 +24,6 @@ const B_ALONG_DEPTH: u32 = 64;
 const DST_ALONG_COLUMNS: u32 = 128;
 const A_BY_16: u32 = 256;
 const B_BY_16: u32 = 512;
-
-/// The capabilities from which on `kernels/contract_mma75.cu` and `kernels/contract_mma.cu` run.
-const TENSOR_CORES: [u32; 2] = [75, 80];
-/// Bounds that its kernels look at.
-const SPATIAL: usize = 3;
 
 /// Operands of a step but for the workspace: dst, a, b, z and bias.
 const OPERANDS: usize = 5;
@@ -115,17 +106,6 @@ pub struct Parameters {
 const _: () = assert!(size_of::<ContractTurn>() == 24 + 40 + 16);
 const _: () = assert!(size_of::<Parameters>() == 40 + 24 + 48 + 32 + 96 + 32 + 48 + 32 + 80 * MAX_AXES);
 
-/// Which kernel computes a contraction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// A block for a tile.
-    Tiles,
-    /// A block for a large one.
-    LargeTiles,
-    /// A thread for an element.
-    Direct,
-}
-
 /// Hands the launch of a contraction to `emit`.
 ///
 /// # Errors
@@ -137,25 +117,12 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
         return Ok(());
     }
     let step = &*step.in_canonical_form();
-    let way = way(step);
-    let kernels = fragments(step, device).unwrap_or(match step.accumulate {
-        Accumulate::Single => ["contract_f32", "contract_f32_large"],
-        Accumulate::Double => ["contract_f64"; 2],
-        Accumulate::Int32 => ["contract_i32"; 2],
-    });
-    let kernel = match (way, step.accumulate) {
-        (Way::Tiles, _) => kernels[0],
-        (Way::LargeTiles, _) => kernels[1],
-        (Way::Direct, Accumulate::Single) => "contract_direct_f32",
-        (Way::Direct, Accumulate::Double) => "contract_direct_f64",
-        (Way::Direct, Accumulate::Int32) => "contract_direct_i32",
-    };
-    // Kernels without a large tile.
-    let way = if way == Way::LargeTiles && kernels[0] == kernels[1] { Way::Tiles } else { way };
-    let mut parameters = parameters(step, at, way);
-    let blocks = match way {
-        Way::Direct => parameters.extents[1].div_ceil(THREADS.into()),
-        _ => {
+    let no_kernel = || Error::Internal(format!("no kernel for {step}").into());
+    let kernel = Kernel::of(step, device).ok_or_else(no_kernel)?;
+    let mut parameters = parameters(step, at, kernel.tile);
+    let blocks = match kernel.tile {
+        None => parameters.extents[1].div_ceil(THREADS.into()),
+        Some(_) => {
             let [rows, columns] = parameters.tiles.map(|tiles| tiles.divisor);
             rows.saturating_mul(columns).saturating_mul(step.extent(Role::Batch) as u64)
         }
@@ -164,78 +131,21 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
         let params = Params::new(parameters);
         emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
     };
-    let Some(parts) = cut(step, way) else { return launch(kernel, blocks, &parameters) };
+    let Some((parts, join)) = parts(step).zip(kernel.join) else {
+        return launch(kernel.name, blocks, &parameters);
+    };
     parameters.sums = step.workspace_slot().map_or(0, |slot| at[slot]);
     (parameters.parts, parameters.part) = (parts.count as u32, parts.terms as u64);
     parameters.blocks = Divisor::new(blocks as i64, Index::I64);
-    launch(kernel, blocks * parts.count as u64, &parameters)?;
-    let join = match (way, step.accumulate) {
-        (Way::Direct, Accumulate::Single) => "contract_join_direct_f32",
-        (Way::Direct, Accumulate::Double) => "contract_join_direct_f64",
-        (Way::Direct, Accumulate::Int32) => "contract_join_direct_i32",
-        (_, Accumulate::Single) => "contract_join_f32",
-        (_, Accumulate::Double) => "contract_join_f64",
-        (_, Accumulate::Int32) => "contract_join_i32",
-    };
+    launch(kernel.name, blocks * parts.count as u64, &parameters)?;
     launch(join, blocks, &parameters)
 }
 
 /// The parts that sums are cut into, if the workspace has room.
-fn cut(step: &Contract, way: Way) -> Option<Parts> {
-    let parts = Parts::of(step).filter(|_| way != Way::LargeTiles)?;
+fn parts(step: &Contract) -> Option<Parts> {
+    let parts = Parts::of(step)?;
     let needed = parts.workspace(step.accumulate)?;
     (needed <= step.workspace).then_some(parts)
-}
-
-fn way(step: &Contract) -> Way {
-    let narrower = step.extent(Role::M).min(step.extent(Role::N));
-    if step.wastes_tiles() {
-        Way::Direct
-    } else if narrower > SIDES[0] && step.tiles(SIDES[1]) >= BUSY && positions_are_near(step) {
-        Way::LargeTiles
-    } else {
-        Way::Tiles
-    }
-}
-
-/// The kernels whose products of fragments compute a contraction, for tiles and for large ones;
-/// `None` if the device or the types have no such products.
-fn fragments(step: &Contract, device: Device) -> Option<[&'static str; 2]> {
-    let [first, all] = TENSOR_CORES;
-    if device.capability < first || step.bounds().len() > SPATIAL || !positions_are_near(step) {
-        return None;
-    }
-    if device.capability < all {
-        return match (step.accumulate, step.a, step.b) {
-            (Accumulate::Single, Scalar::F16, Scalar::F16) => {
-                Some(["contract_mma75_f16", "contract_mma75_f16_large"])
-            }
-            (Accumulate::Int32, Scalar::I8, Scalar::I8) => {
-                Some(["contract_mma75_s8", "contract_mma75_s8_large"])
-            }
-            _ => None,
-        };
-    }
-    match (step.accumulate, step.a, step.b) {
-        (Accumulate::Single, Scalar::F16, Scalar::F16) => {
-            Some(["contract_mma_f16", "contract_mma_f16_large"])
-        }
-        (Accumulate::Single, Scalar::Bf16, Scalar::Bf16) => {
-            Some(["contract_mma_bf16", "contract_mma_bf16_large"])
-        }
-        (Accumulate::Single, Scalar::F32, Scalar::F32) if step.allow_conversion => {
-            Some(["contract_mma_tf32", "contract_mma_tf32_large"])
-        }
-        (Accumulate::Int32, Scalar::I8, Scalar::I8) => Some(["contract_mma_s8", "contract_mma_s8_large"]),
-        (Accumulate::Int32, Scalar::U8, Scalar::U8) => Some(["contract_mma_u8", "contract_mma_u8_large"]),
-        (Accumulate::Int32, Scalar::U8, Scalar::I8) => {
-            Some(["contract_mma_u8_s8", "contract_mma_u8_s8_large"])
-        }
-        (Accumulate::Int32, Scalar::I8, Scalar::U8) => {
-            Some(["contract_mma_s8_u8", "contract_mma_s8_u8_large"])
-        }
-        _ => None,
-    }
 }
 
 /// Whether 16 neighbouring bytes of an operand, which starts at `at`, are terms of one sum, aligned
@@ -256,22 +166,6 @@ fn is_by_16(step: &Contract, operand: usize, at: u64) -> bool {
         && at.wrapping_add_signed(step.nest.offsets[operand].wrapping_mul(size)).is_multiple_of(16)
 }
 
-/// Whether positions fit 32 bits: those that loops outside of the sum reach, those of its own, and
-/// both together.
-fn positions_are_near(step: &Contract) -> bool {
-    const NEAR: i64 = 1 << 30;
-    let axes = step.nest.axes();
-    step.bounds().iter().all(|bound| {
-        let reach = |k: usize| {
-            let extent = axes[usize::from(bound.axes[k])].extent - 1;
-            extent.checked_mul(bound.steps[k].abs())
-        };
-        let far = [Some(bound.start.abs()), reach(0), reach(1), Some(bound.extent)];
-        let far = far.into_iter().try_fold(0_i64, |all, one| all.checked_add(one?));
-        far.is_some_and(|far| far < NEAR)
-    })
-}
-
 /// The loops of a part as kernels walk them, innermost first.
 fn innermost_first(step: &Contract, part: impl Fn(Role) -> bool) -> impl Iterator<Item = (usize, &Axis<5>)> {
     let loops = step.nest.axes().iter().enumerate().rev();
@@ -289,7 +183,7 @@ fn is_along(step: &Contract, operand: usize, [first, second]: [Role; 2]) -> bool
     distance(first) < distance(second)
 }
 
-fn parameters(step: &Contract, at: &[u64], way: Way) -> Parameters {
+fn parameters(step: &Contract, at: &[u64], tile: Option<i64>) -> Parameters {
     let slot = |slot: Option<usize>| slot.map_or(0, |slot| at[slot]);
     let epilogue = &step.epilogue;
     let z = epilogue.z.map_or((step.dst, 0.0), |z| z);
@@ -323,7 +217,7 @@ fn parameters(step: &Contract, at: &[u64], way: Way) -> Parameters {
     if depth > 0 {
         add(0, &mut innermost_first(step, |role| role == Role::K));
     }
-    if way == Way::Direct {
+    if tile.is_none() {
         // Neighbouring threads write neighbours.
         let mut outputs: Vec<_> = innermost_first(step, |role| role != Role::K).collect();
         outputs.sort_by_key(|(_, axis)| axis.strides[0].unsigned_abs());
@@ -351,7 +245,7 @@ fn parameters(step: &Contract, at: &[u64], way: Way) -> Parameters {
         flags |= if is_set { bit } else { 0 };
     }
     let [rows, columns, batch] = [Role::M, Role::N, Role::Batch].map(|role| step.extent(role));
-    let side = if way == Way::LargeTiles { SIDES[1] } else { SIDES[0] };
+    let side = tile.unwrap_or(Parts::SIDE);
     let tiles = |extent: i64| Divisor::new(extent / side + i64::from(extent % side > 0), Index::I64);
     let elements = rows.saturating_mul(columns).saturating_mul(batch);
     let mut bounds = [BoundParameters { start: 0, extent: 0 }; MAX_BOUNDS];
@@ -362,7 +256,7 @@ fn parameters(step: &Contract, at: &[u64], way: Way) -> Parameters {
     let start = |k: usize| bases[k].wrapping_add_signed(step.nest.offsets[k].wrapping_mul(sizes[k]));
     Parameters {
         at: std::array::from_fn(|k| if is_there[k] { start(k) } else { 0 }),
-        extents: [rows, if way == Way::Direct { elements } else { columns }, depth].map(|n| n as u64),
+        extents: [rows, if tile.is_none() { elements } else { columns }, depth].map(|n| n as u64),
         tiles: [tiles(rows), tiles(columns)],
         factors: [epilogue.scaling.alpha, epilogue.scaling.beta, z.1],
         parameter,

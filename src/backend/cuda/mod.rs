@@ -21,6 +21,7 @@ mod binding;
 mod bytes;
 mod causal;
 mod contract;
+pub mod contract_table;
 mod ctc;
 mod driver;
 mod fill;

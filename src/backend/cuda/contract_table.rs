@@ -1,0 +1,197 @@
+//! The kernels of contractions, in the order in which they are asked: the first that accepts a step
+//! runs it, and those without fragments accept what the others leave.
+
+use super::launch::Device;
+use crate::dtype::Scalar::{self, Bf16, F16, F32, I8, U8};
+use crate::ops::Contract;
+use crate::ops::contract::Accumulate::{self, Double, Int32, Single};
+use crate::ops::contract::{Parts, Role};
+
+/// A kernel, and the steps that it is for.
+#[derive(Debug)]
+pub struct Kernel {
+    /// The name of its entry point.
+    pub name: &'static str,
+    /// Rows, and columns, of the tile of a block; none if each result has a thread.
+    pub tile: Option<i64>,
+    /// What it multiplies.
+    pub products: Products,
+    /// How a tile of an operand gets to shared memory.
+    pub copy: Copies,
+    /// The capabilities that have it.
+    pub capability: std::ops::Range<u32>,
+    /// What it sums in.
+    pub accumulate: Accumulate,
+    /// The kernel that adds parts of its sums; none if it takes no sums in parts.
+    pub join: Option<&'static str>,
+}
+
+/// What a kernel multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Products {
+    /// Numbers of any types, one by one.
+    Scalars,
+    /// Fragments of these types, on Tensor Cores.
+    Fragments(Scalar, Scalar),
+    /// Fragments of TF32, to which binary32 is converted where the step allows that.
+    Converted,
+}
+
+/// How a tile of an operand gets to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// It does not.
+    Nothing,
+    /// Through registers.
+    Registers,
+    /// Around them, while the tile before is multiplied.
+    Asynchronous,
+}
+
+/// Rows, and columns, of tiles.
+const SMALL: Option<i64> = Some(Parts::SIDE);
+const LARGE: Option<i64> = Some(128);
+
+/// Large tiles from which on they keep a device busy.
+const BUSY: i64 = 80;
+
+/// Bounds that kernels of fragments look at.
+const SPATIAL: usize = 3;
+
+const EVERY: std::ops::Range<u32> = 0..u32::MAX;
+
+/// A kernel of a thread for each result.
+const fn direct(name: &'static str, accumulate: Accumulate, join: &'static str) -> Kernel {
+    let (products, copy) = (Products::Scalars, Copies::Nothing);
+    Kernel { name, tile: None, products, copy, capability: EVERY, accumulate, join: Some(join) }
+}
+
+/// A kernel of tiles whose numbers are multiplied one by one.
+const fn scalars(name: &'static str, accumulate: Accumulate, join: &'static str) -> Kernel {
+    let (products, copy) = (Products::Scalars, Copies::Registers);
+    Kernel { name, tile: SMALL, products, copy, capability: EVERY, accumulate, join: Some(join) }
+}
+
+/// A kernel of fragments, as devices from 8.0 on have them.
+const fn fragments(
+    name: &'static str, a: Scalar, b: Scalar, accumulate: Accumulate, join: &'static str,
+) -> Kernel {
+    let (products, copy) = (Products::Fragments(a, b), Copies::Asynchronous);
+    Kernel { name, tile: SMALL, products, copy, capability: 80..u32::MAX, accumulate, join: Some(join) }
+}
+
+impl Kernel {
+    /// The same for devices of 7.5, which copy through registers.
+    const fn turing(self) -> Kernel {
+        Kernel { capability: 75..80, copy: Copies::Registers, ..self }
+    }
+
+    /// The same of binary32 that is converted.
+    const fn converted(self) -> Kernel {
+        Kernel { products: Products::Converted, ..self }
+    }
+
+    /// The same with large tiles, whose sums are not cut.
+    const fn large(self) -> Kernel {
+        Kernel { tile: LARGE, join: None, ..self }
+    }
+}
+
+const JOIN: &str = "contract_join_f32";
+const JOIN_I32: &str = "contract_join_i32";
+
+/// Kernels of large tiles stand in front of those of the same products.
+pub const KERNELS: &[Kernel] = &[
+    direct("contract_direct_f32", Single, "contract_join_direct_f32"),
+    direct("contract_direct_f64", Double, "contract_join_direct_f64"),
+    direct("contract_direct_i32", Int32, "contract_join_direct_i32"),
+    fragments("contract_mma_f16_large", F16, F16, Single, JOIN).large(),
+    fragments("contract_mma_f16", F16, F16, Single, JOIN),
+    fragments("contract_mma_bf16_large", Bf16, Bf16, Single, JOIN).large(),
+    fragments("contract_mma_bf16", Bf16, Bf16, Single, JOIN),
+    fragments("contract_mma_tf32_large", F32, F32, Single, JOIN).converted().large(),
+    fragments("contract_mma_tf32", F32, F32, Single, JOIN).converted(),
+    fragments("contract_mma_s8_large", I8, I8, Int32, JOIN_I32).large(),
+    fragments("contract_mma_s8", I8, I8, Int32, JOIN_I32),
+    fragments("contract_mma_u8_large", U8, U8, Int32, JOIN_I32).large(),
+    fragments("contract_mma_u8", U8, U8, Int32, JOIN_I32),
+    fragments("contract_mma_u8_s8_large", U8, I8, Int32, JOIN_I32).large(),
+    fragments("contract_mma_u8_s8", U8, I8, Int32, JOIN_I32),
+    fragments("contract_mma_s8_u8_large", I8, U8, Int32, JOIN_I32).large(),
+    fragments("contract_mma_s8_u8", I8, U8, Int32, JOIN_I32),
+    fragments("contract_mma75_f16_large", F16, F16, Single, JOIN).turing().large(),
+    fragments("contract_mma75_f16", F16, F16, Single, JOIN).turing(),
+    fragments("contract_mma75_s8_large", I8, I8, Int32, JOIN_I32).turing().large(),
+    fragments("contract_mma75_s8", I8, I8, Int32, JOIN_I32).turing(),
+    scalars("contract_f32_large", Single, JOIN).large(),
+    scalars("contract_f32", Single, JOIN),
+    scalars("contract_f64", Double, "contract_join_f64"),
+    scalars("contract_i32", Int32, JOIN_I32),
+];
+
+impl Kernel {
+    /// The kernel that runs a step, which is in its canonical form, on this device.
+    pub(super) fn of(step: &Contract, device: Device) -> Option<&'static Kernel> {
+        let query = Query {
+            step,
+            capability: device.capability,
+            is_direct: step.wastes_tiles(),
+            is_near: positions_are_near(step),
+        };
+        KERNELS.iter().find(|kernel| kernel.accepts(&query))
+    }
+
+    fn accepts(&self, query: &Query<'_>) -> bool {
+        let step = query.step;
+        let fits_fragments = || query.is_near && step.bounds().len() <= SPATIAL;
+        let multiplies = match self.products {
+            Products::Scalars => true,
+            Products::Fragments(a, b) => (step.a, step.b) == (a, b) && fits_fragments(),
+            Products::Converted => {
+                step.allow_conversion && (step.a, step.b) == (F32, F32) && fits_fragments()
+            }
+        };
+        let tiles = match self.tile {
+            None => query.is_direct,
+            LARGE => !query.is_direct && query.fills_large_tiles(),
+            Some(_) => !query.is_direct,
+        };
+        self.accumulate == step.accumulate
+            && self.capability.contains(&query.capability)
+            && multiplies
+            && tiles
+    }
+}
+
+/// What the choice of a kernel depends on.
+struct Query<'a> {
+    step: &'a Contract,
+    capability: u32,
+    /// Whether tiles would be mostly edges.
+    is_direct: bool,
+    is_near: bool,
+}
+
+impl Query<'_> {
+    /// Whether large tiles have no idle rows, and are as many as keep a device busy.
+    fn fills_large_tiles(&self) -> bool {
+        let narrower = self.step.extent(Role::M).min(self.step.extent(Role::N));
+        narrower > Parts::SIDE && LARGE.is_some_and(|side| self.step.tiles(side) >= BUSY) && self.is_near
+    }
+}
+
+/// Whether positions fit 32 bits: those that loops outside of the sum reach, those of its own, and
+/// both together.
+fn positions_are_near(step: &Contract) -> bool {
+    const NEAR: i64 = 1 << 30;
+    let axes = step.nest.axes();
+    step.bounds().iter().all(|bound| {
+        let reach = |k: usize| {
+            let extent = axes[usize::from(bound.axes[k])].extent - 1;
+            extent.checked_mul(bound.steps[k].abs())
+        };
+        let far = [Some(bound.start.abs()), reach(0), reach(1), Some(bound.extent)];
+        let far = far.into_iter().try_fold(0_i64, |all, one| all.checked_add(one?));
+        far.is_some_and(|far| far < NEAR)
+    })
+}
