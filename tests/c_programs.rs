@@ -1,8 +1,8 @@
 //! Compiles the C and C++ programs of `c_tests/` against the header and the shared library as a
 //! user would, and runs them plainly, with sanitizers and under valgrind.
 //!
-//! `CUDNN_SHIM_TEST_FULL=1` runs each with both compilers in every way, without it some of these are
-//! left out.
+//! `CUDNN_SHIM_TEST_FULL=1` runs each with both compilers in every way, without it some of these
+//! are left out.
 //!
 //! A program that calls a function which is not built yet is skipped, and so is a tool that is not
 //! installed; both are counted and printed.

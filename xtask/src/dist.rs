@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the library as an installation would have it, of the release or of the tests.
+//! `cargo xtask dist`: the library as an installation would have it, of the release or of the
+//! tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -384,8 +384,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A contraction whose offsets count from these views, in the order of its operands; in canonical
-    /// form then.
+    /// A contraction whose offsets count from these views, in the order of its operands; in
+    /// canonical form then.
     pub fn contract(&mut self, step: Contract, views: &[&View]) {
         if let Some(step) = counted_from(step, views) {
             let slots: Vec<usize> = views.iter().map(|view| view.slot).collect();
