@@ -23,6 +23,7 @@ pub trait RowStarts: Copy {
     fn distance(self) -> Option<isize>;
 
     /// The same rows, of a kind that is known only as they are read. They live as long as these.
+    #[cfg(target_arch = "x86_64")]
     fn any(self) -> AnyRows;
 }
 
@@ -53,6 +54,7 @@ impl RowStarts for Even {
         Some(self.0)
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn any(self) -> AnyRows {
         AnyRows { starts: std::ptr::null(), distance: self.0 }
@@ -83,6 +85,7 @@ impl RowStarts for &[isize] {
         None
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn any(self) -> AnyRows {
         AnyRows { starts: self.as_ptr(), distance: 0 }
@@ -91,6 +94,7 @@ impl RowStarts for &[isize] {
 
 /// Rows of either kind, told apart as they are read: for transposes whose loops cost more than
 /// that, so that they are compiled once and not for each pair of kinds.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub struct AnyRows {
     /// Where the rows start; null for rows at one distance.
@@ -98,6 +102,7 @@ pub struct AnyRows {
     distance: isize,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl RowStarts for AnyRows {
     #[inline(always)]
     unsafe fn at(self, i: usize) -> isize {
@@ -132,6 +137,7 @@ impl RowStarts for AnyRows {
         self.starts.is_null().then_some(self.distance)
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn any(self) -> AnyRows {
         self
