@@ -49,6 +49,9 @@ fn every_command_of_the_tool_runs_and_draws_the_pictures() {
     fs::write(folder.join("product.py"), "").expect("writable");
     fs::write(folder.join("libcudnn.so.9"), "").expect("writable");
     fs::write(folder.join("plan.json"), PLAN).expect("writable");
+    // Where a Conda environment has cuDNN.
+    fs::create_dir(folder.join("lib")).expect("writable");
+    fs::write(folder.join("lib/libcudnn.so.9"), "").expect("writable");
     let program = Path::new(env!("CARGO_BIN_EXE_cudnn-shim"));
     let path = format!(
         "{}:{}",
@@ -63,6 +66,7 @@ fn every_command_of_the_tool_runs_and_draws_the_pictures() {
                 .args(["-c", command])
                 .env("PATH", &path)
                 .env("CUDNN_SHIM_LIB", &folder)
+                .env("CONDA_PREFIX", &folder)
                 .stdin(Stdio::null())
                 .output()
                 .expect("sh starts");
