@@ -111,7 +111,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// Every element type, for tables and tests.
+    /// Every element type, in the order of their numbers in `cudnn.h`.
     pub const ALL: [DataType; 14] = [
         DataType::Float,
         DataType::Double,

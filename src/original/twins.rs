@@ -12,32 +12,14 @@ use crate::desc::{
 use crate::dtype::DataType;
 use crate::layout::{Dims, MAX_RANK};
 
-/// The element types by their numbers in the original's interface.
-const TYPES: [DataType; 14] = [
-    DataType::Float,
-    DataType::Double,
-    DataType::Half,
-    DataType::Int8,
-    DataType::Int32,
-    DataType::Int8x4,
-    DataType::Uint8,
-    DataType::Uint8x4,
-    DataType::Int8x32,
-    DataType::Bfloat16,
-    DataType::Int64,
-    DataType::Boolean,
-    DataType::Fp8E4m3,
-    DataType::Fp8E5m2,
-];
-
 /// The number of an element type.
 pub(super) fn type_code(data_type: DataType) -> c_int {
-    TYPES.iter().position(|&known| known == data_type).map_or(-1, |code| code as c_int)
+    DataType::ALL.iter().position(|&known| known == data_type).map_or(-1, |code| code as c_int)
 }
 
 /// The element type of a number.
 pub(super) fn type_of(code: c_int) -> Option<DataType> {
-    TYPES.get(usize::try_from(code).ok()?).copied()
+    DataType::ALL.get(usize::try_from(code).ok()?).copied()
 }
 
 /// Values as C has them; `None` beyond 32 bits.
