@@ -9,7 +9,7 @@ use cudnn::ops::{Operand, Plan, Role};
 
 use crate::extent::levels;
 use crate::random::Rng;
-use crate::steps::{Owned, Row, losses};
+use crate::steps::{Owned, Row, losses, offsets};
 
 /// Words around every operand.
 const MARGIN: usize = 8;
@@ -53,6 +53,7 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
     // Of a sum of two NaNs either may be the result.
     let wild = !exact && !matches!(row.step, Owned::Causal(_)) && rng.below(2) == 0;
     let positive = matches!(row.step, Owned::Normalise(_) | Owned::NormaliseBackward(_));
+    let seed = rng.word();
     let fill = |(k, operand): (usize, &Operand)| {
         let bytes = (operand.span.1 - low(operand)) as usize + 8;
         // Variances and inverse deviations are positive; so may all parameters be.
@@ -79,11 +80,34 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
             (None, scalar) => word(scalar, least, unit, rng),
         };
         let mut words = vec![0x5a5a_5a5a_5a5a_5a5a; MARGIN];
-        words.extend((0..bytes.div_ceil(8)).map(|_| word(rng)));
+        let listed = match &row.step {
+            Owned::Aggregate(step) => offsets::of_graph(step, operand.name, seed),
+            Owned::Ragged(step) => offsets::of_batches(step, operand.name, seed),
+            _ => None,
+        };
+        match listed {
+            Some(listed) => words.extend(packed(&listed, operand.scalar)),
+            None => words.extend((0..bytes.div_ceil(8)).map(|_| word(rng))),
+        }
         words.extend([0x5a5a_5a5a_5a5a_5a5a; MARGIN]);
         words
     };
     Memory(row.operands().iter().enumerate().map(fill).collect())
+}
+
+/// Integers in this type, eight bytes each time, and one more word behind them, as every operand
+/// has it.
+fn packed(integers: &[i64], scalar: Scalar) -> Vec<u64> {
+    let bytes: Vec<u8> = match scalar {
+        Scalar::I32 => integers.iter().flat_map(|&integer| (integer as i32).to_ne_bytes()).collect(),
+        _ => integers.iter().flat_map(|integer| integer.to_ne_bytes()).collect(),
+    };
+    let words = bytes.chunks(8).map(|some| {
+        let mut word = [0; 8];
+        word[..some.len()].copy_from_slice(some);
+        u64::from_ne_bytes(word)
+    });
+    words.chain([0]).collect()
 }
 
 /// The type of parameters and statistics.

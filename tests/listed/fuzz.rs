@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use cudnn::dtype::Scalar;
+use cudnn::ops::aggregate::Join;
 use cudnn::ops::contract::Accumulate;
 use cudnn::ops::function::TABLE;
 use cudnn::ops::sample::{Pictures, SampleFunction};
@@ -247,8 +248,19 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
                 (step.bias, step.silu) = (one_of_two(), one_of_two());
             }
         }
-        // The last three are not listed.
-        Owned::Set(_) | Owned::Phases(_) | Owned::Aggregate(_) | Owned::Ragged(_) | Owned::Words(_) => {}
+        Owned::Aggregate(step) => {
+            step.scalar = rng.pick(&[Scalar::F32, Scalar::F16, Scalar::Bf16]);
+            step.index = rng.pick(&[Scalar::I32, Scalar::I64]);
+            step.join = rng.pick(&[Join::Sum, Join::Mean, Join::Max, Join::Min]);
+            step.mapped = rng.below(2) == 0;
+        }
+        Owned::Ragged(step) => {
+            step.scalar = rng.pick(&Scalar::ALL);
+            step.index = rng.pick(&[Scalar::I32, Scalar::I64]);
+            step.multiplier = rng.pick(&[1, 2, 3, 64]);
+        }
+        // No line says phases.
+        Owned::Set(_) | Owned::Words(_) | Owned::Phases(_) => {}
     }
     varied
 }

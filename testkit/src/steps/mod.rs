@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "no part of the library")]
 
 pub mod losses;
+pub mod offsets;
 mod operands;
 mod parse;
 mod pictures;

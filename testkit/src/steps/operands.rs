@@ -8,7 +8,7 @@ use cudnn::ops::{
     Contract, Normalise, NormaliseBackward, Operand, Padded, Random, Reduce, Role, Rows, Window,
 };
 
-use super::{Owned, losses, pictures, sequences};
+use super::{Owned, losses, offsets, pictures, sequences};
 
 /// The most bytes of an operand: a line with more is a slip of the pen.
 const MOST: i64 = 1 << 32;
@@ -37,9 +37,10 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::Sample(step) => pictures::operands(step),
         Owned::Ctc(step) => losses::operands(step),
         Owned::Causal(step) => sequences::operands(step),
-        Owned::Phases(_) | Owned::Aggregate(_) | Owned::Ragged(_) | Owned::Words(_) => {
-            return Err("no line says a step of this kind".to_owned());
-        }
+        Owned::Aggregate(step) => offsets::of_aggregate(step)?,
+        Owned::Ragged(step) => offsets::of_ragged(step)?,
+        Owned::Words(step) => offsets::of_words(step),
+        Owned::Phases(_) => return Err("no line says a step of this kind".to_owned()),
     };
     match operands.iter().find(|operand| operand.span.1 - operand.span.0 > MOST) {
         Some(large) => Err(format!("an operand reaches from byte {} to {}", large.span.0, large.span.1)),
@@ -50,7 +51,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
 /// Lowest and highest offset.
 type Span = (i64, i64);
 
-fn span<const N: usize>(nest: &LoopNest<N>, operand: usize) -> Result<Span, String> {
+pub(super) fn span<const N: usize>(nest: &LoopNest<N>, operand: usize) -> Result<Span, String> {
     nest.span(operand).ok_or_else(|| format!("operand {operand} leaves 64 bits"))
 }
 

@@ -4,7 +4,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::window::{Axes, WindowAxis};
 use cudnn::ops::{Contract, Draw, Padded, Reduce, Rows, Sequence, Window};
 
-use super::{Owned, losses, pictures, sequences};
+use super::{Owned, losses, offsets, pictures, sequences};
 
 /// Maps every extent to one from 1 to itself.
 pub type Shorten<'a> = &'a mut dyn FnMut(i64) -> i64;
@@ -13,7 +13,7 @@ pub(super) fn shortened(extent: i64, f: Shorten<'_>) -> i64 {
     f(extent).clamp(1, extent)
 }
 
-fn nest<const N: usize>(nest: &LoopNest<N>, f: Shorten<'_>) -> LoopNest<N> {
+pub(super) fn nest<const N: usize>(nest: &LoopNest<N>, f: Shorten<'_>) -> LoopNest<N> {
     let axes: Vec<Axis<N>> =
         nest.axes().iter().map(|axis| Axis { extent: shortened(axis.extent, f), ..*axis }).collect();
     LoopNest::new(&axes, nest.offsets).canonical()
@@ -96,8 +96,11 @@ impl Vary for Owned {
             Owned::Sample(step) => Owned::Sample(pictures::shorter(step, f)),
             Owned::Ctc(step) => Owned::Ctc(losses::shorter(step, f)),
             Owned::Causal(step) => Owned::Causal(sequences::shorter(step, f)),
+            Owned::Aggregate(step) => Owned::Aggregate(offsets::shorter_aggregate(step, f)),
+            Owned::Ragged(step) => Owned::Ragged(offsets::shorter_ragged(step, f)),
+            Owned::Words(step) => Owned::Words(offsets::fewer_words(step, f)),
             // No line says these.
-            Owned::Phases(_) | Owned::Aggregate(_) | Owned::Ragged(_) | Owned::Words(_) => self.clone(),
+            Owned::Phases(_) => self.clone(),
         }
     }
 
