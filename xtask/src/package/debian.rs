@@ -66,7 +66,9 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
     contents::date(release, &root)?;
     let file = release.out.join(format!("cudnn-shim_{VERSION}_amd64.deb"));
     let mut build = release.dated("dpkg-deb");
-    build.args(["--build", "--root-owner-group", "-Zxz", "-z9", "--threads-max=1"]).arg(&root).arg(&file);
+    let level = format!("-z{}", release.compression.level());
+    build.args(["--build", "--root-owner-group", "-Zxz", level.as_str(), "--threads-max=1"]);
+    build.arg(&root).arg(&file);
     shell::run(&mut build)?;
     Ok(file)
 }

@@ -23,6 +23,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
     build.args(["-bb", "--quiet", "--target", "x86_64", "--buildroot"]).arg(top.join("buildroot"));
     let define = |name: &str, value: &str| ["--define".to_owned(), format!("{name} {value}")];
     let top_folder = top.display().to_string();
+    let payload = format!("w{}.xzdio", release.compression.level());
     for (name, value) in [
         ("_topdir", top_folder.as_str()),
         ("_rpmdir", top_folder.as_str()),
@@ -31,7 +32,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
         ("_buildhost", "reproducible"),
         ("use_source_date_epoch_as_buildtime", "1"),
         ("clamp_mtime_to_source_date_epoch", "1"),
-        ("_binary_payload", "w9.xzdio"),
+        ("_binary_payload", payload.as_str()),
         // The files are finished: nothing is to be stripped, compiled or indexed.
         ("__os_install_post", "%{nil}"),
         ("debug_package", "%{nil}"),

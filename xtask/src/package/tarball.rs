@@ -26,7 +26,8 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
     ]);
     tar.arg(format!("--mtime=@{}", release.date)).arg(format!("--transform=flags=r;s,^[.],{},", folder()));
     // More threads cut the stream into blocks of their own, by the number of processors.
-    tar.env("XZ_OPT", "-9 --threads=1").arg("--file").arg(&file).arg("--directory").arg(tree).arg(".");
+    tar.env("XZ_OPT", format!("-{} --threads=1", release.compression.level()));
+    tar.arg("--file").arg(&file).arg("--directory").arg(tree).arg(".");
     shell::run(&mut tar)?;
     Ok(file)
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::contents::copy_tree;
-use super::{Release, debian, tarball, wheel};
+use super::{Compression, Release, debian, tarball, wheel};
 use crate::dist::Dist;
 use crate::test::Tally;
 use crate::tree::Tree;
@@ -34,7 +34,8 @@ pub fn verify(dist: &Dist, keeps: bool) -> Result<Tally> {
     if !stage.join("bin/cudnn-shim").exists() {
         tool::lay_out(&mut Tree::new(stage.clone()), &tool::build(false)?)?;
     }
-    let release = Release::new(stage, None, build.join("out"), build.join("work"))?;
+    let compression = if keeps { Compression::Best } else { Compression::Fast };
+    let release = Release::new(stage, None, build.join("out"), build.join("work"), compression)?;
     let artefacts = release.make()?;
     if keeps {
         artefacts.iter().for_each(|file| println!("{}", file.display()));
