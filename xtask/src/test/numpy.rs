@@ -51,18 +51,18 @@ const fn listed(file: &'static str) -> Program {
 
 /// What runs on both cores.
 const BOTH: &[Program] = &[
-    random("differential.py", [1000, 4000], [400, 1500], 200),
+    random("differential.py", [600, 4000], [200, 1500], 200),
     listed("arithmetic.py"),
     listed("layers.py"),
-    random("windows.py", [150, 300], [100, 300], 60),
-    random("normalisation.py", [150, 300], [100, 300], 60),
+    random("windows.py", [150, 300], [60, 300], 60),
+    random("normalisation.py", [150, 300], [60, 300], 60),
     random("ctc.py", [150, 300], [30, 60], 30),
     random("streams.py", [200, 400], [60, 150], 60),
     random("sampler.py", [100, 200], [60, 200], 60),
     random("attention.py", [150, 400], [30, 60], 40),
     // tests/cuda/contract.rs has more problems of the CUDA core, and larger ones.
-    random("convolution.py", [1000, 4000], [200, 600], 60),
-    random("matmul.py", [800, 3000], [100, 300], 60),
+    random("convolution.py", [500, 4000], [100, 600], 60),
+    random("matmul.py", [400, 3000], [60, 300], 60),
     random("graphs.py", [150, 400], [80, 200], 60),
     random("recurrent.py", [60, 120], [10, 20], 20),
 ];
@@ -70,7 +70,7 @@ const BOTH: &[Program] = &[
 /// What runs on the CPU core alone: `tests/cuda` holds the other one to it, problem by problem, and
 /// it has models in NumPy instead of PyTorch.
 const CPU_ALONE: &[Program] = &[
-    Program { file: "combinations.py", cpu: Some([1000, 3000]), cuda: None, control: Some(300) },
+    Program { file: "combinations.py", cpu: Some([500, 3000]), cuda: None, control: Some(300) },
     listed("promises.py"),
     listed("exactness.py"),
     listed("repeats.py"),
