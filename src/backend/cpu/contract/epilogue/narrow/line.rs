@@ -51,8 +51,12 @@ pub(super) unsafe fn lines<R: Numbers, E: Cells<R>>(
     let (first, last) = (&line.runs[0], &line.runs[line.runs.len() - 1]);
     let len = (last.lane + last.len - first.lane) as usize;
     let in_place = line.runs.len() == 1 && len >= R::LANES && narrow.is_in_place(first);
+    let shares_bias = || narrow.bias_size == 0 || rows.iter().all(|row| row[4] == rows[0][4]);
     // SAFETY: every run of every row has its sums and operands.
     unsafe {
+        if in_place && !narrow.adds_z && !narrow.is_int && len.is_multiple_of(R::LANES) && shares_bias() {
+            return whole_vectors::<R, E>(narrow, rows, line, len, acc);
+        }
         for (m, row) in rows.iter().enumerate() {
             let at = |run: &Run| (row[0] + run.at[0]) as isize;
             let z_at = |run: &Run| narrow.z.cast::<E>().wrapping_offset((row[3] + run.at[3]) as isize);
@@ -101,6 +105,40 @@ pub(super) unsafe fn lines<R: Numbers, E: Cells<R>>(
                     narrow.dst.cast::<E>().wrapping_offset(at(run)),
                 );
                 put(from, to, run.len as usize, run.by[0] as isize);
+            }
+        }
+    }
+}
+
+/// Finishes whole vectors of neighbours of some rows, each vector with the same terms of the bias:
+/// what a row costs beside its vectors counts, for a line is two or three of them.
+///
+/// # Safety
+/// As for [`lines`], of one run in place of `len` sums in binary32, a multiple of the numbers of a
+/// vector; nothing is added but a bias, which all rows share.
+#[inline(always)]
+unsafe fn whole_vectors<R: Numbers, E: Cells<R>>(
+    narrow: &NarrowEpilogue, rows: &[[i64; 5]], line: &Line<'_>, len: usize, acc: *const *const u8,
+) {
+    let run = &line.runs[0];
+    let bias_at = rows.first().map_or(0, |row| row[4]) + run.at[4];
+    let bias = narrow.bias.wrapping_offset(bias_at as isize * narrow.bias_size);
+    // SAFETY: every row has its sums and elements, and the run its terms of the bias.
+    unsafe {
+        let terms = Accumulators::<R>::of::<E>(narrow, line, acc.read(), bias);
+        let alpha = R::splat(narrow.alpha);
+        for i in (0..len).step_by(R::LANES) {
+            let term = terms.term::<E>(narrow, i, R::LANES);
+            for (m, row) in rows.iter().enumerate() {
+                let sum = R::load(acc.add(m).read().cast::<f32>().add(i));
+                let mut x = alpha.mul(sum);
+                if let Some(term) = term {
+                    x = x.add(term);
+                }
+                if let Some((rule, ceiling)) = narrow.clip {
+                    x = x.clip(rule, ceiling);
+                }
+                E::store(narrow.result::<E>((row[0] + run.at[0]) as isize).add(i), x);
             }
         }
     }
@@ -178,21 +216,32 @@ impl<R: Numbers> Accumulators<R> {
             if narrow.adds_z {
                 x = x.add(R::splat(narrow.alpha2).mul(E::load(z)));
             }
-            let bias = self.bias.wrapping_offset(i as isize * self.apart);
-            x = match self.terms {
-                Terms::None => x,
-                Terms::One(term) => x.add(term),
-                Terms::Single if count == R::LANES => x.add(R::load(bias.cast())),
-                Terms::Own if count == R::LANES => x.add(E::load(bias.cast())),
-                _ => {
-                    let some = gathered::<E>(bias, narrow.bias_size, self.apart, count);
-                    x.add(R::load(some.as_ptr()))
-                }
-            };
+            if let Some(term) = self.term::<E>(narrow, i, count) {
+                x = x.add(term);
+            }
             match narrow.clip {
                 Some((rule, ceiling)) => x.clip(rule, ceiling),
                 None => x,
             }
+        }
+    }
+
+    /// Terms of the bias for `count` sums from number `i` on, if there is one.
+    ///
+    /// # Safety
+    /// As many are readable; as for [`of`](Accumulators::of).
+    #[inline(always)]
+    unsafe fn term<E: Cells<R>>(&self, narrow: &NarrowEpilogue, i: usize, count: usize) -> Option<R> {
+        let bias = self.bias.wrapping_offset(i as isize * self.apart);
+        // SAFETY: `count` terms of the bias are readable.
+        unsafe {
+            Some(match self.terms {
+                Terms::None => return None,
+                Terms::One(term) => term,
+                Terms::Single if count == R::LANES => R::load(bias.cast()),
+                Terms::Own if count == R::LANES => E::load(bias.cast()),
+                _ => R::load(gathered::<E>(bias, narrow.bias_size, self.apart, count).as_ptr()),
+            })
         }
     }
 }
