@@ -312,7 +312,7 @@ fn functions(cores: &mut Cores) {
         }
     }
     let mut solved = 0;
-    while solved < 900 {
+    while solved < double::cases(900) {
         let rank = 2 + cores.rng.below(7);
         let dims = cores.dims(rank, 2000);
         let src = cores.rng.pick(&PLAIN);
@@ -385,7 +385,7 @@ impl Cores {
 /// Every reduction over random dimensions, and sequences around the edges of blocks and chunks.
 fn reductions(cores: &mut Cores) {
     let mut solved = 0;
-    while solved < 900 {
+    while solved < double::cases(900) {
         let rank = 2 + cores.rng.below(7);
         let dims = cores.dims(rank, 2500);
         let kept = cores.broadcast(&dims);

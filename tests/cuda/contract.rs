@@ -184,7 +184,7 @@ fn ordered(rng: &mut Rng, dims: [i64; 3], outer: [i64; 3], order: [usize; 3], sc
 /// Products of matrices with a sum, a bias and an activation, against the reference.
 fn matrices(core: &mut Core) {
     let mut rng = Rng(13);
-    for case in 0..150 {
+    for case in 0..double::cases(150) {
         let (types, accumulate) = rng.pick(TYPES);
         let most = if case % 20 == 0 { [2, 150, 150, 300] } else { [3, 40, 40, 60] };
         let [g, m, n, k] = most.map(|most| 1 + rng.below(most) as i64);
@@ -270,7 +270,7 @@ fn large_tiles(core: &mut Core) {
 fn real_numbers(core: &mut Core) {
     let mut rng = Rng(14);
     let unit = f64::from(f32::EPSILON) / 2.0;
-    for case in 0..45 {
+    for case in 0..double::cases(45) {
         let direction = DIRECTIONS[case % 3];
         let conv = Convolution::random(120_000, &mut rng);
         let [dst, a, b] = conv.tensors(direction, [Scalar::F32; 3], case % 4 > 0, &mut rng);
@@ -442,8 +442,8 @@ fn all(wanted: u32, kernels: &[&str]) {
     }
     let mut core = Core::new(capability);
     channels_together(&mut core);
-    convolutions(&mut core, 11, 330, 40_000, false);
-    convolutions(&mut core, 12, 60, 300_000, true);
+    convolutions(&mut core, 11, double::cases(330), 40_000, false);
+    convolutions(&mut core, 12, double::cases(60), 300_000, true);
     matrices(&mut core);
     large_tiles(&mut core);
     far_taps(&mut core);
