@@ -43,6 +43,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let full = ("CUDNN_SHIM_TEST_FULL", "1");
     part("plans", 0, &[full], &["--release", "--", "recurrent_cpu::"])?;
     part("cpu", 0, &[full], &[])?;
+    part("cuda", 0, &[full], &[])?;
     let compared = numpy::run(&dist::build(true)?, numpy::Extent::Full)?;
     println!("\nNumPy: {compared}");
     if compared.failed() > 0 { bail!("a comparison with NumPy fails") } else { Ok(()) }
