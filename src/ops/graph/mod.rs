@@ -12,6 +12,7 @@
 //!  expand/        operations that are graphs of others
 //!  chain/         operations that follow each other, some rows at a time
 //!  stream/        attention tile by tile
+//!  order.rs       in which order of dimensions virtual tensors lie
 //!  fuse.rs        products with what follows them
 //!  room.rs        places in the workspace, by lifetime
 //!  overrides.rs   a graph under other extents
@@ -33,6 +34,7 @@ mod fuse;
 mod lower;
 mod masks;
 mod mode;
+mod order;
 mod overrides;
 mod ports;
 mod program;

@@ -9,7 +9,7 @@ use super::fuse::{self, Fusion};
 use super::room::Room;
 use super::steps::{Builder, Home};
 use super::stream::{self, StreamPlan, Tiles};
-use super::{Graph, Kind, Tensor, expand, lower};
+use super::{Graph, Kind, Tensor, expand, lower, order};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -131,7 +131,7 @@ impl Program {
     /// Plans the operations in places of their own, or in those of another program, in which all
     /// have to fit.
     fn placed(graph: &Graph, given: Option<&Places>, strategy: Strategy) -> Result<Self> {
-        let expanded = expand::expanded(graph)?;
+        let expanded = order::arranged(expand::expanded(graph)?);
         let streamed = stream::streamed(&expanded, strategy.tiles);
         let mut forms = Vec::new();
         for (form, streams) in streamed.iter().map(|form| (form, true)).chain([(&*expanded, false)]) {

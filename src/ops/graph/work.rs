@@ -86,7 +86,7 @@ impl Work {
 
     /// Whether each element of the destination is computed of the one that lies there in this
     /// operand of the step.
-    fn is_in_place(&self, operand: usize) -> bool {
+    pub fn is_in_place(&self, operand: usize) -> bool {
         fn same<const N: usize>(nest: &LoopNest<N>, operand: usize) -> bool {
             nest.offsets[operand] == nest.offsets[0]
                 && nest.axes().iter().all(|axis| axis.strides[operand] == axis.strides[0])

@@ -29,6 +29,11 @@ pub(super) struct Spot {
 }
 
 impl Spot {
+    /// Whether every block finds the same elements here and there.
+    fn moves_as(&self, other: &Spot) -> bool {
+        self.begin == other.begin && self.group == other.group && self.strides == other.strides
+    }
+
     /// In bytes, for the block of a group that begins here.
     pub fn at(&self, index: &Index, group: i64) -> i64 {
         self.begin
@@ -42,6 +47,21 @@ pub(super) struct Block {
     pub works: Vec<(Work, Vec<Spot>)>,
     /// Bytes of scratch.
     pub scratch: usize,
+}
+
+impl Block {
+    /// Whether an operand of the plan may be written where another one is read: only the first step
+    /// that writes reads it, element by element, or steps before.
+    pub fn replaces(&self, read: usize, write: usize) -> bool {
+        let Some(first) = self.works.iter().position(|(_, spots)| spots[0].operand == write) else {
+            return false;
+        };
+        self.works[first..].iter().enumerate().all(|(k, (work, spots))| {
+            let to = spots[0];
+            let mut reads = (1..spots.len()).filter(|&operand| spots[operand].operand == read);
+            reads.all(|operand| k == 0 && spots[operand].moves_as(&to) && work.is_in_place(operand))
+        })
+    }
 }
 
 /// What blocks are made of.

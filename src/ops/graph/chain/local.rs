@@ -113,8 +113,7 @@ fn is_plain(tensor: &Tensor) -> bool {
 /// Marks the dimensions that a normalisation joins; `None` where its statistics are more than those
 /// of its rows.
 fn joined(of: &Norm, operation: &Operation, extents: &Dims, whole: &mut [bool]) -> Option<()> {
-    let others = [Port::Peer, Port::RunningMean, Port::RunningVariance, Port::Factor];
-    if others.iter().any(|&port| operation.read(port).is_some()) {
+    if operation.read(Port::Peer).is_some() {
         return None;
     }
     let of_rows = |port| operation.read(port).or_else(|| operation.write(port));

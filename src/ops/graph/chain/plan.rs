@@ -130,6 +130,13 @@ impl Plan for ChainPlan {
         Ok(())
     }
 
+    /// If blocks have the same elements of both, and none is read where it was written before.
+    fn works_in_place(&self, read: usize, write: usize) -> bool {
+        self.operands[read].scalar == self.operands[write].scalar
+            && self.layouts[read] == self.layouts[write]
+            && self.blocks.iter().flatten().all(|block| block.replaces(read, write))
+    }
+
     fn layout(&self, operand: usize) -> Option<&Layout> {
         self.layouts[operand].as_ref()
     }

@@ -10,7 +10,7 @@ use crate::ops::agree;
 use crate::ops::plan::MAX_OPERANDS;
 
 /// The most elements of dimensions that blocks have whole.
-const MOST_OF_A_ROW: i64 = 1 << 16;
+const MOST_OF_A_ROW: i64 = 1 << 17;
 
 /// Operations that are a chain.
 pub(super) struct Found {

@@ -132,14 +132,19 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
         .map_or_else(|| statistics(of, x.dims(), scale.as_ref().map(View::dims)), |told| Ok(*told.dims()))?;
     let cut = Cut::new(&x, &dims)?;
     let (x, y) = (cut.view(&x)?, cut.view(&y)?);
-    let (mean, inverse) = match given {
+    let result = steps.wide(x.dims())?;
+    let inverse = match given {
         (mean, Some(inverse)) if !of.training => {
-            (mean.map(|mean| cut_statistic(&cut, &mean)), cut_statistic(&cut, &inverse))
+            match mean.filter(|_| !is_rms) {
+                Some(mean) => steps.subtract(&result, &x, &cut_statistic(&cut, &mean))?,
+                None => steps.transform(&result, &x)?,
+            }
+            cut_statistic(&cut, &inverse)
         }
         _ => {
             let epsilon = steps.read(Port::Epsilon)?;
             let groups = cut.dims(&dims);
-            let (mean, variance) = moments(steps, &x, &groups, is_rms)?;
+            let (mean, variance) = moments(steps, &x, &groups, &result, is_rms)?;
             let inverse = inverse_of(steps, &variance, &epsilon)?;
             for (to, from) in [(saved.0, mean), (saved.1, Some(inverse))] {
                 if let (Some(to), Some(from)) = (to, from) {
@@ -152,22 +157,32 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
                 let unbiased = if count > 1 { count as f64 / (count - 1) as f64 } else { 1.0 };
                 running(steps, [Port::RunningVariance, Port::NewRunningVariance], &variance, unbiased)?;
             }
-            (mean, inverse)
+            inverse
         }
     };
-    let mean = mean.filter(|_| !is_rms);
-    let result = steps.wide(x.dims())?;
-    match mean {
-        Some(mean) => steps.subtract(&result, &x, &mean)?,
-        None => steps.transform(&result, &x)?,
-    }
-    let factors = [Some(inverse), scale.map(|scale| cut.view(&scale)).transpose()?];
-    for factor in factors.into_iter().flatten() {
-        steps.map(&result, Function::Mul, &[result, factor])?;
-    }
-    match bias {
-        Some(bias) => steps.map(&y, Function::Add, &[result, cut.view(&bias)?]),
-        None => steps.transform(&y, &result),
+    // RMS has no mean to subtract: its first factor reads x.
+    let source = if is_rms { x } else { result };
+    let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
+    let bias = bias.map(|bias| cut.view(&bias)).transpose()?;
+    match (scale, bias) {
+        (None, None) => steps.map(&y, Function::Mul, &[source, inverse]),
+        (None, Some(bias)) => {
+            steps.map(&result, Function::Mul, &[source, inverse])?;
+            steps.map(&y, Function::Add, &[result, bias])
+        }
+        (Some(scale), bias) => {
+            let to = if bias.is_some() { &result } else { &y };
+            if scale.dims() == inverse.dims() {
+                // One factor for each group.
+                let factor = steps.wide(inverse.dims())?;
+                steps.map(&factor, Function::Mul, &[inverse, scale])?;
+                steps.map(to, Function::Mul, &[source, factor])?;
+            } else {
+                steps.map(&result, Function::Mul, &[source, inverse])?;
+                steps.map(to, Function::Mul, &[result, scale])?;
+            }
+            bias.map_or(Ok(()), |bias| steps.map(&y, Function::Add, &[result, bias]))
+        }
     }
 }
 
@@ -182,21 +197,24 @@ fn refuse_peers(steps: &Builder<'_>) -> Result<()> {
     }
 }
 
-/// Mean and variance of the groups; of RMS no mean, and the mean of squares.
-fn moments(steps: &mut Builder<'_>, x: &View, groups: &Dims, is_rms: bool) -> Result<(Option<View>, View)> {
-    let squares = steps.wide(x.dims())?;
+/// Mean and variance of the groups, and what they leave of x: x less the mean. Of RMS no mean, the
+/// mean of squares, and nothing.
+fn moments(
+    steps: &mut Builder<'_>, x: &View, groups: &Dims, rest: &View, is_rms: bool,
+) -> Result<(Option<View>, View)> {
     let variance = steps.wide(groups)?;
-    if is_rms {
-        steps.map(&squares, Function::Mul, &[*x, *x])?;
-        steps.reduce(&variance, Reduction::Avg, &squares)?;
-        return Ok((None, variance));
+    let mut mean = None;
+    if !is_rms {
+        let own = steps.wide(groups)?;
+        steps.reduce(&own, Reduction::Avg, x)?;
+        steps.subtract(rest, x, &own)?;
+        mean = Some(own);
     }
-    let mean = steps.wide(groups)?;
-    steps.reduce(&mean, Reduction::Avg, x)?;
-    steps.subtract(&squares, x, &mean)?;
-    steps.map(&squares, Function::Mul, &[squares, squares])?;
-    steps.reduce(&variance, Reduction::Avg, &squares)?;
-    Ok((Some(mean), variance))
+    // Squares are summed without being stored.
+    steps.reduce(&variance, Reduction::Norm2, if is_rms { x } else { rest })?;
+    let share = x.dims().iter().product::<i64>() as f64 / groups.iter().product::<i64>() as f64;
+    steps.map_with(&variance, Function::Mul, &[variance, variance], 0.0, [1.0 / share, 1.0])?;
+    Ok((mean, variance))
 }
 
 /// `1 / sqrt(variance + epsilon)`
@@ -253,22 +271,28 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let groups = cut.dims(&dims);
     let (x, dy) = (cut.view(&x)?, cut.view(&dy)?);
     let mean = mean.map(|mean| cut_statistic(&cut, &mean)).filter(|_| !is_rms);
+    let normal = steps.wide(x.dims())?;
     let (mean, inverse) = match (mean, inverse) {
         (mean, Some(inverse)) if is_rms || mean.is_some() => (mean, cut_statistic(&cut, &inverse)),
         _ => {
             let epsilon =
                 epsilon.ok_or_else(|| Error::unsupported("gradients without statistics or epsilon"))?;
-            let (mean, variance) = moments(steps, &x, &groups, is_rms)?;
+            let (mean, variance) = moments(steps, &x, &groups, &normal, is_rms)?;
             (mean, inverse_of(steps, &variance, &epsilon)?)
         }
     };
-    let normal = steps.wide(x.dims())?;
     match mean {
-        Some(mean) => steps.subtract(&normal, &x, &mean)?,
-        None => steps.transform(&normal, &x)?,
+        Some(mean) => {
+            steps.subtract(&normal, &x, &mean)?;
+            steps.map(&normal, Function::Mul, &[normal, inverse])?;
+        }
+        None => steps.map(&normal, Function::Mul, &[x, inverse])?,
     }
-    steps.map(&normal, Function::Mul, &[normal, inverse])?;
+    let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
     let products = steps.wide(x.dims())?;
+    if scale.is_some_and(|scale| *scale.dims() == groups) {
+        return backward_by_group(steps, &cut, [&dy, &normal, &products], [scale, Some(inverse)], is_rms);
+    }
     if let Some(dscale) = dscale {
         steps.map(&products, Function::Mul, &[dy, normal])?;
         steps.reduce(&cut.view(&dscale)?, Reduction::Add, &products)?;
@@ -277,19 +301,56 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
         steps.reduce(&cut.view(&dbias)?, Reduction::Add, &dy)?;
     }
     let Some(dx) = dx else { return Ok(()) };
-    let gradient = steps.wide(x.dims())?;
-    match scale {
-        Some(scale) => steps.map(&gradient, Function::Mul, &[dy, cut.view(&scale)?])?,
-        None => steps.transform(&gradient, &dy)?,
-    }
+    let gradient = match scale {
+        Some(scale) => {
+            let gradient = steps.wide(x.dims())?;
+            steps.map(&gradient, Function::Mul, &[dy, scale])?;
+            gradient
+        }
+        None => dy,
+    };
     let share = steps.wide(&groups)?;
     steps.map(&products, Function::Mul, &[gradient, normal])?;
     steps.reduce(&share, Reduction::Avg, &products)?;
     steps.map(&products, Function::Mul, &[normal, share])?;
+    let rest = products;
+    steps.subtract(&rest, &gradient, &products)?;
     if !is_rms {
         steps.reduce(&share, Reduction::Avg, &gradient)?;
-        steps.subtract(&gradient, &gradient, &share)?;
+        steps.subtract(&rest, &rest, &share)?;
     }
-    steps.subtract(&gradient, &gradient, &products)?;
-    steps.map(&cut.view(&dx)?, Function::Mul, &[gradient, inverse])
+    steps.map(&cut.view(&dx)?, Function::Mul, &[rest, inverse])
+}
+
+/// The same where each group has one scale, and the sums of its parameters' gradients are those
+/// that dx is made of: `dx = scale * inverse * (dy - dbias / m - h * dscale / m)`.
+fn backward_by_group(
+    steps: &mut Builder<'_>, cut: &Cut, [dy, normal, products]: [&View; 3], factors: [Option<View>; 2],
+    is_rms: bool,
+) -> Result<()> {
+    let [Some(scale), Some(inverse)] = factors else { return Ok(()) };
+    let groups = *scale.dims();
+    let sum = |steps: &mut Builder<'_>, port: Port, from: &View| {
+        let sum = steps.wide(&groups)?;
+        steps.reduce(&sum, Reduction::Add, from)?;
+        let wanted = steps.wanted(port, 0.0)?;
+        wanted.map_or(Ok(()), |wanted| steps.transform(&cut.view(&wanted)?, &sum))?;
+        Ok(sum)
+    };
+    steps.map(products, Function::Mul, &[*dy, *normal])?;
+    let dscale = sum(steps, Port::Dscale, products)?;
+    let dbias = sum(steps, Port::Dbias, dy)?;
+    let Some(dx) = steps.wanted(Port::Dx, 0.0)? else { return Ok(()) };
+    let count = dy.dims().iter().product::<i64>() as f64 / groups.iter().product::<i64>() as f64;
+    let alone = [1.0 / count, 1.0];
+    steps.map_with(&dscale, Function::First, &[dscale], 0.0, alone)?;
+    steps.map(products, Function::Mul, &[*normal, dscale])?;
+    steps.subtract(products, dy, products)?;
+    if !is_rms {
+        steps.map_with(&dbias, Function::First, &[dbias], 0.0, alone)?;
+        steps.subtract(products, products, &dbias)?;
+    }
+    let factor = dscale;
+    steps.map(&factor, Function::Mul, &[scale, inverse])?;
+    steps.map(&cut.view(&dx)?, Function::Mul, &[*products, factor])
 }
