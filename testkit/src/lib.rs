@@ -4,6 +4,7 @@
 pub mod agree;
 pub mod causal;
 pub mod convolution;
+pub mod drawn;
 pub mod estimate;
 pub mod every_reduction;
 pub mod extent;

@@ -3,10 +3,7 @@
 //! reference, bit for bit. Cases have numbers: `CUDNN_SHIM_FUZZ_FROM` says which is the first, and
 //! `CUDNN_SHIM_FUZZ_SECONDS` asks for as many as that time allows, as `cargo xtask fuzz` does.
 
-use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::str::FromStr;
-use std::time::{Duration, Instant};
 
 use cudnn::dtype::Scalar;
 use cudnn::ops::aggregate::Join;
@@ -19,7 +16,7 @@ use testkit::agree::{Counts, Setting, check};
 use testkit::problems::Row;
 use testkit::random::Rng;
 use testkit::steps::{Owned, Vary};
-use testkit::{problems, run_step, steps};
+use testkit::{drawn, problems, run_step, steps};
 
 /// Cases of a run that is not told how long to go on.
 const CASES: u64 = 2000;
@@ -78,29 +75,9 @@ fn setting(rng: &mut Rng) -> Setting {
     Setting { offsets: [offset(), offset()], threads: 1 + rng.below(3) }
 }
 
-/// The number in an environment variable, if it is set.
-fn number<T: FromStr<Err: Debug>>(variable: &str) -> Option<T> {
-    let value = std::env::var(variable).ok()?;
-    Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error:?}")))
-}
-
-/// Runs `body` on the numbers of the cases that are asked for, and says which of them failed.
-/// Returns how many ran.
-fn cases(count: u64, mut body: impl FnMut(u64)) -> u64 {
-    let from = number::<u64>("CUDNN_SHIM_FUZZ_FROM").unwrap_or(0);
-    let until = number("CUDNN_SHIM_FUZZ_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
-    let goes_on = |case: u64| until.map_or(case < from + count, |until| Instant::now() < until);
-    let mut case = from;
-    while goes_on(case) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(case))) {
-            eprintln!("again: CUDNN_SHIM_FUZZ_FROM={case} cargo test --release --test listed fuzz::");
-            resume_unwind(panic);
-        }
-        case += 1;
-    }
-    assert!(case > from, "there was no time for a single case");
-    println!("cases {from} to {case}");
-    case - from
+/// Runs `body` on the numbers of the cases that are asked for; returns how many ran.
+fn cases(count: u64, body: impl FnMut(u64)) -> u64 {
+    drawn::cases(count, "--test listed fuzz::", body)
 }
 
 #[test]

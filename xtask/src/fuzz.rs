@@ -25,8 +25,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     };
     // Other cases than in the runs before.
     let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-    // Steps of the listed kinds, then sizes, problems and calls through the C boundary in a build
-    // that checks itself: half the time for problems, a quarter for each of the others.
+    // Steps of the listed kinds, graphs, then sizes, problems and calls through the C boundary in a
+    // build that checks itself: half the time for problems, a quarter for calls.
     let part = |test: &str, seconds: u64, how: &[(&str, &str)], arguments: &[&str]| {
         let mut command = shell::cargo();
         command.args(["test", "--test", test]).args(arguments);
@@ -35,7 +35,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
         shell::run(&mut command)
     };
     // The two tests of steps run one beside the other.
-    part("listed", seconds / 4, &[], &["--release", "--", "fuzz::", "--nocapture"])?;
+    part("listed", seconds / 8, &[], &["--release", "--", "fuzz::", "--nocapture"])?;
+    let graphs = "graph::fused::what_is_computed_together_has_the_bits_of_single_operations";
+    part("plans", seconds / 8, &[], &["--release", "--", graphs, "--exact", "--nocapture"])?;
     part("boundary_fuzz", 0, &[("CUDNN_SHIM_FUZZ_PART", "sizes")], &[])?;
     part("boundary_fuzz", seconds / 2, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
     part("boundary_fuzz", seconds / 4, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])?;

@@ -61,6 +61,11 @@ impl World {
 
     /// The same of a graph that is planned.
     fn execute(&mut self, execution: &Execution) -> usize {
+        self.execute_in_place(execution, None)
+    }
+
+    /// The same, with a result in the memory of an operand that lies as it does.
+    fn execute_in_place(&mut self, execution: &Execution, place: Option<[i64; 2]>) -> usize {
         const ODD: usize = 13;
         let mut workspace = Pages::new(ODD + execution.workspace(), Side::End);
         workspace.bytes_mut().fill(u8::MAX);
@@ -73,8 +78,9 @@ impl World {
             (uid, pages)
         };
         let pages: HashMap<i64, Pages> = self.memory.iter().map(exact).collect();
+        let home = |uid| place.filter(|place| place[0] == uid).map_or(uid, |place| place[1]);
         let ran = Context::cpu().call("execute", &mut CallReport::default(), |call| {
-            let at = |uid| pages.get(&uid).map(|pages| pages.address().into());
+            let at = |uid| pages.get(&home(uid)).map(|pages| pages.address().into());
             let scratch = workspace.address().wrapping_byte_add(ODD);
             // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
             unsafe { execution.run(call, &at, scratch.into()) }
@@ -82,7 +88,7 @@ impl World {
         ran.expect("the graph runs");
         assert!(workspace.bytes()[..ODD].iter().all(|&byte| byte == u8::MAX), "the workspace begins later");
         for (uid, (_, words)) in &mut self.memory {
-            let mut bytes = pages[uid].bytes().to_vec();
+            let mut bytes = pages[&home(*uid)].bytes().to_vec();
             bytes.resize(8 * words.len(), u8::MAX);
             let cells =
                 bytes.chunks_exact(8).map(|cell| u64::from_le_bytes(cell.try_into().expect("8 bytes")));

@@ -62,6 +62,25 @@ pub const CHECKS: &[Check] = &[
         figure: Figure::Tests,
     },
     Check {
+        name: "graphs",
+        about: "random graphs of operations that are computed together have the bits of single operations",
+        minutes: 35,
+        run: cargo(
+            &[
+                "test",
+                "--release",
+                "--test",
+                "plans",
+                "--",
+                "graph::fused::what_is_computed_together_has_the_bits_of_single_operations",
+                "--exact",
+                "--nocapture",
+            ],
+            &[("CUDNN_SHIM_FUZZ_SECONDS", "1800")],
+        ),
+        figure: Figure::Tests,
+    },
+    Check {
         name: "problems",
         about: "random problems of every family at guard pages, at every level of instructions and several numbers of threads",
         minutes: 65,
