@@ -1,10 +1,11 @@
-"""Runs PyTorch beside graphs of cudnn-frontend on the CPU core, in one process and in turns: attention and its gradients, products by experts, and
-products with bias and activation.
+"""Runs PyTorch beside graphs of cudnn-frontend on the CPU core, in one process and in turns: attention and its gradients, products by experts,
+products and convolutions with bias and activation, pointwise operations, and normalisations with their gradients.
 
 usage: graphs_peers.py [--threads N] [--seconds S] [NAME...]
 
 The library and the CUDA runtime on host memory have to be found: `cudnn-shim run python3 graphs_peers.py`. Every row prints milliseconds a call, the
-best of its rounds, and the speed as a multiple of PyTorch's. Results are compared before anything is measured.
+best of its rounds, and the speed as a multiple of PyTorch's; then, where there is one, the milliseconds of a yardstick - the product alone, or
+PyTorch's copy of the largest tensor - and the time as a multiple of that. Results are compared before anything is measured.
 """
 
 import argparse
@@ -19,24 +20,33 @@ import torch
 import torch.nn.functional as F
 
 FLOAT = cudnn.data_type.FLOAT
+BFLOAT16 = cudnn.data_type.BFLOAT16
+TYPES = {torch.float32: FLOAT, torch.bfloat16: BFLOAT16, torch.int32: cudnn.data_type.INT32}
+TRAINING = cudnn.norm_forward_phase.TRAINING
+EPSILON = 1e-5
 
 
 class Graph:
     """A graph over tensors of PyTorch."""
 
-    def __init__(self, handle):
-        self.handle = handle
-        self.g = cudnn.pygraph(handle=handle, io_data_type=FLOAT, intermediate_data_type=FLOAT, compute_data_type=FLOAT)
+    def __init__(self, handle, kind=torch.float32):
+        self.handle, self.kind = handle, kind
+        self.g = cudnn.pygraph(handle=handle, io_data_type=TYPES[kind], intermediate_data_type=FLOAT, compute_data_type=FLOAT)
         self.pack = {}
 
-    def read(self, tensor, kind=FLOAT):
-        found = self.g.tensor(dim=list(tensor.shape), stride=list(tensor.stride()), data_type=kind)
+    def read(self, tensor):
+        found = self.g.tensor(dim=list(tensor.shape), stride=list(tensor.stride()), data_type=TYPES[tensor.dtype])
         self.pack[found] = tensor
         return found
 
-    def write(self, tensor, *dims):
-        result = torch.empty(*dims)
-        tensor.set_output(True).set_dim(list(dims)).set_stride(list(result.stride())).set_data_type(FLOAT)
+    def number(self, value, rank):
+        found = self.g.tensor(dim=[1] * rank, stride=[1] * rank, is_pass_by_value=True, data_type=FLOAT)
+        self.pack[found] = torch.full([1] * rank, value)
+        return found
+
+    def write(self, tensor, *dims, kind=None):
+        result = torch.empty(*dims, dtype=kind or self.kind)
+        tensor.set_output(True).set_dim(list(dims)).set_stride(list(result.stride())).set_data_type(TYPES[result.dtype])
         self.pack[tensor] = result
         return result
 
@@ -52,22 +62,27 @@ class Graph:
         return lambda: g.execute(pointers, workspace.data_ptr(), handle=self.handle)
 
 
-def attention(handle, rows, width, causal, gradients):
+def copy_of(x):
+    to = torch.empty_like(x)
+    return lambda: to.copy_(x)
+
+
+def attention(handle, rows, width, causal, gradients, kind=torch.float32):
     heads = max(1, 4096 // rows)
     shape = (1, heads, rows, width)
-    q, k, v, loss = (torch.randn(shape, requires_grad=True) for _ in range(4))
+    q, k, v, loss = (torch.randn(shape).to(kind).requires_grad_() for _ in range(4))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    graph, how = Graph(handle), {"attn_scale": 1 / math.sqrt(width), "use_causal_mask": causal}
+    graph, how = Graph(handle, kind), {"attn_scale": 1 / math.sqrt(width), "use_causal_mask": causal}
     tensors = [graph.read(x.detach()) for x in (q, k, v)]
     o, stats = graph.g.sdpa(*tensors, generate_stats=True, **how)
     results = [graph.write(o, *shape)]
-    statistics = graph.write(stats, *shape[:3], 1)
+    statistics = graph.write(stats, *shape[:3], 1, kind=torch.float32)
     run = graph.run()
     if not gradients:
         with torch.no_grad():
             return run, lambda: F.scaled_dot_product_attention(q.detach(), k.detach(), v.detach(), is_causal=causal), results, [out]
     run()
-    graph = Graph(handle)
+    graph = Graph(handle, kind)
     tensors = [graph.read(x.detach()) for x in (q, k, v, out, loss)]
     found = graph.g.sdpa_backward(*tensors, graph.read(statistics), **how)
     results = [graph.write(x, *shape) for x in found]
@@ -81,7 +96,7 @@ def experts(handle, count):
     first = (torch.arange(count, dtype=torch.int32) * (tokens // count)).reshape(count, 1, 1)
     graph = Graph(handle)
     y = graph.g.moe_grouped_matmul(
-        token=graph.read(x), weight=graph.read(w), first_token_offset=graph.read(first, cudnn.data_type.INT32), mode=cudnn.moe_grouped_matmul_mode.NONE, compute_data_type=FLOAT)  # fmt: skip
+        token=graph.read(x), weight=graph.read(w), first_token_offset=graph.read(first), mode=cudnn.moe_grouped_matmul_mode.NONE, compute_data_type=FLOAT)  # fmt: skip
     results = [graph.write(y, 1, tokens, columns)]
     own = lambda: torch.bmm(x.reshape(count, tokens // count, width), w)
     return graph.run(), own, results, [own().reshape(1, tokens, columns)]
@@ -89,25 +104,107 @@ def experts(handle, count):
 
 def product(handle, activation):
     a, b, bias = torch.randn(1, 512, 512), torch.randn(1, 512, 512), torch.randn(1, 1, 512)
-    graph = Graph(handle)
-    y = graph.g.matmul(graph.read(a), graph.read(b))
-    if activation is not None:
-        y = getattr(graph.g, activation)(graph.g.bias(y, graph.read(bias)))
-    results = [graph.write(y, 1, 512, 512)]
+
+    def made(activation):
+        graph = Graph(handle)
+        y = graph.g.matmul(graph.read(a), graph.read(b))
+        if activation is not None:
+            y = getattr(graph.g, activation)(graph.g.bias(y, graph.read(bias)))
+        return [graph.write(y, 1, 512, 512)], graph.run()
+
     own = (lambda: getattr(F, activation)(a @ b + bias)) if activation is not None else (lambda: a @ b)
-    return graph.run(), own, results, [own()]
+    results, run = made(activation)
+    return run, own, results, [own()], made(None)[1]
 
 
-def convolution(handle, activation):
-    x, w, bias = torch.randn(4, 64, 56, 56), torch.randn(64, 64, 3, 3), torch.randn(1, 64, 1, 1)
-    graph = Graph(handle)
-    y = graph.g.conv_fprop(graph.read(x), graph.read(w), padding=[1, 1], stride=[1, 1], dilation=[1, 1])
-    if activation is not None:
-        y = graph.g.relu(graph.g.bias(y, graph.read(bias)))
-    results = [graph.write(y, 4, 64, 56, 56)]
-    plain = lambda: F.conv2d(x, w, padding=1)
+def convolution(handle, activation, scaled=False):
+    x, w = torch.randn(4, 64, 56, 56), torch.randn(64, 64, 3, 3)
+    bias, scale = torch.randn(1, 64, 1, 1), torch.randn(1, 64, 1, 1)
+
+    def made(activation):
+        graph = Graph(handle)
+        y = graph.g.conv_fprop(graph.read(x), graph.read(w), padding=[1, 1], stride=[1, 1], dilation=[1, 1])
+        if activation is not None:
+            y = graph.g.scale(y, graph.read(scale)) if scaled else y
+            y = graph.g.relu(graph.g.bias(y, graph.read(bias)))
+        return [graph.write(y, 4, 64, 56, 56)], graph.run()
+
+    plain = lambda: F.conv2d(x, w, padding=1) * scale if scaled else F.conv2d(x, w, padding=1)
     own = (lambda: F.relu(plain() + bias)) if activation is not None else plain
-    return graph.run(), own, results, [own()]
+    results, run = made(activation)
+    return run, own, results, [own()], made(None)[1]
+
+
+def pointwise(handle):
+    """Six operations, each of which PyTorch runs by itself."""
+    x, z, scale, bias = torch.randn(1, 4096, 1024), torch.randn(1, 4096, 1024), torch.randn(1, 1, 1024), torch.randn(1, 1, 1024)
+    graph = Graph(handle)
+    g, (tx, tz, ts, tb) = graph.g, (graph.read(tensor) for tensor in (x, z, scale, bias))
+    y = g.mul(g.sub(g.relu(g.bias(g.mul(tx, ts), tb)), tz), tx)
+    results = [graph.write(g.relu(y), *x.shape)]
+    own = lambda: F.relu((F.relu(x * scale + bias) - z) * x)
+    return graph.run(), own, results, [own()], copy_of(x)
+
+
+def norm(handle, name, gradients):
+    rows, width = 4096, 1024
+    x, dy = torch.randn(rows, width, requires_grad=True), torch.randn(rows, width)
+    scale, bias = torch.randn(width, requires_grad=True), torch.randn(width, requires_grad=True)
+    is_layer = name == "layernorm"
+    parameters = (scale, bias) if is_layer else (scale,)
+    if is_layer:
+        forward = lambda: F.layer_norm(x, (width,), scale, bias, EPSILON)
+    else:
+        forward = lambda: F.rms_norm(x, (width,), scale, EPSILON)
+    graph = Graph(handle)
+    flat = lambda tensor: tensor.detach().reshape(-1, width, 1, 1)
+    tensors = [graph.read(flat(tensor)) for tensor in (x, *parameters)]
+    named = dict(zip(("input", "scale", "bias"), tensors))
+    y, *told = getattr(graph.g, name)(norm_forward_phase=TRAINING, epsilon=graph.number(EPSILON, 4), **named)
+    results = [graph.write(y, rows, width, 1, 1)]
+    statistics = [graph.write(tensor, rows, 1, 1, 1) for tensor in told]
+    run = graph.run()
+    with torch.no_grad():
+        want = forward().reshape(rows, width, 1, 1)
+    if not gradients:
+        plain = lambda: torch.no_grad()(forward)()
+        return run, plain, results, [want], copy_of(x.detach())
+    run()
+    out = forward()
+    graph = Graph(handle)
+    reads = [graph.read(flat(tensor)) for tensor in (dy, x, scale)] + [graph.read(tensor) for tensor in statistics]
+    more = {} if is_layer else {"has_dbias": False}
+    found = getattr(graph.g, f"{name}_backward")(*reads, **more)
+    results = [graph.write(found[0], rows, width, 1, 1)]
+    results += [graph.write(tensor, 1, width, 1, 1) for tensor in found[1 : 1 + len(parameters)]]
+    own = lambda: torch.autograd.grad(out, (x, *parameters), dy, retain_graph=True)
+    return graph.run(), own, results, [flat(tensor) for tensor in own()], copy_of(x.detach())
+
+
+def batch_norm(handle, gradients):
+    x, dy = torch.randn(16, 64, 56, 56, requires_grad=True), torch.randn(16, 64, 56, 56)
+    scale, bias = torch.randn(64, requires_grad=True), torch.randn(64, requires_grad=True)
+    flat = lambda tensor: tensor.detach().reshape(1, 64, 1, 1)
+    running = [torch.zeros(1, 64, 1, 1), torch.ones(1, 64, 1, 1)]
+    forward = lambda: F.batch_norm(x, *(tensor.flatten() for tensor in running), scale, bias, True, 0.0, EPSILON)
+    graph = Graph(handle)
+    reads = [graph.read(tensor) for tensor in (x.detach(), flat(scale), flat(bias), *running)]
+    names = ("input", "scale", "bias", "in_running_mean", "in_running_var")
+    y, mean, inverse, *new = graph.g.batchnorm(epsilon=graph.number(EPSILON, 4), momentum=graph.number(0.1, 4), **dict(zip(names, reads)))
+    results = [graph.write(y, *x.shape)]
+    statistics = [graph.write(tensor, 1, 64, 1, 1) for tensor in (mean, inverse, *new)][:2]
+    run, out = graph.run(), forward()
+    if not gradients:
+        plain = lambda: torch.no_grad()(forward)()
+        return run, plain, results, [out.detach()], copy_of(x.detach())
+    run()
+    graph = Graph(handle)
+    reads = [graph.read(tensor) for tensor in (dy, x.detach(), flat(scale), *statistics)]
+    found = graph.g.batchnorm_backward(*reads)
+    results = [graph.write(tensor, *dims) for tensor, dims in zip(found, (x.shape, (1, 64, 1, 1), (1, 64, 1, 1)))]
+    own = lambda: torch.autograd.grad(out, (x, scale, bias), dy, retain_graph=True)
+    dx, *others = own()
+    return graph.run(), own, results, [dx, *(flat(tensor) for tensor in others)], copy_of(x.detach())
 
 
 def rows():
@@ -116,22 +213,33 @@ def rows():
             for length in (512, 2048, 8192):
                 name = f"attention {'gradients' if gradients else 'forward'} {'causal' if causal else 'full'} {length}x64"
                 yield name, lambda handle, at=(length, 64, causal, gradients): attention(handle, *at)
+    for gradients in (False, True):
+        name = f"attention {'gradients' if gradients else 'forward'} bf16 full 2048x64"
+        yield name, lambda handle, gradients=gradients: attention(handle, 2048, 64, False, gradients, torch.bfloat16)
     for count in (4, 16, 64):
         yield f"experts {count}", lambda handle, count=count: experts(handle, count)
     for activation in (None, "relu", "gelu"):
         yield f"product {activation or 'alone'}", lambda handle, name=activation: product(handle, name)
     for activation in (None, "relu"):
         yield f"convolution {activation or 'alone'}", lambda handle, name=activation: convolution(handle, name)
+    yield "convolution scale relu", lambda handle: convolution(handle, "relu", True)
+    yield "six pointwise operations", pointwise
+    for name in ("layernorm", "rmsnorm"):
+        for gradients in (False, True):
+            yield f"{name} {'gradients' if gradients else 'forward'}", lambda handle, at=(name, gradients): norm(handle, *at)
+    for gradients in (False, True):
+        yield f"batchnorm {'gradients' if gradients else 'forward'}", lambda handle, at=gradients: batch_norm(handle, at)
 
 
 def best(calls, seconds):
-    """Milliseconds of each call, in turns."""
+    """Milliseconds of each call, in turns: some of each, as PyTorch's threads spin for a while after a call and take a processor from the next one."""
     times, end = [math.inf] * len(calls), time.time() + seconds
     while time.time() < end or math.inf in times:
         for place, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            times[place] = min(times[place], (time.perf_counter() - start) * 1e3)
+            for _ in range(4):
+                start = time.perf_counter()
+                call()
+                times[place] = min(times[place], (time.perf_counter() - start) * 1e3)
     return times
 
 
@@ -147,13 +255,14 @@ def main():
         if given.names and not any(wanted in name for wanted in given.names):
             continue
         torch.manual_seed(5)
-        ours, theirs, results, wants = make(handle)
+        ours, theirs, results, wants, *yardsticks = make(handle)
         ours()
         for result, want in zip(results, wants):
-            error = (result - want).abs().max() / want.abs().max()
-            assert error < 1e-4, f"{name}: {error}"
-        own, other = best((ours, theirs), given.seconds)
-        print(f"{name:36} {own:9.3f} {other:9.3f} {other / own:6.2f}", flush=True)
+            error = (result.double() - want.double()).abs().max() / want.double().abs().max()
+            assert error < (2e-2 if result.dtype == torch.bfloat16 else 1e-4), f"{name}: {error}"
+        own, other, *more = best((ours, theirs, *yardsticks), given.seconds)
+        line = "".join(f" {yardstick:9.3f} {own / yardstick:6.2f}" for yardstick in more)
+        print(f"{name:36} {own:9.3f} {other:9.3f} {other / own:6.2f}{line}", flush=True)
 
 
 main()
