@@ -290,8 +290,8 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     }
     let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
     let products = steps.wide(x.dims())?;
-    if scale.is_some_and(|scale| *scale.dims() == groups) {
-        return backward_by_group(steps, &cut, [&dy, &normal, &products], [scale, Some(inverse)], is_rms);
+    if let Some(scale) = scale.filter(|scale| *scale.dims() == groups) {
+        return backward_by_group(steps, &cut, [&dy, &normal, &products], [&scale, &inverse], is_rms);
     }
     if let Some(dscale) = dscale {
         steps.map(&products, Function::Mul, &[dy, normal])?;
@@ -325,10 +325,9 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
 /// The same where each group has one scale, and the sums of its parameters' gradients are those
 /// that dx is made of: `dx = scale * inverse * (dy - dbias / m - h * dscale / m)`.
 fn backward_by_group(
-    steps: &mut Builder<'_>, cut: &Cut, [dy, normal, products]: [&View; 3], factors: [Option<View>; 2],
+    steps: &mut Builder<'_>, cut: &Cut, [dy, normal, products]: [&View; 3], [scale, inverse]: [&View; 2],
     is_rms: bool,
 ) -> Result<()> {
-    let [Some(scale), Some(inverse)] = factors else { return Ok(()) };
     let groups = *scale.dims();
     let sum = |steps: &mut Builder<'_>, port: Port, from: &View| {
         let sum = steps.wide(&groups)?;
@@ -351,6 +350,6 @@ fn backward_by_group(
         steps.subtract(products, products, &dbias)?;
     }
     let factor = dscale;
-    steps.map(&factor, Function::Mul, &[scale, inverse])?;
+    steps.map(&factor, Function::Mul, &[*scale, *inverse])?;
     steps.map(&cut.view(&dx)?, Function::Mul, &[*products, factor])
 }
