@@ -151,6 +151,17 @@ fn row_sums(cores: &mut Cores) {
                     );
                 }
             }
+            // Few and long rows, in one run and in several, shorter and longer than a warp.
+            for (length, around) in [(32_768, 0), (36_111, 0), (66, 600), (7, 5000), (11_201, 3)] {
+                let runs = match around {
+                    0 => format!("{length}*(1,0)"),
+                    count => format!("{count}*({},0) {length}*(1,0)", 3 * length),
+                };
+                let loops = format!("3*(2,{length},0) +0,+0,+0 each of dst/src: {runs} +0,+0");
+                let kinds = ["Add f32 alpha=1 beta=0", "Avg f32 alpha=-0.75 beta=0.5"];
+                let kind = cores.rng.pick(&kinds).replacen(' ', &format!(" {scalar}->f32->"), 1);
+                agree(cores, &format!("reduce {kind} outputs dst/src1/src2: {loops}"), made);
+            }
         }
     }
 }

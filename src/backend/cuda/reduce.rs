@@ -124,6 +124,13 @@ pub(super) fn launches(problem: &Reduce, at: Places, ordered: bool, emit: Emit<'
         }
         partition = problem.whole(schedule);
     }
+    let operands = [at.dst, at.src];
+    if !ordered
+        && partition.chunks == 1
+        && row_sums::long(problem, operands, finish(problem.reduction), emit)?
+    {
+        return Ok(());
+    }
     let family = Family::of(problem, schedule);
     let outputs = problem.outputs.len() as u64;
     let length = problem.sequence.len();

@@ -1,7 +1,7 @@
 //! Launches of sums and means of rows whose elements lie side by side (`kernels/row_sums.cu`).
 
 use super::launch::{Emit, Launch, grid};
-use super::params::{Operation, Params};
+use super::params::{Divisor, Index, Operation, Params};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::{Compute, Reduce, Reduction};
@@ -11,6 +11,13 @@ const THREADS: u32 = 256;
 const ROWS: u64 = 32;
 /// Elements of a row: of fewer most lanes would be idle, and of more the tree has several blocks.
 const LENGTHS: std::ops::RangeInclusive<i64> = 16..=1024;
+/// Threads of a block for a long row, elements that each of its warps has work for, and the most
+/// rows: of more than these blocks of fewer threads fill a device.
+const LONG_THREADS: u32 = 1024;
+const FILLED: i64 = 32 * 1024;
+/// What the 32-bit offsets of a long row reach, in elements and in bytes.
+const REACH: i64 = 1 << 31;
+const FEW: u64 = 1024;
 
 /// Rows at equal distances: `row_sums_*`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,44 +37,104 @@ pub struct Parameters {
     pub length: u32,
     /// What is done with a sum.
     pub finish: u32,
-    /// Nothing.
-    pub unused: u32,
+    /// 1 if a row lies in several runs, which only the kernels for long rows take.
+    pub in_runs: u32,
 }
 
-// The same number stands in the kernels' source.
+/// Rows in runs at equal distances: `row_sums_long_*`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct LongParameters {
+    /// As of rows that lie side by side.
+    pub rows: Parameters,
+    /// Elements of each run.
+    pub run: Divisor,
+    /// Bytes from run to run.
+    pub around: i64,
+}
+
+// The same numbers stand in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 80);
+const _: () = assert!(size_of::<LongParameters>() == 112);
+
+/// The kernel of a type, of these in binary32, binary16 and bfloat16.
+fn of_type(kernels: [&'static str; 3], src: Scalar) -> Option<&'static str> {
+    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
+    usual.iter().position(|&own| own == src).map(|column| kernels[column])
+}
+
+/// Whether a problem is a sum or a mean in binary32 of rows at equal distances.
+fn is_of_rows(problem: &Reduce) -> bool {
+    matches!(problem.reduction, Reduction::Add | Reduction::Avg)
+        && problem.outputs.axes().len() <= 1
+        && problem.outputs.len() < 1 << 31
+        && problem.compute == Compute::Single
+        && problem.indices.is_none()
+}
+
+/// The parameters of rows whose first begins `offset` elements behind what the outputs say.
+fn parameters(problem: &Reduce, at: [u64; 2], finish: u32, offset: i64) -> Parameters {
+    let Reduce { outputs, sequence, dst, src, compute, scaling, .. } = problem;
+    let sizes = [dst.size() as i64, src.size() as i64];
+    let start = [outputs.offsets[0], outputs.offsets[1] + offset];
+    Parameters {
+        dst: at[0].wrapping_add_signed(start[0] * sizes[0]),
+        src: at[1].wrapping_add_signed(start[1] * sizes[1]),
+        step: outputs.axes().first().map_or([0; 2], |axis| [0, 1].map(|k| axis.strides[k] * sizes[k])),
+        operation: Operation::new(compute.scalar(), *dst, *scaling),
+        rows: outputs.len() as u32,
+        length: sequence.len() as u32,
+        finish,
+        in_runs: 0,
+    }
+}
 
 /// Hands the launch of a problem to `emit` whose rows lie side by side, are short and of a type
 /// that has a kernel; whether this is one. `at` are the addresses of the destination and the
 /// source, and `finish` is what is done with a sum.
 pub(super) fn launches(problem: &Reduce, at: [u64; 2], finish: u32, emit: Emit<'_>) -> Result<bool> {
-    let Reduce { outputs, sequence, dst, src, compute, reduction, scaling, indices, .. } = problem;
-    let kernel = match src {
-        Scalar::F32 => "row_sums_f32",
-        Scalar::F16 => "row_sums_f16",
-        Scalar::Bf16 => "row_sums_bf16",
-        _ => return Ok(false),
-    };
-    let &[piece] = sequence.pieces() else { return Ok(false) };
+    let kernels = ["row_sums_f32", "row_sums_f16", "row_sums_bf16"];
+    let Some(kernel) = of_type(kernels, problem.src) else { return Ok(false) };
+    let &[piece] = problem.sequence.pieces() else { return Ok(false) };
     let side_by_side = matches!(*piece.axes(), [axis] if axis.strides[0] == 1);
-    let is_sum = matches!(reduction, Reduction::Add | Reduction::Avg);
-    let rows = outputs.len() as u64;
-    let fits = LENGTHS.contains(&sequence.len()) && outputs.axes().len() <= 1 && rows < 1 << 31;
-    if !side_by_side || !is_sum || !fits || *compute != Compute::Single || indices.is_some() {
+    let rows = problem.outputs.len() as u64;
+    if !side_by_side || !LENGTHS.contains(&problem.sequence.len()) || !is_of_rows(problem) {
         return Ok(false);
     }
-    let sizes = [dst.size() as i64, src.size() as i64];
-    let start = [outputs.offsets[0], outputs.offsets[1] + piece.offsets[0]];
-    let params = Params::new(&Parameters {
-        dst: at[0].wrapping_add_signed(start[0] * sizes[0]),
-        src: at[1].wrapping_add_signed(start[1] * sizes[1]),
-        step: outputs.axes().first().map_or([0; 2], |axis| [0, 1].map(|k| axis.strides[k] * sizes[k])),
-        operation: Operation::new(compute.scalar(), *dst, *scaling),
-        rows: rows as u32,
-        length: sequence.len() as u32,
-        finish,
-        unused: 0,
-    });
+    let params = Params::new(&parameters(problem, at, finish, piece.offsets[0]));
     emit(&Launch { kernel, grid: grid(rows.div_ceil(ROWS))?, block: [THREADS, 1, 1], shared: 0, params })?;
+    Ok(true)
+}
+
+/// As [`launches`], of few and long rows that are not cut: one block of threads has a whole row.
+pub(super) fn long(problem: &Reduce, at: [u64; 2], finish: u32, emit: Emit<'_>) -> Result<bool> {
+    let kernels = ["row_sums_long_f32", "row_sums_long_f16", "row_sums_long_bf16"];
+    let Some(kernel) = of_type(kernels, problem.src) else { return Ok(false) };
+    let &[piece] = problem.sequence.pieces() else { return Ok(false) };
+    let (outer, inner) = match *piece.axes() {
+        [inner] => (None, inner),
+        [outer, inner] => (Some(outer), inner),
+        _ => return Ok(false),
+    };
+    let (rows, length) = (problem.outputs.len() as u64, problem.sequence.len());
+    let size = problem.src.size() as i64;
+    let around = outer.map_or(0, |outer| outer.strides[0]);
+    let reach =
+        outer.map_or(0, |outer| (outer.extent - 1).saturating_mul(around)).saturating_add(inner.extent);
+    let reaches = around >= 0 && reach.saturating_mul(size) < REACH;
+    let fits = (FILLED..REACH).contains(&length) && rows <= FEW && reaches;
+    if inner.strides[0] != 1 || !fits || !is_of_rows(problem) {
+        return Ok(false);
+    }
+    let params = LongParameters {
+        rows: Parameters {
+            in_runs: u32::from(outer.is_some()),
+            ..parameters(problem, at, finish, piece.offsets[0])
+        },
+        run: Divisor::new(inner.extent, Index::I32),
+        around: around * size,
+    };
+    let params = Params::new(&params);
+    emit(&Launch { kernel, grid: grid(rows)?, block: [LONG_THREADS, 1, 1], shared: 0, params })?;
     Ok(true)
 }

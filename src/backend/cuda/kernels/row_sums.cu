@@ -1,5 +1,7 @@
 // Sums and means of rows whose elements lie side by side, of 16 to 1024 elements: a warp has four rows, so that its loads, and the joins
-// of four trees, are under way together. The type is the kernel's. The tree is that of reduce.cu, whose bits these kernels leave.
+// of four trees, are under way together. And of few and long rows, which may lie in runs: a block of threads for a row. The type is the
+// kernel's. The tree is that of reduce.cu, whose bits these kernels leave.
+#include "counter.cuh"
 #include "function.cuh"
 #include "held.cuh"
 #include "linear.cuh"
@@ -16,6 +18,23 @@ struct RowSums {
 };
 
 static_assert(sizeof(RowSums) == 80, "row_sums.rs has another RowSums");
+
+// Writes the result of a row.
+template <typename Parameters>
+__device__ __forceinline__ void finish(const Parameters &p, u32 row, f32 total) {
+    if (p.finish == MEAN) total = ratio(total, f32(i32(p.length)));
+    char *y = p.dst + i64(row) * p.step[0];
+    const Operation &operation = p.operation;
+    if (operation.via == VIA_F64) {
+        f64 x = f64(total);
+        if (operation.steps & SCALED) x = product(operation.alpha, x);
+        if (operation.steps & BLENDED) x = sum(x, product(operation.beta, load_f64(operation.dst, y)));
+        return store_f64(operation.dst, y, x);
+    }
+    if (operation.steps & SCALED) total = product(f32(operation.alpha), total);
+    if (operation.steps & BLENDED) total = sum(total, product(f32(operation.beta), load_f32(operation.dst, y)));
+    store_f32(operation.dst, y, total);
+}
 
 // Rows of a warp, and elements of each that a thread loads before it adds the first; row_sums.rs counts blocks by the same number.
 enum : u32 { ROWS = 4, EACH = 4 };
@@ -80,20 +99,124 @@ __device__ __forceinline__ void row_sums(const RowSums &p) {
     for (u32 half = 4; half > 0; half /= 2) total = sum(total, __shfl_xor_sync(~0u, total, half));
     const u32 row = first + lane / 16 + (lane / 8 % 2) * 2;
     if (lane % 8 != 0 || row >= p.rows) return;
-    if (p.finish == MEAN) total = ratio(total, f32(i32(p.length)));
-    char *y = p.dst + i64(row) * p.step[0];
-    const Operation &operation = p.operation;
-    if (operation.via == VIA_F64) {
-        f64 x = f64(total);
-        if (operation.steps & SCALED) x = product(operation.alpha, x);
-        if (operation.steps & BLENDED) x = sum(x, product(operation.beta, load_f64(operation.dst, y)));
-        return store_f64(operation.dst, y, x);
+    finish(p, row, total);
+}
+
+// A row of these may lie in several runs.
+struct LongRowSums {
+    char *dst;
+    const char *src;
+    i64 step[2];          // as in RowSums, and all that follows
+    Operation operation;
+    u32 rows;
+    u32 length;
+    u32 finish;
+    u32 in_runs;          // whether a row lies in several runs
+    Divisor run;          // elements of each
+    i64 around;           // bytes from run to run
+};
+
+static_assert(sizeof(LongRowSums) == 112, "row_sums.rs has another LongRowSums");
+
+// Elements of a block of the tree.
+enum : u32 { BLOCK = 1024 };
+
+// Threads of a block for a long row, and elements that each loads before it adds the first.
+enum : u32 { LONG_THREADS = 1024, AHEAD = 8 };
+
+// Elements of a row 32 apart, as bytes behind its first.
+template <u32 SCALAR>
+struct Place {
+    u32 offset, inner, extent, quick, next, wrapped;
+
+    __device__ __forceinline__ Place(const LongRowSums &p, u32 position) {
+        constexpr u32 SIZE = width_of(SCALAR);
+        const u32 around = u32(p.around);
+        const u32 outer = p.in_runs ? quotient(position, p.run) : 0, slow = p.in_runs ? quotient(32u, p.run) : 0;
+        extent = p.in_runs ? u32(p.run.divisor) : ~0u;
+        inner = position - outer * extent;
+        quick = 32 - slow * extent;
+        offset = inner * SIZE + outer * around;
+        next = quick * SIZE + slow * around;
+        wrapped = around - extent * SIZE;
     }
-    if (operation.steps & SCALED) total = product(f32(operation.alpha), total);
-    if (operation.steps & BLENDED) total = sum(total, product(f32(operation.beta), load_f32(operation.dst, y)));
-    store_f32(operation.dst, y, total);
+
+    __device__ __forceinline__ void go() {
+        inner += quick;
+        offset += next;
+        if (inner >= extent) {
+            inner -= extent;
+            offset += wrapped;
+        }
+    }
+};
+
+// Adds the next AHEAD elements of a lane, or those before `rest` positions are over.
+template <u32 SCALAR, bool WHOLE>
+__device__ __forceinline__ f32 plus_next(const char *src, Place<SCALAR> &place, u32 rest, f32 node) {
+    typedef typename Unit<width_of(SCALAR)>::Type Bits;
+    Bits bits[AHEAD];
+    const u32 first = place.offset;
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; ++k) {
+        bits[k] = at<Bits>(src + (WHOLE || 32 * k < rest ? place.offset : first));
+        place.go();
+    }
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; ++k) hold(bits[k]);
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; ++k) node = sum(node, WHOLE || 32 * k < rest ? value_f32(SCALAR, bits[k]) : -0.0f);
+    return node;
+}
+
+// NODES: a number for each warp. WAITING: what waits for a partner.
+template <u32 SCALAR>
+__device__ __forceinline__ void long_row(const LongRowSums &p, f32 *nodes, f32 *waiting) {
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, blocks = (p.length + BLOCK - 1) / BLOCK;
+    const char *src = p.src + i64(blockIdx.x) * p.step[1];
+    auto digits = counter(waiting, 1, [](f32 a, f32 b) { return sum(a, b); });
+#pragma unroll 1
+    for (u32 first = 0; first < blocks; first += LONG_THREADS / 32) {
+        const u32 start = (first + warp) * BLOCK, end = start + BLOCK < p.length ? start + BLOCK : p.length;
+        f32 node = -0.0f;
+        u32 position = start + lane;
+        if (position < end) {
+            Place<SCALAR> place(p, position);
+#pragma unroll 1
+            for (; position + 32 * (AHEAD - 1) < end; position += 32 * AHEAD) {
+                node = plus_next<SCALAR, true>(src, place, end - position, node);
+            }
+            if (position < end) node = plus_next<SCALAR, false>(src, place, end - position, node);
+        }
+#pragma unroll
+        for (u32 half = 16; half > 0; half /= 2) node = sum(node, __shfl_down_sync(~0u, node, half));
+        if (lane == 0) nodes[warp] = node;
+        __syncthreads();
+        // The first warp joins 32 blocks, a whole subtree.
+        if (warp == 0) {
+            node = nodes[lane];
+#pragma unroll
+            for (u32 step = 1; step < 32; step *= 2) {
+                const f32 other = __shfl_down_sync(~0u, node, step);
+                if (lane % (2 * step) == 0 && first + lane + step < blocks) node = sum(node, other);
+            }
+            if (lane == 0) digits.push(node);
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) finish(p, blockIdx.x, digits.root(0.0f));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) row_sums_f32(const RowSums p) { row_sums<F32>(p); }
 extern "C" __global__ void __launch_bounds__(THREADS) row_sums_f16(const RowSums p) { row_sums<F16>(p); }
 extern "C" __global__ void __launch_bounds__(THREADS) row_sums_bf16(const RowSums p) { row_sums<BF16>(p); }
+
+#define LONG(NAME, SCALAR)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(LONG_THREADS) row_sums_long_##NAME(const LongRowSums p) {      \
+        __shared__ f32 nodes[LONG_THREADS / 32], waiting[32];                                                  \
+        long_row<SCALAR>(p, nodes, waiting);                                                                   \
+    }
+LONG(f32, F32)
+LONG(f16, F16)
+LONG(bf16, BF16)
+#undef LONG
