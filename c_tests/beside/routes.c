@@ -73,6 +73,55 @@ static void no_twin(void) {
     OK(cudnnDestroyTensorDescriptor(planes));
 }
 
+/* Tensors of one kind go another way than the rest of their family: averages in NHWC are ours, all else of poolings is not. */
+static void cases(void) {
+    cudnnTensorDescriptor_t planes = tensor(CUDNN_TENSOR_NCHW), pixels = tensor(CUDNN_TENSOR_NHWC), doubles;
+    cudnnTensorDescriptor_t small[2];
+    cudnnPoolingDescriptor_t average, maximum;
+    double wide[SIZE] = {0}, more[SIZE];
+    const double big_one = 1, big_zero = 0;
+    int i;
+    for (i = 0; i < 2; ++i) {
+        OK(cudnnCreateTensorDescriptor(&small[i]));
+        OK(cudnnSetTensor4dDescriptor(small[i], i ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, N, C, H / 2, W / 2));
+    }
+    OK(cudnnCreatePoolingDescriptor(&average));
+    OK(cudnnCreatePoolingDescriptor(&maximum));
+    OK(cudnnSetPooling2dDescriptor(average, CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING, CUDNN_NOT_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2));
+    OK(cudnnSetPooling2dDescriptor(maximum, CUDNN_POOLING_MAX, CUDNN_NOT_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2));
+    BY_ORIGINAL(cudnnPoolingForward(handle, average, &one, planes, x, &zero, small[0], y));
+    BY_US(cudnnPoolingForward(handle, average, &one, pixels, x, &zero, small[1], y));
+    BY_ORIGINAL(cudnnPoolingForward(handle, maximum, &one, pixels, x, &zero, small[1], y));
+    BY_ORIGINAL(cudnnPoolingForward(handle, average, &one, pixels, x, &zero, small[0], y));
+    BY_ORIGINAL(cudnnPoolingBackward(handle, average, &one, small[1], y, small[1], y, pixels, x, &zero, pixels, x));
+    /* A twin follows its descriptor, and so does the case. */
+    OK(cudnnSetPooling2dDescriptor(maximum, CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING, CUDNN_NOT_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2));
+    BY_US(cudnnPoolingForward(handle, maximum, &one, pixels, x, &zero, small[1], y));
+    /* Other types were not measured. */
+    OK(cudnnCreateTensorDescriptor(&doubles));
+    OK(cudnnSetTensor4dDescriptor(doubles, CUDNN_TENSOR_NHWC, CUDNN_DATA_DOUBLE, N, C, H, W));
+    OK(cudnnSetTensor4dDescriptor(small[1], CUDNN_TENSOR_NHWC, CUDNN_DATA_DOUBLE, N, C, H / 2, W / 2));
+    BY_ORIGINAL(cudnnPoolingForward(handle, average, &big_one, doubles, wide, &big_zero, small[1], more));
+    OK(cudnnDestroyPoolingDescriptor(average));
+    OK(cudnnDestroyPoolingDescriptor(maximum));
+    OK(cudnnDestroyTensorDescriptor(planes));
+    OK(cudnnDestroyTensorDescriptor(pixels));
+    OK(cudnnDestroyTensorDescriptor(doubles));
+    OK(cudnnDestroyTensorDescriptor(small[0]));
+    OK(cudnnDestroyTensorDescriptor(small[1]));
+}
+
+/* Said by the environment, there are no cases. */
+static void settled(void) {
+    cudnnTensorDescriptor_t pixels = tensor(CUDNN_TENSOR_NHWC);
+    cudnnPoolingDescriptor_t average;
+    OK(cudnnCreatePoolingDescriptor(&average));
+    OK(cudnnSetPooling2dDescriptor(average, CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING, CUDNN_NOT_PROPAGATE_NAN, 1, 1, 0, 0, 1, 1));
+    BY_ORIGINAL(cudnnPoolingForward(handle, average, &one, pixels, x, &zero, pixels, y));
+    OK(cudnnDestroyPoolingDescriptor(average));
+    OK(cudnnDestroyTensorDescriptor(pixels));
+}
+
 static int warnings;
 
 static void hear(cudnnSeverity_t severity, void *data, const cudnnDebug_t *debug, const char *text) {
@@ -248,6 +297,7 @@ static const struct {
     void (*run)(void);
 } scenarios[] = {
     {"defaults", defaults}, {"changes", changes},         {"no-twin", no_twin}, {"refusal", refusal}, {"failure", failure},
+    {"cases", cases},       {"settled", settled},
     {"both", both_refuse},  {"stream", stream},           {"dropout", dropout}, {"bound", bound},     {"threads", threads},
 };
 

@@ -39,7 +39,7 @@ pub fn entry(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut arguments = parsed(&format!("\"{name}\", ::core::format_args!(\"{format}\"{values}), ||"));
     arguments.extend([TokenTree::Group(match routed {
         None => body,
-        Some(routed) => served(routed, body),
+        Some(routed) => served(routed, body, &declared),
     })]);
     let mut call = parsed(&format!("{GUARD}::entry"));
     call.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, arguments))]);
@@ -66,6 +66,16 @@ fn routed(name: &str, names: &[String], declared: &[Vec<TokenTree>]) -> Option<T
         .filter(|(_, of)| is_twinned(of))
         .map(|(name, _)| format!("let {name} = {BESIDE}::Pass::pass({name}, __passing, {name:?})?;"))
         .collect();
+    // What tells problems and spaces apart, by the names that the interface gives them everywhere.
+    let noted: String = names
+        .iter()
+        .zip(&types)
+        .map(|(name, of)| match name.as_str() {
+            "algo" if of.starts_with("MaybeUninit") => format!("__passing.set_algo({RAW}(algo));"),
+            "reserveSpace" => "__passing.set_reserve(reserveSpace as *const _);".to_owned(),
+            _ => String::new(),
+        })
+        .collect();
     let (types, names) = (types.join(", "), names.join(", "));
     // A function of the original has the type of ours, but for the status, which may be a number
     // that ours does not know.
@@ -73,6 +83,8 @@ fn routed(name: &str, names: &[String], declared: &[Vec<TokenTree>]) -> Option<T
         "{{ static ROUTED: {BESIDE}::Routed = {BESIDE}::Routed::new({name:?}); &ROUTED }},
          |__passing, __function| {{
              {passed}
+             {noted}
+             __passing.decided()?;
              #[allow(clippy::undocumented_unsafe_blocks)]
              let __status = unsafe {{
                  let __function: unsafe extern \"C\" fn({types}) -> ::core::ffi::c_int =
@@ -87,12 +99,22 @@ fn routed(name: &str, names: &[String], declared: &[Vec<TokenTree>]) -> Option<T
 /// Kinds of descriptors without twins.
 const NOT_TWINNED: [&str; 2] = ["cudnnAlgorithmDescriptor_t", "cudnnBackendDescriptor_t"];
 
-/// The body of a function that the original may serve.
-fn served(routed: TokenStream, body: Group) -> Group {
+/// The body of a function that the original may serve; of one that tells a size in `sizeInBytes`,
+/// with that.
+fn served(routed: TokenStream, body: Group, declared: &[Vec<TokenTree>]) -> Group {
     let mut arguments = routed;
     arguments.extend(parsed("||"));
     arguments.extend([TokenTree::Group(body)]);
-    let mut call = parsed(&format!("{BESIDE}::served"));
+    let is_size = |part: &Vec<TokenTree>| text(part).replace(' ', "") == "sizeInBytes:*mutusize";
+    let function = if declared.iter().any(is_size) {
+        arguments.extend(parsed(&format!(
+            ", #[allow(clippy::undocumented_unsafe_blocks)] unsafe {{ {BESIDE}::Size::new(sizeInBytes) }}"
+        )));
+        "sized"
+    } else {
+        "served"
+    };
+    let mut call = parsed(&format!("{BESIDE}::{function}"));
     call.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, arguments))]);
     Group::new(Delimiter::Brace, call)
 }
@@ -111,6 +133,8 @@ fn export_outside_tests(token: &mut TokenTree) {
 
 /// Where the functions and types lie that [`entry`] names.
 const GUARD: &str = "crate::capi::functions::guard";
+/// What makes a number of an enumerator that a program gives.
+const RAW: &str = "crate::capi::functions::types::raw";
 /// The same of functions that the original may serve.
 const BESIDE: &str = "crate::capi::functions::beside";
 

@@ -16,6 +16,7 @@
 mod arg;
 mod release;
 mod slab;
+mod twin_place;
 pub mod types;
 
 /// Unit tests call none, and do without: what C may call is compiled whether or not anybody calls

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use super::twin_place::{Known, Pinned, TwinPlace};
 use crate::error::{Error, Result};
 use crate::original::{self, Twin};
 use crate::sync::{Lock, Vanished};
@@ -113,21 +114,7 @@ struct Slot<T> {
     generation: AtomicU32,
     value: Lock<Option<T>>,
     /// Changes with the value's lock held.
-    twin: Lock<Place>,
-}
-
-/// The original's object for the one in a slot.
-enum Place {
-    /// Nobody asked for it since the object last changed.
-    Unknown,
-    /// The original refuses such an object.
-    Refused,
-    Made(Arc<Twin>),
-}
-
-/// For a child of a process one of whose threads was making a twin: it is made once more.
-fn unknown(place: &mut Vanished<Place>) {
-    place.replace(Place::Unknown);
+    twin: TwinPlace,
 }
 
 struct Free {
@@ -207,7 +194,7 @@ impl<T> Table<T> {
             slots.resize_with(chunk_len(chunk), || Slot {
                 generation: AtomicU32::new(0),
                 value: Lock::new(None),
-                twin: Lock::new(Place::Unknown),
+                twin: TwinPlace::new(),
             });
             self.chunks[chunk].store(slots.leak().as_mut_ptr(), Ordering::Release);
         }
@@ -275,7 +262,7 @@ impl<T> Table<T> {
             Some(value) if is_current(slot, handle) => {
                 let outcome = body(value);
                 if original::is_on() && self.kind != Kind::Context {
-                    forget(slot);
+                    slot.twin.forget();
                 }
                 outcome
             }
@@ -286,29 +273,33 @@ impl<T> Table<T> {
     /// The original's object for the one behind `handle`: the one that is there, else what `make`
     /// yields of it. `None` if the handle is not alive, or if the original refuses such an object,
     /// which is remembered until ours changes.
-    pub(crate) fn twin(&self, handle: usize, make: impl FnOnce(&T) -> Option<Twin>) -> Option<Arc<Twin>> {
+    #[inline]
+    pub(crate) fn twin(
+        &'static self, handle: usize, make: impl FnOnce(&T) -> Option<Twin>,
+    ) -> Option<Pinned> {
         let slot = self.find(handle, "").ok()?;
-        let known = match &*slot.twin.read(unknown) {
-            Place::Unknown => None,
-            Place::Refused => Some(None),
-            Place::Made(twin) => Some(Some(twin.clone())),
-        };
-        if let Some(twin) = known {
-            return twin.filter(|_| is_current(slot, handle));
+        match slot.twin.known() {
+            Known::Made(twin) => is_current(slot, handle).then_some(twin),
+            Known::Refused => None,
+            Known::Unknown => {
+                // Nobody changes the object while its twin is made.
+                let value = slot.value.read(nothing);
+                let value = value.as_ref().filter(|_| is_current(slot, handle))?;
+                slot.twin.set(make(value).map(Arc::new));
+                match slot.twin.known() {
+                    Known::Made(twin) => Some(twin),
+                    _ => None,
+                }
+            }
         }
-        // Nobody changes the object while its twin is made.
-        let value = slot.value.read(nothing);
-        let value = value.as_ref().filter(|_| is_current(slot, handle))?;
-        let twin = make(value).map(Arc::new);
-        *slot.twin.write(unknown) = twin.clone().map_or(Place::Refused, Place::Made);
-        twin
     }
 
     /// The original's object for the one behind `handle`, if there is one by now.
-    pub(crate) fn made_twin(&self, handle: usize) -> Option<Arc<Twin>> {
+    #[inline]
+    pub(crate) fn made_twin(&'static self, handle: usize) -> Option<Pinned> {
         let slot = self.find(handle, "").ok()?;
-        match &*slot.twin.read(unknown) {
-            Place::Made(twin) if is_current(slot, handle) => Some(twin.clone()),
+        match slot.twin.known() {
+            Known::Made(twin) if is_current(slot, handle) => Some(twin),
             _ => None,
         }
     }
@@ -318,14 +309,14 @@ impl<T> Table<T> {
         let Ok(slot) = self.find(handle, "") else { return };
         let value = slot.value.read(nothing);
         if value.is_some() && is_current(slot, handle) {
-            *slot.twin.write(unknown) = Place::Made(twin);
+            slot.twin.set(Some(twin));
         }
     }
 
     /// Lets the twin of the object behind `handle` be made anew.
     pub(crate) fn forget_twin(&self, handle: usize) {
         if let Ok(slot) = self.find(handle, "") {
-            forget(slot);
+            slot.twin.forget();
         }
     }
 
@@ -356,7 +347,7 @@ impl<T> Table<T> {
         let value = place.take().ok_or_else(|| self.refuse(argument, "already destroyed"))?;
         slot.generation.fetch_add(1, Ordering::AcqRel);
         if original::is_on() {
-            forget(slot);
+            slot.twin.forget();
         }
         drop(place);
         let mut free = self.free.write(recounted);
@@ -373,13 +364,6 @@ impl<T: Copy> Table<T> {
     pub(crate) fn get(&self, handle: usize, argument: &'static str) -> Result<T> {
         self.with(handle, argument, |value| Ok(*value))
     }
-}
-
-/// A call that uses the twin keeps it until it has ended.
-fn forget<T>(slot: &Slot<T>) {
-    // Destroyed without the lock: that is a call of the original.
-    let before = std::mem::replace(&mut *slot.twin.write(unknown), Place::Unknown);
-    drop(before);
 }
 
 fn is_current<T>(slot: &Slot<T>, handle: usize) -> bool {

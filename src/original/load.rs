@@ -1,10 +1,14 @@
 //! Opening the original, bound to itself: none of its parts sees a symbol of this library, and no
 //! program sees one of its.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use crate::sync::{Lock, Vanished};
 
 /// The original's parts, a part behind those that it needs. The main library opens most of them by
 /// name when it is called first. As they are open by then, the loader takes these files, whatever
@@ -28,13 +32,21 @@ const PARTS: &[&str] = &[
 ];
 
 /// An open library, which stays open for the life of the process.
-#[derive(Debug)]
 pub struct Library {
     handle: *mut c_void,
     /// Its file, links resolved.
     file: PathBuf,
     /// What its `cudnnGetVersion` answers.
     version: usize,
+    /// Addresses of functions by their names, 0 for those that it lacks: finding one asks the
+    /// loader for the file behind it.
+    known: Lock<BTreeMap<String, usize>>,
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Library").field("file", &self.file).field("version", &self.version).finish()
+    }
 }
 
 // SAFETY: a handle of the loader serves every thread, and nothing closes it.
@@ -68,7 +80,8 @@ impl Library {
             }
         }
         let handle = open(&file, libc::RTLD_NOW)?;
-        let mut library = Library { handle, file, version: 0 };
+        let known = Lock::new(BTreeMap::new());
+        let mut library = Library { handle, file, version: 0, known };
         let Some(version) = library.symbol("cudnnGetVersion") else {
             return Err(format!("{} has no cudnnGetVersion", library.file.display()));
         };
@@ -104,11 +117,26 @@ impl Library {
     /// A function of it, `None` if it exports none of this name. What its dependencies export is
     /// none of its.
     pub fn symbol(&self, name: &str) -> Option<*mut c_void> {
+        let known = self.known.read(forgotten).get(name).copied();
+        let address = known.unwrap_or_else(|| {
+            let address = self.search(name).map_or(0, |symbol| symbol.expose_provenance());
+            self.known.write(forgotten).insert(name.to_owned(), address);
+            address
+        });
+        (address != 0).then(|| std::ptr::with_exposed_provenance_mut(address))
+    }
+
+    fn search(&self, name: &str) -> Option<*mut c_void> {
         let name = CString::new(name).ok()?;
         // SAFETY: an open handle, and a C string.
         let symbol = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         (!symbol.is_null() && object_of(symbol)?.parent() == self.file.parent()).then_some(symbol)
     }
+}
+
+/// For a child of a process one of whose threads was adding a name.
+fn forgotten(known: &mut Vanished<BTreeMap<String, usize>>) {
+    known.replace(BTreeMap::new());
 }
 
 /// Opens a library so that it binds to itself and its own dependencies first, and so that nobody

@@ -4,18 +4,25 @@
 //!  find.rs   where it may lie
 //!  load.rs   opening it, bound to itself
 //!  route.rs  which calls it serves, and why
-//!  table.rs  the families of calls, and who serves each by default
+//!  table.rs  the families of calls, and who serves each by default; cases.rs exceptions
+//!  facts.rs  what the descriptors of a call have in common
 //!  call.rs   calling its functions by name; read.rs what they leave
-//!  graph.rs  its graph interface
+//!  graph.rs  its graph interface; objects.rs its objects of plain data
+//!  legacy.rs legacy calls as plans of that; operations.rs what these are made of
 //!  twin.rs   its descriptors and handles, each owned by one of ours
 //!  twins.rs  what they are set to: our plain data; sequences.rs those of sequences
 //! ```
 //! Without `CUDNN_SHIM_ORIGINAL` nothing of this runs.
 
 mod call;
+mod cases;
+mod facts;
 mod find;
 mod graph;
+mod legacy;
 mod load;
+mod objects;
+mod operations;
 mod read;
 mod route;
 mod sequences;
@@ -28,12 +35,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::Once;
 
 pub use call::{Failed, status_of};
+pub use cases::{CASES, Case};
+pub use facts::Facts;
 pub use find::{Asked, VARIABLE};
 pub use graph::Graph;
+pub use legacy::{ALIGNMENT, Factors, Legacy, LegacyPlan, Pass};
 pub use load::Library;
 pub use read::{read_tensor, set_dropout, set_stream};
 pub use route::{Route, Server};
-pub use table::{FAMILIES, Family, family_of};
+pub use table::{FAMILIES, Family, GRAPHS, Group, family_of};
 pub use twin::{Maker, Owner, Twin, Twinned};
 
 /// Which handles have the original beside them: those on a GPU, or with `all` those on the host
@@ -52,6 +62,15 @@ pub struct Original {
     pub route: Route,
     /// Whether handles of the host have it beside them.
     pub on_host: bool,
+}
+
+impl Original {
+    /// Whether it serves a call, or the one that a size is for, as a graph: where the environment
+    /// says so, and where it has no such call any more.
+    pub fn is_graph(&self, call: &str) -> bool {
+        let served = GRAPHS.iter().find(|(_, calls)| calls.contains(&call));
+        served.is_some_and(|(run, _)| self.route.is_via_graph() || self.library.symbol(run).is_none())
+    }
 }
 
 /// What came of looking for the original: `None` if the environment does not ask for one.

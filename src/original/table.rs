@@ -3,24 +3,76 @@
 
 use super::route::Server;
 
-/// Calls that one of the two serves: those that ask for sizes with those that take what was asked
-/// for.
+/// Calls of one kind.
 #[derive(Debug)]
 pub struct Family {
     /// Its name in `CUDNN_SHIM_ROUTE`.
     pub name: &'static str,
-    /// Who serves it unless the environment says otherwise.
+    /// Who serves it unless the environment or a case says otherwise.
     pub server: Server,
     /// Why: what was measured, and its part of the results.
     pub why: &'static str,
     /// Its calls.
-    pub calls: &'static [&'static str],
+    pub groups: &'static [Group],
 }
 
-const fn family(
-    name: &'static str, server: Server, why: &'static str, calls: &'static [&'static str],
-) -> Family {
-    Family { name, server, why, calls }
+impl Family {
+    /// Its calls.
+    pub fn calls(&self) -> impl Iterator<Item = &'static str> {
+        self.groups.iter().flat_map(|group| group.calls).copied()
+    }
+
+    /// The calls that go with one of its calls.
+    pub fn group_of(&self, call: &str) -> Option<&'static Group> {
+        self.groups.iter().find(|group| group.calls.contains(&call))
+    }
+}
+
+/// Calls that go together to one of both: those that ask for sizes with those that take what was
+/// asked for.
+#[derive(Debug)]
+pub struct Group {
+    /// The calls.
+    pub calls: &'static [&'static str],
+    /// The descriptors, by the names of their arguments, that make calls of the group calls about
+    /// one problem.
+    pub problem: &'static [&'static str],
+    /// Whether this library refuses spaces that are smaller than it asks for.
+    pub insists: bool,
+}
+
+const fn family(name: &'static str, server: Server, why: &'static str, groups: &'static [Group]) -> Family {
+    Family { name, server, why, groups }
+}
+
+/// A call without sizes.
+const fn alone(call: &'static [&'static str; 1]) -> Group {
+    Group { calls: call, problem: &[], insists: false }
+}
+
+/// Calls that share sizes.
+const fn bound(calls: &'static [&'static str], problem: &'static [&'static str]) -> Group {
+    Group { calls, problem, insists: true }
+}
+
+/// The problem of a convolution. This library computes it with any workspace.
+const fn convolution(calls: &'static [&'static str]) -> Group {
+    // By all the names that their arguments have in queries, searches and runs.
+    const PROBLEM: &[&str] = &[
+        "xDesc",
+        "wDesc",
+        "convDesc",
+        "yDesc",
+        "dyDesc",
+        "dxDesc",
+        "dwDesc",
+        "gradDesc",
+        "srcDesc",
+        "filterDesc",
+        "destDesc",
+        "diffDesc",
+    ];
+    Group { calls, problem: PROBLEM, insists: false }
 }
 
 /// Every call with a handle that the original could serve.
@@ -29,97 +81,125 @@ pub const FAMILIES: &[Family] = &[
         "transform",
         Server::Ours,
         "2.6 times as fast, any layout and type (Transforms)",
-        &["cudnnTransformTensor", "cudnnTransformTensorEx", "cudnnTransformFilter"],
+        &[
+            alone(&["cudnnTransformTensor"]),
+            alone(&["cudnnTransformTensorEx"]),
+            alone(&["cudnnTransformFilter"]),
+        ],
     ),
     family(
         "reduce",
         Server::Ours,
         "4.4 times as fast (Sums)",
-        &["cudnnReduceTensor", "cudnnGetReductionIndicesSize", "cudnnGetReductionWorkspaceSize"],
+        &[bound(
+            &["cudnnReduceTensor", "cudnnGetReductionIndicesSize", "cudnnGetReductionWorkspaceSize"],
+            &["reduceTensorDesc", "aDesc", "cDesc"],
+        )],
     ),
     family(
         "scale",
         Server::Ours,
         "1.21 times as fast (Transforms, scale-f32)",
-        &["cudnnScaleTensor", "cudnnSetTensor"],
+        &[alone(&["cudnnScaleTensor"]), alone(&["cudnnSetTensor"])],
     ),
     family(
         "arithmetic",
         Server::Original,
         "not measured beside the original",
-        &["cudnnAddTensor", "cudnnOpTensor"],
+        &[alone(&["cudnnAddTensor"]), alone(&["cudnnOpTensor"])],
     ),
     family(
         "conv",
         Server::Original,
         "0.2 to 1.0 times as fast (Convolutions)",
         &[
-            "cudnnConvolutionForward",
-            "cudnnConvolutionBiasActivationForward",
-            "cudnnConvolutionBackwardData",
-            "cudnnConvolutionBackwardFilter",
-            "cudnnGetConvolutionForwardWorkspaceSize",
-            "cudnnGetConvolutionBackwardDataWorkspaceSize",
-            "cudnnGetConvolutionBackwardFilterWorkspaceSize",
-            "cudnnGetConvolutionForwardAlgorithm_v7",
-            "cudnnGetConvolutionBackwardDataAlgorithm_v7",
-            "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
-            "cudnnGetConvolutionForwardAlgorithmMaxCount",
-            "cudnnGetConvolutionBackwardDataAlgorithmMaxCount",
-            "cudnnGetConvolutionBackwardFilterAlgorithmMaxCount",
-            "cudnnFindConvolutionForwardAlgorithm",
-            "cudnnFindConvolutionForwardAlgorithmEx",
-            "cudnnFindConvolutionBackwardDataAlgorithm",
-            "cudnnFindConvolutionBackwardDataAlgorithmEx",
-            "cudnnFindConvolutionBackwardFilterAlgorithm",
-            "cudnnFindConvolutionBackwardFilterAlgorithmEx",
-            "cudnnReorderFilterAndBias",
+            convolution(&[
+                "cudnnConvolutionForward",
+                "cudnnConvolutionBiasActivationForward",
+                "cudnnGetConvolutionForwardWorkspaceSize",
+                "cudnnGetConvolutionForwardAlgorithm_v7",
+                "cudnnGetConvolutionForwardAlgorithmMaxCount",
+                "cudnnFindConvolutionForwardAlgorithm",
+                "cudnnFindConvolutionForwardAlgorithmEx",
+                "cudnnReorderFilterAndBias",
+            ]),
+            convolution(&[
+                "cudnnConvolutionBackwardData",
+                "cudnnGetConvolutionBackwardDataWorkspaceSize",
+                "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+                "cudnnGetConvolutionBackwardDataAlgorithmMaxCount",
+                "cudnnFindConvolutionBackwardDataAlgorithm",
+                "cudnnFindConvolutionBackwardDataAlgorithmEx",
+            ]),
+            convolution(&[
+                "cudnnConvolutionBackwardFilter",
+                "cudnnGetConvolutionBackwardFilterWorkspaceSize",
+                "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
+                "cudnnGetConvolutionBackwardFilterAlgorithmMaxCount",
+                "cudnnFindConvolutionBackwardFilterAlgorithm",
+                "cudnnFindConvolutionBackwardFilterAlgorithmEx",
+            ]),
         ],
     ),
-    family("im2col", Server::Ours, "it moves elements, as transforms do (Transforms)", &["cudnnIm2Col"]),
+    family(
+        "im2col",
+        Server::Ours,
+        "it moves elements, as transforms do (Transforms)",
+        &[alone(&["cudnnIm2Col"])],
+    ),
     family(
         "bias",
         Server::Original,
         "0.04 to 0.56 times as fast (Layers, bias-back)",
-        &["cudnnConvolutionBackwardBias"],
+        &[alone(&["cudnnConvolutionBackwardBias"])],
     ),
     family(
         "pooling",
         Server::Original,
         "0.12 to 0.82 times as fast, averages 0.94 to 1.96 (Layers)",
-        &["cudnnPoolingForward", "cudnnPoolingBackward"],
+        &[alone(&["cudnnPoolingForward"]), alone(&["cudnnPoolingBackward"])],
     ),
     family(
         "activation",
         Server::Original,
         "0.42 to 0.80 times as fast (Layers)",
-        &["cudnnActivationForward", "cudnnActivationBackward"],
+        &[alone(&["cudnnActivationForward"]), alone(&["cudnnActivationBackward"])],
     ),
     family(
         "softmax",
         Server::Original,
         "0.07 to 0.32 times as fast (Layers)",
-        &["cudnnSoftmaxForward", "cudnnSoftmaxBackward"],
+        &[alone(&["cudnnSoftmaxForward"]), alone(&["cudnnSoftmaxBackward"])],
     ),
     family(
         "norm",
         Server::Original,
         "training 0.10 to 0.24 times as fast, inference 1.0 to 1.3 (Layers)",
         &[
-            "cudnnBatchNormalizationForwardInference",
-            "cudnnBatchNormalizationForwardTraining",
-            "cudnnBatchNormalizationForwardTrainingEx",
-            "cudnnBatchNormalizationBackward",
-            "cudnnBatchNormalizationBackwardEx",
-            "cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize",
-            "cudnnGetBatchNormalizationBackwardExWorkspaceSize",
-            "cudnnGetBatchNormalizationTrainingExReserveSpaceSize",
-            "cudnnNormalizationForwardInference",
-            "cudnnNormalizationForwardTraining",
-            "cudnnNormalizationBackward",
-            "cudnnGetNormalizationForwardTrainingWorkspaceSize",
-            "cudnnGetNormalizationBackwardWorkspaceSize",
-            "cudnnGetNormalizationTrainingReserveSpaceSize",
+            alone(&["cudnnBatchNormalizationForwardInference"]),
+            alone(&["cudnnBatchNormalizationForwardTraining"]),
+            alone(&["cudnnBatchNormalizationBackward"]),
+            alone(&["cudnnNormalizationForwardInference"]),
+            bound(
+                &[
+                    "cudnnBatchNormalizationForwardTrainingEx",
+                    "cudnnBatchNormalizationBackwardEx",
+                    "cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize",
+                    "cudnnGetBatchNormalizationBackwardExWorkspaceSize",
+                    "cudnnGetBatchNormalizationTrainingExReserveSpaceSize",
+                ],
+                &["xDesc"],
+            ),
+            bound(
+                &[
+                    "cudnnNormalizationForwardTraining",
+                    "cudnnNormalizationBackward",
+                    "cudnnGetNormalizationForwardTrainingWorkspaceSize",
+                    "cudnnGetNormalizationBackwardWorkspaceSize",
+                    "cudnnGetNormalizationTrainingReserveSpaceSize",
+                ],
+                &["xDesc"],
+            ),
         ],
     ),
     family(
@@ -127,88 +207,141 @@ pub const FAMILIES: &[Family] = &[
         Server::Original,
         "0.04 to 1.1 times as fast (Layers, response)",
         &[
-            "cudnnLRNCrossChannelForward",
-            "cudnnLRNCrossChannelBackward",
-            "cudnnDivisiveNormalizationForward",
-            "cudnnDivisiveNormalizationBackward",
+            alone(&["cudnnLRNCrossChannelForward"]),
+            alone(&["cudnnLRNCrossChannelBackward"]),
+            alone(&["cudnnDivisiveNormalizationForward"]),
+            alone(&["cudnnDivisiveNormalizationBackward"]),
         ],
     ),
     family(
         "dropout",
         Server::Original,
         "0.5 to 0.75 times as fast in NCHW, and the original's sequences need its random states (Layers)",
-        &[
-            "cudnnDropoutForward",
-            "cudnnDropoutBackward",
-            "cudnnDropoutGetStatesSize",
-            "cudnnSetDropoutDescriptor",
-            "cudnnRestoreDropoutDescriptor",
-        ],
+        &[bound(
+            &[
+                "cudnnDropoutForward",
+                "cudnnDropoutBackward",
+                "cudnnDropoutGetStatesSize",
+                "cudnnSetDropoutDescriptor",
+                "cudnnRestoreDropoutDescriptor",
+            ],
+            &[],
+        )],
     ),
     family(
         "sampler",
         Server::Original,
         "0.08 to 0.92 times as fast (Layers)",
         &[
-            "cudnnSpatialTfGridGeneratorForward",
-            "cudnnSpatialTfGridGeneratorBackward",
-            "cudnnSpatialTfSamplerForward",
-            "cudnnSpatialTfSamplerBackward",
+            alone(&["cudnnSpatialTfGridGeneratorForward"]),
+            alone(&["cudnnSpatialTfGridGeneratorBackward"]),
+            alone(&["cudnnSpatialTfSamplerForward"]),
+            alone(&["cudnnSpatialTfSamplerBackward"]),
         ],
     ),
     family(
         "rnn",
         Server::Original,
         "our products are 0.2 to 1.0 times as fast (Convolutions)",
-        &[
-            "cudnnRNNForward",
-            "cudnnRNNBackwardData_v8",
-            "cudnnRNNBackwardWeights_v8",
-            "cudnnGetRNNTempSpaceSizes",
-            "cudnnGetRNNWeightSpaceSize",
-            "cudnnGetRNNWeightParams",
-            "cudnnBuildRNNDynamic",
-        ],
+        &[bound(
+            &[
+                "cudnnRNNForward",
+                "cudnnRNNBackwardData_v8",
+                "cudnnRNNBackwardWeights_v8",
+                "cudnnGetRNNTempSpaceSizes",
+                "cudnnGetRNNWeightSpaceSize",
+                "cudnnGetRNNWeightParams",
+                "cudnnBuildRNNDynamic",
+            ],
+            &[],
+        )],
     ),
     family(
         "attention",
         Server::Original,
         "our products are 0.2 to 1.0 times as fast (Convolutions)",
-        &[
-            "cudnnMultiHeadAttnForward",
-            "cudnnMultiHeadAttnBackwardData",
-            "cudnnMultiHeadAttnBackwardWeights",
-            "cudnnGetMultiHeadAttnBuffers",
-            "cudnnGetMultiHeadAttnWeights",
-        ],
+        &[bound(
+            &[
+                "cudnnMultiHeadAttnForward",
+                "cudnnMultiHeadAttnBackwardData",
+                "cudnnMultiHeadAttnBackwardWeights",
+                "cudnnGetMultiHeadAttnBuffers",
+                "cudnnGetMultiHeadAttnWeights",
+            ],
+            &[],
+        )],
     ),
     family(
         "ctc",
         Server::Original,
         "not measured beside the original",
         &[
-            "cudnnCTCLoss",
-            "cudnnCTCLoss_v8",
-            "cudnnGetCTCLossWorkspaceSize",
-            "cudnnGetCTCLossWorkspaceSize_v8",
+            bound(&["cudnnCTCLoss", "cudnnGetCTCLossWorkspaceSize"], &["probsDesc", "gradientsDesc"]),
+            bound(&["cudnnCTCLoss_v8", "cudnnGetCTCLossWorkspaceSize_v8"], &["probsDesc", "gradientsDesc"]),
         ],
     ),
     family(
         "graph",
         Server::Original,
         "its engines fuse operations, ours run one after the other; contractions as conv (Convolutions)",
+        &[bound(
+            &[
+                "cudnnBackendExecute",
+                "cudnnGetExecutionPlanWorkspaceSize",
+                "cudnnBackendPopulateCudaGraph",
+                "cudnnBackendUpdateCudaGraph",
+            ],
+            &[],
+        )],
+    ),
+];
+
+/// Calls that a graph of the original can serve, each with those that go with it: itself, and who
+/// tells its workspace.
+pub const GRAPHS: &[(&str, &[&str])] = &[
+    (
+        "cudnnConvolutionForward",
         &[
-            "cudnnBackendExecute",
-            "cudnnGetExecutionPlanWorkspaceSize",
-            "cudnnBackendPopulateCudaGraph",
-            "cudnnBackendUpdateCudaGraph",
+            "cudnnConvolutionForward",
+            "cudnnConvolutionBiasActivationForward",
+            "cudnnGetConvolutionForwardWorkspaceSize",
+            "cudnnGetConvolutionForwardAlgorithm_v7",
+            "cudnnFindConvolutionForwardAlgorithm",
+            "cudnnFindConvolutionForwardAlgorithmEx",
         ],
     ),
+    (
+        "cudnnConvolutionBackwardData",
+        &[
+            "cudnnConvolutionBackwardData",
+            "cudnnGetConvolutionBackwardDataWorkspaceSize",
+            "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+            "cudnnFindConvolutionBackwardDataAlgorithm",
+            "cudnnFindConvolutionBackwardDataAlgorithmEx",
+        ],
+    ),
+    (
+        "cudnnConvolutionBackwardFilter",
+        &[
+            "cudnnConvolutionBackwardFilter",
+            "cudnnGetConvolutionBackwardFilterWorkspaceSize",
+            "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
+            "cudnnFindConvolutionBackwardFilterAlgorithm",
+            "cudnnFindConvolutionBackwardFilterAlgorithmEx",
+        ],
+    ),
+    ("cudnnPoolingForward", &["cudnnPoolingForward"]),
+    ("cudnnPoolingBackward", &["cudnnPoolingBackward"]),
+    ("cudnnActivationForward", &["cudnnActivationForward"]),
+    ("cudnnActivationBackward", &["cudnnActivationBackward"]),
+    ("cudnnBatchNormalizationForwardInference", &["cudnnBatchNormalizationForwardInference"]),
+    ("cudnnBatchNormalizationForwardTraining", &["cudnnBatchNormalizationForwardTraining"]),
+    ("cudnnBatchNormalizationBackward", &["cudnnBatchNormalizationBackward"]),
 ];
 
 /// The family of a call, if the original could serve it.
 pub fn family_of(call: &str) -> Option<(usize, &'static Family)> {
-    FAMILIES.iter().enumerate().find(|(_, family)| family.calls.contains(&call))
+    FAMILIES.iter().enumerate().find(|(_, family)| family.group_of(call).is_some())
 }
 
 #[cfg(test)]
@@ -218,14 +351,28 @@ mod tests {
 
     #[test]
     fn every_call_has_one_family_and_every_family_a_name_of_its_own() {
-        let calls: Vec<&str> = FAMILIES.iter().flat_map(|family| family.calls).copied().collect();
+        let calls: Vec<&str> = FAMILIES.iter().flat_map(Family::calls).collect();
         assert_eq!(calls.iter().collect::<BTreeSet<_>>().len(), calls.len());
         let names: BTreeSet<&str> = FAMILIES.iter().map(|family| family.name).collect();
         assert_eq!(names.len(), FAMILIES.len());
         for family in FAMILIES {
-            let &first = family.calls.first().expect("a family has calls");
+            let first = family.calls().next().expect("a family has calls");
             assert_eq!(family_of(first).expect("listed").1.name, family.name);
         }
         assert!(family_of("cudnnCreate").is_none());
+    }
+
+    /// A call that tells a size goes with one that takes it.
+    #[test]
+    fn calls_that_tell_sizes_are_bound_to_those_that_take_them() {
+        for group in FAMILIES.iter().flat_map(|family| family.groups) {
+            let tells = |call: &&&str| call.contains("Size") || call.contains("Buffers");
+            assert_eq!(
+                group.calls.iter().any(|call| tells(&call)),
+                group.calls.len() > 1,
+                "{:?}",
+                group.calls
+            );
+        }
     }
 }

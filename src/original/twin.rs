@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::{Failed, Library};
+use super::{Facts, Failed, Library};
 
 /// Who has served a descriptor's calls so far. What they leave behind - weights, random states,
 /// reserve spaces - has a form of its own at each, so that the other one cannot go on.
@@ -28,6 +28,8 @@ pub struct Twin {
     owner: AtomicU8,
     /// The twins that it was set to, with the addresses of our descriptors.
     parts: Vec<(usize, Arc<Twin>)>,
+    /// What is known of its content.
+    facts: Facts,
 }
 
 impl Twin {
@@ -52,7 +54,19 @@ impl Twin {
     /// An object that the original has made.
     pub fn of(library: &'static Library, object: *mut c_void, destroy: &'static str) -> Twin {
         let owner = AtomicU8::new(Owner::Nobody as u8);
-        Twin { library, at: object.expose_provenance(), destroy, owner, parts: Vec::new() }
+        Twin {
+            library,
+            at: object.expose_provenance(),
+            destroy,
+            owner,
+            parts: Vec::new(),
+            facts: Facts::NONE,
+        }
+    }
+
+    /// What is known of its content.
+    pub fn facts(&self) -> Facts {
+        self.facts
     }
 
     /// The original's pointer.
@@ -119,14 +133,20 @@ pub trait Twinned {
     /// As the original answers; `None` for what it cannot describe.
     fn describe(&self, twin: &Twin, maker: &Maker<'_>) -> Result<(), Option<Failed>>;
 
+    /// What cases and sizes depend on.
+    fn facts(&self) -> Facts {
+        Facts::NONE
+    }
+
     /// A twin of this data.
     ///
     /// # Errors
     /// As [`describe`](Self::describe).
     fn twin(&self, maker: &Maker<'_>) -> Result<Twin, Option<Failed>> {
         let [create, destroy] = Self::LIFE;
-        let twin = Twin::create(maker.library, create, destroy)?;
+        let mut twin = Twin::create(maker.library, create, destroy)?;
         self.describe(&twin, maker)?;
+        twin.facts = self.facts();
         Ok(twin)
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::call::call;
+use super::facts::{self, Facts};
 use super::{Failed, Maker, Twin, Twinned};
 use crate::desc::{
     ActivationDescriptor, Choice, ConvolutionDescriptor, CtcLossDescriptor, DropoutDescriptor,
@@ -78,6 +79,10 @@ impl Twinned for TensorDescriptor {
             (*const c_int = strides.as_ptr()),
         )?)
     }
+
+    fn facts(&self) -> Facts {
+        facts::of_tensor(self)
+    }
 }
 
 impl Twinned for FilterDescriptor {
@@ -101,6 +106,10 @@ impl Twinned for FilterDescriptor {
             (c_int = dims.rank() as c_int),
             (*const c_int = of_c.as_ptr()),
         )?)
+    }
+
+    fn facts(&self) -> Facts {
+        facts::of_filter(self)
     }
 }
 
@@ -154,6 +163,10 @@ impl Twinned for ReduceDescriptor {
             (c_int = self.index_type.code()),
         )?)
     }
+
+    fn facts(&self) -> Facts {
+        facts::of_reduction(self)
+    }
 }
 
 impl Twinned for ActivationDescriptor {
@@ -197,6 +210,10 @@ impl Twinned for PoolingDescriptor {
             (*const c_int = padding.as_ptr()),
             (*const c_int = strides.as_ptr()),
         )?)
+    }
+
+    fn facts(&self) -> Facts {
+        facts::of_pooling(self)
     }
 }
 
@@ -265,6 +282,10 @@ impl Twinned for ConvolutionDescriptor {
         Ok(
             call!(library, "cudnnSetConvolutionReorderType", (*mut c_void = twin.pointer()), (c_int = reorder))?,
         )
+    }
+
+    fn facts(&self) -> Facts {
+        facts::of_convolution(self)
     }
 }
 

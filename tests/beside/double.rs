@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::common;
@@ -105,7 +106,9 @@ impl Setting {
     /// Runs a program that has to succeed, and returns what the double was asked, with what was
     /// printed.
     pub fn counted(&self, command: &mut Command, name: &str) -> (BTreeMap<String, u64>, Output) {
-        let file = self.scratch.join(format!("{name}.counts"));
+        // Tests run at once.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let file = self.scratch.join(format!("{}.counts", NEXT.fetch_add(1, Ordering::Relaxed)));
         let _ = fs::remove_file(&file);
         let output = command.env("DOUBLE_COUNTS", &file).output().expect("the program starts");
         assert!(output.status.success(), "{name}: {}\n{}", output.status, common::printed(&output));

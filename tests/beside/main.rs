@@ -4,7 +4,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bound;
 mod double;
+mod legacy;
 mod programs;
 mod real;
 mod routes;

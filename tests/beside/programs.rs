@@ -62,8 +62,8 @@ fn programs_run_where_the_original_refuses_everything() {
     let Some(setting) = setting() else { return };
     let all: String = cudnn::original::FAMILIES
         .iter()
-        .flat_map(|family| family.calls)
-        .chain([&"cudnnBackendFinalize"])
+        .flat_map(|family| family.calls())
+        .chain(["cudnnBackendFinalize"])
         .map(|call| format!("{call},"))
         .collect();
     for source in WITHOUT_MISUSE {

@@ -26,6 +26,14 @@ fn the_defaults_are_those_of_the_table() {
 }
 
 #[test]
+fn cases_go_another_way_than_their_family() {
+    let Some(setting) = setting() else { return };
+    run(setting, "cases", &[]);
+    run(setting, "settled", &[("CUDNN_SHIM_ROUTE", "pooling=original")]);
+    run(setting, "settled", &[("CUDNN_SHIM_ROUTE", "cudnnPoolingForward=original")]);
+}
+
+#[test]
 fn twins_follow_their_descriptors_and_end_with_them() {
     let Some(setting) = setting() else { return };
     let counts = run(setting, "changes", &[("CUDNN_SHIM_ROUTE", "transform=original")]);
@@ -157,6 +165,10 @@ fn the_page_lists_the_families() {
         .iter()
         .map(|family| format!("| `{}` | {} | {} |", family.name, family.server.name(), family.why))
         .collect();
+    let cases = cudnn::original::CASES
+        .iter()
+        .map(|case| format!("| `{}` | {} | {} | {} |", case.call, case.when, case.server.name(), case.why));
+    let rows: Vec<String> = rows.into_iter().chain(cases).collect();
     let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     assert_eq!(listed, rows);
 }

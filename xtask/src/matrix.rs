@@ -69,7 +69,7 @@ fn generate() -> Result<String> {
             let (state, core) = if symbol.is_stub() { ("stub", "") } else { ("built", &*symbol.core) };
             // Who serves it beside the original: a question for what computes, and for its sizes.
             let beside = match routes::default_of(&symbol.name) {
-                "ours" if !symbol.core.contains('C') => "",
+                server if server == "ours" && !symbol.core.contains('C') => String::new(),
                 server => server,
             };
             writeln!(text, "| `{}` | {state} | {core} | {beside} | {} |", symbol.name, symbol.types)?;

@@ -1,13 +1,20 @@
 //! Who serves a call beside the original: the library's own table.
 
 #[allow(dead_code, reason = "the library uses the rest")]
+#[path = "../../src/original/cases.rs"]
+mod cases;
+#[allow(dead_code, reason = "the library uses the rest")]
 #[path = "../../src/original/route.rs"]
 mod route;
 #[allow(dead_code, reason = "the library uses the rest")]
 #[path = "../../src/original/table.rs"]
 mod table;
 
-/// The default server of a call, as the environment names it.
-pub fn default_of(call: &str) -> &'static str {
-    table::family_of(call).map_or(route::Server::Ours, |(_, family)| family.server).name()
+/// The default server of a call, as the environment names it, and of its case, if it has one.
+pub fn default_of(call: &str) -> String {
+    let server = table::family_of(call).map_or(route::Server::Ours, |(_, family)| family.server).name();
+    match cases::case_of(call) {
+        Some(case) => format!("{server}; {} for {}", case.server.name(), case.when),
+        None => server.to_owned(),
+    }
 }

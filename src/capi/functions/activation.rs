@@ -13,12 +13,13 @@ use super::types::{
     cudnnActivationDescriptor_t, cudnnActivationMode_t, cudnnHandle_t, cudnnNanPropagation_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{context, tensor, transform};
+use super::{beside_graph, context, tensor, transform};
 use crate::desc::{ActivationDescriptor, Choice};
 use crate::error::Result;
 use crate::mode::Mode;
 use crate::ops::ActivationPlan;
 use crate::ops::activation::{Saved, saved};
+use crate::original::Legacy;
 
 static ACTIVATIONS: Table<ActivationDescriptor> = Table::new(Kind::Activation);
 twinned!(cudnnActivationDescriptor_t, ACTIVATIONS);
@@ -186,6 +187,19 @@ pub unsafe extern "C" fn cudnnActivationForward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
+    let legacy = || {
+        let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+        let tensors = [tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?];
+        // SAFETY: both factors are NULL or one readable number of their type.
+        let scaling = unsafe { transform::scaling(alpha, beta, tensors[1].data_type()) }?;
+        Ok(Legacy::Activation { desc, tensors, factors: beside_graph::factors(scaling) })
+    };
+    // SAFETY: the caller vouches for the spans of the descriptors.
+    let theirs =
+        unsafe { beside_graph::run_alone(handle, "cudnnActivationForward", legacy, &[x.cast_mut(), y]) };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     context::compute(handle, "cudnnActivationForward", |call| {
         let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
@@ -239,6 +253,22 @@ pub unsafe extern "C" fn cudnnActivationBackward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
+    // From x, of which the functions' gradients are known too where these calls take y.
+    let legacy = || {
+        let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
+        let (kept, gradient) = (tensor::get(xDesc, "xDesc")?, tensor::get(dyDesc, "dyDesc")?);
+        let to = tensor::get(dxDesc, "dxDesc")?;
+        // SAFETY: both factors are NULL or one readable number of their type.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        let tensors = [kept, gradient, to];
+        Ok(Legacy::ActivationGradient { desc, tensors, factors: beside_graph::factors(scaling) })
+    };
+    let data = [x.cast_mut(), dy.cast_mut(), dx];
+    // SAFETY: the caller vouches for the spans of the descriptors.
+    let theirs = unsafe { beside_graph::run_alone(handle, "cudnnActivationBackward", legacy, &data) };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     context::compute(handle, "cudnnActivationBackward", |call| {
         let activation = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
         let (from, unused) = match saved(activation.mode) {

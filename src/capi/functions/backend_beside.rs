@@ -52,7 +52,10 @@ impl Elements {
                 pointers.push(value);
                 continue;
             }
-            let twin = if kind == Type::Handle { context::twin(value.cast()) } else { backend::twin(value) }?;
+            let twin = match kind {
+                Type::Handle => context::twin(value.cast()).map(|twin| twin.shared()),
+                _ => backend::twin(value),
+            }?;
             pointers.push(twin.pointer());
             held.push(twin);
         }

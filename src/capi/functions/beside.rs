@@ -4,27 +4,21 @@
 //! goes along. So no function is forwarded by hand.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
+pub(crate) use super::beside_bound::Size;
+use super::beside_bound::{Problem, is_filled, note_filled};
+pub(crate) use super::beside_way::Routed;
+use super::beside_way::{OURS, Way};
 use super::slab::Table;
+use super::twin_place::Pinned;
 use super::types::{CUDNN_MAJOR, cudnnHandle_t, cudnnTensorDescriptor_t};
 use super::{context, dropout, inspect, log, tensor};
 use crate::error::{Error, Result};
-use crate::original::{self, Failed, Maker, Original, Owner, Server, Twin, Twinned, status_of};
+use crate::original::{self, Facts, Failed, Maker, Original, Owner, Server, Twin, Twinned, status_of};
 
 /// Twins of one call: more than any call has descriptors.
 const MOST: usize = 16;
-
-/// Calls whose twins are set as well as used; they see to that themselves.
-const BY_HAND: &[&str] = &[
-    "cudnnSetDropoutDescriptor",
-    "cudnnRestoreDropoutDescriptor",
-    "cudnnBackendExecute",
-    "cudnnGetExecutionPlanWorkspaceSize",
-    "cudnnBackendPopulateCudaGraph",
-    "cudnnBackendUpdateCudaGraph",
-];
 
 /// Arguments that a call writes to: descriptors that are read back afterwards.
 const OUTPUTS: &[(&str, &str)] = &[
@@ -33,47 +27,8 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("cudnnGetMultiHeadAttnWeights", "wDesc"),
 ];
 
-/// An exported function, and where the original's is if that serves it.
-pub(crate) struct Routed {
-    name: &'static str,
-    /// Null before the first call, [`OURS`] if this library serves it.
-    function: AtomicPtr<c_void>,
-    /// Whether a refusal of the original was told.
-    told: AtomicBool,
-}
-
-/// What a [`Routed`] holds that the original does not serve.
-const OURS: *mut c_void = std::ptr::without_provenance_mut(1);
-
-impl Routed {
-    pub(crate) const fn new(name: &'static str) -> Self {
-        Routed { name, function: AtomicPtr::new(std::ptr::null_mut()), told: AtomicBool::new(false) }
-    }
-
-    /// The original's function, if that serves this call.
-    fn function(&self, original: &Original) -> Option<*mut c_void> {
-        let mut function = self.function.load(Ordering::Relaxed);
-        if function.is_null() {
-            function = self.found(original);
-            self.function.store(function, Ordering::Relaxed);
-        }
-        (function != OURS).then_some(function)
-    }
-
-    #[cold]
-    fn found(&self, original: &Original) -> *mut c_void {
-        if original.route.server(self.name) != Some(Server::Original) || BY_HAND.contains(&self.name) {
-            return OURS;
-        }
-        original.library.symbol(self.name).unwrap_or_else(|| {
-            log::information(format_args!("{}: the original has no such function", self.name));
-            OURS
-        })
-    }
-}
-
 /// The original, if it was loaded.
-fn original() -> Option<&'static Original> {
+pub(super) fn original() -> Option<&'static Original> {
     if !original::is_on() {
         return None;
     }
@@ -84,31 +39,88 @@ fn original() -> Option<&'static Original> {
 pub(crate) struct Passing {
     name: &'static str,
     original: &'static Original,
+    way: &'static Way,
     handle: *mut c_void,
-    held: [Option<Arc<Twin>>; MOST],
+    held: [Option<Pinned>; MOST],
     count: usize,
-    /// The twin of the descriptor that decides who serves, as what was computed with it has a form
-    /// of its own.
-    owned: Option<Arc<Twin>>,
+    /// Which of them is that of the descriptor that decides who serves, as what was computed with
+    /// it has a form of its own.
+    owned: Option<usize>,
     /// Descriptors that are to be read back.
-    outputs: [Option<(usize, usize)>; 2],
+    outputs: [Option<(usize, Twin)>; 2],
+    /// What its descriptors have in common, and the sum of the prints of those of its problem.
+    facts: Facts,
+    algo: Option<c_int>,
+    /// The address of its reserve space, which one call fills and another reads; 0 without one.
+    reserve: usize,
+    /// Whether this library serves the problem, but cannot read what the original has left.
+    is_lost: bool,
 }
 
 impl Passing {
-    fn new(name: &'static str, original: &'static Original) -> Self {
+    fn new(name: &'static str, original: &'static Original, way: &'static Way) -> Self {
         Passing {
             name,
             original,
+            way,
             handle: std::ptr::null_mut(),
             held: [const { None }; MOST],
             count: 0,
             owned: None,
-            outputs: [None; 2],
+            outputs: [const { None }; 2],
+            facts: Facts::NONE,
+            algo: None,
+            reserve: 0,
+            is_lost: false,
+        }
+    }
+
+    /// Notes the number of the call's algorithm.
+    pub(crate) fn set_algo(&mut self, algo: c_int) {
+        self.algo = Some(algo);
+    }
+
+    /// Notes the call's reserve space.
+    pub(crate) fn set_reserve(&mut self, reserve: *const c_void) {
+        self.reserve = reserve.addr();
+    }
+
+    /// What the call is about, if it shares sizes with others.
+    fn problem(&self) -> Option<Problem> {
+        let group = self.way.group.filter(|group| !group.problem.is_empty())?;
+        Some(Problem::new(group, self.facts.print, self.algo))
+    }
+
+    /// `None` if this library serves such a call: by a case of the route, or since the original has
+    /// refused another call about the same problem.
+    pub(crate) fn decided(&mut self) -> Option<()> {
+        let Way { usual, case, .. } = self.way;
+        let case = case.filter(|case| case.holds(self.facts.traits, self.facts.types));
+        if case.map_or(*usual, |case| case.server) == Server::Ours {
+            return None;
+        }
+        if self.problem().is_some_and(|problem| problem.is_refused()) {
+            self.is_lost = self.reads_reserve() && !is_filled(self.reserve);
+            self.note_served(true);
+            return None;
+        }
+        Some(())
+    }
+
+    /// Whether it reads what a forward call has left in a reserve space.
+    fn reads_reserve(&self) -> bool {
+        self.reserve != 0 && self.name.contains("Backward")
+    }
+
+    /// Notes who fills its reserve space.
+    fn note_served(&self, by_us: bool) {
+        if self.reserve != 0 && !self.name.contains("Backward") {
+            note_filled(self.reserve, by_us);
         }
     }
 
     /// Keeps a twin alive until the call has ended.
-    fn hold(&mut self, twin: Arc<Twin>) -> Option<*mut c_void> {
+    fn hold(&mut self, twin: Pinned) -> Option<*mut c_void> {
         let pointer = twin.pointer();
         *self.held.get_mut(self.count)? = Some(twin);
         self.count += 1;
@@ -117,22 +129,31 @@ impl Passing {
 
     /// The twin of a descriptor, made on its first use; NULL stays NULL. `None` if it has none:
     /// it is not alive, or the original refuses such a one.
-    pub(crate) fn twin<T: Twinned>(&mut self, table: &Table<T>, address: usize) -> Option<*mut c_void> {
+    pub(crate) fn twin<T: Twinned>(
+        &mut self, table: &'static Table<T>, address: usize, argument: &str,
+    ) -> Option<*mut c_void> {
         let twin = self.found(table, address)?;
+        let facts = twin.facts();
+        self.facts = self.facts.and(facts);
+        if self.way.group.is_some_and(|group| group.problem.contains(&argument)) {
+            self.facts.print = self.facts.print.wrapping_add(facts.print);
+        }
         self.hold(twin)
     }
 
     /// The same for a descriptor that decides who serves: not if this library has served it.
-    pub(crate) fn owned<T: Twinned>(&mut self, table: &Table<T>, address: usize) -> Option<*mut c_void> {
+    pub(crate) fn owned<T: Twinned>(
+        &mut self, table: &'static Table<T>, address: usize,
+    ) -> Option<*mut c_void> {
         let twin = self.found(table, address)?;
         if twin.owner() == Owner::Ours {
             return None;
         }
-        self.owned = Some(twin.clone());
+        self.owned = Some(self.count);
         self.hold(twin)
     }
 
-    fn found<T: Twinned>(&self, table: &Table<T>, address: usize) -> Option<Arc<Twin>> {
+    fn found<T: Twinned>(&self, table: &'static Table<T>, address: usize) -> Option<Pinned> {
         let library = &self.original.library;
         let made = |value: &T| {
             dropout::with_twins(self.original, self.handle, |dropout| {
@@ -144,6 +165,7 @@ impl Passing {
             return Some(twin);
         }
         // A dropout that it was set to has another random state by now.
+        drop(twin);
         table.forget_twin(address);
         table.twin(address, made)
     }
@@ -151,16 +173,21 @@ impl Passing {
     /// A new tensor descriptor of the original, whose content becomes that of ours.
     fn output(&mut self, address: usize) -> Option<*mut c_void> {
         let [create, destroy] = crate::desc::TensorDescriptor::LIFE;
-        let twin = Arc::new(Twin::create(&self.original.library, create, destroy).ok()?);
-        let place = self.outputs.iter_mut().find(|place| place.is_none())?;
-        *place = Some((address, self.count));
-        self.hold(twin)
+        let twin = Twin::create(&self.original.library, create, destroy).ok()?;
+        let pointer = twin.pointer();
+        *self.outputs.iter_mut().find(|place| place.is_none())? = Some((address, twin));
+        Some(pointer)
+    }
+
+    /// The twin that decides who serves.
+    fn owner(&self) -> Option<&Twin> {
+        self.held[self.owned?].as_deref()
     }
 
     /// Gives our descriptors what the call has written to theirs.
     fn read_back(&self) -> Result<()> {
-        for &(address, held) in self.outputs.iter().flatten() {
-            let Some(twin) = self.held.get(held).and_then(Option::as_ref) else { continue };
+        for (address, twin) in self.outputs.iter().flatten() {
+            let address = *address;
             let value = original::read_tensor(&self.original.library, twin).map_err(failed)?;
             tensor::put(std::ptr::without_provenance_mut(address), "the descriptor of weights", value)?;
         }
@@ -169,7 +196,7 @@ impl Passing {
 }
 
 /// What the original's answer is to our caller.
-fn failed(failed: Failed) -> Error {
+pub(super) fn failed(failed: Failed) -> Error {
     let Failed { code, text } = failed;
     Error::Original { code, text: if text.is_empty() { format!("status {code}") } else { text } }
 }
@@ -197,7 +224,7 @@ impl Pass for cudnnTensorDescriptor_t {
             tensor::check(self, argument).ok()?;
             passing.output(self.addr())
         } else {
-            passing.twin(tensor::table(), self.addr())
+            passing.twin(tensor::table(), self.addr(), argument)
         };
         pointer.map(<*mut c_void>::cast)
     }
@@ -209,17 +236,22 @@ macro_rules! twinned {
     ($desc:ty, $table:ident $(, $owned:ident)?) => {
         impl $crate::capi::functions::beside::Pass for $desc {
             fn pass(
-                self, passing: &mut $crate::capi::functions::beside::Passing, _: &'static str,
+                self, passing: &mut $crate::capi::functions::beside::Passing, argument: &'static str,
             ) -> Option<Self> {
                 if self.is_null() {
                     return Some(self);
                 }
-                twinned!(@ passing, $table, self $(, $owned)?).map(<*mut std::ffi::c_void>::cast)
+                twinned!(@ passing, $table, self, argument $(, $owned)?).map(<*mut std::ffi::c_void>::cast)
             }
         }
     };
-    (@ $passing:ident, $table:ident, $desc:ident) => { $passing.twin(&$table, $desc.addr()) };
-    (@ $passing:ident, $table:ident, $desc:ident, owned) => { $passing.owned(&$table, $desc.addr()) };
+    (@ $passing:ident, $table:ident, $desc:ident, $argument:ident) => {
+        $passing.twin(&$table, $desc.addr(), $argument)
+    };
+    (@ $passing:ident, $table:ident, $desc:ident, $argument:ident, owned) => {{
+        let _ = $argument;
+        $passing.owned(&$table, $desc.addr())
+    }};
 }
 pub(crate) use twinned;
 
@@ -236,10 +268,31 @@ pub(crate) fn served(
     if !original::is_on() {
         return body();
     }
+    forwarded(routed, &mut forward).or(body)
+}
+
+/// The same for a query whose answer is `size`: the larger one of both, where the original answers
+/// and this library may have to run with it.
+///
+/// # Errors
+/// Those of the original, or of `body`.
+pub(crate) fn sized(
+    routed: &Routed, mut forward: impl FnMut(&mut Passing, *mut c_void) -> Option<c_int>,
+    body: impl FnOnce() -> Result<()>, size: Size,
+) -> Result<()> {
+    if !original::is_on() {
+        return body();
+    }
+    let insists = || {
+        let way = original().and_then(|original| routed.way(original));
+        way.and_then(|way| way.group).is_some_and(|group| group.insists)
+    };
     match forwarded(routed, &mut forward) {
-        Forwarded::Served(outcome) => outcome,
-        Forwarded::Ours => body(),
-        Forwarded::Refused(refusal) => body().map_err(|own| both(refusal, &own)),
+        Forwarded::Served(Ok(())) if insists() => {
+            size.larger(body);
+            Ok(())
+        }
+        outcome => outcome.or(body),
     }
 }
 
@@ -250,6 +303,18 @@ enum Forwarded {
     Ours,
     /// This library serves it, as the original refuses to.
     Refused(Failed),
+}
+
+impl Forwarded {
+    /// Its outcome, or that of this library's `body`.
+    #[inline]
+    fn or(self, body: impl FnOnce() -> Result<()>) -> Result<()> {
+        match self {
+            Forwarded::Served(outcome) => outcome,
+            Forwarded::Ours => body(),
+            Forwarded::Refused(refusal) => body().map_err(|own| both(refusal, &own)),
+        }
+    }
 }
 
 #[cold]
@@ -265,10 +330,13 @@ fn forwarded(
     routed: &Routed, forward: &mut dyn FnMut(&mut Passing, *mut c_void) -> Option<c_int>,
 ) -> Forwarded {
     let Some(original) = original() else { return Forwarded::Ours };
-    let Some(function) = routed.function(original) else { return Forwarded::Ours };
-    let mut passing = Passing::new(routed.name, original);
-    let Some(code) = forward(&mut passing, function) else {
-        return match &passing.owned {
+    let Some(way) = routed.way(original) else { return Forwarded::Ours };
+    let mut passing = Passing::new(routed.name, original, way);
+    let Some(code) = forward(&mut passing, way.function) else {
+        if passing.is_lost {
+            return Forwarded::Served(Err(bound()));
+        }
+        return match passing.owner() {
             Some(twin) if twin.owner() == Owner::Original => Forwarded::Served(Err(bound())),
             Some(twin) => {
                 twin.set_owner(Owner::Ours);
@@ -278,9 +346,10 @@ fn forwarded(
         };
     };
     if code == 0 {
-        if let Some(twin) = &passing.owned {
+        if let Some(twin) = passing.owner() {
             twin.set_owner(Owner::Original);
         }
+        passing.note_served(false);
         if log::wants_calls() || inspect::wants_plans() {
             tell(routed.name, original);
         }
@@ -300,12 +369,18 @@ fn bound() -> Error {
 #[cold]
 fn refused(routed: &Routed, passing: &Passing, code: c_int) -> Forwarded {
     let Err(failure) = status_of(&passing.original.library, code) else { return Forwarded::Ours };
-    let is_bound = passing.owned.as_ref().is_some_and(|twin| twin.owner() == Owner::Original);
+    // What the forward call has left in a reserve space is the original's.
+    let is_bound =
+        passing.reads_reserve() || passing.owner().is_some_and(|twin| twin.owner() == Owner::Original);
     if !failure.is_refusal() || is_bound {
         return Forwarded::Served(Err(failed(failure)));
     }
-    if let Some(twin) = &passing.owned {
+    if let Some(twin) = passing.owner() {
         twin.set_owner(Owner::Ours);
+    }
+    if let Some(problem) = passing.problem() {
+        problem.refuse();
+        passing.note_served(true);
     }
     if !routed.told.swap(true, Ordering::Relaxed) {
         let (name, text) = (routed.name, &failure.text);
@@ -323,12 +398,10 @@ fn tell(name: &str, original: &Original) {
     log::information(format_args!("{text}"));
 }
 
-/// What a call that is served by hand needs, if the original serves it.
+/// What a call that is served by hand needs, if the original serves it: that, and its handle.
 pub(crate) struct Side {
-    /// The original.
     pub(crate) original: &'static Original,
-    /// The twin of its handle.
-    pub(crate) handle: Arc<Twin>,
+    pub(crate) handle: Pinned,
 }
 
 /// The original, if it serves the call `name` where a handle has it beside.
@@ -344,8 +417,8 @@ pub(crate) fn side(handle: cudnnHandle_t, name: &str) -> Option<Side> {
 
 impl Side {
     /// Whether a descriptor has a twin, or can have one.
-    pub(crate) fn can_pass<T: Twinned>(&self, table: &Table<T>, address: usize) -> bool {
-        let passing = Passing { handle: self.handle.pointer(), ..Passing::new("", self.original) };
+    pub(crate) fn can_pass<T: Twinned>(&self, table: &'static Table<T>, address: usize) -> bool {
+        let passing = Passing { handle: self.handle.pointer(), ..Passing::new("", self.original, &OURS) };
         passing.found(table, address).is_some()
     }
 
@@ -360,55 +433,4 @@ impl Side {
         }
         Ok(())
     }
-}
-
-/// A handle of the original for a new handle of ours, `is_host` if that is the CPU core's. Says
-/// once why there is no original where the environment asks for one.
-pub(crate) fn new_handle(is_host: bool) -> Option<Twin> {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    let first = |text: &dyn std::fmt::Display| {
-        if !TOLD.swap(true, Ordering::Relaxed) {
-            log::warning(format_args!("cudnnCreate: the original is left out: {text}"));
-        }
-    };
-    match original::load(CUDNN_MAJOR).as_ref()? {
-        Err(reason) => {
-            first(reason);
-            None
-        }
-        Ok(original) if is_host && !original.on_host => {
-            log::information(format_args!("cudnnCreate: the original serves handles on a GPU only"));
-            None
-        }
-        Ok(original) => {
-            if !TOLD.swap(true, Ordering::Relaxed) {
-                original.route.complaints().iter().for_each(|text| log::warning(format_args!("{text}")));
-            }
-            let library = &original.library;
-            match Twin::create(library, "cudnnCreate", "cudnnDestroy") {
-                Ok(twin) => {
-                    let (version, file) = (library.version(), library.file().display());
-                    log::information(format_args!("cudnnCreate: beside it the original {version}, {file}"));
-                    Some(twin)
-                }
-                Err(failure) => {
-                    let (code, text) = (failure.code, failure.text);
-                    let name = original.library.file().display();
-                    log::warning(format_args!(
-                        "cudnnCreate: no handle of the original in {name} ({code}: {text})"
-                    ));
-                    None
-                }
-            }
-        }
-    }
-}
-
-/// Lets the original's handle follow the stream of ours.
-///
-/// # Errors
-/// Those of the original.
-pub(crate) fn set_stream(twin: &Twin, stream: usize) -> Result<()> {
-    let Some(original) = original() else { return Ok(()) };
-    original::set_stream(&original.library, twin, stream).map_err(failed)
 }

@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
-use super::beside;
 use super::guard::{self};
 use super::log::{self, Callback, Note};
 use super::slab::{Kind, Table};
+use super::twin_place::Pinned;
 use super::types::{
     cudaStream_t, cudnnCallback_t, cudnnErrQueryMode_t, cudnnHandle_t, cudnnRuntimeTag_t, cudnnStatus_t, raw,
 };
+use super::{beside_graph, beside_handle};
 use crate::error::{Error, Result};
 use crate::exec::{Call, Context};
-use crate::original::Twin;
 
 static CONTEXTS: Table<Context> = Table::new(Kind::Context);
 
@@ -38,7 +38,7 @@ pub(crate) fn with<R>(handle: cudnnHandle_t, body: impl FnOnce(&Context) -> Resu
 }
 
 /// The original's handle beside one of ours, if it has one.
-pub(crate) fn twin(handle: cudnnHandle_t) -> Option<Arc<Twin>> {
+pub(crate) fn twin(handle: cudnnHandle_t) -> Option<Pinned> {
     CONTEXTS.made_twin(handle.addr())
 }
 
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
         }
     }
     log::information(format_args!("cudnnCreate: core: {}", context.core_name()));
-    let twin = beside::new_handle(context.is_cpu());
+    let twin = beside_handle::new_handle(context.is_cpu());
     let address = CONTEXTS.insert(context)?;
     if let Some(twin) = twin {
         CONTEXTS.adopt(address, Arc::new(twin));
@@ -134,6 +134,9 @@ pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
     if handle.is_null() {
         return Ok(());
     }
+    if let Some(twin) = twin(handle).map(|twin| twin.shared()) {
+        beside_graph::forget(&twin);
+    }
     CONTEXTS.remove(handle.addr(), "handle").map(drop)
 }
 
@@ -148,7 +151,7 @@ pub extern "C" fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnSetStream(handle: cudnnHandle_t, streamId: cudaStream_t) -> cudnnStatus_t {
     if let Some(twin) = twin(handle) {
-        beside::set_stream(&twin, streamId.expose_provenance())?;
+        beside_handle::set_stream(&twin, streamId.expose_provenance())?;
     }
     CONTEXTS.with_mut(handle.addr(), "handle", |context| {
         context.set_stream(streamId.addr());

@@ -8,13 +8,14 @@ use super::types::{
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{context, convolution, filter, status, tensor};
+use super::{beside_graph, context, convolution, filter, status, tensor};
 use crate::desc::Choice;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::Scaling;
 use crate::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Record};
+use crate::original::{Legacy, Pass};
 
 /// The descriptors of a call with their names there.
 pub(super) struct Described {
@@ -70,6 +71,15 @@ impl Alive {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// The problem as the original's graph interface may compute it.
+    ///
+    /// # Errors
+    /// As of the filter's tensor.
+    pub fn legacy(&self, pass: Pass, scaling: Scaling) -> Result<Legacy> {
+        let tensors = [self.x, self.w.tensor(Mode::current())?, self.y];
+        Ok(Legacy::Convolution { pass, desc: self.desc, tensors, factors: beside_graph::factors(scaling) })
     }
 
     /// The problem that they describe.
@@ -155,6 +165,10 @@ pub(super) struct Call {
 pub(super) unsafe fn compute(
     name: &'static str, handle: cudnnHandle_t, described: &Described, call: &Call,
 ) -> Result<()> {
+    // SAFETY: as of this call.
+    if let Some(theirs) = unsafe { beside_graph::convolve(handle, name, described, call) } {
+        return theirs;
+    }
     context::compute(handle, name, |core| {
         let alive = described.alive()?;
         // SAFETY: both factors are NULL or one readable number of their type.

@@ -6,7 +6,6 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
-use super::context;
 use super::convolution_problem::{CRecord, Described, store};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
@@ -14,6 +13,7 @@ use super::types::{
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, raw,
 };
+use super::{beside_graph, context};
 use crate::error::{Error, Result};
 use crate::exec::NOT_MEASURED;
 use crate::mode::Mode;
@@ -315,6 +315,7 @@ unsafe fn workspace(
     let problem = described.problem()?;
     let algorithm = Algorithm::new(described.direction, number)?;
     algorithm.check(&problem, Mode::current())?;
-    size.set(context::with(handle, |context| context.convolution_workspace(&problem, algorithm))?);
+    let own = context::with(handle, |context| context.convolution_workspace(&problem, algorithm))?;
+    size.set(beside_graph::convolution_workspace(handle, described, own));
     Ok(())
 }

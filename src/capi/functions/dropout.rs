@@ -44,7 +44,7 @@ pub(crate) fn at(address: usize, argument: &'static str) -> Result<Option<Dropou
 /// The twin of the dropout behind the address of a descriptor, if it has one or can have one.
 pub(crate) fn twin(address: usize, original: &'static Original, handle: *mut c_void) -> Option<Arc<Twin>> {
     let maker = Maker { library: &original.library, handle, dropout: &|_| None };
-    DROPOUTS.twin(address, |desc| desc.twin(&maker).ok())
+    DROPOUTS.twin(address, |desc| desc.twin(&maker).ok()).map(|twin| twin.shared())
 }
 
 /// Makes a twin that may be set to dropouts: `make` gets what finds their twins, which the new one
@@ -89,7 +89,7 @@ unsafe fn set_by_original(
     let before = DROPOUTS.get(desc.addr(), "dropoutDesc")?;
     let library = &side.original.library;
     // Without states the twin goes on with those that it has.
-    let kept = DROPOUTS.made_twin(desc.addr()).filter(|_| states.is_null());
+    let kept = DROPOUTS.made_twin(desc.addr()).filter(|_| states.is_null()).map(|twin| twin.shared());
     let twin = match kept {
         Some(twin) => Ok(twin),
         None => Twin::create(library, DropoutDescriptor::LIFE[0], DropoutDescriptor::LIFE[1]).map(Arc::new),

@@ -1,6 +1,6 @@
 //! The C functions by family, and what they share.
 
-use super::{arg, release, slab, types};
+use super::{arg, release, slab, twin_place, types};
 
 mod activation;
 mod algorithm;
@@ -14,6 +14,10 @@ mod backend_values;
 mod batch_norm;
 mod batch_norm_backward;
 mod beside;
+mod beside_bound;
+mod beside_graph;
+mod beside_handle;
+mod beside_way;
 #[cfg(not(feature = "cudnn8"))]
 mod causal_conv;
 #[cfg(not(feature = "cudnn8"))]
@@ -54,6 +58,7 @@ mod matmul;
 mod norm;
 mod norm_sizes;
 mod normalise;
+mod normalise_graph;
 mod normalization;
 mod op_descriptor;
 mod pointwise;

@@ -116,6 +116,10 @@ impl ForwardCall {
     /// # Safety
     /// As the C call promises.
     pub unsafe fn run(self) -> Result<()> {
+        // SAFETY: as of this call.
+        if let Some(theirs) = unsafe { self.run_as_graph() } {
+            return theirs;
+        }
         context::compute(self.handle, self.function, |core| {
             // SAFETY: pointers are NULL or valid for the spans of their descriptors, factors for one read.
             unsafe { self.run_on(core) }
@@ -211,6 +215,10 @@ impl BackwardCall {
     /// # Safety
     /// As the C call promises.
     pub unsafe fn run(self) -> Result<()> {
+        // SAFETY: as of this call.
+        if let Some(theirs) = unsafe { self.run_as_graph() } {
+            return theirs;
+        }
         if self.handle.is_null() && Mode::current().is_strict() {
             // The original looks at the handle last, and where an activation follows it takes its lack for one of a kernel.
             // SAFETY: all four factors are NULL or one readable number of their type.

@@ -13,13 +13,14 @@ use super::types::{
     cudnnHandle_t, cudnnNanPropagation_t, cudnnPoolingDescriptor_t, cudnnPoolingMode_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{context, tensor, transform};
+use super::{beside_graph, context, tensor, transform};
 use crate::desc::pooling::check_spatial;
 use crate::desc::{Choice, PoolingDescriptor};
 use crate::error::Error;
 use crate::layout::Dims;
 use crate::mode::Mode;
 use crate::ops::pooling::{self, Forward};
+use crate::original::{self, Legacy};
 
 static POOLINGS: Table<PoolingDescriptor> = Table::new(Kind::Pooling);
 twinned!(cudnnPoolingDescriptor_t, POOLINGS);
@@ -289,6 +290,19 @@ pub unsafe extern "C" fn cudnnPoolingForward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
+    let legacy = || {
+        let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+        let tensors = [tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?];
+        // SAFETY: both factors are NULL or one readable number of their type.
+        let scaling = unsafe { transform::scaling(alpha, beta, tensors[1].data_type()) }?;
+        Ok(Legacy::Pooling { desc, tensors, factors: beside_graph::factors(scaling) })
+    };
+    // SAFETY: the caller vouches for the spans of the descriptors.
+    let theirs =
+        unsafe { beside_graph::run_alone(handle, "cudnnPoolingForward", legacy, &[x.cast_mut(), y]) };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     context::compute(handle, "cudnnPoolingForward", |call| {
         let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
         let (from, to) = (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?);
@@ -343,6 +357,29 @@ pub unsafe extern "C" fn cudnnPoolingBackward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, dxDesc: cudnnTensorDescriptor_t,
     dx: *mut c_void,
 ) -> cudnnStatus_t {
+    let averages =
+        || POOLINGS.get(poolingDesc.addr(), "poolingDesc").is_ok_and(|desc| !pooling::needs_forward(&desc));
+    let legacy = || {
+        let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
+        let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
+        // SAFETY: both factors are NULL or one readable number of their type.
+        let scaling = unsafe { transform::scaling(alpha, beta, to.data_type()) }?;
+        let (from, forward) = if pooling::needs_forward(&desc) {
+            (tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?)
+        } else {
+            (to, out)
+        };
+        let tensors = [from, forward, out, to];
+        Ok(Legacy::PoolingGradient { desc, tensors, factors: beside_graph::factors(scaling) })
+    };
+    // Those of averages need neither x nor y; a graph has a place for both.
+    let data = if original::is_on() && averages() { [dx.cast_const(), dy] } else { [x, y] };
+    let data = [data[0].cast_mut(), data[1].cast_mut(), dy.cast_mut(), dx];
+    // SAFETY: the caller vouches for the spans of the descriptors.
+    let theirs = unsafe { beside_graph::run_alone(handle, "cudnnPoolingBackward", legacy, &data) };
+    if let Some(theirs) = theirs {
+        return theirs;
+    }
     context::compute(handle, "cudnnPoolingBackward", |call| {
         let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
         let (out, to) = (tensor::get(dyDesc, "dyDesc")?, tensor::get(dxDesc, "dxDesc")?);
