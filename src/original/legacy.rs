@@ -19,7 +19,7 @@ pub type Factors = [f64; 2];
 
 /// What a legacy call computes. Tensors are numbered by their places in the list of the call.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "fields are named as the arguments of the calls")]
+#[allow(missing_docs, reason = "fields are named as the arguments of the calls")]
 pub enum Legacy {
     /// x, w as a tensor, y.
     Convolution { pass: Pass, desc: ConvolutionDescriptor, tensors: [TensorDescriptor; 3], factors: Factors },
@@ -43,7 +43,7 @@ pub enum Legacy {
 
 /// Which operand a convolution computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the operands are named as everywhere")]
+#[allow(missing_docs, reason = "the operands are named as everywhere")]
 pub enum Pass {
     Y,
     Dx,
