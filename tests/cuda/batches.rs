@@ -165,8 +165,8 @@ impl Layer {
         memory[0].read()
     }
 
-    /// Images of a batch, and the same ones alone, in pairs and by sixteens; in one layout, and of a
-    /// batch of 20 instead of 128, unless tests do everything.
+    /// Images of a batch, and the same ones alone, in pairs and by sixteens; in one layout, and of
+    /// a batch of 20 instead of 128, unless tests do everything.
     fn check(
         self, direction: convolution::Direction, types: (DataType, DataType, MathType), layout: Format,
         rng: &mut Rng,

@@ -31,6 +31,7 @@ mod listed;
 mod memory;
 mod narrow;
 mod normal;
+mod one_buffer;
 mod programs;
 mod ptx;
 mod ptx_coverage;
