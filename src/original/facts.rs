@@ -14,7 +14,7 @@ use crate::mode::Mode;
 pub struct Facts {
     /// A bit for the number of each element type.
     pub types: u32,
-    /// The traits that all of them have, of those of [`cases`](super::cases).
+    /// The traits that all of them have, of those of `cases.rs`.
     pub traits: u8,
     /// Tells the content of descriptors from another's; 0 for those that no size depends on.
     pub print: u64,
