@@ -21,7 +21,7 @@ failed=0
 
 smoke="cores::both_cores_leave_the_same_bits cores::both_cores_normalise_alike
     contract::contractions_agree_with_the_definition contract::contractions_agree_with_the_definition_on_tensor_cores"
-bits="cores:: large:: contract:: listed::"
+bits="cores:: one_buffer:: large:: contract:: listed::"
 sanitized=$smoke
 transforms=
 convolutions=
@@ -29,8 +29,8 @@ reductions=
 layers=
 worst=5
 if [ -n "${KIT_QUICK:-}" ]; then
-    smoke=cores::in_place
-    bits="cores::disjoint_slices_of_one_buffer large::runs"
+    smoke=one_buffer::in_place
+    bits="one_buffer::disjoint_slices_of_one_buffer large::runs"
     sanitized=launch::a_call_queues_and_returns
     transforms="--shrink 64 --repeats 1 --flush 1 --spin 1 --only small"
     convolutions="--repeats 1 --flush 1 --spin 1 --batch 1 --only mobilenet-dw-960/forward/f32"
