@@ -37,13 +37,17 @@ fn print(numbers: impl IntoIterator<Item = i64>) -> u64 {
     numbers.into_iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// Of a tensor: its type, and the orders of dimensions that its strides are packed in.
+/// Of a tensor: its type, and the orders of dimensions that its strides are packed in. Where an
+/// extent is 1 its stride does not count.
 pub(super) fn of_tensor(tensor: &TensorDescriptor) -> Facts {
     let code = type_code(tensor.data_type());
     let (dims, strides) = (tensor.dims(), tensor.strides());
     let is_packed = |format| {
         TensorDescriptor::with_format(tensor.data_type(), format, dims.rank() as i64, &dims, Mode::Extended)
-            .is_ok_and(|packed| packed.strides() == strides)
+            .is_ok_and(|packed| {
+                let packed = packed.strides();
+                (0..dims.rank()).all(|axis| dims[axis] == 1 || packed[axis] == strides[axis])
+            })
     };
     let mut traits = AVERAGES;
     if tensor.vector().is_none() {
