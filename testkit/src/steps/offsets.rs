@@ -96,7 +96,7 @@ pub fn of_aggregate(step: &Aggregate) -> Result<Vec<Operand>> {
         graph: [step.sources, step.targets, step.edges],
         columns: [narrow(node)?, narrow(edge)?, narrow(beside)?],
         types: [Some(float), Some(index)],
-        join: JOINS.iter().position(|&join| join == step.join).unwrap_or(0) as i32,
+        join: step.join as i32,
         mapped: step.mapped,
     };
     let plan = match step.function {
@@ -144,7 +144,7 @@ fn ascending(count: i64, end: i64, rng: &mut Rng) -> Vec<i64> {
     all
 }
 
-/// The edges of each target: all of them have one.
+/// Where the edges of each target begin: every edge belongs to one.
 fn edges_of_targets(step: &Aggregate, seed: u64) -> Vec<i64> {
     let mut offsets = ascending(step.targets, step.edges, &mut Rng(seed));
     (offsets[0], offsets[step.targets as usize]) = (0, step.edges);
