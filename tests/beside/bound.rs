@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::double::{Setting, setting};
+use crate::double::{Core, Setting, setting};
 
 /// A query, and the call that takes what it has told.
 const PAIRS: &[(&str, &str)] = &[
@@ -22,8 +22,12 @@ struct Outcome {
 }
 
 fn run(setting: &Setting, variables: &[(&str, &str)]) -> Outcome {
+    run_on(Core::Host, setting, variables)
+}
+
+fn run_on(core: Core, setting: &Setting, variables: &[(&str, &str)]) -> Outcome {
     let program = setting.program("beside/pairs.c");
-    let mut command = setting.command(&program, setting.whole());
+    let mut command = setting.command_on(core, &program, setting.whole());
     command.env("CUDNN_SHIM_ROUTE", "all=original").envs(variables.iter().copied());
     let (_, output) = setting.counted(&mut command, "pairs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -38,6 +42,13 @@ fn run(setting: &Setting, variables: &[(&str, &str)]) -> Outcome {
 #[test]
 fn no_call_takes_a_size_of_the_other_that_is_too_small() {
     let Some(setting) = setting() else { return };
+    for core in setting.cores() {
+        sizes_suffice(core, setting);
+    }
+}
+
+fn sizes_suffice(core: Core, setting: &Setting) {
+    let run = |setting, variables: &[(&str, &str)]| run_on(core, setting, variables);
     let alone = run(setting, &[("CUDNN_SHIM_ROUTE", "all=ours")]);
     assert!(alone.served.values().all(|server| server == "ours"), "{:?}", alone.served);
     assert_eq!(alone.results.len(), 9);

@@ -10,6 +10,16 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::common;
 
+/// What both libraries compute on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Core {
+    /// The host, whose handles have an original beside them if the environment says so.
+    Host,
+    /// A GPU, which is the driver double. It reaches the memory of the host, and a call waits for
+    /// its end.
+    Gpu,
+}
+
 /// What a run needs: our library with its links, the copy that the double stands on, the double.
 pub struct Setting {
     pub scratch: PathBuf,
@@ -42,6 +52,26 @@ pub fn symbols() -> Vec<String> {
     let table = common::project_root().join("tests/data/abi/symbols.tsv");
     let text = fs::read_to_string(table).expect("the table of symbols");
     text.lines().skip(1).filter_map(|line| Some(line.split('\t').next()?.to_owned())).collect()
+}
+
+/// The folder of the driver double, which `tests/cuda` uses as well; built by the first who asks.
+pub fn driver() -> Option<&'static Path> {
+    static DRIVER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = DRIVER.get_or_init(|| {
+        if !common::tools::works("g++") {
+            return None;
+        }
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver_double");
+        let script = common::project_root().join("c_tests/driver_double/build.sh");
+        let mut build = Command::new("sh");
+        build.arg(script).arg(&folder).env("CUDNN_SHIM_DOUBLE", "source");
+        assert!(build.status().expect("a shell").success(), "the driver double is built");
+        Some(folder)
+    });
+    if built.is_none() {
+        println!("{}", common::tools::Tool::named("g++").skip());
+    }
+    built.as_deref()
 }
 
 impl Setting {
@@ -83,19 +113,52 @@ impl Setting {
     }
 
     fn compile(&self, source: &str) -> PathBuf {
+        self.compile_with(source, &[])
+    }
+
+    fn compile_with(&self, source: &str, more: &[&str]) -> PathBuf {
         let program = self.scratch.join(source.replace(['/', '.'], "-"));
         let sources = [common::project_root().join("c_tests").join(source)];
         let include = format!("-I{}", common::project_root().join("c_tests").display());
-        let options = [include.as_str(), "-pthread", "-lm", "-ldl"];
+        let options = [&[include.as_str(), "-pthread", "-lm", "-ldl"], more].concat();
         common::compiled("gcc", &options, &sources, &self.lib, &program).expect("gcc works");
         program
     }
 
+    /// `c_tests/beside/gpu.c`, which calls the runtime and the driver itself.
+    pub fn gpu_program(&self, driver: &Path) -> PathBuf {
+        let include = format!("-I{}", common::project_root().join("c_tests/driver_double").display());
+        let folder = format!("-L{}", driver.display());
+        self.compile_with("beside/gpu.c", &[&include, &folder, "-lcudart", "-l:libcuda.so.1"])
+    }
+
+    /// The cores that there are: without a C++ compiler, which is said as a skip, that of the host.
+    pub fn cores(&self) -> Vec<Core> {
+        [Core::Host].into_iter().chain(driver().map(|_| Core::Gpu)).collect()
+    }
+
     /// A program beside the original in `folder`, on the CPU core, with the double on our copy.
     pub fn command(&self, program: &Path, folder: &Path) -> Command {
+        self.command_on(Core::Host, program, folder)
+    }
+
+    /// The same on either core. Handles on a GPU have the original beside them unasked.
+    pub fn command_on(&self, core: Core, program: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env("LD_LIBRARY_PATH", &self.lib).env("CUDNN_SHIM_BACKEND", "cpu");
-        command.env("CUDNN_SHIM_ORIGINAL", folder).env("CUDNN_SHIM_ORIGINAL_HANDLES", "all");
+        match core {
+            Core::Host => {
+                command.env("LD_LIBRARY_PATH", &self.lib).env("CUDNN_SHIM_BACKEND", "cpu");
+                command.env("CUDNN_SHIM_ORIGINAL_HANDLES", "all");
+            }
+            Core::Gpu => {
+                let driver = driver().expect("asked for where there is one");
+                let path = std::env::join_paths([self.lib.as_path(), driver]).expect("no colons");
+                command.env("LD_LIBRARY_PATH", path).env("CUDNN_SHIM_BACKEND", "cuda");
+                command.env_remove("CUDNN_SHIM_ORIGINAL_HANDLES").env("CUDNN_SHIM_CHECK", "1");
+                command.envs([("DRIVER_DOUBLE_PAGEABLE", "1"), ("CUDA_LAUNCH_BLOCKING", "1")]);
+            }
+        }
+        command.env("CUDNN_SHIM_ORIGINAL", folder);
         command.env("DOUBLE_LIBRARY", &self.copy).env("CUDNN_SHIM_NUM_THREADS", "2");
         for variable in ["CUDNN_SHIM_ROUTE", "DOUBLE_REFUSES", "DOUBLE_FAILS", "DOUBLE_COUNTS"] {
             command.env_remove(variable);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::double::{Setting, setting};
+use crate::double::{Core, Setting, setting};
 
 /// What the program has printed: who served each call, and named rows of numbers.
 struct Outcome {
@@ -13,8 +13,12 @@ struct Outcome {
 }
 
 fn run(setting: &Setting, folder: &Path, route: &str) -> Outcome {
+    run_on(Core::Host, setting, folder, route)
+}
+
+fn run_on(core: Core, setting: &Setting, folder: &Path, route: &str) -> Outcome {
     let program = setting.program("beside/legacy.c");
-    let mut command = setting.command(&program, folder);
+    let mut command = setting.command_on(core, &program, folder);
     if route.contains("graph") || folder != setting.whole() {
         command.env("AS_GRAPHS", "1");
     }

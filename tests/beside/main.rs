@@ -6,7 +6,9 @@ mod common;
 
 mod bound;
 mod double;
+mod gpu;
 mod legacy;
 mod programs;
 mod real;
 mod routes;
+mod twins;

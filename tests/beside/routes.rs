@@ -1,14 +1,25 @@
 //! Who serves what: each scenario of `c_tests/beside/routes.c` in its environment.
 
-use crate::common;
-use crate::double::{Setting, setting};
+use std::collections::BTreeMap;
 
-/// Runs a scenario; what the double counted.
-fn run(
-    setting: &Setting, scenario: &str, variables: &[(&str, &str)],
-) -> std::collections::BTreeMap<String, u64> {
+use crate::common;
+use crate::double::{Core, Setting, setting};
+
+/// Runs a scenario on each core; what the double counted, which is the same on both.
+fn run(setting: &Setting, scenario: &str, variables: &[(&str, &str)]) -> BTreeMap<String, u64> {
+    let on = |core| run_on(core, setting, scenario, variables);
+    let counts = on(Core::Host);
+    if setting.cores().contains(&Core::Gpu) {
+        assert_eq!(on(Core::Gpu), counts, "{scenario}");
+    }
+    counts
+}
+
+fn run_on(
+    core: Core, setting: &Setting, scenario: &str, variables: &[(&str, &str)],
+) -> BTreeMap<String, u64> {
     let program = setting.program("beside/routes.c");
-    let mut command = setting.command(&program, setting.whole());
+    let mut command = setting.command_on(core, &program, setting.whole());
     command.arg(scenario).env("THE_DOUBLE", setting.whole().join("libcudnn.so.9"));
     command.envs(variables.iter().copied());
     setting.counted(&mut command, scenario).0
@@ -67,7 +78,8 @@ fn failures_come_through_with_their_sentence() {
 #[test]
 fn handles_random_states_and_weights_stay_with_their_owner() {
     let Some(setting) = setting() else { return };
-    run(setting, "stream", &[]);
+    // A stream that is only a number, which no device has.
+    run_on(Core::Host, setting, "stream", &[]);
     run(setting, "dropout", &[]);
     let counts = run(setting, "bound", &[("DOUBLE_REFUSES", "cudnnRNNForward,")]);
     assert_eq!(counts["cudnnRNNForward"], 2, "{counts:?}");
@@ -92,7 +104,7 @@ fn the_environment_says_who_serves() {
         let mut command = setting.command(&program, setting.whole());
         setting.counted(command.env("CUDNN_SHIM_ROUTE", route), "layers-route").0
     };
-    let served = |counts: &std::collections::BTreeMap<String, u64>| {
+    let served = |counts: &BTreeMap<String, u64>| {
         let is_served = |name: &&String| cudnn::original::family_of(name).is_some();
         counts.keys().filter(is_served).cloned().collect::<Vec<_>>()
     };
