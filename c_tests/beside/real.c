@@ -51,7 +51,7 @@ int main(int count, char **list) {
     }
     CHECK(found > 200);
     /* Both answer for themselves. */
-    CHECK(((size_t(*)(void))dlsym(original, "cudnnGetVersion"))() >= 90000);
+    CHECK(((size_t(*)(void))dlsym(original, "cudnnGetVersion"))() >= 8000);
     child = fork();
     if (child == 0) {
         work();

@@ -4,8 +4,8 @@
 use super::cases::{AVERAGES, NCHW, NHWC};
 use super::twins::type_code;
 use crate::desc::{
-    ConvolutionDescriptor, FilterDescriptor, Format, PoolingDescriptor, PoolingMode, ReduceDescriptor,
-    TensorDescriptor,
+    Choice, ConvolutionDescriptor, FilterDescriptor, Format, PoolingDescriptor, PoolingMode,
+    ReduceDescriptor, TensorDescriptor,
 };
 use crate::mode::Mode;
 
@@ -69,7 +69,6 @@ pub(super) fn of_filter(filter: &FilterDescriptor) -> Facts {
 
 /// Of a convolution: what tells it from others.
 pub(super) fn of_convolution(convolution: &ConvolutionDescriptor) -> Facts {
-    use crate::desc::Choice;
     let geometry = &convolution.geometry;
     let numbers = [
         i64::from(geometry.mode().code()),
@@ -85,7 +84,6 @@ pub(super) fn of_convolution(convolution: &ConvolutionDescriptor) -> Facts {
 
 /// Of a reduction: what tells it from others.
 pub(super) fn of_reduction(reduction: &ReduceDescriptor) -> Facts {
-    use crate::desc::Choice;
     let numbers = [reduction.op.code(), type_code(reduction.compute_type), reduction.indices.code()];
     Facts { print: print(numbers.map(i64::from)), ..Facts::NONE }
 }

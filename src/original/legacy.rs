@@ -50,6 +50,15 @@ pub enum Pass {
     Dw,
 }
 
+/// What a plan is made for.
+#[derive(Clone, Copy)]
+pub enum Device<'a> {
+    /// The device of a handle.
+    Handle(&'a Twin),
+    /// One that properties describe: there its plans are made, with their sizes, and do not run.
+    Described(&'a Twin),
+}
+
 /// A plan of the original for a legacy call.
 #[derive(Debug)]
 pub struct LegacyPlan {
@@ -64,16 +73,16 @@ pub struct LegacyPlan {
 }
 
 impl LegacyPlan {
-    /// A plan for a handle, with a workspace of at most `most` bytes.
+    /// A plan for a device, with a workspace of at most `most` bytes.
     ///
     /// # Errors
     /// As the original answers; `None` for what no graph expresses.
     pub fn new(
-        library: &'static Library, handle: &Twin, of: &Legacy, most: usize,
+        library: &'static Library, device: Device<'_>, of: &Legacy, most: usize,
     ) -> Result<LegacyPlan, Option<Failed>> {
         let mut graph = Builder::new(library, of.is_double());
         let operations = of.operations(&mut graph)?;
-        let (plan, workspace) = graph.objects.plan(handle.pointer(), &operations, most)?;
+        let (plan, workspace) = graph.objects.plan(device, &operations, most)?;
         let Builder { objects, scalars, is_double } = graph;
         Ok(LegacyPlan { library, plan, workspace, scalars, is_double, _objects: objects.into_made() })
     }

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::trial;
 use crate::sync::{Lock, Vanished};
 
 /// The original's parts, a part behind those that it needs. The main library opens most of them by
@@ -73,6 +74,22 @@ impl Library {
                 folder.display()
             ));
         }
+        if !is_loaded(&file) {
+            trial::survive(|| drop(Self::opened(file.clone(), &folder, major)))
+                .map_err(|text| format!("{shown}: {text}"))?;
+        }
+        let library = Self::opened(file, &folder, major)?;
+        if library.major() < major {
+            let number = library.version;
+            return Err(format!(
+                "{} has version {number}: at least {major} is needed",
+                library.file.display()
+            ));
+        }
+        Ok(library)
+    }
+
+    fn opened(file: PathBuf, folder: &Path, major: c_int) -> Result<Library, String> {
         for part in PARTS.iter().map(|part| folder.join(format!("libcudnn_{part}.so.{major}"))) {
             if part.is_file() {
                 // Who needs one that does not open says so itself. Nothing closes it.
@@ -89,13 +106,6 @@ impl Library {
         let version = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(version) };
         // SAFETY: it has no arguments and no preconditions.
         library.version = unsafe { version() };
-        if library.major() < major {
-            let number = library.version;
-            return Err(format!(
-                "{} has version {number}: at least {major} is needed",
-                library.file.display()
-            ));
-        }
         Ok(library)
     }
 
@@ -156,6 +166,19 @@ fn open(file: &Path, when: c_int) -> Result<*mut c_void, String> {
         if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
     };
     Err(text)
+}
+
+/// Whether the program has loaded a library already, and lives.
+fn is_loaded(file: &Path) -> bool {
+    let Ok(name) = CString::new(file.as_os_str().as_bytes()) else { return false };
+    // SAFETY: loads nothing.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return false;
+    }
+    // SAFETY: a handle of this function, closed once; the program's own stays.
+    unsafe { libc::dlclose(handle) };
+    true
 }
 
 /// The file that an address was loaded from, links resolved.

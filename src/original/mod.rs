@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  find.rs   where it may lie
-//!  load.rs   opening it, bound to itself
+//!  load.rs   opening it, bound to itself; trial.rs in a child first
 //!  route.rs  which calls it serves, and why
 //!  table.rs  the families of calls, and who serves each by default; cases.rs exceptions
 //!  facts.rs  what the descriptors of a call have in common
@@ -27,6 +27,7 @@ mod read;
 mod route;
 mod sequences;
 mod table;
+mod trial;
 mod twin;
 mod twins;
 
@@ -39,11 +40,11 @@ pub use cases::{CASES, Case};
 pub use facts::Facts;
 pub use find::{Asked, VARIABLE};
 pub use graph::Graph;
-pub use legacy::{ALIGNMENT, Factors, Legacy, LegacyPlan, Pass};
+pub use legacy::{ALIGNMENT, Device, Factors, Legacy, LegacyPlan, Pass};
 pub use load::Library;
 pub use read::{read_tensor, set_dropout, set_stream};
 pub use route::{Route, Server};
-pub use table::{FAMILIES, Family, GRAPHS, Group, family_of};
+pub use table::{FAMILIES, Family, GRAPHS, Group, SUCCESSORS, family_of};
 pub use twin::{Maker, Owner, Twin, Twinned};
 
 /// Which handles have the original beside them: those on a GPU, or with `all` those on the host

@@ -2,10 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{Failed, Graph, Library, Twin};
+use super::{Device, Failed, Graph, Library, Twin};
 use crate::desc::graph::engine::{
-    ENGINEHEUR_MODE, ENGINEHEUR_OPERATION_GRAPH, ENGINEHEUR_RESULTS, EXECUTION_PLAN_ENGINE_CONFIG,
-    EXECUTION_PLAN_HANDLE, EXECUTION_PLAN_WORKSPACE_SIZE,
+    ENGINEHEUR_DEVICEPROP, ENGINEHEUR_MODE, ENGINEHEUR_OPERATION_GRAPH, ENGINEHEUR_RESULTS,
+    EXECUTION_PLAN_DEVICEPROP, EXECUTION_PLAN_ENGINE_CONFIG, EXECUTION_PLAN_HANDLE,
+    EXECUTION_PLAN_WORKSPACE_SIZE,
 };
 use crate::desc::graph::operation_graph::{OPERATIONGRAPH_HANDLE, OPERATIONGRAPH_OPS};
 use crate::desc::graph::pack::{VARIANT_PACK_DATA_POINTERS, VARIANT_PACK_UNIQUE_IDS, VARIANT_PACK_WORKSPACE};
@@ -49,15 +50,17 @@ impl Objects {
     /// The first plan of the operations that the original makes with a workspace of at most `most`
     /// bytes, and how many it takes.
     pub(super) fn plan(
-        &mut self, handle: *mut c_void, operations: &[*mut c_void], most: usize,
+        &mut self, device: Device<'_>, operations: &[*mut c_void], most: usize,
     ) -> Result<(Twin, usize), Failed> {
         let graph = self.make(Kind::OperationGraph, |set| {
-            set.values(OPERATIONGRAPH_HANDLE, Type::Handle, &[handle])?;
+            if let Device::Handle(handle) = device {
+                set.values(OPERATIONGRAPH_HANDLE, Type::Handle, &[handle.pointer()])?;
+            }
             set.values(OPERATIONGRAPH_OPS, Type::Descriptor, operations)
         })?;
         let mut failure = Failed { code: 3000, text: "it offers no engine".to_owned() };
         for heuristic in HEURISTICS {
-            match self.plan_by(heuristic, graph, handle, most) {
+            match self.plan_by(heuristic, graph, device, most) {
                 Ok(Some(plan)) => return Ok(plan),
                 Ok(None) => {}
                 Err(other) => failure = other,
@@ -67,10 +70,13 @@ impl Objects {
     }
 
     fn plan_by(
-        &mut self, heuristic: c_int, graph: *mut c_void, handle: *mut c_void, most: usize,
+        &mut self, heuristic: c_int, graph: *mut c_void, device: Device<'_>, most: usize,
     ) -> Result<Option<(Twin, usize)>, Failed> {
         let found = self.make(Kind::EngineHeuristic, |set| {
             set.values(ENGINEHEUR_OPERATION_GRAPH, Type::Descriptor, &[graph])?;
+            if let Device::Described(properties) = device {
+                set.object(ENGINEHEUR_DEVICEPROP, properties.pointer())?;
+            }
             set.values(ENGINEHEUR_MODE, Type::HeurMode, &[heuristic])
         })?;
         let mut configs = Vec::new();
@@ -81,7 +87,7 @@ impl Objects {
         let count = self.read(found, ENGINEHEUR_RESULTS, Type::Descriptor, &mut pointers)?;
         configs.truncate(count);
         for config in &configs {
-            let Ok(plan) = self.plan_of(config, handle) else { continue };
+            let Ok(plan) = self.plan_of(config, device) else { continue };
             let mut size = [0_i64];
             self.read(plan.pointer(), EXECUTION_PLAN_WORKSPACE_SIZE, Type::Int64, &mut size)?;
             let size = usize::try_from(size[0]).unwrap_or(usize::MAX);
@@ -93,10 +99,17 @@ impl Objects {
         Ok(None)
     }
 
-    fn plan_of(&self, config: &Twin, handle: *mut c_void) -> Result<Twin, Failed> {
+    fn plan_of(&self, config: &Twin, device: Device<'_>) -> Result<Twin, Failed> {
         let plan = self.graph.create(Kind::ExecutionPlan as c_int)?;
         let set = Setter { graph: self.graph, object: plan.pointer() };
-        set.values(EXECUTION_PLAN_HANDLE, Type::Handle, &[handle])?;
+        match device {
+            Device::Handle(handle) => {
+                set.values(EXECUTION_PLAN_HANDLE, Type::Handle, &[handle.pointer()])?;
+            }
+            Device::Described(properties) => {
+                set.object(EXECUTION_PLAN_DEVICEPROP, properties.pointer())?;
+            }
+        }
         set.values(EXECUTION_PLAN_ENGINE_CONFIG, Type::Descriptor, &[config.pointer()])?;
         self.graph.finalize(&plan)?;
         Ok(plan)

@@ -339,6 +339,30 @@ pub const GRAPHS: &[(&str, &[&str])] = &[
     ("cudnnBatchNormalizationBackward", &["cudnnBatchNormalizationBackward"]),
 ];
 
+/// Calls that later versions took away, each with the call of the original that serves it.
+pub const SUCCESSORS: &[(&str, &str)] = &[
+    ("cudnnRNNForwardInference", "cudnnRNNForward"),
+    ("cudnnRNNForwardInferenceEx", "cudnnRNNForward"),
+    ("cudnnRNNForwardTraining", "cudnnRNNForward"),
+    ("cudnnRNNForwardTrainingEx", "cudnnRNNForward"),
+    ("cudnnRNNBackwardData", "cudnnRNNBackwardData_v8"),
+    ("cudnnRNNBackwardDataEx", "cudnnRNNBackwardData_v8"),
+    ("cudnnRNNBackwardWeights", "cudnnRNNBackwardWeights_v8"),
+    ("cudnnRNNBackwardWeightsEx", "cudnnRNNBackwardWeights_v8"),
+    ("cudnnGetRNNWorkspaceSize", "cudnnGetRNNTempSpaceSizes"),
+    ("cudnnGetRNNTrainingReserveSize", "cudnnGetRNNTempSpaceSizes"),
+    ("cudnnGetRNNParamsSize", "cudnnGetRNNWeightSpaceSize"),
+    ("cudnnGetRNNLinLayerMatrixParams", "cudnnGetRNNWeightParams"),
+    ("cudnnGetRNNLinLayerBiasParams", "cudnnGetRNNWeightParams"),
+    ("cudnnFindRNNForwardInferenceAlgorithmEx", "cudnnGetRNNTempSpaceSizes"),
+    ("cudnnFindRNNForwardTrainingAlgorithmEx", "cudnnGetRNNTempSpaceSizes"),
+    ("cudnnFindRNNBackwardDataAlgorithmEx", "cudnnGetRNNTempSpaceSizes"),
+    ("cudnnFindRNNBackwardWeightsAlgorithmEx", "cudnnGetRNNTempSpaceSizes"),
+    ("cudnnGetConvolutionForwardAlgorithm", "cudnnGetConvolutionForwardAlgorithm_v7"),
+    ("cudnnGetConvolutionBackwardDataAlgorithm", "cudnnGetConvolutionBackwardDataAlgorithm_v7"),
+    ("cudnnGetConvolutionBackwardFilterAlgorithm", "cudnnGetConvolutionBackwardFilterAlgorithm_v7"),
+];
+
 /// The family of a call, if the original could serve it.
 pub fn family_of(call: &str) -> Option<(usize, &'static Family)> {
     FAMILIES.iter().enumerate().find(|(_, family)| family.group_of(call).is_some())
@@ -360,6 +384,13 @@ mod tests {
             assert_eq!(family_of(first).expect("listed").1.name, family.name);
         }
         assert!(family_of("cudnnCreate").is_none());
+    }
+
+    #[test]
+    fn successors_are_calls_that_the_original_could_serve() {
+        for (call, successor) in SUCCESSORS {
+            assert!(family_of(call).is_none() && family_of(successor).is_some(), "{call}, {successor}");
+        }
     }
 
     /// A call that tells a size goes with one that takes it.

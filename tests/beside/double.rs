@@ -49,7 +49,12 @@ pub fn setting() -> Option<&'static Setting> {
 
 /// The symbols of the original's main library.
 pub fn symbols() -> Vec<String> {
-    let table = common::project_root().join("tests/data/abi/symbols.tsv");
+    symbols_in("symbols.tsv")
+}
+
+/// The symbols that a table lists.
+pub fn symbols_in(table: &str) -> Vec<String> {
+    let table = common::project_root().join("tests/data/abi").join(table);
     let text = fs::read_to_string(table).expect("the table of symbols");
     text.lines().skip(1).filter_map(|line| Some(line.split('\t').next()?.to_owned())).collect()
 }

@@ -5,6 +5,7 @@
 mod common;
 
 mod bound;
+mod described;
 mod double;
 mod gpu;
 mod legacy;

@@ -1,9 +1,10 @@
 //! The real original, where there is one: `CUDNN_SHIM_TEST_ORIGINAL` names its folder. Without a
 //! GPU it makes no handle, but its libraries load and its descriptors can be set and read.
 
-use std::ffi::c_void;
-use std::path::PathBuf;
+use std::ffi::{OsString, c_void};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use cudnn::desc::rnn::{RnnAlgo, RnnBias, RnnCell, RnnDirection, RnnInput, RnnSizes, TypePair};
 use cudnn::desc::sequence::RnnDataLayout;
@@ -14,43 +15,141 @@ use cudnn::mode::Mode;
 use cudnn::original::{self, Library, Maker, Twinned};
 
 use crate::common;
-use crate::double::{setting, symbols};
+use crate::double::{Setting, setting, symbols_in};
 
-/// The folder of the original; a skip, said and counted, without one.
-fn folder() -> Option<PathBuf> {
-    let folder = std::env::var_os("CUDNN_SHIM_TEST_ORIGINAL").map(PathBuf::from);
-    if folder.is_none() {
+/// An original: its folder, and the version of its interface.
+pub struct Found {
+    pub folder: PathBuf,
+    pub major: i32,
+}
+
+impl Found {
+    /// What lies in a folder.
+    fn new(folder: PathBuf) -> Found {
+        let has = |major: &i32| folder.join(format!("libcudnn.so.{major}")).is_file();
+        let major = [9, 8].into_iter().find(has);
+        let major = major.unwrap_or_else(|| panic!("{} has no libcudnn.so", folder.display()));
+        Found { folder, major }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join(format!("libcudnn.so.{}", self.major))
+    }
+}
+
+/// The packages that are had where `CUDNN_SHIM_TEST_ORIGINAL` is `pypi`.
+const PACKAGES: [(&str, &str); 2] =
+    [("original-9", "nvidia-cudnn-cu12==9.27.0.42"), ("original-8", "nvidia-cudnn-cu12==8.9.7.29")];
+
+/// The originals that `CUDNN_SHIM_TEST_ORIGINAL` names, with colons between their folders; `pypi`
+/// has pip download both versions once. A skip, said and counted, without any.
+fn originals() -> Vec<Found> {
+    static FOUND: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| match std::env::var_os("CUDNN_SHIM_TEST_ORIGINAL") {
+        None => Vec::new(),
+        Some(value) if value == "pypi" => PACKAGES.iter().filter_map(downloaded).collect(),
+        Some(value) => std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect(),
+    });
+    if found.is_empty() {
         println!("skipped: CUDNN_SHIM_TEST_ORIGINAL names no folder with the original's libcudnn.so.9");
     }
-    folder
+    found.iter().cloned().map(Found::new).collect()
+}
+
+/// The folder of a package, which pip puts below the target folder if it is not there yet.
+fn downloaded((name, package): &(&str, &str)) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let lib = folder.join("nvidia/cudnn/lib");
+    if !lib.is_dir() {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(&folder).arg(package);
+        let output = pip.output();
+        if !output.as_ref().is_ok_and(|output| output.status.success()) {
+            println!("skipped: {package} cannot be had: {output:?}");
+            return None;
+        }
+    }
+    Some(lib)
+}
+
+/// Our library for the interface of an original, laid out as an installation; a skip, said and
+/// counted, without one.
+fn ours(setting: &Setting, major: i32) -> Option<PathBuf> {
+    if major == 9 {
+        return Some(setting.lib.clone());
+    }
+    // Where `tests/library` builds it.
+    let tests = std::env::current_exe().expect("a path");
+    let profile = tests.parent().and_then(Path::parent).expect("<target>/<profile>/deps");
+    let target = profile.parent().expect("<target>/<profile>");
+    let built = target.join("v8").join(profile.file_name().expect("a profile")).join("libcudnn.so");
+    if !built.is_file() {
+        println!("skipped: 8.9.7 beside the library for version 8, which `cargo test --test library` builds");
+        return None;
+    }
+    let lib = setting.scratch.join("lib-8");
+    std::fs::create_dir_all(&lib).expect("writable");
+    std::fs::copy(&built, lib.join("libcudnn.so.8")).expect("the library can be copied");
+    std::os::unix::fs::symlink("libcudnn.so.8", lib.join("libcudnn.so")).expect("writable");
+    Some(lib)
 }
 
 #[test]
 fn its_functions_are_its_own_in_both_orders_of_loading() {
-    let (Some(setting), Some(folder)) = (setting(), folder()) else { return };
-    let program = setting.program("beside/real.c");
-    let list = setting.scratch.join("all-symbols");
-    std::fs::write(&list, symbols().join("\n")).expect("writable");
-    let original = folder.join("libcudnn.so.9");
-    for order in ["ours-first", "original-first"] {
-        for now in ["", "1"] {
-            let mut command = Command::new(&program);
-            command.env("LD_LIBRARY_PATH", &setting.lib).env("LD_BIND_NOW", now);
-            command.env("CUDNN_SHIM_BACKEND", "cpu").env("CUDNN_SHIM_ORIGINAL", &folder);
-            command.env("CUDNN_SHIM_ORIGINAL_HANDLES", "all").arg(order).arg(&original).arg(&list);
-            let output = command.output().expect("the program starts");
-            assert!(output.status.success(), "{order}: {}", common::printed(&output));
+    let Some(setting) = setting() else { return };
+    for original in originals() {
+        let Some(lib) = ours(setting, original.major) else { continue };
+        let program = setting.scratch.join(format!("real-{}", original.major));
+        let source = [common::project_root().join("c_tests/beside/real.c")];
+        let include = format!("-I{}", common::project_root().join("c_tests").display());
+        let options = [include.as_str(), "-ldl"];
+        common::compiled("gcc", &options, &source, &lib, &program).expect("gcc works");
+        let list = setting.scratch.join(format!("all-symbols-{}", original.major));
+        let table = if original.major == 8 { "symbols_v8.tsv" } else { "symbols.tsv" };
+        std::fs::write(&list, symbols_in(table).join("\n")).expect("writable");
+        for order in ["ours-first", "original-first"] {
+            for now in ["", "1"] {
+                let mut command = Command::new(&program);
+                command.env("LD_LIBRARY_PATH", &lib).env("LD_BIND_NOW", now);
+                command.env("CUDNN_SHIM_BACKEND", "cpu").env("CUDNN_SHIM_ORIGINAL", &original.folder);
+                command.env("CUDNN_SHIM_ORIGINAL_HANDLES", "all");
+                command.arg(order).arg(original.file()).arg(&list);
+                let output = command.output().expect("the program starts");
+                let file = original.file();
+                assert!(output.status.success(), "{}, {order}: {}", file.display(), common::printed(&output));
+            }
         }
     }
+}
+
+/// Runs a test in a process of its own for each original that the loader finds `libraries` for: a
+/// process has room for the parts of one. `Some` in that process.
+pub fn alone(test: &str, libraries: impl Fn(&Found) -> Option<OsString>) -> Option<Found> {
+    const ALONE: &str = "CUDNN_SHIM_TEST_CHILD";
+    if let Some(folder) = std::env::var_os(ALONE) {
+        return Some(Found::new(folder.into()));
+    }
+    for original in originals() {
+        let Some(libraries) = libraries(&original) else { continue };
+        let mut command = common::itself();
+        command.args(["--exact", test, "--nocapture"]).env(ALONE, &original.folder);
+        command.env("LD_LIBRARY_PATH", libraries);
+        let output = command.output().expect("the test starts");
+        let text = common::printed(&output);
+        assert!(output.status.success(), "{}: {text}", original.folder.display());
+        text.lines()
+            .filter_map(|line| line.find("skipped: ").map(|at| &line[at..]))
+            .for_each(|line| println!("{line}"));
+    }
+    None
 }
 
 /// Every kind of descriptor, set from our plain data, holds it.
 #[test]
 fn descriptors_of_every_kind_are_twinned_and_read_back() {
-    let Some(folder) = folder() else { return };
-    let library = Library::open(&folder.join("libcudnn.so.9"), 9).expect("the original loads");
-    let library: &'static Library = Box::leak(Box::new(library));
-    assert!(library.version() >= 90_000);
+    let test = "real::descriptors_of_every_kind_are_twinned_and_read_back";
+    let Some(original) = alone(test, |_| Some(OsString::new())) else { return };
+    let library = opened(&original);
     let no_dropout = |address: usize| (address == 0).then_some(std::ptr::null_mut());
     let maker = Maker { library, handle: std::ptr::null_mut(), dropout: &no_dropout };
     let mode = Mode::Extended;
@@ -199,6 +298,14 @@ fn descriptors_of_every_kind_are_twinned_and_read_back() {
         ..Default::default()
     };
     attention.twin(&maker).expect("an attention");
+}
+
+/// Loads an original for the rest of the process.
+pub fn opened(original: &Found) -> &'static Library {
+    let library = Library::open(&original.file(), original.major).expect("the original loads");
+    let version = library.version();
+    assert_eq!(if original.major == 8 { version / 1000 } else { version / 10_000 }, original.major as usize);
+    Box::leak(Box::new(library))
 }
 
 /// What a getter of at most 14 places of 32 bits each tells of a twin; a place has room for a

@@ -139,11 +139,27 @@ fn what_cannot_be_loaded_is_left_out_with_one_warning() {
     std::fs::create_dir_all(&empty).expect("writable");
     let own = setting.lib.join("libcudnn.so.9");
     let lacking = setting.double("lacking", &["cudnnGetVersion"]);
+    let ending = |name: &str, how: &str| {
+        let file = setting.scratch.join(format!("{name}.so.9"));
+        let source = setting.scratch.join(format!("{name}.c"));
+        let text = format!(
+            "#include <signal.h>\n#include <stdlib.h>\nvoid start(void) __attribute__((constructor));\nvoid start(void) {{ {how}; }}\n"
+        );
+        std::fs::write(&source, text).expect("writable");
+        common::compiled("gcc", &["-shared", "-fPIC"], &[source], &setting.lib, &file).expect("gcc works");
+        file
+    };
+    let [crash, abort, exit] =
+        [ending("crash", "raise(SIGSEGV)"), ending("abort", "abort()"), ending("exit", "exit(3)")];
     for (place, reason) in [
         (text.as_path(), "no_library.so.9: "),
         (empty.as_path(), "no libcudnn.so.9 was found"),
         (own.as_path(), "is this library itself"),
         (lacking.as_path(), "has no cudnnGetVersion"),
+        // What ends a process that loads it does not end this one.
+        (crash.as_path(), "it ends a process that loads it by signal 11"),
+        (abort.as_path(), "it ends a process that loads it by signal 6"),
+        (exit.as_path(), "it ends a process that loads it with status 3"),
     ] {
         let mut command = setting.command(&program, place);
         command.env("CUDNN_LOGLEVEL_DBG", "2").env("CUDNN_LOGDEST_DBG", "stdout");

@@ -12,6 +12,9 @@ mod table;
 
 /// The default server of a call, as the environment names it, and of its case, if it has one.
 pub fn default_of(call: &str) -> String {
+    if let Some((_, successor)) = table::SUCCESSORS.iter().find(|(gone, _)| *gone == call) {
+        return format!("{}, by {successor}", default_of(successor));
+    }
     let server = table::family_of(call).map_or(route::Server::Ours, |(_, family)| family.server).name();
     match cases::case_of(call) {
         Some(case) => format!("{server}; {} for {}", case.server.name(), case.when),

@@ -187,16 +187,12 @@ pub unsafe extern "C" fn cudnnActivationForward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let legacy = || {
-        let desc = ACTIVATIONS.get(activationDesc.addr(), "activationDesc")?;
-        let tensors = [tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?];
-        // SAFETY: both factors are NULL or one readable number of their type.
-        let scaling = unsafe { transform::scaling(alpha, beta, tensors[1].data_type()) }?;
-        Ok(Legacy::Activation { desc, tensors, factors: beside_graph::factors(scaling) })
-    };
-    // SAFETY: the caller vouches for the spans of the descriptors.
+    let desc = || get(activationDesc, "activationDesc");
+    let make = |desc, tensors, factors| Legacy::Activation { desc, tensors, factors };
+    let (pair, scaling) = ([(xDesc, x.cast_mut()), (yDesc, y)], [alpha, beta]);
+    // SAFETY: the caller vouches for the spans of the descriptors, and for the factors.
     let theirs =
-        unsafe { beside_graph::run_alone(handle, "cudnnActivationForward", legacy, &[x.cast_mut(), y]) };
+        unsafe { beside_graph::run_pair(handle, "cudnnActivationForward", desc, make, pair, scaling) };
     if let Some(theirs) = theirs {
         return theirs;
     }

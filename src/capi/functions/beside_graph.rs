@@ -7,13 +7,14 @@ use std::sync::{Arc, Weak};
 
 use super::beside::{self, Side};
 use super::convolution_problem::{Call, Described};
-use super::types::cudnnHandle_t;
-use super::{arg, context, log};
+use super::types::{cudnnHandle_t, cudnnTensorDescriptor_t};
+use super::{arg, context, log, tensor, transform};
+use crate::desc::TensorDescriptor;
 use crate::error::Result;
 use crate::mode::Mode;
 use crate::ops::Scaling;
-use crate::ops::convolution::{Algorithm, Direction};
-use crate::original::{ALIGNMENT, Legacy, LegacyPlan, Pass, Twin};
+use crate::ops::convolution::{Algorithm, Direction, Record};
+use crate::original::{ALIGNMENT, Device, Factors, Legacy, LegacyPlan, Pass, Twin};
 use crate::sync::{Lock, Vanished};
 
 /// Plans that are kept; the one that was made first goes first.
@@ -71,7 +72,7 @@ fn plan(side: &Side, legacy: &Legacy, most: usize) -> Option<Arc<LegacyPlan>> {
         return plan;
     }
     let library = &side.original.library;
-    let plan = match LegacyPlan::new(library, &side.handle, legacy, most) {
+    let plan = match LegacyPlan::new(library, Device::Handle(&side.handle), legacy, most) {
         Ok(plan) => Some(Arc::new(plan)),
         Err(failure) => {
             if let Some(failure) = failure {
@@ -136,6 +137,27 @@ pub(super) unsafe fn run_alone(
     unsafe { run(&side, name, &legacy, data, (workspace, bytes)) }
 }
 
+/// The same for a call of one tensor and another with two factors, whose descriptors `make` puts
+/// together.
+///
+/// # Safety
+/// As for [`run`]; the factors are NULL or valid for one read of the type that y asks for.
+pub(super) unsafe fn run_pair<D>(
+    handle: cudnnHandle_t, name: &'static str, desc: impl FnOnce() -> Result<D>,
+    make: impl FnOnce(D, [TensorDescriptor; 2], Factors) -> Legacy,
+    [x, y]: [(cudnnTensorDescriptor_t, *mut c_void); 2], [alpha, beta]: [*const c_void; 2],
+) -> Option<Result<()>> {
+    let legacy = || {
+        let desc = desc()?;
+        let tensors = [tensor::get(x.0, "xDesc")?, tensor::get(y.0, "yDesc")?];
+        // SAFETY: both factors are NULL or one readable number of their type.
+        let scaling = unsafe { transform::scaling(alpha, beta, tensors[1].data_type()) }?;
+        Ok(make(desc, tensors, factors(scaling)))
+    };
+    // SAFETY: the caller vouches for the spans of the descriptors.
+    unsafe { run_alone(handle, name, legacy, &[x.1, y.1]) }
+}
+
 /// The call that a query of a convolution's workspace is for.
 fn convolution_call(direction: Direction) -> (&'static str, Pass) {
     match direction {
@@ -188,6 +210,16 @@ pub(super) fn convolution_workspace(handle: cudnnHandle_t, described: &Described
         Some(plan(&side, &legacy, usize::MAX)?.workspace())
     };
     size().map_or(own, |size| own.max(size))
+}
+
+/// Lets records of algorithms tell the workspace that the query of it would, so that who takes it
+/// from there has the original serve.
+pub(super) fn tell_workspace<'a>(
+    handle: cudnnHandle_t, described: &Described, records: impl Iterator<Item = &'a mut Record>,
+) {
+    for own in records.filter_map(|record| record.workspace.as_mut().ok()) {
+        *own = convolution_workspace(handle, described, *own);
+    }
 }
 
 /// Both factors as a graph takes them.

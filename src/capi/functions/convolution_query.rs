@@ -198,7 +198,8 @@ unsafe fn ranked<R: CRecord>(handle: cudnnHandle_t, described: &Described, list:
     if list.requested > 0 {
         arg::required(list.results, "perfResults")?;
     }
-    let records = context::with(handle, |context| Ok(context.algorithms(&problem)))?;
+    let mut records = context::with(handle, |context| Ok(context.algorithms(&problem)))?;
+    beside_graph::tell_workspace(handle, described, records.iter_mut());
     let records: Vec<_> = records.into_iter().map(|record| (record, NOT_MEASURED)).collect();
     // SAFETY: `results` is not NULL if it is written to, with room for `requested` records, and the count NULL or writable.
     unsafe {

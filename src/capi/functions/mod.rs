@@ -71,6 +71,7 @@ mod removed_rnn_beside;
 mod removed_rnn_call;
 mod removed_rnn_pass;
 mod removed_rnn_plan;
+mod removed_rnn_resized;
 mod removed_rnn_run;
 mod removed_rnn_run_ex;
 mod removed_rnn_search;

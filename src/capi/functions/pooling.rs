@@ -290,16 +290,11 @@ pub unsafe extern "C" fn cudnnPoolingForward(
     xDesc: cudnnTensorDescriptor_t, x: *const c_void, beta: *const c_void, yDesc: cudnnTensorDescriptor_t,
     y: *mut c_void,
 ) -> cudnnStatus_t {
-    let legacy = || {
-        let desc = POOLINGS.get(poolingDesc.addr(), "poolingDesc")?;
-        let tensors = [tensor::get(xDesc, "xDesc")?, tensor::get(yDesc, "yDesc")?];
-        // SAFETY: both factors are NULL or one readable number of their type.
-        let scaling = unsafe { transform::scaling(alpha, beta, tensors[1].data_type()) }?;
-        Ok(Legacy::Pooling { desc, tensors, factors: beside_graph::factors(scaling) })
-    };
-    // SAFETY: the caller vouches for the spans of the descriptors.
-    let theirs =
-        unsafe { beside_graph::run_alone(handle, "cudnnPoolingForward", legacy, &[x.cast_mut(), y]) };
+    let desc = || POOLINGS.get(poolingDesc.addr(), "poolingDesc");
+    let make = |desc, tensors, factors| Legacy::Pooling { desc, tensors, factors };
+    let (pair, scaling) = ([(xDesc, x.cast_mut()), (yDesc, y)], [alpha, beta]);
+    // SAFETY: the caller vouches for the spans of the descriptors, and for the factors.
+    let theirs = unsafe { beside_graph::run_pair(handle, "cudnnPoolingForward", desc, make, pair, scaling) };
     if let Some(theirs) = theirs {
         return theirs;
     }

@@ -8,6 +8,7 @@ use std::ptr::{null, null_mut};
 use super::beside::{self, Side};
 use super::removed_rnn_call::Vectors;
 use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
+use super::removed_rnn_resized::Resized;
 use super::rnn_network::{cudnnGetRNNTempSpaceSizes, cudnnGetRNNWeightParams, cudnnGetRNNWeightSpaceSize};
 use super::rnn_run::{cudnnRNNBackwardData_v8, cudnnRNNBackwardWeights_v8, cudnnRNNForward};
 use super::types::{
@@ -15,11 +16,19 @@ use super::types::{
     cudnnRNNDescriptor_t, cudnnTensorDescriptor_t, cudnnWgradMode_t,
 };
 use super::{filter, guard, rnn, sequence, tensor};
+use crate::desc::rnn::RnnInput;
 use crate::desc::sequence::RnnDataLayout;
 use crate::desc::{FilterDescriptor, Format, RnnDataDescriptor, RnnDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
+
+/// Entries of a vector of the network's input that a gradient of version 6 is about. Input that is
+/// skipped has the hidden size, and vectors of sequences in one descriptor any size.
+pub(super) fn gradient_size(desc: cudnnRNNDescriptor_t, vectors: &Vectors) -> i64 {
+    let skips = |found: &RnnDescriptor| found.input == RnnInput::Skip && vectors.batches.is_empty();
+    rnn::get(desc).ok().filter(skips).map_or(vectors.size, |found| i64::from(found.hidden))
+}
 
 /// A network of version 6 with the vectors that the call tells, as version 8 describes it.
 pub(super) struct Network {
@@ -79,6 +88,23 @@ impl Network {
         Ok(desc)
     }
 
+    /// The same with vectors of another size.
+    ///
+    /// # Errors
+    /// As [`data`](Self::data).
+    fn sized(&mut self, vectors: &Vectors, size: i64) -> Result<cudnnRNNDataDescriptor_t> {
+        if vectors.size == size {
+            return self.data(vectors);
+        }
+        let told = sequence::rnn_data(self.data(vectors)?, "the descriptor of vectors")?;
+        let size = i32::try_from(size).map_err(|_| Error::mismatch("vectors beyond 32 bits"))?;
+        let (layout, steps, lengths) = (told.layout(), told.max_length(), told.lengths().to_vec());
+        let data = RnnDataDescriptor::new(told.data_type(), layout, steps, size, lengths, told.fill())?;
+        let desc = sequence::insert(data)?;
+        self.made.push(desc);
+        Ok(desc)
+    }
+
     /// The most bytes of workspace and of reserve space that a call on these vectors takes. Version 6
     /// asks once for both ways, and for batches that have padding as well as for those without.
     ///
@@ -106,7 +132,8 @@ impl Network {
                 Ok(()) => most = [most[0].max(spaces[0]), most[1].max(spaces[1])],
             }
         }
-        Ok(most)
+        let skips = rnn::get(self.rnn)?.input == RnnInput::Skip;
+        Ok([most[0] + if skips { Resized::room(x, x.size) } else { 0 }, most[1]])
     }
 
     /// The same batch in the layout with padding, sequence by sequence.
@@ -242,11 +269,17 @@ impl Network {
     /// As for the calls of version 6.
     pub(super) unsafe fn data_gradient(mut self, pass: &DataGradient, y: *const c_void) -> Result<()> {
         let (dx, ys) = &pass.vectors;
-        let (dx, y_desc) = (self.data(dx)?, self.data(&ys[0])?);
+        let size = gradient_size(pass.rnn, dx);
+        let resized = Resized::new(dx, size, (pass.dx, &pass.workspace))?;
+        let (at, work) = match &resized {
+            Some(resized) => (resized.at(), resized.rest()),
+            None => (pass.dx, pass.workspace),
+        };
+        let (dx, y_desc) = (self.sized(dx, size)?, self.data(&ys[0])?);
         let hidden = either(pass.dhy, (pass.dhx.0, pass.dhx.1));
         let cells = either(pass.dcy, (pass.dcx.0, pass.dcx.1));
         let weights = bytes(pass.w.0, "wDesc")?;
-        let (work, reserve) = (&pass.workspace, &pass.reserve);
+        let reserve = &pass.reserve;
         // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
         guard::outcome(unsafe {
             cudnnRNNBackwardData_v8(
@@ -257,7 +290,7 @@ impl Network {
                 y,
                 pass.dy,
                 dx,
-                pass.dx,
+                at,
                 hidden,
                 pass.hx,
                 pass.dhy.1,
@@ -273,7 +306,9 @@ impl Network {
                 reserve.size,
                 reserve.pointer,
             )
-        })
+        })?;
+        // SAFETY: both hold as many vectors as their descriptors say, behind the pass on one stream.
+        resized.map_or(Ok(()), |resized| unsafe { resized.move_back(self.handle) })
     }
 
     /// The gradients by the weights, which are added.
@@ -284,7 +319,11 @@ impl Network {
     /// # Safety
     /// As for the calls of version 6.
     pub(super) unsafe fn weight_gradient(mut self, pass: &WeightGradient, y: *const c_void) -> Result<()> {
-        let (x, y_desc) = (self.data(&pass.vectors.0)?, self.data(&pass.vectors.1)?);
+        let (x, y_desc) = (&pass.vectors.0, self.data(&pass.vectors.1)?);
+        let size = gradient_size(pass.rnn, x);
+        // Nothing of the weights is for input that is skipped: any vectors of its size do.
+        let from = if x.size == size { pass.x } else { y };
+        let x = self.sized(x, size)?;
         let weights = bytes(pass.dw.0, "dwDesc")?;
         let (work, reserve) = (&pass.workspace, &pass.reserve);
         let add = MaybeUninit::new(cudnnWgradMode_t::CUDNN_WGRAD_MODE_ADD);
@@ -296,7 +335,7 @@ impl Network {
                 add,
                 null(),
                 x,
-                pass.x,
+                from,
                 pass.hx.0,
                 pass.hx.1,
                 y_desc,

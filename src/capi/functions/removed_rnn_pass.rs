@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use super::filter;
 use super::recurrent::{self, BackwardData, ForwardData, Space, WeightData};
-use super::removed_rnn_beside::Network;
+use super::removed_rnn_beside::{Network, gradient_size};
 use super::removed_rnn_call::{Call, Pass, State, Vectors};
 use super::types::{cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnTensorDescriptor_t};
 use crate::error::Result;
@@ -120,7 +120,8 @@ impl DataGradient {
         self, handle: cudnnHandle_t, y: *const c_void, core: &mut exec::Call<'_>,
     ) -> Result<()> {
         let vectors = &self.vectors.0;
-        if let Some(network) = Network::of(handle, self.rnn, vectors.data, vectors.size)? {
+        let size = gradient_size(self.rnn, vectors);
+        if let Some(network) = Network::of(handle, self.rnn, vectors.data, size)? {
             // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
             return unsafe { network.data_gradient(&self, y) };
         }
@@ -189,7 +190,8 @@ impl WeightGradient {
         self, handle: cudnnHandle_t, y: *const c_void, core: &mut exec::Call<'_>,
     ) -> Result<()> {
         let vectors = &self.vectors.0;
-        if let Some(network) = Network::of(handle, self.rnn, vectors.data, vectors.size)? {
+        let size = gradient_size(self.rnn, vectors);
+        if let Some(network) = Network::of(handle, self.rnn, vectors.data, size)? {
             // SAFETY: data is valid for what its descriptors say, the spaces for their sizes.
             return unsafe { network.weight_gradient(&self, y) };
         }
