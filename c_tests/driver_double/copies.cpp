@@ -56,6 +56,7 @@ void emu::copy_async(void *shared, const void *global, bool is_there, unsigned b
     if (is_there) touch(const_cast<void *>(global), bytes, false);
     touch(shared, bytes, true);
     memset(shared, 0xFF, bytes);
+    for (unsigned k = 0; k < bytes; ++k) forget_known(static_cast<char *>(shared) + k);
     mine(running.thread).open.push_back({shared, global, is_there, bytes});
 }
 

@@ -53,7 +53,7 @@ extern Running running;
 void sync_block(const char *file, int line);
 // What a lane does together with others of its warp: all lanes of a mask have to do the same. Only a barrier orders what
 // they do to memory.
-enum class Together { BARRIER, SHUFFLE, BALLOT, MATRIX };
+enum class Together { BARRIER, SHUFFLE, BALLOT, MATRIX, LOAD };
 void sync_warp(unsigned mask, Together what);
 // What lane `source`, one of `mask`, passed as `value`.
 uint64_t shuffle(unsigned mask, uint64_t value, unsigned source);
@@ -64,6 +64,10 @@ unsigned ballot(unsigned mask, bool predicate);
 // B, and of one of each, with 2 ints of C.
 enum class Element { F16, BF16, TF32, S8, U8, U8_S8, S8_U8, F16_16X8X8, S8_8X8X16 };
 void multiply_add(Element type, const unsigned *a, const unsigned *b, void *c);
+// Loads 1, 2 or 4 matrices of 8 x 8 numbers of 16 bits from shared memory, as ldmatrix does: lane 8 * m + r names row r of
+// matrix m, 16 bytes; other lanes name nothing. A lane gets a word of each matrix, whose bits that nobody has computed are those
+// of `unknown`, unless that is NULL.
+void load_matrices(const void *row, unsigned count, bool transposed, unsigned *to, unsigned *unknown = NULL);
 // Copies of 4 or 16 bytes to shared memory that go on by themselves, zeros for what is not there; what was begun so far becomes
 // a group; waits until at most so many groups are under way.
 void copy_async(void *shared, const void *global, bool is_there, unsigned bytes = 16);

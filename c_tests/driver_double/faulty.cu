@@ -221,3 +221,15 @@ extern "C" __global__ void misaligned_copy(const Memory m)
     emu::commit_copies();
     emu::wait_for_copies(0);
 }
+
+// Two matrices of 8 x 8, of which each warp shows one. Choices: 1 transposed, 2 no barrier, 3 not all lanes, 4 off its alignment.
+extern "C" __global__ void loaded_matrices(const Memory m)
+{
+    alignas(16) __shared__ int tile[64];
+    tile[threadIdx.x] = m.data[threadIdx.x];
+    if (m.choice != 2) __syncthreads();
+    if (m.choice == 3 && threadIdx.x == 5) return;
+    unsigned words[2];
+    emu::load_matrices(tile + threadIdx.x % 16 * 4 + (m.choice == 4 ? 2 : 0), 2, m.choice == 1, words);
+    m.data[threadIdx.x] = int(words[threadIdx.x / 32]);
+}

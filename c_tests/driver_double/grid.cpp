@@ -177,6 +177,7 @@ const char *name_of(emu::Together what) {
     case emu::Together::SHUFFLE: return "a shuffle";
     case emu::Together::BALLOT: return "a ballot";
     case emu::Together::MATRIX: return "a product of fragments";
+    case emu::Together::LOAD: return "a load of matrices";
     }
     return "?";
 }

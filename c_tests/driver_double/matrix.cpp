@@ -1,5 +1,5 @@
-// Products of fragments of a warp, as mma.sync has them: by the tables of the PTX manual, element by element, and in other
-// words than the kernels use.
+// Products of fragments of a warp, as mma.sync has them, and loads of their matrices, as ldmatrix has them: by the tables of the
+// PTX manual, element by element, and in other words than the kernels use.
 #include "double.h"
 
 #include <cmath>
@@ -34,6 +34,12 @@ double element(emu::Element type, const unsigned *words, int i) {
     default: return double(uint8_t(words[i / 4] >> (i % 4 * 8)));
     }
 }
+
+// The rows of the matrices that a warp loads, by the lanes that name them, and which bits of them nobody has computed.
+struct Rows {
+    unsigned char bytes[32][16], unknown[32][16];
+};
+Rows loaded[emu::MAX_THREADS / 32][2];
 
 // The type of A, and of B.
 emu::Element left(emu::Element type) {
@@ -107,5 +113,34 @@ void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void 
             float *to = static_cast<float *>(c) + i;
             *to = float(*to + sum);
         }
+    }
+}
+
+void emu::load_matrices(const void *row, unsigned count, bool transposed, unsigned *to, unsigned *unknown) {
+    const Thread *me = running.thread;
+    Rows &rows = loaded[me->warp][exchange_row(me)];
+    if (me->lane < 8 * count) {
+        touch(const_cast<void *>(row), 16, false);
+        memcpy(rows.bytes[me->lane], row, 16);
+        for (unsigned k = 0; k < 16 && unknown != NULL; ++k) {
+            rows.unknown[me->lane][k] = is_known(static_cast<const unsigned char *>(row) + k) ? 0 : 0xFF;
+        }
+    }
+    sync_warp(~0u, Together::LOAD);
+    // Numbers 2 * (lane % 4) and the next of row lane / 4; of columns where rows change places with them.
+    const unsigned line = me->lane >> 2, first = me->lane % 4 * 2;
+    for (unsigned m = 0; m < count; ++m) {
+        const auto word = [&](const unsigned char (&from)[32][16]) {
+            unsigned result = 0;
+            for (unsigned half = 0; half < 2; ++half) {
+                const unsigned r = transposed ? first + half : line, c = transposed ? line : first + half;
+                uint16_t number;
+                memcpy(&number, &from[8 * m + r][2 * c], sizeof number);
+                result |= unsigned(number) << (16 * half);
+            }
+            return result;
+        };
+        to[m] = word(rows.bytes);
+        if (unknown != NULL) unknown[m] = word(rows.unknown);
     }
 }

@@ -55,6 +55,7 @@ pub const KERNELS: &[&str] = &[
     "copy_without_a_wait",
     "copy_without_a_barrier",
     "misaligned_copy",
+    "loaded_matrices",
 ];
 
 /// What an assembler would make of them, as far as the double reads it.

@@ -28,6 +28,7 @@ mod large_sums;
 mod launch;
 mod layers;
 mod listed;
+mod matrices;
 mod memory;
 mod narrow;
 mod normal;

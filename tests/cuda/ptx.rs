@@ -7,14 +7,14 @@ use crate::child;
 use crate::complaints::{self, Start, ints};
 use crate::double::{self, Memory, Runs};
 
-fn libraries() -> PathBuf {
+pub fn libraries() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| double::built("driver_double", Runs::Ptx, &[])).clone()
 }
 
 /// A kernel of that body. It knows its thread in %r1, the address of the thread's int in %rd4, that
 /// of all in %rd2, and the choice in %r3.
-fn text(directives: &str, body: &str) -> String {
+pub fn text(directives: &str, body: &str) -> String {
     format!(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry tried(\n.param .align 8 .b8 tried_param_0[16]\n)\n\
          {directives}\n{{\n.reg .pred %p<9>;\n.reg .b16 %rs<9>;\n.reg .b32 %r<20>;\n.reg .f32 %f<9>;\n.reg .b64 %rd<20>;\n\
@@ -30,7 +30,7 @@ fn text(directives: &str, body: &str) -> String {
 const STORE: &str = "st.shared.u32 [%r7], %r1;\n";
 const TAKE: &str = "xor.b32 %r8, %r7, 4;\nld.shared.u32 %r9, [%r8];\n";
 
-fn expect_complaint(start: Start, text: &str, complaint: &str) {
+pub fn expect_complaint(start: Start, text: &str, complaint: &str) {
     let output = child::start(&libraries(), &[], || {
         double::use_device(0);
         let memory = Memory::new(&ints(0..64));

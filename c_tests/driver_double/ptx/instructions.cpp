@@ -264,12 +264,23 @@ bool Decoder::together(Instruction *made, const std::string &opcode, const std::
         const bool is_cg = opcode[9] == 'c' && opcode[10] == 'g';
         const bool good = bytes.value == 16 || (!is_cg && (bytes.value == 4 || bytes.value == 8));
         if (bytes.kind != Operand::NUMBER || !good) reader.refuse("a copy of that many bytes");
-        if (operands[0].value != 0 || operands[1].value != 0) reader.refuse("a copy with an offset");
         made->run = copy_async;
         made->d = base(operands[0]);
         made->s[0] = base(operands[1]);
         made->offset = int64_t(bytes.value);
         made->s[1] = operands.size() == 4 ? source(operands[3], b32, false) : constant(bytes.value);
+        made->s[2] = constant(operands[0].value);
+        made->s[3] = constant(operands[1].value);
+    } else if ((made->run = load_of_matrices(opcode, counts)) != NULL) {
+        need_count(operands, 2, 2);
+        const std::vector<Operand> &parts = operands[0].parts;
+        if (operands[0].kind != Operand::VECTOR || parts.size() != counts[0]) {
+            reader.refuse("a register for each matrix is expected");
+        }
+        More *all = more(made);
+        for (const Operand &one : parts) all->slots.push_back(destination(one, b32, false, &ignored));
+        made->s[0] = base(operands[1]);
+        made->offset = int64_t(operands[1].value);
     } else if (opcode == "cp.async.commit_group") {
         need_count(operands, 0, 0);
         made->run = commit_copies;

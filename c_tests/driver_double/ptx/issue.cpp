@@ -43,6 +43,7 @@ uint8_t traits_of(const char *form) {
     if ((load || store) && strstr(form, ".shared") != NULL) traits |= USES_SHARED;
     if (store) traits |= READS_DESTINATION | READS_MORE;
     if (starts_with(form, "mma.")) traits |= MULTIPLIES | READS_MORE;
+    if (starts_with(form, "ldmatrix.")) traits |= USES_SHARED;
     if (starts_with(form, "mov.") && !load) traits |= READS_MORE;
     if (strstr(form, ".f64") != NULL && !load && !store && !starts_with(form, "mov.")) traits |= IS_DOUBLE;
     if (starts_with(form, "cp.async.wait")) traits |= WAITS_FOR_COPIES;
@@ -52,6 +53,8 @@ uint8_t traits_of(const char *form) {
 
 // The bytes that each lane moves.
 unsigned width_of(const char *form) {
+    // A lane names a row of a matrix.
+    if (starts_with(form, "ldmatrix.")) return 16;
     unsigned count = strstr(form, ".v4") != NULL ? 4 : strstr(form, ".v2") != NULL ? 2 : 1;
     const char *dot = strrchr(form, '.');
     return count * std::max(1u, unsigned(atoi(dot + 2)) / 8);

@@ -134,17 +134,55 @@ Handler access_of(bool store, const std::string &space, Type type, unsigned coun
     return NULL;
 }
 
-// [d], [s0], the bytes of the copy as the offset, and what of them is there in s1.
+// [d + s2], [s0 + s3], the bytes of the copy as the offset, and what of them is there in s1.
 void copy_async(Frame &frame, const Instruction &i) {
     for (const uint32_t slot : {i.d, i.s[0], i.s[1]}) need(frame, i, slot, "an operand was never computed");
     const size_t bytes = size_t(i.offset);
     const uint64_t there = frame.slots[i.s[1]] & 0xffffffff;
     if (there != 0 && there != bytes) fault(frame, i, LAUNCH_FAILED, "a copy of which only a part is there");
-    void *to = shared_at(frame, i, frame.slots[i.d], bytes);
-    emu::copy_async(to, reinterpret_cast<const void *>(frame.slots[i.s[0]]), there != 0, unsigned(bytes));
+    void *to = shared_at(frame, i, frame.slots[i.d] + frame.slots[i.s[2]], bytes);
+    const uint64_t from = frame.slots[i.s[0]] + frame.slots[i.s[3]];
+    emu::copy_async(to, reinterpret_cast<const void *>(from), there != 0, unsigned(bytes));
 }
 void commit_copies(Frame &, const Instruction &) { emu::commit_copies(); }
 void wait_for_copies(Frame &, const Instruction &i) { emu::wait_for_copies(unsigned(i.offset)); }
+
+namespace {
+
+template <unsigned COUNT, bool TRANSPOSED>
+void load_matrices(Frame &frame, const Instruction &i) {
+    const uint64_t address = address_of(frame, i, i.s[0]);
+    const bool names_row = emu::running.thread->lane < 8 * COUNT;
+    const void *row = names_row ? shared_at(frame, i, address, 16) : NULL;
+    unsigned words[COUNT], unknown[COUNT];
+    emu::load_matrices(row, COUNT, TRANSPOSED, words, unknown);
+    for (unsigned k = 0; k < COUNT; ++k) {
+        frame.slots[i.more->slots[k]] = words[k];
+        frame.unknown[i.more->slots[k]] = unknown[k];
+    }
+}
+
+template <unsigned COUNT>
+Handler load_of_matrices(const std::string &rest) {
+    if (rest == ".shared.b16") return load_matrices<COUNT, false>;
+    if (rest == ".trans.shared.b16") return load_matrices<COUNT, true>;
+    return NULL;
+}
+
+}  // namespace
+
+Handler load_of_matrices(const std::string &form, unsigned *count) {
+    const std::string head = "ldmatrix.sync.aligned.m8n8.x";
+    if (form.compare(0, head.size(), head) != 0 || form.size() == head.size()) return NULL;
+    const std::string rest = form.substr(head.size() + 1);
+    *count = unsigned(form[head.size()] - '0');
+    switch (*count) {
+    case 1: return load_of_matrices<1>(rest);
+    case 2: return load_of_matrices<2>(rest);
+    case 4: return load_of_matrices<4>(rest);
+    default: return NULL;
+    }
+}
 
 }  // namespace ptx
 }  // namespace driver_double

@@ -138,6 +138,8 @@ Handler reduction_of(const std::string &form);
 Handler shuffle_of(const std::string &form);
 Handler vote_of(const std::string &form);
 Handler product_of(const std::string &form, unsigned counts[4]);
+// Of ldmatrix, and how many matrices it loads.
+Handler load_of_matrices(const std::string &form, unsigned *count);
 // Mov between a register and a vector of parts.
 void pack(Frame &frame, const Instruction &instruction);
 void unpack(Frame &frame, const Instruction &instruction);
