@@ -68,7 +68,7 @@ impl Plan for Steps {
 pub struct Core {
     cuda: Context,
     device: Device,
-    kernels: BTreeMap<&'static str, usize>,
+    pub kernels: BTreeMap<&'static str, usize>,
 }
 
 impl Core {
@@ -117,11 +117,11 @@ impl Core {
     }
 }
 
-fn lines(steps: &[Contract]) -> String {
+pub fn lines(steps: &[Contract]) -> String {
     steps.iter().map(Contract::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn differences(got: &Tensor, want: &Tensor) -> String {
+pub fn differences(got: &Tensor, want: &Tensor) -> String {
     let mut text = String::new();
     each(&want.layout.dims.clone(), |index| {
         if got.get(index) != want.get(index) && text.len() < 300 {
@@ -162,7 +162,7 @@ fn convolutions(core: &mut Core, seed: u64, cases: usize, cells: i64, plain: boo
     }
 }
 
-fn side(tensor: &Tensor) -> Side<'_> {
+pub fn side(tensor: &Tensor) -> Side<'_> {
     Side { layout: &tensor.layout, scalar: tensor.scalar }
 }
 
@@ -174,7 +174,7 @@ fn matrix(rng: &mut Rng, dims: [i64; 3], scalar: Scalar) -> Tensor {
 }
 
 /// One in this order, in a packed one of the extents `outer`.
-fn ordered(rng: &mut Rng, dims: [i64; 3], outer: [i64; 3], order: [usize; 3], scalar: Scalar) -> Tensor {
+pub fn ordered(rng: &mut Rng, dims: [i64; 3], outer: [i64; 3], order: [usize; 3], scalar: Scalar) -> Tensor {
     let strides = cudnn::layout::format::packed_strides(&outer, &order).unwrap();
     let layout = Layout { dims: Dims::new(&dims), strides, split: None };
     let low = if scalar == Scalar::U8 { 0.0 } else { -1.0 };
@@ -497,8 +497,10 @@ const TENSOR_CORES_ONLY: [&str; 14] = [
 fn every_kernel_is_one_of_those() {
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     let known = [&EVERYWHERE[..], &FIRST_TENSOR_CORES, &TENSOR_CORES_ONLY].concat();
-    let missed =
-        kernels.filter_map(|name| name.strip_prefix("contract_")).filter(|name| !known.contains(name));
+    // Those of several stages have tests of their own.
+    let of_stages = |name: &&str| name.starts_with("multistage_");
+    let missed = kernels.filter_map(|name| name.strip_prefix("contract_"));
+    let missed = missed.filter(|name| !of_stages(name) && !known.contains(name));
     assert_eq!(missed.collect::<Vec<_>>(), [""; 0]);
 }
 

@@ -30,6 +30,7 @@ mod layers;
 mod listed;
 mod matrices;
 mod memory;
+mod multistage;
 mod narrow;
 mod normal;
 mod one_buffer;

@@ -5,7 +5,7 @@ use cudnn::backend::cuda::launch::{Device, Launch};
 use cudnn::backend::cuda::module;
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
-use cudnn::ops::contract::{Accumulate, Parts, Side, Terms};
+use cudnn::ops::contract::{Accumulate, Parts, Role, Side, Terms};
 use cudnn::ops::{Contract, Operand, Plan, Scaling, Step, StepSink};
 
 use crate::{collected_on, place};
@@ -31,13 +31,21 @@ impl Plan for One {
 }
 
 /// The product of matrices of `m` x `k` and `k` x `n`.
-fn product([m, n, k]: [i64; 3], scalars: [Scalar; 3], accumulate: Accumulate) -> One {
+fn product(extents: [i64; 3], scalars: [Scalar; 3], accumulate: Accumulate) -> One {
+    product_by(Role::N, extents, scalars, accumulate)
+}
+
+/// The same with a second matrix whose neighbours are columns, or terms.
+fn product_by(b: Role, [m, n, k]: [i64; 3], scalars: [Scalar; 3], accumulate: Accumulate) -> One {
     let matrix = |rows: i64, columns: i64| Layout {
         dims: Dims::new(&[1, rows, columns]),
         strides: Dims::new(&[rows * columns, columns, 1]),
         split: None,
     };
-    let layouts = [matrix(m, n), matrix(m, k), matrix(k, n)];
+    let mut layouts = [matrix(m, n), matrix(m, k), matrix(k, n)];
+    if b == Role::K {
+        layouts[2].strides = Dims::new(&[n * k, 1, k]);
+    }
     let [c, a, b] = [0, 1, 2].map(|of| Side { layout: &layouts[of], scalar: scalars[of] });
     let terms = Terms::scaled(Scaling::MOVE);
     One(Contract::matmul(c, a, b, accumulate, &terms).unwrap())
@@ -95,6 +103,43 @@ pub fn launches() -> Vec<(String, Launch)> {
         }
         list.extend(of(devices[0]).into_iter().map(|launch| (kernel.to_owned(), launch)));
     }
+    for (scalar, name) in [(Scalar::F16, "f16"), (Scalar::Bf16, "bf16"), (Scalar::F32, "tf32")] {
+        // Few results, enough of a narrow matrix for tall tiles, and enough for large ones.
+        for (tile, extents) in
+            [("64x64", [48, 64, 64]), ("128x64", [12_000, 64, 64]), ("128x128", [1500, 1600, 64])]
+        {
+            for (b, suffix) in [(Role::K, ""), (Role::N, "_columns")] {
+                // Matrices of 32 bits are not turned while they are loaded.
+                if (scalar, b) == (Scalar::F32, Role::N) {
+                    continue;
+                }
+                let mut plan = product_by(b, extents, [scalar; 3], single);
+                plan.0.allow_conversion = true;
+                let kernel = format!("contract_multistage_{name}_{tile}{suffix}");
+                let names = |capability, places: [usize; 3]| {
+                    let launches = collected_on(Device { capability }, &plan, &places.map(place));
+                    launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>()
+                };
+                let aligned = [0x1000, 0x2000, 0x3000];
+                for capability in [80, 90, 120] {
+                    assert_eq!(names(capability, aligned), [&*kernel], "{capability}");
+                }
+                // Earlier devices, and operands off 16 bytes, have the kernels of before.
+                let behind = [(75, aligned), (70, aligned)];
+                let off = (0..3).map(|of| {
+                    let mut places = aligned;
+                    places[of] += 8;
+                    (80, places)
+                });
+                for (capability, places) in behind.into_iter().chain(off) {
+                    let names = names(capability, places);
+                    assert!(names.iter().all(|name| !name.contains("stage")), "{names:?}");
+                }
+                let launches = collected_on(Device { capability: 80 }, &plan, &aligned.map(place));
+                list.extend(launches.into_iter().map(|launch| (kernel.clone(), launch)));
+            }
+        }
+    }
     for (kernels, extents, scalar, accumulate) in [
         (["contract_f32", "contract_join_f32"], [50, 60, 7000], Scalar::F32, single),
         (["contract_f64", "contract_join_f64"], [50, 60, 7000], Scalar::F64, double),
@@ -121,7 +166,7 @@ pub fn launches() -> Vec<(String, Launch)> {
 /// No kernel of these families stands outside of the table, and none of the table is missing.
 #[test]
 fn the_table_has_every_kernel() {
-    let families = ["contract", "contract_mma", "contract_mma75"];
+    let families = ["contract", "contract_mma", "contract_mma75", "contract_multistage"];
     let of_families = module::kernels().iter().filter(|kernel| families.contains(&kernel.family()));
     let mut there: Vec<&str> = of_families.map(|kernel| kernel.name).collect();
     let mut listed: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();
@@ -137,7 +182,9 @@ fn rows_say_what_texts_do() {
     let named = |name: &str| module::kernels().iter().find(|kernel| kernel.name == name);
     for row in KERNELS {
         let text = named(row.name).expect("a kernel").text().expect("a text");
-        assert_eq!(text.contains("cp.async"), row.copy == Copies::Asynchronous, "{}", row.name);
+        let is_async = matches!(row.copy, Copies::Asynchronous | Copies::Multistage(_));
+        assert_eq!(text.contains("cp.async"), is_async, "{}", row.name);
+        assert_eq!(text.contains("ldmatrix"), matches!(row.copy, Copies::Multistage(_)), "{}", row.name);
         assert_eq!(text.contains("mma.sync"), row.products != Products::Scalars, "{}", row.name);
         let target = text.split(".target sm_").nth(1).and_then(|rest| rest.lines().next());
         let target: u32 = target.and_then(|digits| digits.parse().ok()).expect("a target");

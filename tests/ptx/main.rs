@@ -10,6 +10,7 @@ mod ctc;
 mod graphs;
 mod launch_bounds;
 mod layers;
+mod mainloops;
 mod moves;
 mod normal;
 mod ragged;

@@ -3,6 +3,7 @@
 //! its elements.
 
 use super::contract_table::Kernel;
+use super::contract_vectors::{innermost_first, is_by_16, parts};
 use super::formula::numbered;
 use super::launch::{Device, Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
@@ -10,9 +11,6 @@ use crate::error::{Error, Result};
 use crate::layout::{Axis, MAX_AXES};
 use crate::ops::Compute;
 use crate::ops::contract::{Contract, MAX_BOUNDS, Parts, Role};
-
-/// Threads of a block.
-const THREADS: u32 = 256;
 
 const WIDE: u32 = 1;
 const BLENDED: u32 = 2;
@@ -24,6 +22,7 @@ const B_ALONG_DEPTH: u32 = 64;
 const DST_ALONG_COLUMNS: u32 = 128;
 const A_BY_16: u32 = 256;
 const B_BY_16: u32 = 512;
+const ACTIVATES: u32 = 1024;
 
 /// Operands of a step but for the workspace: dst, a, b, z and bias.
 const OPERANDS: usize = 5;
@@ -118,18 +117,19 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
     }
     let step = &*step.in_canonical_form();
     let no_kernel = || Error::Internal(format!("no kernel for {step}").into());
-    let kernel = Kernel::of(step, device).ok_or_else(no_kernel)?;
+    let kernel = Kernel::of(step, at, device).ok_or_else(no_kernel)?;
     let mut parameters = parameters(step, at, kernel.tile);
     let blocks = match kernel.tile {
-        None => parameters.extents[1].div_ceil(THREADS.into()),
+        None => parameters.extents[1].div_ceil(kernel.threads.into()),
         Some(_) => {
             let [rows, columns] = parameters.tiles.map(|tiles| tiles.divisor);
             rows.saturating_mul(columns).saturating_mul(step.extent(Role::Batch) as u64)
         }
     };
+    let block = [kernel.threads, 1, 1];
     let mut launch = |kernel, blocks, parameters: &Parameters| {
         let params = Params::new(parameters);
-        emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
+        emit(&Launch { kernel, grid: grid(blocks)?, block, shared: 0, params })
     };
     let Some((parts, join)) = parts(step).zip(kernel.join) else {
         return launch(kernel.name, blocks, &parameters);
@@ -139,37 +139,6 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
     parameters.blocks = Divisor::new(blocks as i64, Index::I64);
     launch(kernel.name, blocks * parts.count as u64, &parameters)?;
     launch(join, blocks, &parameters)
-}
-
-/// The parts that sums are cut into, if the workspace has room.
-fn parts(step: &Contract) -> Option<Parts> {
-    let parts = Parts::of(step)?;
-    let needed = parts.workspace(step.accumulate)?;
-    (needed <= step.workspace).then_some(parts)
-}
-
-/// Whether 16 neighbouring bytes of an operand, which starts at `at`, are terms of one sum, aligned
-/// and all inside or none.
-fn is_by_16(step: &Contract, operand: usize, at: u64) -> bool {
-    let scalar = if operand == 1 { step.a } else { step.b };
-    let size = scalar.size() as i64;
-    let neighbours = 16 / size;
-    let Some((inner, run)) = innermost_first(step, |role| role == Role::K).next() else { return false };
-    let is_bound =
-        step.bounds().iter().any(|bound| bound.axes.iter().any(|&axis| usize::from(axis) == inner));
-    let others = step.nest.axes().iter().enumerate().filter(|&(i, _)| i != inner);
-    let aligned = |offset: i64| offset % neighbours == 0;
-    run.strides[operand] == 1
-        && aligned(run.extent)
-        && !(is_bound && operand == 1)
-        && others.into_iter().all(|(_, axis)| aligned(axis.strides[operand]))
-        && at.wrapping_add_signed(step.nest.offsets[operand].wrapping_mul(size)).is_multiple_of(16)
-}
-
-/// The loops of a part as kernels walk them, innermost first.
-fn innermost_first(step: &Contract, part: impl Fn(Role) -> bool) -> impl Iterator<Item = (usize, &Axis<5>)> {
-    let loops = step.nest.axes().iter().enumerate().rev();
-    loops.filter(move |&(i, _)| part(step.roles()[i]))
 }
 
 /// Whether neighbours of an operand in memory are met along the first part rather than along the
@@ -183,7 +152,7 @@ fn is_along(step: &Contract, operand: usize, [first, second]: [Role; 2]) -> bool
     distance(first) < distance(second)
 }
 
-fn parameters(step: &Contract, at: &[u64], tile: Option<i64>) -> Parameters {
+fn parameters(step: &Contract, at: &[u64], tile: Option<[i64; 2]>) -> Parameters {
     let slot = |slot: Option<usize>| slot.map_or(0, |slot| at[slot]);
     let epilogue = &step.epilogue;
     let z = epilogue.z.map_or((step.dst, 0.0), |z| z);
@@ -241,12 +210,14 @@ fn parameters(step: &Contract, at: &[u64], tile: Option<i64>) -> Parameters {
         (DST_ALONG_COLUMNS, is_along(step, 0, [Role::N, Role::M])),
         (A_BY_16, is_by_16(step, 1, at[1])),
         (B_BY_16, is_by_16(step, 2, at[2])),
+        (ACTIVATES, epilogue.activation.is_some()),
     ] {
         flags |= if is_set { bit } else { 0 };
     }
     let [rows, columns, batch] = [Role::M, Role::N, Role::Batch].map(|role| step.extent(role));
-    let side = tile.unwrap_or(Parts::SIDE);
-    let tiles = |extent: i64| Divisor::new(extent / side + i64::from(extent % side > 0), Index::I64);
+    let sides = tile.unwrap_or([Parts::SIDE; 2]);
+    let tiles =
+        |extent: i64, side: i64| Divisor::new(extent / side + i64::from(extent % side > 0), Index::I64);
     let elements = rows.saturating_mul(columns).saturating_mul(batch);
     let mut bounds = [BoundParameters { start: 0, extent: 0 }; MAX_BOUNDS];
     bounds
@@ -257,7 +228,7 @@ fn parameters(step: &Contract, at: &[u64], tile: Option<i64>) -> Parameters {
     Parameters {
         at: std::array::from_fn(|k| if is_there[k] { start(k) } else { 0 }),
         extents: [rows, if tile.is_none() { elements } else { columns }, depth].map(|n| n as u64),
-        tiles: [tiles(rows), tiles(columns)],
+        tiles: [tiles(rows, sides[0]), tiles(columns, sides[1])],
         factors: [epilogue.scaling.alpha, epilogue.scaling.beta, z.1],
         parameter,
         bounds,

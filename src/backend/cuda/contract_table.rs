@@ -1,6 +1,7 @@
 //! The kernels of contractions, in the order in which they are asked: the first that accepts a step
 //! runs it, and those without fragments accept what the others leave.
 
+use super::contract_vectors;
 use super::launch::Device;
 use crate::dtype::Scalar::{self, Bf16, F16, F32, I8, U8};
 use crate::ops::Contract;
@@ -12,8 +13,10 @@ use crate::ops::contract::{Parts, Role};
 pub struct Kernel {
     /// The name of its entry point.
     pub name: &'static str,
-    /// Rows, and columns, of the tile of a block; none if each result has a thread.
-    pub tile: Option<i64>,
+    /// Rows and columns of the tile of a block; none if each result has a thread.
+    pub tile: Option<[i64; 2]>,
+    /// Threads of a block.
+    pub threads: u32,
     /// What it multiplies.
     pub products: Products,
     /// How a tile of an operand gets to shared memory.
@@ -46,11 +49,18 @@ pub enum Copies {
     Registers,
     /// Around them, while the tile before is multiplied.
     Asynchronous,
+    /// Around them, in vectors of 16 bytes and several stages ahead: of terms, and of terms or
+    /// columns of `b`.
+    Multistage(Role),
 }
 
-/// Rows, and columns, of tiles.
-const SMALL: Option<i64> = Some(Parts::SIDE);
-const LARGE: Option<i64> = Some(128);
+/// Rows and columns of tiles.
+const SMALL: Option<[i64; 2]> = Some([Parts::SIDE; 2]);
+const TALL: Option<[i64; 2]> = Some([128, 64]);
+const LARGE: Option<[i64; 2]> = Some([128; 2]);
+
+/// Threads of a block.
+const THREADS: u32 = 256;
 
 /// Large tiles from which on they keep a device busy.
 const BUSY: i64 = 80;
@@ -63,13 +73,15 @@ const EVERY: std::ops::Range<u32> = 0..u32::MAX;
 /// A kernel of a thread for each result.
 const fn direct(name: &'static str, accumulate: Accumulate, join: &'static str) -> Kernel {
     let (products, copy) = (Products::Scalars, Copies::Nothing);
-    Kernel { name, tile: None, products, copy, capability: EVERY, accumulate, join: Some(join) }
+    let (capability, join) = (EVERY, Some(join));
+    Kernel { name, tile: None, threads: THREADS, products, copy, capability, accumulate, join }
 }
 
 /// A kernel of tiles whose numbers are multiplied one by one.
 const fn scalars(name: &'static str, accumulate: Accumulate, join: &'static str) -> Kernel {
     let (products, copy) = (Products::Scalars, Copies::Registers);
-    Kernel { name, tile: SMALL, products, copy, capability: EVERY, accumulate, join: Some(join) }
+    let (capability, join) = (EVERY, Some(join));
+    Kernel { name, tile: SMALL, threads: THREADS, products, copy, capability, accumulate, join }
 }
 
 /// A kernel of fragments, as devices from 8.0 on have them.
@@ -77,7 +89,19 @@ const fn fragments(
     name: &'static str, a: Scalar, b: Scalar, accumulate: Accumulate, join: &'static str,
 ) -> Kernel {
     let (products, copy) = (Products::Fragments(a, b), Copies::Asynchronous);
-    Kernel { name, tile: SMALL, products, copy, capability: 80..u32::MAX, accumulate, join: Some(join) }
+    let (capability, join) = (80..u32::MAX, Some(join));
+    Kernel { name, tile: SMALL, threads: THREADS, products, copy, capability, accumulate, join }
+}
+
+/// A kernel of fragments whose operands come in vectors, several stages ahead. Its sums are not
+/// cut; they have the bits of [`fragments`].
+const fn multistage(name: &'static str, scalar: Scalar, tile: Option<[i64; 2]>, b: Role) -> Kernel {
+    let threads = match tile {
+        SMALL => THREADS / 2,
+        _ => THREADS,
+    };
+    let copy = Copies::Multistage(b);
+    Kernel { tile, threads, copy, join: None, ..fragments(name, scalar, scalar, Single, JOIN) }
 }
 
 impl Kernel {
@@ -100,15 +124,31 @@ impl Kernel {
 const JOIN: &str = "contract_join_f32";
 const JOIN_I32: &str = "contract_join_i32";
 
-/// Kernels of large tiles stand in front of those of the same products.
+/// Kernels of large tiles stand in front of those of the same products, and those of several stages
+/// in front of others.
 pub const KERNELS: &[Kernel] = &[
     direct("contract_direct_f32", Single, "contract_join_direct_f32"),
     direct("contract_direct_f64", Double, "contract_join_direct_f64"),
     direct("contract_direct_i32", Int32, "contract_join_direct_i32"),
+    multistage("contract_multistage_f16_128x128", F16, LARGE, Role::K),
+    multistage("contract_multistage_f16_128x64", F16, TALL, Role::K),
+    multistage("contract_multistage_f16_64x64", F16, SMALL, Role::K),
+    multistage("contract_multistage_f16_128x128_columns", F16, LARGE, Role::N),
+    multistage("contract_multistage_f16_128x64_columns", F16, TALL, Role::N),
+    multistage("contract_multistage_f16_64x64_columns", F16, SMALL, Role::N),
+    multistage("contract_multistage_bf16_128x128", Bf16, LARGE, Role::K),
+    multistage("contract_multistage_bf16_128x64", Bf16, TALL, Role::K),
+    multistage("contract_multistage_bf16_64x64", Bf16, SMALL, Role::K),
+    multistage("contract_multistage_bf16_128x128_columns", Bf16, LARGE, Role::N),
+    multistage("contract_multistage_bf16_128x64_columns", Bf16, TALL, Role::N),
+    multistage("contract_multistage_bf16_64x64_columns", Bf16, SMALL, Role::N),
     fragments("contract_mma_f16_large", F16, F16, Single, JOIN).large(),
     fragments("contract_mma_f16", F16, F16, Single, JOIN),
     fragments("contract_mma_bf16_large", Bf16, Bf16, Single, JOIN).large(),
     fragments("contract_mma_bf16", Bf16, Bf16, Single, JOIN),
+    multistage("contract_multistage_tf32_128x128", F32, LARGE, Role::K).converted(),
+    multistage("contract_multistage_tf32_128x64", F32, TALL, Role::K).converted(),
+    multistage("contract_multistage_tf32_64x64", F32, SMALL, Role::K).converted(),
     fragments("contract_mma_tf32_large", F32, F32, Single, JOIN).converted().large(),
     fragments("contract_mma_tf32", F32, F32, Single, JOIN).converted(),
     fragments("contract_mma_s8_large", I8, I8, Int32, JOIN_I32).large(),
@@ -130,13 +170,15 @@ pub const KERNELS: &[Kernel] = &[
 ];
 
 impl Kernel {
-    /// The kernel that runs a step, which is in its canonical form, on this device.
-    pub(super) fn of(step: &Contract, device: Device) -> Option<&'static Kernel> {
+    /// The kernel that runs a step, which is in its canonical form, on operands at these addresses
+    /// of this device.
+    pub(super) fn of(step: &Contract, at: &[u64], device: Device) -> Option<&'static Kernel> {
         let query = Query {
             step,
             capability: device.capability,
             is_direct: step.wastes_tiles(),
             is_near: positions_are_near(step),
+            vectors: contract_vectors::of_b(step, at),
         };
         KERNELS.iter().find(|kernel| kernel.accepts(&query))
     }
@@ -153,13 +195,17 @@ impl Kernel {
         };
         let tiles = match self.tile {
             None => query.is_direct,
-            LARGE => !query.is_direct && query.fills_large_tiles(),
-            Some(_) => !query.is_direct,
+            Some(tile) => !query.is_direct && (self.tile == SMALL || query.fills(tile)),
+        };
+        let vectors = match self.copy {
+            Copies::Multistage(b) => query.vectors == Some(b),
+            _ => true,
         };
         self.accumulate == step.accumulate
             && self.capability.contains(&query.capability)
             && multiplies
             && tiles
+            && vectors
     }
 }
 
@@ -170,13 +216,18 @@ struct Query<'a> {
     /// Whether tiles would be mostly edges.
     is_direct: bool,
     is_near: bool,
+    /// Along what `b` lies in vectors, if all operands lie in vectors.
+    vectors: Option<Role>,
 }
 
 impl Query<'_> {
-    /// Whether large tiles have no idle rows, and are as many as keep a device busy.
-    fn fills_large_tiles(&self) -> bool {
-        let narrower = self.step.extent(Role::M).min(self.step.extent(Role::N));
-        narrower > Parts::SIDE && LARGE.is_some_and(|side| self.step.tiles(side) >= BUSY) && self.is_near
+    /// Whether large tiles have no idle rows or columns, and are as many as keep a device busy.
+    fn fills(&self, [rows, columns]: [i64; 2]) -> bool {
+        let [m, n, batch] = [Role::M, Role::N, Role::Batch].map(|role| self.step.extent(role));
+        let tiles = |extent: i64, side: i64| extent.saturating_add(side - 1) / side;
+        let is_filled = |extent: i64, side: i64| side == Parts::SIDE || extent > Parts::SIDE;
+        let count = tiles(m, rows).saturating_mul(tiles(n, columns)).saturating_mul(batch);
+        is_filled(m, rows) && is_filled(n, columns) && count >= BUSY && self.is_near
     }
 }
 

@@ -22,6 +22,7 @@ mod bytes;
 mod causal;
 mod contract;
 pub mod contract_table;
+mod contract_vectors;
 mod ctc;
 mod driver;
 mod fill;

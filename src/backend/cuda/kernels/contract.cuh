@@ -22,6 +22,7 @@ enum ContractFlags : u32 {
     DST_ALONG_COLUMNS = 128,
     A_BY_16 = 256,  // 16 neighbouring bytes of `a` are terms of one row, aligned and all inside or none
     B_BY_16 = 512,
+    ACTIVATES = 1024,
 };
 
 // One loop: bytes that each operand moves per turn, and how far its bound's position moves.

@@ -49,12 +49,6 @@ __device__ __forceinline__ Words words(bool along_depth) {
     return {me % SIDE, me / SIDE, 0, THREADS / SIDE};
 }
 
-__device__ __forceinline__ u32 ready(MmaTf32, u32 bits) { return to_tf32(bits_of<f32>(bits)); }
-template <typename Type>
-__device__ __forceinline__ u32 ready(Type, u32 bits) {
-    return bits;
-}
-
 // Eight warps: 2 of SIDE / 2 rows by 4 of SIDE / 4 columns.
 template <typename Type, u32 SIDE>
 __device__ __forceinline__ void multiplied(const Contract &p) {

@@ -106,6 +106,13 @@ __device__ __forceinline__ u32 to_tf32(f32 x) {
 
 #endif
 
+// The bits of a register of A or B as a product takes them.
+__device__ __forceinline__ u32 ready(MmaTf32, u32 bits) { return to_tf32(bits_of<f32>(bits)); }
+template <typename Type>
+__device__ __forceinline__ u32 ready(Type, u32 bits) {
+    return bits;
+}
+
 MMA(MmaF16, f32, "+f", "m16n8k16.row.col.f32.f16.f16.f32", F16)
 MMA(MmaBf16, f32, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32", BF16)
 MMA(MmaTf32, f32, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32", TF32)

@@ -1,0 +1,85 @@
+//! Budgets of the loops that multiply on Tensor Cores: what a warp issues for a product of
+//! fragments, by the texts of the kernels of several stages.
+
+use cudnn::backend::cuda::contract_table::{Copies, KERNELS, Products};
+use cudnn::backend::cuda::module;
+use cudnn::ops::contract::Role;
+
+/// Instructions of one step, but for what only the next tap of a window takes.
+#[derive(Debug, PartialEq)]
+struct Step {
+    products: usize,
+    barriers: usize,
+    waits: usize,
+    conversions: usize,
+    others: usize,
+}
+
+/// The loop that holds the products of a text: from its label to the branch back. `None` if there
+/// is none.
+fn step(text: &str) -> Option<Step> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let lines: Vec<&str> = lines
+        .into_iter()
+        .filter(|line| !line.is_empty() && !line.starts_with("//") && !line.starts_with(".pragma"))
+        .collect();
+    let target = |line: &str| line.split_once("bra")?.1.trim().strip_suffix(';').map(str::to_owned);
+    let last = lines.iter().rposition(|line| line.contains("mma.sync"))?;
+    let end = (last..lines.len()).find(|&at| target(lines[at]).is_some())?;
+    let label = |name: &str| lines.iter().position(|line| line.strip_suffix(':') == Some(name));
+    let first = label(&target(lines[end])?)?;
+    // What is skipped as long as a step stays in its tap ends in front of the end of the copies.
+    let commit = (first..end).find(|&at| lines[at].starts_with("cp.async.commit_group"))?;
+    let behind = (first..commit).rfind(|&at| lines[at].ends_with(':'))?;
+    let name = lines[behind].strip_suffix(':');
+    let skip = (first..behind).find(|&at| target(lines[at]).as_deref() == name)?;
+    let always = lines[first..=skip].iter().chain(&lines[behind..=end]).filter(|line| !line.ends_with(':'));
+    let count = |what: &str| always.clone().filter(|line| line.starts_with(what)).count();
+    // What is rounded moves to a register of floats in front.
+    let (products, conversions) = (count("mma.sync"), count("cvt.rna.tf32") + count("mov.b32"));
+    Some(Step {
+        products,
+        barriers: count("bar.sync"),
+        waits: count("cp.async.wait_group"),
+        conversions,
+        others: always.clone().count() - products - conversions,
+    })
+}
+
+/// Of a step a warp issues at least 16 products behind one barrier, and at most two other
+/// instructions for each; of the smallest tile, and where columns of `b` are copied, an eighth
+/// more. What is converted to TF32 takes an instruction for each register of a fragment.
+#[test]
+fn products_are_most_of_what_is_issued() {
+    let stages = KERNELS.iter().filter(|row| matches!(row.copy, Copies::Multistage(_)));
+    let mut seen = 0;
+    for row in stages {
+        let kernel = module::kernels().iter().find(|kernel| kernel.name == row.name).expect("a kernel");
+        let step = step(&kernel.text().expect("a text")).expect("a loop of products");
+        let many = step.products / 16;
+        assert!(step.products >= 16 && (step.barriers, step.waits) == (1, 1), "{}: {step:?}", row.name);
+        let is_plain =
+            row.tile.is_some_and(|[rows, _]| rows == 128) && row.copy == Copies::Multistage(Role::K);
+        let most = if is_plain { 32 * many } else { 36 * many };
+        assert_eq!(step.conversions > 0, row.products == Products::Converted, "{}: {step:?}", row.name);
+        assert!(step.conversions <= 4 * step.products, "{}: {step:?}", row.name);
+        assert!(step.others <= most, "{}: {step:?}", row.name);
+        seen += 1;
+    }
+    assert_eq!(seen, 15);
+}
+
+/// A loop that waits for each step, and one that has more to do, are told apart.
+#[test]
+fn loops_are_read_as_they_stand() {
+    let product = "mma.sync.aligned.m16n8k16 {%f1}, {%r1}, {%r2}, {%f1};\n";
+    let text = format!(
+        "mov.u32 %r1, 0;\n$L_1:\n// begin\nadd.s32 %r1, %r1, 1;\n@%p1 bra $L_3;\n$L_2:\nadd.s32 %r9, %r9, 1;\n\
+         @%p2 bra $L_2;\n$L_3:\ncp.async.commit_group;\n{product}cp.async.wait_group 1;\nbar.sync 0;\n{product}\
+         @%p3 bra $L_1;\nret;\n"
+    );
+    assert_eq!(step(&text), Some(Step { products: 2, barriers: 1, waits: 1, conversions: 0, others: 6 }));
+    let twice = text.replace("bar.sync 0;\n", "bar.sync 0;\nbar.sync 0;\n");
+    assert_eq!(step(&twice), Some(Step { products: 2, barriers: 2, waits: 1, conversions: 0, others: 7 }));
+    assert_eq!(step("add.s32 %r1, %r1, 1;\n"), None);
+}
