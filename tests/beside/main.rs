@@ -7,6 +7,7 @@ mod common;
 mod bound;
 mod described;
 mod double;
+mod found;
 mod gpu;
 mod legacy;
 mod programs;
