@@ -98,7 +98,8 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "gemv",
-        when: "a matrix by one to four vectors, f32; their terms may have another order",
+        when: "a matrix by one to four vectors, f32; their terms may have another order. Up to 16 rows by a \
+               matrix whose columns lie side by side",
         accept: |problem| of_avx2(problem, Gemv::new),
     },
     #[cfg(target_arch = "x86_64")]

@@ -20,8 +20,12 @@ use crate::error::Result;
 use crate::ops::contract::Role;
 use crate::reserve::list;
 
-/// Vectors at most, and rows of the matrix at least.
+/// Vectors at most, and those of a right factor whose columns lie side by side, of which a copy
+/// would take longer than the product.
 const MAX_N: i64 = 4;
+const MAX_ROWS: i64 = 16;
+
+/// Rows of the matrix at least.
 const TALL: usize = 16;
 
 /// Terms of the sum at least; where neighbouring results are of several vectors, they leave one by
@@ -84,10 +88,12 @@ impl<'a> Gemv<'a> {
             .all(|pair| pair[0].by.at[slots[0]] == pair[1].by.at[slots[0]] * pair[1].extent as i64);
         let is_even = sum.loops.len() == 1 || is_chain && view.batch.len() == 1;
         let deep = if m.min(n) == 1 || rows.by.at[0] == 1 { DEEP } else { DEEPER };
-        let fits =
-            m.min(n) <= MAX_N && rows.extent >= TALL && terms >= deep && tall.next().is_none() && is_even;
         let steps = slots.map(|slot| inner.by.at[slot] as isize);
-        (fits && (steps[0] == 1 || rows.by.at[slots[0]] == 1)).then(|| Gemv {
+        let (are_terms, are_rows) = (steps[0] == 1, rows.by.at[slots[0]] == 1);
+        let most = if are_terms || m >= n { MAX_N } else { MAX_ROWS };
+        let fits =
+            m.min(n) <= most && rows.extent >= TALL && terms >= deep && tall.next().is_none() && is_even;
+        (fits && (are_terms || are_rows)).then(|| Gemv {
             view,
             vectors,
             rows,
