@@ -74,6 +74,8 @@ pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
         _ => return Err(misfit()),
     };
     let [x, w] = [factor(steps, &x)?, factor(steps, &w)?];
+    // Offsets and numbers are integers, for which binary64 is needed; products are not.
+    let of_numbers = std::mem::replace(&mut steps.compute, Compute::of(&[y.scalar, x.scalar, w.scalar]));
     let all = steps.wide(y.dims())?;
     steps.fill(&all, 0.0);
     let own = steps.wide(y.dims())?;
@@ -94,6 +96,7 @@ pub fn forward(of: &Experts, steps: &mut Builder<'_>) -> Result<()> {
         return steps.transform(&y, &all);
     }
     let (index, slots) = (named(index)?, named(slots)?);
+    steps.compute = of_numbers;
     let [to, from] = [steps.piece(y.scalar, rows * columns)?, steps.piece(y.scalar, rows * columns)?];
     let seen = |view: &View| view.with(*y.dims(), Dims::new(&[rows * columns, columns, 1]));
     steps.transform(&seen(&from), &all)?;
@@ -128,6 +131,7 @@ pub fn backward(steps: &mut Builder<'_>) -> Result<()> {
         return Ok(());
     }
     let [x, dy] = [factor(steps, &x)?, factor(steps, &dy)?];
+    steps.compute = Compute::of(&[dw.scalar, x.scalar, dy.scalar]);
     let zero = steps.constant(0.0, &[1; 3])?;
     // What is not the expert's own counts as 0, whatever it is.
     let mut kept = Vec::new();
@@ -187,11 +191,13 @@ fn segment_of(
 /// 1 for the rows of an expert (the segment of this number), as the product of these; `line` holds
 /// the indices of all rows.
 pub(super) fn rows_of(steps: &mut Builder<'_>, first: &View, expert: i64, line: &View) -> Result<Vec<View>> {
+    let of_products = std::mem::replace(&mut steps.compute, Compute::of(&[first.scalar]));
     let begin = first.part(0, expert, 1, 1)?;
     let mut flags = vec![steps.joined(Function::LessOrEqual, &begin, line)?];
     if expert + 1 < first.dims()[0] {
         let end = first.part(0, expert + 1, 1, 1)?;
         flags.push(steps.joined(Function::Less, line, &end)?);
     }
+    steps.compute = of_products;
     Ok(flags)
 }

@@ -5,6 +5,7 @@ use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{BandMask, Padding, Port};
 use crate::error::{Error, Result};
+use crate::ops::Compute;
 use crate::ops::function::Function;
 
 /// The dimensions of rows (queries) and columns (keys).
@@ -54,6 +55,9 @@ pub fn band(of: &BandMask, steps: &mut Builder<'_>) -> Result<()> {
     } else {
         steps.joined(function, &moved, &other)?
     };
+    // Elements are moved: that bounds and lengths are integers does not matter to their type.
+    let moved = [Some(x.scalar), Some(y.scalar), b.map(|b| b.scalar)];
+    steps.compute = Compute::of(&moved.into_iter().flatten().collect::<Vec<_>>());
     let b = match b {
         Some(b) => b,
         None => steps.constant(0.0, y.dims())?,
@@ -96,6 +100,7 @@ pub fn padding(of: &Padding, steps: &mut Builder<'_>) -> Result<()> {
             flags.push(steps.below(axis, y.dims()[axis], &length)?);
         }
     }
+    steps.compute = Compute::of(&[x.scalar, y.scalar]);
     let other = steps.constant(of.value, y.dims())?;
     steps.keep(&y, &x, &flags, &other)
 }
