@@ -62,16 +62,18 @@ type Kernel<T> = unsafe fn(
 
 /// How a kernel gets at the cells of one operand.
 #[derive(Clone, Copy)]
-struct Access {
+struct Access<T> {
     step: isize,
     cell: usize,
     /// Whether cells are of the computation type.
     is_real: bool,
     /// Conversion to the computation type.
     widen: Row,
+    /// Writes the first of some numbers over all that follow it.
+    repeat: unsafe fn(*mut T, usize),
 }
 
-impl Access {
+impl<T> Access<T> {
     fn is_run(&self) -> bool {
         self.step == self.cell as isize
     }
@@ -152,11 +154,12 @@ unsafe fn run_with<T: Real, const N: usize>(
     let inner_steps: [isize; N] = steps(&axes[tiled]);
     let arity = map.function.arity();
     let reads_old = map.factors.beta != 0.0;
-    let access: [Access; N] = std::array::from_fn(|k| Access {
+    let access: [Access<T>; N] = std::array::from_fn(|k| Access {
         step: inner_steps[k],
         cell: scalars[k].size(),
         is_real: scalars[k] == T::SCALAR,
         widen: row::between(scalars[k], T::SCALAR, Scaling::MOVE, machine.isa),
+        repeat: repeat::of::<T>(machine.isa),
     });
     let to = access[0];
     let narrow = row::between(T::SCALAR, scalars[0], Scaling::MOVE, machine.isa);
@@ -246,10 +249,10 @@ unsafe fn run_with<T: Real, const N: usize>(
 /// The cells are readable at `from`; either buffer holds `n` cells of any scalar and is aligned for
 /// it.
 unsafe fn fetch<T: Real>(
-    access: Access, from: *const u8, n: usize, buffer: *mut u8, raw: *mut u8,
+    access: Access<T>, from: *const u8, n: usize, buffer: *mut u8, raw: *mut u8,
 ) -> *const T {
     let numbers = buffer.cast::<T>();
-    let Access { step, cell, is_real, widen } = access;
+    let Access { step, cell, is_real, widen, repeat } = access;
     // SAFETY: `n` cells are readable, and either buffer holds as many.
     unsafe {
         if access.is_direct() {
@@ -257,8 +260,7 @@ unsafe fn fetch<T: Real>(
         }
         if step == 0 {
             widen(buffer, from, 1, Scaling::MOVE);
-            let value = numbers.read();
-            (0..n).for_each(|i| numbers.add(i).write(value));
+            repeat(numbers, n);
         } else if access.is_run() {
             widen(buffer, from, n, Scaling::MOVE);
         } else if is_real {
@@ -269,6 +271,20 @@ unsafe fn fetch<T: Real>(
         }
     }
     numbers
+}
+
+/// Writes the first of `n` numbers over all that follow it.
+///
+/// # Safety
+/// `n` numbers are writable, and the first one is there. The processor has the instructions of the
+/// level that the function was chosen for.
+#[vectorized]
+unsafe fn repeat<T: Copy>(numbers: *mut T, n: usize) {
+    // SAFETY: every place is one of the `n`.
+    unsafe {
+        let value = numbers.read();
+        (1..n).for_each(|i| numbers.add(i).write(value));
+    }
 }
 
 /// The kernel of a function for this instruction set.
@@ -367,7 +383,12 @@ unsafe fn cells<T: Real, F: Formula, const N: usize>(
             }
             match stream {
                 Some(stream) => stream(out.add(done).cast(), stage.cast(), piece * size_of::<T>()),
-                None if to != out.add(done) => out.add(done).copy_from_nonoverlapping(stage, piece),
+                // Of a size that the compiler knows, it moves vectors and calls nothing.
+                None if is_staged && piece == most => {
+                    let whole = stage.cast::<[MaybeUninit<u8>; STAGE_BYTES]>().read();
+                    out.add(done).cast::<[MaybeUninit<u8>; STAGE_BYTES]>().write_unaligned(whole);
+                }
+                None if is_staged => out.add(done).copy_from_nonoverlapping(stage, piece),
                 None => {}
             }
         }
