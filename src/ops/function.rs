@@ -162,6 +162,14 @@ macro_rules! functions {
             /// Its gradient: that slope at the lower bound, 1 at the upper one.
             BoundedReluGradient (x, dy, low, high, slope) [] result
                 => choose(greater(x, high), zero(x), choose(less_or_equal(x, low), slope * dy, dy));
+            /// `e^(x - y)`
+            ExpDifference (x, y) [] elementary => exp(x - y);
+            /// `x a b + c`
+            Affine (x, a, b, c) [] result => x * a * b + c;
+            /// `(x - mean) a`
+            Centred (x, mean, a) [] result => (x - mean) * a;
+            /// `(d - x a - b) c`: the gradient of a normalisation, of the normalised x.
+            NormBackward (d, x, a, b, c) [] result => (d - x * a - b) * c;
         }
     };
 }

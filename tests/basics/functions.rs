@@ -49,8 +49,10 @@ fn functions<'a>(text: &mut String, name: &str, rows: impl Iterator<Item = &'a R
     .unwrap();
     for row in rows {
         writeln!(text, "    case {}: {{", constant(&format!("{:?}", row.function))).unwrap();
-        for (k, operand) in row.operands.iter().enumerate() {
-            writeln!(text, "        const Rounded<T> {operand} = operands[{k}];").unwrap();
+        let operands = row.operands.iter().enumerate().map(|(k, name)| format!("{name} = operands[{k}]"));
+        let operands = operands.collect::<Vec<_>>().join(", ");
+        if !operands.is_empty() {
+            writeln!(text, "        const Rounded<T> {operands};").unwrap();
         }
         for parameter in row.parameters {
             writeln!(text, "        const Rounded<T> {parameter} = parameter;").unwrap();

@@ -118,6 +118,9 @@ fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T
         Function::BoundedReluGradient if x > v => zero,
         Function::BoundedReluGradient if x <= z => w * y,
         Function::BoundedReluGradient => y,
+        Function::Affine => x * y * z + v,
+        Function::Centred => (x - y) * z,
+        Function::NormBackward => (x - y * z - v) * w,
         Function::Gate
         | Function::GateGradient
         | Function::TanhGate
@@ -146,6 +149,7 @@ fn exact<T: Plain>(function: Function, [x, y, z, v, w]: [T; MOST_OPERANDS], c: T
         | Function::Softplus
         | Function::Erf
         | Function::Exp
+        | Function::ExpDifference
         | Function::Log
         | Function::Nothing => return None,
     })
@@ -216,6 +220,7 @@ fn elementary<T: Plain>(function: Function, all: [f64; MOST_OPERANDS], c: f64) -
         Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
         Function::Erf => erf(x),
         Function::Exp => x.exp(),
+        Function::ExpDifference => T::of(x - dy).wide().exp(),
         Function::Log => x.ln(),
         Function::Power => {
             if T::SCALAR == Scalar::F64 {

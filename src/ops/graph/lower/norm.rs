@@ -170,6 +170,9 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
             steps.map(&result, Function::Mul, &[source, inverse])?;
             steps.map(&y, Function::Add, &[result, bias])
         }
+        (Some(scale), Some(bias)) if scale.dims() != inverse.dims() => {
+            steps.map(&y, Function::Affine, &[source, inverse, scale, bias])
+        }
         (Some(scale), bias) => {
             let to = if bias.is_some() { &result } else { &y };
             if scale.dims() == inverse.dims() {
@@ -282,10 +285,7 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
         }
     };
     match mean {
-        Some(mean) => {
-            steps.subtract(&normal, &x, &mean)?;
-            steps.map(&normal, Function::Mul, &[normal, inverse])?;
-        }
+        Some(mean) => steps.map(&normal, Function::Centred, &[x, mean, inverse])?,
         None => steps.map(&normal, Function::Mul, &[x, inverse])?,
     }
     let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
@@ -312,14 +312,11 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let share = steps.wide(&groups)?;
     steps.map(&products, Function::Mul, &[gradient, normal])?;
     steps.reduce(&share, Reduction::Avg, &products)?;
-    steps.map(&products, Function::Mul, &[normal, share])?;
-    let rest = products;
-    steps.subtract(&rest, &gradient, &products)?;
+    let other = if is_rms { steps.constant(0.0, &groups)? } else { steps.wide(&groups)? };
     if !is_rms {
-        steps.reduce(&share, Reduction::Avg, &gradient)?;
-        steps.subtract(&rest, &rest, &share)?;
+        steps.reduce(&other, Reduction::Avg, &gradient)?;
     }
-    steps.map(&cut.view(&dx)?, Function::Mul, &[rest, inverse])
+    steps.map(&cut.view(&dx)?, Function::NormBackward, &[gradient, normal, share, other, inverse])
 }
 
 /// The same where each group has one scale, and the sums of its parameters' gradients are those
@@ -343,13 +340,11 @@ fn backward_by_group(
     let count = dy.dims().iter().product::<i64>() as f64 / groups.iter().product::<i64>() as f64;
     let alone = [1.0 / count, 1.0];
     steps.map_with(&dscale, Function::First, &[dscale], 0.0, alone)?;
-    steps.map(products, Function::Mul, &[*normal, dscale])?;
-    steps.subtract(products, dy, products)?;
+    let other = if is_rms { steps.constant(0.0, &groups)? } else { dbias };
     if !is_rms {
-        steps.map_with(&dbias, Function::First, &[dbias], 0.0, alone)?;
-        steps.subtract(products, products, &dbias)?;
+        steps.map_with(&other, Function::First, &[other], 0.0, alone)?;
     }
-    let factor = dscale;
+    let factor = steps.wide(&groups)?;
     steps.map(&factor, Function::Mul, &[*scale, *inverse])?;
-    steps.map(&cut.view(&dx)?, Function::Mul, &[*products, factor])
+    steps.map(&cut.view(&dx)?, Function::NormBackward, &[*dy, *normal, dscale, other, factor])
 }

@@ -17,9 +17,7 @@ pub fn weights(steps: &mut Builder<'_>) -> Result<()> {
     let lowest = steps.constant(-f64::from(f32::MAX), stats.dims())?;
     let shift = steps.wide(stats.dims())?;
     steps.map(&shift, Function::MaxOrNan, &[stats, lowest])?;
-    let powers = steps.wide(y.dims())?;
-    steps.subtract(&powers, &x, &shift)?;
-    steps.map(&y, Function::Exp, &[powers])
+    steps.map(&y, Function::ExpDifference, &[x, shift])
 }
 
 /// `y = exp(x - max) / sum`, `sum = sum of exp(x - max)`, with one more element for each head, the
@@ -56,14 +54,12 @@ pub fn lower(of: &Softmax, steps: &mut Builder<'_>) -> Result<()> {
     let shift = steps.wide(&rows)?;
     steps.map(&shift, Function::MaxOrNan, &[largest, lowest])?;
     let powers = steps.wide(x.dims())?;
-    steps.subtract(&powers, &x, &shift)?;
-    steps.map(&powers, Function::Exp, &[powers])?;
+    steps.map(&powers, Function::ExpDifference, &[x, shift])?;
     let sum = steps.wide(&rows)?;
     steps.reduce(&sum, Reduction::Add, &powers)?;
     if let Some(sink) = &sink {
         let more = steps.wide(&rows)?;
-        steps.subtract(&more, sink, &shift)?;
-        steps.map(&more, Function::Exp, &[more])?;
+        steps.map(&more, Function::ExpDifference, &[*sink, shift])?;
         steps.map(&sum, Function::Add, &[sum, more])?;
     }
     if let Some(max) = max {

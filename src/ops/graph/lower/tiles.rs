@@ -61,12 +61,10 @@ fn softmax(steps: &mut Builder<'_>) -> Result<()> {
     steps.reduce(&largest, Reduction::Max(NanRule::Propagate), &x)?;
     steps.map(&max, Function::MaxOrNan, &[max, largest])?;
     let shift = shift_of(&max, steps)?;
-    steps.subtract(&factor, &before, &shift)?;
-    steps.map(&factor, Function::Exp, &[factor])?;
+    steps.map(&factor, Function::ExpDifference, &[before, shift])?;
     let is_wide = y.scalar == steps.compute.scalar();
     let powers = if is_wide { y } else { steps.wide(x.dims())? };
-    steps.subtract(&powers, &x, &shift)?;
-    steps.map(&powers, Function::Exp, &[powers])?;
+    steps.map(&powers, Function::ExpDifference, &[x, shift])?;
     let more = steps.wide(max.dims())?;
     steps.reduce(&more, Reduction::Add, &powers)?;
     steps.map(&sum, Function::Mul, &[sum, factor])?;
@@ -82,8 +80,7 @@ fn end(log2: bool, steps: &mut Builder<'_>) -> Result<()> {
     let shift = shift_of(&largest, steps)?;
     if let Some(sink) = steps.given(Port::Sink)? {
         let more = steps.wide(largest.dims())?;
-        steps.subtract(&more, &sink, &shift)?;
-        steps.map(&more, Function::Exp, &[more])?;
+        steps.map(&more, Function::ExpDifference, &[sink, shift])?;
         steps.map(&sum, Function::Add, &[sum, more])?;
     }
     if let Some(max) = steps.wanted(Port::Max, 0.0)? {
