@@ -128,7 +128,7 @@ pub struct AttentionPlan {
     /// The type of the caller's weights.
     weight_scalar: Scalar,
     scale: f64,
-    allow_conversion: bool,
+    math_type: MathType,
 }
 
 /// What drops elements of one of two tensors.
@@ -254,8 +254,7 @@ impl AttentionPlan {
             vectors: desc.sizes.map(i64::from),
             weight_scalar: desc.types.data.scalar(),
             scale: desc.softmax_scale,
-            allow_conversion: desc.math_type == MathType::TensorOpWithConversion
-                && crate::mode::allows_tf32(),
+            math_type: desc.math_type,
         })
     }
 
@@ -478,7 +477,7 @@ impl Plan for AttentionPlan {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        let mut steps = Steps::new(sink, self.allow_conversion);
+        let mut steps = Steps::new(sink, self.math_type);
         match self.pass {
             Pass::Forward { .. } => self.forward_steps(&mut steps),
             Pass::Data => self.data_steps(&mut steps),

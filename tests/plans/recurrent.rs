@@ -159,6 +159,7 @@ fn network(rng: &mut Rng) -> Network {
         layers: 1 + rng.below(3) as i64,
         data: DataType::Double,
         compute: Compute::Double,
+        allow_tiles: true,
         clip: (lstm && rng.below(3) == 0).then_some(Clip {
             lower: -0.2,
             upper: 0.3,

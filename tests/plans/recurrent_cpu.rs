@@ -33,6 +33,7 @@ fn network(cell: RnnCell, data: DataType, [input, hidden, layers]: [i64; 3]) -> 
         layers,
         data,
         compute: if data == DataType::Double { Compute::Double } else { Compute::Single },
+        allow_tiles: true,
         clip: None,
         dropout: 0.0,
     }

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use crate::desc::SeqDataDescriptor;
+use crate::desc::{MathType, SeqDataDescriptor};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
+use crate::mode;
 use crate::ops::contract::{Accumulate, Epilogue, Role};
 use crate::ops::function::Function;
 use crate::ops::map::Factors;
@@ -156,11 +157,14 @@ pub(super) struct Steps<'a> {
     sink: StepSink<'a>,
     /// Whether products of binary32 may be rounded to what Tensor Cores take.
     allow_conversion: bool,
+    /// Whether products of 16-bit types may have the order of tile instructions.
+    allow_tiles: bool,
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(sink: StepSink<'a>, allow_conversion: bool) -> Self {
-        Steps { sink, allow_conversion }
+    pub(super) fn new(sink: StepSink<'a>, math_type: MathType) -> Self {
+        let allow_conversion = math_type == MathType::TensorOpWithConversion && mode::allows_tf32();
+        Steps { sink, allow_conversion, allow_tiles: math_type != MathType::Fma && mode::allows_tiles() }
     }
 
     /// `dst = alpha * sum of a * b + beta * dst + residual + bias`: a loop that does not move the
@@ -181,6 +185,9 @@ impl<'a> Steps<'a> {
         let all = [Some(dst), Some(a), Some(b), terms.residual.as_ref(), terms.bias.as_ref()];
         let mut step = Contract::new([dst.scalar, a.scalar, b.scalar], accumulate, epilogue);
         step.allow_conversion = self.allow_conversion;
+        // Binary32 in parts pays from some rows on, and a vector's bits must not depend on how many
+        // vectors there are.
+        step.allow_tiles = self.allow_tiles && step.a != Scalar::F32;
         step.nest.offsets = all.map(|view| view.map_or(0, |view| view.start(ranges)));
         for (each, range) in ranges {
             let strides = all.map(|view| view.map_or(0, |view| view.stride(*each)));

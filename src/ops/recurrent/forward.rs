@@ -281,7 +281,7 @@ impl Plan for ForwardPlan {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        self.run(&mut Sink { sink, compute: self.problem.network.compute })
+        self.run(&mut Sink::of(&self.problem.network, sink))
     }
 
     fn most_extents(&self) -> Option<[i64; 3]> {

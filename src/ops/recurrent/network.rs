@@ -2,7 +2,7 @@
 
 use crate::desc::rnn::{RnnBias, RnnCell, RnnDirection, RnnInput};
 use crate::desc::{Choice, rnn};
-use crate::desc::{DropoutDescriptor, NanPropagation, RnnClip, RnnNetwork};
+use crate::desc::{DropoutDescriptor, MathType, NanPropagation, RnnClip, RnnNetwork};
 use crate::dtype::{DataType, Scalar};
 use crate::ops::{Compute, NanRule};
 
@@ -40,6 +40,8 @@ pub struct Network {
     pub data: DataType,
     /// The type of sums and of what is inside a cell.
     pub compute: Compute,
+    /// Whether products of 16-bit types may have the order of tile instructions.
+    pub allow_tiles: bool,
     /// The bounds of the cell state, if it is clipped.
     pub clip: Option<Clip>,
     /// The probability of an element between two layers to be dropped in training.
@@ -67,6 +69,7 @@ impl Network {
                 DataType::Double => Compute::Double,
                 _ => Compute::Single,
             },
+            allow_tiles: network.math_type != MathType::Fma && crate::mode::allows_tiles(),
             clip: clips.then(|| Clip {
                 lower: clip.lower(),
                 upper: clip.upper(),

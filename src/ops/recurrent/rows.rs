@@ -1,5 +1,6 @@
 //! Rows of vectors in an operand of a plan, and the steps that compute with them.
 
+use super::network::Network;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
@@ -55,6 +56,15 @@ pub(super) struct Sink<'a> {
     pub(super) sink: StepSink<'a>,
     /// The type to compute in.
     pub(super) compute: Compute,
+    /// Whether products of 16-bit types may have the order of tile instructions.
+    pub(super) allow_tiles: bool,
+}
+
+impl<'a> Sink<'a> {
+    /// Where the steps of a network go.
+    pub(super) fn of(network: &Network, sink: StepSink<'a>) -> Sink<'a> {
+        Sink { sink, compute: network.compute, allow_tiles: network.allow_tiles }
+    }
 }
 
 impl Sink<'_> {
@@ -139,7 +149,10 @@ impl Sink<'_> {
 
     /// Runs a contraction of these operands.
     pub(super) fn contract(&mut self, product: &Product) -> Result<()> {
-        let (step, slots, count) = product.step(self.compute);
+        let (mut step, slots, count) = product.step(self.compute);
+        // Binary32 in parts pays from some rows on, and a sequence's bits must not depend on how
+        // many sequences there are.
+        step.allow_tiles = self.allow_tiles && step.a != Scalar::F32;
         if step.is_empty() { Ok(()) } else { (self.sink)(Step::Contract(&step), &slots[..count]) }
     }
 

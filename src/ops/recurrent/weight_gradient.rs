@@ -198,7 +198,7 @@ impl Plan for WeightPlan {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        self.run(&mut Sink { sink, compute: self.problem.network.compute })
+        self.run(&mut Sink::of(&self.problem.network, sink))
     }
 
     fn most_extents(&self) -> Option<[i64; 3]> {

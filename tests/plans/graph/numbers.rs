@@ -138,6 +138,29 @@ fn experts_have_a_segment_in_each_batch() {
     assert_near(&world.get(&dw), &want.collect::<Vec<_>>(), 1e-5, "gradients");
 }
 
+/// A row's bits do not depend on how many rows its expert has: enough for tiles of the processor, a
+/// few, or itself alone.
+#[test]
+fn a_row_has_the_same_bits_beside_any_others_of_its_expert() {
+    let mut rng = Rng(34);
+    for data_type in [DataType::Float, DataType::Bfloat16] {
+        let (x, w) = (packed(1, data_type, &[1, 200, 512]), packed(2, data_type, &[2, 512, 128]));
+        let (first, y) = (packed(3, DataType::Int32, &[2, 1, 1]), packed(4, data_type, &[1, 200, 128]));
+        let mut world = World::default();
+        world.random(&mut rng, &x);
+        world.random(&mut rng, &w);
+        let first_rows = [199.0, 9.0, 1.0].map(|rows| {
+            world.put(&first, &[0.0, rows]);
+            world.room(&y);
+            let forward = Kind::Experts(Experts { mode: 0, top_k: 1 });
+            let reads = [(Port::X, &x), (Port::W, &w), (Port::GroupOffset, &first)];
+            world.run(vec![Operation::new(forward, &reads, &[(Port::Y, &y)])]);
+            world.get(&y)[..128].to_vec()
+        });
+        assert!(first_rows.iter().all(|row| *row == first_rows[0]), "{data_type:?}");
+    }
+}
+
 /// Runs a graph on memory that is right but for one number, and returns what is said of it.
 fn refusal(operations: Vec<Operation>, given: &[(&Arc<Tensor>, Vec<f64>)]) -> String {
     let mut world = World::default();

@@ -57,15 +57,17 @@ struct Call {
     dims: [i64; 4],
     width: i64,
     mask: Mask,
+    /// The type of all matrices.
+    data_type: DataType,
 }
 
 impl Call {
     fn operations(&self, is_forward: bool) -> (Vec<Operation>, Vec<Arc<Tensor>>, Vec<Arc<Tensor>>) {
         let [batch, heads, rows, columns] = self.dims;
-        let of = |uid, heads, rows, width| float(uid, &[batch, heads, rows, width]);
+        let of = |uid, heads, rows, width| packed(uid, self.data_type, &[batch, heads, rows, width]);
         let (q, k, v) =
             (of(1, heads, rows, self.width), of(2, 1, columns, self.width), of(3, 1, columns, self.width));
-        let (o, stats) = (of(4, heads, rows, self.width), of(5, heads, rows, 1));
+        let (o, stats) = (of(4, heads, rows, self.width), float(5, &[batch, heads, rows, 1]));
         let (lowest, bound) = (by_value(6, DataType::Float, 4), by_value(7, DataType::Float, 4));
         let all = [batch, heads, rows, columns];
         let [input, between, output] = [100, 101, 102].map(|uid| hidden(uid, DataType::Float, &all));
@@ -139,7 +141,7 @@ fn tiles_give_what_whole_matrices_give() {
     let mut rng = Rng(61);
     for mask in [Mask::None, Mask::Causal, Mask::Window(40), Mask::Window(1)] {
         for dims in [[1, 2, 150, 300], [2, 1, 130, 130], [1, 1, 1, 700], [1, 3, 300, 20]] {
-            let call = Call { dims, width: 24, mask };
+            let call = Call { dims, width: 24, mask, data_type: DataType::Float };
             for is_forward in [true, false] {
                 let (operations, given, results) = call.operations(is_forward);
                 let mut world = call.world(&mut rng, &given);
@@ -162,13 +164,51 @@ fn tiles_give_what_whole_matrices_give() {
     }
 }
 
+/// Numbers of 16 bits: weights and gradients of scores are multiplied in the type of the matrices,
+/// by tile instructions where there are some, and stay as near as that type is.
+#[test]
+fn narrow_attention_multiplies_narrow_weights() {
+    let mut rng = Rng(63);
+    for (data_type, name) in [(DataType::Bfloat16, "bf16"), (DataType::Half, "f16")] {
+        for is_forward in [true, false] {
+            let narrow = Call { dims: [1, 2, 150, 300], width: 64, mask: Mask::Causal, data_type };
+            let single = Call { data_type: DataType::Float, ..narrow };
+            let (operations, given, results) = narrow.operations(is_forward);
+            let execution = in_tiles(&operations, Tiles::DEFAULT);
+            let parts: Vec<String> = execution.parts().collect();
+            let steps = parts.iter().flat_map(|part| part.split("; "));
+            let mut products = steps.filter(|step| step.contains("contract ")).peekable();
+            assert!(products.peek().is_some());
+            let own = format!("contract {name}*{name}->");
+            products.for_each(|step| assert!(step.contains(&own) && step.contains(" tiles "), "{step}"));
+            let mut world = narrow.world(&mut rng, &given);
+            with_statistics(&narrow, &mut world);
+            results.iter().for_each(|tensor| world.room(tensor));
+            world.execute(&execution);
+            // The same numbers in binary32.
+            let (operations, own_given, own_results) = single.operations(is_forward);
+            let mut in_single = single.world(&mut rng, &[]);
+            let statistics = float(5, &[1, 2, 150, 1]);
+            own_given.iter().zip(&given).for_each(|(to, from)| in_single.put(to, &world.get(from)));
+            in_single.put(&statistics, &world.get(&statistics));
+            own_results.iter().for_each(|tensor| in_single.room(tensor));
+            in_single.execute(&in_tiles(&operations, Tiles::NONE));
+            for (narrow, wide) in results.iter().zip(&own_results) {
+                let (found, want) = (world.get(narrow), in_single.get(wide));
+                assert_near(&found, &want, 0.03, &format!("{name}, forward: {is_forward}"));
+            }
+        }
+    }
+}
+
 /// A head in a batch of many, whose tasks have a thread each, and alone, where all threads share
 /// its steps.
 #[test]
 fn bits_depend_on_no_batch_and_no_threads() {
     let mut rng = Rng(62);
-    for is_forward in [true, false] {
-        let many = Call { dims: [5, 1, 200, 333], width: 40, mask: Mask::Causal };
+    let types = [DataType::Float, DataType::Bfloat16];
+    for (is_forward, data_type) in [true, false].into_iter().flat_map(|way| types.map(|of| (way, of))) {
+        let many = Call { dims: [5, 1, 200, 333], width: 40, mask: Mask::Causal, data_type };
         let one = Call { dims: [1, 1, 200, 333], ..many };
         let (operations, given, results) = many.operations(is_forward);
         let mut world = many.world(&mut rng, &given);
@@ -209,7 +249,8 @@ fn bits_depend_on_no_batch_and_no_threads() {
 fn the_workspace_holds_no_matrix_of_scores() {
     for is_forward in [true, false] {
         let sizes = [512, 1024, 8192].map(|extent| {
-            let call = Call { dims: [1, 8, extent, extent], width: 64, mask: Mask::Causal };
+            let (dims, data_type) = ([1, 8, extent, extent], DataType::Float);
+            let call = Call { dims, width: 64, mask: Mask::Causal, data_type };
             let execution = in_tiles(&call.operations(is_forward).0, Tiles::DEFAULT);
             assert!(streams(&execution));
             execution.workspace()

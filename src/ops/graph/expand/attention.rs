@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use super::super::{Attention, Kind, Link, Operation, Padding, Port, Rng, Slice, Softmax, Tensor, mode};
+use super::super::{
+    Attention, Kind, Link, Operation, Padding, Port, Rng, Slice, Softmax, Tensor, Type, mode,
+};
 use super::Parts;
 use super::gradients::gradient_of_scores;
 use super::scores::{COLUMNS, HEADS, ROWS, operand, refuse, scores};
@@ -29,7 +31,10 @@ pub(super) fn forward(of: &Attention, operation: &Operation, parts: &mut Parts) 
     ];
     let scores = scores(operation, of.modifier.as_ref(), [q, k], parts)?;
     let dims = scores.changed.dims;
-    let mut weights = parts.hidden(scores.between, &dims);
+    let is_changed =
+        of.dropout != 0.0 || operation.write(Port::AmaxS).is_some() || operation.read(Port::ScaleS).is_some();
+    let first = if is_changed { scores.between } else { factor_type(scores.between, v) };
+    let mut weights = parts.hidden(first, &dims);
     let mut reads = vec![(Port::X, &scores.changed)];
     reads.extend(operation.read(Port::Sink).map(|sink| (Port::Sink, sink)));
     let mut writes = vec![(Port::Y, &weights)];
@@ -49,6 +54,7 @@ pub(super) fn forward(of: &Attention, operation: &Operation, parts: &mut Parts) 
         parts.pointwise(mode::MUL, [1.0; 2], &[(Port::X, &weights), (Port::B, factor)], &narrow);
         weights = narrow;
     }
+    let weights = factor(&weights, v, parts);
     // What lies beyond the lengths may be anything.
     let values = beyond(parts, v, Port::LengthKv, operation);
     let factors: Vec<&Arc<Tensor>> =
@@ -71,6 +77,24 @@ pub(super) fn forward(of: &Attention, operation: &Operation, parts: &mut Parts) 
         None => parts.pointwise(mode::IDENTITY, [1.0; 2], &[(Port::X, &result)], o),
     }
     Ok(())
+}
+
+/// The type in which weights or gradients of scores are multiplied by a matrix: that of the matrix
+/// if it has 16 bits, as Tensor Cores take them, else that of the scores.
+fn factor_type(between: Type, matrix: &Tensor) -> Type {
+    let is_narrow = [DataType::Half, DataType::Bfloat16].iter().any(|&of| matrix.data_type == of.into());
+    if is_narrow { matrix.data_type } else { between }
+}
+
+/// A tensor of scores in the type in which it is multiplied by a matrix.
+fn factor(scores: &Arc<Tensor>, matrix: &Tensor, parts: &mut Parts) -> Arc<Tensor> {
+    let own = factor_type(scores.data_type, matrix);
+    if own == scores.data_type {
+        return Arc::clone(scores);
+    }
+    let y = parts.hidden(own, &scores.dims);
+    parts.pointwise(mode::IDENTITY, [1.0; 2], &[(Port::X, scores)], &y);
+    y
 }
 
 /// `CUDNN_RNG_DISTRIBUTION_BERNOULLI`
@@ -180,7 +204,8 @@ pub(super) fn backward(of: &Attention, operation: &Operation, parts: &mut Parts)
     parts.push(Kind::Weights, &[(Port::X, &scores.changed), (Port::Stats, &stats)], &[(Port::Y, &weights)]);
 
     let dv = tensor(Port::Dv)?;
-    shared(parts, [&weights, &gradient], dv);
+    let own = factor(&weights, &gradient, parts);
+    shared(parts, between, [&own, &gradient], dv);
     let per_weight = parts.hidden(between, &dims);
     parts.matmul([&gradient, &values], [false, true], &per_weight);
     let products = parts.hidden(between, &o.dims);
@@ -193,8 +218,9 @@ pub(super) fn backward(of: &Attention, operation: &Operation, parts: &mut Parts)
     if let Some(scale) = operation.read(Port::Scale) {
         per_score = parts.product(&per_score, scale);
     }
+    let per_score = factor(&per_score, q, parts);
     parts.matmul([&per_score, &keys], [false; 2], tensor(Port::Dq)?);
-    shared(parts, [&per_score, &queries], tensor(Port::Dk)?);
+    shared(parts, between, [&per_score, &queries], tensor(Port::Dk)?);
 
     if let Some(dsink) = operation.write(Port::Dsink) {
         let sink = tensor(Port::Sink)?;
@@ -207,12 +233,12 @@ pub(super) fn backward(of: &Attention, operation: &Operation, parts: &mut Parts)
 }
 
 /// `to = a^T b`, summed over the heads that share what it is the gradient of.
-fn shared(parts: &mut Parts, [a, b]: [&Arc<Tensor>; 2], to: &Arc<Tensor>) {
+fn shared(parts: &mut Parts, between: Type, [a, b]: [&Arc<Tensor>; 2], to: &Arc<Tensor>) {
     let dims = [a.dims[0], a.dims[1], a.dims[COLUMNS], b.dims[COLUMNS]];
     if *to.dims == dims {
         return parts.matmul([a, b], [true, false], to);
     }
-    let all = parts.hidden(a.data_type, &dims);
+    let all = parts.hidden(between, &dims);
     parts.matmul([a, b], [true, false], &all);
     parts.reduce(super::REDUCE_ADD, &all, to);
 }
