@@ -1,5 +1,6 @@
 //! Dropout and batch normalisation on both cores, equal in every bit.
 
+use cudnn::backend::cuda::module;
 use cudnn::desc::normalization::{BatchNormMode, parameters};
 use cudnn::desc::{ActivationDescriptor, ActivationMode, DropoutDescriptor, Format, NanPropagation};
 use cudnn::dtype::DataType;
@@ -9,10 +10,11 @@ use cudnn::ops::batch_norm::{
     Backward, BackwardPlan, Forward, ForwardPlan, Fused, Parameters, Query, Source, reserve_size,
 };
 use cudnn::ops::dropout::{DropoutPlan, Pass};
-use cudnn::ops::{Plan, Role};
+use cudnn::ops::{Plan, Role, Scaling};
 
+use crate::child;
 use crate::cores::Cores;
-use crate::double;
+use crate::double::{self, Runs};
 use crate::tensors::{Tensor, format};
 
 const TYPES: [DataType; 5] =
@@ -226,9 +228,85 @@ fn runs(cores: &mut Cores) {
     }
 }
 
+/// Groups that are cut without a workspace, for the sums of parts wait in the result: the last part
+/// with many elements, with as many as the sums take, and with one, which has no room.
+fn cuts(cores: &mut Cores) {
+    let shapes: [(Format, [i64; 4]); 7] = [
+        (Format::Nchw, [2, 3, 64, 70]),
+        (Format::Nchw, [350, 2, 7, 7]),
+        (Format::Nchw, [1, 2, 5, 1640]),
+        (Format::Nchw, [1, 2, 1, 8193]),
+        (Format::Nhwc, [2, 40, 17, 31]),
+        (Format::Nhwc, [3, 3, 57, 103]),
+        (Format::Nhwc, [1, 2, 1, 520]),
+    ];
+    for (number, (layout, dims)) in shapes.into_iter().enumerate() {
+        for data_type in [DataType::Float, DataType::Half, DataType::Bfloat16] {
+            let x = format(data_type, layout, &dims);
+            let s = Tensor::of(parameters(&x.desc, false, Mode::Extended).expect("parameters"));
+            let unused = format(DataType::Double, Format::Nchw, &[1, 1]);
+            let scaling = cores.rng.pick(&[Scaling::MOVE, Scaling { alpha: -1.5, beta: 0.0 }]);
+            let saved = number % 2 == 0;
+            let source = Source::Batch { factor: 0.1, running: [saved, true], saved: [saved; 2] };
+            let call = Forward {
+                mode: BatchNormMode::Spatial,
+                x: &x.desc,
+                y: &x.desc,
+                z: None,
+                parameters: Parameters { name: "s", tensor: &s.desc },
+                source,
+                epsilon: 1e-5,
+                scaling,
+                fused: None,
+                reserve_size: 0,
+                workspace_size: 0,
+                names: [""; 6],
+            };
+            let plan = ForwardPlan::new(call, Mode::Extended).expect("a plan");
+            let tensors = [x, s, s, s, s, unused, x, x, s, s, unused];
+            let contents: Vec<Vec<u8>> =
+                tensors.iter().map(|tensor| cores.rng.bytes(tensor.size())).collect();
+            cores.agree(&plan, &tensors, &contents);
+            for saved in [true, false] {
+                let call = Backward {
+                    mode: BatchNormMode::Spatial,
+                    x: &x.desc,
+                    dy: &x.desc,
+                    dx: &x.desc,
+                    dz: None,
+                    parameters: Parameters { name: "s", tensor: &s.desc },
+                    saved: [saved; 2],
+                    bias: true,
+                    epsilon: 1e-3,
+                    scaling,
+                    parameter_scaling: cores.scaling(),
+                    fused: None,
+                    reserve_size: 0,
+                    workspace_size: 0,
+                    names: [""; 6],
+                };
+                let plan = BackwardPlan::new(call, Mode::Extended).expect("a plan");
+                let tensors = [x, s, s, x, x, x, s, s, s, s, unused, unused];
+                let contents: Vec<Vec<u8>> =
+                    tensors.iter().map(|tensor| cores.rng.bytes(tensor.size())).collect();
+                cores.agree(&plan, &tensors, &contents);
+            }
+        }
+    }
+    for kernel in module::kernels().iter().filter(|kernel| kernel.family() == "batch_norm") {
+        assert!(double::is_real() || double::count(kernel.name) > 0, "{} is idle", kernel.name);
+    }
+}
+
 /// Everything here.
 pub fn all(cores: &mut Cores) {
     dropouts(cores);
     runs(cores);
+    cuts(cores);
     normalisations(cores);
+}
+
+#[test]
+fn sums_that_wait_in_results_leave_the_bits_of_the_other_core_on_ptx() {
+    child::run(&double::of(Runs::Ptx), &[], || cuts(&mut Cores::new()));
 }

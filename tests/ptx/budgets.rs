@@ -78,13 +78,11 @@ const COLUMNS: &str =
     "a thread goes down a column, a row of cells at a time, and issues a third of what it did";
 
 /// Rows that are expected below [`SHARE`], and why.
-const SLOWER: [(&str, &str); 14] = [
+const SLOWER: [(&str, &str); 12] = [
     ("sum-all", FEW_SUMS),
     ("bias-gradient", FEW_SUMS),
     ("bias-gradient-nhwc", "as above, and a thread where sums lie side by side"),
-    ("training", FEW_GROUPS),
     ("training-add-relu", FEW_GROUPS),
-    ("training-back", FEW_GROUPS),
     ("training-back-relu", FEW_GROUPS),
     ("training-back-own", FEW_GROUPS),
     ("vector", "the list gives no workspace, without which a thread has a whole product"),

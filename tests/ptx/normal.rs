@@ -80,7 +80,72 @@ pub fn launches() -> Vec<(String, Launch)> {
         let ([given, _], _) = passes(data_type, &[2, 8, 4, 4], fused, 0);
         list.extend(collected(&given, &at[..11]).into_iter().map(|launch| (kernel.to_owned(), launch)));
     }
+    for data_type in [DataType::Float, DataType::Half, DataType::Bfloat16] {
+        for format in [Format::Nchw, Format::Nhwc] {
+            for (backward, saved, count) in [(false, true, 3), (true, true, 3), (true, false, 5)] {
+                let launches = cut(data_type, format, (backward, saved), false);
+                assert_eq!(launches.len(), count, "{data_type:?} {format:?}");
+                list.extend(launches.into_iter().map(|launch| (launch.kernel.to_owned(), launch)));
+            }
+        }
+    }
     list
+}
+
+/// The launches of a normalisation without a workspace and an activation, of groups that are cut;
+/// x may be where the result goes.
+fn cut(data_type: DataType, format: Format, (backward, saved): (bool, bool), in_place: bool) -> Vec<Launch> {
+    let x = packed(data_type, format, &[2, 3, 90, 100]);
+    let group = parameters(&x, false, Mode::Extended).unwrap();
+    let parameters = Parameters { name: "s", tensor: &group };
+    let mut at: [_; 12] = std::array::from_fn(|k| place((k + 1) << 24));
+    let names = [""; 6];
+    if backward {
+        let call = Backward {
+            mode: BatchNormMode::Spatial,
+            x: &x,
+            dy: &x,
+            dx: &x,
+            dz: None,
+            parameters,
+            saved: [saved; 2],
+            bias: true,
+            epsilon: 1e-5,
+            scaling: Scaling::MOVE,
+            parameter_scaling: Scaling::MOVE,
+            fused: None,
+            reserve_size: 0,
+            workspace_size: 0,
+            names,
+        };
+        at[5] = if in_place { at[0] } else { at[5] };
+        return collected(&BackwardPlan::new(call, Mode::Extended).unwrap(), &at);
+    }
+    let call = Forward {
+        mode: BatchNormMode::Spatial,
+        x: &x,
+        y: &x,
+        z: None,
+        parameters,
+        source: Source::Batch { factor: 0.1, running: [true; 2], saved: [true; 2] },
+        epsilon: 1e-5,
+        scaling: Scaling::MOVE,
+        fused: None,
+        reserve_size: 0,
+        workspace_size: 0,
+        names,
+    };
+    at[6] = if in_place { at[0] } else { at[6] };
+    collected(&ForwardPlan::new(call, Mode::Extended).unwrap(), &at[..11])
+}
+
+/// A result that is where x or dy are has no room: the sums of parts would be written over them.
+#[test]
+fn operands_are_not_written_over_by_sums() {
+    for (backward, kernel) in [(false, "normalise_batch_f32"), (true, "normalise_backward_f32")] {
+        let names = cut(DataType::Float, Format::Nchw, (backward, true), true);
+        assert_eq!(names.iter().map(|launch| launch.kernel).collect::<Vec<_>>(), [kernel]);
+    }
 }
 
 /// With given statistics and with those of the batch; with saved ones and without.

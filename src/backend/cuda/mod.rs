@@ -17,6 +17,7 @@
 
 mod activation;
 mod aggregate;
+mod batch_norm;
 mod binding;
 mod bytes;
 mod causal;
@@ -34,6 +35,7 @@ mod measure;
 pub mod module;
 mod nest;
 mod normalise;
+mod normalise_params;
 pub mod params;
 pub mod plan;
 mod pointwise;

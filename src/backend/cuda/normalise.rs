@@ -1,9 +1,14 @@
 //! Launches of normalisations (`kernels/normalise.cu`).
 
+use super::batch_norm::{self, Pass};
 use super::formula::numbered;
 use super::general::{launch, launch_of};
 use super::launch::{Emit, Launch, grid};
 use super::linear::VECTOR;
+use super::normalise_params::{
+    ADDS, BATCH, BY_ROWS, DATA_BLENDED, DATA_SCALED, GRADIENTS, KEEPS, NUMBER_BLENDED, NormalTurn,
+    Parameters, RUNNING, SAVES, SLOPES, THREADS,
+};
 use super::params::{Divisor, Index, Params};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
@@ -11,92 +16,8 @@ use crate::layout::LoopNest;
 use crate::ops::normalise::{Normalise, NormaliseBackward, Parts, Slope, Statistics, Tree};
 use crate::ops::{Compute, Scaling};
 
-/// Threads of a block.
-const THREADS: u32 = 256;
 /// Which operand of a step is the workspace: forward, backward.
 const WORKSPACE: [usize; 2] = [10, 11];
-
-const MEMBER_AXES: usize = 8;
-const GROUP_AXES: usize = 12;
-
-const BATCH: u32 = 1;
-const RUNNING: [u32; 2] = [2, 4];
-const SAVES: u32 = 8;
-const ADDS: u32 = 16;
-const KEEPS: u32 = 32;
-const SLOPES: u32 = 64;
-const DATA_SCALED: u32 = 128;
-const DATA_BLENDED: u32 = 256;
-const BY_ROWS: u32 = 512;
-const NUMBER_BLENDED: u32 = 1024;
-const GRADIENTS: u32 = 2048;
-
-/// One loop over the operands of a group, or of what it holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct NormalTurn {
-    /// How often it turns.
-    pub extent: Divisor,
-    /// Bytes that each operand moves per turn.
-    pub step: [i64; 6],
-}
-
-impl NormalTurn {
-    const ONCE: NormalTurn = NormalTurn { extent: Divisor::ONE, step: [0; 6] };
-}
-
-/// Groups that are normalised: `normalise_*`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-pub struct Parameters {
-    /// Where the operands of the step start.
-    pub at: [u64; 11],
-    /// Number of groups.
-    pub groups: u64,
-    /// Elements of each.
-    pub members: u64,
-    /// What is added to a variance.
-    pub epsilon: f64,
-    /// The weight of new statistics.
-    pub factor: f64,
-    /// Alpha and beta of the result.
-    pub scaling: [f64; 2],
-    /// Alpha and beta of the gradients of parameters.
-    pub parameter_scaling: [f64; 2],
-    /// The parameter of the activation.
-    pub parameter: f64,
-    /// Scalar type of the tensors.
-    pub data: u32,
-    /// Scalar type of kept slopes.
-    pub slopes: u32,
-    /// What there is, as bits.
-    pub flags: u32,
-    /// The activation.
-    pub activation: u32,
-    /// Keeps the size a multiple of 8 on both sides.
-    pub unused: u32,
-    /// Number of loops over groups.
-    pub group_rank: u32,
-    /// Number of loops inside them.
-    pub member_rank: u32,
-    /// Blocks of threads for a group, or for a row of them.
-    pub parts: u32,
-    /// Elements of each.
-    pub part: u64,
-    /// Scratch: the sums of parts, and what is computed from those of a group.
-    pub scratch: [u64; 2],
-    /// Elements of all groups.
-    pub elements: u64,
-    /// Of what is walked element by element: groups or members.
-    pub fast: Divisor,
-    /// The loops over groups, innermost first.
-    pub group: [NormalTurn; GROUP_AXES],
-    /// The loops inside them.
-    pub member: [NormalTurn; MEMBER_AXES],
-}
-
-// The same number stands in the kernels' source.
-const _: () = assert!(size_of::<Parameters>() == 88 + 72 + 32 + 56 + 72 * (GROUP_AXES + MEMBER_AXES));
 
 /// Loops as a kernel walks them, and how many.
 fn turns<const N: usize, const A: usize>(
@@ -284,6 +205,9 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
         let kernel = GIVEN[calls][usize::from(step.compute != Compute::Single)];
         return emit(&launch(kernel, params.groups * params.members, Params::new(&params))?);
     }
+    if batch_norm::launches(Pass::Forward, &params, (step.data, step.compute), emit)? {
+        return Ok(());
+    }
     let launches = Launches::new(&params, step.compute);
     if !cut(&mut params, step.tree(), workspace(at, 0), step.workspace) {
         return launches.emit(BATCH_OF[calls], 1, &params, emit);
@@ -357,6 +281,9 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
         member,
     };
     let calls = usize::from(calls);
+    if batch_norm::launches(Pass::Backward, &params, (step.data, step.compute), emit)? {
+        return Ok(());
+    }
     let launches = Launches::new(&params, step.compute);
     if !cut(&mut params, step.tree(), workspace(at, 1), step.workspace) {
         return launches.emit(BACKWARD[calls], 1, &params, emit);
