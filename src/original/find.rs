@@ -13,6 +13,12 @@ const OWN_SYMBOL: &[u8] = b"cudnnShimGetCore";
 /// The largest file that is searched for [`OWN_SYMBOL`]: the original's main library has 140 KB.
 const LARGEST: u64 = 64 << 20;
 
+/// Where the loader of a system is told more folders than it knows by itself.
+const CONFIGURATION: &str = "/etc/ld.so.conf";
+
+/// Configurations that include each other are read no deeper.
+const DEPTH: u32 = 4;
+
 /// Where a system keeps libraries, in the loader's order.
 const SYSTEM: &[&str] = &[
     "/lib/x86_64-linux-gnu",
@@ -78,6 +84,7 @@ fn usual_folders() -> Vec<PathBuf> {
     let path = variable("LD_LIBRARY_PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty()).collect();
+    configured(Path::new(CONFIGURATION), DEPTH, &mut folders);
     folders.extend(SYSTEM.iter().map(PathBuf::from));
     let conda = variable("CONDA_PREFIX").map(PathBuf::from);
     folders.extend(conda.iter().map(|prefix| prefix.join("lib")));
@@ -89,6 +96,38 @@ fn usual_folders() -> Vec<PathBuf> {
         folders.extend(wheels(&prefix));
     }
     folders
+}
+
+/// The folders that a configuration of the loader names, and those that it includes name, in the
+/// order of its lines; `include folder/*.conf` reads the files of that ending by name.
+fn configured(file: &Path, depth: u32, folders: &mut Vec<PathBuf>) {
+    let Ok(text) = fs::read_to_string(file) else { return };
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        match line.strip_prefix("include").filter(|rest| rest.starts_with(char::is_whitespace)) {
+            Some(pattern) if depth > 0 => {
+                let base = file.parent().unwrap_or(Path::new("/"));
+                let included = included(&base.join(pattern.trim()));
+                included.iter().for_each(|file| configured(file, depth - 1, folders));
+            }
+            None if line.starts_with('/') => folders.push(line.into()),
+            _ => {}
+        }
+    }
+}
+
+/// The files that a pattern names whose last part may begin with an asterisk, in their order.
+fn included(pattern: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name().and_then(|name| name.to_str()))
+    else {
+        return Vec::new();
+    };
+    let Some(end) = name.strip_prefix('*') else { return vec![pattern.to_owned()] };
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let is_named = |file: &PathBuf| file.to_str().is_some_and(|file| file.ends_with(end));
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_named).collect();
+    files.sort();
+    files
 }
 
 /// The folders of cuDNN's Python package below a prefix.
@@ -123,6 +162,27 @@ mod tests {
         assert_eq!(Asked::Off.files(9), Vec::<PathBuf>::new());
         // A file that is not there is tried, so that the loader says what is wrong.
         assert_eq!(asked("/none/libcudnn.so.9").files(9), [PathBuf::from("/none/libcudnn.so.9")]);
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn folders_of_the_loader_are_those_of_its_configuration() {
+        let folder = std::env::temp_dir().join(format!("cudnn-shim-conf-{}", std::process::id()));
+        let more = folder.join("conf.d");
+        fs::create_dir_all(&more).expect("a scratch folder");
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("writable");
+        write(
+            "ld.so.conf",
+            "# first\n/opt/first/lib\n\tinclude conf.d/*.conf\ninclude none.conf\nincluded\n/last # end\n",
+        );
+        write("conf.d/b.conf", "/opt/b\ninclude ../ld.so.conf\n");
+        write("conf.d/a.conf", "/opt/a\n");
+        write("conf.d/c.txt", "/opt/c\n");
+        let mut found = Vec::new();
+        configured(&folder.join("ld.so.conf"), 1, &mut found);
+        let want = ["/opt/first/lib", "/opt/a", "/opt/b", "/last"].map(PathBuf::from);
+        assert_eq!(found, want);
+        fs::remove_dir_all(&folder).expect("writable");
     }
 
     #[test]
