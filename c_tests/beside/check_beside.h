@@ -7,7 +7,7 @@
 
 /* Whether the thread's last call was served by the original. */
 static inline int by_original(void) {
-    static char plan[1 << 16];
+    char plan[1 << 16];
     size_t needed = 0;
     OK(cudnnShimGetLastPlan(sizeof plan, plan, &needed));
     return strstr(plan, ": by the original ") != NULL;
