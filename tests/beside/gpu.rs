@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::double::{Core, driver, setting};
+use crate::programs;
 
 /// Runs a scenario; what the original's double counted. `None`, said as a skip, without a device.
 fn run(scenario: &str, variables: &[(&str, &str)]) -> Option<BTreeMap<String, u64>> {
@@ -77,9 +78,10 @@ const PROGRAMS: &[(&str, &str)] = &[
 #[test]
 fn programs_give_the_same_results_by_the_original_on_a_gpu() {
     let (Some(setting), Some(_)) = (setting(), driver()) else { return };
+    let routes = programs::routes(PROGRAMS.len());
     for (source, call) in PROGRAMS {
         let program = setting.program(source);
-        for route in ["", "all=original"] {
+        for &route in routes {
             let mut command = setting.command_on(Core::Gpu, &program, setting.whole());
             let (counts, _) = setting.counted(command.env("CUDNN_SHIM_ROUTE", route), source);
             if !call.is_empty() && route == "all=original" {

@@ -1,5 +1,7 @@
 //! Programs of `c_tests/` that check what they compute, with every call served by the double.
 
+use testkit::extent;
+
 use crate::double::setting;
 
 /// Programs, and a call that the double has to serve in each.
@@ -43,12 +45,21 @@ const WITHOUT_MISUSE: &[&str] = &[
     "perceptron.c",
 ];
 
+/// The routes that each of so many programs runs by: every call by the original, and in full runs
+/// what the table says, too.
+pub fn routes(programs: usize) -> &'static [&'static str] {
+    let routes: &[&str] = if extent::is_full() { &["all=original", ""] } else { &["all=original"] };
+    extent::say(routes.len() * programs, 2 * programs);
+    routes
+}
+
 #[test]
 fn programs_give_the_same_results_by_the_original() {
     let Some(setting) = setting() else { return };
+    let routes = routes(PROGRAMS.len());
     for (source, call) in PROGRAMS {
         let program = setting.program(source);
-        for route in ["", "all=original"] {
+        for &route in routes {
             let mut command = setting.command(&program, setting.whole());
             command.env("CUDNN_SHIM_ROUTE", route);
             let (counts, _) = setting.counted(&mut command, source);

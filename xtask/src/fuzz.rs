@@ -46,6 +46,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     part("plans", 0, &[full], &["--release", "--", "recurrent_cpu::"])?;
     part("cpu", 0, &[full], &[])?;
     part("cuda", 0, &[full], &[])?;
+    part("beside", 0, &[full], &[])?;
     let compared = numpy::run(&dist::build(true)?, numpy::Extent::Full)?;
     println!("\nNumPy: {compared}");
     if compared.failed() > 0 { bail!("a comparison with NumPy fails") } else { Ok(()) }
