@@ -13,7 +13,7 @@ const OWN_SYMBOL: &[u8] = b"cudnnShimGetCore";
 /// The largest file that is searched for [`OWN_SYMBOL`]: the original's main library has 140 KB.
 const LARGEST: u64 = 64 << 20;
 
-/// Where the loader of a system is told more folders than it knows by itself.
+/// The file that names folders for the loader besides those that it knows by itself.
 const CONFIGURATION: &str = "/etc/ld.so.conf";
 
 /// Configurations that include each other are read no deeper.
