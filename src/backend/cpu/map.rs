@@ -60,20 +60,21 @@ type Kernel<T> = unsafe fn(
     stream: Option<Stream>,
 );
 
+/// Writes the first of some numbers over all that follow it, as [`repeat`] does.
+type Repeat<T> = unsafe fn(numbers: *mut T, n: usize);
+
 /// How a kernel gets at the cells of one operand.
 #[derive(Clone, Copy)]
-struct Access<T> {
+struct Access {
     step: isize,
     cell: usize,
     /// Whether cells are of the computation type.
     is_real: bool,
     /// Conversion to the computation type.
     widen: Row,
-    /// Writes the first of some numbers over all that follow it.
-    repeat: unsafe fn(*mut T, usize),
 }
 
-impl<T> Access<T> {
+impl Access {
     fn is_run(&self) -> bool {
         self.step == self.cell as isize
     }
@@ -154,13 +155,13 @@ unsafe fn run_with<T: Real, const N: usize>(
     let inner_steps: [isize; N] = steps(&axes[tiled]);
     let arity = map.function.arity();
     let reads_old = map.factors.beta != 0.0;
-    let access: [Access<T>; N] = std::array::from_fn(|k| Access {
+    let access: [Access; N] = std::array::from_fn(|k| Access {
         step: inner_steps[k],
         cell: scalars[k].size(),
         is_real: scalars[k] == T::SCALAR,
         widen: row::between(scalars[k], T::SCALAR, Scaling::MOVE, machine.isa),
-        repeat: repeat::of::<T>(machine.isa),
     });
+    let repeat = repeat::of::<T>(machine.isa);
     let to = access[0];
     let narrow = row::between(T::SCALAR, scalars[0], Scaling::MOVE, machine.isa);
     let start = std::array::from_fn(|k| map.nest.offsets[k] as isize * scalars[k].size() as isize);
@@ -221,10 +222,10 @@ unsafe fn run_with<T: Real, const N: usize>(
         // write it.
         unsafe {
             for k in 1..=arity {
-                from[k - 1] = fetch::<T>(access[k], place[k], n, buffer(k), raw);
+                from[k - 1] = fetch::<T>(access[k], place[k], n, [buffer(k), raw], repeat);
             }
             if reads_old {
-                old = fetch::<T>(to, place[0], n, buffer(0), raw);
+                old = fetch::<T>(to, place[0], n, [buffer(0), raw], repeat);
             }
             if to.is_direct() {
                 return kernel(place[0].cast(), from, old, n, with, stream);
@@ -249,10 +250,10 @@ unsafe fn run_with<T: Real, const N: usize>(
 /// The cells are readable at `from`; either buffer holds `n` cells of any scalar and is aligned for
 /// it.
 unsafe fn fetch<T: Real>(
-    access: Access<T>, from: *const u8, n: usize, buffer: *mut u8, raw: *mut u8,
+    access: Access, from: *const u8, n: usize, [buffer, raw]: [*mut u8; 2], repeat: Repeat<T>,
 ) -> *const T {
     let numbers = buffer.cast::<T>();
-    let Access { step, cell, is_real, widen, repeat } = access;
+    let Access { step, cell, is_real, widen } = access;
     // SAFETY: `n` cells are readable, and either buffer holds as many.
     unsafe {
         if access.is_direct() {
