@@ -1,5 +1,7 @@
 //! Choices between named alternatives that C programs make by a number, counted from 0.
 
+use crate::mode;
+
 /// An enum whose alternatives C programs name by their position.
 pub trait Choice: Copy + 'static {
     /// Every alternative; the first has the code 0.
@@ -48,8 +50,7 @@ choice! {
 }
 
 choice! {
-    /// Which arithmetic units a call may use. No core of this library has a choice; the value is
-    /// kept.
+    /// Which arithmetic units a call may use.
     MathType:
     /// Whatever keeps the precision of the types.
     Standard,
@@ -59,4 +60,16 @@ choice! {
     TensorOpWithConversion,
     /// Fused multiply-add units only.
     Fma,
+}
+
+impl MathType {
+    /// Whether sums may have the order of tile instructions: not in strict mode.
+    pub fn allows_tiles(self) -> bool {
+        self != MathType::Fma && mode::allows_tiles()
+    }
+
+    /// Whether binary32 operands may be rounded to a format that Tensor Cores take.
+    pub fn allows_conversion(self) -> bool {
+        self == MathType::TensorOpWithConversion && mode::allows_tf32()
+    }
 }

@@ -209,6 +209,13 @@ impl Contract {
         }
     }
 
+    /// Lets tile instructions multiply 16-bit types, if `allowed`, in a step whose rows are those
+    /// of a batch: binary32 in parts pays from some rows on, and the bits of a row must not depend
+    /// on how many there are.
+    pub fn allow_tiles_of_rows(&mut self, allowed: bool) {
+        self.allow_tiles = allowed && self.a != Scalar::F32;
+    }
+
     /// Adds an innermost loop and returns its index. Panics beyond [`MAX_AXES`] loops.
     pub fn push(&mut self, role: Role, axis: Axis<5>) -> usize {
         let index = self.nest.axes().len();

@@ -7,7 +7,6 @@ use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
-use crate::mode;
 use crate::ops::contract::{Accumulate, Epilogue, Role};
 use crate::ops::function::Function;
 use crate::ops::map::Factors;
@@ -163,8 +162,8 @@ pub(super) struct Steps<'a> {
 
 impl<'a> Steps<'a> {
     pub(super) fn new(sink: StepSink<'a>, math_type: MathType) -> Self {
-        let allow_conversion = math_type == MathType::TensorOpWithConversion && mode::allows_tf32();
-        Steps { sink, allow_conversion, allow_tiles: math_type != MathType::Fma && mode::allows_tiles() }
+        let (allow_conversion, allow_tiles) = (math_type.allows_conversion(), math_type.allows_tiles());
+        Steps { sink, allow_conversion, allow_tiles }
     }
 
     /// `dst = alpha * sum of a * b + beta * dst + residual + bias`: a loop that does not move the
@@ -185,9 +184,7 @@ impl<'a> Steps<'a> {
         let all = [Some(dst), Some(a), Some(b), terms.residual.as_ref(), terms.bias.as_ref()];
         let mut step = Contract::new([dst.scalar, a.scalar, b.scalar], accumulate, epilogue);
         step.allow_conversion = self.allow_conversion;
-        // Binary32 in parts pays from some rows on, and a vector's bits must not depend on how many
-        // vectors there are.
-        step.allow_tiles = self.allow_tiles && step.a != Scalar::F32;
+        step.allow_tiles_of_rows(self.allow_tiles);
         step.nest.offsets = all.map(|view| view.map_or(0, |view| view.start(ranges)));
         for (each, range) in ranges {
             let strides = all.map(|view| view.map_or(0, |view| view.stride(*each)));

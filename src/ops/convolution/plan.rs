@@ -4,11 +4,11 @@
 use std::fmt;
 
 use super::{Algorithm, Convolution, Direction, support};
-use crate::desc::{ActivationDescriptor, ConvolutionMode, FilterDescriptor, MathType, TensorDescriptor};
+use crate::desc::{ActivationDescriptor, ConvolutionMode, FilterDescriptor, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
-use crate::mode::{Mode, allows_tf32, allows_tiles};
+use crate::mode::Mode;
 use crate::ops::activation::Activation;
 use crate::ops::contract::{Accumulate, Contract, Geometry, Phases, Side, Terms};
 use crate::ops::fill::zero_tail;
@@ -112,10 +112,8 @@ impl ConvolutionPlan {
             z: None,
             bias: None,
             activation: None,
-            allow_conversion: desc.math_type == MathType::TensorOpWithConversion && allows_tf32(),
-            allow_tiles: desc.math_type != MathType::Fma
-                && allows_tiles()
-                && (a.scalar != Scalar::F32 || has_rows),
+            allow_conversion: desc.math_type.allows_conversion(),
+            allow_tiles: desc.math_type.allows_tiles() && (a.scalar != Scalar::F32 || has_rows),
             allow_winograd: false,
             z_in_place: false,
             given: 0,

@@ -2,7 +2,7 @@
 
 use crate::desc::rnn::{RnnBias, RnnCell, RnnDirection, RnnInput};
 use crate::desc::{Choice, rnn};
-use crate::desc::{DropoutDescriptor, MathType, NanPropagation, RnnClip, RnnNetwork};
+use crate::desc::{DropoutDescriptor, NanPropagation, RnnClip, RnnNetwork};
 use crate::dtype::{DataType, Scalar};
 use crate::ops::{Compute, NanRule};
 
@@ -69,7 +69,7 @@ impl Network {
                 DataType::Double => Compute::Double,
                 _ => Compute::Single,
             },
-            allow_tiles: network.math_type != MathType::Fma && crate::mode::allows_tiles(),
+            allow_tiles: network.math_type.allows_tiles(),
             clip: clips.then(|| Clip {
                 lower: clip.lower(),
                 upper: clip.upper(),

@@ -150,9 +150,7 @@ impl Sink<'_> {
     /// Runs a contraction of these operands.
     pub(super) fn contract(&mut self, product: &Product) -> Result<()> {
         let (mut step, slots, count) = product.step(self.compute);
-        // Binary32 in parts pays from some rows on, and a sequence's bits must not depend on how
-        // many sequences there are.
-        step.allow_tiles = self.allow_tiles && step.a != Scalar::F32;
+        step.allow_tiles_of_rows(self.allow_tiles);
         if step.is_empty() { Ok(()) } else { (self.sink)(Step::Contract(&step), &slots[..count]) }
     }
 

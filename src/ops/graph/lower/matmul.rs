@@ -193,9 +193,7 @@ pub(in super::super) fn product_of(
         })
     };
     let mut step = Contract::new([c.scalar, a.scalar, b.scalar], accumulate, epilogue);
-    // Binary32 in parts gains nothing at the sizes of such products, and a row's bits would depend
-    // on how many rows there are.
-    step.allow_tiles = crate::mode::allows_tiles() && step.a != Scalar::F32;
+    step.allow_tiles_of_rows(crate::mode::allows_tiles());
     for axis in 0..row {
         let extent = dc[axis];
         let [x, y] = [da[axis], db[axis]];
