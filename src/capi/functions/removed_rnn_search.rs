@@ -46,8 +46,14 @@ impl Found {
         Ok(Found { returned, first })
     }
 
-    /// Stores the one algorithm with its time in milliseconds and its bytes of workspace.
-    fn store(self, time: f32, workspace: usize) -> Result<()> {
+    /// Stores the one algorithm with its bytes of workspace and the milliseconds that it takes: those
+    /// that `measured` finds, or without a time the workspace of the original, which serves the
+    /// network.
+    ///
+    /// # Errors
+    /// Those of `measured`.
+    fn store(self, theirs: Option<usize>, measured: impl FnOnce() -> Result<(usize, f32)>) -> Result<()> {
+        let (workspace, time) = theirs.map_or_else(measured, |workspace| Ok((workspace, NOT_MEASURED)))?;
         algorithm::set_performance(self.first, "perfResults", time, workspace)?;
         self.returned.set(removed_rnn_plan::ALGORITHMS);
         Ok(())
@@ -117,12 +123,11 @@ pub unsafe extern "C" fn cudnnFindRNNForwardInferenceAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: std::ptr::null_mut(), size: 0 },
         };
-        if let Some(workspace) = beside(handle, &pass.vectors.0, pass.rnn)? {
-            return found.store(NOT_MEASURED, workspace);
-        }
-        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
-        found.store(time, workspace)
+        let theirs = beside(handle, &pass.vectors.0, pass.rnn)?;
+        found.store(theirs, || {
+            // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
+            call.measured(|call| unsafe { pass.run(call) })
+        })
     })
 }
 
@@ -180,12 +185,11 @@ pub unsafe extern "C" fn cudnnFindRNNForwardTrainingAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        if let Some(workspace) = beside(handle, &pass.vectors.0, pass.rnn)? {
-            return found.store(NOT_MEASURED, workspace);
-        }
-        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
-        found.store(time, workspace)
+        let theirs = beside(handle, &pass.vectors.0, pass.rnn)?;
+        found.store(theirs, || {
+            // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
+            call.measured(|call| unsafe { pass.run(call) })
+        })
     })
 }
 
@@ -250,12 +254,11 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardDataAlgorithmEx(
             workspace: Space { pointer: workspace, size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace, size: reserveSpaceSizeInBytes },
         };
-        if let Some(workspace) = beside(handle, &pass.vectors.0, pass.rnn)? {
-            return found.store(NOT_MEASURED, workspace);
-        }
-        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
-        found.store(time, workspace)
+        let theirs = beside(handle, &pass.vectors.0, pass.rnn)?;
+        found.store(theirs, || {
+            // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
+            call.measured(|call| unsafe { pass.run(call) })
+        })
     })
 }
 
@@ -306,11 +309,10 @@ pub unsafe extern "C" fn cudnnFindRNNBackwardWeightsAlgorithmEx(
             workspace: Space { pointer: workspace.cast_mut(), size: workSpaceSizeInBytes },
             reserve: Space { pointer: reserveSpace.cast_mut(), size: reserveSpaceSizeInBytes },
         };
-        if let Some(workspace) = beside(handle, &pass.vectors.0, pass.rnn)? {
-            return found.store(NOT_MEASURED, workspace);
-        }
-        // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
-        let (workspace, time) = call.measured(|call| unsafe { pass.run(call) })?;
-        found.store(time, workspace)
+        let theirs = beside(handle, &pass.vectors.0, pass.rnn)?;
+        found.store(theirs, || {
+            // SAFETY: data pointers are valid for what their descriptors say, the spaces for their sizes.
+            call.measured(|call| unsafe { pass.run(call) })
+        })
     })
 }
