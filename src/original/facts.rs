@@ -17,23 +17,27 @@ pub struct Facts {
     /// The traits that all of them have, of those of `cases.rs`.
     pub traits: u8,
     /// Tells the content of descriptors from another's; 0 for those that no size depends on.
-    pub print: u64,
+    pub fingerprint: u64,
 }
 
 impl Facts {
     /// Of no descriptor: every trait.
-    pub const NONE: Facts = Facts { types: 0, traits: NCHW | NHWC | AVERAGES, print: 0 };
+    pub const NONE: Facts = Facts { types: 0, traits: NCHW | NHWC | AVERAGES, fingerprint: 0 };
 
     /// Of these and one more.
     pub fn and(self, other: Facts) -> Facts {
-        Facts { types: self.types | other.types, traits: self.traits & other.traits, print: self.print }
+        Facts {
+            types: self.types | other.types,
+            traits: self.traits & other.traits,
+            fingerprint: self.fingerprint,
+        }
     }
 }
 
 /// FNV-1a of numbers.
-fn print(numbers: impl IntoIterator<Item = i64>) -> u64 {
+fn fingerprint(numbers: impl IntoIterator<Item = i64>) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
-    let mix = |print: u64, number: i64| (print ^ number as u64).wrapping_mul(PRIME).rotate_left(29);
+    let mix = |hash: u64, number: i64| (hash ^ number as u64).wrapping_mul(PRIME).rotate_left(29);
     numbers.into_iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
@@ -57,14 +61,17 @@ pub(super) fn of_tensor(tensor: &TensorDescriptor) -> Facts {
     }
     let numbers = [i64::from(code), tensor.vector().unwrap_or(0)];
     let numbers = numbers.into_iter().chain(dims.iter().copied()).chain(strides.iter().copied());
-    Facts { types: 1 << code, traits, print: print(numbers) }
+    Facts { types: 1 << code, traits, fingerprint: fingerprint(numbers) }
 }
 
 /// Of a filter: what tells it from others.
 pub(super) fn of_filter(filter: &FilterDescriptor) -> Facts {
     let code = type_code(filter.data_type());
     let numbers = [i64::from(code), i64::from(filter.format().code())];
-    Facts { print: print(numbers.into_iter().chain(filter.dims().iter().copied())), ..Facts::NONE }
+    Facts {
+        fingerprint: fingerprint(numbers.into_iter().chain(filter.dims().iter().copied())),
+        ..Facts::NONE
+    }
 }
 
 /// Of a convolution: what tells it from others.
@@ -79,13 +86,13 @@ pub(super) fn of_convolution(convolution: &ConvolutionDescriptor) -> Facts {
     ];
     let spatial = [geometry.padding(), geometry.strides(), geometry.dilation()];
     let spatial = spatial.iter().flat_map(|values| values.iter().copied());
-    Facts { print: print(numbers.into_iter().chain(spatial)), ..Facts::NONE }
+    Facts { fingerprint: fingerprint(numbers.into_iter().chain(spatial)), ..Facts::NONE }
 }
 
 /// Of a reduction: what tells it from others.
 pub(super) fn of_reduction(reduction: &ReduceDescriptor) -> Facts {
     let numbers = [reduction.op.code(), type_code(reduction.compute_type), reduction.indices.code()];
-    Facts { print: print(numbers.map(i64::from)), ..Facts::NONE }
+    Facts { fingerprint: fingerprint(numbers.map(i64::from)), ..Facts::NONE }
 }
 
 /// Of a pooling: whether it averages.
@@ -125,16 +132,16 @@ mod tests {
     }
 
     #[test]
-    fn prints_tell_contents_apart() {
-        let prints: Vec<u64> = [[2, 3, 4, 5], [3, 2, 4, 5], [2, 3, 5, 4]]
+    fn fingerprints_tell_contents_apart() {
+        let fingerprints: Vec<u64> = [[2, 3, 4, 5], [3, 2, 4, 5], [2, 3, 5, 4]]
             .iter()
             .flat_map(|dims| {
-                [Format::Nchw, Format::Nhwc].map(|format| of_tensor(&tensor(format, dims)).print)
+                [Format::Nchw, Format::Nhwc].map(|format| of_tensor(&tensor(format, dims)).fingerprint)
             })
             .collect();
-        for (i, print) in prints.iter().enumerate() {
-            assert!(!prints[i + 1..].contains(print));
+        for (i, fingerprint) in fingerprints.iter().enumerate() {
+            assert!(!fingerprints[i + 1..].contains(fingerprint));
         }
-        assert_eq!(prints[0], of_tensor(&tensor(Format::Nchw, &[2, 3, 4, 5])).print);
+        assert_eq!(fingerprints[0], of_tensor(&tensor(Format::Nchw, &[2, 3, 4, 5])).fingerprint);
     }
 }

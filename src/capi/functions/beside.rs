@@ -4,7 +4,7 @@
 //! goes along. So no function is forwarded by hand.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use super::beside_bound::Size;
 use super::beside_bound::{Problem, is_filled, note_filled};
@@ -48,7 +48,7 @@ pub(crate) struct Passing {
     owned: Option<usize>,
     /// Descriptors that are to be read back.
     outputs: [Option<(usize, Twin)>; 2],
-    /// What its descriptors have in common, and the sum of the prints of those of its problem.
+    /// What its descriptors have in common, and the sum of the fingerprints of those of its problem.
     facts: Facts,
     algo: Option<c_int>,
     /// The address of its reserve space, which one call fills and another reads; 0 without one.
@@ -88,7 +88,7 @@ impl Passing {
     /// What the call is about, if it shares sizes with others.
     fn problem(&self) -> Option<Problem> {
         let group = self.way.group.filter(|group| !group.problem.is_empty())?;
-        Some(Problem::new(group, self.facts.print, self.algo))
+        Some(Problem::new(group, self.facts.fingerprint, self.algo))
     }
 
     /// `None` if this library serves such a call: by a case of the route, or since the original has
@@ -136,7 +136,7 @@ impl Passing {
         let facts = twin.facts();
         self.facts = self.facts.and(facts);
         if self.way.group.is_some_and(|group| group.problem.contains(&argument)) {
-            self.facts.print = self.facts.print.wrapping_add(facts.print);
+            self.facts.fingerprint = self.facts.fingerprint.wrapping_add(facts.fingerprint);
         }
         self.hold(twin)
     }
@@ -297,7 +297,8 @@ pub(crate) fn sized(
 }
 
 /// What became of a call that the original could serve.
-enum Forwarded {
+pub(super) enum Forwarded {
+    /// The original has served it.
     Served(Result<()>),
     /// This library serves it.
     Ours,
@@ -308,7 +309,7 @@ enum Forwarded {
 impl Forwarded {
     /// Its outcome, or that of this library's `body`.
     #[inline]
-    fn or(self, body: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(super) fn or(self, body: impl FnOnce() -> Result<()>) -> Result<()> {
         match self {
             Forwarded::Served(outcome) => outcome,
             Forwarded::Ours => body(),
@@ -382,13 +383,19 @@ fn refused(routed: &Routed, passing: &Passing, code: c_int) -> Forwarded {
         problem.refuse();
         passing.note_served(true);
     }
-    if !routed.told.swap(true, Ordering::Relaxed) {
-        let (name, text) = (routed.name, &failure.text);
+    tell_refusal(routed.name, &routed.told, &failure);
+    Forwarded::Refused(failure)
+}
+
+/// Says once for a function, which `told` remembers, that the original refuses a call of it.
+#[cold]
+pub(super) fn tell_refusal(name: &str, told: &AtomicBool, failure: &Failed) {
+    if !told.swap(true, Ordering::Relaxed) {
+        let Failed { code, text } = failure;
         log::warning(format_args!(
             "{name}: the original refuses ({code}: {text}); cudnn-shim serves such calls"
         ));
     }
-    Forwarded::Refused(failure)
 }
 
 #[cold]

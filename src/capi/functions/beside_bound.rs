@@ -24,16 +24,16 @@ static REFUSED: Lock<VecDeque<Problem>> = Lock::new(VecDeque::new());
 pub(super) struct Problem {
     /// The address of the group's list.
     group: usize,
-    /// The sum of the prints of its descriptors.
-    print: u64,
+    /// The sum of the fingerprints of its descriptors.
+    fingerprint: u64,
     /// The algorithm; `None` for a call about all of them.
     algo: Option<c_int>,
 }
 
 impl Problem {
     /// A problem of a group.
-    pub(super) fn new(group: &Group, print: u64, algo: Option<c_int>) -> Problem {
-        Problem { group: group.calls.as_ptr().addr(), print, algo }
+    pub(super) fn new(group: &Group, fingerprint: u64, algo: Option<c_int>) -> Problem {
+        Problem { group: group.calls.as_ptr().addr(), fingerprint, algo }
     }
 
     /// Whether the original has refused it, by its algorithm or by all.
@@ -43,7 +43,7 @@ impl Problem {
         }
         let refused = REFUSED.read(forgotten);
         let is_it = |other: &Problem| {
-            (other.group, other.print) == (self.group, self.print)
+            (other.group, other.fingerprint) == (self.group, self.fingerprint)
                 && (other.algo == self.algo || other.algo.is_none())
         };
         refused.iter().any(is_it)
@@ -126,7 +126,7 @@ mod tests {
         let (_, family) = family_of("cudnnConvolutionForward").expect("listed");
         let group = |call| family.group_of(call).expect("listed");
         let forward = group("cudnnConvolutionForward");
-        let problem = |print, algo| Problem::new(forward, print, algo);
+        let problem = |fingerprint, algo| Problem::new(forward, fingerprint, algo);
         assert!(!problem(7, Some(1)).is_refused());
         problem(7, Some(1)).refuse();
         assert!(problem(7, Some(1)).is_refused());
