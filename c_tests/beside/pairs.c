@@ -172,6 +172,59 @@ static void loss(void) {
     OK(cudnnDestroyTensorDescriptor(desc));
 }
 
+/* What normalises by running statistics, run twice. */
+static void fused(void) {
+    cudnnTensorDescriptor_t of = tensor(1, C, 1, 1);
+    cudnnFusedOpsConstParamPack_t constants;
+    cudnnFusedOpsVariantParamPack_t variants;
+    cudnnFusedOpsPlan_t plan;
+    const int mode = CUDNN_BATCHNORM_SPATIAL, there = CUDNN_PTR_ELEM_ALIGNED;
+    const cudnnFusedOpsConstParamLabel_t placeholders[] = {
+        CUDNN_PARAM_BN_SCALE_PLACEHOLDER,       CUDNN_PARAM_BN_BIAS_PLACEHOLDER,   CUDNN_PARAM_BN_RUNNING_MEAN_PLACEHOLDER,
+        CUDNN_PARAM_BN_RUNNING_VAR_PLACEHOLDER, CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER, CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER};
+    float scale[C] = {1, 2, -1, 0.5f}, bias[C] = {0, 1, 0.5f, -1}, mean[C] = {1, 2, 3, 4}, variance[C] = {1, 4, 9, 16};
+    static float result[2 * C] __attribute__((aligned(64)));
+    double epsilon = 1e-3;
+    size_t size = 0;
+    void *room;
+    int i;
+    OK(cudnnCreateFusedOpsConstParamPack(&constants, CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE));
+    OK(cudnnSetFusedOpsConstParamPackAttribute(constants, CUDNN_PARAM_BN_MODE, &mode));
+    OK(cudnnSetFusedOpsConstParamPackAttribute(constants, CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC, of));
+    OK(cudnnSetFusedOpsConstParamPackAttribute(constants, CUDNN_PARAM_BN_EQSCALEBIAS_DESC, of));
+    for (i = 0; i < 6; ++i) OK(cudnnSetFusedOpsConstParamPackAttribute(constants, placeholders[i], &there));
+    OK(cudnnCreateFusedOpsPlan(&plan, CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE));
+    SERVED(cudnnMakeFusedOpsPlan, (handle, plan, constants, &size));
+    room = guarded_alloc(size);
+    OK(cudnnCreateFusedOpsVariantParamPack(&variants, CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_BN_SCALE, scale));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_BN_BIAS, bias));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_BN_RUNNING_MEAN, mean));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_BN_RUNNING_VAR, variance));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_BN_EQSCALE, result));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_BN_EQBIAS, result + C));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_SCALAR_DOUBLE_BN_EPSILON, &epsilon));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_PTR_WORKSPACE, room));
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES, &size));
+    OK(cudnnFusedOpsExecute(handle, plan, variants));
+    /* A parameter that changes gives the original another pack. */
+    memset(result, 0xff, sizeof result);
+    epsilon = 0.5;
+    OK(cudnnSetFusedOpsVariantParamPackAttribute(variants, CUDNN_SCALAR_DOUBLE_BN_EPSILON, &epsilon));
+    SERVED(cudnnFusedOpsExecute, (handle, plan, variants));
+    CHECK(result[0] > 0.8164f && result[0] < 0.8166f);
+    show("fused", result, 2 * C);
+    /* A plan of one operation and a pack of another. */
+    OK(cudnnDestroyFusedOpsVariantParamPack(variants));
+    OK(cudnnCreateFusedOpsVariantParamPack(&variants, CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING));
+    BAD(cudnnFusedOpsExecute(handle, plan, variants));
+    OK(cudnnDestroyFusedOpsVariantParamPack(variants));
+    OK(cudnnDestroyFusedOpsPlan(plan));
+    OK(cudnnDestroyFusedOpsConstParamPack(constants));
+    OK(cudnnDestroyTensorDescriptor(of));
+    guarded_free(room, size);
+}
+
 int main(void) {
     OK(cudnnShimRecordPlans(1));
     OK(cudnnCreate(&handle));
@@ -180,6 +233,7 @@ int main(void) {
     reduction();
     normalisation();
     loss();
+    fused();
     OK(cudnnDestroyTensorDescriptor(x_desc));
     OK(cudnnDestroyTensorDescriptor(y_desc));
     OK(cudnnDestroy(handle));

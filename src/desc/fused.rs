@@ -155,6 +155,16 @@ impl ConstantPack {
         self.numbers.insert(label, number);
     }
 
+    /// The descriptors that were set, with their labels.
+    pub fn descriptors(&self) -> impl Iterator<Item = (i32, &PackedDescriptor)> {
+        self.descriptors.iter().map(|(&label, descriptor)| (label, descriptor))
+    }
+
+    /// The numbers that were set, with their labels.
+    pub fn numbers(&self) -> impl Iterator<Item = (i32, i32)> {
+        self.numbers.iter().map(|(&label, &number)| (label, number))
+    }
+
     /// A descriptor, if it was set.
     pub fn descriptor(&self, label: i32) -> Option<&PackedDescriptor> {
         self.descriptors.get(&label)
@@ -235,6 +245,11 @@ impl VariantPack {
     /// Sets a value. Pre: [`kind`](Self::kind) has passed.
     pub fn set(&mut self, label: i32, value: u64) {
         self.values.insert(label, value);
+    }
+
+    /// The values that were set, with their labels.
+    pub fn values(&self) -> impl Iterator<Item = (i32, u64)> {
+        self.values.iter().map(|(&label, &value)| (label, value))
     }
 
     /// A value, 0 before it is set.

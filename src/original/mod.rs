@@ -8,6 +8,7 @@
 //!  facts.rs  what the descriptors of a call have in common
 //!  call.rs   calling its functions by name; read.rs what they leave
 //!  graph.rs  its graph interface; objects.rs its objects of plain data
+//!  fused.rs  its fused operations
 //!  legacy.rs legacy calls as plans of that; operations.rs what these are made of
 //!  twin.rs   its descriptors and handles, each owned by one of ours
 //!  twins.rs  what they are set to: our plain data; sequences.rs those of sequences
@@ -18,6 +19,7 @@ mod call;
 mod cases;
 mod facts;
 mod find;
+mod fused;
 mod graph;
 mod legacy;
 mod load;
@@ -39,6 +41,7 @@ pub use call::{Failed, status_of};
 pub use cases::{CASES, Case};
 pub use facts::Facts;
 pub use find::{Asked, VARIABLE};
+pub use fused::FusedOps;
 pub use graph::Graph;
 pub use legacy::{ALIGNMENT, Device, Factors, Legacy, LegacyPlan, Pass};
 pub use load::Library;

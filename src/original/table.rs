@@ -281,6 +281,12 @@ pub const FAMILIES: &[Family] = &[
         ],
     ),
     family(
+        "fused",
+        Server::Original,
+        "its convolutions as conv (Convolutions), the others not measured beside the original",
+        &[bound(&["cudnnFusedOpsExecute", "cudnnMakeFusedOpsPlan"], &[])],
+    ),
+    family(
         "graph",
         Server::Original,
         "its engines fuse operations, ours run one after the other; contractions as conv (Convolutions)",
@@ -397,7 +403,8 @@ mod tests {
     #[test]
     fn calls_that_tell_sizes_are_bound_to_those_that_take_them() {
         for group in FAMILIES.iter().flat_map(|family| family.groups) {
-            let tells = |call: &&&str| call.contains("Size") || call.contains("Buffers");
+            let tells =
+                |call: &&&str| ["Size", "Buffers", "MakeFusedOps"].iter().any(|part| call.contains(part));
             assert_eq!(
                 group.calls.iter().any(|call| tells(&call)),
                 group.calls.len() > 1,

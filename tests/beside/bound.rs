@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::common;
 use crate::double::{Core, Setting, setting};
 
 /// A query, and the call that takes what it has told.
@@ -13,6 +14,7 @@ const PAIRS: &[(&str, &str)] = &[
     ("cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", "cudnnBatchNormalizationForwardTrainingEx"),
     ("cudnnGetBatchNormalizationTrainingExReserveSpaceSize", "cudnnBatchNormalizationForwardTrainingEx"),
     ("cudnnGetCTCLossWorkspaceSize", "cudnnCTCLoss"),
+    ("cudnnMakeFusedOpsPlan", "cudnnFusedOpsExecute"),
 ];
 
 /// Who has served each call, and the results.
@@ -51,7 +53,7 @@ fn sizes_suffice(core: Core, setting: &Setting) {
     let run = |setting, variables: &[(&str, &str)]| run_on(core, setting, variables);
     let alone = run(setting, &[("CUDNN_SHIM_ROUTE", "all=ours")]);
     assert!(alone.served.values().all(|server| server == "ours"), "{:?}", alone.served);
-    assert_eq!(alone.results.len(), 9);
+    assert_eq!(alone.results.len(), 10);
     let plain = run(setting, &[]);
     assert!(plain.served.values().all(|server| server == "original"), "{:?}", plain.served);
     assert_eq!(plain.results, alone.results);
@@ -60,7 +62,7 @@ fn sizes_suffice(core: Core, setting: &Setting) {
             let outcome = run(setting, &[("DOUBLE_REFUSES", &refused)]);
             assert_eq!(outcome.results, alone.results, "{refused}");
             let by_us = |name: &str| outcome.served[name] == "ours";
-            assert_eq!(by_us(query), refused.starts_with("cudnnGet"), "{refused}: {:?}", outcome.served);
+            assert_eq!(by_us(query), refused.starts_with(query), "{refused}: {:?}", outcome.served);
             // What is refused in a query is not run, and the other way round.
             assert!(by_us(call), "{refused}: {:?}", outcome.served);
             let others = PAIRS.iter().filter(|(_, other)| other != call);
@@ -69,6 +71,43 @@ fn sizes_suffice(core: Core, setting: &Setting) {
             }
         }
     }
+}
+
+/// The objects of a fused operation have twins, which end with them, and a refusal is told once.
+#[test]
+fn fused_operations_go_to_the_original_attribute_by_attribute() {
+    let Some(setting) = setting() else { return };
+    let program = setting.program("beside/pairs.c");
+    let counts = |refused: &str| {
+        let mut command = setting.command(&program, setting.whole());
+        command.envs([("CUDNN_LOGLEVEL_DBG", "2"), ("CUDNN_LOGDEST_DBG", "stdout")]);
+        command.env("CUDNN_SHIM_ROUTE", "all=ours,fused=original").env("DOUBLE_REFUSES", refused);
+        let (counts, output) = setting.counted(&mut command, "fused");
+        let told = common::printed(&output).matches("cudnnFusedOpsExecute: the original refuses").count();
+        (counts, told)
+    };
+    let (plain, told) = counts("");
+    for (call, count) in [
+        ("cudnnMakeFusedOpsPlan", 1),
+        ("cudnnFusedOpsExecute", 2),
+        ("cudnnCreateFusedOpsConstParamPack", 1),
+        ("cudnnSetFusedOpsConstParamPackAttribute", 9),
+        // A pack before and after it is changed; one of another operation has none.
+        ("cudnnCreateFusedOpsVariantParamPack", 2),
+        ("cudnnSetFusedOpsVariantParamPackAttribute", 18),
+    ] {
+        assert_eq!(plain.get(call), Some(&count), "{call}: {plain:?}");
+    }
+    for object in ["FusedOpsConstParamPack", "FusedOpsVariantParamPack", "FusedOpsPlan", "TensorDescriptor"] {
+        let of = |verb: &str| plain.get(&format!("cudnn{verb}{object}"));
+        assert_eq!(of("Create"), of("Destroy"), "{object}: {plain:?}");
+    }
+    assert_eq!(told, 0);
+    let (refused, told) = counts("cudnnFusedOpsExecute,");
+    assert_eq!((refused["cudnnFusedOpsExecute"], told), (2, 1));
+    // Without a twin of what a pack holds, the plan is this library's.
+    let (without, _) = counts("cudnnSetFusedOpsConstParamPackAttribute,");
+    assert_eq!(without.get("cudnnFusedOpsExecute"), None, "{without:?}");
 }
 
 /// The gradient reads what the forward call has left in the reserve space, in a form of its own.

@@ -14,6 +14,8 @@ const BY_HAND: &[&str] = &[
     "cudnnGetExecutionPlanWorkspaceSize",
     "cudnnBackendPopulateCudaGraph",
     "cudnnBackendUpdateCudaGraph",
+    "cudnnMakeFusedOpsPlan",
+    "cudnnFusedOpsExecute",
 ];
 
 /// An exported function, and the way its calls go.

@@ -6,8 +6,10 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
+use super::beside::Side;
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
+use super::twin_place::Pinned;
 use super::types::{
     cudnnFusedOps_t, cudnnFusedOpsConstParamLabel_t, cudnnFusedOpsConstParamPack_t,
     cudnnFusedOpsVariantParamLabel_t, cudnnFusedOpsVariantParamPack_t, cudnnStatus_t, raw,
@@ -17,6 +19,7 @@ use crate::desc::fused::{
     ConstantKind, ConstantPack, FusedOperation, PackedDescriptor, VariantKind, VariantPack,
 };
 use crate::error::Result;
+use crate::original::{FusedOps, Maker};
 
 static CONSTANTS: Table<ConstantPack> = Table::new(Kind::FusedConstants);
 static VARIANTS: Table<VariantPack> = Table::new(Kind::FusedVariants);
@@ -35,6 +38,27 @@ pub(super) fn constants(pack: cudnnFusedOpsConstParamPack_t) -> Result<ConstantP
 /// Bad parameter for a pack that is not alive.
 pub(super) fn variants(pack: cudnnFusedOpsVariantParamPack_t) -> Result<VariantPack> {
     VARIANTS.with(pack.addr(), "varPack", |pack| Ok(pack.clone()))
+}
+
+/// The operation of a pack of variant parameters.
+///
+/// # Errors
+/// Bad parameter for a pack that is not alive.
+pub(super) fn operation(pack: cudnnFusedOpsVariantParamPack_t) -> Result<FusedOperation> {
+    VARIANTS.with(pack.addr(), "varPack", |pack| Ok(pack.operation))
+}
+
+/// The original's pack of the same constant parameters, if it has such a one.
+pub(super) fn constants_twin(pack: cudnnFusedOpsConstParamPack_t, side: &Side) -> Option<Pinned> {
+    let library = &side.original.library;
+    // No descriptor in a pack has a dropout.
+    let maker = Maker { library, handle: side.handle.pointer(), dropout: &|_| None };
+    CONSTANTS.twin(pack.addr(), |pack| FusedOps::new(library).constants(pack, &maker).ok())
+}
+
+/// The original's pack of the same variant parameters, if it has such a one.
+pub(super) fn variants_twin(pack: cudnnFusedOpsVariantParamPack_t, side: &Side) -> Option<Pinned> {
+    VARIANTS.twin(pack.addr(), |pack| FusedOps::new(&side.original.library).variants(pack).ok())
 }
 
 /// Creates an object of a fused operation.

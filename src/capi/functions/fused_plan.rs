@@ -5,16 +5,17 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::Out;
-use super::context;
 use super::fused_ops::{constants, create, variants};
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
+use super::twin_place::Pinned;
 use super::types::{
     cudnnFusedOps_t, cudnnFusedOpsConstParamPack_t, cudnnFusedOpsPlan_t, cudnnFusedOpsVariantParamPack_t,
     cudnnHandle_t, cudnnStatus_t,
 };
-use crate::desc::fused::FusedPlan;
-use crate::error::Error;
+use super::{context, fused_beside};
+use crate::desc::fused::{FusedOperation, FusedPlan};
+use crate::error::{Error, Result};
 use crate::exec::Address;
 use crate::mode::Mode;
 use crate::ops::Memory;
@@ -22,6 +23,29 @@ use crate::ops::fused::{FusedProblem, Numbers};
 use crate::ops::part::{Base, Part, Place};
 
 static PLANS: Table<FusedPlan> = Table::new(Kind::FusedPlan);
+
+/// The original's plan, if that has made it.
+pub(super) fn twin(plan: cudnnFusedOpsPlan_t) -> Option<Pinned> {
+    PLANS.made_twin(plan.addr())
+}
+
+/// The operation of a plan.
+///
+/// # Errors
+/// Bad parameter for a plan that is not alive.
+pub(super) fn operation(plan: cudnnFusedOpsPlan_t) -> Result<FusedOperation> {
+    PLANS.with(plan.addr(), "plan", |plan| Ok(plan.operation))
+}
+
+/// # Errors
+/// Bad parameter for a plan of one operation and a pack of another.
+fn same(plan: FusedOperation, pack: FusedOperation) -> Result<()> {
+    if plan == pack {
+        return Ok(());
+    }
+    let text = format!("a plan of operation {} and a pack of operation {}", plan.number(), pack.number());
+    Err(Error::mismatch(text))
+}
 
 /// Creates a fused plan, which is made next.
 ///
@@ -100,18 +124,30 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
     let pack = constants(constPack)?;
     // SAFETY: `workspaceSizeInBytes` is NULL or valid for one write.
     let size = unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?;
-    PLANS.with_mut(plan.addr(), "plan", |plan| {
-        if plan.operation != pack.operation {
-            return Err(Error::mismatch(format!(
-                "a plan of operation {} and a pack of operation {}",
-                plan.operation.number(),
-                pack.operation.number()
-            )));
-        }
+    same(operation(plan)?, pack.operation)?;
+    let own = || {
         let problem = FusedProblem::new(&pack, Mode::current())?;
         problem.parts(Numbers::SAMPLE)?;
-        size.set(problem.workspace().max(16));
-        plan.made = Some(pack);
+        Ok(problem.workspace().max(16))
+    };
+    let set = |made| {
+        PLANS.with_mut(plan.addr(), "plan", |plan| {
+            plan.made = made;
+            Ok(())
+        })
+    };
+    let keep = |twin, bytes: usize| {
+        // Both have room, so that this library can run what the original refuses to.
+        let own = own().ok();
+        set(own.map(|_| pack.clone()))?;
+        PLANS.adopt(plan.addr(), twin);
+        size.set(own.map_or(bytes, |own| own.max(bytes)));
+        Ok(())
+    };
+    fused_beside::make(handle, pack.operation, constPack, keep).or(|| {
+        let bytes = own()?;
+        set(Some(pack.clone()))?;
+        size.set(bytes);
         Ok(())
     })
 }
@@ -141,16 +177,24 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
 pub unsafe extern "C" fn cudnnFusedOpsExecute(
     handle: cudnnHandle_t, plan: cudnnFusedOpsPlan_t, varPack: cudnnFusedOpsVariantParamPack_t,
 ) -> cudnnStatus_t {
+    // SAFETY: the caller vouches for the pointers of the pack.
+    unsafe { fused_beside::execute(handle, plan, varPack).or(|| execute(handle, plan, varPack)) }
+}
+
+/// Runs a plan that this library has made.
+///
+/// # Errors
+/// As the call above.
+///
+/// # Safety
+/// As for the call above.
+unsafe fn execute(
+    handle: cudnnHandle_t, plan: cudnnFusedOpsPlan_t, pack: cudnnFusedOpsVariantParamPack_t,
+) -> Result<()> {
     context::compute(handle, "cudnnFusedOpsExecute", |call| {
         let plan = PLANS.with(plan.addr(), "plan", |plan| Ok(plan.clone()))?;
-        let pack = variants(varPack)?;
-        if plan.operation != pack.operation {
-            return Err(Error::mismatch(format!(
-                "a plan of operation {} and a pack of operation {}",
-                plan.operation.number(),
-                pack.operation.number()
-            )));
-        }
+        let pack = variants(pack)?;
+        same(plan.operation, pack.operation)?;
         let made = plan.made.ok_or_else(|| Error::mismatch("the plan was not made"))?;
         let problem = FusedProblem::new(&made, Mode::current())?;
         let needed = problem.workspace();

@@ -43,6 +43,7 @@ mod data_type;
 mod dlpack;
 mod dropout;
 mod filter;
+mod fused_beside;
 mod fused_ops;
 mod fused_plan;
 #[cfg(not(feature = "cudnn8"))]
