@@ -67,18 +67,27 @@ const LEGACY: &[&str] = &[
 #[test]
 fn graphs_give_the_results_of_the_calls() {
     let Some(setting) = setting() else { return };
-    let direct = run(setting, setting.whole(), "all=original");
-    let ours = run(setting, setting.whole(), "all=ours");
-    let graph = run(setting, setting.whole(), "all=original,via=graph");
+    for core in setting.cores() {
+        graphs_give_the_results_on(core, setting);
+    }
+}
+
+fn graphs_give_the_results_on(core: Core, setting: &Setting) {
+    let run = |route| run_on(core, setting, setting.whole(), route);
+    let direct = run("all=original");
+    let ours = run("all=ours");
+    let graph = run("all=original,via=graph");
     assert_close(&ours, &direct);
     assert_close(&graph, &direct);
     for call in LEGACY {
         assert!(direct.counts.contains_key(*call), "{call}");
         assert!(!graph.counts.contains_key(*call), "{call} was called directly");
     }
-    assert!(!direct.counts.contains_key("cudnnBackendExecute") && graph.counts["cudnnBackendExecute"] > 30);
+    assert!(!direct.counts.contains_key("cudnnBackendExecute") && graph.counts["cudnnBackendExecute"] >= 30);
     let left: Vec<_> = graph.served.iter().filter(|(_, server)| server != "original").collect();
-    assert!(left.is_empty(), "{left:?}");
+    // On a GPU, calls without a workspace whose graphs take one are this library's.
+    let takes_none = |name: &str| name.starts_with("cudnnBatchNorm") || name == "cudnnActivationBackward";
+    assert!(left.iter().all(|(name, _)| core == Core::Gpu && takes_none(name)), "{left:?}");
     assert!(ours.served.iter().all(|(_, server)| server == "ours"));
     // Objects go as they came, plans with their handle.
     assert_eq!(graph.counts["cudnnBackendCreateDescriptor"], graph.counts["cudnnBackendDestroyDescriptor"]);

@@ -9,6 +9,7 @@ mod described;
 mod double;
 mod found;
 mod gpu;
+mod host_calls;
 mod legacy;
 mod programs;
 mod real;

@@ -1,8 +1,11 @@
 //! Programs of `c_tests/` that check what they compute, with every call served by the double.
 
+use std::collections::BTreeSet;
+
+use cudnn::original::{FAMILIES, Family};
 use testkit::extent;
 
-use crate::double::setting;
+use crate::double::{Core, Setting, setting};
 
 /// Programs, and a call that the double has to serve in each.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -21,7 +24,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("graph.c", "cudnnBackendExecute"),
     ("sequences_and_graphs.c", ""),
     ("ctc.c", "cudnnCTCLoss"),
+    ("fused_operations.c", "cudnnFusedOpsExecute"),
     ("spatial_transformer.c", "cudnnSpatialTfSamplerForward"),
+    // Legacy calls, sizes with the calls that take them, and the calls that all others leave out.
+    ("beside/legacy.c", "cudnnPoolingBackward"),
+    ("beside/pairs.c", "cudnnBatchNormalizationBackwardEx"),
+    ("beside/layers.c", "cudnnDivisiveNormalizationBackward"),
     ("descriptors.c", ""),
     ("misuse.c", ""),
     ("in_place.c", ""),
@@ -47,7 +55,7 @@ const WITHOUT_MISUSE: &[&str] = &[
 
 /// The routes that each of so many programs runs by: every call by the original, and in full runs
 /// what the table says, too.
-pub fn routes(programs: usize) -> &'static [&'static str] {
+fn routes(programs: usize) -> &'static [&'static str] {
     let routes: &[&str] = if extent::is_full() { &["all=original", ""] } else { &["all=original"] };
     extent::say(routes.len() * programs, 2 * programs);
     routes
@@ -56,18 +64,50 @@ pub fn routes(programs: usize) -> &'static [&'static str] {
 #[test]
 fn programs_give_the_same_results_by_the_original() {
     let Some(setting) = setting() else { return };
-    let routes = routes(PROGRAMS.len());
-    for (source, call) in PROGRAMS {
+    let served = served_in(setting, Core::Host, PROGRAMS);
+    let calls = FAMILIES.iter().flat_map(Family::calls);
+    let left: Vec<&str> = calls.filter(|call| !served.contains(*call)).collect();
+    assert!(left.is_empty(), "calls of the route that no program makes: {left:?}");
+}
+
+/// Calls whose results only `c_tests/beside/layers.c` shows are the same by either library.
+#[test]
+fn calls_that_are_rarely_made_give_the_same_results_by_the_original() {
+    let Some(setting) = setting() else { return };
+    let program = setting.program("beside/layers.c");
+    for core in setting.cores() {
+        let results = |route: &str| {
+            let mut command = setting.command_on(core, &program, setting.whole());
+            let (counts, output) = setting.counted(command.env("CUDNN_SHIM_ROUTE", route), route);
+            (String::from_utf8_lossy(&output.stdout).into_owned(), counts)
+        };
+        let ((ours, asked), (theirs, served)) = (results("all=ours"), results("all=original"));
+        assert_eq!(ours, theirs);
+        assert_eq!(ours.lines().filter(|line| line.starts_with("result ")).count(), 13);
+        assert!(
+            served.contains_key("cudnnLRNCrossChannelBackward")
+                && !asked.contains_key("cudnnLRNCrossChannelBackward")
+        );
+    }
+}
+
+/// Runs programs by the original, and in full runs by the table, too. Each has to have the original
+/// serve its call. All calls that were served.
+pub fn served_in(setting: &Setting, core: Core, programs: &[(&str, &str)]) -> BTreeSet<String> {
+    let routes = routes(programs.len());
+    let mut served = BTreeSet::new();
+    for (source, call) in programs {
         let program = setting.program(source);
         for &route in routes {
-            let mut command = setting.command(&program, setting.whole());
-            command.env("CUDNN_SHIM_ROUTE", route);
-            let (counts, _) = setting.counted(&mut command, source);
-            if !call.is_empty() && route == "all=original" {
-                assert!(counts.get(*call).is_some_and(|&count| count > 0), "{source}: {counts:?}");
+            let mut command = setting.command_on(core, &program, setting.whole());
+            let (counts, _) = setting.counted(command.env("CUDNN_SHIM_ROUTE", route), source);
+            if route == "all=original" {
+                assert!(call.is_empty() || counts.contains_key(*call), "{source}: {counts:?}");
+                served.extend(counts.into_keys());
             }
         }
     }
+    served
 }
 
 /// Those of them whose checks hold for a graph, too: bits differ with the order of sums, and its
@@ -104,9 +144,9 @@ fn programs_give_the_same_results_as_graphs() {
 #[test]
 fn programs_run_where_the_original_refuses_everything() {
     let Some(setting) = setting() else { return };
-    let all: String = cudnn::original::FAMILIES
+    let all: String = FAMILIES
         .iter()
-        .flat_map(|family| family.calls())
+        .flat_map(Family::calls)
         .chain(["cudnnBackendFinalize"])
         .map(|call| format!("{call},"))
         .collect();

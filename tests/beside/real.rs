@@ -32,18 +32,29 @@ impl Found {
         Found { folder, major }
     }
 
-    fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         self.folder.join(format!("libcudnn.so.{}", self.major))
+    }
+
+    /// The symbols of its main library.
+    pub fn symbols(&self) -> Vec<String> {
+        symbols_in(if self.major == 8 { "symbols_v8.tsv" } else { "symbols.tsv" })
     }
 }
 
-/// The packages that are had where `CUDNN_SHIM_TEST_ORIGINAL` is `pypi`.
-const PACKAGES: [(&str, &str); 2] =
-    [("original-9", "nvidia-cudnn-cu12==9.27.0.42"), ("original-8", "nvidia-cudnn-cu12==8.9.7.29")];
+/// The packages that are had where `CUDNN_SHIM_TEST_ORIGINAL` is `pypi`: each version with what its
+/// plans take besides, in a folder of its own.
+const PACKAGES: [(&str, &[&str]); 2] = [
+    (
+        "original-9",
+        &["nvidia-cudnn-cu12==9.27.0.42", "nvidia-cublas-cu12==12.9.1.4", "nvidia-cuda-nvrtc-cu12==12.9.86"],
+    ),
+    ("original-8", &["nvidia-cudnn-cu12==8.9.7.29"]),
+];
 
 /// The originals that `CUDNN_SHIM_TEST_ORIGINAL` names, with colons between their folders; `pypi`
 /// has pip download both versions once. A skip, said and counted, without any.
-fn originals() -> Vec<Found> {
+pub fn originals() -> Vec<Found> {
     static FOUND: OnceLock<Vec<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| match std::env::var_os("CUDNN_SHIM_TEST_ORIGINAL") {
         None => Vec::new(),
@@ -56,20 +67,40 @@ fn originals() -> Vec<Found> {
     found.iter().cloned().map(Found::new).collect()
 }
 
-/// The folder of a package, which pip puts below the target folder if it is not there yet.
-fn downloaded((name, package): &(&str, &str)) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let lib = folder.join("nvidia/cudnn/lib");
-    if !lib.is_dir() {
+/// The folder of a version's library, which pip puts below the target folder if it is not there
+/// yet.
+fn downloaded((name, packages): &(&str, &[&str])) -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = target.join(name);
+    if !folder.is_dir() {
+        // What is there is whole.
+        let part = target.join(format!("{name}.part"));
+        let _ = std::fs::remove_dir_all(&part);
         let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(&folder).arg(package);
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(&part).args(*packages);
         let output = pip.output();
         if !output.as_ref().is_ok_and(|output| output.status.success()) {
-            println!("skipped: {package} cannot be had: {output:?}");
+            println!("skipped: {} cannot be had: {output:?}", packages[0]);
             return None;
         }
+        std::fs::rename(&part, &folder).expect("a name for what was downloaded");
     }
-    Some(lib)
+    Some(folder.join("nvidia/cudnn/lib"))
+}
+
+/// The folder of a driver that takes the code of an original and runs none.
+pub fn taking_driver(setting: &Setting) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let folder = setting.scratch.join("taking-driver");
+        std::fs::create_dir_all(&folder).expect("writable");
+        let source = [common::project_root().join("c_tests/beside/driver.c")];
+        let options = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
+        common::compiled("gcc", &options, &source, &setting.lib, &folder.join("libcuda.so.1"))
+            .expect("gcc works");
+        folder
+    });
+    built.clone()
 }
 
 /// Our library for the interface of an original, laid out as an installation; a skip, said and
@@ -105,8 +136,7 @@ fn its_functions_are_its_own_in_both_orders_of_loading() {
         let options = [include.as_str(), "-ldl"];
         common::compiled("gcc", &options, &source, &lib, &program).expect("gcc works");
         let list = setting.scratch.join(format!("all-symbols-{}", original.major));
-        let table = if original.major == 8 { "symbols_v8.tsv" } else { "symbols.tsv" };
-        std::fs::write(&list, symbols_in(table).join("\n")).expect("writable");
+        std::fs::write(&list, original.symbols().join("\n")).expect("writable");
         for order in ["ours-first", "original-first"] {
             for now in ["", "1"] {
                 let mut command = Command::new(&program);
@@ -148,7 +178,8 @@ pub fn alone(test: &str, libraries: impl Fn(&Found) -> Option<OsString>) -> Opti
 #[test]
 fn descriptors_of_every_kind_are_twinned_and_read_back() {
     let test = "real::descriptors_of_every_kind_are_twinned_and_read_back";
-    let Some(original) = alone(test, |_| Some(OsString::new())) else { return };
+    let libraries = |_: &Found| setting().map(|setting| taking_driver(setting).into_os_string());
+    let Some(original) = alone(test, libraries) else { return };
     let library = opened(&original);
     let no_dropout = |address: usize| (address == 0).then_some(std::ptr::null_mut());
     let maker = Maker { library, handle: std::ptr::null_mut(), dropout: &no_dropout };
@@ -239,14 +270,7 @@ fn descriptors_of_every_kind_are_twinned_and_read_back() {
         pad_after: [0, 3, 0, 1, 0, 0, 0, 0],
         ..Default::default()
     };
-    // Without a CUDA driver its part does not load (CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED).
-    match transform.twin(&maker) {
-        Ok(_) => {}
-        Err(Some(failure)) if failure.code == 1008 => {
-            println!("skipped: transforms, whose part needs a driver")
-        }
-        Err(failure) => panic!("{failure:?}"),
-    }
+    transform.twin(&maker).expect("a transform");
 
     LrnDescriptor::new(7, 0.5, 0.25, 1.5).expect("valid").twin(&maker).expect("a response normalisation");
     let st = SpatialTransformerDescriptor { data_type: DataType::Float, rank: 4, dims: dims(&[2, 3, 4, 5]) };
