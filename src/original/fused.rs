@@ -87,14 +87,19 @@ impl FusedOps {
         Ok(made)
     }
 
-    /// A plan of an operation for a pack of constant parameters, and its bytes of workspace.
+    /// A plan of an operation, which is made next.
     ///
     /// # Errors
     /// As the original answers.
-    pub fn plan(
-        self, handle: &Twin, operation: FusedOperation, constants: &Twin,
-    ) -> Result<(Twin, usize), Failed> {
-        let plan = self.create(["cudnnCreateFusedOpsPlan", "cudnnDestroyFusedOpsPlan"], operation)?;
+    pub fn plan(self, operation: FusedOperation) -> Result<Twin, Failed> {
+        self.create(["cudnnCreateFusedOpsPlan", "cudnnDestroyFusedOpsPlan"], operation)
+    }
+
+    /// Makes a plan for a pack of constant parameters; its bytes of workspace.
+    ///
+    /// # Errors
+    /// As the original answers.
+    pub fn make(self, handle: &Twin, plan: &Twin, constants: &Twin) -> Result<usize, Failed> {
         let mut size = 0_usize;
         call!(
             self.0,
@@ -104,7 +109,7 @@ impl FusedOps {
             (*mut c_void = constants.pointer()),
             (*mut usize = &raw mut size),
         )?;
-        Ok((plan, size))
+        Ok(size)
     }
 
     /// Runs a plan on a pack of variant parameters.

@@ -78,15 +78,15 @@ fn sizes_suffice(core: Core, setting: &Setting) {
 fn fused_operations_go_to_the_original_attribute_by_attribute() {
     let Some(setting) = setting() else { return };
     let program = setting.program("beside/pairs.c");
-    let counts = |refused: &str| {
+    let counts = |variable: &str, calls: &str| {
         let mut command = setting.command(&program, setting.whole());
         command.envs([("CUDNN_LOGLEVEL_DBG", "2"), ("CUDNN_LOGDEST_DBG", "stdout")]);
-        command.env("CUDNN_SHIM_ROUTE", "all=ours,fused=original").env("DOUBLE_REFUSES", refused);
+        command.env("CUDNN_SHIM_ROUTE", "all=ours,fused=original").env(variable, calls);
         let (counts, output) = setting.counted(&mut command, "fused");
         let told = common::printed(&output).matches("cudnnFusedOpsExecute: the original refuses").count();
         (counts, told)
     };
-    let (plain, told) = counts("");
+    let (plain, told) = counts("DOUBLE_REFUSES", "");
     for (call, count) in [
         ("cudnnMakeFusedOpsPlan", 1),
         ("cudnnFusedOpsExecute", 2),
@@ -103,11 +103,17 @@ fn fused_operations_go_to_the_original_attribute_by_attribute() {
         assert_eq!(of("Create"), of("Destroy"), "{object}: {plain:?}");
     }
     assert_eq!(told, 0);
-    let (refused, told) = counts("cudnnFusedOpsExecute,");
+    let (refused, told) = counts("DOUBLE_REFUSES", "cudnnFusedOpsExecute,");
     assert_eq!((refused["cudnnFusedOpsExecute"], told), (2, 1));
-    // Without a twin of what a pack holds, the plan is this library's.
-    let (without, _) = counts("cudnnSetFusedOpsConstParamPackAttribute,");
-    assert_eq!(without.get("cudnnFusedOpsExecute"), None, "{without:?}");
+    // Without a twin of the plan, or of what its pack holds, the plan is this library's.
+    for failing in [
+        "cudnnSetFusedOpsConstParamPackAttribute,",
+        "cudnnCreateFusedOpsConstParamPack,",
+        "cudnnCreateFusedOpsPlan,",
+    ] {
+        let (without, _) = counts("DOUBLE_FAILS", failing);
+        assert_eq!(without.get("cudnnFusedOpsExecute"), None, "{failing}: {without:?}");
+    }
 }
 
 /// The gradient reads what the forward call has left in the reserve space, in a form of its own.

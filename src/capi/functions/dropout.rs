@@ -90,9 +90,9 @@ unsafe fn set_by_original(
     let library = &side.original.library;
     // Without states the twin goes on with those that it has.
     let kept = DROPOUTS.made_twin(desc.addr()).filter(|_| states.is_null()).map(|twin| twin.shared());
-    let twin = match kept {
-        Some(twin) => Ok(twin),
-        None => Twin::create(library, DropoutDescriptor::LIFE[0], DropoutDescriptor::LIFE[1]).map(Arc::new),
+    let [create, destroy] = DropoutDescriptor::LIFE;
+    let Some(twin) = kept.or_else(|| Twin::create(library, create, destroy).ok().map(Arc::new)) else {
+        return Ok(false);
     };
     let set = |twin: Arc<Twin>| {
         let objects = [twin.pointer(), side.handle.pointer()];
@@ -100,7 +100,7 @@ unsafe fn set_by_original(
         unsafe { original::set_dropout(library, name, objects, probability, states, size, seed) }
             .map(|()| twin)
     };
-    let twin = match twin.and_then(set) {
+    let twin = match set(twin) {
         Ok(twin) => twin,
         Err(failure) if failure.is_refusal() => return Ok(false),
         Err(failure) => return side.told(name, Err(failure)).map(|()| true),

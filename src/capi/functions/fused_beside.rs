@@ -39,10 +39,9 @@ pub(super) fn make(
     const NAME: &str = "cudnnMakeFusedOpsPlan";
     let Some(side) = beside::side(handle, NAME) else { return Forwarded::Ours };
     let Some(constants) = fused_ops::constants_twin(pack, &side) else { return Forwarded::Ours };
-    match functions(&side).plan(&side.handle, operation, &constants) {
-        Ok((plan, bytes)) => {
-            Forwarded::Served(keep(Arc::new(plan), bytes).and_then(|()| side.told(NAME, Ok(()))))
-        }
+    let Ok(plan) = functions(&side).plan(operation) else { return Forwarded::Ours };
+    match functions(&side).make(&side.handle, &plan, &constants) {
+        Ok(bytes) => Forwarded::Served(keep(Arc::new(plan), bytes).and_then(|()| side.told(NAME, Ok(())))),
         Err(failure) => outcome(&side, (NAME, &TOLD), Err(failure)),
     }
 }
