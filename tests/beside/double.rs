@@ -130,11 +130,11 @@ impl Setting {
         program
     }
 
-    /// `c_tests/beside/gpu.c`, which calls the runtime and the driver itself.
-    pub fn gpu_program(&self, driver: &Path) -> PathBuf {
+    /// A program that calls the runtime and the driver itself.
+    pub fn gpu_program(&self, source: &str, driver: &Path) -> PathBuf {
         let include = format!("-I{}", common::project_root().join("c_tests/driver_double").display());
         let folder = format!("-L{}", driver.display());
-        self.compile_with("beside/gpu.c", &[&include, &folder, "-lcudart", "-l:libcuda.so.1"])
+        self.compile_with(source, &[&include, &folder, "-lcudart", "-l:libcuda.so.1"])
     }
 
     /// The cores that there are: without a C++ compiler, which is said as a skip, that of the host.

@@ -13,7 +13,7 @@ fn run(scenario: &str, variables: &[(&str, &str)]) -> Option<BTreeMap<String, u6
     let (setting, driver) = (setting()?, driver()?);
     // Scenarios run at once.
     static PROGRAM: std::sync::OnceLock<std::path::PathBuf> = std::sync::OnceLock::new();
-    let program = PROGRAM.get_or_init(|| setting.gpu_program(driver));
+    let program = PROGRAM.get_or_init(|| setting.gpu_program("beside/gpu.c", driver));
     let mut command = setting.command_on(Core::Gpu, program, setting.whole());
     // Data lies on the device, and work waits in its queue.
     command.env_remove("DRIVER_DOUBLE_PAGEABLE").env_remove("CUDA_LAUNCH_BLOCKING");

@@ -7,6 +7,7 @@ mod common;
 mod bound;
 mod described;
 mod double;
+mod families;
 mod found;
 mod gpu;
 mod host_calls;

@@ -19,7 +19,7 @@ fn served(setting: &Setting, source: &str, variables: &[(&str, &str)]) -> BTreeM
 }
 
 /// Functions with this beginning and this part that are no calls of the route, a comma behind each.
-fn names(beginning: &str, part: &str) -> String {
+pub fn names(beginning: &str, part: &str) -> String {
     let all = symbols();
     let is_named =
         |name: &&String| name.starts_with(beginning) && name.contains(part) && family_of(name).is_none();
