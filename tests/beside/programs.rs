@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use cudnn::original::{FAMILIES, Family};
 use testkit::extent;
 
+use crate::common;
 use crate::double::{Core, Setting, setting};
 
 /// Programs, and a call that the double has to serve in each.
@@ -37,6 +38,21 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("perceptron.c", ""),
 ];
 
+/// Programs that check what belongs to one library, each with what that is.
+const OF_ONE_LIBRARY: &[(&str, &str)] = &[
+    ("constant_filters.c", "weights that it keeps"),
+    ("context.c", "lines of its log"),
+    ("convolution_no_memory.c", "its memory"),
+    ("convolution_winograd.c", "what it computes without a workspace"),
+    ("disjoint.c", "its memory"),
+    ("no_memory_first.c", "its memory"),
+    ("no_memory_graph.c", "its memory"),
+    ("no_memory_layers.c", "its memory"),
+    ("no_memory_training.c", "its memory"),
+    ("panics.c", "its own panics"),
+    ("recurrent_reserve.c", "lines of its log"),
+];
+
 /// Those of them that no library refuses anything, so that a status that is the original's own does
 /// not differ from ours.
 const WITHOUT_MISUSE: &[&str] = &[
@@ -64,7 +80,10 @@ fn routes(programs: usize) -> &'static [&'static str] {
 #[test]
 fn programs_give_the_same_results_by_the_original() {
     let Some(setting) = setting() else { return };
-    let served = served_in(setting, Core::Host, PROGRAMS);
+    let others = others();
+    let programs = if extent::is_full() { [PROGRAMS, &others].concat() } else { PROGRAMS.to_vec() };
+    extent::say(programs.len(), PROGRAMS.len() + others.len());
+    let served = served_in(setting, Core::Host, &programs);
     let calls = FAMILIES.iter().flat_map(Family::calls);
     let left: Vec<&str> = calls.filter(|call| !served.contains(*call)).collect();
     assert!(left.is_empty(), "calls of the route that no program makes: {left:?}");
@@ -89,6 +108,21 @@ fn calls_that_are_rarely_made_give_the_same_results_by_the_original() {
                 && !asked.contains_key("cudnnLRNCrossChannelBackward")
         );
     }
+}
+
+/// All other programs of `c_tests/` that an original can serve.
+fn others() -> Vec<(&'static str, &'static str)> {
+    let folder = common::project_root().join("c_tests");
+    let files =
+        std::fs::read_dir(folder).expect("the programs").map(|entry| entry.expect("a file").file_name());
+    let mut names: Vec<String> = files.filter_map(|name| name.into_string().ok()).collect();
+    names.retain(|name| name.ends_with(".c") && !PROGRAMS.iter().any(|(listed, _)| listed == name));
+    for (listed, what) in OF_ONE_LIBRARY {
+        assert!(names.iter().any(|name| name == listed), "{listed}, which checks {what}, is none");
+    }
+    names.retain(|name| !OF_ONE_LIBRARY.iter().any(|(listed, _)| listed == name));
+    names.sort();
+    names.into_iter().map(|name| (&*name.leak(), "")).collect()
 }
 
 /// Runs programs by the original, and in full runs by the table, too. Each has to have the original
