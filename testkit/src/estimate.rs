@@ -172,9 +172,10 @@ pub fn of(plan: &dyn Plan, figures: &BTreeMap<&str, Figures>) -> Option<Estimate
             let width = VECTOR * size(operand) / size(operand).max(size(&plan.operands()[0]));
             figures.loads.get(&width).map_or(0, |count| count * width)
         }
-        // Four taps of four channels.
+        // Four taps of four channels, or of eight.
         Some(operand) if launch.kernel.starts_with("sample_bilinear") => {
-            figures.in_flight(size(operand), blended).min(16 * size(operand))
+            let taps = if launch.kernel.contains("_of_") { 32 } else { 16 };
+            figures.in_flight(size(operand), blended).min(taps * size(operand))
         }
         // Of every two vectors one is a neighbour's, too.
         Some(operand) if launch.kernel.starts_with("transpose_shifted") && size(operand) < 8 => {

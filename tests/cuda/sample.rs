@@ -8,6 +8,7 @@ use cudnn::ops::Scaling;
 use cudnn::ops::spatial_transformer::{GridPlan, SamplerPlan};
 
 use crate::cores::Cores;
+use crate::specialised::moderate;
 use crate::tensors::{Tensor, format};
 
 const TYPES: [DataType; 6] =
@@ -64,6 +65,65 @@ fn many(cores: &mut Cores) {
     let contents = [cores.before(y, 0.0), cores.rng.bytes(x.size()), cores.places(grid)];
     let plan = SamplerPlan::forward(&desc, &x.desc, &y.desc, Scaling::MOVE, Mode::Extended).expect("a plan");
     cores.agree(&plan, &[y, x, grid], &contents);
+}
+
+/// Pictures of one type without factors, fewer channels than a thread has, as many and more; in
+/// either layout, and from one into the other.
+pub fn plain(cores: &mut Cores) {
+    const LAYOUTS: [Format; 2] = [Format::Nchw, Format::Nhwc];
+    for data_type in [DataType::Float, DataType::Half, DataType::Bfloat16] {
+        for (number, channels) in [1, 5, 8, 13, 16, 35].into_iter().enumerate() {
+            let from = LAYOUTS[number % 2];
+            let to = if number < 3 { from } else { cores.rng.pick(&LAYOUTS) };
+            let x = format(data_type, from, &[2, channels, 7, 6]);
+            let y = format(data_type, to, &[2, channels, 5, 9]);
+            let grid_type = [DataType::Float, DataType::Half][number / 2 % 2];
+            let desc = SpatialTransformerDescriptor {
+                data_type: grid_type,
+                rank: 4,
+                dims: Dims::new(&[2, channels, 5, 9]),
+            };
+            let grid = format(grid_type, Format::Nchw, &[2, 5, 9, 2]);
+            let places = cores.places(grid);
+            let plan =
+                SamplerPlan::forward(&desc, &x.desc, &y.desc, Scaling::MOVE, Mode::Extended).expect("a plan");
+            let contents = [vec![0xff; y.size()], moderate(&mut cores.rng, data_type, x.size()), places];
+            cores.agree(&plan, &[y, x, grid], &contents);
+            let factors = [Scaling::MOVE, cores.scaling()];
+            let plan = SamplerPlan::backward(&desc, [&x.desc, &x.desc, &y.desc], factors, Mode::Extended)
+                .expect("a plan");
+            let contents = [
+                vec![0xff; x.size()],
+                cores.before(grid, factors[1].beta),
+                moderate(&mut cores.rng, data_type, x.size()),
+                moderate(&mut cores.rng, data_type, y.size()),
+                cores.places(grid),
+            ];
+            cores.agree(&plan, &[x, grid, x, y, grid], &contents);
+        }
+        // Pixels of several blocks, and one that more positions touch than a thread finds at once.
+        let x = format(data_type, Format::Nchw, &[1, 33, 20, 31]);
+        let y = format(data_type, Format::Nchw, &[1, 33, 25, 29]);
+        let desc = SpatialTransformerDescriptor {
+            data_type: DataType::Float,
+            rank: 4,
+            dims: Dims::new(&[1, 33, 25, 29]),
+        };
+        let grid = format(DataType::Float, Format::Nchw, &[1, 25, 29, 2]);
+        let mut places = cores.places(grid);
+        places[..8 * 60].fill(0);
+        let plan =
+            SamplerPlan::backward(&desc, [&x.desc, &x.desc, &y.desc], [Scaling::MOVE; 2], Mode::Extended)
+                .expect("a plan");
+        let contents = [
+            vec![0xff; x.size()],
+            vec![0xff; grid.size()],
+            moderate(&mut cores.rng, data_type, x.size()),
+            moderate(&mut cores.rng, data_type, y.size()),
+            places,
+        ];
+        cores.agree(&plan, &[x, grid, x, y, grid], &contents);
+    }
 }
 
 /// Everything here.

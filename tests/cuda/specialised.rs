@@ -11,17 +11,18 @@ use crate::child;
 use crate::cores::{Cores, check_counts};
 use crate::double::{self, Memory, Runs};
 use crate::layers::{Contents, any_bits};
+use crate::sample;
 use crate::tensors::{Rng, Words, format, strided};
 use testkit::steps::Row;
 
 const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat16];
 
 /// The families of such kernels.
-const FAMILIES: [&str; 5] = ["activation", "softmax", "row_sums", "pool", "response"];
+const FAMILIES: [&str; 6] = ["activation", "softmax", "row_sums", "pool", "response", "sample_of"];
 
 /// Numbers of either sign from 1/64 to 16, with any mantissa: what a network has, and exponentials
 /// show.
-fn moderate(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
+pub fn moderate(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
     let (bytes, mantissa, bias) = match data_type {
         DataType::Float => (4, 23, 127),
         DataType::Half => (2, 10, 15),
@@ -258,6 +259,7 @@ pub fn all(cores: &mut Cores) {
     row_sums(cores);
     poolings(cores);
     responses(cores);
+    sample::plain(cores);
 }
 
 /// All of them, and every kernel.

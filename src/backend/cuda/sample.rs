@@ -1,19 +1,26 @@
-//! Launches of samplers (`kernels/sample.cu`).
+//! Launches of samplers (`kernels/sample.cu`, `kernels/sample_of.cu`).
 
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Operation, Params};
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::ops::Compute;
 use crate::ops::sample::{LANES, Pictures as Tensor, Sample, SampleFunction};
 
 /// Threads of a block: elements, positions, lanes or pixels.
 const THREADS: u32 = 256;
-/// Blocks of a launch at most; beyond, they have several parts of the work.
+/// Blocks of a launch of the general kernels at most; beyond, they have several parts of the work.
 const MOST_BLOCKS: u64 = 1 << 20;
 /// Channels that a thread samples.
 const SAMPLED: u64 = 4;
 /// Channels that a block computes the gradients of.
 const CHANNELS: u64 = 8;
+/// Both in the kernels whose type is a constant.
+const SAMPLED_OF: u64 = 8;
+const CHANNELS_OF: u64 = 32;
+/// Rows and columns, and bytes of a channel, that those kernels count in 16 and in 32 bits.
+const SIDE: i64 = 32_000;
+const REACH: i64 = 1 << 31;
 
 // Each thread is a lane of the sums.
 const _: () = assert!(LANES == THREADS as usize);
@@ -85,6 +92,40 @@ pub struct Parameters {
 const _: () = assert!(size_of::<Pictures>() == 64);
 const _: () = assert!(size_of::<Parameters>() == 32 + 24 + 32 + 16 + 32 + 96 + 128 + 8);
 
+/// The kernels of a function in binary32, binary16 and bfloat16.
+macro_rules! kernels {
+    ($function:literal) => {
+        [
+            concat!("sample_", $function, "_of_f32"),
+            concat!("sample_", $function, "_of_f16"),
+            concat!("sample_", $function, "_of_bf16"),
+        ]
+    };
+}
+
+/// The kernel of a step in pictures of one type without groups of channels, and without factors of
+/// pixels, if it is one; each block has one part of the work then.
+fn of_type(step: &Sample) -> Option<&'static str> {
+    let (kernels, has_factors) = match step.function {
+        SampleFunction::Bilinear => (kernels!("bilinear"), !step.scaling.is_move()),
+        SampleFunction::DataGradient => (kernels!("data_gradient"), !step.scaling.is_move()),
+        SampleFunction::GridGradient => (kernels!("grid_gradient"), false),
+        _ => return None,
+    };
+    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
+    let column = usual.iter().position(|&own| own == step.x.scalar)?;
+    let [rows, columns] = [0, 1].map(|axis| step.source[axis].max(step.target[axis]));
+    let along = |axis: usize| step.target[axis].checked_mul(step.y.strides[2 + axis].checked_abs()?);
+    let reach = along(0)?.checked_add(along(1)?)?.checked_mul(step.y.scalar.size() as i64)?;
+    let work = step.images.checked_mul(step.channels)?.checked_mul(rows.checked_mul(columns)?)?;
+    let fits = rows < SIDE && columns < SIDE && reach < REACH && work < REACH;
+    let plain = step.compute == Compute::Single
+        && !has_factors
+        && [step.x.block, step.y.block] == [1, 1]
+        && step.x.scalar == step.y.scalar;
+    (plain && fits).then_some(kernels[column])
+}
+
 /// Hands the launch of a step to `emit`; `at` are its operands as [`SampleFunction`] lists them.
 ///
 /// # Errors
@@ -96,8 +137,10 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
     let positions = step.positions();
     let all = |counts: &[i64]| counts.iter().product::<i64>() as u64;
     let pixels = all(&step.source);
+    let constant = of_type(step);
+    let (sampled, grouped) = if constant.is_some() { (SAMPLED_OF, CHANNELS_OF) } else { (SAMPLED, CHANNELS) };
     // A thread has several that lie so far apart.
-    let channels = (step.channels as u64).div_ceil(SAMPLED) as i64;
+    let channels = (step.channels as u64).div_ceil(sampled) as i64;
     let by_threads = |count: u64| (count, count.div_ceil(THREADS.into()));
     let (kernels, to, (count, blocks)) = match step.function {
         SampleFunction::AffineGrid => (
@@ -115,7 +158,7 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
             by_threads(all(&[step.images, channels, positions])),
         ),
         SampleFunction::DataGradient => {
-            let groups = (step.channels as u64).div_ceil(CHANNELS);
+            let groups = (step.channels as u64).div_ceil(grouped);
             let parts = step.images as u64 * groups * pixels.div_ceil(THREADS.into());
             (["sample_data_gradient_f32", "sample_data_gradient_f64"], step.x.scalar, (parts, parts))
         }
@@ -144,7 +187,8 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
         // Neighbouring threads write neighbours.
         channels_fast: u32::from(step.channels > 1 && step.y.strides[1].abs() < step.y.strides[3].abs()),
     };
-    let kernel = kernels[usize::from(step.compute == Compute::Double)];
-    let (grid, block) = (grid(blocks.min(MOST_BLOCKS))?, [THREADS, 1, 1]);
+    let kernel = constant.unwrap_or(kernels[usize::from(step.compute == Compute::Double)]);
+    let most = if constant.is_some() { blocks } else { MOST_BLOCKS };
+    let (grid, block) = (grid(blocks.min(most))?, [THREADS, 1, 1]);
     emit(&Launch { kernel, grid, block, shared: 0, params: Params::new(&parameters) })
 }
