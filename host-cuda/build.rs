@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 /// The tables in `symbols/`, a library each.
-const LIBRARIES: [&str; 4] = ["cudart", "cublas", "cublasLt", "curand"];
+const LIBRARIES: [&str; 5] = ["cuda", "cudart", "cublas", "cublasLt", "curand"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

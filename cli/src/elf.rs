@@ -13,9 +13,16 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
 use crate::{Failure, Result};
 
-/// Beginnings of the names that libraries of CUDA and cuDNN export. `cuda` and `cublas` fall under
-/// `cu`, but so would much else.
+/// Beginnings of the names that libraries of CUDA and cuDNN export, those of the
+/// [driver](is_of_driver) apart. `cuda` and `cublas` fall under `cu`, but so would much else.
 const PREFIXES: [&str; 5] = ["cudnn", "cuda", "__cuda", "cublas", "curand"];
+
+/// Whether a function is the CUDA driver's: `cuInit`, `cuCtxGetCurrent`.
+pub fn is_of_driver(function: &str) -> bool {
+    function
+        .strip_prefix("cu")
+        .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
+}
 
 /// A text of the CUDA runtime that programs hold if it is linked statically: the name under which
 /// copies of it meet. It is read from its end, so that this tool does not hold it.
@@ -143,7 +150,7 @@ impl Elf {
             elf.symbols().any(|symbol| symbol.name().is_ok_and(|name| name.contains(DEVICE_STUB)));
         for symbol in elf.dynamic_symbols() {
             let Ok(name) = symbol.name() else { continue };
-            if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            if is_of_driver(name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
                 read.launches |= symbol.is_undefined() && is_launch(name);
                 if symbol.is_undefined() { &mut read.imports } else { &mut read.exports }
                     .insert(name.to_owned());

@@ -16,7 +16,8 @@ const SEE: &str = "`CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=stderr cudnn-shim run
 const CATALOGUE: &str = include_str!("../data/catalogue.tsv");
 
 /// The same of CUDA's libraries, with the major versions that have a symbol.
-const TABLES: [(&str, &str); 4] = [
+const TABLES: [(&str, &str); 5] = [
+    ("cuda", include_str!("../data/cuda.tsv")),
     ("cudart", include_str!("../data/cudart.tsv")),
     ("cublas", include_str!("../data/cublas.tsv")),
     ("cublasLt", include_str!("../data/cublasLt.tsv")),
@@ -24,17 +25,8 @@ const TABLES: [(&str, &str); 4] = [
 ];
 
 /// Libraries of CUDA for which nothing stands in, by the beginnings of their names.
-const WITHOUT_STAND_IN: [&str; 9] = [
-    "libcuda.so",
-    "libcufft",
-    "libcusolver",
-    "libcusparse",
-    "libnccl",
-    "libnpp",
-    "libnvidia-",
-    "libnvinfer",
-    "libnvrtc",
-];
+const WITHOUT_STAND_IN: [&str; 8] =
+    ["libcufft", "libcusolver", "libcusparse", "libnccl", "libnpp", "libnvidia-", "libnvinfer", "libnvrtc"];
 
 /// How much a reason weighs; the heaviest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -425,6 +417,9 @@ fn family_of(soname: &str) -> Option<&'static str> {
 
 /// The library that a function is of, by its name.
 fn library_of(function: &str) -> &'static str {
+    if elf::is_of_driver(function) {
+        return "cuda";
+    }
     let starts = [("cudnn", "cudnn"), ("cublasLt", "cublasLt"), ("cublas", "cublas"), ("curand", "curand")];
     starts.iter().find(|(start, _)| function.starts_with(start)).map_or("cudart", |(_, library)| library)
 }

@@ -29,9 +29,16 @@ foreach(_host_cuda_name cudart cublas cublasLt curand)
       INTERFACE_INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
   endif()
 endforeach()
+if(NOT TARGET CUDA::cuda_driver)
+  add_library(CUDA::cuda_driver SHARED IMPORTED)
+  set_target_properties(CUDA::cuda_driver PROPERTIES
+    IMPORTED_LOCATION "${_host_cuda_lib}/libcuda.so"
+    IMPORTED_NO_SONAME FALSE
+    INTERFACE_INCLUDE_DIRECTORIES "${CUDAToolkit_INCLUDE_DIRS}")
+endif()
 # The libraries share one that lies beside them.
 set(_host_cuda_link "-Wl,-rpath-link,${_host_cuda_lib}")
-foreach(_host_cuda_name cudart cublas cublasLt curand)
+foreach(_host_cuda_name cudart cublas cublasLt curand cuda_driver)
   set_property(TARGET CUDA::${_host_cuda_name} APPEND PROPERTY INTERFACE_LINK_LIBRARIES "${_host_cuda_link}")
 endforeach()
 if(NOT TARGET CUDA::cudart_static)

@@ -1,9 +1,10 @@
-//! The CUDA runtime, cuBLAS, cuBLASLt and cuRAND on host memory: a program that takes its memory
-//! from `cudaMalloc` and multiplies with cuBLAS runs on a machine without a GPU, beside a
-//! `libcudnn.so.9` on its CPU core.
+//! The CUDA runtime, cuBLAS, cuBLASLt, cuRAND and a little of the driver on host memory: a program
+//! that takes its memory from `cudaMalloc` and multiplies with cuBLAS runs on a machine without a
+//! GPU, beside a `libcudnn.so.9` on its CPU core.
 //!
 //! ```text
 //!  symbols/        what the originals export, by library and major version: built here, or refused with a reason
+//!  src/driver/     libcuda: one device and its context
 //!  src/runtime/    libcudart: memory, copies, streams, events, graphs, one device
 //!  src/blas/       libcublas, by the Contract kernels of the CPU core
 //!  src/blas_lt/    libcublasLt
@@ -23,6 +24,7 @@ use cudnn_shim_reserve as _;
 
 pub mod blas;
 pub mod blas_lt;
+pub mod driver;
 pub mod rand;
 pub mod registry;
 pub mod report;

@@ -467,8 +467,13 @@ def chain_backward(t):
     t.write(dbias, (loss * loss).sum(axis=1, keepdims=True), FLOAT, bound=4e-5)
 
 
+def without_a_handle(t):
+    """A graph that nobody gave a handle asks the driver for the device."""
+    matmul(t)
+
+
 CASES = [
-    matmul, convolution, convolution_1d, convolution_3d, dgrad, wgrad, layernorm, layernorm_backward, rmsnorm, rmsnorm_backward, batchnorm,
+    matmul, without_a_handle, convolution, convolution_1d, convolution_3d, dgrad, wgrad, layernorm, layernorm_backward, rmsnorm, rmsnorm_backward, batchnorm,
     batchnorm_inference, batchnorm_backward, instancenorm, instancenorm_backward, adalayernorm, genstats, reduction, reshape, transpose, cut,
     concatenate, pointwise, activations, rectified, long_integers, groups, adalayernorm_inference,
     chain, chain_backward, rope, experts, sdpa, sdpa_backward, other_extents, plan_text, *attention_options.CASES, *packed.CASES,
@@ -479,7 +484,7 @@ def main():
     handle = cudnn.create_handle()
 
     def attempt(case, kind, seed, spoils):
-        graph = Graph(handle, np.random.default_rng(seed), TYPES[kind])
+        graph = Graph(None if case is without_a_handle else handle, np.random.default_rng(seed), TYPES[kind])
         case(graph)
         return graph.run(spoils)
 

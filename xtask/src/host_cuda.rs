@@ -72,7 +72,7 @@ impl Library {
     /// Whether the names without a number stand for it. Of some libraries there is one for all
     /// versions of CUDA.
     fn is_default(&self) -> bool {
-        self.major == MAJOR || self.name == "curand"
+        self.major == MAJOR || ["cuda", "curand"].contains(&self.name.as_str())
     }
 }
 

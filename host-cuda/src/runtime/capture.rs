@@ -11,7 +11,7 @@ use super::operation::{LibraryCall, Operation};
 use super::state::{Handle, State, state};
 use super::stream::{self, PER_THREAD, Stream};
 
-mod entry;
+pub mod entry;
 
 pub(super) use entry::list;
 

@@ -38,7 +38,7 @@ pub mod memory;
 pub mod operation;
 pub mod pointer;
 pub mod pool;
-mod properties;
+pub(crate) mod properties;
 mod refused;
 pub mod set;
 pub mod state;

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use super::memory::TOTAL;
 
 /// What the device is called.
-const NAME: &str = "cudnn-shim host";
+pub(crate) const NAME: &str = "cudnn-shim host";
 /// A number of its own, as of every device.
 const UUID: &[u8; 16] = b"cudnn-shim host\0";
 
@@ -78,7 +78,7 @@ pub(super) fn structure(major: usize) -> Vec<u8> {
 }
 
 /// The attribute of a number, if there is one.
-pub(super) fn attribute(number: i32) -> Option<i32> {
+pub(crate) fn attribute(number: i32) -> Option<i32> {
     let mut rows = ATTRIBUTES.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
     let row = rows.find(|row| row.first().and_then(|cell| cell.parse().ok()) == Some(number))?;
     let value = *row.get(2)?;

@@ -36,7 +36,7 @@ impl Stream {
 }
 
 /// Whether C may use this stream.
-pub(super) fn known(state: &State, stream: Handle) -> Result {
+pub(crate) fn known(state: &State, stream: Handle) -> Result {
     if stream <= PER_THREAD || state.streams.contains_key(&stream) {
         return Ok(());
     }

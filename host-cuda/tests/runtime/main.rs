@@ -15,8 +15,14 @@ use std::process::{Command, Output};
 use setting::{Headers, compiled, is_there, layout, linked, program, repository, run, scratch};
 
 /// Programs that run to the end in silence, and whether they do with guarded memory, too.
-const PROGRAMS: [(&str, bool); 5] =
-    [("memory", true), ("misuse", true), ("streams", true), ("graphs", true), ("kernels", true)];
+const PROGRAMS: [(&str, bool); 6] = [
+    ("memory", true),
+    ("misuse", true),
+    ("streams", true),
+    ("graphs", true),
+    ("kernels", true),
+    ("driver", true),
+];
 
 /// Runs a program with our libraries.
 fn started(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {

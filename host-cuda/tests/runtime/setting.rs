@@ -67,10 +67,12 @@ impl Headers {
 }
 
 /// What links a program with our libraries.
-pub fn linked() -> [String; 4] {
+pub fn linked() -> [String; 5] {
     let lib = layout().join("lib/host-cuda");
     let lib = lib.display();
-    [format!("-L{lib}"), "-lcudart".to_owned(), "-lpthread".to_owned(), format!("-Wl,-rpath-link,{lib}")]
+    let libraries = ["-lcudart", "-lcuda", "-lpthread"].map(str::to_owned);
+    let [runtime, driver, threads] = libraries;
+    [format!("-L{lib}"), runtime, driver, threads, format!("-Wl,-rpath-link,{lib}")]
 }
 
 /// Compiles a program of `c_tests/host_cuda`. `None`, said as a skip, without the compiler.

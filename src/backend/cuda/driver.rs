@@ -20,6 +20,9 @@ use crate::error::{Error, Result};
 /// for linking.
 const LIBRARY: &CStr = c"libcuda.so.1";
 
+/// What the driver of host CUDA has in the library that it needs, and no other driver has.
+const HOST: &CStr = c"cudnnShimHostIsCapturing";
+
 /// `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
 
@@ -149,6 +152,10 @@ impl Driver {
         let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(Unavailable::NoLibrary(loader_error()));
+        }
+        // SAFETY: a library that is open, and a name that ends with a zero.
+        if !unsafe { libc::dlsym(library, HOST.as_ptr()) }.is_null() {
+            return Err(Unavailable::OfHost);
         }
         // SAFETY: opened just above; nothing closes it.
         let start = unsafe { Start::load(library) }.map_err(Unavailable::MissingSymbol)?;

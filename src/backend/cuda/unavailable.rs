@@ -16,6 +16,9 @@ const NO_DEVICE: i32 = 100;
 pub enum Unavailable {
     /// The loader found no driver; its own words.
     NoLibrary(String),
+    /// The driver that the loader found is that of host CUDA, which has no device that runs
+    /// kernels.
+    OfHost,
     /// The driver lacks a symbol that this library needs.
     MissingSymbol(&'static str),
     /// The driver is older than 525, which serves CUDA 12.0.
@@ -34,6 +37,7 @@ impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unavailable::NoLibrary(reason) => write!(f, "no CUDA driver ({reason})"),
+            Unavailable::OfHost => f.write_str("the CUDA driver is that of host CUDA, on host memory"),
             Unavailable::MissingSymbol(symbol) => write!(f, "the CUDA driver has no {symbol}"),
             Unavailable::TooOld(version) => write!(
                 f,
@@ -58,7 +62,7 @@ impl Unavailable {
     pub fn is_unexpected(&self) -> bool {
         let no_device = |error: &Error| matches!(error, Error::Driver { code: NO_DEVICE, .. });
         match self {
-            Unavailable::NoLibrary(_) | Unavailable::NoDevice => false,
+            Unavailable::NoLibrary(_) | Unavailable::OfHost | Unavailable::NoDevice => false,
             Unavailable::Failed(error) => !no_device(error),
             Unavailable::MissingSymbol(_)
             | Unavailable::TooOld(_)
