@@ -3,7 +3,8 @@
 #   build.sh OUT [SOURCE.cu PTX]
 # The kernels are the library's own unless others are named: every entry of a PTX has to be in the source of that name.
 # With CUDNN_SHIM_DOUBLE=ptx there are no sources in it, and the double executes the texts that it is given.
-# Only what is older than its sources is compiled. Needs g++ (CXX chooses another).
+# Only what is older than its sources is compiled. What all doubles have, all but the kernels, is compiled into
+# driver_double_objects beside OUT, once for doubles that lie beside each other. Needs g++ (CXX chooses another).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cuda=$here/../../src/backend/cuda
@@ -70,25 +71,37 @@ else
     )
     for source in "$cuda"/kernels/*.cu; do objects="$objects $out/$(basename "$source" .cu).o"; done
 fi
-for part in state memory access traffic grid matrix copies driver kinds launch cudart; do
-    if ! is_newer "$out/$part.o" "$here"/*.h "$here/build.sh" "$here/$part.cpp"; then
-        $cxx $flags -O2 $warn -I"$here" -c "$here/$part.cpp" -o "$out/$part.part"
-        mv "$out/$part.part" "$out/$part.o"
+common=$(dirname "$out")/driver_double_objects
+mkdir -p "$common"
+exec 8>"$common/lock"
+if command -v flock >/dev/null; then flock 8; fi
+
+# part NAME SOURCE FLAG...: a part of the double itself.
+part() {
+    object=$common/$1.o
+    source=$2
+    shift 2
+    if ! is_newer "$object" "$here"/*.h "$here/ptx"/*.h "$here/build.sh" "$source"; then
+        $cxx $flags -O2 "$@" $warn -I"$here" -c "$source" -o "$object.part"
+        mv "$object.part" "$object"
     fi
-    [ "$part" = cudart ] || objects="$objects $out/$part.o"
+}
+
+for name in state memory access traffic grid matrix copies driver kinds launch cudart; do
+    part "$name" "$here/$name.cpp"
+    [ "$name" = cudart ] || objects="$objects $common/$name.o"
 done
-for part in text instructions decode forms memory together issue run; do
-    if ! is_newer "$out/ptx_$part.o" "$here"/*.h "$here/ptx"/*.h "$here/build.sh" "$here/ptx/$part.cpp"; then
-        $cxx $flags -O2 -fexceptions $warn -I"$here" -c "$here/ptx/$part.cpp" -o "$out/ptx_$part.part"
-        mv "$out/ptx_$part.part" "$out/ptx_$part.o"
-    fi
-    objects="$objects $out/ptx_$part.o"
+for name in text instructions decode forms memory together issue run; do
+    part "ptx_$name" "$here/ptx/$name.cpp" -fexceptions
+    objects="$objects $common/ptx_$name.o"
 done
+exec 8>&-
+
 # What is linked says what it runs, for objects of the other way may lie there, too.
-if [ "$(cat "$out/runs" 2>/dev/null)" != "$runs" ] || ! is_newer "$out/libcudart.so.12" $objects "$out/cudart.o"; then
+if [ "$(cat "$out/runs" 2>/dev/null)" != "$runs" ] || ! is_newer "$out/libcudart.so.12" $objects "$common/cudart.o"; then
     $cxx -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,defs $objects -o "$out/libcuda.part"
     mv "$out/libcuda.part" "$out/libcuda.so.1"
-    $cxx -shared -Wl,-soname,libcudart.so.12 -Wl,-z,defs "$out/cudart.o" "$out/libcuda.so.1" -o "$out/libcudart.part"
+    $cxx -shared -Wl,-soname,libcudart.so.12 -Wl,-z,defs "$common/cudart.o" "$out/libcuda.so.1" -o "$out/libcudart.part"
     mv "$out/libcudart.part" "$out/libcudart.so.12"
     ln -sf libcudart.so.12 "$out/libcudart.so"
     echo "$runs" >"$out/runs"

@@ -297,6 +297,9 @@ fn functions(cores: &mut Cores) {
                         [Some(c), None],
                         [None, None],
                     ] {
+                        if !cores.is_sampled() {
+                            continue;
+                        }
                         let (rule, factors) = (cores.op_rule(op), cores.factors());
                         cores.op(&rule, operands, c, factors);
                         // Whole numbers do not hide what a wrong factor does.
@@ -405,6 +408,9 @@ fn reductions(cores: &mut Cores) {
                     let dims = [outputs, length];
                     let c = strided(data_type, &[outputs, 1], &[1, 1]);
                     for strides in [[length, 1], [1, outputs]] {
+                        if !cores.is_sampled() {
+                            continue;
+                        }
                         let a = strided(data_type, &dims, &strides);
                         let mut rule = cores.reduce_rule(op, length < 2000 && length % 2 == 1);
                         rule.index_type = IndexType::Bits32;

@@ -51,7 +51,7 @@ impl Cores {
 
     /// Whether the next problem of a long list is in the sample: a double solves
     /// [some](double::cases) of a thousand.
-    fn is_sampled(&mut self) -> bool {
+    pub fn is_sampled(&mut self) -> bool {
         self.listed += 1;
         let sample = double::cases(1000);
         (self.listed * sample) / 1000 > ((self.listed - 1) * sample) / 1000
@@ -185,6 +185,9 @@ fn few_channels(cores: &mut Cores) {
     for data_type in SIZES {
         for channels in 1..=8 {
             for width in [1, 15, 16, 255, 257, 1030] {
+                if !cores.is_sampled() {
+                    continue;
+                }
                 let dims = [2, channels, 1, width];
                 let shift = cores.rng.below(4);
                 let (nchw, nhwc) =
@@ -207,6 +210,9 @@ fn few_channels_converted(cores: &mut Cores) {
     for src in COMMON {
         for dst in COMMON {
             for channels in 2..=8 {
+                if !cores.is_sampled() {
+                    continue;
+                }
                 let width = cores.rng.pick(&[1, 37, 511, 512, 1024, 2048, 2064, 4096]);
                 let dims = [1 + channels % 2, channels, 1, width];
                 let shift = cores.rng.pick(&[0, 0, 0, 1]);
@@ -280,6 +286,9 @@ fn blocked(cores: &mut Cores) {
     for block in [2, 4, 8, 16, 32] {
         for channels in [1, 3, block, block + 1, 3 * block - 1] {
             for data_type in [DataType::Float, DataType::Half, DataType::Int8] {
+                if !cores.is_sampled() {
+                    continue;
+                }
                 let dims = [2, channels, 3, 5];
                 let groups = format(data_type, Format::Blocked(block), &dims);
                 for other in [Format::Nchw, Format::Nhwc, Format::Blocked(4)] {
@@ -451,8 +460,7 @@ fn all(cores: &mut Cores) {
 
 /// Each of these kernels has run.
 pub fn check_counts<'a>(kernels: impl Iterator<Item = &'a str>) {
-    // A real driver does not count.
-    let missed: Vec<&str> = kernels.filter(|name| !double::is_real() && double::count(name) == 0).collect();
+    let missed: Vec<&str> = kernels.filter(|name| double::is_idle(name)).collect();
     assert!(missed.is_empty(), "kernels that no problem of the list needs: {missed:?}");
 }
 

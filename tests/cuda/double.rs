@@ -20,16 +20,36 @@ pub fn is_full() -> bool {
     env::var_os("CUDNN_SHIM_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// How many of so many random problems a test solves: all of them if it does [everything](is_full)
-/// and on a device; on a double half of them, and a fifth where it only runs the threads of a block
-/// in the other order.
+/// Whether a test that is long on a double is to do all of it: on a device, too.
+pub fn does_all() -> bool {
+    is_full() || is_real()
+}
+
+/// Whether the double runs the threads of a block in the other order.
+pub fn is_reversed() -> bool {
+    env::var("DRIVER_DOUBLE_ORDER").is_ok_and(|order| order == "reverse")
+}
+
+/// How many of so many random problems a test solves: all of them if it does [all](does_all); on a
+/// double a fourth of them, and a tenth with the threads in the other order.
 pub fn cases(all: usize) -> usize {
-    let is_reversed = env::var("DRIVER_DOUBLE_ORDER").is_ok_and(|order| order == "reverse");
-    match (is_full() || is_real(), is_reversed) {
+    match (does_all(), is_reversed()) {
         (true, _) => all,
-        (_, true) => all / 5,
-        _ => all / 2,
+        (_, true) => all / 10,
+        _ => all / 4,
     }
+}
+
+/// Whether this kernel has not run, as far as that is known: a real driver does not count, and few
+/// problems are solved with the threads in the other order.
+pub fn is_idle(kernel: &str) -> bool {
+    !is_real() && !is_reversed() && count(kernel) == 0
+}
+
+/// Whether the number `number` of a list is in the sample of it that a double takes: every second
+/// one, and those between with the threads in the other order.
+pub fn is_sampled(number: usize) -> bool {
+    does_all() || (number % 2 == 1) == is_reversed()
 }
 
 /// What a double runs: what the host's compiler made of the kernels' sources, or the PTX that is

@@ -57,7 +57,7 @@ pub fn all() {
     }
     assert!(kinds.len() >= problems::KINDS, "every kind comes: {kinds:?}");
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
-    let is_idle = |name: &&str| name.contains("window_") && !double::is_real() && double::count(name) == 0;
+    let is_idle = |name: &&str| name.contains("window_") && double::is_idle(name);
     let idle: Vec<&str> = kernels.filter(is_idle).collect();
     assert!(idle.is_empty(), "no problem comes to {idle:?}");
 }

@@ -270,7 +270,8 @@ def dropouts(bench):
             bench.same(f"dropout {what} of {p}, type {code}, in place {in_place}", got, stored if p == 0 else np.zeros_like(stored))
 
 
-def run(parts, doc):
+def run(parts, doc, controls=None):
+    """Runs the parts; a control runs `controls` alone, if these are named: each comparison is among them."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--library", required=True)
     parser.add_argument("--seed", type=int, default=20261125)
@@ -278,11 +279,12 @@ def run(parts, doc):
     options = parser.parse_args()
     np.seterr(all="ignore")
     bench = Bench(options)
-    for part in parts:
+    for part in controls if controls and options.negative_control else parts:
         part(bench)
     print(f"{bench.passed} passed, {bench.failed} failed, 0 skipped")
     return bench.failed > 0
 
 
 if __name__ == "__main__":
-    sys.exit(run((layouts, batches, large_extents, long_sums, extreme_softmax, few_elements, families, dropouts), __doc__))
+    PARTS = (layouts, batches, large_extents, long_sums, extreme_softmax, few_elements, families, dropouts)
+    sys.exit(run(PARTS, __doc__, controls=(long_sums, extreme_softmax, families, dropouts)))

@@ -74,9 +74,10 @@ def memory(bench):
     at = c_void_p(room.ctypes.data), c_void_p(room.ctypes.data + (1 << 18)), c_void_p(room.ctypes.data + (1 << 19))
     one, zero = bench.factors
     dims = lambda values: (c_int * len(values))(*values)
+    shapes = SHAPES // 10 if bench.options.negative_control else SHAPES
     # Channels, filters, rows, columns, and windows of 1 x 1 or 3 x 3, drawn before memory is looked at.
     extents = (23, 23, 21, 21, 2)
-    every = np.unravel_index(np.random.default_rng(bench.options.seed).permutation(np.prod(extents))[:SHAPES], extents)
+    every = np.unravel_index(np.random.default_rng(bench.options.seed).permutation(np.prod(extents))[:shapes], extents)
     for case, (c, k, h, w, wide) in enumerate(np.stack(every, -1) + [1, 1, 3, 3, 0]):
         tap = 1 + 2 * int(wide)
         lib.call("cudnnSetConvolutionNdDescriptor", bench.conv, 2, dims([tap // 2] * 2), dims([1, 1]), dims([1, 1]), 1, cudnn.FLOAT)
@@ -87,10 +88,10 @@ def memory(bench):
         for name, operands in (("Forward", (x, w, y)), ("BackwardData", (w, y, x)), ("BackwardFilter", (x, y, w))):
             first, second, last = operands
             lib.call(f"cudnnConvolution{name}", lib.handle, one, *first, *second, bench.conv, 1, None, c_size_t(0), zero, *last)
-        if case == SHAPES // 10:
+        if case == shapes // 10:
             before = resident()
     grown = resident() - before
-    print(f"{SHAPES} shapes, {grown} bytes more than after a tenth of them")
+    print(f"{shapes} shapes, {grown} bytes more than after a tenth of them")
     bench.tell("memory over many shapes", None if (grown < GROWTH) != bench.options.negative_control else f"{grown} bytes more")
 
 

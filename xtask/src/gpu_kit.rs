@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -67,9 +66,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         }
         None => {
             let dist = dist::build(true)?;
-            let double = shell::target().join("gpu-kit-double");
-            let script = root.join("c_tests/driver_double/build.sh");
-            shell::run(Command::new("sh").arg(script).arg(&double))?;
+            let double = tools::driver_double("source")?;
             let tests = test_program()?;
             Built { library: dist.library(), include: dist.include, tests, double, is_test: false }
         }

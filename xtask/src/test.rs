@@ -110,6 +110,8 @@ fn of_library(release: bool) -> Result<Vec<Outcome>> {
     let mut outcomes = vec![built];
     if release {
         outcomes.push(timed("size", || runner("size", || size(&dist))));
+        // Pages and links have tests of their own; building what makes the site takes minutes.
+        outcomes.push(timed("docs site", || runner("docs site", examples::site)));
     }
     outcomes.extend([
         timed("dependencies", || runner("dependencies", dependencies::check)),
@@ -119,7 +121,6 @@ fn of_library(release: bool) -> Result<Vec<Outcome>> {
         timed("Python examples", || runner("Python examples", || examples::python(&dist))),
         timed("MPI ranks", || runner("MPI ranks", || examples::mpi(&dist))),
         timed("sequences", || runner("sequences", || examples::sequences(&dist))),
-        timed("docs site", || runner("docs site", examples::site)),
         timed("GPU model", || runner("GPU model", || gpu_model::check(&dist.library()))),
         timed("aarch64", || runner("aarch64", other_processor)),
         timed("packages", || runner("packages", || package::verify(&dist, false))),

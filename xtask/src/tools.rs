@@ -31,6 +31,16 @@ fn with_arguments(text: &str) -> Option<Command> {
     Some(command)
 }
 
+/// Builds the driver double that runs the kernels' sources, or that which executes PTX, where the
+/// tests of the CUDA core have theirs, and returns its folder.
+pub fn driver_double(runs: &str) -> Result<PathBuf> {
+    let name = if runs == "ptx" { "driver_double_ptx" } else { "driver_double" };
+    let folder = shell::target().join("tmp").join(name);
+    let script = shell::root().join("c_tests/driver_double/build.sh");
+    shell::run(Command::new("sh").arg(script).arg(&folder).env("CUDNN_SHIM_DOUBLE", runs))?;
+    Ok(folder)
+}
+
 /// `cargo xtask tools`: installs what is missing, and says what cannot be had.
 pub fn run(_arguments: &[String]) -> Result<()> {
     install_all();

@@ -170,7 +170,10 @@ fn uneven_blocks_and_groups_stay_inside() {
         at_case(1, case);
         for (direction, near) in DIRECTIONS.into_iter().flat_map(|d| [(d, false), (d, true)]) {
             let dims = conv.dims(direction);
-            for (types, accumulate) in [TYPES[0], TYPES[3], TYPES[7]] {
+            for (number, (types, accumulate)) in [TYPES[0], TYPES[3], TYPES[7]].into_iter().enumerate() {
+                if !extent::is_full() && number != case % 3 {
+                    continue;
+                }
                 let mut operands = [0, 1, 2].map(|at| {
                     let order = format(dims[at].len(), near);
                     Tensor::packed(dims[at], &order, types[at]).fill(|| rng.below(9) as f64 - 4.0)

@@ -11,6 +11,7 @@ use cudnn::ops::{Contract, Scaling};
 
 use super::runs::{assert_bytes, assert_is_steady, assert_referenced, run, sources, with_values};
 use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::extent;
 use testkit::random::Rng;
 use testkit::tensor::Tensor;
 
@@ -340,6 +341,8 @@ fn layers_of_few_pixels_and_many_filters_agree_with_the_reference() {
         let mut conv = layer.convolution([1, 1], [1, 1], &mut rng);
         conv.geometry.padding = Dims::new(&[1, 1]);
         (conv.y[2], conv.y[3]) = (13, 14);
-        assert_is_exact(&conv, direction, TYPES[case % 3], case, &mut rng);
+        if extent::is_full() || case % 2 == case / 3 {
+            assert_is_exact(&conv, direction, TYPES[case % 3], case, &mut rng);
+        }
     }
 }

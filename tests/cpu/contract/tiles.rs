@@ -10,6 +10,7 @@ use cudnn::ops::{Contract, Scaling, Step};
 
 use super::runs::{lines, run};
 use testkit::convolution::{Convolution, DIRECTIONS, Direction};
+use testkit::extent;
 use testkit::random::Rng;
 use testkit::tensor::{Tensor, each};
 
@@ -56,7 +57,7 @@ fn layer(case: usize, rng: &mut Rng) -> (Convolution, Vec<usize>) {
 #[test]
 fn sums_are_within_their_bound_and_alike_on_all_threads() {
     let (mut rng, mut taken) = (Rng(61), 0);
-    for case in 0..36 {
+    for case in extent::cases(18, 36) {
         let (conv, order) = layer(case, &mut rng);
         for direction in DIRECTIONS {
             let dims = conv.dims(direction);
@@ -71,7 +72,10 @@ fn sums_are_within_their_bound_and_alike_on_all_threads() {
             let mut all: Vec<Tensor> = Vec::new();
             for isa in levels() {
                 taken += steps.iter().filter(|step| takes_tiles(step, isa)).count();
-                for threads in [1, 2, 5] {
+                // The model is slow.
+                let once = !extent::is_full() && isa.name() == "amxmodel";
+                for threads in if once { &[5][..] } else { &[1, 2, 5] } {
+                    let threads = *threads;
                     all.push(run(&steps, &dst, &sources, Machine { isa, threads }));
                 }
             }
@@ -91,7 +95,7 @@ fn sums_are_within_their_bound_and_alike_on_all_threads() {
             });
         }
     }
-    assert!(taken > 30, "{taken} steps took tiles");
+    assert!(taken > 15, "{taken} steps took tiles");
 }
 
 /// A product of matrices, with `a` and `b` along the sum.

@@ -128,7 +128,9 @@ fn off(got: &Tensor, sums: &[[f64; 2]], extents: [i64; 3]) -> [f64; 2] {
 #[test]
 fn six_products_are_nearer_than_a_chain() {
     let mut rng = Rng(72);
-    for k in [512, 1152, 4608] {
+    // The longest sums take as long as all others.
+    for k in if extent::is_full() { &[512, 1152, 4608][..] } else { &[512, 1152] } {
+        let k = *k;
         for positive in [false, true] {
             let extents = [128, 128, k];
             let (step, [c, a, b]) = problem(extents, false);
@@ -217,8 +219,14 @@ fn no_nan_is_lost() {
     for (three, isa) in WAYS.into_iter().flat_map(|three| levels().into_iter().map(move |isa| (three, isa))) {
         let (step, [c, a, b]) = problem(extents, three);
         let (mut a, mut b) = (a.fill(|| 1.0), b.fill(|| 0.0));
-        for bits in [0x7f80_0001_u32, 0x7fff_ffff, 0xffff_ffff, 0xff80_0001, 0x7fc0_0000] {
-            for k in [0, 15, 16, 31, 500] {
+        for (of, bits) in
+            [0x7f80_0001_u32, 0x7fff_ffff, 0xffff_ffff, 0xff80_0001, 0x7fc0_0000].into_iter().enumerate()
+        {
+            for (place, k) in [0, 15, 16, 31, 500].into_iter().enumerate() {
+                // The model is slow, and in a sample has every number and every place once.
+                if !extent::is_full() && isa.name() == "amxmodel" && of != place {
+                    continue;
+                }
                 let mut other = a.clone();
                 // SAFETY: an element of the matrix, whose rows are packed.
                 unsafe { other.base().cast::<u32>().add(5 * 512 + k).write(bits) };

@@ -80,6 +80,7 @@ pub fn is_listed(row: &str) -> bool {
 /// The driver double that executes PTX, and the programs, built.
 pub struct Bench {
     folder: PathBuf,
+    double: PathBuf,
 }
 
 /// A row as the double ran it: its launches, and the bytes that its tensors have.
@@ -95,10 +96,7 @@ impl Bench {
         let folder = shell::target().join("gpu-model");
         let lib = folder.join("lib");
         fs::create_dir_all(&lib).with_context(|| format!("cannot create {}", lib.display()))?;
-        let script = root.join("c_tests/driver_double/build.sh");
-        shell::run(
-            Command::new("sh").arg(script).arg(folder.join("double")).env("CUDNN_SHIM_DOUBLE", "ptx"),
-        )?;
+        let double = tools::driver_double("ptx")?;
         let own = lib.join("libcudnn.so.9");
         fs::copy(library, &own).with_context(|| format!("cannot copy {}", library.display()))?;
         for program in &PROGRAMS {
@@ -110,7 +108,7 @@ impl Bench {
             command.arg("-o").arg(folder.join(program.name)).arg(&own);
             shell::run(command.args(["-ldl", "-Wl,--allow-shlib-undefined"]))?;
         }
-        Ok(Bench { folder })
+        Ok(Bench { folder, double })
     }
 
     /// Runs a row on some blocks of each of its launches.
@@ -124,7 +122,7 @@ impl Bench {
         command.args(["--repeats", "1", "--flush", "1", "--spin", "0", "--only", row, "--save"]);
         command.arg(scratch.0.join("results")).env("CUDNN_SHIM_BACKEND", "cuda");
         command.env("DRIVER_DOUBLE_ISSUE", &counts);
-        let libraries = [self.folder.join("lib"), self.folder.join("double")];
+        let libraries = [self.folder.join("lib"), self.double.clone()];
         command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries)?);
         let output = shell::output(&mut command)?;
         let text = fs::read_to_string(&counts).with_context(|| format!("nothing was counted of {row}"))?;
