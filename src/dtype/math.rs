@@ -42,9 +42,8 @@ pub trait Math: Element + PartialOrd + Numbers<Each = Self, Truth = bool> {
     /// 1.5 times 2 to the number of mantissa bits: added to a small number it leaves the nearest
     /// integer in the low bits.
     const SHIFTER: Self;
-    /// The same and the bias of exponents: the low bits are the exponent field of a power of two.
-    const POWER_SHIFTER: Self;
-    /// The same for half the power.
+    /// The same and an exponent field: the low bits are that of half the power of two. Even, as
+    /// every shifter is: a number between two integers goes to the same one of them by each.
     const HALF_POWER_SHIFTER: Self;
     /// The same for the power over [`LOWERED`](Math::LOWERED): a normal number also where the power
     /// is none.
@@ -89,7 +88,7 @@ pub trait Math: Element + PartialOrd + Numbers<Each = Self, Truth = bool> {
 }
 
 macro_rules! math {
-    ($T:ident, $Bits:ident, $mantissa:literal, $($constants:tt)*) => {
+    ($T:ident, $Bits:ident, $mantissa:literal, $raised:literal, $($constants:tt)*) => {
         impl Math for $T {
             const ONE: Self = 1.0;
             const TWO: Self = 2.0;
@@ -98,12 +97,10 @@ macro_rules! math {
             const NAN: Self = $T::from_bits(!0 >> 1);
             const LEAST_NORMAL: Self = $T::MIN_POSITIVE;
             const SHIFTER: Self = 1.5 * (1_u64 << $mantissa) as $T;
-            const POWER_SHIFTER: Self = Self::SHIFTER + ($T::MAX_EXP - 1) as $T;
-            const HALF_POWER_SHIFTER: Self = Self::POWER_SHIFTER - 1.0;
+            const HALF_POWER_SHIFTER: Self = Self::SHIFTER + ($T::MAX_EXP - 2) as $T;
             // The least power is 2^-1075, and 2^-150 in binary32.
-            const RAISED_SHIFTER: Self = Self::POWER_SHIFTER + ($T::MANTISSA_DIGITS + 8) as $T;
-            const LOWERED: Self =
-                $T::from_bits(($T::MAX_EXP as $Bits - 1 - ($T::MANTISSA_DIGITS + 8) as $Bits) << $mantissa);
+            const RAISED_SHIFTER: Self = Self::SHIFTER + ($T::MAX_EXP as u32 - 1 + $raised) as $T;
+            const LOWERED: Self = $T::from_bits(($T::MAX_EXP as $Bits - 1 - $raised) << $mantissa);
             $($constants)*
 
             #[inline(always)]
@@ -155,7 +152,8 @@ macro_rules! math {
     };
 }
 
-math! { f32, u32, 23,
+// Raised by an odd number, as the bias is one.
+math! { f32, u32, 23, 33,
     const TINY: Self = 9.313226e-10; // 2^-30
     const LOG2_E: Self = std::f32::consts::LOG2_E;
     const LN2: [Self; 2] = [0.69314575, 1.4286068e-6];
@@ -172,7 +170,7 @@ math! { f32, u32, 23,
     const ERF_HIGH: Self = 3.95;
 }
 
-math! { f64, u64, 52,
+math! { f64, u64, 52, 61,
     const TINY: Self = 8.673617379884035e-19; // 2^-60
     const LOG2_E: Self = std::f64::consts::LOG2_E;
     const LN2: [Self; 2] = [0.6931471805601177, -1.7239444525614835e-13];
@@ -333,8 +331,8 @@ pub fn sigmoid<N: Numbers>(x: N) -> N {
 pub fn tanh<N: Numbers>(x: N) -> N {
     let (one, half) = (one::<N>(), N::all(N::Each::HALF));
     let size = magnitude(x);
-    let (shifted, p) = exponent(at_least(-(size + size), N::Each::EXPM1_LOW), N::Each::POWER_SHIFTER);
-    let s = shifted.map(Math::power_of_two);
+    let (shifted, p) = exponent(at_least(-(size + size), N::Each::EXPM1_LOW), N::Each::HALF_POWER_SHIFTER);
+    let s = shifted.map(Math::power_of_two) * N::all(N::Each::TWO);
     let e = s * p;
     let below = (one - s) - e;
     let lost = ((one - s) - below) - e;

@@ -173,3 +173,24 @@ fn binary64_is_within_the_bound() {
     }
     assert!(seen > 1500, "{seen} values");
 }
+
+/// Also where x lies in the middle between two powers of 2, either of which a power of e may be
+/// made of.
+#[test]
+fn powers_below_zero_have_the_bits_of_all_powers() {
+    let mut middles = 0;
+    for n in 0..1_100 {
+        let x = (f64::from(n) + 0.5) * std::f64::consts::LN_2;
+        for away in 0..9 {
+            let single = -f32::from_bits((x as f32).to_bits() + away - 4);
+            middles += usize::from((single * std::f32::consts::LOG2_E).fract() == -0.5);
+            let got = math::exp_below_zero(single).to_bits();
+            assert_eq!(got, math::exp(single).to_bits(), "e^{single}");
+            let double = -f64::from_bits(x.to_bits() + u64::from(away) - 4);
+            middles += usize::from((double * std::f64::consts::LOG2_E).fract() == -0.5);
+            let got = math::exp_below_zero(double).to_bits();
+            assert_eq!(got, math::exp(double).to_bits(), "e^{double}");
+        }
+    }
+    assert!(middles > 1_000, "{middles} numbers in the middle");
+}

@@ -73,8 +73,16 @@ impl Cores {
             }
             let got = memory.read();
             if got != words.bytes() {
-                let first = got.iter().zip(words.bytes()).position(|(a, b)| a != b).expect("a difference");
-                panic!("{what}\noperand {k}: first at byte {}", first as i64 - tensors[k].base() as i64);
+                let want = words.bytes();
+                let first = got.iter().zip(want).position(|(a, b)| a != b).expect("a difference");
+                let near = first / 8 * 8..(first / 8 * 8 + 8).min(got.len());
+                panic!(
+                    "{what}\noperand {k}: first at byte {}, of {:02x?} instead of {:02x?}; {} bytes differ",
+                    first as i64 - tensors[k].base() as i64,
+                    &got[near.clone()],
+                    &want[near],
+                    got.iter().zip(want).filter(|(a, b)| a != b).count()
+                );
             }
         }
         self.solved += 1;

@@ -38,6 +38,21 @@ pub fn moderate(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
 
 const CONTENTS: [Contents; 2] = [moderate, any_bits];
 
+/// Numbers whose powers of e lie in the middle between two powers of 2, for which either may be
+/// taken, and their neighbours; halves of them for the hyperbolic tangent.
+fn between_powers(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
+    let number = |rng: &mut Rng| {
+        let x = (rng.below(60) as f64 + 0.5) * std::f64::consts::LN_2 * rng.pick(&[0.5, 1.0, -0.5, -1.0]);
+        let away = rng.below(5) as u64;
+        match data_type {
+            DataType::Double => (x.to_bits() + away - 2).to_ne_bytes().to_vec(),
+            _ => ((x as f32).to_bits() + away as u32 - 2).to_ne_bytes().to_vec(),
+        }
+    };
+    let bytes = if data_type == DataType::Double { 8 } else { 4 };
+    (0..size / bytes).flat_map(|_| number(rng)).collect()
+}
+
 /// A few numbers, so that many are equal; zeros of both signs, infinities and NaNs among them.
 fn equals(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
     let numbers = [0x0000_0000, 0x8000_0000, 0x3f80_0000, 0xbf80_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000];
@@ -100,6 +115,36 @@ fn activations(cores: &mut Cores) {
             }
         }
     }
+}
+
+/// Functions of powers of e where either of two powers of 2 may be taken.
+fn powers(cores: &mut Cores) {
+    for data_type in [DataType::Float, DataType::Double] {
+        for &mode in ActivationMode::ALL {
+            let nan = NanPropagation::Keep;
+            let activation = ActivationDescriptor { mode, nan, coefficient: 1.5, swish_beta: 1.0 };
+            let tensor = format(data_type, Format::Nchw, &[1, 3000, 1, 1]);
+            cores.activation(&activation, [tensor; 3], Some(Scaling::MOVE), between_powers);
+        }
+        // Peaks of zero, so that the numbers are what is less than these.
+        for dims in [[40, 70, 1, 1], [1, 30, 9, 11]] {
+            let tensor = format(data_type, Format::Nchw, &dims);
+            cores.softmax([tensor; 3], Some(Scaling::MOVE), below_zero);
+        }
+    }
+}
+
+/// The same below zero, and zeros.
+fn below_zero(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
+    let mut bytes = between_powers(rng, data_type, size);
+    let width = if data_type == DataType::Double { 8 } else { 4 };
+    for number in bytes.chunks_exact_mut(width) {
+        number[width - 1] |= 0x80;
+        if rng.below(9) == 0 {
+            number.fill(0);
+        }
+    }
+    bytes
 }
 
 /// Groups of every number of slots, side by side and apart, around the ends of each.
@@ -255,6 +300,7 @@ fn responses(cores: &mut Cores) {
 /// Every problem of this file.
 pub fn all(cores: &mut Cores) {
     activations(cores);
+    powers(cores);
     softmaxes(cores);
     row_sums(cores);
     poolings(cores);
