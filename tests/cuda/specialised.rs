@@ -53,6 +53,19 @@ fn between_powers(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
     (0..size / bytes).flat_map(|_| number(rng)).collect()
 }
 
+/// The same below zero, and zeros.
+fn below_zero(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
+    let mut bytes = between_powers(rng, data_type, size);
+    let width = if data_type == DataType::Double { 8 } else { 4 };
+    for number in bytes.chunks_exact_mut(width) {
+        number[width - 1] |= 0x80;
+        if rng.below(9) == 0 {
+            number.fill(0);
+        }
+    }
+    bytes
+}
+
 /// A few numbers, so that many are equal; zeros of both signs, infinities and NaNs among them.
 fn equals(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
     let numbers = [0x0000_0000, 0x8000_0000, 0x3f80_0000, 0xbf80_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000];
@@ -132,19 +145,6 @@ fn powers(cores: &mut Cores) {
             cores.softmax([tensor; 3], Some(Scaling::MOVE), below_zero);
         }
     }
-}
-
-/// The same below zero, and zeros.
-fn below_zero(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
-    let mut bytes = between_powers(rng, data_type, size);
-    let width = if data_type == DataType::Double { 8 } else { 4 };
-    for number in bytes.chunks_exact_mut(width) {
-        number[width - 1] |= 0x80;
-        if rng.below(9) == 0 {
-            number.fill(0);
-        }
-    }
-    bytes
 }
 
 /// Groups of every number of slots, side by side and apart, around the ends of each.
