@@ -180,6 +180,14 @@ fn doctor_says_whether_a_program_runs() {
     let (facts, status) = shop.doctor(&shop.program("refused", &[&refused], &[]));
     assert_eq!(status, Some(1), "{facts:#}");
     assert!(sentences(&facts)[0].starts_with("libcudart.so.12: answers NOT_SUPPORTED ("), "{facts:#}");
+    // The driver on host memory has few functions.
+    let driver = "./lib/host-cuda/libcuda.so.1";
+    shop.library(driver, &["cuInit", "cuLaunchKernel"]);
+    let (facts, status) = shop.doctor(&shop.program("driver", &["cuInit"], &[driver]));
+    assert_eq!(status, Some(0), "{facts:#}");
+    let (facts, status) = shop.doctor(&shop.program("launch", &["cuInit", "cuLaunchKernel"], &[driver]));
+    assert_eq!(status, Some(1), "{facts:#}");
+    assert!(sentences(&facts)[0].starts_with("libcuda.so.1: answers NOT_SUPPORTED ("), "{facts:#}");
     // The verdict comes first, the heaviest reason before the others.
     let text =
         String::from_utf8(shop.tool(&["doctor", &shop.program("both", &[&stub, "cudnnNever"], &[])]).stdout);
