@@ -92,18 +92,18 @@ pub fn run(dist: &Dist, extent: Extent) -> Result<Tally> {
         }
     };
     let (double, mut tally) = match driver_double() {
-        Ok(Some(double)) => (double, Tally::PASS),
-        Ok(None) => (PathBuf::new(), Tally::SKIP),
-        Err(error) => (PathBuf::new(), counted(Err(error))),
+        Ok(Some(double)) => (Some(double), Tally::default()),
+        Ok(None) => (None, Tally::SKIP),
+        Err(error) => (None, counted(Err(error))),
     };
-    let cores = if tally == Tally::PASS { &["cpu", "cuda"][..] } else { &["cpu"] };
+    let cores = if double.is_some() { &["cpu", "cuda"][..] } else { &["cpu"] };
     let mut times = Times::default();
     let mut start = |file: &str, arguments: &[&str]| -> Result<Tally> {
         let mut reported = None;
         let start = Instant::now();
         let mut command = Command::new(&python);
         command.arg(shell::root().join("tests/numpy").join(file)).arg("--library").arg(dist.library());
-        command.env("LD_LIBRARY_PATH", &double).env("CUDNN_SHIM_CHECK", "1");
+        command.envs(double.iter().map(|double| ("LD_LIBRARY_PATH", double))).env("CUDNN_SHIM_CHECK", "1");
         let status =
             shell::stream(command.args(arguments), |line| reported = Tally::parse(line).or(reported))?;
         times.push(format!("{file} {}", arguments.join(" ")), start.elapsed().as_secs_f64());
