@@ -12,7 +12,7 @@ use crate::runtime::Out;
 use crate::runtime::capture::entry::cudaThreadExchangeStreamCaptureMode;
 use crate::runtime::memory::{TOTAL, cudaMemGetInfo};
 use crate::runtime::state::{Handle, state};
-use crate::runtime::{properties, stream};
+use crate::runtime::{device, properties, stream};
 
 mod refused;
 
@@ -20,7 +20,6 @@ mod refused;
 type Code = i32;
 
 const SUCCESS: Code = 0;
-const VERSION: i32 = 13050;
 /// `CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND`.
 const SYMBOL_NOT_FOUND: i32 = 1;
 
@@ -45,14 +44,14 @@ type Result<T = ()> = std::result::Result<T, Failure>;
 /// Names and texts of codes.
 const KNOWN: [(Code, &CStr, &CStr); 9] = [
     (SUCCESS, c"CUDA_SUCCESS", c"no error"),
-    (1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
-    (100, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected"),
-    (101, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal"),
-    (201, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context"),
-    (400, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
-    (500, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),
-    (801, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
-    (999, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
+    (Error::InvalidValue as Code, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
+    (Error::NoDevice as Code, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected"),
+    (Error::InvalidDevice as Code, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal"),
+    (Error::InvalidContext as Code, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context"),
+    (Error::InvalidHandle as Code, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
+    (Error::NotFound as Code, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),
+    (Error::NotSupported as Code, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
+    (Error::Unknown as Code, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
 ];
 
 /// Turns the outcome of `function` into what C gets; a panic is CUDA_ERROR_UNKNOWN.
@@ -170,7 +169,7 @@ driver! {
     ///
     /// Status: CUDA_ERROR_INVALID_VALUE for NULL.
     fn cuDriverGetVersion(version: Out<'_, i32>) {
-        put(version, "driverVersion", VERSION)
+        put(version, "driverVersion", device::DRIVER_VERSION)
     }
 
     /// The number of devices: one.

@@ -34,6 +34,8 @@ static BANKS: AtomicI32 = AtomicI32::new(1);
 /// `cudaDeviceScheduleMask`, `cudaDeviceMapHost`, `cudaDeviceLmemResizeToMax`,
 /// `cudaDeviceSyncMemops`.
 const KNOWN_FLAGS: u32 = 0x9f;
+/// The version of CUDA that the driver supports, the newest of the runtimes.
+pub(crate) const DRIVER_VERSION: i32 = 13050;
 /// The address of the device on a bus that is not there.
 const BUS: &CStr = c"0000:00:00.0";
 
@@ -356,7 +358,7 @@ runtime! {
     ///
     /// Status: cudaErrorInvalidValue for NULL.
     fn cudaDriverGetVersion(version: Out<i32>) {
-        put(version, "driverVersion", 13050)
+        put(version, "driverVersion", DRIVER_VERSION)
     }
 
     /// Begins to profile: no profiler is attached.
