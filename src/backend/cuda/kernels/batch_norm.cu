@@ -2,6 +2,7 @@
 // whole subtrees of its sum, a block of threads for a part. The sums of a part, and what its elements are computed with, wait in the
 // first elements of that part of the result, which the last launch writes behind them, so that no workspace is needed. The type and the
 // layout are the kernel's, and offsets have 32 bits.
+#include "cursor.cuh"
 #include "held.cuh"
 #include "linear.cuh"
 #include "normalise_sums.cuh"
@@ -15,41 +16,15 @@ struct Constants {
 };
 
 // Positions of a group at equal distances, as bytes behind the first element of a tensor.
-struct Cursor {
-    u32 offset, inner;  // and the turn of the innermost loop
-    u32 extent;         // of the innermost loop
-    u32 quick, next;    // what a stride adds to `inner` and `offset`
-    u32 wrapped;        // what the end of the innermost loop adds to `offset`
-
-    __device__ __forceinline__ Cursor(const Normal &p, u32 group, u32 position, u32 stride) {
-        const u32 step = u32(p.member[0].step[1]), base = group * u32(p.group[0].step[1]);
-        extent = ~0u;
-        inner = position;
-        quick = stride;
-        offset = base + position * step;
-        next = stride * step;
-        wrapped = 0;
-        if (p.member_rank < 2) return;
-        const Divisor &turns = p.member[0].extent;
-        const u32 around = u32(p.member[1].step[1]);
-        const u32 outer = u32(quotient(u64(position), turns)), slow = u32(quotient(u64(stride), turns));
-        extent = u32(turns.divisor);
-        inner -= outer * extent;
-        quick -= slow * extent;
-        offset = base + inner * step + outer * around;
-        next = quick * step + slow * around;
-        wrapped = around - extent * step;
-    }
-
-    __device__ __forceinline__ void go() {
-        inner += quick;
-        offset += next;
-        if (inner >= extent) {
-            inner -= extent;
-            offset += wrapped;
-        }
-    }
-};
+__device__ __forceinline__ Cursor cursor_of(const Normal &p, u32 group, u32 position, u32 stride) {
+    const u32 step = u32(p.member[0].step[1]), base = group * u32(p.group[0].step[1]);
+    Cursor cursor(base, step, position, stride);
+    if (p.member_rank < 2) return cursor;
+    const Divisor &turns = p.member[0].extent;
+    const u32 outer = u32(quotient(u64(position), turns)), slow = u32(quotient(u64(stride), turns));
+    cursor.nest(base, step, u32(turns.divisor), u32(p.member[1].step[1]), outer, slow);
+    return cursor;
+}
 
 // The 16 bytes that a part has in the result, elements of WIDTH bytes from `position` on. None is looked at before all are asked for.
 template <u32 WIDTH>
@@ -58,7 +33,7 @@ struct Taken {
     Bits of[16 / WIDTH];
 
     __device__ __forceinline__ void load(const Normal &p, u32 group, u32 position) {
-        Cursor cursor(p, group, position, 1);
+        Cursor cursor = cursor_of(p, group, position, 1);
 #pragma unroll
         for (u32 k = 0; k < 16 / WIDTH; ++k) {
             of[k] = at<Bits>(p.at[0] + cursor.offset);
@@ -92,7 +67,7 @@ __device__ __forceinline__ u32 before_sums(const Normal &p) {
 template <u32 WIDTH>
 __device__ __forceinline__ void left(const Normal &p, u32 group, u32 position, const Vector &held) {
     typedef typename Unit<WIDTH>::Type Bits;
-    Cursor cursor(p, group, position, 1);
+    Cursor cursor = cursor_of(p, group, position, 1);
 #pragma unroll
     for (u32 k = 0; k < 16 / WIDTH; ++k) {
         put<Bits>(p.at[0] + cursor.offset, Bits(held.word[k * WIDTH / 4] >> (k * WIDTH % 4 * 8)));
@@ -172,7 +147,7 @@ template <u32 SCALAR, bool BACK, u32 STRIDE>
 __device__ __forceinline__ Sums lane_sums(const Normal &p, u32 group, u32 position, u32 end, f64 shift) {
     Sums lane = {0.0, 0.0};
     if (position >= end) return lane;
-    Cursor cursor(p, group, position, STRIDE);
+    Cursor cursor = cursor_of(p, group, position, STRIDE);
 #pragma unroll 1
     for (; position + (AHEAD - 1) * STRIDE < end; position += AHEAD * STRIDE) {
         add_next<SCALAR, BACK, STRIDE, true>(p, cursor, end - position, shift, lane);
@@ -353,7 +328,7 @@ __device__ __forceinline__ void map(const Normal &p, Vector *lines) {
     const i64 number = own.number(p, BACK ? 5 : 4);
     const f32 slope = product(own_number<f32>(p, BACK ? 6 : 8, number), of.inverse);
     const Numbers line = {of, slope, BACK ? 0.0f : own_number<f32>(p, 9, number), f32(p.alpha), (p.flags & DATA_SCALED) != 0};
-    Cursor cursor(p, own.group, position, STRIDE);
+    Cursor cursor = cursor_of(p, own.group, position, STRIDE);
 #pragma unroll 1
     for (; position + (AHEAD - 1) * STRIDE < end; position += AHEAD * STRIDE) {
         map_next<SCALAR, BACK, STRIDE, true>(p, cursor, end - position, line);

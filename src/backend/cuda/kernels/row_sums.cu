@@ -2,6 +2,7 @@
 // of four trees, are under way together. And of few and long rows, which may lie in runs: a block of threads for a row. The type is the
 // kernel's. The tree is that of reduce.cu, whose bits these kernels leave.
 #include "counter.cuh"
+#include "cursor.cuh"
 #include "function.cuh"
 #include "held.cuh"
 #include "linear.cuh"
@@ -126,41 +127,25 @@ enum : u32 { LONG_THREADS = 1024, AHEAD = 8 };
 
 // Elements of a row 32 apart, as bytes behind its first.
 template <u32 SCALAR>
-struct Place {
-    u32 offset, inner, extent, quick, next, wrapped;
-
-    __device__ __forceinline__ Place(const LongRowSums &p, u32 position) {
-        constexpr u32 SIZE = width_of(SCALAR);
-        const u32 around = u32(p.around);
-        const u32 outer = p.in_runs ? quotient(position, p.run) : 0, slow = p.in_runs ? quotient(32u, p.run) : 0;
-        extent = p.in_runs ? u32(p.run.divisor) : ~0u;
-        inner = position - outer * extent;
-        quick = 32 - slow * extent;
-        offset = inner * SIZE + outer * around;
-        next = quick * SIZE + slow * around;
-        wrapped = around - extent * SIZE;
+__device__ __forceinline__ Cursor cursor_of(const LongRowSums &p, u32 position) {
+    constexpr u32 SIZE = width_of(SCALAR);
+    Cursor cursor(0, SIZE, position, 32);
+    if (p.in_runs) {
+        cursor.nest(0, SIZE, u32(p.run.divisor), u32(p.around), quotient(position, p.run), quotient(32u, p.run));
     }
-
-    __device__ __forceinline__ void go() {
-        inner += quick;
-        offset += next;
-        if (inner >= extent) {
-            inner -= extent;
-            offset += wrapped;
-        }
-    }
-};
+    return cursor;
+}
 
 // Adds the next AHEAD elements of a lane, or those before `rest` positions are over.
 template <u32 SCALAR, bool WHOLE>
-__device__ __forceinline__ f32 plus_next(const char *src, Place<SCALAR> &place, u32 rest, f32 node) {
+__device__ __forceinline__ f32 plus_next(const char *src, Cursor &cursor, u32 rest, f32 node) {
     typedef typename Unit<width_of(SCALAR)>::Type Bits;
     Bits bits[AHEAD];
-    const u32 first = place.offset;
+    const u32 first = cursor.offset;
 #pragma unroll
     for (u32 k = 0; k < AHEAD; ++k) {
-        bits[k] = at<Bits>(src + (WHOLE || 32 * k < rest ? place.offset : first));
-        place.go();
+        bits[k] = at<Bits>(src + (WHOLE || 32 * k < rest ? cursor.offset : first));
+        cursor.go();
     }
 #pragma unroll
     for (u32 k = 0; k < AHEAD; ++k) hold(bits[k]);
@@ -181,12 +166,12 @@ __device__ __forceinline__ void long_row(const LongRowSums &p, f32 *nodes, f32 *
         f32 node = -0.0f;
         u32 position = start + lane;
         if (position < end) {
-            Place<SCALAR> place(p, position);
+            Cursor cursor = cursor_of<SCALAR>(p, position);
 #pragma unroll 1
             for (; position + 32 * (AHEAD - 1) < end; position += 32 * AHEAD) {
-                node = plus_next<SCALAR, true>(src, place, end - position, node);
+                node = plus_next<SCALAR, true>(src, cursor, end - position, node);
             }
-            if (position < end) node = plus_next<SCALAR, false>(src, place, end - position, node);
+            if (position < end) node = plus_next<SCALAR, false>(src, cursor, end - position, node);
         }
 #pragma unroll
         for (u32 half = 16; half > 0; half /= 2) node = sum(node, __shfl_down_sync(~0u, node, half));
