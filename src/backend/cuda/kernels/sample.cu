@@ -204,13 +204,12 @@ __device__ __forceinline__ void data_gradient(const Sample &p, Seen<T> &seen) {
 // Operands dgrid, x, dy, grid.
 template <typename T>
 __device__ __forceinline__ void grid_gradient(const Sample &p) {
-    const u32 cell = size_of(p.grid);
 #pragma unroll 1
     for (u64 item = first_item(); item < p.count; item += items()) {
         const u64 n = quotient(item, p.positions);
         const Position at = position_of(p, item - n * p.positions.divisor);
         const Place<T> taps(p, p.at[3], item);
-        T along = T(0), aside = T(0);
+        Slopes<T> slopes;
         if (taps.any()) {
             const i64 y = pixel_of(p.y, at.h, at.w);
 #pragma unroll 1
@@ -225,16 +224,10 @@ __device__ __forceinline__ void grid_gradient(const Sample &p) {
                     }
                 }
                 const T given = Real<T>::load(p.y.scalar, p.at[2] + channel_of(p.y, i64(n), c) + y);
-                const T right = sum(product(sum(v[1], -v[0]), taps.down.weight[0]), product(sum(v[3], -v[2]), taps.down.weight[1]));
-                const T below = sum(product(sum(v[2], -v[0]), taps.across.weight[0]), product(sum(v[3], -v[1]), taps.across.weight[1]));
-                along = sum(along, product(given, right));
-                aside = sum(aside, product(given, below));
+                slopes.add(taps, v, given);
             }
-            along = product(along, T(p.half[1]));
-            aside = product(aside, T(p.half[0]));
         }
-        deliver(p.operation, p.at[0] + 2 * item * cell, along);
-        deliver(p.operation, p.at[0] + (2 * item + 1) * cell, aside);
+        slopes.write(p, item);
     }
 }
 

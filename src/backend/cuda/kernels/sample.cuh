@@ -129,5 +129,26 @@ struct Place {
     }
 };
 
+// The gradient of a position of the grid: what every channel's taps differ by along each axis, times what is given for it.
+template <typename T>
+struct Slopes {
+    T along = T(0), aside = T(0);
+
+    __device__ __forceinline__ void add(const Place<T> &taps, const T (&v)[4], T given) {
+        const T (&down)[2] = taps.down.weight, (&across)[2] = taps.across.weight;
+        const T right = sum(product(sum(v[1], -v[0]), down[0]), product(sum(v[3], -v[2]), down[1]));
+        const T below = sum(product(sum(v[2], -v[0]), across[0]), product(sum(v[3], -v[1]), across[1]));
+        along = sum(along, product(given, right));
+        aside = sum(aside, product(given, below));
+    }
+
+    // A position without taps has slopes of 0.
+    __device__ __forceinline__ void write(const Sample &p, u64 item) const {
+        char *to = p.at[0] + 2 * item * size_of(p.grid);
+        deliver(p.operation, to, product(along, T(p.half[1])));
+        deliver(p.operation, to + size_of(p.grid), product(aside, T(p.half[0])));
+    }
+};
+
 __device__ __forceinline__ u64 first_item() { return u64(blockIdx.x) * THREADS + threadIdx.x; }
 __device__ __forceinline__ u64 items() { return u64(gridDim.x) * THREADS; }

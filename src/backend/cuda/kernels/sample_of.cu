@@ -192,7 +192,7 @@ __device__ __forceinline__ void grid_gradient_of(const Sample &p) {
     const u64 n = quotient(item, p.positions);
     const Position at_target = position_of(p, item - n * p.positions.divisor);
     const Place<f32> taps(p, p.at[3], item);
-    f32 along = 0, aside = 0;
+    Slopes<f32> slopes;
     if (taps.any()) {
         const char *from[5];
         bool inside[4];
@@ -228,19 +228,11 @@ __device__ __forceinline__ void grid_gradient_of(const Sample &p) {
                 f32 v[4];
 #pragma unroll
                 for (u32 k = 0; k < 4; ++k) v[k] = inside[k] ? value_f32(SCALAR, bits[i][k]) : 0.0f;
-                const f32 given = value_f32(SCALAR, bits[i][4]);
-                const f32 right = sum(product(sum(v[1], -v[0]), taps.down.weight[0]), product(sum(v[3], -v[2]), taps.down.weight[1]));
-                const f32 below = sum(product(sum(v[2], -v[0]), taps.across.weight[0]), product(sum(v[3], -v[1]), taps.across.weight[1]));
-                along = sum(along, product(given, right));
-                aside = sum(aside, product(given, below));
+                slopes.add(taps, v, value_f32(SCALAR, bits[i][4]));
             }
         }
-        along = product(along, f32(p.half[1]));
-        aside = product(aside, f32(p.half[0]));
     }
-    const u32 cell = size_of(p.grid);
-    deliver(p.operation, p.at[0] + 2 * item * cell, along);
-    deliver(p.operation, p.at[0] + (2 * item + 1) * cell, aside);
+    slopes.write(p, item);
 }
 
 #define SAMPLE(NAME, SCALAR)                                                                                   \
