@@ -18,6 +18,7 @@ mod cores;
 mod ctc;
 mod double;
 mod faults;
+mod filter_gradients;
 mod fragments;
 mod graphs;
 mod kinds;

@@ -27,29 +27,29 @@ const TYPES: [[Scalar; 3]; 5] = [
 ];
 
 /// Channels innermost.
-fn channels_last(rank: usize) -> Vec<usize> {
+pub fn channels_last(rank: usize) -> Vec<usize> {
     let spatial = 2..rank;
     [0].into_iter().chain(spatial).chain([1]).collect()
 }
 
 /// A layer of so many images, channels and filters of a group, and groups.
 #[derive(Clone, Debug)]
-struct Layer {
-    counts: [i64; 4],
-    extents: Vec<i64>,
-    taps: i64,
-    padding: i64,
-    stride: i64,
-    dilation: i64,
-    flip: bool,
+pub struct Layer {
+    pub counts: [i64; 4],
+    pub extents: Vec<i64>,
+    pub taps: i64,
+    pub padding: i64,
+    pub stride: i64,
+    pub dilation: i64,
+    pub flip: bool,
 }
 
 impl Layer {
-    const fn of(counts: [i64; 4], extents: Vec<i64>, taps: i64) -> Layer {
+    pub const fn of(counts: [i64; 4], extents: Vec<i64>, taps: i64) -> Layer {
         Layer { counts, extents, taps, padding: 0, stride: 1, dilation: 1, flip: false }
     }
 
-    fn convolution(&self) -> Convolution {
+    pub fn convolution(&self) -> Convolution {
         let [n, c, k, groups] = self.counts;
         let rank = self.extents.len();
         let all = |value: i64| Dims::new(&vec![value; rank]);
@@ -72,7 +72,7 @@ impl Layer {
 }
 
 /// Layers of few and of many channels, of every kind of window.
-fn layers() -> Vec<Layer> {
+pub fn layers() -> Vec<Layer> {
     let plane = |counts: [i64; 4], taps: i64| Layer::of(counts, vec![9, 7], taps);
     vec![
         plane([1, 64, 64, 1], 1),
@@ -95,7 +95,7 @@ fn layers() -> Vec<Layer> {
     ]
 }
 
-fn integers(dims: &[i64], order: &[usize], scalar: Scalar, rng: &mut Rng) -> Tensor {
+pub fn integers(dims: &[i64], order: &[usize], scalar: Scalar, rng: &mut Rng) -> Tensor {
     Tensor::packed(dims, order, scalar).fill(|| rng.below(5) as f64 - 2.0)
 }
 

@@ -153,7 +153,7 @@ fn capability_of(kernel: &str) -> u32 {
     match kernel {
         _ if kernel.starts_with("contract_mma75") => 75,
         _ if kernel.starts_with("contract_mma") => 80,
-        _ if kernel.starts_with("contract_multistage") => 80,
+        _ if kernel.starts_with("contract_multistage") || kernel.starts_with("contract_gradient") => 80,
         _ if kernel.starts_with("contract_") => 70,
         _ => 80,
     }

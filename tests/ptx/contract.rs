@@ -32,18 +32,23 @@ impl Plan for One {
 
 /// The product of matrices of `m` x `k` and `k` x `n`.
 fn product(extents: [i64; 3], scalars: [Scalar; 3], accumulate: Accumulate) -> One {
-    product_by(Role::N, extents, scalars, accumulate)
+    product_by([Role::K, Role::N], extents, scalars, accumulate)
 }
 
-/// The same with a second matrix whose neighbours are columns, or terms.
-fn product_by(b: Role, [m, n, k]: [i64; 3], scalars: [Scalar; 3], accumulate: Accumulate) -> One {
+/// The same with a first matrix whose neighbours are terms, or rows, as those of the result then
+/// are, and a second one whose neighbours are columns, or terms.
+fn product_by(along: [Role; 2], [m, n, k]: [i64; 3], scalars: [Scalar; 3], accumulate: Accumulate) -> One {
     let matrix = |rows: i64, columns: i64| Layout {
         dims: Dims::new(&[1, rows, columns]),
         strides: Dims::new(&[rows * columns, columns, 1]),
         split: None,
     };
     let mut layouts = [matrix(m, n), matrix(m, k), matrix(k, n)];
-    if b == Role::K {
+    if along[0] == Role::M {
+        layouts[0].strides = Dims::new(&[m * n, 1, m]);
+        layouts[1].strides = Dims::new(&[m * k, 1, m]);
+    }
+    if along[1] == Role::K {
         layouts[2].strides = Dims::new(&[n * k, 1, k]);
     }
     let [c, a, b] = [0, 1, 2].map(|of| Side { layout: &layouts[of], scalar: scalars[of] });
@@ -106,16 +111,20 @@ pub fn launches() -> Vec<(String, Launch)> {
     for (scalar, name) in [(Scalar::F16, "f16"), (Scalar::Bf16, "bf16"), (Scalar::F32, "tf32")] {
         // Few results, enough of a narrow matrix for tall tiles, and enough for large ones.
         for (tile, extents) in
-            [("64x64", [48, 64, 64]), ("128x64", [12_000, 64, 64]), ("128x128", [1500, 1600, 64])]
+            [("64x64", [48, 64, 64]), ("128x64", [12_000, 64, 64]), ("128x128", [1504, 1600, 64])]
         {
-            for (b, suffix) in [(Role::K, ""), (Role::N, "_columns")] {
+            for (along, family, suffix) in [
+                ([Role::K, Role::K], "multistage", ""),
+                ([Role::K, Role::N], "multistage", "_columns"),
+                ([Role::M, Role::N], "gradient", ""),
+            ] {
                 // Matrices of 32 bits are not turned while they are loaded.
-                if (scalar, b) == (Scalar::F32, Role::N) {
+                if scalar == Scalar::F32 && along[1] == Role::N {
                     continue;
                 }
-                let mut plan = product_by(b, extents, [scalar; 3], single);
+                let mut plan = product_by(along, extents, [scalar; 3], single);
                 plan.0.allow_conversion = true;
-                let kernel = format!("contract_multistage_{name}_{tile}{suffix}");
+                let kernel = format!("contract_{family}_{name}_{tile}{suffix}");
                 let names = |capability, places: [usize; 3]| {
                     let launches = collected_on(Device { capability }, &plan, &places.map(place));
                     launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>()
@@ -133,11 +142,25 @@ pub fn launches() -> Vec<(String, Launch)> {
                 });
                 for (capability, places) in behind.into_iter().chain(off) {
                     let names = names(capability, places);
-                    assert!(names.iter().all(|name| !name.contains("stage")), "{names:?}");
+                    let is_of_stages = |name: &&str| name.contains("stage") || name.contains("gradient");
+                    assert!(!names.iter().any(is_of_stages), "{names:?}");
                 }
                 let launches = collected_on(Device { capability: 80 }, &plan, &aligned.map(place));
                 list.extend(launches.into_iter().map(|launch| (kernel.clone(), launch)));
             }
+        }
+    }
+    for (scalar, name) in [(Scalar::F16, "f16"), (Scalar::Bf16, "bf16")] {
+        // Parts of long sums, of which a workspace off 16 bytes holds none in vectors.
+        let mut plan = product_by([Role::M, Role::N], [64, 64, 7000], [scalar; 3], single);
+        plan.0.workspace = Parts::of(&plan.0).and_then(|parts| parts.workspace(single)).expect("parts");
+        for (room, kernel) in [(0x4000, "contract_gradient"), (0x4008, "contract_mma")] {
+            let at = [0x1000, 0x2000, 0x3000, room].map(place);
+            let launches = collected_on(Device { capability: 80 }, &plan, &at);
+            let names: Vec<_> = launches.iter().map(|launch| launch.kernel).collect();
+            let of_parts = names[0].starts_with(&format!("{kernel}_{name}"));
+            assert!(of_parts && names[1..] == ["contract_join_f32"], "{names:?}");
+            assert_eq!(launches[1].grid, [16, 1, 1], "slices of the only tile");
         }
     }
     for (kernels, extents, scalar, accumulate) in [
@@ -166,7 +189,7 @@ pub fn launches() -> Vec<(String, Launch)> {
 /// No kernel of these families stands outside of the table, and none of the table is missing.
 #[test]
 fn the_table_has_every_kernel() {
-    let families = ["contract", "contract_mma", "contract_mma75", "contract_multistage"];
+    let families = ["contract", "contract_gradient", "contract_mma", "contract_mma75", "contract_multistage"];
     let of_families = module::kernels().iter().filter(|kernel| families.contains(&kernel.family()));
     let mut there: Vec<&str> = of_families.map(|kernel| kernel.name).collect();
     let mut listed: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();

@@ -28,12 +28,22 @@ fn step(text: &str) -> Option<Step> {
     let end = (last..lines.len()).find(|&at| target(lines[at]).is_some())?;
     let label = |name: &str| lines.iter().position(|line| line.strip_suffix(':') == Some(name));
     let first = label(&target(lines[end])?)?;
-    // What is skipped as long as a step stays in its tap ends in front of the end of the copies.
-    let commit = (first..end).find(|&at| lines[at].starts_with("cp.async.commit_group"))?;
-    let behind = (first..commit).rfind(|&at| lines[at].ends_with(':'))?;
-    let name = lines[behind].strip_suffix(':');
-    let skip = (first..behind).find(|&at| target(lines[at]).as_deref() == name)?;
-    let always = lines[first..=skip].iter().chain(&lines[behind..=end]).filter(|line| !line.ends_with(':'));
+    // What is skipped as long as a step stays in its tap, or in its table, ends in front of the end
+    // of the copies.
+    let mut always: Vec<&str> = Vec::new();
+    let mut from = first;
+    for commit in (first..end).filter(|&at| lines[at].starts_with("cp.async.commit_group")) {
+        let behind = (from..commit).rfind(|&at| lines[at].ends_with(':'))?;
+        let name = lines[behind].strip_suffix(':');
+        let skip = (from..behind).find(|&at| target(lines[at]).as_deref() == name)?;
+        always.extend(&lines[from..=skip]);
+        from = behind;
+    }
+    if from == first {
+        return None;
+    }
+    always.extend(&lines[from..=end]);
+    let always = always.into_iter().filter(|line| !line.ends_with(':'));
     let count = |what: &str| always.clone().filter(|line| line.starts_with(what)).count();
     // What is rounded moves to a register of floats in front.
     let (products, conversions) = (count("mma.sync"), count("cvt.rna.tf32") + count("mov.b32"));
@@ -48,7 +58,9 @@ fn step(text: &str) -> Option<Step> {
 
 /// Of a step a warp issues at least 16 products behind one barrier, and at most two other
 /// instructions for each; of the smallest tile, and where columns of `b` are copied, an eighth
-/// more. What is converted to TF32 takes an instruction for each register of a fragment.
+/// more. Where both operands are transposed the place of each vector comes from a table: three for
+/// each product of the large tile, and up to four and a quarter of others. What is converted to
+/// TF32 takes an instruction for each register of a fragment.
 #[test]
 fn products_are_most_of_what_is_issued() {
     let stages = KERNELS.iter().filter(|row| matches!(row.copy, Copies::Multistage(_)));
@@ -57,16 +69,21 @@ fn products_are_most_of_what_is_issued() {
         let kernel = module::kernels().iter().find(|kernel| kernel.name == row.name).expect("a kernel");
         let step = step(&kernel.text().expect("a text")).expect("a loop of products");
         let many = step.products / 16;
-        assert!(step.products >= 16 && (step.barriers, step.waits) == (1, 1), "{}: {step:?}", row.name);
-        let is_plain =
-            row.tile.is_some_and(|[rows, _]| rows == 128) && row.copy == Copies::Multistage(Role::K);
-        let most = if is_plain { 32 * many } else { 36 * many };
+        assert!(many >= step.barriers && step.barriers == step.waits, "{}: {step:?}", row.name);
+        let rows = row.tile.map_or(0, |[rows, _]| rows);
+        let columns = row.tile.map_or(0, |[_, columns]| columns);
+        let most = match row.copy {
+            Copies::Multistage([Role::M, _]) if columns == 128 => 48 * many,
+            Copies::Multistage([Role::M, _]) => 68 * many,
+            Copies::Multistage([_, Role::K]) if rows == 128 => 32 * many,
+            _ => 36 * many,
+        };
         assert_eq!(step.conversions > 0, row.products == Products::Converted, "{}: {step:?}", row.name);
         assert!(step.conversions <= 4 * step.products, "{}: {step:?}", row.name);
         assert!(step.others <= most, "{}: {step:?}", row.name);
         seen += 1;
     }
-    assert_eq!(seen, 15);
+    assert_eq!(seen, 21);
 }
 
 /// A loop that waits for each step, and one that has more to do, are told apart.

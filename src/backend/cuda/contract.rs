@@ -2,7 +2,7 @@
 //! destination, by Tensor Cores where the device has them for the types, or a thread for each of
 //! its elements.
 
-use super::contract_table::Kernel;
+use super::contract_table::{Kernel, THREADS};
 use super::contract_vectors::{innermost_first, is_by_16, parts};
 use super::formula::numbered;
 use super::launch::{Device, Emit, Launch, grid};
@@ -126,19 +126,35 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
             rows.saturating_mul(columns).saturating_mul(step.extent(Role::Batch) as u64)
         }
     };
-    let block = [kernel.threads, 1, 1];
-    let mut launch = |kernel, blocks, parameters: &Parameters| {
+    let mut launch = |name, threads: u32, blocks, parameters: &Parameters| {
+        let block = [threads, 1, 1];
         let params = Params::new(parameters);
-        emit(&Launch { kernel, grid: grid(blocks)?, block, shared: 0, params })
+        emit(&Launch { kernel: name, grid: grid(blocks)?, block, shared: 0, params })
     };
     let Some((parts, join)) = parts(step).zip(kernel.join) else {
-        return launch(kernel.name, blocks, &parameters);
+        return launch(kernel.name, kernel.threads, blocks, &parameters);
     };
     parameters.sums = step.workspace_slot().map_or(0, |slot| at[slot]);
     (parameters.parts, parameters.part) = (parts.count as u32, parts.terms as u64);
     parameters.blocks = Divisor::new(blocks as i64, Index::I64);
-    launch(kernel.name, blocks * parts.count as u64, &parameters)?;
-    launch(join, blocks, &parameters)
+    launch(kernel.name, kernel.threads, blocks * parts.count as u64, &parameters)?;
+    if kernel.tile.is_none() {
+        return launch(join, THREADS, blocks, &parameters);
+    }
+    // What is left lies by small tiles, whatever tile it was computed in; a block joins a slice of
+    // one.
+    let small = step.tiles(Parts::SIDE);
+    parameters.tiles = tiles(step, [Parts::SIDE; 2]);
+    parameters.blocks = Divisor::new(small, Index::I64);
+    let slices = (Parts::SIDE * Parts::SIDE) as u64 / u64::from(THREADS);
+    launch(join, THREADS, small as u64 * slices, &parameters)
+}
+
+/// Tiles that the rows and the columns are in.
+fn tiles(step: &Contract, sides: [i64; 2]) -> [Divisor; 2] {
+    let tiles =
+        |extent: i64, side: i64| Divisor::new(extent / side + i64::from(extent % side > 0), Index::I64);
+    [tiles(step.extent(Role::M), sides[0]), tiles(step.extent(Role::N), sides[1])]
 }
 
 /// Whether neighbours of an operand in memory are met along the first part rather than along the
@@ -215,9 +231,6 @@ fn parameters(step: &Contract, at: &[u64], tile: Option<[i64; 2]>) -> Parameters
         flags |= if is_set { bit } else { 0 };
     }
     let [rows, columns, batch] = [Role::M, Role::N, Role::Batch].map(|role| step.extent(role));
-    let sides = tile.unwrap_or([Parts::SIDE; 2]);
-    let tiles =
-        |extent: i64, side: i64| Divisor::new(extent / side + i64::from(extent % side > 0), Index::I64);
     let elements = rows.saturating_mul(columns).saturating_mul(batch);
     let mut bounds = [BoundParameters { start: 0, extent: 0 }; MAX_BOUNDS];
     bounds
@@ -228,7 +241,7 @@ fn parameters(step: &Contract, at: &[u64], tile: Option<[i64; 2]>) -> Parameters
     Parameters {
         at: std::array::from_fn(|k| if is_there[k] { start(k) } else { 0 }),
         extents: [rows, if tile.is_none() { elements } else { columns }, depth].map(|n| n as u64),
-        tiles: [tiles(rows, sides[0]), tiles(columns, sides[1])],
+        tiles: tiles(step, tile.unwrap_or([Parts::SIDE; 2])),
         factors: [epilogue.scaling.alpha, epilogue.scaling.beta, z.1],
         parameter,
         bounds,

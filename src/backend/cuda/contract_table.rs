@@ -49,9 +49,9 @@ pub enum Copies {
     Registers,
     /// Around them, while the tile before is multiplied.
     Asynchronous,
-    /// Around them, in vectors of 16 bytes and several stages ahead: of terms, and of terms or
-    /// columns of `b`.
-    Multistage(Role),
+    /// Around them, in vectors of 16 bytes and several stages ahead: along what `a` and `b` have
+    /// neighbours.
+    Multistage([Role; 2]),
 }
 
 /// Rows and columns of tiles.
@@ -59,8 +59,13 @@ const SMALL: Option<[i64; 2]> = Some([Parts::SIDE; 2]);
 const TALL: Option<[i64; 2]> = Some([128, 64]);
 const LARGE: Option<[i64; 2]> = Some([128; 2]);
 
+/// Along what `a` and `b` lie in vectors.
+const BY_TERMS: [Role; 2] = [Role::K, Role::K];
+const BY_COLUMNS: [Role; 2] = [Role::K, Role::N];
+const ACROSS: [Role; 2] = [Role::M, Role::N];
+
 /// Threads of a block.
-const THREADS: u32 = 256;
+pub(super) const THREADS: u32 = 256;
 
 /// Large tiles from which on they keep a device busy.
 const BUSY: i64 = 80;
@@ -95,13 +100,18 @@ const fn fragments(
 
 /// A kernel of fragments whose operands come in vectors, several stages ahead. Its sums are not
 /// cut; they have the bits of [`fragments`].
-const fn multistage(name: &'static str, scalar: Scalar, tile: Option<[i64; 2]>, b: Role) -> Kernel {
+const fn multistage(name: &'static str, scalar: Scalar, tile: Option<[i64; 2]>, along: [Role; 2]) -> Kernel {
     let threads = match tile {
         SMALL => THREADS / 2,
         _ => THREADS,
     };
-    let copy = Copies::Multistage(b);
+    let copy = Copies::Multistage(along);
     Kernel { tile, threads, copy, join: None, ..fragments(name, scalar, scalar, Single, JOIN) }
+}
+
+/// The same of operands that are both transposed, whose sums may be cut.
+const fn gradient(name: &'static str, scalar: Scalar, tile: Option<[i64; 2]>) -> Kernel {
+    Kernel { join: Some(JOIN), ..multistage(name, scalar, tile, ACROSS) }
 }
 
 impl Kernel {
@@ -130,25 +140,31 @@ pub const KERNELS: &[Kernel] = &[
     direct("contract_direct_f32", Single, "contract_join_direct_f32"),
     direct("contract_direct_f64", Double, "contract_join_direct_f64"),
     direct("contract_direct_i32", Int32, "contract_join_direct_i32"),
-    multistage("contract_multistage_f16_128x128", F16, LARGE, Role::K),
-    multistage("contract_multistage_f16_128x64", F16, TALL, Role::K),
-    multistage("contract_multistage_f16_64x64", F16, SMALL, Role::K),
-    multistage("contract_multistage_f16_128x128_columns", F16, LARGE, Role::N),
-    multistage("contract_multistage_f16_128x64_columns", F16, TALL, Role::N),
-    multistage("contract_multistage_f16_64x64_columns", F16, SMALL, Role::N),
-    multistage("contract_multistage_bf16_128x128", Bf16, LARGE, Role::K),
-    multistage("contract_multistage_bf16_128x64", Bf16, TALL, Role::K),
-    multistage("contract_multistage_bf16_64x64", Bf16, SMALL, Role::K),
-    multistage("contract_multistage_bf16_128x128_columns", Bf16, LARGE, Role::N),
-    multistage("contract_multistage_bf16_128x64_columns", Bf16, TALL, Role::N),
-    multistage("contract_multistage_bf16_64x64_columns", Bf16, SMALL, Role::N),
+    multistage("contract_multistage_f16_128x128", F16, LARGE, BY_TERMS),
+    multistage("contract_multistage_f16_128x64", F16, TALL, BY_TERMS),
+    multistage("contract_multistage_f16_64x64", F16, SMALL, BY_TERMS),
+    multistage("contract_multistage_f16_128x128_columns", F16, LARGE, BY_COLUMNS),
+    multistage("contract_multistage_f16_128x64_columns", F16, TALL, BY_COLUMNS),
+    multistage("contract_multistage_f16_64x64_columns", F16, SMALL, BY_COLUMNS),
+    multistage("contract_multistage_bf16_128x128", Bf16, LARGE, BY_TERMS),
+    multistage("contract_multistage_bf16_128x64", Bf16, TALL, BY_TERMS),
+    multistage("contract_multistage_bf16_64x64", Bf16, SMALL, BY_TERMS),
+    multistage("contract_multistage_bf16_128x128_columns", Bf16, LARGE, BY_COLUMNS),
+    multistage("contract_multistage_bf16_128x64_columns", Bf16, TALL, BY_COLUMNS),
+    multistage("contract_multistage_bf16_64x64_columns", Bf16, SMALL, BY_COLUMNS),
+    gradient("contract_gradient_f16_128x128", F16, LARGE),
+    gradient("contract_gradient_f16_128x64", F16, TALL),
+    gradient("contract_gradient_f16_64x64", F16, SMALL),
+    gradient("contract_gradient_bf16_128x128", Bf16, LARGE),
+    gradient("contract_gradient_bf16_128x64", Bf16, TALL),
+    gradient("contract_gradient_bf16_64x64", Bf16, SMALL),
     fragments("contract_mma_f16_large", F16, F16, Single, JOIN).large(),
     fragments("contract_mma_f16", F16, F16, Single, JOIN),
     fragments("contract_mma_bf16_large", Bf16, Bf16, Single, JOIN).large(),
     fragments("contract_mma_bf16", Bf16, Bf16, Single, JOIN),
-    multistage("contract_multistage_tf32_128x128", F32, LARGE, Role::K).converted(),
-    multistage("contract_multistage_tf32_128x64", F32, TALL, Role::K).converted(),
-    multistage("contract_multistage_tf32_64x64", F32, SMALL, Role::K).converted(),
+    multistage("contract_multistage_tf32_128x128", F32, LARGE, BY_TERMS).converted(),
+    multistage("contract_multistage_tf32_128x64", F32, TALL, BY_TERMS).converted(),
+    multistage("contract_multistage_tf32_64x64", F32, SMALL, BY_TERMS).converted(),
     fragments("contract_mma_tf32_large", F32, F32, Single, JOIN).converted().large(),
     fragments("contract_mma_tf32", F32, F32, Single, JOIN).converted(),
     fragments("contract_mma_s8_large", I8, I8, Int32, JOIN_I32).large(),
@@ -178,7 +194,8 @@ impl Kernel {
             capability: device.capability,
             is_direct: step.wastes_tiles(),
             is_near: positions_are_near(step),
-            vectors: contract_vectors::of_b(step, at),
+            vectors: contract_vectors::of_factors(step, at),
+            parts: contract_vectors::parts(step).map_or(1, |parts| parts.count),
         };
         KERNELS.iter().find(|kernel| kernel.accepts(&query))
     }
@@ -195,10 +212,13 @@ impl Kernel {
         };
         let tiles = match self.tile {
             None => query.is_direct,
-            Some(tile) => !query.is_direct && (self.tile == SMALL || query.fills(tile)),
+            Some(tile) => {
+                let parts = if self.join.is_some() { query.parts } else { 1 };
+                !query.is_direct && (self.tile == SMALL || query.fills(tile, parts))
+            }
         };
         let vectors = match self.copy {
-            Copies::Multistage(b) => query.vectors == Some(b),
+            Copies::Multistage(along) => query.vectors == Some(along),
             _ => true,
         };
         self.accumulate == step.accumulate
@@ -216,17 +236,20 @@ struct Query<'a> {
     /// Whether tiles would be mostly edges.
     is_direct: bool,
     is_near: bool,
-    /// Along what `b` lies in vectors, if all operands lie in vectors.
-    vectors: Option<Role>,
+    /// Along what `a` and `b` lie in vectors, if all operands do.
+    vectors: Option<[Role; 2]>,
+    /// Parts that sums are cut into, by kernels that take parts.
+    parts: i64,
 }
 
 impl Query<'_> {
     /// Whether large tiles have no idle rows or columns, and are as many as keep a device busy.
-    fn fills(&self, [rows, columns]: [i64; 2]) -> bool {
+    fn fills(&self, [rows, columns]: [i64; 2], parts: i64) -> bool {
         let [m, n, batch] = [Role::M, Role::N, Role::Batch].map(|role| self.step.extent(role));
         let tiles = |extent: i64, side: i64| extent.saturating_add(side - 1) / side;
         let is_filled = |extent: i64, side: i64| side == Parts::SIDE || extent > Parts::SIDE;
-        let count = tiles(m, rows).saturating_mul(tiles(n, columns)).saturating_mul(batch);
+        let count = tiles(m, rows).saturating_mul(tiles(n, columns));
+        let count = count.saturating_mul(batch).saturating_mul(parts);
         is_filled(m, rows) && is_filled(n, columns) && count >= BUSY && self.is_near
     }
 }

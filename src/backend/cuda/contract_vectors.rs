@@ -1,5 +1,5 @@
 //! Which operands of a contraction lie in aligned vectors of 16 bytes, so that kernels of several
-//! stages (`kernels/contract_multistage.cuh`) take them.
+//! stages (`kernels/contract_mainloop.cuh`) take them.
 
 use super::formula::numbered;
 use crate::dtype::Scalar;
@@ -49,11 +49,11 @@ pub(super) fn is_by_16(step: &Contract, operand: usize, at: u64) -> bool {
         && at.wrapping_add_signed(step.nest.offsets[operand].wrapping_mul(size)).is_multiple_of(16)
 }
 
-/// Whether eight neighbours of an operand, which starts at `at`, are columns of one row, aligned to
-/// vectors, as many as its type needs for them.
-fn is_by_columns(step: &Contract, operand: usize, scalar: Scalar, at: u64) -> bool {
+/// Whether eight neighbours of an operand, which starts at `at`, are columns of one row, or rows of
+/// one column, aligned to vectors, as many as its type needs for them.
+fn is_by_eight(step: &Contract, along: Role, operand: usize, scalar: Scalar, at: u64) -> bool {
     let size = scalar.size() as i64;
-    let Some((inner, run)) = innermost_first(step, |role| role == Role::N).next() else { return false };
+    let Some((inner, run)) = innermost_first(step, |role| role == along).next() else { return false };
     let mut others = step.nest.axes().iter().enumerate().filter(|&(i, _)| i != inner);
     let start = step.nest.offsets[operand].wrapping_mul(size);
     run.strides[operand] == 1
@@ -62,33 +62,58 @@ fn is_by_columns(step: &Contract, operand: usize, scalar: Scalar, at: u64) -> bo
         && at.wrapping_add_signed(start).is_multiple_of(VECTOR as u64)
 }
 
-/// Along what `b` lies in vectors: [`Role::K`] or [`Role::N`]; `None` if it does not, or if
-/// something else keeps kernels of several stages from the step.
-pub(super) fn of_b(step: &Contract, at: &[u64]) -> Option<Role> {
-    let epilogue = &step.epilogue;
-    let taps = innermost_first(step, |role| role == Role::K).count().checked_sub(1)?;
-    let (_, inner) = innermost_first(step, |role| role == Role::K).next()?;
-    if taps > TAPS || inner.extent >= NEAR || step.bounds().len() > TAPS {
+/// Along what `a` and `b` lie in vectors: both in terms of a sum, `a` in terms and `b` in columns,
+/// or `a` in rows and `b` in columns; `None` if they do not, or if something else keeps kernels of
+/// several stages from the step.
+pub(super) fn of_factors(step: &Contract, at: &[u64]) -> Option<[Role; 2]> {
+    if step.bounds().len() > TAPS || step.real() == Compute::Double {
         return None;
     }
-    // What kernels of several stages finish eight at a time.
+    let parts = parts(step);
+    if parts.is_none() && is_by_terms(step, at) {
+        if is_by_16(step, 2, at[2]) {
+            return Some([Role::K, Role::K]);
+        }
+        let (_, inner) = innermost_first(step, |role| role == Role::K).next()?;
+        let is_narrow = step.b.size() == 2 && inner.extent % STEP == 0;
+        return (is_narrow && is_by_eight(step, Role::N, 2, step.b, at[2])).then_some([Role::K, Role::N]);
+    }
+    let has_room = parts.is_none() || step.workspace_slot().is_some_and(|slot| at[slot].is_multiple_of(16));
+    (has_room && is_across(step, at)).then_some([Role::M, Role::N])
+}
+
+/// Whether terms of `a` lie together, and results are finished eight columns at a time.
+fn is_by_terms(step: &Contract, at: &[u64]) -> bool {
+    let mut loops = innermost_first(step, |role| role == Role::K);
+    let is_counted = loops.next().is_some_and(|(_, inner)| inner.extent < NEAR) && loops.count() <= TAPS;
+    is_counted && is_finished(step, Role::N, at) && is_by_16(step, 1, at[1])
+}
+
+/// Whether rows of `a` and of results lie together, none of which leaves a window alone, and
+/// columns of `b`: of 16 bits, which change places with terms on their way from shared memory.
+fn is_across(step: &Contract, at: &[u64]) -> bool {
+    let inner = innermost_first(step, |role| role == Role::M).next().map(|(inner, _)| inner);
+    let is_bound =
+        step.bounds().iter().any(|bound| bound.axes.iter().any(|&axis| Some(usize::from(axis)) == inner));
+    let are_narrow = step.a.size() == 2 && step.b.size() == 2;
+    are_narrow
+        && !is_bound
+        && step.extent(Role::K) > 0
+        && is_finished(step, Role::M, at)
+        && is_by_eight(step, Role::M, 1, step.a, at[1])
+        && is_by_eight(step, Role::N, 2, step.b, at[2])
+}
+
+/// Whether results, and what is added to them, lie eight at a time along rows or columns.
+fn is_finished(step: &Contract, along: Role, at: &[u64]) -> bool {
+    let epilogue = &step.epilogue;
     let finishes = |operand: usize, scalar: Scalar, slot: usize| {
         matches!(scalar, Scalar::F16 | Scalar::Bf16 | Scalar::F32)
-            && is_by_columns(step, operand, scalar, at[slot])
+            && is_by_eight(step, along, operand, scalar, at[slot])
     };
     let (_, _, calls) = numbered(epilogue.activation);
-    let is_finished = finishes(0, step.dst, 0)
+    !calls
+        && finishes(0, step.dst, 0)
         && epilogue.z.zip(step.z_slot()).is_none_or(|((scalar, _), slot)| finishes(3, scalar, slot))
-        && epilogue.bias.zip(step.bias_slot()).is_none_or(|(scalar, slot)| finishes(4, scalar, slot));
-    if calls || step.real() == Compute::Double || !is_finished {
-        return None;
-    }
-    if !is_by_16(step, 1, at[1]) || parts(step).is_some() {
-        return None;
-    }
-    if is_by_16(step, 2, at[2]) {
-        return Some(Role::K);
-    }
-    let is_narrow = step.b.size() == 2;
-    (is_narrow && inner.extent % STEP == 0 && is_by_columns(step, 2, step.b, at[2])).then_some(Role::N)
+        && epilogue.bias.zip(step.bias_slot()).is_none_or(|(scalar, slot)| finishes(4, scalar, slot))
 }

@@ -10,7 +10,7 @@ use crate::dtype::Scalar;
 pub struct Parts {
     /// How many parts there are, at least 2.
     pub count: i64,
-    /// Terms of each but the last: a multiple of 256.
+    /// Terms of each but the last: a multiple of 128.
     pub terms: i64,
     /// Sums of each part, those beyond the edges of tiles included.
     sums: i64,
@@ -29,24 +29,67 @@ impl Parts {
     const AIM: i64 = 256;
     /// Terms below which a part costs more than it saves.
     const LEAST: i64 = 512;
+    /// Of 16-bit types: the most parts, for what joins them reads them one after the other; and
+    /// what terms of a part are a multiple of.
+    const MOST: i64 = 64;
+    const MULTIPLE: i64 = 128;
+    /// Tiles of 16-bit types, and how many of each are computed at once: on a device of 132
+    /// multiprocessors one large tile on each, or as many results in smaller ones.
+    const TILES: [([i64; 2], i64); 3] = [([128, 128], 132), ([128, 64], 264), ([64, 64], 528)];
+    /// Large tiles from which on they are worth it.
+    const BUSY: i64 = 80;
 
     /// The parts of every sum of a contraction, if that is worth it: the same whatever the device
     /// is.
     pub fn of(step: &Contract) -> Option<Parts> {
         let depth = step.extent(Role::K);
         let results = step.results();
-        let (blocks, sums) = if step.wastes_tiles() {
-            (results.saturating_add(Parts::THREADS - 1) / Parts::THREADS, results)
-        } else {
-            let tiles = step.tiles(Parts::SIDE);
-            (tiles, tiles.saturating_mul(Parts::SIDE * Parts::SIDE))
-        };
+        if step.wastes_tiles() {
+            let blocks = results.saturating_add(Parts::THREADS - 1) / Parts::THREADS;
+            return Parts::aiming(blocks, depth, results);
+        }
+        let tiles = step.tiles(Parts::SIDE);
+        let sums = tiles.saturating_mul(Parts::SIDE * Parts::SIDE);
+        if step.accumulate == Accumulate::Single && step.a.size() == 2 && step.b.size() == 2 {
+            return Parts::at_once(step, depth, sums);
+        }
+        Parts::aiming(tiles, depth, sums)
+    }
+
+    fn aiming(blocks: i64, depth: i64, sums: i64) -> Option<Parts> {
         if blocks == 0 || blocks >= Parts::ENOUGH || depth < 2 * Parts::LEAST {
             return None;
         }
         let most = (Parts::AIM + blocks - 1) / blocks;
-        let terms =
-            (depth / (depth / Parts::LEAST).min(most) + Parts::THREADS - 1) / Parts::THREADS * Parts::THREADS;
+        Parts::cut(depth, (depth / Parts::LEAST).min(most), Parts::THREADS, sums)
+    }
+
+    /// As many parts as are computed at once, in the largest tiles that leave nothing idle.
+    fn at_once(step: &Contract, depth: i64, sums: i64) -> Option<Parts> {
+        let count = |[rows, columns]: [i64; 2], at_once: i64| {
+            let tiles = |role, side: i64| step.extent(role).saturating_add(side - 1) / side;
+            let tiles = tiles(Role::M, rows).saturating_mul(tiles(Role::N, columns));
+            let tiles = tiles.saturating_mul(step.extent(Role::Batch));
+            (tiles, (at_once / tiles.max(1)).min(depth / Parts::LEAST).clamp(1, Parts::MOST))
+        };
+        let counts = Parts::TILES.iter().map(|&(tile, at_once)| (tile, count(tile, at_once)));
+        let is_filled = |[rows, columns]: [i64; 2]| {
+            let fits = |role, side: i64| side == Parts::SIDE || step.extent(role) > Parts::SIDE;
+            fits(Role::M, rows) && fits(Role::N, columns)
+        };
+        let mut counts = counts.filter(|&(tile, (tiles, count))| {
+            tile == [Parts::SIDE; 2] || is_filled(tile) && tiles.saturating_mul(count) >= Parts::BUSY
+        });
+        let (_, (_, count)) = counts.next()?;
+        Parts::cut(depth, count, Parts::MULTIPLE, sums)
+    }
+
+    /// At most `count` parts, whose terms are a multiple of `multiple`; `None` if that is one part.
+    fn cut(depth: i64, count: i64, multiple: i64, sums: i64) -> Option<Parts> {
+        if sums == 0 || depth == 0 {
+            return None;
+        }
+        let terms = (depth / count + multiple - 1) / multiple * multiple;
         let count = (depth + terms - 1) / terms;
         (count > 1).then_some(Parts { count, terms, sums })
     }
@@ -114,6 +157,25 @@ mod tests {
         // So are products of what is not staged for such sums.
         let of = |scalar| Contract { a: scalar, ..product([1, 64, 64, 1]) }.wastes_tiles();
         assert_eq!([Scalar::F16, Scalar::F32, Scalar::F64, Scalar::I32].map(of), [false, false, true, true]);
+    }
+
+    #[test]
+    fn sums_of_halves_are_cut_to_what_is_computed_at_once() {
+        let parts = |extents| {
+            let step = Contract { a: Scalar::F16, b: Scalar::Bf16, ..product(extents) };
+            Parts::of(&step).map(|parts| (parts.count, parts.terms))
+        };
+        // 18 x 2 large tiles: three parts of each are 108 blocks on 132 multiprocessors.
+        assert_eq!(parts([1, 2304, 256, 3136]), Some((3, 1152)));
+        // 5 tall tiles, 52 times in 264; 4 small ones, of which there are no more than 64 parts.
+        assert_eq!(parts([1, 576, 64, 50_176]), Some((49, 1024)));
+        assert_eq!(parts([1, 64, 256, 50_176]), Some((56, 896)));
+        // 4 large tiles would be too few parts for 132; small ones do not fill a device either.
+        assert_eq!(parts([1, 256, 256, 1024]), Some((2, 512)));
+        // More tiles than are computed at once, short sums, and nothing at all.
+        assert_eq!(parts([1, 4608, 512, 784]), None);
+        assert_eq!(parts([1, 64, 64, 1023]), None);
+        assert_eq!(parts([0, 64, 64, 100_000]), None);
     }
 
     #[test]

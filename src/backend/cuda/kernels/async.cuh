@@ -64,6 +64,10 @@ __device__ __forceinline__ u32 kept(u32 x) {
     asm volatile("" : "+r"(x));
     return x;
 }
+__device__ __forceinline__ const char *kept(const char *x) {
+    asm volatile("" : "+l"(x));
+    return x;
+}
 // One of two places that differ in this bit alone; what holds them is aligned to twice as much.
 __device__ __forceinline__ SharedPlace other_place(SharedPlace place, u32 bit) { return place ^ bit; }
 // 16 bytes to OFFSET bytes behind a place, or as many zeros if `bytes` is 0 and not 16.

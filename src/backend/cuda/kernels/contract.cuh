@@ -291,16 +291,17 @@ __device__ __forceinline__ i32 sum(i32 a, i32 b) { return i32(u32(a) + u32(b)); 
 // Parts of one sum, `step` sums apart, in their order.
 template <typename T>
 __device__ __forceinline__ T sum_of_parts(const Contract &p, u64 first, u64 step) {
+    enum : u32 { AT_ONCE = 8 };
     const char *from = p.sums + first * sizeof(T);
     T total = at<T>(from);
     u32 i = 1;
 #pragma unroll 1
-    for (; i + 4 <= p.parts; i += 4) {
-        T next[4];
+    for (; i + AT_ONCE <= p.parts; i += AT_ONCE) {
+        T next[AT_ONCE];
 #pragma unroll
-        for (u32 k = 0; k < 4; ++k) next[k] = at<T>(from + (i + k) * step * sizeof(T));
+        for (u32 k = 0; k < AT_ONCE; ++k) next[k] = at<T>(from + (i + k) * step * sizeof(T));
 #pragma unroll
-        for (u32 k = 0; k < 4; ++k) total = sum(total, next[k]);
+        for (u32 k = 0; k < AT_ONCE; ++k) total = sum(total, next[k]);
     }
 #pragma unroll 1
     for (; i < p.parts; ++i) total = sum(total, at<T>(from + i * step * sizeof(T)));

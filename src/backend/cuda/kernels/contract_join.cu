@@ -1,29 +1,28 @@
 // The last step of contractions whose sums were cut into parts: adds up what each part left in the workspace, in the order
-// of the parts, and finishes as `contract.cu` does. A block has the elements that a block of each part had.
+// of the parts, and finishes as `contract.cu` does. A block has a slice of the elements that a tile of each part had.
 #include "contract.cuh"
 
 template <typename T>
 __device__ __forceinline__ void joined(const Contract &p) {
-    enum : u32 { SIDE = 64 };
+    enum : u32 { SIDE = 64, SLICES = SIDE * SIDE / THREADS };
     __shared__ Tables<i64, SIDE> tables;
     __shared__ u32 inside[2];  // rows and columns; kept here, as a call in `finish` leaves few registers
-    const auto corner = tables.locate(p, blockIdx.x);
+    const u64 tile = blockIdx.x / SLICES;
+    const auto corner = tables.locate(p, tile);
     if (threadIdx.x == 0) {
         inside[0] = u32(p.rows - corner.row < SIDE ? p.rows - corner.row : u64(SIDE));
         inside[1] = u32(p.columns - corner.column < SIDE ? p.columns - corner.column : u64(SIDE));
     }
     __syncthreads();
     const bool along_columns = p.flags & DST_ALONG_COLUMNS;
-#pragma unroll 1
-    for (u32 i = threadIdx.x; i < SIDE * SIDE; i += THREADS) {
-        const u32 row = along_columns ? i / SIDE : i % SIDE, column = along_columns ? i % SIDE : i / SIDE;
-        if (row >= inside[0] || column >= inside[1]) continue;
-        const T total = sum_of_parts<T>(p, u64(blockIdx.x) * (SIDE * SIDE) + i, p.blocks.divisor * (SIDE * SIDE));
-        i64 of[3];
+    const u32 i = blockIdx.x % SLICES * THREADS + threadIdx.x;
+    const u32 row = along_columns ? i / SIDE : i % SIDE, column = along_columns ? i % SIDE : i / SIDE;
+    if (row >= inside[0] || column >= inside[1]) return;
+    const T total = sum_of_parts<T>(p, tile * (SIDE * SIDE) + i, p.blocks.divisor * (SIDE * SIDE));
+    i64 of[3];
 #pragma unroll
-        for (u32 k = 0; k < 3; ++k) of[k] = tables.place[k][0][row] + tables.place[k][1][column];
-        finish(p, total, of[0], of[1], of[2]);
-    }
+    for (u32 k = 0; k < 3; ++k) of[k] = tables.place[k][0][row] + tables.place[k][1][column];
+    finish(p, total, of[0], of[1], of[2]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_join_f32(const Contract p) { joined<f32>(p); }

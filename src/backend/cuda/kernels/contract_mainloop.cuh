@@ -1,0 +1,361 @@
+// Contractions on Tensor Cores for operands whose neighbours in memory are aligned vectors of 16 bytes.
+//
+// One mainloop by named parameters, as CUTLASS names them. A block copies K_BYTES bytes of K of every row and column of its tile at
+// a time, asynchronously, to one of STAGES stages of shared memory, while products of earlier stages are computed; fragments come
+// from there by `ldmatrix`, those of the next products while the present ones are computed. 16-byte vectors lie in shared memory
+// in an order (`swizzle`) that keeps rows of a matrix in different banks, without padding. Of a step all warps wait once. The
+// sums of an element are added in the order of the terms, 16 at a time, as `contract_mma.cuh` adds them. What copies, and from
+// where, is in `contract_multistage.cuh` and in `contract_gradient.cuh`.
+#pragma once
+
+#include "async.cuh"
+#include "contract.cuh"
+#include "mma.cuh"
+
+// MMA: the product of fragments; TILE_M and TILE_N: rows and columns of a block; WARPS_M and WARPS_N: its warps along either;
+// B_ALONG_N: whether neighbours of the second factor in memory are columns, and not terms of one sum. ALONG_M: whether those of the
+// first one are rows; its rows are then the columns of the contraction, and so its first factor is `b`, which has no window.
+template <typename MMA, u32 TILE_M_, u32 TILE_N_, u32 WARPS_M_, u32 WARPS_N_, u32 STAGES_, bool ALONG_M_, bool B_ALONG_N_,
+          u32 K_BYTES_ = 64>
+struct Mainloop {
+    typedef MMA Mma;
+    enum : u32 {
+        TILE_M = TILE_M_,
+        TILE_N = TILE_N_,
+        WARPS_N = WARPS_N_,
+        STAGES = STAGES_,
+        BLOCK = 32 * WARPS_M_ * WARPS_N_,  // threads
+        WARP_M = TILE_M / WARPS_M_,
+        WARP_N = TILE_N / WARPS_N_,
+        MMA_M = WARP_M / 16,  // products of a warp along either
+        MMA_N = WARP_N / 8,
+        K_BYTES = K_BYTES_,
+        SIZE = 4 / MMA::PER,                 // bytes of a number
+        TERMS = K_BYTES / SIZE,
+        VECTORS = K_BYTES / 16,              // of a row
+        TOGETHER = 16 / SIZE,                // numbers of a vector
+        A_EACH = TILE_M * VECTORS / BLOCK,   // that a thread copies in a step
+        B_EACH = TILE_N * VECTORS / BLOCK,
+        A_BYTES = TILE_M * K_BYTES,          // of a stage
+        STAGE = A_BYTES + TILE_N * K_BYTES,
+        A_PITCH = ALONG_M_ ? TILE_M * SIZE : K_BYTES,
+        B_PITCH = B_ALONG_N_ ? TILE_N * SIZE : K_BYTES,
+        A_VECTORS = A_PITCH / 16,            // of a row in shared memory: of a row, or of a term
+        B_VECTORS = B_PITCH / 16,            // of a column, or of a term
+        SUMS_PITCH = WARP_N + 8,             // of sums on their way out
+        SUMS_BYTES = 16 * SUMS_PITCH * 4,    // of a warp
+    };
+    static constexpr bool ALONG_M = ALONG_M_, B_ALONG_N = B_ALONG_N_;
+    static constexpr PartOf ROWS = ALONG_M_ ? OF_COLUMNS : OF_ROWS, COLUMNS = ALONG_M_ ? OF_ROWS : OF_COLUMNS;
+    static_assert(WARP_N == 32, "a warp writes 32 columns of a row");
+    static_assert(MMA::PER == 2 || !B_ALONG_N_, "only numbers of 16 bits change places with others");
+    static_assert(B_ALONG_N_ || !ALONG_M_, "terms of one factor alone lie together in the first one");
+    static_assert(STAGES * STAGE <= 48 << 10, "more shared memory than a block has");
+    static_assert(WARPS_M_ * WARPS_N_ * SUMS_BYTES + TILE_M * 24 <= STAGES * STAGE, "sums on their way out have no room");
+};
+
+// Where a vector of a row lies, which has 64 bytes or a multiple of 128: the same vectors of 8 rows meet different banks.
+template <u32 VECTORS>
+__device__ __forceinline__ u32 swizzle(u32 row, u32 vector) {
+    return row * (VECTORS * 16) + (vector ^ (VECTORS == 4 ? row / 2 % 4 : row % 8)) * 16;
+}
+
+// The fragments of a warp for 16 terms.
+template <typename Loop>
+struct Fragments {
+    u32 a[Loop::MMA_M][4], b[Loop::MMA_N][2];
+
+    template <u32 OFFSET, u32 I = 0>
+    __device__ __forceinline__ void load_a(SharedPlace from) {
+        if constexpr (I < Loop::MMA_M) {
+            if constexpr (Loop::ALONG_M) {
+                load_matrices<OFFSET, true>(other_place(from, 32 * I), a[I]);
+            } else {
+                load_matrices<I * 16 * Loop::K_BYTES, false>(from, a[I]);
+            }
+            load_a<OFFSET, I + 1>(from);
+        }
+    }
+    // Of 16 columns.
+    template <u32 PAIR, u32 OFFSET>
+    __device__ __forceinline__ void load_pair(SharedPlace from) {
+        u32 words[4];
+        load_matrices<OFFSET, Loop::B_ALONG_N>(from, words);
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) b[2 * PAIR + k / 2][k % 2] = words[k];
+    }
+    // Of the terms from 16 * HALF on; `from` and `other` are the places of both, of one stage.
+    template <u32 HALF>
+    __device__ __forceinline__ void load(SharedPlace from_a, SharedPlace from_b) {
+        if constexpr (Loop::ALONG_M) {
+            load_a<HALF * 16 * Loop::A_PITCH>(from_a);
+        } else {
+            load_a<0>(HALF ? other_place(from_a, 32) : from_a);
+        }
+        const SharedPlace other = other_place(from_b, 32);
+        if constexpr (Loop::B_ALONG_N) {
+            load_pair<0, HALF * 16 * Loop::B_PITCH>(from_b);
+            load_pair<1, HALF * 16 * Loop::B_PITCH>(other);
+        } else {
+            load_pair<0, 0>(HALF ? other : from_b);
+            load_pair<1, 16 * Loop::K_BYTES>(HALF ? other : from_b);
+        }
+    }
+};
+
+template <typename Loop>
+__device__ __forceinline__ void multiply(f32 (&sums)[Loop::MMA_M][Loop::MMA_N][4], const Fragments<Loop> &by) {
+    typedef typename Loop::Mma Mma;
+    u32 b[Loop::MMA_N][2];
+#pragma unroll
+    for (u32 j = 0; j < Loop::MMA_N; ++j) {
+#pragma unroll
+        for (u32 r = 0; r < 2; ++r) b[j][r] = ready(Mma(), by.b[j][r]);
+    }
+#pragma unroll
+    for (u32 i = 0; i < Loop::MMA_M; ++i) {
+        u32 a[4];
+#pragma unroll
+        for (u32 r = 0; r < 4; ++r) a[r] = ready(Mma(), by.a[i][r]);
+#pragma unroll
+        for (u32 j = 0; j < Loop::MMA_N; ++j) mma(Mma(), sums[i][j], a, b[j]);
+    }
+}
+
+// Eight neighbours of a type that fragments, sums or biases have.
+__device__ __forceinline__ void load_eight(u32 scalar, const char *from, f32 (&x)[8]) {
+    if (scalar == F32) {
+        const VectorPair bits = at<VectorPair>(from);
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = bits_of<f32>(bits.half[k / 4].word[k % 4]);
+        return;
+    }
+    const Vector bits = at<Vector>(from);
+    u32 half[8];
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k) half[k] = bits.word[k / 2] >> (k % 2 * 16) & 0xffff;
+    if (scalar == F16) {
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = from_f16(half[k]);
+    } else {
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = from_bf16(half[k]);
+    }
+}
+__device__ __forceinline__ void store_eight(u32 scalar, char *to, const f32 (&x)[8]) {
+    if (scalar == F32) {
+        VectorPair bits;
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) bits.half[k / 4].word[k % 4] = canonical(x[k]);
+        put<Vector>(to, bits.half[0]);
+        return put<Vector>(to + 16, bits.half[1]);
+    }
+    Vector bits;
+    if (scalar == F16) {
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) bits.word[k] = to_f16(x[2 * k]) | u32(to_f16(x[2 * k + 1])) << 16;
+    } else {
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) bits.word[k] = to_bf16(x[2 * k]) | u32(to_bf16(x[2 * k + 1])) << 16;
+    }
+    put<Vector>(to, bits);
+}
+
+// As `finish_in` of contract.cuh, of eight neighbours.
+__device__ __forceinline__ void finish_eight(const Contract &p, f32 (&x)[8], const i64 (&of)[3]) {
+    char *const to = p.at[OF_DST] + of[0];
+    f32 other[8];
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k) x[k] = product(f32(p.alpha), x[k]);
+    if (p.flags & BLENDED_DST) {
+        load_eight(p.scalar[OF_DST], to, other);
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = sum(x[k], product(f32(p.beta), other[k]));
+    }
+    if (p.flags & ADDS_Z) {
+        load_eight(p.scalar[OF_Z], p.at[OF_Z] + of[1], other);
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = sum(x[k], product(f32(p.alpha2), other[k]));
+    }
+    if (p.flags & ADDS_BIAS) {
+        load_eight(p.scalar[OF_BIAS], p.at[OF_BIAS] + of[2], other);
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = sum(x[k], other[k]);
+    }
+    if (p.flags & ACTIVATES) {
+#pragma unroll
+        for (u32 k = 0; k < 8; ++k) x[k] = short_activation<f32>(p.activation, {x[k]}, {f32(p.parameter)}).result.value;
+    }
+    store_eight(p.scalar[OF_DST], to, x);
+}
+
+// Where the sums of a part go: by tiles of 64 rows and columns of the contraction, of each the columns one after the other, as
+// `contract_join.cu` finds them.
+struct PartOfTiles {
+    enum : u32 { SIDE = 64 };
+    u64 first, across;  // tiles before those of this product, and tiles of a row of them
+
+    static __device__ __forceinline__ u64 tiles(u64 extent) { return (extent + (SIDE - 1)) / SIDE; }
+    // Of the part `number`, which many batches have.
+    __device__ __forceinline__ PartOfTiles(const Contract &p, u64 number, u64 batch) {
+        const u64 all = tiles(p.rows) * tiles(p.columns);
+        const u64 batches = p.blocks.divisor / (p.row_tiles.divisor * p.column_tiles.divisor);
+        across = tiles(p.columns);
+        first = (number * batches + batch) * all;
+    }
+    __device__ __forceinline__ u64 place(u64 row, u64 column) const {
+        const u64 tile = first + row / SIDE * across + column / SIDE;
+        return (tile * SIDE + column % SIDE) * SIDE + row % SIDE;
+    }
+};
+
+// Sums of a warp to the destination, 16 rows at a time: by way of shared memory of its own, where a lane finds eight
+// neighbours of a row.
+template <typename Loop>
+__device__ __forceinline__ void write(const Contract &p, f32 (&sums)[Loop::MMA_M][Loop::MMA_N][4], char *shared, u64 part, u64 batch,
+                                      u64 first_row, u64 first_column) {
+    enum : u32 { PITCH = Loop::SUMS_PITCH };
+    const u64 rows = Loop::ALONG_M ? p.columns : p.rows, columns = Loop::ALONG_M ? p.rows : p.columns;
+    const u32 me = threadIdx.x, lane = me % 32, warp = me / 32, left = warp % Loop::WARPS_N * Loop::WARP_N;
+    const u32 above = warp / Loop::WARPS_N * Loop::WARP_M;
+    i64(*const places)[3] = reinterpret_cast<i64(*)[3]>(shared + Loop::BLOCK / 32 * Loop::SUMS_BYTES);
+    if (me < Loop::TILE_M) {
+        Walk here = nowhere();
+        walk(p, OF_BATCH, batch, here);
+        walk(p, Loop::ROWS, first_row + me < rows ? first_row + me : rows - 1, here);
+        places[me][0] = here.of[OF_DST];
+        places[me][1] = here.of[OF_Z];
+        places[me][2] = here.of[OF_BIAS];
+    }
+    const u64 column = first_column + left + lane % 4 * 8;
+    const bool is_column = column < columns;
+    Walk across = nowhere();
+    walk(p, Loop::COLUMNS, is_column ? column : 0, across);
+    const i64 of_column[3] = {across.of[OF_DST], across.of[OF_Z], across.of[OF_BIAS]};
+    __syncthreads();
+    f32 *const own = reinterpret_cast<f32 *>(shared + warp * Loop::SUMS_BYTES);
+#pragma unroll
+    for (u32 i = 0; i < Loop::MMA_M; ++i) {
+#pragma unroll
+        for (u32 j = 0; j < Loop::MMA_N; ++j) {
+#pragma unroll
+            for (u32 k = 0; k < 4; k += 2) {
+                const u64 both = bits_of<u32>(sums[i][j][k]) | u64(bits_of<u32>(sums[i][j][k + 1])) << 32;
+                *reinterpret_cast<u64 *>(own + mma_c_row(k) * PITCH + 8 * j + mma_c_column(k)) = both;
+            }
+        }
+        __syncwarp();
+#pragma unroll 1
+        for (u32 half = 0; half < 2; ++half) {
+            const u32 within = 8 * half + lane / 4, row = above + 16 * i + within;
+            if (is_column && first_row + row < rows) {
+                const Four<f32> *const from = reinterpret_cast<const Four<f32> *>(own + within * PITCH + lane % 4 * 8);
+                const Four<f32> low = from[0], high = from[1];
+                if (Loop::ALONG_M && p.sums) {
+                    const PartOfTiles tiles(p, part, batch);
+                    Four<f32> *const to = reinterpret_cast<Four<f32> *>(p.sums) + tiles.place(column, first_row + row) / 4;
+                    to[0] = low;
+                    to[1] = high;
+                    continue;
+                }
+                f32 x[8];
+#pragma unroll
+                for (u32 k = 0; k < 8; ++k) x[k] = k < 4 ? low.value[k] : high.value[k - 4];
+                i64 of[3];
+#pragma unroll
+                for (u32 k = 0; k < 3; ++k) of[k] = places[row][k] + of_column[k];
+                finish_eight(p, x, of);
+            }
+        }
+        __syncwarp();
+    }
+}
+
+template <typename Loop, typename Copier>
+__device__ __forceinline__ void multistage(const Contract &p) {
+    alignas(128) __shared__ char stages[Loop::STAGES * Loop::STAGE];
+    const PartOfSum part = Loop::ALONG_M ? part_of_sum(p) : PartOfSum{0, blockIdx.x, 0, p.depth};
+    const u64 outer = quotient(part.block, p.column_tiles), batch = quotient(outer, p.row_tiles);
+    const u64 down = outer - batch * p.row_tiles.divisor, right = part.block - outer * p.column_tiles.divisor;
+    const u64 first_row = (Loop::ALONG_M ? right : down) * Loop::TILE_M;
+    const u64 first_column = (Loop::ALONG_M ? down : right) * Loop::TILE_N;
+    Copier copier;
+    copier.begin(p, part, batch, first_row, first_column, stages);
+#pragma unroll 1
+    for (u32 s = 0; s + 1 < Loop::STAGES; ++s) {
+        copier.copy(p);
+        copier.go_to((s + 1) * Loop::STAGE);
+        end_of_copies();
+    }
+
+    // The rows that this lane names to `ldmatrix`, in the first stage.
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const u32 above = warp / Loop::WARPS_N * Loop::WARP_M, left = warp % Loop::WARPS_N * Loop::WARP_N;
+    const u32 first_a = Loop::ALONG_M ? swizzle<Loop::A_VECTORS>(lane / 16 * 8 + lane % 8, above / 8 + lane / 8 % 2)
+                                      : swizzle<Loop::A_VECTORS>(above + lane % 16, lane / 16);
+    const u32 first_b = Loop::B_ALONG_N ? swizzle<Loop::B_VECTORS>(lane % 16, left / 8 + lane / 16)
+                                        : swizzle<Loop::B_VECTORS>(left + lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    const SharedPlace of_a = kept(shared_place(stages + first_a));
+    const SharedPlace of_b = kept(shared_place(stages + Loop::A_BYTES + first_b));
+
+    f32 sums[Loop::MMA_M][Loop::MMA_N][4];
+#pragma unroll
+    for (u32 i = 0; i < Loop::MMA_M; ++i) {
+#pragma unroll
+        for (u32 j = 0; j < Loop::MMA_N; ++j) {
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) sums[i][j][k] = 0;
+        }
+    }
+    wait_for_copies<Loop::STAGES - 2>();
+    __syncthreads();
+    Fragments<Loop> first, second;
+    SharedPlace a_at = of_a, b_at = of_b;
+    first.template load<0>(a_at, b_at);
+    u32 read = 0;
+    // To the next stage. The one that it leaves is filled next: all warps have its fragments at the next barrier.
+    const auto go_on = [&]() {
+        copier.go_to(read);
+        read = read + Loop::STAGE < Loop::STAGES * Loop::STAGE ? read + Loop::STAGE : 0;
+        a_at = of_a + read;
+        b_at = of_b + read;
+    };
+    const u32 stage_count = u32((part.end - part.begin + (Loop::TERMS - 1)) / Loop::TERMS);
+    if constexpr (Loop::K_BYTES == 64) {
+        u32 steps = stage_count;
+#pragma unroll 1
+        do {
+            second.template load<1>(a_at, b_at);
+            // To the stage of the step before, of which all warps had their fragments at the last barrier.
+            copier.copy(p);
+            end_of_copies();
+            multiply(sums, first);
+            wait_for_copies<Loop::STAGES - 2>();
+            __syncthreads();
+            go_on();
+            // Behind the last step there are zeros.
+            first.template load<0>(a_at, b_at);
+            multiply(sums, second);
+        } while (--steps > 0);
+    } else {
+        const auto turn = [&](const Fragments<Loop> &now, Fragments<Loop> &next) {
+            copier.copy(p);
+            end_of_copies();
+            wait_for_copies<Loop::STAGES - 2>();
+            __syncthreads();
+            go_on();
+            next.template load<0>(a_at, b_at);
+            multiply(sums, now);
+        };
+        // Two stages a step; behind the last one there are zeros.
+        u32 steps = (stage_count + 1) / 2;
+#pragma unroll 1
+        do {
+            turn(first, second);
+            turn(second, first);
+        } while (--steps > 0);
+    }
+    wait_for_copies<0>();
+    __syncthreads();
+    write<Loop>(p, sums, stages, part.number, batch, first_row, first_column);
+}
