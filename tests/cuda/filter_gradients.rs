@@ -15,12 +15,14 @@ use testkit::random::Rng;
 use testkit::tensor::{Tensor, each};
 
 /// Types of the gradient, of the image and of the gradient of the output.
-const TYPES: [[Scalar; 3]; 5] = [
+const TYPES: [[Scalar; 3]; 6] = [
     [Scalar::F16; 3],
     [Scalar::Bf16; 3],
     [Scalar::F32, Scalar::F16, Scalar::F16],
     [Scalar::F16, Scalar::Bf16, Scalar::Bf16],
     [Scalar::Bf16, Scalar::F16, Scalar::F16],
+    // As TF32, which these steps allow.
+    [Scalar::F32; 3],
 ];
 
 /// How often kernels of this kind have run.
@@ -61,7 +63,9 @@ fn convolutions(core: &mut Core) {
         let beta = [0.0, 1.0][case % 2];
         let dst = if beta == 0.0 { Tensor::new(dst.layout, dst.scalar) } else { dst };
         let terms = Terms::scaled(Scaling { alpha: 2.0, beta });
-        let steps = conv.steps(Direction::Filter, [&dst, &a, &b], Accumulate::Single, &terms).expect("steps");
+        let operands = [&dst, &a, &b];
+        let mut steps = conv.steps(Direction::Filter, operands, Accumulate::Single, &terms).expect("steps");
+        steps.iter_mut().for_each(|step| step.allow_conversion = true);
         let (mut want, sums) = (dst.clone(), conv.expected(Direction::Filter, &a, &b));
         let mut next = sums.iter();
         each(&dst.layout.dims, |index| {
@@ -96,6 +100,8 @@ fn real_numbers(core: &mut Core) {
         (Layer { padding: 1, stride: 2, ..Layer::of([2, 24, 64, 1], vec![9, 7], 3) }, Scalar::Bf16),
         (long()[0].clone(), Scalar::Bf16),
         (long()[1].clone(), Scalar::F16),
+        (Layer { padding: 1, ..Layer::of([3, 40, 24, 1], vec![9, 7], 3) }, Scalar::F32),
+        (long()[0].clone(), Scalar::F32),
     ] {
         let conv = layer.convolution();
         let order = channels_last(4);
@@ -108,6 +114,7 @@ fn real_numbers(core: &mut Core) {
             let operands = [&dst, a, &b];
             let mut steps =
                 conv.steps(Direction::Filter, operands, Accumulate::Single, &terms).expect("steps");
+            steps.iter_mut().for_each(|step| step.allow_conversion = true);
             let scratch = if has_room { room(&mut steps[0]) } else { None };
             let before = of(core, "gradient");
             let tensors: Vec<&Tensor> = operands.into_iter().chain(&scratch).collect();

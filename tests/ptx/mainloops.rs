@@ -60,7 +60,7 @@ fn step(text: &str) -> Option<Step> {
 /// instructions for each; of the smallest tile, and where columns of `b` are copied, an eighth
 /// more. Where both operands are transposed the place of each vector comes from a table: three for
 /// each product of the large tile, and up to four and a quarter of others. What is converted to
-/// TF32 takes an instruction for each register of a fragment.
+/// TF32 takes an instruction for each register of a fragment, and two more where it is transposed.
 #[test]
 fn products_are_most_of_what_is_issued() {
     let stages = KERNELS.iter().filter(|row| matches!(row.copy, Copies::Multistage(_)));
@@ -78,12 +78,14 @@ fn products_are_most_of_what_is_issued() {
             Copies::Multistage([_, Role::K]) if rows == 128 => 32 * many,
             _ => 36 * many,
         };
+        let by_words = row.products == Products::Converted && row.copy != Copies::Multistage([Role::K; 2]);
+        let most = if by_words { most + 32 * many } else { most };
         assert_eq!(step.conversions > 0, row.products == Products::Converted, "{}: {step:?}", row.name);
         assert!(step.conversions <= 4 * step.products, "{}: {step:?}", row.name);
         assert!(step.others <= most, "{}: {step:?}", row.name);
         seen += 1;
     }
-    assert_eq!(seen, 21);
+    assert_eq!(seen, 27);
 }
 
 /// A loop that waits for each step, and one that has more to do, are told apart.

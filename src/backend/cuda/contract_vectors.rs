@@ -11,8 +11,8 @@ use crate::ops::contract::{Contract, Parts, Role};
 const VECTOR: i64 = 16;
 /// Loops of a sum but for the innermost one, and bounds, at most.
 const TAPS: usize = 3;
-/// Terms of a step of the kernels.
-const STEP: i64 = 32;
+/// Bytes of the terms of a step of the kernels.
+const STEP: i64 = 64;
 /// Channels, which the kernels count in 32 bits.
 const NEAR: i64 = 1 << 30;
 
@@ -75,8 +75,8 @@ pub(super) fn of_factors(step: &Contract, at: &[u64]) -> Option<[Role; 2]> {
             return Some([Role::K, Role::K]);
         }
         let (_, inner) = innermost_first(step, |role| role == Role::K).next()?;
-        let is_narrow = step.b.size() == 2 && inner.extent % STEP == 0;
-        return (is_narrow && is_by_eight(step, Role::N, 2, step.b, at[2])).then_some([Role::K, Role::N]);
+        let is_whole = is_factor(step.b) && inner.extent * step.b.size() as i64 % STEP == 0;
+        return (is_whole && is_by_eight(step, Role::N, 2, step.b, at[2])).then_some([Role::K, Role::N]);
     }
     let has_room = parts.is_none() || step.workspace_slot().is_some_and(|slot| at[slot].is_multiple_of(16));
     (has_room && is_across(step, at)).then_some([Role::M, Role::N])
@@ -90,13 +90,13 @@ fn is_by_terms(step: &Contract, at: &[u64]) -> bool {
 }
 
 /// Whether rows of `a` and of results lie together, none of which leaves a window alone, and
-/// columns of `b`: of 16 bits, which change places with terms on their way from shared memory.
+/// columns of `b`, which change places with terms on their way from shared memory.
 fn is_across(step: &Contract, at: &[u64]) -> bool {
     let inner = innermost_first(step, |role| role == Role::M).next().map(|(inner, _)| inner);
     let is_bound =
         step.bounds().iter().any(|bound| bound.axes.iter().any(|&axis| Some(usize::from(axis)) == inner));
-    let are_narrow = step.a.size() == 2 && step.b.size() == 2;
-    are_narrow
+    is_factor(step.a)
+        && is_factor(step.b)
         && !is_bound
         && step.extent(Role::K) > 0
         && is_finished(step, Role::M, at)
@@ -104,12 +104,16 @@ fn is_across(step: &Contract, at: &[u64]) -> bool {
         && is_by_eight(step, Role::N, 2, step.b, at[2])
 }
 
+/// Whether fragments of it change places with terms.
+fn is_factor(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::F16 | Scalar::Bf16 | Scalar::F32)
+}
+
 /// Whether results, and what is added to them, lie eight at a time along rows or columns.
 fn is_finished(step: &Contract, along: Role, at: &[u64]) -> bool {
     let epilogue = &step.epilogue;
     let finishes = |operand: usize, scalar: Scalar, slot: usize| {
-        matches!(scalar, Scalar::F16 | Scalar::Bf16 | Scalar::F32)
-            && is_by_eight(step, along, operand, scalar, at[slot])
+        is_factor(scalar) && is_by_eight(step, along, operand, scalar, at[slot])
     };
     let (_, _, calls) = numbered(epilogue.activation);
     !calls

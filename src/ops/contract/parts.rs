@@ -29,11 +29,11 @@ impl Parts {
     const AIM: i64 = 256;
     /// Terms below which a part costs more than it saves.
     const LEAST: i64 = 512;
-    /// Of 16-bit types: the most parts, for what joins them reads them one after the other; and
-    /// what terms of a part are a multiple of.
+    /// Of 16-bit types and TF32: the most parts, for what joins them reads them one after the
+    /// other; and what terms of a part are a multiple of.
     const MOST: i64 = 64;
     const MULTIPLE: i64 = 128;
-    /// Tiles of 16-bit types, and how many of each are computed at once: on a device of 132
+    /// Tiles of these types, and how many of each are computed at once: on a device of 132
     /// multiprocessors one large tile on each, or as many results in smaller ones.
     const TILES: [([i64; 2], i64); 3] = [([128, 128], 132), ([128, 64], 264), ([64, 64], 528)];
     /// Large tiles from which on they are worth it.
@@ -50,7 +50,9 @@ impl Parts {
         }
         let tiles = step.tiles(Parts::SIDE);
         let sums = tiles.saturating_mul(Parts::SIDE * Parts::SIDE);
-        if step.accumulate == Accumulate::Single && step.a.size() == 2 && step.b.size() == 2 {
+        let is_narrow = step.a.size() == 2 && step.b.size() == 2;
+        let is_converted = step.allow_conversion && (step.a, step.b) == (Scalar::F32, Scalar::F32);
+        if step.accumulate == Accumulate::Single && (is_narrow || is_converted) {
             return Parts::at_once(step, depth, sums);
         }
         Parts::aiming(tiles, depth, sums)
@@ -172,6 +174,11 @@ mod tests {
         assert_eq!(parts([1, 64, 256, 50_176]), Some((56, 896)));
         // 4 large tiles would be too few parts for 132; small ones do not fill a device either.
         assert_eq!(parts([1, 256, 256, 1024]), Some((2, 512)));
+        // Binary32 has as many where it may be converted.
+        let mut step = product([1, 2304, 256, 3136]);
+        assert_eq!(Parts::of(&step), None);
+        step.allow_conversion = true;
+        assert_eq!(Parts::of(&step).map(|parts| (parts.count, parts.terms)), Some((3, 1152)));
         // More tiles than are computed at once, short sums, and nothing at all.
         assert_eq!(parts([1, 4608, 512, 784]), None);
         assert_eq!(parts([1, 64, 64, 1023]), None);

@@ -35,6 +35,11 @@ template <u32 OFFSET, bool TRANSPOSED>
 inline void load_matrices(SharedPlace place, u32 (&words)[4]) {
     emu::load_matrices(place + OFFSET, 4, TRANSPOSED, words);
 }
+// A word OFFSET bytes behind a place.
+template <u32 OFFSET>
+inline u32 load_word(SharedPlace place) {
+    return *reinterpret_cast<const u32 *>(place + OFFSET);
+}
 
 #else
 
@@ -92,6 +97,13 @@ __device__ __forceinline__ void load_matrices(SharedPlace place, u32 (&words)[4]
                      : "r"(place), "n"(OFFSET)
                      : "memory");
     }
+}
+// A word OFFSET bytes behind a place.
+template <u32 OFFSET>
+__device__ __forceinline__ u32 load_word(SharedPlace place) {
+    u32 word;
+    asm volatile("ld.shared.u32 %0, [%1+%2];" : "=r"(word) : "r"(place), "n"(OFFSET) : "memory");
+    return word;
 }
 
 #endif

@@ -60,8 +60,8 @@ struct TermCopier {
             limit[k] = kept(is_bound ? u32(p.bounds[k].extent) : ~0u);
         }
         entry = 0;
-        a_to = kept(shared_place(stages + swizzle<Loop::A_VECTORS>(me / Loop::A_VECTORS, me % Loop::A_VECTORS)));
-        b_to = kept(shared_place(stages + swizzle<Loop::B_VECTORS>(me / Loop::B_VECTORS, me % Loop::B_VECTORS)));
+        a_to = kept(shared_place(stages + swizzle<Loop::A_VECTORS, Loop::SIZE>(me / Loop::A_VECTORS, me % Loop::A_VECTORS)));
+        b_to = kept(shared_place(stages + swizzle<Loop::B_VECTORS, Loop::SIZE>(me / Loop::B_VECTORS, me % Loop::B_VECTORS)));
         go_to(0);
         __syncthreads();
     }

@@ -48,19 +48,19 @@ struct Mainloop {
     static constexpr bool ALONG_M = ALONG_M_, B_ALONG_N = B_ALONG_N_;
     static constexpr PartOf ROWS = ALONG_M_ ? OF_COLUMNS : OF_ROWS, COLUMNS = ALONG_M_ ? OF_ROWS : OF_COLUMNS;
     static_assert(WARP_N == 32, "a warp writes 32 columns of a row");
-    static_assert(MMA::PER == 2 || !B_ALONG_N_, "only numbers of 16 bits change places with others");
     static_assert(B_ALONG_N_ || !ALONG_M_, "terms of one factor alone lie together in the first one");
     static_assert(STAGES * STAGE <= 48 << 10, "more shared memory than a block has");
     static_assert(WARPS_M_ * WARPS_N_ * SUMS_BYTES + TILE_M * 24 <= STAGES * STAGE, "sums on their way out have no room");
 };
 
-// Where a vector of a row lies, which has 64 bytes or a multiple of 128: the same vectors of 8 rows meet different banks.
-template <u32 VECTORS>
+// Where a vector of a row lies, which has 64 bytes or a multiple of 128: the same vectors of 8 rows meet different banks. Of terms
+// of 4 bytes two vectors of 4 rows do.
+template <u32 VECTORS, u32 SIZE = 2>
 __device__ __forceinline__ u32 swizzle(u32 row, u32 vector) {
-    return row * (VECTORS * 16) + (vector ^ (VECTORS == 4 ? row / 2 % 4 : row % 8)) * 16;
+    return row * (VECTORS * 16) + (vector ^ (SIZE == 4 ? row % 4 * 2 : VECTORS == 4 ? row / 2 % 4 : row % 8)) * 16;
 }
 
-// The fragments of a warp for 16 terms.
+// The fragments of a warp for 16 terms, or 8 of 4 bytes.
 template <typename Loop>
 struct Fragments {
     u32 a[Loop::MMA_M][4], b[Loop::MMA_N][2];
@@ -68,12 +68,28 @@ struct Fragments {
     template <u32 OFFSET, u32 I = 0>
     __device__ __forceinline__ void load_a(SharedPlace from) {
         if constexpr (I < Loop::MMA_M) {
-            if constexpr (Loop::ALONG_M) {
+            if constexpr (Loop::ALONG_M && Loop::SIZE == 4) {
+                enum : u32 { HERE = OFFSET + I / 2 * 128, BELOW = HERE + 4 * Loop::A_PITCH };
+                const SharedPlace left = other_place(from, I % 2 * 64), right = other_place(from, I % 2 * 64 + 32);
+                a[I][0] = load_word<HERE>(left);
+                a[I][1] = load_word<HERE>(right);
+                a[I][2] = load_word<BELOW>(left);
+                a[I][3] = load_word<BELOW>(right);
+            } else if constexpr (Loop::ALONG_M) {
                 load_matrices<OFFSET, true>(other_place(from, 32 * I), a[I]);
             } else {
                 load_matrices<I * 16 * Loop::K_BYTES, false>(from, a[I]);
             }
             load_a<OFFSET, I + 1>(from);
+        }
+    }
+    // Of numbers of 4 bytes, which no instruction transposes.
+    template <u32 OFFSET, u32 J = 0>
+    __device__ __forceinline__ void load_words_of_b(SharedPlace from) {
+        if constexpr (J < Loop::MMA_N) {
+            b[J][0] = load_word<OFFSET>(other_place(from, 32 * J));
+            b[J][1] = load_word<OFFSET + 4 * Loop::B_PITCH>(other_place(from, 32 * J));
+            load_words_of_b<OFFSET, J + 1>(from);
         }
     }
     // Of 16 columns.
@@ -84,16 +100,18 @@ struct Fragments {
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) b[2 * PAIR + k / 2][k % 2] = words[k];
     }
-    // Of the terms from 16 * HALF on; `from` and `other` are the places of both, of one stage.
+    // Of the terms from HALF times as many on; `from` and `other` are the places of both, of one stage.
     template <u32 HALF>
     __device__ __forceinline__ void load(SharedPlace from_a, SharedPlace from_b) {
         if constexpr (Loop::ALONG_M) {
-            load_a<HALF * 16 * Loop::A_PITCH>(from_a);
+            load_a<HALF * 32 / Loop::SIZE * Loop::A_PITCH>(from_a);
         } else {
             load_a<0>(HALF ? other_place(from_a, 32) : from_a);
         }
         const SharedPlace other = other_place(from_b, 32);
-        if constexpr (Loop::B_ALONG_N) {
+        if constexpr (Loop::B_ALONG_N && Loop::SIZE == 4) {
+            load_words_of_b<HALF * 8 * Loop::B_PITCH>(from_b);
+        } else if constexpr (Loop::B_ALONG_N) {
             load_pair<0, HALF * 16 * Loop::B_PITCH>(from_b);
             load_pair<1, HALF * 16 * Loop::B_PITCH>(other);
         } else {
@@ -288,13 +306,17 @@ __device__ __forceinline__ void multistage(const Contract &p) {
         end_of_copies();
     }
 
-    // The rows that this lane names to `ldmatrix`, in the first stage.
+    // The rows that this lane names to `ldmatrix`, or its words, in the first stage.
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const u32 above = warp / Loop::WARPS_N * Loop::WARP_M, left = warp % Loop::WARPS_N * Loop::WARP_N;
-    const u32 first_a = Loop::ALONG_M ? swizzle<Loop::A_VECTORS>(lane / 16 * 8 + lane % 8, above / 8 + lane / 8 % 2)
-                                      : swizzle<Loop::A_VECTORS>(above + lane % 16, lane / 16);
-    const u32 first_b = Loop::B_ALONG_N ? swizzle<Loop::B_VECTORS>(lane % 16, left / 8 + lane / 16)
-                                        : swizzle<Loop::B_VECTORS>(left + lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    constexpr bool BY_WORDS = Loop::SIZE == 4;
+    const u32 term = mma_member(), vector = mma_group() / 4, word = mma_group() % 4 * 4;
+    const u32 first_a = Loop::ALONG_M && BY_WORDS ? swizzle<Loop::A_VECTORS, 4>(term, above / 4 + vector) + word
+                        : Loop::ALONG_M           ? swizzle<Loop::A_VECTORS>(lane / 16 * 8 + lane % 8, above / 8 + lane / 8 % 2)
+                                                  : swizzle<Loop::A_VECTORS>(above + lane % 16, lane / 16);
+    const u32 first_b = Loop::B_ALONG_N && BY_WORDS ? swizzle<Loop::B_VECTORS, 4>(term, left / 4 + vector) + word
+                        : Loop::B_ALONG_N           ? swizzle<Loop::B_VECTORS>(lane % 16, left / 8 + lane / 16)
+                                          : swizzle<Loop::B_VECTORS>(left + lane / 16 * 8 + lane % 8, lane / 8 % 2);
     const SharedPlace of_a = kept(shared_place(stages + first_a));
     const SharedPlace of_b = kept(shared_place(stages + Loop::A_BYTES + first_b));
 

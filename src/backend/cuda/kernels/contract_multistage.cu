@@ -3,4 +3,4 @@
 
 MULTISTAGE(contract_multistage_f16, MmaF16)
 MULTISTAGE(contract_multistage_bf16, MmaBf16)
-MULTISTAGE_BY_TERMS(contract_multistage_tf32, MmaTf32)
+MULTISTAGE(contract_multistage_tf32, MmaTf32)

@@ -58,7 +58,8 @@ struct Copier {
 #pragma unroll
         for (u32 i = 0; i < Loop::B_EACH; ++i) {
             const u32 row = me / Loop::B_VECTORS + i * B_ROWS, vector = me % Loop::B_VECTORS;
-            const u64 wanted = first_column + (Loop::B_ALONG_N ? vector * 8 : row), last = p.columns - (Loop::B_ALONG_N ? 8 : 1);
+            const u64 wanted = first_column + (Loop::B_ALONG_N ? vector * Loop::TOGETHER : row);
+            const u64 last = p.columns - (Loop::B_ALONG_N ? u32(Loop::TOGETHER) : 1);
             Walk here = nowhere();
             here.of[OF_B] = outside.of[OF_B];
             walk(p, OF_COLUMNS, wanted < last ? wanted : last, here);
@@ -67,7 +68,7 @@ struct Copier {
         a_to = kept(shared_place(stages + swizzle<Loop::VECTORS>(me / Loop::VECTORS, me % Loop::VECTORS)));
         b_to = a_to;
         if constexpr (Loop::B_ALONG_N) {
-            b_to = kept(shared_place(stages + swizzle<Loop::B_VECTORS>(me / Loop::B_VECTORS, me % Loop::B_VECTORS)));
+            b_to = kept(shared_place(stages + swizzle<Loop::B_VECTORS, Loop::SIZE>(me / Loop::B_VECTORS, me % Loop::B_VECTORS)));
         }
         go_to(0);
         find(p, false);
@@ -185,12 +186,10 @@ struct Copier {
         multistage<Loop, Copier<Loop>>(p);                                                                                \
     }
 // Kernels for three tiles; those by `_columns` have neighbours of `b` along the columns.
-#define MULTISTAGE_BY_TERMS(NAME, TYPE)                                   \
+#define MULTISTAGE(NAME, TYPE)                                            \
     OF_TILE(NAME##_128x128, TYPE, 128, 128, 2, 4, 3, 1, false)            \
     OF_TILE(NAME##_128x64, TYPE, 128, 64, 4, 2, 4, 2, false)              \
-    OF_TILE(NAME##_64x64, TYPE, 64, 64, 2, 2, 5, 4, false)
-#define MULTISTAGE(NAME, TYPE)                                            \
-    MULTISTAGE_BY_TERMS(NAME, TYPE)                                       \
+    OF_TILE(NAME##_64x64, TYPE, 64, 64, 2, 2, 5, 4, false)                \
     OF_TILE(NAME##_128x128_columns, TYPE, 128, 128, 2, 4, 3, 1, true)     \
     OF_TILE(NAME##_128x64_columns, TYPE, 128, 64, 4, 2, 4, 2, true)       \
     OF_TILE(NAME##_64x64_columns, TYPE, 64, 64, 2, 2, 5, 4, true)
