@@ -65,34 +65,51 @@ impl Cores {
     }
 }
 
+/// Both passes over two tensors that drop with a probability.
+fn dropout(cores: &mut Cores, x: Tensor, y: Tensor, p: f32) {
+    let elements = x.desc.stored_dims().iter().product::<i64>();
+    let mask_bytes = 4 * elements.div_euclid(32) + 4;
+    let mask = format(DataType::Int32, Format::Nchw, &[1, mask_bytes / 4]);
+    let states = format(DataType::Int64, Format::Nchw, &[1, 2]);
+    let mut desc = DropoutDescriptor::default();
+    desc.restore(p, 8, 16, 1, Mode::Extended).expect("enough room");
+    let pass = Pass {
+        src: ("xdesc", &x.desc),
+        dst: ("ydesc", &y.desc),
+        reserve_size: mask_bytes as usize,
+        in_place: false,
+    };
+    let contents = [
+        cores.before(y, 0.0),
+        cores.rng.bytes(mask.size()),
+        cores.rng.bytes(states.size()),
+        cores.rng.bytes(x.size()),
+    ];
+    let plan = DropoutPlan::forward(&desc, pass, Mode::Extended).expect("a plan");
+    cores.agree(&plan, &[y, mask, states, x], &contents);
+    let contents = [contents[0].clone(), contents[3].clone(), contents[1].clone()];
+    let plan = DropoutPlan::backward(&desc, pass, Mode::Extended).expect("a plan");
+    cores.agree(&plan, &[y, x, mask], &contents);
+}
+
 fn dropouts(cores: &mut Cores) {
+    const PROBABILITIES: [f32; 4] = [0.0, 0.3, 0.5, 1.0];
     for _ in 0..double::cases(60) {
         let data_type = cores.rng.pick(&TYPES);
         let dims = cores.rng.pick(&DIMS);
         let (x, y) = (cores.tensor(data_type, &dims), cores.tensor(data_type, &dims));
-        let mask_bytes = 4 * dims.iter().product::<i64>().div_euclid(32) + 4;
-        let mask = format(DataType::Int32, Format::Nchw, &[1, mask_bytes / 4]);
-        let states = format(DataType::Int64, Format::Nchw, &[1, 2]);
-        let mut desc = DropoutDescriptor::default();
-        let p = cores.rng.pick(&[0.0, 0.3, 0.5, 1.0]);
-        desc.restore(p, 8, 16, 1, Mode::Extended).expect("enough room");
-        let pass = Pass {
-            src: ("xdesc", &x.desc),
-            dst: ("ydesc", &y.desc),
-            reserve_size: mask_bytes as usize,
-            in_place: false,
-        };
-        let contents = [
-            cores.before(y, 0.0),
-            cores.rng.bytes(mask.size()),
-            cores.rng.bytes(states.size()),
-            cores.rng.bytes(x.size()),
-        ];
-        let plan = DropoutPlan::forward(&desc, pass, Mode::Extended).expect("a plan");
-        cores.agree(&plan, &[y, mask, states, x], &contents);
-        let contents = [contents[0].clone(), contents[3].clone(), contents[1].clone()];
-        let plan = DropoutPlan::backward(&desc, pass, Mode::Extended).expect("a plan");
-        cores.agree(&plan, &[y, x, mask], &contents);
+        let p = cores.rng.pick(&PROBABILITIES);
+        dropout(cores, x, y, p);
+    }
+    // Runs of whole vectors and not, in one block and in several, and off 16 bytes.
+    for data_type in TYPES {
+        for (length, shifts) in
+            [(1, [0, 0]), (37, [0, 0]), (8192, [0, 0]), (20_003, [0, 0]), (8199, [1, 0]), (8199, [0, 1])]
+        {
+            let tensor = format(data_type, Format::Nchw, &[1, length]);
+            let p = cores.rng.pick(&[0.3, 0.5]);
+            dropout(cores, tensor.shifted(shifts[0]), tensor.shifted(shifts[1]), p);
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use testkit::steps::Row;
 const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat16];
 
 /// The families of such kernels.
-const FAMILIES: [&str; 6] = ["activation", "softmax", "row_sums", "pool", "response", "sample_of"];
+const FAMILIES: [&str; 7] = ["activation", "softmax", "row_sums", "pool", "plane", "response", "sample_of"];
 
 /// Numbers of either sign from 1/64 to 16, with any mantissa: what a network has, and exponentials
 /// show.
@@ -126,6 +126,10 @@ fn activations(cores: &mut Cores) {
                     cores.activation(&activation, [tensor; 3], Some(Scaling::MOVE), made);
                 }
             }
+            for length in [16, 8203] {
+                let tensor = format(DataType::Int8, Format::Nchw, &[1, length, 1, 1]);
+                cores.activation(&activation, [tensor; 3], Some(Scaling::MOVE), any_bits);
+            }
         }
     }
 }
@@ -150,8 +154,14 @@ fn powers(cores: &mut Cores) {
 /// Groups of every number of slots, side by side and apart, around the ends of each.
 fn softmaxes(cores: &mut Cores) {
     const SIDE_BY_SIDE: [i64; 12] = [1, 2, 31, 32, 33, 64, 100, 128, 129, 500, 1000, 1024];
+    const LONG: [i64; 7] = [1025, 2048, 3100, 7201, 16_384, 16_385, 35_000];
     const APART: [i64; 9] = [2, 8, 9, 31, 33, 64, 100, 255, 256];
     for data_type in TYPES {
+        // Of which a block has one: in registers, and beyond these.
+        for length in LONG {
+            let tensor = format(data_type, Format::Nhwc, &[1, length, 1, 2]);
+            cores.softmax([tensor; 3], Some(Scaling::MOVE), moderate);
+        }
         for made in CONTENTS {
             for length in SIDE_BY_SIDE {
                 let tensor = format(data_type, Format::Nhwc, &[1, length, 3, 3]);
@@ -242,9 +252,6 @@ fn poolings(cores: &mut Cores) {
                             "{scalar}<-{scalar} in f32 alpha=1 beta=0 {axes} dst/src1/src2: {around} +0,+0,+0"
                         );
                         agree(cores, &format!("window {function} {step}"), made);
-                        if !function.starts_with("max") {
-                            continue;
-                        }
                         let axes = format!(
                             "{h}->{y}:k{k}s{s}p{pad}({big_row},{big_row},{row}) {w}->{x}:k{k}s{s}p{pad}({cell},{cell},{cell})"
                         );
@@ -252,12 +259,36 @@ fn poolings(cores: &mut Cores) {
                             true => format!("{n}*({0},{0},{1}) {c}*(1,1,1)", big * c, small * c),
                             false => format!("{}*({big},{big},{small})", n * c),
                         };
-                        let types = format!("{scalar}<-{scalar}<-{scalar}");
+                        // A gradient of averages does not read x.
+                        let types = match function.starts_with("max") {
+                            true => format!("{scalar}<-{scalar}<-{scalar}"),
+                            false => format!("{scalar}<-{scalar}"),
+                        };
                         let step =
                             format!("{types} in f32 alpha=1 beta=0 {axes} dst/src1/src2: {around} +0,+0,+0");
                         agree(cores, &format!("window gradient of {function} {step}"), made);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Averages of planes with fewer columns than a warp has lanes, as many and more, and rows that end
+/// within a round of loads.
+fn planes(cores: &mut Cores) {
+    for scalar in SCALARS {
+        for (h, w) in [(1, 1), (7, 7), (13, 4), (8, 32), (5, 33), (3, 70), (28, 28)] {
+            for (n, c, is_nhwc) in [(3, 37, true), (3, 37, false), (1, 300, true)] {
+                let made = cores.rng.pick(&[equals as Contents, moderate, any_bits]);
+                let (row, cell, around) = match is_nhwc {
+                    true => (w * c, c, format!("{n}*({c},{},0) {c}*(1,1,0)", h * w * c)),
+                    false => (w, 1, format!("{}*(1,{},0)", n * c, h * w)),
+                };
+                let axes = format!("{h}->1:k{h}s{h}p0(1,{row},0) {w}->1:k{w}s{w}p0(1,{cell},0)");
+                let kind = cores.rng.pick(&["average", "average with padding"]);
+                let types = format!("{scalar}<-{scalar} in f32 alpha=1 beta=0");
+                agree(cores, &format!("window {kind} {types} {axes} dst/src1/src2: {around} +0,+0,+0"), made);
             }
         }
     }
@@ -304,6 +335,7 @@ pub fn all(cores: &mut Cores) {
     softmaxes(cores);
     row_sums(cores);
     poolings(cores);
+    planes(cores);
     responses(cores);
     sample::plain(cores);
 }

@@ -22,17 +22,25 @@ pub fn launches() -> Vec<(String, Launch)> {
     let [x, last] = [Format::Nchw, Format::Nhwc].map(|format| packed(DataType::Half, format, &dims));
     let dropout = DropoutDescriptor::default();
     let at = [0x1000, 0x2000, 0x3000, 0x4000].map(place);
-    for (src, kernels) in [
-        (&x, &["random_run", "random_advance"][..]),
-        (&last, &["random_draw", "random_apply_i32", "random_advance"]),
+    for (src, forward, backward) in [
+        (&x, &["random_run_of_f16", "random_advance"][..], "random_mask_of_f16"),
+        (&last, &["random_draw", "random_apply_i32", "random_advance"], "random_apply_i32"),
     ] {
         let pass = Pass { src: ("xdesc", src), dst: ("ydesc", &x), reserve_size: 48, in_place: false };
         let plan = DropoutPlan::forward(&dropout, pass, Mode::Extended).unwrap();
-        push(kernels, collected(&plan, &at));
+        push(forward, collected(&plan, &at));
         let plan = DropoutPlan::backward(&dropout, pass, Mode::Extended).unwrap();
-        push(&["random_apply_i32"], collected(&plan, &at[..3]));
+        push(&[backward], collected(&plan, &at[..3]));
     }
+    // Off 16 bytes, and of other types, runs have the general kernel.
+    let pass = Pass { src: ("xdesc", &x), dst: ("ydesc", &x), reserve_size: 48, in_place: false };
+    let plan = DropoutPlan::forward(&dropout, pass, Mode::Extended).unwrap();
+    let off = [0x1002, 0x2000, 0x3000, 0x4000].map(place);
+    push(&["random_run", "random_advance"], collected(&plan, &off));
     let [x, last] = [Format::Nchw, Format::Nhwc].map(|format| packed(DataType::Double, format, &dims));
+    let pass = Pass { src: ("xdesc", &x), dst: ("ydesc", &x), reserve_size: 48, in_place: false };
+    let plan = DropoutPlan::forward(&dropout, pass, Mode::Extended).unwrap();
+    push(&["random_run", "random_advance"], collected(&plan, &at));
     let pass = Pass { src: ("dydesc", &last), dst: ("dxdesc", &x), reserve_size: 48, in_place: false };
     let plan = DropoutPlan::backward(&dropout, pass, Mode::Extended).unwrap();
     push(&["random_apply_i64"], collected(&plan, &at[..3]));

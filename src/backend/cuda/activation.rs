@@ -63,8 +63,17 @@ const ROWS: &[Row] = rows! {
     TanhGradient "tanh_gradient"
 };
 
-/// The kernel of a function and a type, if there is one.
+/// The kernel of a function and a type, if there is one. Of bytes only what compares has one.
 fn kernel(function: Function, scalar: Scalar) -> Option<&'static str> {
+    if scalar == Scalar::I8 {
+        return match function {
+            Function::Relu => Some("activation_relu_s8"),
+            Function::ReluOrNan => Some("activation_relu_or_nan_s8"),
+            Function::ClippedRelu => Some("activation_clipped_relu_s8"),
+            Function::ClippedReluOrNan => Some("activation_clipped_relu_or_nan_s8"),
+            _ => None,
+        };
+    }
     let column = [Scalar::F32, Scalar::F16, Scalar::Bf16].iter().position(|&own| own == scalar)?;
     ROWS.iter().find(|row| row.function == function).map(|row| row.kernels[column])
 }

@@ -38,6 +38,7 @@ mod normalise;
 mod normalise_params;
 pub mod params;
 pub mod plan;
+mod plane;
 mod pointwise;
 mod pool;
 mod ragged;

@@ -73,23 +73,25 @@ type Kernels = [[&'static str; 3]; 4];
 const MAX: Kernels = kernels!("max");
 const AVERAGE: Kernels = kernels!("average");
 const MAX_GRADIENT: Kernels = kernels!("max_gradient");
+const AVERAGE_GRADIENT: Kernels = kernels!("average_gradient");
 /// Cells of a window along each axis, and from window to window.
 const SHAPES: [(i64, i64); 4] = [(2, 1), (2, 2), (3, 1), (3, 2)];
 
 /// The kernel of a window, how many windows a thread has to look at along each axis, and which
-/// layouts there are.
+/// layouts it reads or writes.
 struct Served {
     kernel: &'static str,
     windows: [i64; 2],
-    layouts: usize,
+    layouts: &'static [usize],
 }
 
 fn served(window: &Window) -> Option<Served> {
     let Window { function, outer, axes, scalars, compute, scaling } = window;
     let (kernels, layouts) = match function {
-        WindowFunction::Max(_) => (&MAX, 2),
-        WindowFunction::Average(_) => (&AVERAGE, 2),
-        WindowFunction::MaxGradient(_) => (&MAX_GRADIENT, 3),
+        WindowFunction::Max(_) => (&MAX, &[0, 1][..]),
+        WindowFunction::Average(_) => (&AVERAGE, &[0, 1][..]),
+        WindowFunction::MaxGradient(_) => (&MAX_GRADIENT, &[0, 1, 2][..]),
+        WindowFunction::AverageGradient(_) => (&AVERAGE_GRADIENT, &[0, 2][..]),
         _ => return None,
     };
     let column = [Scalar::F32, Scalar::F16, Scalar::Bf16].iter().position(|&own| own == scalars[0])?;
@@ -114,12 +116,14 @@ fn served(window: &Window) -> Option<Served> {
     };
     let plain = *compute == Compute::Single
         && *scaling == Scaling::MOVE
-        && scalars[..layouts].iter().all(|&own| own == scalars[0])
+        && layouts.iter().all(|&layout| scalars[layout] == scalars[0])
         && outer.axes().len() <= 2
-        && (0..layouts).all(|layout| reach(layout) < NEAR);
+        && layouts.iter().all(|&layout| reach(layout) < NEAR);
     let windows = [down, along].map(|axis| match function {
         // Those that hold a cell, and those of the cells behind the last one's.
-        WindowFunction::MaxGradient(_) => (axis.inputs - 1 + axis.pad) / axis.stride + 1,
+        WindowFunction::MaxGradient(_) | WindowFunction::AverageGradient(_) => {
+            (axis.inputs - 1 + axis.pad) / axis.stride + 1
+        }
         _ => axis.outputs,
     });
     (plain && fits(&down) && fits(&along)).then_some(Served {
@@ -154,8 +158,9 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> 
     let strips = (height + rows - 1) / rows;
     let order = if columns_first { [columns, strips, near] } else { [near, columns, strips] };
     let size = scalars[0].size() as i64;
-    let bytes = |stride: i64, layout: usize| if layout < layouts { (stride * size) as i32 } else { 0 };
-    let start = |operand: usize, layout: usize| match layout < layouts {
+    let bytes =
+        |stride: i64, layout: usize| if layouts.contains(&layout) { (stride * size) as i32 } else { 0 };
+    let start = |operand: usize, layout: usize| match layouts.contains(&layout) {
         true => at[operand].wrapping_add_signed(outer.offsets[layout] * size),
         false => 0,
     };
@@ -179,7 +184,10 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> 
             function,
             WindowFunction::Max(NanRule::Propagate) | WindowFunction::MaxGradient(NanRule::Propagate)
         )),
-        padded: u32::from(*function == WindowFunction::Average(By::Padded)),
+        padded: u32::from(matches!(
+            function,
+            WindowFunction::Average(By::Padded) | WindowFunction::AverageGradient(By::Padded)
+        )),
         extent: order.map(|extent| Divisor::new(extent, Index::I32)),
     });
     let grid = grid((count as u64).div_ceil(u64::from(THREADS)))?;

@@ -1,7 +1,8 @@
-//! Launches of random masks (`kernels/random.cu`).
+//! Launches of random masks (`kernels/random.cu`, `kernels/random_of.cu`).
 
 use super::general::index_for;
 use super::launch::{Emit, Launch, grid};
+use super::linear::VECTOR;
 use super::params::{Index, OperandTurn, Params};
 use super::pointwise::operand_turns;
 use crate::dtype::Scalar;
@@ -52,6 +53,17 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 72 + 16 + 48 * MAX_AXES);
 
+/// The kernel of a type that draws a mask and applies it, or applies one that is there, along a
+/// run whose operands begin at these addresses; if it has one.
+fn of_type(scalar: Scalar, draws: bool, starts: [u64; 2]) -> Option<&'static str> {
+    let column = [Scalar::F32, Scalar::F16, Scalar::Bf16].iter().position(|&own| own == scalar)?;
+    let kernels = match draws {
+        true => ["random_run_of_f32", "random_run_of_f16", "random_run_of_bf16"],
+        false => ["random_mask_of_f32", "random_mask_of_f16", "random_mask_of_bf16"],
+    };
+    starts.iter().all(|start| start.is_multiple_of(VECTOR)).then_some(kernels[column])
+}
+
 /// Hands the launches of a step to `emit`: `at` are destination, source, mask and, if the step
 /// draws, states.
 ///
@@ -82,16 +94,22 @@ pub(super) fn launches(step: &Random, at: &[u64], emit: Emit<'_>) -> Result<()> 
         unused: 0,
         turns: operand_turns(&nest, Index::I64),
     };
-    let by_words = |kernel, params: &Parameters| -> Result<Launch> {
-        let blocks = params.elements.div_ceil(32 * u64::from(THREADS));
-        let params = Params::new(params);
+    // A thread for each word of a mask.
+    let by_words = |kernel, bits: u64| -> Result<Launch> {
+        let blocks = bits.div_ceil(32 * u64::from(THREADS));
+        let params = Params::new(&params);
         Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
     };
-    if step.draw.is_some() && step.nest.is_contiguous() && number == 0 {
-        emit(&by_words("random_run", &params)?)?;
+    let draws = step.draw.is_some();
+    let is_run = step.nest.is_contiguous() && number == 0;
+    let of_type = of_type(step.scalar, draws, [params.dst, params.src]).filter(|_| is_run);
+    if let Some(kernel) = of_type {
+        emit(&by_words(kernel, if draws { params.elements } else { params.count })?)?;
+    } else if draws && is_run {
+        emit(&by_words("random_run", params.elements)?)?;
     } else {
-        if step.draw.is_some() {
-            emit(&by_words("random_draw", &params)?)?;
+        if draws {
+            emit(&by_words("random_draw", params.elements)?)?;
         }
         let reach = [0, 1, 2].map(|k| nest.span(k).unwrap_or((i64::MIN, i64::MAX)));
         let (kernel, index) = match index_for(params.first + params.count + PER_BLOCK, &reach) {
@@ -103,7 +121,7 @@ pub(super) fn launches(step: &Random, at: &[u64], emit: Emit<'_>) -> Result<()> 
         let grid = grid(step.nest.len().unsigned_abs().div_ceil(PER_BLOCK))?;
         emit(&Launch { kernel, grid, block: [APPLYING, 1, 1], shared: 0, params })?;
     }
-    if step.draw.is_some() {
+    if draws {
         let params = Params::new(&params);
         emit(&Launch { kernel: "random_advance", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })?;
     }

@@ -1,4 +1,4 @@
-//! Launches of softmax and its gradient for groups that fit into registers (`kernels/softmax.cu`).
+//! Launches of softmax and its gradient for groups at equal distances (`kernels/softmax.cu`).
 
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
@@ -8,15 +8,23 @@ use crate::ops::{Compute, Rows, Scaling};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
-/// Groups of a block where each has a warp, and where 32 neighbours share eight.
+/// Groups of a block where a warp has four, where each has a warp, and where 32 neighbours share
+/// eight.
+const SHORT_ROWS: u64 = 32;
 const ROWS: u64 = 8;
 const COLUMNS: u64 = 32;
-/// Elements of a group at most: of short rows, of long ones, and of columns.
+/// Elements of a group at most: of short rows, of long ones, which are also what each warp of a
+/// block has of one, of rows that a block holds and of those it reads again, and of columns.
 const SHORT: i64 = 128;
 const LONG: i64 = 1024;
+const HELD: i64 = 16 * LONG;
+const LONGEST: i64 = 1 << 28;
 const HIGH: i64 = 256;
+/// Threads of a block that reads its group again.
+const PASSING: u32 = 1024;
 
-/// Groups of elements side by side, at equal distances: `*_short_*` and `*_long_*`.
+/// Groups of elements side by side, at equal distances: `*_short_*`, `*_long_*`, `*_block_*` and
+/// `*_passes_*`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct RowParameters {
@@ -68,11 +76,27 @@ macro_rules! kernels {
 }
 
 type Kernels = [[&'static str; 3]; 4];
-const SHORT_ROWS: Kernels = kernels!("short");
-const LONG_ROWS: Kernels = kernels!("long");
+const OF_SHORT: Kernels = kernels!("short");
+const OF_LONG: Kernels = kernels!("long");
+const OF_HELD: Kernels = kernels!("block");
+const OF_LONGEST: Kernels = kernels!("passes");
 const OF_COLUMNS: Kernels = kernels!("columns");
 
-/// Hands the launch of a step to `emit` whose groups fit into registers, and whose type has
+/// The kernels for groups whose `length` elements lie side by side, blocks that they take, and
+/// threads of each.
+fn side_by_side(length: i64, groups: u64) -> (&'static Kernels, u64, u32) {
+    if length <= SHORT {
+        (&OF_SHORT, groups.div_ceil(SHORT_ROWS), THREADS)
+    } else if length <= LONG {
+        (&OF_LONG, groups.div_ceil(ROWS), THREADS)
+    } else if length <= HELD {
+        (&OF_HELD, groups, 32 * ((length + LONG - 1) / LONG) as u32)
+    } else {
+        (&OF_LONGEST, groups, PASSING)
+    }
+}
+
+/// Hands the launch of a step to `emit` whose groups lie at equal distances, and whose type has
 /// kernels; whether this is one. `at` are the addresses of its operands.
 pub(super) fn launches(rows: &Rows, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
     let arity = rows.function.arity();
@@ -84,35 +108,35 @@ pub(super) fn launches(rows: &Rows, at: [u64; 3], emit: Emit<'_>) -> Result<bool
         && rows.scalars[..=arity].iter().all(|&own| own == scalar);
     let &[along] = rows.elements.axes() else { return Ok(false) };
     let count = rows.groups.len();
-    if !plain || along.extent > LONG || count as u64 >= 1 << 31 {
+    if !plain || along.extent > LONGEST || count as u64 >= 1 << 31 {
         return Ok(false);
     }
     let size = scalar.size() as i64;
     // Operands that are not read have strides of 0.
-    let side_by_side = |strides: [i64; 3]| strides[..=arity].iter().all(|&stride| stride == 1);
+    let are_neighbours = |strides: [i64; 3]| strides[..=arity].iter().all(|&stride| stride == 1);
     let bytes = |strides: [i64; 3]| strides.map(|stride| stride * size);
     let start = |k: usize| (rows.groups.offsets[k] + rows.elements.offsets[k]) * size;
     let at = std::array::from_fn(|k| if k <= arity { at[k].wrapping_add_signed(start(k)) } else { 0 });
     let (groups, length) = (count as u32, along.extent as u32);
-    let (kernels, blocks, params) = match *rows.groups.axes() {
-        ref around if side_by_side(along.strides) && around.len() <= 1 => {
+    let (kernels, blocks, threads, params) = match *rows.groups.axes() {
+        ref around if are_neighbours(along.strides) && around.len() <= 1 => {
             let step = around.first().map_or([0; 3], |axis| bytes(axis.strides));
             let params = Params::new(&RowParameters { at, step, groups, length });
-            let kernels = if along.extent <= SHORT { &SHORT_ROWS } else { &LONG_ROWS };
-            (kernels, (count as u64).div_ceil(ROWS), params)
+            let (kernels, blocks, threads) = side_by_side(along.extent, count as u64);
+            (kernels, blocks, threads, params)
         }
         [ref planes @ .., near]
-            if side_by_side(near.strides) && planes.len() <= 1 && along.extent <= HIGH =>
+            if are_neighbours(near.strides) && planes.len() <= 1 && along.extent <= HIGH =>
         {
             let step = bytes(along.strides);
             let outer = planes.first().map_or([0; 3], |axis| bytes(axis.strides));
             let plane = Divisor::new(near.extent, Index::I32);
             let params = Params::new(&ColumnParameters { at, step, outer, plane, groups, length });
-            (&OF_COLUMNS, (count as u64).div_ceil(COLUMNS), params)
+            (&OF_COLUMNS, (count as u64).div_ceil(COLUMNS), THREADS, params)
         }
         _ => return Ok(false),
     };
     let kernel = kernels[rows.function as usize][column];
-    emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })?;
+    emit(&Launch { kernel, grid: grid(blocks)?, block: [threads, 1, 1], shared: 0, params })?;
     Ok(true)
 }

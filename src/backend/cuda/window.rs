@@ -3,7 +3,7 @@
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, OperandTurn, Operation, Params};
 use super::pointwise::operand_turns;
-use super::{pool, response};
+use super::{plane, pool, response};
 use crate::backend::reference::lowest;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -106,7 +106,11 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], ordered: bool, emit
     if window.is_empty() {
         return Ok(());
     }
-    if !ordered && (pool::launches(window, at, emit)? || response::launches(window, at, emit)?) {
+    if !ordered
+        && (pool::launches(window, at, emit)?
+            || plane::launches(window, at, emit)?
+            || response::launches(window, at, emit)?)
+    {
         return Ok(());
     }
     if let Some(kernel) = few(window).filter(|_| !ordered) {

@@ -3,6 +3,7 @@
 #include "formula.cuh"
 #include "functions.cuh"
 #include "general.cuh"
+#include "linear.cuh"
 
 struct Activation {
     char *y;
@@ -19,7 +20,7 @@ enum { VECTORS = 2 };
 
 template <u32 FUNCTION, u32 SCALAR>
 __device__ __forceinline__ Vector activated(const Vector &a, const Vector &b, Rounded<f32> parameter) {
-    constexpr u32 size = SCALAR == F32 ? 4 : 2, mask = SCALAR == F32 ? 0xffffffff : 0xffff;
+    constexpr u32 size = width_of(SCALAR), mask = size == 4 ? 0xffffffff : size == 2 ? 0xffff : 0xff;
     Vector y = {{0, 0, 0, 0}};
 #pragma unroll
     for (u32 lane = 0; lane < 16 / size; ++lane) {
@@ -60,6 +61,17 @@ __device__ __forceinline__ void activate(const Activation &p) {
     extern "C" __global__ void __launch_bounds__(THREADS) activation_##name##_bf16(const Activation p) { \
         activate<function, BF16, arity>(p);                                                          \
     }
+
+// Of bytes only what comparisons compute.
+#define ACTIVATION_OF_BYTES(name, function)                                                          \
+    extern "C" __global__ void __launch_bounds__(THREADS) activation_##name##_s8(const Activation p) { \
+        activate<function, I8, 1>(p);                                                                \
+    }
+
+ACTIVATION_OF_BYTES(relu, RELU)
+ACTIVATION_OF_BYTES(relu_or_nan, RELU_OR_NAN)
+ACTIVATION_OF_BYTES(clipped_relu, CLIPPED_RELU)
+ACTIVATION_OF_BYTES(clipped_relu_or_nan, CLIPPED_RELU_OR_NAN)
 
 ACTIVATION(relu, RELU, 1)
 ACTIVATION(relu_or_nan, RELU_OR_NAN, 1)

@@ -332,6 +332,91 @@ __device__ __forceinline__ void pool_max_gradient(const Pool &p) {
     }
 }
 
+// The gradient of averages ------------------------------------------------------------------------------------------------
+
+// Rows of windows whose gradients a thread loads before it looks at the first.
+enum : i32 { GIVEN = 4 };
+
+// Threads have cells as those of the gradient of maxima do. A window gives each of its cells the same share.
+template <u32 K, u32 S, u32 SCALAR>
+__device__ __forceinline__ void pool_average_gradient(const Pool &p) {
+    typedef typename Unit<width_of(SCALAR)>::Type Bits;
+    constexpr u32 REACH = (K - 1) / S, WIDTH = REACH + 1;
+    OWN_WINDOWS;
+    const i32 row = own.first - i32(REACH), column = own.column - i32(REACH);
+    const char *from = p.at[2] + (own.outer[2] + row * p.step[2][0] + column * p.step[2][1]);
+    i32 to_row = own.first * i32(S) - p.pad[0];
+    const i32 to_column = own.column * i32(S) - p.pad[1];
+    char *to = p.at[0] + (own.outer[0] + to_row * p.step[0][0] + to_column * p.step[0][1]);
+    // Cells of each window along a row, 0 where there is no window; and the shares of the last rows of windows.
+    i32 width[WIDTH];
+    f32 share[WIDTH][WIDTH];
+#pragma unroll
+    for (u32 w = 0; w < WIDTH; ++w) {
+        width[w] = inside(column + i32(w), p.outputs[1]) ? cells_along<K, S>(p, 1, column + i32(w)) : 0;
+#pragma unroll
+        for (u32 a = 0; a < WIDTH; ++a) share[a][w] = 0;
+    }
+#pragma unroll 1
+    for (i32 start = row; start < last; start += GIVEN) {
+        Bits bits[GIVEN][WIDTH];
+#pragma unroll
+        for (i32 k = 0; k < GIVEN; ++k) {
+            const bool is_row = start + k < last && inside(start + k, p.outputs[0]);
+#pragma unroll
+            for (u32 w = 0; w < WIDTH; ++w) {
+                bits[k][w] = 0;
+                if (is_row && width[w] != 0) bits[k][w] = at<Bits>(from + i32(w) * p.step[2][1]);
+            }
+            from += p.step[2][0];
+        }
+#pragma unroll
+        for (i32 k = 0; k < GIVEN; ++k) {
+#pragma unroll
+            for (u32 w = 0; w < WIDTH; ++w) hold(bits[k][w]);
+        }
+#pragma unroll
+        for (i32 k = 0; k < GIVEN; ++k) {
+            const i32 window = start + k;
+            if (window >= last) break;
+            const i32 height = inside(window, p.outputs[0]) ? cells_along<K, S>(p, 0, window) : 0;
+#pragma unroll
+            for (u32 w = 0; w < WIDTH; ++w) {
+#pragma unroll
+                for (u32 a = 0; a + 1 < WIDTH; ++a) share[a][w] = share[a + 1][w];
+                const i32 cells = height * width[w];
+                share[REACH][w] = cells == 0 ? 0.0f : ratio(value_f32(SCALAR, bits[k][w]), f32(cells));
+            }
+            // Windows of other threads, which share cells with the first ones of this one.
+            if (window < own.first) continue;
+#pragma unroll
+            for (u32 j = 0; j < S; ++j) {
+                const bool is_row = inside(to_row, p.inputs[0]);
+#pragma unroll
+                for (u32 i = 0; i < S; ++i) {
+                    // Along the last axis, of sums over the other one; no sum is -0, so that a zero changes none.
+                    f32 total = 0;
+#pragma unroll
+                    for (u32 w = 0; w < WIDTH; ++w) {
+                        if (S * (REACH - w) + i >= K) continue;
+                        f32 part = 0;
+#pragma unroll
+                        for (u32 a = 0; a < WIDTH; ++a) {
+                            if (S * (REACH - a) + j < K) part = sum(part, share[a][w]);
+                        }
+                        total = sum(total, part);
+                    }
+                    if (is_row && inside(to_column + i32(i), p.inputs[1])) {
+                        put<Bits>(to + i32(i) * p.step[0][1], Bits(stored_bits(SCALAR, total)));
+                    }
+                }
+                ++to_row;
+                to += p.step[0][0];
+            }
+        }
+    }
+}
+
 // The second bound keeps the assembler from spilling for the sake of more blocks.
 #define POOL_OF(function, size, step, type, scalar)                                                             \
     extern "C" __global__ void __launch_bounds__(POOL_THREADS, 1) pool_##function##_k##size##s##step##_##type( \
@@ -351,3 +436,4 @@ __device__ __forceinline__ void pool_max_gradient(const Pool &p) {
 POOL_KERNELS(max)
 POOL_KERNELS(average)
 POOL_KERNELS(max_gradient)
+POOL_KERNELS(average_gradient)

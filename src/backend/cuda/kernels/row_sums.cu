@@ -4,6 +4,7 @@
 #include "counter.cuh"
 #include "cursor.cuh"
 #include "function.cuh"
+#include "halves.cuh"
 #include "held.cuh"
 #include "linear.cuh"
 
@@ -70,14 +71,6 @@ __device__ __forceinline__ void add_next(const char *const (&from)[ROWS], u32 st
     }
 }
 
-// Both halves of a tree's lanes joined, of two trees at once: lanes whose bit HALF is set go on with the second one.
-template <u32 HALF>
-__device__ __forceinline__ f32 halved(f32 first, f32 second) {
-    const bool upper = threadIdx.x & HALF;
-    const f32 own = upper ? second : first, other = upper ? first : second;
-    return sum(own, __shfl_xor_sync(~0u, other, HALF));
-}
-
 template <u32 SCALAR>
 __device__ __forceinline__ void row_sums(const RowSums &p) {
     const u32 lane = threadIdx.x % 32, first = (blockIdx.x * (THREADS / 32) + threadIdx.x / 32) * ROWS;
@@ -94,10 +87,7 @@ __device__ __forceinline__ void row_sums(const RowSums &p) {
 #pragma unroll 1
     for (; start + 32 * EACH <= p.length; start += 32 * EACH) add_next<SCALAR, true>(from, start + lane, p.length, node);
     if (start < p.length) add_next<SCALAR, false>(from, start + lane, p.length, node);
-    // Rows 0 and 1 in the lower and upper lanes, rows 2 and 3 in the upper ones of either.
-    f32 total = halved<8>(halved<16>(node[0], node[1]), halved<16>(node[2], node[3]));
-#pragma unroll
-    for (u32 half = 4; half > 0; half /= 2) total = sum(total, __shfl_xor_sync(~0u, total, half));
+    const f32 total = root_of_four(node, [](f32 a, f32 b) { return sum(a, b); });
     const u32 row = first + lane / 16 + (lane / 8 % 2) * 2;
     if (lane % 8 != 0 || row >= p.rows) return;
     finish(p, row, total);

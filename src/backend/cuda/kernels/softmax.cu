@@ -1,7 +1,10 @@
-// Softmax and its gradient where a group fits into registers: every element is read once and written once. The function and the
-// type are the kernel's. Sums are the tree of rows.cu, whose bits these kernels leave: 32 lanes of which each adds every 32nd
-// element, joined in halves. All else is rows.cu's.
+// Softmax and its gradient. Where a group fits into the registers of a thread, a warp or a block, every element is read once and
+// written once; of longer ones a block reads them once for each statistic. The function and the type are the kernel's. Sums are the
+// tree of rows.cu, whose bits these kernels leave: blocks of 1,024 elements in 32 lanes, joined in halves; then blocks in pairs. All
+// else is rows.cu's.
+#include "counter.cuh"
 #include "formula.cuh"
+#include "halves.cuh"
 #include "held.cuh"
 #include "larger.cuh"
 #include "linear.cuh"
@@ -40,73 +43,247 @@ __device__ __forceinline__ f32 result_of(f32 x, f32 dy, f32 statistic) {
     }
 }
 
-// A warp for a group whose elements lie side by side, of at most 32 * SLOTS.
-template <u32 FUNCTION, u32 SCALAR, u32 SLOTS>
-__device__ __forceinline__ void softmax_row(const SoftmaxRows &p) {
-    typedef typename Unit<width_of(SCALAR)>::Type Bits;
-    constexpr bool has_peak = FUNCTION <= LOG_SOFTMAX;
-    const u32 lane = threadIdx.x % 32, number = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
-    if (number >= p.groups) return;
-    const char *from_x = p.at[1] + i64(number) * p.step[1] + lane * sizeof(Bits);
-    const char *from_dy = p.at[2] + i64(number) * p.step[2] + lane * sizeof(Bits);
-    Bits of_x[SLOTS], of_dy[SLOTS];
+// The bits of what changes no peak, and no sum of its function.
+template <u32 FUNCTION, u32 SCALAR>
+struct Missing {
+    static constexpr bool has_peak = FUNCTION <= LOG_SOFTMAX;
+    static constexpr u32 x = !has_peak ? 0 : SCALAR == F32 ? 0xff800000 : SCALAR == F16 ? 0xfc00 : 0xff80;
+    static constexpr u32 dy = SCALAR == F32 ? 0x80000000 : 0x8000;
+};
+
+struct Larger {
+    __device__ __forceinline__ f32 operator()(f32 a, f32 b) const { return larger(a, b); }
+};
+struct Sum {
+    __device__ __forceinline__ f32 operator()(f32 a, f32 b) const { return sum(a, b); }
+};
+
+// What all lanes have, joined in halves, in every lane: the order is one, from whichever side. Of four numbers together.
+template <typename Join>
+__device__ __forceinline__ void join_lanes(f32 (&node)[1], const Join &join) {
 #pragma unroll
-    for (u32 k = 0; k < SLOTS; ++k) {
-        if (32 * k >= p.length) break;
-        of_x[k] = of_dy[k] = 0;
-        if (lane + 32 * k >= p.length) continue;
-        of_x[k] = at<Bits>(from_x + 32 * k * sizeof(Bits));
-        if (!has_peak) of_dy[k] = at<Bits>(from_dy + 32 * k * sizeof(Bits));
+    for (u32 half = 16; half > 0; half /= 2) node[0] = join(node[0], __shfl_xor_sync(~0u, node[0], half));
+}
+template <typename Join>
+__device__ __forceinline__ void join_lanes(f32 (&node)[4], const Join &join) {
+    const f32 all = root_of_four(node, join);
+#pragma unroll
+    for (u32 r = 0; r < 4; ++r) node[r] = __shfl_sync(~0u, all, lane_of_root(r));
+}
+
+// Elements of a block of the tree, and what the warps of a block of threads tell each other: a number each.
+enum : u32 { BLOCK = 1024, WARPS = 32 };
+
+struct RowRoom {
+    static constexpr bool is_shared = true;
+    f32 peaks[WARPS], nodes[WARPS];
+};
+// Of warps that tell each other nothing.
+struct Alone {
+    static constexpr bool is_shared = false;
+};
+
+// What the first COUNT warps have, joined in pairs, in every thread.
+template <typename Join>
+__device__ __forceinline__ f32 join_warps(f32 *room, f32 own, u32 count, const Join &join) {
+    const u32 lane = threadIdx.x % 32;
+    if (lane == 0) room[threadIdx.x / 32] = own;
+    __syncthreads();
+    f32 node = lane < count ? room[lane] : own;
+#pragma unroll
+    for (u32 step = 1; step < WARPS; step *= 2) {
+        const f32 other = __shfl_down_sync(~0u, node, step);
+        if (lane + step < count) node = join(node, other);
     }
-    f32 x[SLOTS], dy[SLOTS];
+    return __shfl_sync(~0u, node, 0);
+}
+
+// A warp for ROWS groups whose elements lie side by side, of at most 32 * SLOTS; or, with shared room, every warp of a block for the
+// next 1,024 elements of one group.
+template <u32 FUNCTION, u32 SCALAR, u32 SLOTS, u32 ROWS, typename Room>
+__device__ __forceinline__ void softmax_rows(const SoftmaxRows &p, Room &room) {
+    typedef typename Unit<width_of(SCALAR)>::Type Bits;
+    typedef Missing<FUNCTION, SCALAR> None;
+    constexpr bool has_peak = None::has_peak;
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const u32 first = Room::is_shared ? blockIdx.x : (blockIdx.x * (THREADS / 32) + warp) * ROWS;
+    if (first >= p.groups) return;
+    const u32 begin = Room::is_shared ? warp * BLOCK : 0, length = p.length - begin, position = lane + begin;
+    const char *from_x[ROWS], *from_dy[ROWS];
+    Bits of_x[SLOTS][ROWS], of_dy[SLOTS][ROWS];
+#pragma unroll
+    for (u32 r = 0; r < ROWS; ++r) {
+        // Behind the last group that one again.
+        const u32 number = first + r < p.groups ? first + r : first;
+        from_x[r] = p.at[1] + (i64(number) * p.step[1] + position * u32(sizeof(Bits)));
+        from_dy[r] = p.at[2] + (i64(number) * p.step[2] + position * u32(sizeof(Bits)));
+    }
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
-        if (32 * k >= p.length) break;
-        hold(of_x[k]);
-        if (!has_peak) hold(of_dy[k]);
-        x[k] = value_f32(SCALAR, of_x[k]);
-        dy[k] = value_f32(SCALAR, of_dy[k]);
-        // What changes no peak.
-        if (has_peak && lane + 32 * k >= p.length) x[k] = -Math<f32>::infinity();
+        if (32 * k >= length) break;
+#pragma unroll
+        for (u32 r = 0; r < ROWS; ++r) {
+            of_x[k][r] = Bits(None::x);
+            of_dy[k][r] = Bits(None::dy);
+        }
+        if (lane + 32 * k >= length) continue;
+#pragma unroll
+        for (u32 r = 0; r < ROWS; ++r) {
+            of_x[k][r] = at<Bits>(from_x[r] + 32 * k * sizeof(Bits));
+            if (!has_peak) of_dy[k][r] = at<Bits>(from_dy[r] + 32 * k * sizeof(Bits));
+        }
+    }
+    f32 x[SLOTS][ROWS], dy[SLOTS][ROWS];
+#pragma unroll
+    for (u32 k = 0; k < SLOTS; ++k) {
+        if (32 * k >= length) break;
+#pragma unroll
+        for (u32 r = 0; r < ROWS; ++r) {
+            hold(of_x[k][r]);
+            if (!has_peak) hold(of_dy[k][r]);
+        }
+#pragma unroll
+        for (u32 r = 0; r < ROWS; ++r) {
+            x[k][r] = value_f32(SCALAR, of_x[k][r]);
+            dy[k][r] = value_f32(SCALAR, of_dy[k][r]);
+        }
+    }
+    f32 peak[ROWS], node[ROWS];
+#pragma unroll
+    for (u32 r = 0; r < ROWS; ++r) {
+        peak[r] = -Math<f32>::infinity();
+        node[r] = -0.0f;
     }
     if (has_peak) {
-        f32 peak = -Math<f32>::infinity();
 #pragma unroll
         for (u32 k = 0; k < SLOTS; ++k) {
-            if (32 * k >= p.length) break;
-            peak = larger(peak, x[k]);
-        }
+            if (32 * k >= length) break;
 #pragma unroll
-        for (u32 flip = 16; flip > 0; flip /= 2) peak = larger(peak, __shfl_xor_sync(~0u, peak, flip));
-#pragma unroll
-        for (u32 k = 0; k < SLOTS; ++k) {
-            if (32 * k >= p.length) break;
-            x[k] = sum(x[k], -peak);
+            for (u32 r = 0; r < ROWS; ++r) peak[r] = larger(peak[r], x[k][r]);
         }
+        join_lanes(peak, Larger());
+        if constexpr (Room::is_shared) peak[0] = join_warps(room.peaks, peak[0], blockDim.x / 32, Larger());
     }
-    f32 node = -0.0f;
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
-        if (32 * k >= p.length) break;
-        const f32 term = term_of<FUNCTION>(x[k], dy[k]);
-        node = lane + 32 * k < p.length ? sum(node, term) : node;
-    }
-    // The halves of a tree are joined in one order, from whichever side: all lanes have the root.
+        if (32 * k >= length) break;
 #pragma unroll
-    for (u32 half = 16; half > 0; half /= 2) node = sum(node, __shfl_xor_sync(~0u, node, half));
-    const f32 statistic = statistic_of<FUNCTION>(node);
-    char *to = p.at[0] + i64(number) * p.step[0] + lane * sizeof(Bits);
+        for (u32 r = 0; r < ROWS; ++r) {
+            if (has_peak) x[k][r] = sum(x[k][r], -peak[r]);
+            node[r] = sum(node[r], term_of<FUNCTION>(x[k][r], dy[k][r]));
+        }
+    }
+    join_lanes(node, Sum());
+    if constexpr (Room::is_shared) node[0] = join_warps(room.nodes, node[0], blockDim.x / 32, Sum());
+    f32 statistic[ROWS];
+    char *to[ROWS];
+#pragma unroll
+    for (u32 r = 0; r < ROWS; ++r) {
+        statistic[r] = statistic_of<FUNCTION>(node[r]);
+        to[r] = p.at[0] + (i64(first + r) * p.step[0] + position * u32(sizeof(Bits)));
+    }
+    const u32 there = p.groups - first;
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
-        if (32 * k >= p.length) break;
-        const Bits result = Bits(stored_bits(SCALAR, result_of<FUNCTION>(x[k], dy[k], statistic)));
-        if (lane + 32 * k < p.length) put<Bits>(to + 32 * k * sizeof(Bits), result);
+        if (lane + 32 * k >= length) break;
+#pragma unroll
+        for (u32 r = 0; r < ROWS; ++r) {
+            const Bits result = Bits(stored_bits(SCALAR, result_of<FUNCTION>(x[k][r], dy[k][r], statistic[r])));
+            if (r < there) put<Bits>(to[r] + 32 * k * sizeof(Bits), result);
+        }
+    }
+}
+
+// Elements of a thread that are loaded before the first is looked at, where a group has more than registers hold.
+enum : u32 { AHEAD = 8 };
+
+// Elements FIRST, FIRST + STEP, ... of a group, of those before END.
+template <u32 FUNCTION, u32 SCALAR, u32 STEP, bool READS_X, bool READS_DY>
+__device__ __forceinline__ void load_ahead(const char *const (&from)[2], u32 first, u32 end, f32 (&x)[AHEAD], f32 (&dy)[AHEAD]) {
+    typedef typename Unit<width_of(SCALAR)>::Type Bits;
+    typedef Missing<FUNCTION, SCALAR> None;
+    Bits of_x[AHEAD], of_dy[AHEAD];
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; ++k) {
+        const u32 position = first + k * STEP;
+        of_x[k] = Bits(None::x);
+        of_dy[k] = Bits(None::dy);
+        if (position >= end) continue;
+        if (READS_X) of_x[k] = at<Bits>(from[0] + position * u32(sizeof(Bits)));
+        if (READS_DY) of_dy[k] = at<Bits>(from[1] + position * u32(sizeof(Bits)));
+    }
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; ++k) {
+        hold(of_x[k]);
+        hold(of_dy[k]);
+    }
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; ++k) {
+        x[k] = value_f32(SCALAR, of_x[k]);
+        dy[k] = value_f32(SCALAR, of_dy[k]);
+    }
+}
+
+// A block of threads for a group whose elements lie side by side and are read again for each statistic and for the results.
+template <u32 FUNCTION, u32 SCALAR>
+__device__ __forceinline__ void softmax_passes(const SoftmaxRows &p, RowRoom &room, f32 *waiting) {
+    typedef typename Unit<width_of(SCALAR)>::Type Bits;
+    constexpr bool has_peak = Missing<FUNCTION, SCALAR>::has_peak;
+    constexpr u32 threads = 32 * WARPS;
+    const u32 own = threadIdx.x, lane = own % 32, warp = own / 32;
+    const char *const from[2] = {p.at[1] + i64(blockIdx.x) * p.step[1], p.at[2] + i64(blockIdx.x) * p.step[2]};
+    f32 x[AHEAD], dy[AHEAD], peak[1] = {-Math<f32>::infinity()};
+    if (has_peak) {
+#pragma unroll 1
+        for (u32 i = own; i < p.length; i += AHEAD * threads) {
+            load_ahead<FUNCTION, SCALAR, threads, true, false>(from, i, p.length, x, dy);
+#pragma unroll
+            for (u32 k = 0; k < AHEAD; ++k) peak[0] = larger(peak[0], x[k]);
+        }
+        join_lanes(peak, Larger());
+        peak[0] = join_warps(room.peaks, peak[0], WARPS, Larger());
+    }
+    auto digits = counter(waiting, 1, Sum());
+#pragma unroll 1
+    for (u32 base = 0; base < p.length; base += WARPS * BLOCK) {
+        const u32 start = base + warp * BLOCK, end = start + BLOCK < p.length ? start + BLOCK : p.length;
+        f32 node[1] = {-0.0f};
+#pragma unroll 1
+        for (u32 i = start + lane; i < end; i += 32 * AHEAD) {
+            load_ahead<FUNCTION, SCALAR, 32, FUNCTION != LOG_SOFTMAX_GRADIENT, !has_peak>(from, i, end, x, dy);
+#pragma unroll
+            for (u32 k = 0; k < AHEAD; ++k) {
+                if (has_peak) x[k] = sum(x[k], -peak[0]);
+                node[0] = sum(node[0], term_of<FUNCTION>(x[k], dy[k]));
+            }
+        }
+        join_lanes(node, Sum());
+        const u32 blocks = (p.length - base + BLOCK - 1) / BLOCK;
+        const f32 joined = join_warps(room.nodes, node[0], blocks < WARPS ? blocks : u32(WARPS), Sum());
+        if (own == 0) digits.push(joined);
+        __syncthreads();
+    }
+    if (own == 0) room.nodes[0] = digits.root(0.0f);
+    __syncthreads();
+    const f32 statistic = statistic_of<FUNCTION>(room.nodes[0]);
+    char *to = p.at[0] + i64(blockIdx.x) * p.step[0];
+#pragma unroll 1
+    for (u32 i = own; i < p.length; i += AHEAD * threads) {
+        load_ahead<FUNCTION, SCALAR, threads, true, !has_peak>(from, i, p.length, x, dy);
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; ++k) {
+            const u32 position = i + k * threads;
+            if (has_peak) x[k] = sum(x[k], -peak[0]);
+            if (FUNCTION == SOFTMAX) x[k] = raised(x[k]);
+            const Bits result = Bits(stored_bits(SCALAR, result_of<FUNCTION>(x[k], dy[k], statistic)));
+            if (position < p.length) put<Bits>(to + position * u32(sizeof(Bits)), result);
+        }
     }
 }
 
 // Eight warps for 32 neighbouring groups: thread (group, part) has the elements part, part + 8, ..., which are four lanes of the
-// tree, at most SLOTS of them.
-enum : u32 { PARTS = THREADS / 32 };
+// tree, at most SLOTS of them, in rounds of four.
+enum : u32 { PARTS = THREADS / 32, ROUND = 4 };
 
 struct ColumnRoom {
     f32 peaks[THREADS], nodes[THREADS];
@@ -132,76 +309,94 @@ __device__ __forceinline__ f32 joined_parts(f32 *room, f32 own, const Join &join
 template <u32 FUNCTION, u32 SCALAR, u32 SLOTS>
 __device__ __forceinline__ void softmax_column(const SoftmaxColumns &p, ColumnRoom &room) {
     typedef typename Unit<width_of(SCALAR)>::Type Bits;
-    constexpr bool has_peak = FUNCTION <= LOG_SOFTMAX;
+    typedef Missing<FUNCTION, SCALAR> None;
+    constexpr bool has_peak = None::has_peak;
     const u32 part = threadIdx.x / 32, number = blockIdx.x * 32 + threadIdx.x % 32;
     const bool there = number < p.groups;
     const u32 own = there ? number : 0, plane = quotient(own, p.plane), place = own - plane * u32(p.plane.divisor);
     const i64 inside = i64(place) * i64(sizeof(Bits));
     const char *from_x = p.at[1] + (plane * p.outer[1] + inside + part * p.step[1]);
     const char *from_dy = p.at[2] + (plane * p.outer[2] + inside + part * p.step[2]);
+    // How many elements the thread has.
+    const u32 count = part < p.length ? (p.length - part + PARTS - 1) / PARTS : 0;
+    f32 x[SLOTS], dy[SLOTS];
     Bits of_x[SLOTS], of_dy[SLOTS];
 #pragma unroll
-    for (u32 k = 0; k < SLOTS; ++k) {
-        if (part + PARTS * k >= p.length) break;
-        of_x[k] = at<Bits>(from_x);
-        from_x += PARTS * p.step[1];
-        of_dy[k] = 0;
-        if (!has_peak) {
+    for (u32 start = 0; start < SLOTS; start += ROUND) {
+        if (start >= count) break;
+#pragma unroll
+        for (u32 k = start; k < start + ROUND; ++k) {
+            of_x[k] = Bits(None::x);
+            of_dy[k] = Bits(None::dy);
+            if (k >= count) continue;
+            of_x[k] = at<Bits>(from_x);
+            from_x += PARTS * p.step[1];
+            if (has_peak) continue;
             of_dy[k] = at<Bits>(from_dy);
             from_dy += PARTS * p.step[2];
         }
     }
-    f32 x[SLOTS], dy[SLOTS];
+    f32 peak = -Math<f32>::infinity();
 #pragma unroll
-    for (u32 k = 0; k < SLOTS; ++k) {
-        if (part + PARTS * k >= p.length) break;
-        hold(of_x[k]);
-        if (!has_peak) hold(of_dy[k]);
-        x[k] = value_f32(SCALAR, of_x[k]);
-        dy[k] = value_f32(SCALAR, of_dy[k]);
-    }
-    if (has_peak) {
-        f32 peak = -Math<f32>::infinity();
+    for (u32 start = 0; start < SLOTS; start += ROUND) {
+        if (start >= count) break;
 #pragma unroll
-        for (u32 k = 0; k < SLOTS; ++k) {
-            if (part + PARTS * k >= p.length) break;
-            peak = larger(peak, x[k]);
+        for (u32 k = start; k < start + ROUND; ++k) {
+            hold(of_x[k]);
+            if (!has_peak) hold(of_dy[k]);
         }
-        peak = joined_parts(room.peaks, peak, [](f32 a, f32 b) { return larger(a, b); });
 #pragma unroll
-        for (u32 k = 0; k < SLOTS; ++k) {
-            if (part + PARTS * k >= p.length) break;
-            x[k] = sum(x[k], -peak);
+        for (u32 k = start; k < start + ROUND; ++k) {
+            x[k] = value_f32(SCALAR, of_x[k]);
+            dy[k] = value_f32(SCALAR, of_dy[k]);
+            if (has_peak) peak = larger(peak, x[k]);
         }
     }
-    f32 lane[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
+    if (has_peak) peak = joined_parts(room.peaks, peak, Larger());
+    f32 lane[ROUND] = {-0.0f, -0.0f, -0.0f, -0.0f};
 #pragma unroll
-    for (u32 k = 0; k < SLOTS; ++k) {
-        if (part + PARTS * k >= p.length) break;
-        lane[k % 4] = sum(lane[k % 4], term_of<FUNCTION>(x[k], dy[k]));
+    for (u32 start = 0; start < SLOTS; start += ROUND) {
+        if (start >= count) break;
+#pragma unroll
+        for (u32 k = start; k < start + ROUND; ++k) {
+            if (has_peak) x[k] = sum(x[k], -peak);
+            lane[k - start] = sum(lane[k - start], term_of<FUNCTION>(x[k], dy[k]));
+        }
     }
     const f32 node = sum(sum(lane[0], lane[2]), sum(lane[1], lane[3]));
-    const f32 total = joined_parts(room.nodes, node, [](f32 a, f32 b) { return sum(a, b); });
+    const f32 total = joined_parts(room.nodes, node, Sum());
     if (!there) return;
     const f32 statistic = statistic_of<FUNCTION>(total);
     char *to = p.at[0] + (plane * p.outer[0] + inside + part * p.step[0]);
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
-        if (part + PARTS * k >= p.length) break;
+        if (k >= count) break;
         put<Bits>(to, Bits(stored_bits(SCALAR, result_of<FUNCTION>(x[k], dy[k], statistic))));
         to += PARTS * p.step[0];
     }
 }
 
-// Slots of short rows, of long ones, and of columns; softmax.rs has the same.
-enum : u32 { SHORT = 4, LONG = 32, HIGH = 32 };
+// Slots of short rows and how many of these a warp has, slots of long ones, and of columns; threads of a block for a row that
+// registers hold. softmax.rs has the same.
+enum : u32 { SHORT = 4, TOGETHER = 4, LONG = 32, HIGH = 32, HELD_THREADS = 512 };
 
 #define SOFTMAX_OF(name, function, type, scalar)                                                            \
     extern "C" __global__ void __launch_bounds__(THREADS) name##_short_##type(const SoftmaxRows p) {        \
-        softmax_row<function, scalar, SHORT>(p);                                                            \
+        Alone alone;                                                                                        \
+        softmax_rows<function, scalar, SHORT, TOGETHER>(p, alone);                                          \
     }                                                                                                       \
     extern "C" __global__ void __launch_bounds__(THREADS) name##_long_##type(const SoftmaxRows p) {         \
-        softmax_row<function, scalar, LONG>(p);                                                             \
+        Alone alone;                                                                                        \
+        softmax_rows<function, scalar, LONG, 1>(p, alone);                                                  \
+    }                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(HELD_THREADS) name##_block_##type(const SoftmaxRows p) {   \
+        __shared__ RowRoom room;                                                                            \
+        softmax_rows<function, scalar, LONG, 1>(p, room);                                                   \
+    }                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(32 * WARPS) name##_passes_##type(const SoftmaxRows p) {    \
+        __shared__ RowRoom room;                                                                            \
+        __shared__ f32 waiting[32];                                                                         \
+        softmax_passes<function, scalar>(p, room, waiting);                                                 \
     }                                                                                                       \
     extern "C" __global__ void __launch_bounds__(THREADS, 2) name##_columns_##type(const SoftmaxColumns p) { \
         __shared__ ColumnRoom room;                                                                         \
