@@ -66,8 +66,8 @@ fn host() -> Result<Vec<u8>> {
 
 /// The values of attributes that are only read: what heuristics offer, and the workspace and the text of a plan, which is made here.
 fn derived(object: &Object, made: &mut Option<Arc<Execution>>) -> Result<Vec<(i32, Value)>> {
-    if object.kind == Kind::DeviceProperties && engine::describes_host(&object.fields) {
-        return Ok(vec![(engine::DEVICEPROP_JSON_REPRESENTATION, Value::Text(host()?))]);
+    if object.kind == Kind::DeviceProperties && device::describes_host(&object.fields) {
+        return Ok(vec![(device::DEVICEPROP_JSON_REPRESENTATION, Value::Text(host()?))]);
     }
     let Some(graph) = engine::graph_of(object) else { return Ok(Vec::new()) };
     let size = |execution: &Execution| {

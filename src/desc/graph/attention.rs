@@ -3,7 +3,7 @@
 use super::attribute::rows;
 use super::check::Check;
 use super::kind::Kind;
-use super::tensor::Tensor;
+use super::object::Tensor;
 use crate::error::{ErrorKind, Result};
 
 rows! {

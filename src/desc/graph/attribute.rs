@@ -1,7 +1,8 @@
 //! The rows of the table of attributes: what may be set, how much of it, and what is answered where
 //! it does not fit.
 
-use super::kind::{Fault, Kind};
+use super::kind::Kind;
+use crate::error::{Error, ErrorKind};
 
 /// The types that an attribute's values have.
 macro_rules! types {
@@ -110,6 +111,33 @@ pub enum Count {
     Any,
 }
 
+/// How an attribute's status differs from BAD_PARAM: what the original answers where another
+/// library would say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A wrong argument.
+    BadParam,
+    /// The status of a wrong attribute type.
+    AttributeType,
+    /// Not supported.
+    Unsupported,
+    /// Not initialised: what the original answers for a handle.
+    NotInitialized,
+}
+
+impl Fault {
+    /// The error of this status with this text.
+    pub(super) fn error(self, text: String) -> Error {
+        let kind = match self {
+            Fault::BadParam => ErrorKind::BadParam,
+            Fault::AttributeType => ErrorKind::AttributeType,
+            Fault::Unsupported => ErrorKind::NotSupported,
+            Fault::NotInitialized => ErrorKind::NotInitialized,
+        };
+        Error::refused(kind, text)
+    }
+}
+
 /// Whether an attribute can be read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
@@ -135,6 +163,8 @@ pub struct Row {
     /// The kind of the descriptors that it takes, if it takes any; none for operations of any kind.
     pub(super) target: Option<Kind>,
     pub(super) count: Count,
+    /// The integer that it has before it is set.
+    pub(super) default: i64,
     pub(super) wrong_type: Option<Fault>,
     pub(super) wrong_count: Fault,
     pub(super) read_only: bool,
@@ -157,6 +187,7 @@ impl Row {
             types,
             target,
             count,
+            default: 0,
             wrong_type: None,
             wrong_count: Fault::BadParam,
             read_only: false,
@@ -165,6 +196,11 @@ impl Row {
             is_typed: true,
             reading: Reading::AsKind,
         }
+    }
+
+    /// With this integer before it is set.
+    pub(super) const fn unset(self, default: i64) -> Self {
+        Row { default, ..self }
     }
 
     /// With this status of a wrong type.
@@ -214,10 +250,11 @@ impl Row {
 }
 
 /// Rows of one kind, with a constant for the number of each: name in the header without
-/// `CUDNN_ATTR_`, number, types, the kind of the descriptors that it takes, count, exceptions.
+/// `CUDNN_ATTR_`, number, types, the kind of the descriptors that it takes, count, the integer that it
+/// has before it is set (0 if the row names none), exceptions.
 macro_rules! rows {
     ($(#[$doc:meta])* $rows:ident: $($name:ident $number:literal [$($ty:ident)*] $(-> $kind:ident)? $count:ident
-        $($exception:ident($($fault:ident)?))*;)*) => {
+        $(= $default:literal)? $($exception:ident($($fault:ident)?))*;)*) => {
         $(
             #[doc = concat!("`CUDNN_ATTR_", stringify!($name), "`")]
             pub const $name: i32 = $number;
@@ -231,7 +268,7 @@ macro_rules! rows {
                 &[$($crate::desc::graph::attribute::Type::$ty),*],
                 rows!(@target $($kind)?),
                 $crate::desc::graph::attribute::Count::$count,
-            )$(.$exception($($crate::desc::graph::kind::Fault::$fault)?))*,
+            )$(.unset($default))?$(.$exception($($crate::desc::graph::attribute::Fault::$fault)?))*,
         )*];
     };
     (@target) => { None };

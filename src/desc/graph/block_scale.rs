@@ -2,7 +2,7 @@
 
 use super::attribute::rows;
 use super::check::Check;
-use super::tensor::Tensor;
+use super::object::Tensor;
 use crate::error::{ErrorKind, Result};
 
 rows! {

@@ -1,22 +1,24 @@
 //! What the checks of Finalize are written with: values by attribute, and errors that name the
 //! attribute.
 
-use super::fields::{Fields, Object};
+use super::attribute::Row;
 use super::kind::Kind;
-use super::tensor::Tensor;
+use super::object::{Fields, Object, Tensor};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What was set in one descriptor, for the checks of its kind.
 #[derive(Clone, Copy)]
 pub(super) struct Check<'a> {
     pub(super) kind: Kind,
+    /// Those of the kind.
+    pub(super) rows: &'static [Row],
     pub(super) fields: &'a Fields,
 }
 
 impl<'a> Check<'a> {
     /// The header's name of an attribute.
     pub(super) fn name(&self, attribute: i32) -> &'static str {
-        self.kind.rows().iter().find(|row| row.number == attribute).map_or("an attribute", |row| row.name)
+        self.rows.iter().find(|row| row.number == attribute).map_or("an attribute", |row| row.name)
     }
 
     /// An error of this status about an attribute.
@@ -43,7 +45,7 @@ impl<'a> Check<'a> {
 
     /// Refuses descriptors of another kind than their attribute takes.
     pub(super) fn kinds(&self) -> Result<()> {
-        for row in self.kind.rows() {
+        for row in self.rows {
             let Some(target) = row.target else { continue };
             for object in self.fields.links(row.number).iter().flatten() {
                 let rule = format!("is a {} descriptor, not {}", object.kind.name(), target.name());

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::attribute::{Type, rows};
 use super::check::Check;
-use super::fields::{Object, Value};
 use super::kind::Kind;
-use super::tensor::{TENSOR_DIMENSIONS, TENSOR_STRIDES, Tensor};
+use super::object::Tensor;
+use super::object::{Object, Value};
+use super::tensor::{TENSOR_DIMENSIONS, TENSOR_STRIDES};
 use crate::error::{ErrorKind, Result};
 
 rows! {

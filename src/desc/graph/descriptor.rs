@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::attribute::{Count, Reading, Row, Type};
-use super::fields::{Fields, Link, Object, Value};
+use super::attribute::{Count, Fault, Reading, Row, Storage, Type};
 use super::finalize::{finalize, unchecked};
-use super::kind::{Fault, Kind};
-use super::{convolution, defaults, engine, matmul, norm, operation_graph, pack, shape, tensor};
+use super::kind::Kind;
+use super::object::{Fields, Link, Object, Value};
+use super::table::attributes;
+use super::{convolution, device, engine, matmul, norm, operation_graph, pack, shape, tensor, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mode::Mode;
 
@@ -56,21 +57,6 @@ impl Expected {
     }
 }
 
-impl Fault {
-    /// The error of this status with this text.
-    fn error(self, text: String) -> Error {
-        Error::refused(
-            match self {
-                Fault::BadParam => ErrorKind::BadParam,
-                Fault::AttributeType => ErrorKind::AttributeType,
-                Fault::Unsupported => ErrorKind::NotSupported,
-                Fault::NotInitialized => ErrorKind::NotInitialized,
-            },
-            text,
-        )
-    }
-}
-
 impl Descriptor {
     /// An open one, in which nothing is set.
     pub fn new(kind: Kind) -> Self {
@@ -113,9 +99,10 @@ impl Descriptor {
     }
 
     fn row(&self, attribute: i32) -> Result<&'static Row> {
-        self.kind.rows().iter().find(|row| row.number == attribute).ok_or_else(|| {
+        let attributes = attributes(self.kind);
+        attributes.row(attribute).ok_or_else(|| {
             let text = format!("attributeName = {attribute}: {} has no such attribute", self.kind.name());
-            self.kind.foreign().error(text)
+            attributes.foreign.error(text)
         })
     }
 
@@ -124,7 +111,7 @@ impl Descriptor {
         ty.ok_or_else(|| {
             let names: Vec<_> = row.types.iter().map(|ty| ty.name()).collect();
             let text = format!("attributeType = {code}: {} has the type {}", row.name, names.join(" or "));
-            row.wrong_type.unwrap_or(self.kind.wrong_type()).error(text)
+            row.wrong_type.unwrap_or(attributes(self.kind).wrong_type).error(text)
         })
     }
 
@@ -191,7 +178,7 @@ impl Descriptor {
         }
         match kind {
             Kind::OperationGraph => operation_graph::check_value(fields, row, &value)?,
-            Kind::DeviceProperties => engine::check_source(fields, row, &value)?,
+            Kind::DeviceProperties => device::check_source(fields, row, &value)?,
             _ => {}
         }
         fields.set(row.number, value);
@@ -217,7 +204,13 @@ impl Descriptor {
             State::Finalised(_) => {
                 Err(Error::mismatch(format!("the {} descriptor is finalised already", self.kind.name())))
             }
-            State::Open(fields) => finalize(self.kind, fields),
+            State::Open(fields) => {
+                let mut object = finalize(self.kind, fields)?;
+                if self.kind == Kind::ExecutionPlan && engine::is_text(&object.fields) {
+                    text::configure(&mut object.fields)?;
+                }
+                Ok(object)
+            }
         }
     }
 
@@ -235,14 +228,14 @@ impl Descriptor {
         let unreadable = match row.reading {
             Reading::No(fault) => Some(fault),
             Reading::IfKnown(fault) => Some(fault).filter(|_| !object.fields.has(attribute)),
-            Reading::AsKind if !self.kind.is_readable() => Some(Fault::Unsupported),
+            Reading::AsKind if !attributes(self.kind).is_readable => Some(Fault::Unsupported),
             Reading::AsKind | Reading::Yes => None,
         };
         if let Some(fault) = unreadable {
             return Err(fault.error(format!("{} cannot be read back", row.name)));
         }
         let ty = self.check_type(row, ty)?;
-        let mut value = object.fields.get(attribute).cloned().unwrap_or_else(|| defaults::of(row, ty));
+        let mut value = object.fields.get(attribute).cloned().unwrap_or_else(|| unset(row, ty));
         if Mode::current().is_strict()
             && let Some(tensor) = convolution::with_groups(object, attribute)
         {
@@ -300,6 +293,19 @@ fn check_link(row: &Row, index: usize, link: &Link, is_operation: bool) -> Resul
     let wanted = row.target.map_or("an operation", Kind::name);
     let text = format!("{}[{index}] is a {} descriptor, not {wanted}", row.name, object.kind.name());
     Err(Error::refused(ErrorKind::DescriptorType, text))
+}
+
+/// The value of an attribute that was not set, as it is read with this type.
+fn unset(row: &Row, ty: Type) -> Value {
+    let count = usize::from(row.count == Count::One);
+    match ty.storage() {
+        Storage::Descriptor => Value::Links(vec![None; count]),
+        Storage::Pointer => Value::Pointers(vec![0; count]),
+        Storage::F32 | Storage::F64 => Value::Reals(ty, vec![0.0; count]),
+        Storage::Fraction => Value::Fractions(Vec::new()),
+        _ if ty == Type::Char => Value::Text(Vec::new()),
+        _ => Value::Ints(ty, vec![row.default; count]),
+    }
 }
 
 impl Value {

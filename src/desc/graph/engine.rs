@@ -1,21 +1,21 @@
-//! Engines, heuristics, plans and devices.
+//! Engines, heuristics and plans.
 
 use std::sync::Arc;
 
-use super::attribute::{Row, Type, rows};
+use super::attribute::{Type, rows};
 use super::check::Check;
-use super::fields::{Fields, Object, Value};
 use super::kind::Kind;
 use super::norm;
+use super::object::{Fields, Object, Value};
 use super::operation_graph::OPERATIONGRAPH_OPS;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::mode::Mode;
 
 rows! {
     /// The attributes of ENGINE.
     ENGINE:
     ENGINE_OPERATION_GRAPH 1300 [Descriptor] -> OperationGraph One miscounted(Unsupported) required();
-    ENGINE_GLOBAL_INDEX 1301 [Int64] One mistyped(BadParam);
+    ENGINE_GLOBAL_INDEX 1301 [Int64] One = -1 mistyped(BadParam);
     ENGINE_KNOB_INFO 1302 [Descriptor] -> KnobInfo Any read_only();
     ENGINE_NUMERICAL_NOTE 1303 [NumericalNote] Any read_only();
     ENGINE_BEHAVIOR_NOTE 1305 [BehaviorNote] Any read_only();
@@ -38,7 +38,8 @@ rows! {
 rows! {
     /// The attributes of ENGINEHEUR.
     HEURISTIC:
-    ENGINEHEUR_MODE 200 [HeurMode] One;
+    // `CUDNN_HEUR_MODES_COUNT`, observed: no mode.
+    ENGINEHEUR_MODE 200 [HeurMode] One = 4;
     ENGINEHEUR_OPERATION_GRAPH 201 [Descriptor] -> OperationGraph One required();
     ENGINEHEUR_RESULTS 202 [Descriptor] -> EngineConfig Any read_only();
     ENGINEHEUR_SM_COUNT_TARGET 203 [Int32] One;
@@ -62,8 +63,9 @@ rows! {
 rows! {
     /// The attributes of KNOB_CHOICE.
     KNOB_CHOICE:
-    KNOB_CHOICE_KNOB_TYPE 600 [KnobType] One;
-    KNOB_CHOICE_KNOB_VALUE 601 [Int64] One;
+    // `CUDNN_KNOB_TYPE_COUNTS`, observed: no knob.
+    KNOB_CHOICE_KNOB_TYPE 600 [KnobType] One = 46;
+    KNOB_CHOICE_KNOB_VALUE 601 [Int64] One = -1;
 }
 
 rows! {
@@ -91,14 +93,6 @@ rows! {
     KERNEL_CACHE_ENTRY_COUNT 2404 [Int64] Any read_only();
 }
 
-rows! {
-    /// The attributes of DEVICEPROP.
-    DEVICE:
-    DEVICEPROP_DEVICE_ID 2700 [Int32] One;
-    DEVICEPROP_HANDLE 2701 [Handle] One;
-    DEVICEPROP_JSON_REPRESENTATION 2702 [Char] Any untyped();
-}
-
 /// The engine that computes a graph operation by operation. Numbers of engines never change their
 /// meaning.
 pub const OPERATION_BY_OPERATION: i64 = 1;
@@ -107,18 +101,6 @@ pub const OPERATION_BY_OPERATION: i64 = 1;
 pub(super) const ENGINES: i64 = 6;
 /// The mode `CUDNN_HEUR_MODE_A`.
 const MODE_A: i64 = 3;
-
-/// Refuses a second source of device properties, and a handle that is NULL.
-pub(super) fn check_source(fields: &Fields, row: &Row, value: &Value) -> Result<()> {
-    if row.number == DEVICEPROP_HANDLE && matches!(value, Value::Pointers(handles) if handles.contains(&0)) {
-        return Err(Error::refused(ErrorKind::NullPointer, format!("{} is NULL", row.name)));
-    }
-    let sources = [DEVICEPROP_DEVICE_ID, DEVICEPROP_HANDLE, DEVICEPROP_JSON_REPRESENTATION];
-    if sources.iter().any(|&source| source != row.number && fields.has(source)) {
-        return Err(Error::mismatch(format!("{}: the device is described already", row.name)));
-    }
-    Ok(())
-}
 
 pub(super) fn check_engine(check: Check<'_>) -> Result<()> {
     check.object_or(ErrorKind::NullPointer, ENGINE_OPERATION_GRAPH)?;
@@ -163,38 +145,9 @@ pub(super) fn check_kernel_cache(check: Check<'_>) -> Result<()> {
     check.object_or(ErrorKind::NotFinalized, KERNEL_CACHE_OPERATION_GRAPH).map(drop)
 }
 
-pub(super) fn check_device(check: Check<'_>) -> Result<()> {
-    if describes_host(check.fields) && !Mode::current().is_strict() {
-        return Ok(());
-    }
-    let Some(text) = check.fields.text(DEVICEPROP_JSON_REPRESENTATION) else {
-        let text = "no CUDA device to describe: give CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION a text";
-        return Err(Error::NotInitialized(text.into()));
-    };
-    super::device::check(check, text)
-}
-
-/// Whether what is described is device 0 or the device of a handle, not one of a text.
-pub fn describes_host(device: &Fields) -> bool {
-    device.int(DEVICEPROP_DEVICE_ID) == Some(0) || device.has(DEVICEPROP_HANDLE)
-}
-
 /// Whether a plan is made from its text.
 pub(super) fn is_text(plan: &Fields) -> bool {
     plan.has(EXECUTION_PLAN_JSON_REPRESENTATION) && plan.object(EXECUTION_PLAN_ENGINE_CONFIG).is_none()
-}
-
-/// The configuration of a plan that is made from its text, whatever engine of the original the text
-/// names.
-///
-/// # Errors
-/// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and
-/// graph.
-pub(super) fn from_text(plan: &mut Fields) -> Result<()> {
-    let text = plan.text(EXECUTION_PLAN_JSON_REPRESENTATION).unwrap_or_default();
-    let graph = Arc::new(super::text::graph(text)?);
-    plan.set(EXECUTION_PLAN_ENGINE_CONFIG, Value::Links(vec![Some(configuration(&graph, 0))]));
-    Ok(())
 }
 
 /// The configuration of the engine that computes a graph, which takes so much workspace.

@@ -2,12 +2,12 @@
 
 use super::attribute::Type;
 use super::check::Check;
-use super::fields::{Fields, Object, Value};
 use super::kind::Kind;
-use super::tensor::{self, Tensor};
+use super::object::{Fields, Object, Tensor, Value};
+use super::table::attributes;
 use super::{
-    attention, batch_norm, block_scale, convolution, engine, experts, matmul, norm, operation_graph, pack,
-    pointwise, reduction, resample, rng, shape, signal,
+    attention, batch_norm, block_scale, convolution, device, engine, experts, matmul, norm, operation_graph,
+    pack, pointwise, reduction, resample, rng, shape, signal, tensor, topology,
 };
 use crate::error::{Error, Result};
 
@@ -20,7 +20,7 @@ pub(super) fn unchecked(kind: Kind, fields: &Fields) -> Object {
 /// What a descriptor becomes.
 pub(super) fn finalize(kind: Kind, fields: &Fields) -> Result<Object> {
     let object = unchecked(kind, fields);
-    let check = Check { kind, fields };
+    let check = Check { kind, rows: attributes(kind).rows, fields };
     check.kinds()?;
     match (kind, &object.tensor) {
         (_, Some(tensor)) => tensor::check(check, tensor)?,
@@ -30,11 +30,8 @@ pub(super) fn finalize(kind: Kind, fields: &Fields) -> Result<Object> {
     if kind == Kind::OperationGraph {
         let count = operation_graph::OPERATIONGRAPH_ENGINE_GLOBAL_COUNT;
         fields.set(count, Value::Ints(Type::Int64, vec![engine::ENGINES]));
-        let mode = operation_graph::mode(&fields);
+        let mode = topology::mode(&fields);
         fields.set(operation_graph::OPERATIONGRAPH_MODE, Value::Ints(Type::OperationgraphMode, vec![mode]));
-    }
-    if kind == Kind::ExecutionPlan && engine::is_text(&fields) {
-        engine::from_text(&mut fields)?;
     }
     Ok(Object { fields, is_finalised: true, ..object })
 }
@@ -52,8 +49,8 @@ fn settings(check: Check<'_>) -> Result<()> {
         Kind::EngineHeuristic => engine::check_heuristic(check),
         Kind::ExecutionPlan => engine::check_plan(check),
         Kind::KernelCache => engine::check_kernel_cache(check),
-        Kind::DeviceProperties => engine::check_device(check),
-        Kind::OperationGraph => operation_graph::check(check),
+        Kind::DeviceProperties => device::check(check),
+        Kind::OperationGraph => topology::check(check),
         Kind::VariantPack => pack::check(check),
         _ => operation(check),
     }

@@ -2,8 +2,8 @@
 
 use super::attribute::rows;
 use super::check::Check;
-use super::fields::Object;
 use super::kind::Kind;
+use super::object::Object;
 use super::operation_graph::OPERATIONGRAPH_OPS;
 use crate::error::{Error, ErrorKind, Result};
 

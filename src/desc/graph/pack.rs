@@ -2,7 +2,7 @@
 
 use super::attribute::rows;
 use super::check::Check;
-use super::fields::Fields;
+use super::object::Fields;
 use crate::error::Result;
 
 rows! {

@@ -51,7 +51,7 @@ pub(super) fn check_settings(check: Check<'_>) -> Result<()> {
     let axes = check.fields.int_or(RESAMPLE_SPATIAL_DIMS, 0);
     check.require_or((0..=3).contains(&axes), unsupported, RESAMPLE_SPATIAL_DIMS, "is 1 to 3")?;
     for attribute in [RESAMPLE_WINDOW_DIMS, RESAMPLE_STRIDES, RESAMPLE_PRE_PADDINGS, RESAMPLE_POST_PADDINGS] {
-        let count = check.fields.get(attribute).map_or(0, super::fields::Value::count);
+        let count = check.fields.get(attribute).map_or(0, super::object::Value::count);
         check.require_or(
             count as i64 == axes,
             unsupported,

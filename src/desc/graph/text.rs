@@ -17,13 +17,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::attribute::{Row, Storage, Type};
-use super::engine::OPERATION_BY_OPERATION;
-use super::fields::{Fields, Link, Object, Value};
+use super::engine::{self, OPERATION_BY_OPERATION};
 use super::finalize::finalize;
 use super::json::{self, Json};
 use super::kind::Kind;
+use super::object::{Fields, Link, Object, Tensor, Value};
 use super::operation_graph::{OPERATIONGRAPH_MODE, OPERATIONGRAPH_OPS};
-use super::tensor::{self, Tensor};
+use super::table::attributes;
+use super::tensor;
 use crate::error::{Error, Result};
 
 /// The version of the original that the text is written like.
@@ -42,6 +43,22 @@ pub fn plan(graph: &Object) -> Vec<u8> {
         writer.texts.join(","),
     );
     text.into_bytes()
+}
+
+/// Gives a plan that is made from its text the configuration that it has, whatever engine of the original the text
+/// names.
+///
+/// # Errors
+/// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and
+/// graph.
+pub(super) fn configure(plan: &mut Fields) -> Result<()> {
+    let text = plan.text(engine::EXECUTION_PLAN_JSON_REPRESENTATION).unwrap_or_default();
+    let graph = Arc::new(graph(text)?);
+    plan.set(
+        engine::EXECUTION_PLAN_ENGINE_CONFIG,
+        Value::Links(vec![Some(engine::configuration(&graph, 0))]),
+    );
+    Ok(())
 }
 
 /// The name of an attribute in a text.
@@ -100,7 +117,7 @@ impl Writer {
     /// A descriptor with its attributes.
     fn node(&mut self, object: &Object) -> String {
         let mut text = format!("{{\"operation\":\"{}\"", object.kind.name());
-        for row in object.kind.rows() {
+        for row in attributes(object.kind).rows {
             let values: Vec<String> = match object.fields.get(row.number) {
                 Some(Value::Ints(_, values)) => values.iter().map(i64::to_string).collect(),
                 Some(Value::Reals(_, values)) => values.iter().map(|&value| number(value)).collect(),
@@ -231,7 +248,7 @@ impl Reader {
         let fits = |own: &Kind| kind.map_or(own.is_operation(), |kind| kind == *own);
         let own = own.filter(fits).ok_or_else(|| wrong(&format!("a node {name:?} here")))?;
         let mut fields = Fields::default();
-        for row in own.rows().iter().filter(|row| !row.read_only) {
+        for row in attributes(own).rows.iter().filter(|row| !row.read_only) {
             if let Some(value) = value.field(short(row)) {
                 let read = self.value(row, value)?;
                 fields.set(row.number, read.ok_or_else(|| wrong(&format!("{:?} of {name:?}", short(row))))?);

@@ -1,11 +1,11 @@
-//! What was set: values by attribute, and what they mean.
+//! What a descriptor holds: values by attribute, other descriptors, and the tensor that they
+//! describe.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::attribute::Type;
 use super::kind::Kind;
-use super::tensor::Tensor;
 
 /// What one attribute holds.
 #[derive(Clone, Debug)]
@@ -159,5 +159,102 @@ impl Fields {
     /// The tensor of an attribute, finalised or not.
     pub fn tensor(&self, attribute: i32) -> Option<&Tensor> {
         self.object(attribute)?.tensor.as_ref()
+    }
+}
+
+/// A tensor as it was described.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// What names it in its graph.
+    pub uid: i64,
+    /// `cudnnDataType_t`
+    pub data_type: i32,
+    /// Extents, outermost dimension first.
+    pub dims: Vec<i64>,
+    /// Strides in elements.
+    pub strides: Vec<i64>,
+    /// What its pointer is a multiple of, in bytes.
+    pub alignment: i64,
+    /// Whether it has no memory of the caller's.
+    pub is_virtual: bool,
+    /// Whether its pointer is host memory, read when the graph runs.
+    pub by_value: bool,
+    /// The bytes of its element, if that is the same whenever the graph runs.
+    pub constant: Option<Vec<u8>>,
+    /// Elements of a vector: 1, 4 or 32.
+    pub vector_count: i64,
+    /// The dimension that the vectors are along.
+    pub vector_dimension: i64,
+    /// `cudnnBackendTensorReordering_t`
+    pub reordering: i64,
+    /// Where its batches begin, if they are ragged.
+    pub ragged_offset: Option<Arc<Object>>,
+    /// Elements per unit of an offset.
+    pub ragged_multiplier: i64,
+}
+
+impl Tensor {
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// The extent of a dimension in elements, of which vectors hold several.
+    pub fn elements(&self, axis: usize) -> i64 {
+        let along = self.vector_count > 1 && self.vector_dimension == axis as i64;
+        self.dims[axis].saturating_mul(if along { self.vector_count } else { 1 })
+    }
+
+    /// The extents in elements.
+    pub fn shape(&self) -> Vec<i64> {
+        (0..self.rank()).map(|axis| self.elements(axis)).collect()
+    }
+
+    /// Number of elements.
+    pub fn volume(&self) -> i64 {
+        self.shape().into_iter().fold(1, i64::saturating_mul)
+    }
+
+    /// Whether extents are equal, and strides where they matter.
+    pub(super) fn lies_as(&self, other: &Tensor) -> bool {
+        let strides = self.strides.iter().zip(&other.strides).zip(&self.dims);
+        self.dims == other.dims
+            && strides.fold(true, |same, ((one, other), &dim)| same && (dim == 1 || one == other))
+    }
+
+    /// Whether the descriptors say the same but for the id.
+    pub(super) fn is_like(&self, other: &Tensor) -> bool {
+        let plain =
+            |tensor: &Tensor| (tensor.data_type, tensor.alignment, tensor.is_virtual, tensor.by_value);
+        let vector = |tensor: &Tensor| (tensor.vector_count, tensor.vector_dimension, tensor.reordering);
+        self.lies_as(other) && plain(self) == plain(other) && vector(self) == vector(other)
+    }
+
+    /// Whether no two elements lie at one place.
+    pub fn is_distinct(&self) -> bool {
+        let mut end = 1;
+        self.by_stride().all(|(stride, dim)| {
+            let fits = stride >= end;
+            end = stride.saturating_mul(dim);
+            fits
+        })
+    }
+
+    /// Whether the elements lie side by side, in whatever order of the dimensions.
+    pub fn is_packed(&self) -> bool {
+        let mut end = 1;
+        self.by_stride().all(|(stride, dim)| {
+            let fits = stride == end;
+            end = stride.saturating_mul(dim);
+            fits
+        })
+    }
+
+    /// Strides and extents of the dimensions of more than one element, innermost first.
+    fn by_stride(&self) -> impl Iterator<Item = (i64, i64)> {
+        let pairs = self.strides.iter().copied().zip(self.dims.iter().copied());
+        let mut axes: Vec<_> = pairs.filter(|&(_, dim)| dim != 1).collect();
+        axes.sort_unstable();
+        axes.into_iter()
     }
 }
