@@ -188,8 +188,12 @@ fn circle(edges: &Edges) -> Option<String> {
     edges.keys().find(|start| reached(edges, start).contains(*start)).cloned()
 }
 
+/// The folders whose parts still call each other. The list gets shorter, never longer.
+const CIRCLES: &[&str] =
+    &["src/dtype", "src/ops", "src/ops/graph", "src/ops/graph/lower", "src/ops/recurrent", "src/original"];
+
 #[test]
-fn the_parts_of_the_backend_form_no_circle() {
+fn the_parts_of_a_folder_form_no_circle() {
     let bad = [
         Source::new("src/backend/a.rs", "use super::{b::{X, d}, Machine};"),
         Source::new("src/backend/b/c.rs", "use super::super::d::Y;"),
@@ -207,13 +211,11 @@ fn the_parts_of_the_backend_form_no_circle() {
     let sources = sources();
     let folders: BTreeSet<&str> = sources
         .iter()
-        .filter(|source| source.is_rust() && source.path.starts_with("src/backend/"))
+        .filter(|source| source.is_rust() && source.path.starts_with("src/"))
         .filter_map(|source| Some(source.path.rsplit_once('/')?.0))
         .collect();
-    assert!(folders.contains("src/backend/cpu") && folders.contains("src/backend/cuda"), "{folders:?}");
-    for folder in folders {
-        let edges = edges(folder, &sources);
-        let start = circle(&edges);
-        assert!(start.is_none(), "{folder}: {start:?} comes back to itself: {edges:?}");
-    }
+    assert!(folders.contains("src/backend/cpu") && folders.contains("src/desc/graph"), "{folders:?}");
+    let with: Vec<&str> =
+        folders.into_iter().filter(|folder| circle(&edges(folder, &sources)).is_some()).collect();
+    assert_eq!(with, CIRCLES, "the folders whose parts form a circle");
 }

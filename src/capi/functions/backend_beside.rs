@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use super::types::cudnnHandle_t;
-use super::{backend, beside, context};
+use super::{backend_objects, beside, context};
 use crate::desc::graph::Type;
 use crate::error::{Error, Result};
 use crate::original::{self, Failed, Graph, Twin};
@@ -54,7 +54,7 @@ impl Elements {
             }
             let twin = match kind {
                 Type::Handle => context::twin(value.cast()).map(|twin| twin.shared()),
-                _ => backend::twin(value),
+                _ => backend_objects::twin(value),
             }?;
             pointers.push(twin.pointer());
             held.push(twin);
@@ -83,8 +83,8 @@ fn joined(own: Result<()>, theirs: Option<Result<(), Failed>>, without: impl FnO
 
 /// Finalises the twin of an object as well, if it has one.
 pub(super) fn finalize(descriptor: *mut c_void, own: Result<()>) -> Result<()> {
-    let (Some(graph), Some(twin)) = (graph(), backend::twin(descriptor)) else { return own };
-    joined(own, Some(graph.finalize(&twin)), || backend::without_twin(descriptor))
+    let (Some(graph), Some(twin)) = (graph(), backend_objects::twin(descriptor)) else { return own };
+    joined(own, Some(graph.finalize(&twin)), || backend_objects::without_twin(descriptor))
 }
 
 /// Sets an attribute of the twin of an object as well, if it has one.
@@ -94,13 +94,13 @@ pub(super) fn finalize(descriptor: *mut c_void, own: Result<()>) -> Result<()> {
 pub(super) unsafe fn set(
     descriptor: *mut c_void, [attribute, ty]: [c_int; 2], count: i64, array: *const c_void, own: Result<()>,
 ) -> Result<()> {
-    let (Some(graph), Some(twin)) = (graph(), backend::twin(descriptor)) else { return own };
+    let (Some(graph), Some(twin)) = (graph(), backend_objects::twin(descriptor)) else { return own };
     // SAFETY: `array` is NULL or holds `count` values of the type.
     let theirs = unsafe { Elements::of(ty, count, array) }.map(|elements| {
         // SAFETY: an object that is alive, and as many values, whose objects are alive.
         unsafe { graph.set(twin.pointer(), [attribute, ty], count, elements.array(array)) }
     });
-    joined(own, theirs, || backend::without_twin(descriptor))
+    joined(own, theirs, || backend_objects::without_twin(descriptor))
 }
 
 /// What the twin of an object answers, if it has one: `None` if this library has to.
@@ -111,7 +111,7 @@ pub(super) unsafe fn set(
 pub(super) unsafe fn get(
     descriptor: *mut c_void, [attribute, ty]: [c_int; 2], requested: i64, count: *mut i64, array: *mut c_void,
 ) -> Option<Result<()>> {
-    let (graph, twin) = (graph()?, backend::twin(descriptor)?);
+    let (graph, twin) = (graph()?, backend_objects::twin(descriptor)?);
     // SAFETY: `array` is NULL or holds `requested` values of the type.
     let elements = unsafe { Elements::of(ty, requested, array) }?;
     let mut told = 0_i64;
@@ -136,9 +136,9 @@ pub(super) unsafe fn get(
 pub(super) unsafe fn run(
     name: &'static str, handle: cudnnHandle_t, plan: *mut c_void, pack: *mut c_void, extra: *mut c_void,
 ) -> Option<Result<()>> {
-    let (graph, plan) = (graph()?, backend::twin(plan)?);
+    let (graph, plan) = (graph()?, backend_objects::twin(plan)?);
     let side = beside::side(handle, ROUTED)?;
-    let Some(pack) = backend::twin(pack) else {
+    let Some(pack) = backend_objects::twin(pack) else {
         return Some(Err(Error::unsupported("the plan is the original's, and refuses what is in the pack")));
     };
     let objects = [side.handle.pointer(), plan.pointer(), pack.pointer()];
@@ -150,6 +150,6 @@ pub(super) unsafe fn run(
 /// Gives a twin back to how it was created: a new one takes its place.
 pub(super) fn initialize(descriptor: *mut c_void, code: c_int) {
     if original::is_on() {
-        backend::set_twin(descriptor, create(code));
+        backend_objects::set_twin(descriptor, create(code));
     }
 }

@@ -8,7 +8,7 @@ use super::arg::{self, Out};
 #[cfg(not(feature = "cudnn8"))]
 use super::types::cudaGraph_t;
 use super::types::{cudnnBackendDescriptor_t, cudnnHandle_t, cudnnStatus_t};
-use super::{backend, backend_beside, context};
+use super::{backend_beside, backend_objects, context};
 use crate::desc::graph::{Fields, Kind, Object, pack};
 use crate::error::{Error, Result};
 use crate::exec::{Address, Execution};
@@ -29,8 +29,8 @@ impl Call {
         context::check(handle)?;
         arg::required(plan, "executionPlan")?;
         arg::required(pack, "variantPack")?;
-        let execution = backend::execution(plan, "executionPlan")?;
-        Ok(Call { execution, pack: backend::finalised(pack, "variantPack", Kind::VariantPack)? })
+        let execution = backend_objects::execution(plan, "executionPlan")?;
+        Ok(Call { execution, pack: backend_objects::finalised(pack, "variantPack", Kind::VariantPack)? })
     }
 
     /// The plan under the extents of the pack.

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use super::arg;
-use super::backend::{link, show};
+use super::backend_objects::{link, show};
 use super::context;
 use crate::desc::graph::{Expected, Storage, Type, Value};
 use crate::error::{Error, Result};

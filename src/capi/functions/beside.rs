@@ -13,7 +13,7 @@ use super::beside_way::{OURS, Way};
 use super::slab::Table;
 use super::twin_place::Pinned;
 use super::types::{CUDNN_MAJOR, cudnnHandle_t, cudnnTensorDescriptor_t};
-use super::{context, dropout, inspect, log, tensor};
+use super::{context, dropout_twins, log, recorded, tensor};
 use crate::error::{Error, Result};
 use crate::original::{self, Facts, Failed, Maker, Original, Owner, Server, Twin, Twinned, status_of};
 
@@ -156,12 +156,12 @@ impl Passing {
     fn found<T: Twinned>(&self, table: &'static Table<T>, address: usize) -> Option<Pinned> {
         let library = &self.original.library;
         let made = |value: &T| {
-            dropout::with_twins(self.original, self.handle, |dropout| {
+            dropout_twins::with_twins(self.original, self.handle, |dropout| {
                 value.twin(&Maker { library, handle: self.handle, dropout }).ok()
             })
         };
         let twin = table.twin(address, made)?;
-        if twin.is_current(&|address| dropout::twin(address, self.original, self.handle)) {
+        if twin.is_current(&|address| dropout_twins::twin(address, self.original, self.handle)) {
             return Some(twin);
         }
         // A dropout that it was set to has another random state by now.
@@ -351,7 +351,7 @@ fn forwarded(
             twin.set_owner(Owner::Original);
         }
         passing.note_served(false);
-        if log::wants_calls() || inspect::wants_plans() {
+        if log::wants_calls() || recorded::wants_plans() {
             tell(routed.name, original);
         }
         return Forwarded::Served(passing.read_back());
@@ -401,7 +401,7 @@ pub(super) fn tell_refusal(name: &str, told: &AtomicBool, failure: &Failed) {
 #[cold]
 fn tell(name: &str, original: &Original) {
     let text = format!("{name}: by the original {}", original.library.version());
-    inspect::record(&text);
+    recorded::record(&text);
     log::information(format_args!("{text}"));
 }
 
@@ -435,7 +435,7 @@ impl Side {
     /// Those of the original.
     pub(crate) fn told(&self, name: &str, outcome: Result<(), Failed>) -> Result<()> {
         outcome.map_err(failed)?;
-        if log::wants_calls() || inspect::wants_plans() {
+        if log::wants_calls() || recorded::wants_plans() {
             tell(name, self.original);
         }
         Ok(())

@@ -6,15 +6,12 @@ use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
 use super::beside::{self, Side};
-use super::convolution_problem::{Call, Described};
 use super::types::{cudnnHandle_t, cudnnTensorDescriptor_t};
-use super::{arg, context, log, tensor, transform};
+use super::{context, log, tensor, transform};
 use crate::desc::TensorDescriptor;
 use crate::error::Result;
-use crate::mode::Mode;
 use crate::ops::Scaling;
-use crate::ops::convolution::{Algorithm, Direction, Record};
-use crate::original::{ALIGNMENT, Device, Factors, Legacy, LegacyPlan, Pass, Twin};
+use crate::original::{ALIGNMENT, Device, Factors, Legacy, LegacyPlan, Twin};
 use crate::sync::{Lock, Vanished};
 
 /// Plans that are kept; the one that was made first goes first.
@@ -59,7 +56,7 @@ pub(super) fn side(handle: cudnnHandle_t, name: &str) -> Option<Side> {
 }
 
 /// The plan of a call with a workspace of at most `most` bytes, if the original has one.
-fn plan(side: &Side, legacy: &Legacy, most: usize) -> Option<Arc<LegacyPlan>> {
+pub(super) fn plan(side: &Side, legacy: &Legacy, most: usize) -> Option<Arc<LegacyPlan>> {
     let handle = Arc::downgrade(&side.handle.shared());
     let known = |entry: &Entry| {
         let fits = match &entry.plan {
@@ -156,70 +153,6 @@ pub(super) unsafe fn run_pair<D>(
     };
     // SAFETY: the caller vouches for the spans of the descriptors.
     unsafe { run_alone(handle, name, legacy, &[x.1, y.1]) }
-}
-
-/// The call that a query of a convolution's workspace is for.
-fn convolution_call(direction: Direction) -> (&'static str, Pass) {
-    match direction {
-        Direction::Forward => ("cudnnConvolutionForward", Pass::Y),
-        Direction::BackwardData => ("cudnnConvolutionBackwardData", Pass::Dx),
-        Direction::BackwardFilter => ("cudnnConvolutionBackwardFilter", Pass::Dw),
-    }
-}
-
-/// Lets the original compute a convolution as a graph.
-///
-/// # Safety
-/// As of the call.
-pub(super) unsafe fn convolve(
-    handle: cudnnHandle_t, name: &'static str, described: &Described, call: &Call,
-) -> Option<Result<()>> {
-    let side = side(handle, name)?;
-    let (_, pass) = convolution_call(described.direction);
-    let alive = described.alive().ok()?;
-    // SAFETY: both factors are NULL or one readable number of their type.
-    let scaling = unsafe {
-        Scaling {
-            alpha: arg::factor(call.alpha, "alpha", alive.takes_double()).ok()?,
-            beta: arg::factor(call.beta, "beta", alive.takes_double()).ok()?,
-        }
-    };
-    // What is wrong with the call, this library says.
-    let problem = alive.problem().ok()?;
-    Algorithm::new(described.direction, call.algo)
-        .and_then(|algo| algo.check(&problem, Mode::current()))
-        .ok()?;
-    let legacy = alive.legacy(pass, scaling).ok()?;
-    let [result, a, b] = call.data.map(|(pointer, _)| pointer);
-    let data = match pass {
-        Pass::Y => [a, b, result],
-        Pass::Dx => [result, b, a],
-        Pass::Dw => [a, result, b],
-    };
-    // SAFETY: the caller vouches for the pointers and the workspace.
-    unsafe { run(&side, name, &legacy, &data, call.workspace) }
-}
-
-/// The workspace of a convolution, if the original computes it as a graph: at least what this
-/// library takes, which may have to serve what the plan does not take.
-pub(super) fn convolution_workspace(handle: cudnnHandle_t, described: &Described, own: usize) -> usize {
-    let (name, pass) = convolution_call(described.direction);
-    let size = || {
-        let side = side(handle, name)?;
-        let legacy = described.alive().and_then(|alive| alive.legacy(pass, Scaling::MOVE)).ok()?;
-        Some(plan(&side, &legacy, usize::MAX)?.workspace())
-    };
-    size().map_or(own, |size| own.max(size))
-}
-
-/// Lets records of algorithms tell the workspace that the query of it would, so that who takes it
-/// from there has the original serve.
-pub(super) fn tell_workspace<'a>(
-    handle: cudnnHandle_t, described: &Described, records: impl Iterator<Item = &'a mut Record>,
-) {
-    for own in records.filter_map(|record| record.workspace.as_mut().ok()) {
-        *own = convolution_workspace(handle, described, *own);
-    }
 }
 
 /// Both factors as a graph takes them.

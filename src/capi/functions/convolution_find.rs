@@ -5,13 +5,14 @@ use std::ffi::{c_int, c_void};
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out};
+use super::context;
+use super::convolution_compute;
 use super::convolution_problem::{CRecord, Described, store};
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,
 };
-use super::{beside_graph, context};
 use crate::error::{Error, Result};
 use crate::exec::Workspace;
 use crate::ops::convolution::Direction;
@@ -315,7 +316,7 @@ unsafe fn measured<R: CRecord>(
         let operands = search.data.map(|data| data.map(|(pointer, name)| (name, pointer.into())));
         // SAFETY: the caller vouches for the operands and the workspace.
         let mut records = unsafe { call.search(&problem, operands, Workspace { at: at.into(), bytes }) }?;
-        beside_graph::tell_workspace(handle, described, records.iter_mut().map(|(record, _)| record));
+        convolution_compute::tell_workspace(handle, described, records.iter_mut().map(|(record, _)| record));
         // SAFETY: not NULL, and the caller vouches for as many records as are requested.
         returned.set(unsafe { store(search.results, search.requested, &records) });
         Ok(())

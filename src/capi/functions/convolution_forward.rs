@@ -6,7 +6,8 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::operands;
-use super::convolution_problem::{Call, Described, compute};
+use super::convolution_compute::compute;
+use super::convolution_problem::{Call, Described};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,

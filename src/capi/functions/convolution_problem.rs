@@ -5,16 +5,15 @@ use std::ffi::{c_int, c_void};
 use super::arg;
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
-    cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
-    cudnnTensorDescriptor_t,
+    cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnStatus_t, cudnnTensorDescriptor_t,
 };
-use super::{beside_graph, context, convolution, filter, status, tensor};
+use super::{beside_graph, convolution, filter, status, tensor};
 use crate::desc::Choice;
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::Scaling;
-use crate::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Record};
+use crate::ops::convolution::{Convolution, Direction, Record};
 use crate::original::{Legacy, Pass};
 
 /// The descriptors of a call with their names there.
@@ -152,49 +151,4 @@ pub(super) struct Call {
     pub data: [(*mut c_void, &'static str); 3],
     pub alpha: *const c_void,
     pub beta: *const c_void,
-}
-
-/// `dst = alpha * sum + beta * dst`, in one direction.
-///
-/// # Errors
-/// As the calls say.
-///
-/// # Safety
-/// The factors are NULL or valid for one read of `double`, if the compute type is that, else of `float`. The data
-/// pointers are NULL or valid for the spans of their descriptors, the workspace for its size.
-pub(super) unsafe fn compute(
-    name: &'static str, handle: cudnnHandle_t, described: &Described, call: &Call,
-) -> Result<()> {
-    // SAFETY: as of this call.
-    if let Some(theirs) = unsafe { beside_graph::convolve(handle, name, described, call) } {
-        return theirs;
-    }
-    context::compute(handle, name, |core| {
-        let alive = described.alive()?;
-        // SAFETY: both factors are NULL or one readable number of their type.
-        let scaling = unsafe {
-            Scaling {
-                alpha: arg::factor(call.alpha, "alpha", alive.takes_double())?,
-                beta: arg::factor(call.beta, "beta", alive.takes_double())?,
-            }
-        };
-        call.data.iter().try_for_each(|&(pointer, name)| arg::required(pointer, name))?;
-        let problem = alive.problem()?;
-        let algorithm = Algorithm::new(described.direction, call.algo)?;
-        let mode = Mode::current();
-        algorithm.check(&problem, mode)?;
-        let [(dst, dst_name), (a, a_name), _] = call.data;
-        if mode.is_strict() && described.direction == Direction::Forward && dst == a {
-            return Err(Error::unsupported(format!(
-                "{dst_name} = {a_name}, which strict mode does not compute"
-            )));
-        }
-        let plan = ConvolutionPlan::new(&problem, scaling)?;
-        let (workspace, bytes) = call.workspace;
-        let bound = |(pointer, name): (*mut c_void, _)| (name, pointer.into());
-        let [dst, a, b] = call.data.map(bound);
-        let operands = [dst, a, b, ("workSpace", workspace.into())];
-        // SAFETY: the caller vouches for the spans of the descriptors, which are the plan's, and for the workspace.
-        unsafe { core.convolve(plan, &problem, algorithm, bytes, operands) }
-    })
 }

@@ -6,6 +6,8 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::{self, Out, results};
+use super::context;
+use super::convolution_compute;
 use super::convolution_problem::{CRecord, Described, store};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
@@ -13,7 +15,6 @@ use super::types::{
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
     cudnnTensorDescriptor_t, raw,
 };
-use super::{beside_graph, context};
 use crate::error::{Error, Result};
 use crate::exec::NOT_MEASURED;
 use crate::mode::Mode;
@@ -199,7 +200,7 @@ unsafe fn ranked<R: CRecord>(handle: cudnnHandle_t, described: &Described, list:
         arg::required(list.results, "perfResults")?;
     }
     let mut records = context::with(handle, |context| Ok(context.algorithms(&problem)))?;
-    beside_graph::tell_workspace(handle, described, records.iter_mut());
+    convolution_compute::tell_workspace(handle, described, records.iter_mut());
     let records: Vec<_> = records.into_iter().map(|record| (record, NOT_MEASURED)).collect();
     // SAFETY: `results` is not NULL if it is written to, with room for `requested` records, and the count NULL or writable.
     unsafe {
@@ -317,6 +318,6 @@ unsafe fn workspace(
     let algorithm = Algorithm::new(described.direction, number)?;
     algorithm.check(&problem, Mode::current())?;
     let own = context::with(handle, |context| context.convolution_workspace(&problem, algorithm))?;
-    size.set(beside_graph::convolution_workspace(handle, described, own));
+    size.set(convolution_compute::convolution_workspace(handle, described, own));
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! Dropout: descriptors, sizes of the random state and of the mask, forward and backward.
 
-use std::cell::RefCell;
 use std::ffi::{c_ulonglong, c_void};
 use std::sync::Arc;
 
@@ -8,17 +7,16 @@ use cudnn_shim_macros::entry;
 
 use super::arg::{self, operands, results};
 use super::beside::{self, Side, twinned};
+use super::dropout_twins::DROPOUTS;
 use super::lifecycle::{create, destroy};
-use super::slab::{Kind, Table};
 use super::types::{cudnnDropoutDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t};
 use super::{context, tensor};
 use crate::desc::{DropoutDescriptor, dropout};
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::dropout::{DropoutPlan, Pass, StatesPlan};
-use crate::original::{self, Maker, Original, Owner, Twin, Twinned};
+use crate::original::{self, Owner, Twin, Twinned};
 
-static DROPOUTS: Table<DropoutDescriptor> = Table::new(Kind::Dropout);
 twinned!(cudnnDropoutDescriptor_t, DROPOUTS, owned);
 
 /// Whether a descriptor that may be left out is alive where it is given.
@@ -39,32 +37,6 @@ pub(crate) fn at(address: usize, argument: &'static str) -> Result<Option<Dropou
     }
     check_owner(address)?;
     DROPOUTS.get(address, argument).map(Some)
-}
-
-/// The twin of the dropout behind the address of a descriptor, if it has one or can have one.
-pub(crate) fn twin(address: usize, original: &'static Original, handle: *mut c_void) -> Option<Arc<Twin>> {
-    let maker = Maker { library: &original.library, handle, dropout: &|_| None };
-    DROPOUTS.twin(address, |desc| desc.twin(&maker).ok()).map(|twin| twin.shared())
-}
-
-/// Makes a twin that may be set to dropouts: `make` gets what finds their twins, which the new one
-/// keeps.
-pub(crate) fn with_twins(
-    original: &'static Original, handle: *mut c_void,
-    make: impl FnOnce(&dyn Fn(usize) -> Option<*mut c_void>) -> Option<Twin>,
-) -> Option<Twin> {
-    let parts = RefCell::new(Vec::new());
-    let mut made = make(&|address| {
-        if address == 0 {
-            return Some(std::ptr::null_mut());
-        }
-        let twin = twin(address, original, handle)?;
-        let pointer = twin.pointer();
-        parts.borrow_mut().push((address, twin));
-        Some(pointer)
-    })?;
-    made.set_parts(parts.into_inner());
-    Some(made)
 }
 
 /// Refuses to compute with a random state that the original has made.

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::beside::{self, Forwarded, Side};
-use super::types::{
-    cudnnFusedOpsConstParamPack_t, cudnnFusedOpsPlan_t, cudnnFusedOpsVariantParamPack_t, cudnnHandle_t,
-};
-use super::{fused_ops, fused_plan};
+use super::fused_ops;
+use super::twin_place::Pinned;
+use super::types::{cudnnFusedOpsConstParamPack_t, cudnnFusedOpsVariantParamPack_t, cudnnHandle_t};
 use crate::desc::fused::FusedOperation;
 use crate::error::Result;
 use crate::original::{Failed, FusedOps, Twin};
@@ -46,21 +45,20 @@ pub(super) fn make(
     }
 }
 
-/// Lets the original run a plan, if it has made it.
+/// Lets the original run its plan, which is of this operation.
 ///
 /// # Safety
 /// The pointers of the pack are valid for what the plan computes.
 pub(super) unsafe fn execute(
-    handle: cudnnHandle_t, plan: cudnnFusedOpsPlan_t, pack: cudnnFusedOpsVariantParamPack_t,
+    handle: cudnnHandle_t, (operation, plan): (FusedOperation, Pinned), pack: cudnnFusedOpsVariantParamPack_t,
 ) -> Forwarded {
     static TOLD: AtomicBool = AtomicBool::new(false);
     const NAME: &str = "cudnnFusedOpsExecute";
     let Some(side) = beside::side(handle, NAME) else { return Forwarded::Ours };
     // A pack of another operation is refused by this library.
-    if fused_plan::operation(plan).ok() != fused_ops::operation(pack).ok() {
+    if fused_ops::operation(pack).ok() != Some(operation) {
         return Forwarded::Ours;
     }
-    let Some(plan) = fused_plan::twin(plan) else { return Forwarded::Ours };
     let Some(variants) = fused_ops::variants_twin(pack, &side) else { return Forwarded::Ours };
     // SAFETY: the caller vouches for the pointers of the pack.
     let theirs = unsafe { functions(&side).execute(&side.handle, &plan, &variants) };

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::Out;
+use super::beside::Forwarded;
 use super::fused_ops::{constants, create, variants};
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
@@ -24,17 +25,10 @@ use crate::ops::part::{Base, Part, Place};
 
 static PLANS: Table<FusedPlan> = Table::new(Kind::FusedPlan);
 
-/// The original's plan, if that has made it.
-pub(super) fn twin(plan: cudnnFusedOpsPlan_t) -> Option<Pinned> {
-    PLANS.made_twin(plan.addr())
-}
-
-/// The operation of a plan.
-///
-/// # Errors
-/// Bad parameter for a plan that is not alive.
-pub(super) fn operation(plan: cudnnFusedOpsPlan_t) -> Result<FusedOperation> {
-    PLANS.with(plan.addr(), "plan", |plan| Ok(plan.operation))
+/// The original's plan and what it computes, if the original has made it.
+fn theirs(plan: cudnnFusedOpsPlan_t) -> Option<(FusedOperation, Pinned)> {
+    let operation = PLANS.with(plan.addr(), "plan", |plan| Ok(plan.operation)).ok()?;
+    Some((operation, PLANS.made_twin(plan.addr())?))
 }
 
 /// # Errors
@@ -124,7 +118,7 @@ pub unsafe extern "C" fn cudnnMakeFusedOpsPlan(
     let pack = constants(constPack)?;
     // SAFETY: `workspaceSizeInBytes` is NULL or valid for one write.
     let size = unsafe { Out::new(workspaceSizeInBytes, "workspaceSizeInBytes") }?;
-    same(operation(plan)?, pack.operation)?;
+    same(PLANS.with(plan.addr(), "plan", |plan| Ok(plan.operation))?, pack.operation)?;
     let own = || {
         let problem = FusedProblem::new(&pack, Mode::current())?;
         problem.parts(Numbers::SAMPLE)?;
@@ -178,7 +172,11 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
     handle: cudnnHandle_t, plan: cudnnFusedOpsPlan_t, varPack: cudnnFusedOpsVariantParamPack_t,
 ) -> cudnnStatus_t {
     // SAFETY: the caller vouches for the pointers of the pack.
-    unsafe { fused_beside::execute(handle, plan, varPack).or(|| execute(handle, plan, varPack)) }
+    unsafe {
+        let theirs =
+            theirs(plan).map_or(Forwarded::Ours, |made| fused_beside::execute(handle, made, varPack));
+        theirs.or(|| execute(handle, plan, varPack))
+    }
 }
 
 /// Runs a plan that this library has made.

@@ -1,38 +1,13 @@
 //! `cudnn_shim.h`: what a handle is, and what calls did.
 
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
-use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_shim_macros::entry;
 
 use super::arg::results;
-use super::context;
 use super::layout::store_string;
 use super::types::{cudnnHandle_t, cudnnStatus_t};
-
-/// Whether calls keep the text of their plans.
-static RECORDING: AtomicBool = AtomicBool::new(false);
-
-thread_local! {
-    /// The plan of this thread's last call that had one. Without a destructor, so that calls from other destructors of the
-    /// thread find it alive; a thread that recorded plans leaves its last text behind.
-    static LAST_PLAN: RefCell<ManuallyDrop<String>> = const { RefCell::new(ManuallyDrop::new(String::new())) };
-}
-
-/// Whether the text of a plan is to be kept.
-#[inline]
-pub(crate) fn wants_plans() -> bool {
-    RECORDING.load(Ordering::Relaxed)
-}
-
-/// Keeps the text of a plan for this thread, if plans are recorded.
-pub(crate) fn record(plan: &str) {
-    if wants_plans() {
-        LAST_PLAN.with_borrow_mut(|last| plan.clone_into(last));
-    }
-}
+use super::{context, recorded};
 
 /// The name of the core that a handle is bound to: `cpu` or `cuda`.
 ///
@@ -72,7 +47,7 @@ pub unsafe extern "C" fn cudnnShimGetThreads(handle: cudnnHandle_t, threads: *mu
 #[entry]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t {
-    RECORDING.store(enable != 0, Ordering::Relaxed);
+    recorded::record_plans(enable != 0);
     Ok(())
 }
 
@@ -89,7 +64,7 @@ pub extern "C" fn cudnnShimRecordPlans(enable: c_int) -> cudnnStatus_t {
 pub unsafe extern "C" fn cudnnShimGetLastPlan(
     planSize: usize, plan: *mut c_char, needed: *mut usize,
 ) -> cudnnStatus_t {
-    let text = LAST_PLAN.with_borrow(|last| last.to_string());
+    let text = recorded::last_plan();
     // SAFETY: `needed` is NULL or valid for one write, `plan` is NULL or valid for writes of `planSize` bytes.
     unsafe {
         super::arg::set_optional(needed, text.len() + 1);

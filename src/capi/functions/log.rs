@@ -9,12 +9,13 @@ use std::ffi::{OsStr, OsString, c_uint, c_void};
 use std::fmt;
 use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::recorded;
+use super::release::Version;
 use super::types::{CUDNN_SEV_ERROR_EN, CUDNN_SEV_INFO_EN, CUDNN_SEV_WARNING_EN};
 use super::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
-use super::{inspect, version};
 use crate::error::Error;
 use crate::exec::CallReport;
 use crate::sync::{Lock, Once, Vanished};
@@ -172,7 +173,7 @@ pub(crate) struct Note(pub(crate) CallReport);
 impl Note {
     #[inline]
     pub(crate) fn new() -> Self {
-        Note(CallReport { wanted: wants_calls() || inspect::wants_plans(), ..CallReport::default() })
+        Note(CallReport { wanted: wants_calls() || recorded::wants_plans(), ..CallReport::default() })
     }
 
     #[cold]
@@ -182,7 +183,7 @@ impl Note {
             warning(format_args!("{text}"));
         }
         if let Some(plan) = &plan {
-            inspect::record(plan);
+            recorded::record(plan);
         }
         for line in plan.iter().chain(&kernels).flat_map(|text| text.lines()) {
             information(format_args!("{line}"));
@@ -226,7 +227,7 @@ fn emit(severity: cudnnSeverity_t, status: cudnnStatus_t, text: fmt::Arguments<'
         && callback.mask & (1 << severity as u32) != 0
     {
         let debug = cudnnDebug_t {
-            cudnn_version: version::number() as c_uint,
+            cudnn_version: reported_version().number() as c_uint,
             cudnnStatus: status,
             time_sec: now.as_secs() as c_uint,
             time_usec: now.subsec_micros(),
@@ -254,6 +255,25 @@ fn log_level(severity: cudnnSeverity_t) -> u32 {
         cudnnSeverity_t::CUDNN_SEV_WARNING => 2,
         cudnnSeverity_t::CUDNN_SEV_INFO => 3,
     }
+}
+
+/// The version that this process reports, and that log messages carry: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
+pub(crate) fn reported_version() -> Version {
+    static REPORTED: Once<Result<Version, OsString>> = Once::new();
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    let reported = REPORTED.get_or_init(|| match std::env::var_os("CUDNN_SHIM_VERSION") {
+        Some(text) if !text.is_empty() => text.to_str().and_then(Version::parse).ok_or(text),
+        _ => Ok(Version::HEADER),
+    });
+    if let Err(text) = reported
+        // Not under the lock of `REPORTED`: log messages carry the version.
+        && !WARNED.swap(true, Ordering::Relaxed)
+    {
+        warning(format_args!(
+            "CUDNN_SHIM_VERSION={text:?} is ignored: neither MAJOR.MINOR.PATCH nor a CUDNN_VERSION"
+        ));
+    }
+    reported.as_ref().copied().unwrap_or(Version::HEADER)
 }
 
 #[cfg(test)]

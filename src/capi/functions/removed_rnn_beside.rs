@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 
 use super::beside::{self, Side};
 use super::removed_rnn_call::Vectors;
-use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
+use super::removed_rnn_operands::{DataGradient, Forward, WeightGradient};
 use super::removed_rnn_resized::Resized;
 use super::rnn_network::{cudnnGetRNNTempSpaceSizes, cudnnGetRNNWeightParams, cudnnGetRNNWeightSpaceSize};
 use super::rnn_run::{cudnnRNNBackwardData_v8, cudnnRNNBackwardWeights_v8, cudnnRNNForward};

@@ -7,7 +7,7 @@ use cudnn_shim_macros::entry;
 use super::arg::{self, Out};
 use super::recurrent::Space;
 use super::removed_rnn_call::Vectors;
-use super::removed_rnn_pass::{DataGradient, Forward, WeightGradient};
+use super::removed_rnn_operands::{DataGradient, Forward, WeightGradient};
 use super::types::{
     cudnnAlgorithmPerformance_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnRNNDescriptor_t, cudnnStatus_t,
     cudnnTensorDescriptor_t,

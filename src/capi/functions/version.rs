@@ -1,15 +1,12 @@
 //! What the library says it is: version numbers, properties and the checks between its parts.
 
-use crate::sync::Once;
-use std::ffi::{OsString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_shim_macros::entry;
 
 use super::arg::results;
-use super::release::Version;
 use super::types::{CUDNN_MAX_DEVICE_VERSION, cudnnStatus_t, libraryPropertyType};
 use super::{cudart, log};
 use crate::error::Error;
@@ -22,36 +19,12 @@ const BUILD_PROPERTY: c_int = 100;
 /// The CUDA runtime that cuDNN of this version was built with; told when the process has none.
 const CUDART_VERSION: c_int = if cfg!(feature = "cudnn8") { 12_020 } else { 12_090 };
 
-/// What this process reports: `CUDNN_SHIM_VERSION`, read once, if it is a version, else the header's.
-fn reported() -> Version {
-    static REPORTED: Once<Result<Version, OsString>> = Once::new();
-    static WARNED: AtomicBool = AtomicBool::new(false);
-    let reported = REPORTED.get_or_init(|| match std::env::var_os("CUDNN_SHIM_VERSION") {
-        Some(text) if !text.is_empty() => text.to_str().and_then(Version::parse).ok_or(text),
-        _ => Ok(Version::HEADER),
-    });
-    if let Err(text) = reported
-        // Not under the lock of `REPORTED`: log messages carry the version.
-        && !WARNED.swap(true, Ordering::Relaxed)
-    {
-        log::warning(format_args!(
-            "CUDNN_SHIM_VERSION={text:?} is ignored: neither MAJOR.MINOR.PATCH nor a CUDNN_VERSION"
-        ));
-    }
-    reported.as_ref().copied().unwrap_or(Version::HEADER)
-}
-
-/// The version that log messages carry.
-pub(crate) fn number() -> usize {
-    reported().number()
-}
-
 /// The version of the interface: `CUDNN_VERSION`.
 ///
 /// `CUDNN_SHIM_VERSION` (`9.1.0`, or the number itself) makes it another one, for programs that insist.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnGetVersion() -> usize {
-    number()
+    log::reported_version().number()
 }
 
 /// The newest compute capability that cuDNN of this version knows: major * 100 + minor * 10.
@@ -94,7 +67,7 @@ pub unsafe extern "C" fn cudnnGetProperty(
 
 fn property(code: c_int) -> Result<c_int, Error> {
     match code {
-        0..=2 => Ok(reported().0[code as usize]),
+        0..=2 => Ok(log::reported_version().0[code as usize]),
         BUILD_PROPERTY => Ok(BUILD),
         _ => Err(Error::argument("type", code.into(), "0 major, 1 minor, 2 patch level, 100 build")),
     }

@@ -45,8 +45,8 @@ pub fn plan(graph: &Object) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Gives a plan that is made from its text the configuration that it has, whatever engine of the original the text
-/// names.
+/// Gives a plan that is made from its text the configuration that it has, whatever engine of the
+/// original the text names.
 ///
 /// # Errors
 /// Bad parameter for what is no such text; what Finalize refuses of its tensors, operations and
