@@ -8,7 +8,8 @@ pub(super) use crate::dtype::math::{erf, exp, expm1, log, sigmoid, softplus, tan
 use super::real::{Real, maximum, minimum};
 use crate::dtype::angles;
 use crate::dtype::convert::Element;
-use crate::dtype::math::{self, Math};
+use crate::dtype::math;
+use crate::dtype::numbers::Math;
 use crate::dtype::numbers::Numbers;
 
 /// What formulas are about: a number, or several in step.

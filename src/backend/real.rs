@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 
 /// A floating type to compute in: binary32 or binary64.
 pub(super) trait Real: Math {

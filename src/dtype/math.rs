@@ -21,71 +21,7 @@
 //! coefficients rounded one after another and the rest fitted anew.
 
 use super::convert::Element;
-use super::numbers::Numbers;
-
-/// A floating type with the constants that the functions of this module need.
-pub trait Math: Element + PartialOrd + Numbers<Each = Self, Truth = bool> {
-    /// 1
-    const ONE: Self;
-    /// 2
-    const TWO: Self;
-    /// 1/2
-    const HALF: Self;
-    /// Plus infinity.
-    const INFINITY: Self;
-    /// The NaN with every bit set but the sign.
-    const NAN: Self;
-    /// The least normal number.
-    const LEAST_NORMAL: Self;
-    /// Below it, x is the nearest number to expm1(x), tanh(x) and log1p(x).
-    const TINY: Self;
-    /// 1.5 times 2 to the number of mantissa bits: added to a small number it leaves the nearest
-    /// integer in the low bits.
-    const SHIFTER: Self;
-    /// The same and an exponent field: the low bits are that of half the power of two. Even, as
-    /// every shifter is: a number between two integers goes to the same one of them by each.
-    const HALF_POWER_SHIFTER: Self;
-    /// The same for the power over [`LOWERED`](Math::LOWERED): a normal number also where the power
-    /// is none.
-    const RAISED_SHIFTER: Self;
-    /// The power of two that takes the least results of the exponential to where they belong.
-    const LOWERED: Self;
-    /// 1 / ln2
-    const LOG2_E: Self;
-    /// ln2 in two parts; the first is so short that its product with any exponent is exact.
-    const LN2: [Self; 2];
-    /// Beyond these the exponential is 0 and infinity.
-    const EXP_RANGE: [Self; 2];
-    /// Below it, expm1 is -1.
-    const EXPM1_LOW: Self;
-    /// q of the exponential.
-    const EXP: &'static [Self];
-    /// w of the logarithm.
-    const LOG: &'static [Self];
-    /// c of the error function.
-    const ERF: &'static [Self];
-    /// g of the error function.
-    const ERFC: &'static [Self];
-    /// From here on the error function is 1.
-    const ERF_HIGH: Self;
-
-    /// The power of two whose exponent field the low bits of `shifted` are.
-    fn power_of_two(shifted: Self) -> Self;
-    /// `self` times 2 to the integer that `shifted` holds above [`SHIFTER`](Math::SHIFTER), rounded
-    /// once, for any integer that the exponential meets.
-    fn scaled(self, shifted: Self) -> Self;
-    /// The number m in sqrt(1/2)..sqrt(2), and k, of a normal number 2^k m.
-    fn parts(self) -> (Self, Self);
-    /// The number times 2 to the number of mantissa bits plus 2, and its correction of k, if it is
-    /// subnormal.
-    fn normal(self) -> (Self, Self);
-    /// Whether its sign is set.
-    fn is_signed(self) -> bool;
-    /// Without its sign.
-    fn magnitude(self) -> Self;
-    /// With the sign of another number.
-    fn signed_as(self, other: Self) -> Self;
-}
+use super::numbers::{Math, Numbers};
 
 macro_rules! math {
     ($T:ident, $Bits:ident, $mantissa:literal, $raised:literal, $($constants:tt)*) => {

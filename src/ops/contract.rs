@@ -38,7 +38,7 @@
 use std::fmt;
 
 use super::Scaling;
-use super::activation::Activation;
+use super::activation_function::Activation;
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{Axis, LoopNest, MAX_AXES};

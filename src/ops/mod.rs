@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod activation;
+mod activation_function;
 pub mod add;
 pub mod aggregate;
 mod agree;

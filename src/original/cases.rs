@@ -1,7 +1,7 @@
 //! Cases: tensors of one kind with which a call goes another way than the rest of its family, as a
 //! measured row says.
 
-use super::route::Server;
+use super::table::Server;
 
 /// Every tensor is packed in the order N, C, spatial dimensions.
 pub const NCHW: u8 = 1;

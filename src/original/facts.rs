@@ -2,7 +2,7 @@
 //! one problem from another.
 
 use super::cases::{AVERAGES, NCHW, NHWC};
-use super::twins::type_code;
+use super::type_code::type_code;
 use crate::desc::{
     Choice, ConvolutionDescriptor, FilterDescriptor, Format, PoolingDescriptor, PoolingMode,
     ReduceDescriptor, TensorDescriptor,

@@ -22,6 +22,7 @@ mod find;
 mod fused;
 mod graph;
 mod legacy;
+mod legacy_plan;
 mod load;
 mod objects;
 mod operations;
@@ -32,6 +33,7 @@ mod table;
 mod trial;
 mod twin;
 mod twins;
+mod type_code;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,11 +45,12 @@ pub use facts::Facts;
 pub use find::{Asked, VARIABLE};
 pub use fused::FusedOps;
 pub use graph::Graph;
-pub use legacy::{ALIGNMENT, Device, Factors, Legacy, LegacyPlan, Pass};
+pub use legacy::{ALIGNMENT, Device, Factors, Legacy, Pass};
+pub use legacy_plan::LegacyPlan;
 pub use load::Library;
 pub use read::{read_tensor, set_dropout, set_stream};
-pub use route::{Route, Server};
-pub use table::{FAMILIES, Family, GRAPHS, Group, SUCCESSORS, family_of};
+pub use route::Route;
+pub use table::{FAMILIES, Family, GRAPHS, Group, SUCCESSORS, Server, family_of};
 pub use twin::{Maker, Owner, Twin, Twinned};
 
 /// Which handles have the original beside them: those on a GPU, or with `all` those on the host

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::legacy::{ALIGNMENT, Factors, Legacy, Pass};
 use super::objects::Objects;
-use super::twins::type_code;
+use super::type_code::type_code;
 use super::{Failed, Library};
 use crate::desc::graph::{Kind, Type, convolution, norm, pointwise, resample, tensor};
 use crate::desc::{

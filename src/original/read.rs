@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_ulonglong, c_void};
 
 use super::call::call;
-use super::twins::type_of;
+use super::type_code::type_of;
 use super::{Failed, Library, Twin};
 use crate::desc::TensorDescriptor;
 use crate::layout::MAX_RANK;

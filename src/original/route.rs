@@ -1,35 +1,12 @@
 //! Who serves which calls: the defaults of the table, and what `CUDNN_SHIM_ROUTE` says instead.
 
 use super::cases::{Case, case_of};
-use super::table::{FAMILIES, family_of};
+use super::table::{FAMILIES, Server, family_of};
 
 /// Overrides the defaults: `conv=ours,transform=original`, a family or a call at a time, the last
 /// one wins; `all` stands for every family. `via=graph` has the original serve legacy calls as
 /// graphs, `via=call` as the calls that they are.
 const VARIABLE: &str = "CUDNN_SHIM_ROUTE";
-
-/// Who serves a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// This library.
-    Ours,
-    /// The original.
-    Original,
-}
-
-impl Server {
-    /// Its name in the environment, the log and the docs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Server::Ours => "ours",
-            Server::Original => "original",
-        }
-    }
-
-    fn named(name: &str) -> Option<Server> {
-        [Server::Ours, Server::Original].into_iter().find(|server| server.name() == name)
-    }
-}
 
 /// Who serves each family.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::call::call;
-use super::twins::type_code;
+use super::type_code::type_code;
 use super::{Failed, Maker, Twin, Twinned};
 use crate::desc::{AttentionDescriptor, Choice, RnnDataDescriptor, RnnDescriptor, SeqDataDescriptor};
 

@@ -1,7 +1,28 @@
 //! The families of calls, who serves each by default, and why: figures of one H100, our time
 //! against the original's, in `benches/results/2026-11-27-h100.txt`.
 
-use super::route::Server;
+/// Who serves a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// This library.
+    Ours,
+    /// The original.
+    Original,
+}
+
+impl Server {
+    /// Its name in the environment, the log and the docs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Server::Ours => "ours",
+            Server::Original => "original",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Server> {
+        [Server::Ours, Server::Original].into_iter().find(|server| server.name() == name)
+    }
+}
 
 /// Calls of one kind.
 #[derive(Debug)]

@@ -4,24 +4,14 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use super::call::call;
 use super::facts::{self, Facts};
+use super::type_code::type_code;
 use super::{Failed, Maker, Twin, Twinned};
 use crate::desc::{
     ActivationDescriptor, Choice, ConvolutionDescriptor, CtcLossDescriptor, DropoutDescriptor,
     FilterDescriptor, Folding, Format, LrnDescriptor, OpTensorDescriptor, PoolingDescriptor,
     ReduceDescriptor, SpatialTransformerDescriptor, TensorDescriptor, TransformDescriptor,
 };
-use crate::dtype::DataType;
 use crate::layout::{Dims, MAX_RANK};
-
-/// The number of an element type.
-pub(super) fn type_code(data_type: DataType) -> c_int {
-    DataType::ALL.iter().position(|&known| known == data_type).map_or(-1, |code| code as c_int)
-}
-
-/// The element type of a number.
-pub(super) fn type_of(code: c_int) -> Option<DataType> {
-    DataType::ALL.get(usize::try_from(code).ok()?).copied()
-}
 
 /// Values as C has them; `None` beyond 32 bits.
 fn ints(values: &[i64]) -> Option<[c_int; MAX_RANK]> {

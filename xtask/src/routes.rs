@@ -4,9 +4,6 @@
 #[path = "../../src/original/cases.rs"]
 mod cases;
 #[allow(dead_code, reason = "the library uses the rest")]
-#[path = "../../src/original/route.rs"]
-mod route;
-#[allow(dead_code, reason = "the library uses the rest")]
 #[path = "../../src/original/table.rs"]
 mod table;
 
@@ -15,7 +12,7 @@ pub fn default_of(call: &str) -> String {
     if let Some((_, successor)) = table::SUCCESSORS.iter().find(|(gone, _)| *gone == call) {
         return format!("{}, by {successor}", default_of(successor));
     }
-    let server = table::family_of(call).map_or(route::Server::Ours, |(_, family)| family.server).name();
+    let server = table::family_of(call).map_or(table::Server::Ours, |(_, family)| family.server).name();
     match cases::case_of(call) {
         Some(case) => format!("{server}; {} for {}", case.server.name(), case.when),
         None => server.to_owned(),

@@ -14,7 +14,7 @@ use super::{Machine, threads};
 use crate::backend::Address;
 use crate::backend::choice::{self, Choice, Kernel};
 use crate::backend::function::{Real, with_real};
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::causal::{Causal, CausalFunction, LANES};

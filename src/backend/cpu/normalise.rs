@@ -23,7 +23,7 @@ use crate::backend::Address;
 use crate::backend::choice::Choice;
 use crate::backend::function::{Real, activated, with_real};
 use crate::dtype::Scalar;
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::activation::Activation;

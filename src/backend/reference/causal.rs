@@ -3,7 +3,8 @@
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::convert::{convert, with_element};
-use crate::dtype::math::{Math, sigmoid};
+use crate::dtype::math::sigmoid;
+use crate::dtype::numbers::Math;
 use crate::ops::causal::{Causal, CausalFunction, LANES, PARTS};
 
 /// A step on its operands.

@@ -4,7 +4,8 @@
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
-use crate::dtype::math::{Math, expm1, sigmoid, tanh};
+use crate::dtype::math::{expm1, sigmoid, tanh};
+use crate::dtype::numbers::Math;
 use crate::layout::LoopNest;
 use crate::ops::Scaling;
 use crate::ops::activation::Activation;

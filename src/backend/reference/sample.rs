@@ -3,7 +3,7 @@
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::ops::sample::{LANES, Pictures, Sample, SampleFunction};
 
 /// The coordinate of pixel `i` of `n`.

@@ -8,7 +8,7 @@ use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Dims, Layout};
 use crate::ops::Scaling;
-use crate::ops::activation::Activation;
+use crate::ops::activation_function::Activation;
 
 /// One tensor: its layout and the type of its scalars.
 #[derive(Clone, Copy, Debug)]

@@ -17,9 +17,11 @@
 //!  room.rs        places in the workspace, by lifetime
 //!  overrides.rs   a graph under other extents
 //!  view.rs        where the elements of an operand lie
+//!  product.rs     the contraction of two matrices, by where they lie
 //!  values.rs      tensors that are passed by value
 //!  steps.rs       the plan of an operation under construction
 //!  work.rs        the plan of an operation when it is done
+//!  copies.rs      operands in another order, as parts of such a plan
 //!  masks.rs       indices, and what they leave of a tensor, as parts of such a plan
 //!  lower/         from each kind of operation to steps
 //! ```
@@ -28,6 +30,7 @@
 //! computes.
 
 mod chain;
+mod copies;
 mod dag;
 mod expand;
 mod fuse;
@@ -37,6 +40,7 @@ mod mode;
 mod order;
 mod overrides;
 mod ports;
+mod product;
 mod program;
 mod read;
 mod room;
@@ -57,9 +61,9 @@ pub use program::{Numbers, Program, Strategy, Value};
 pub use settings::{
     Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Experts, Fused, GenStats,
     Kind, Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope,
-    Slice, Softmax, Spatial, Transpose,
+    Slice, Softmax, Spatial, Stage, Transpose,
 };
-pub use stream::{Region, Stage, Tiles};
+pub use stream::{Region, Tiles};
 pub use values::ValuesPlan;
 
 use crate::dtype::DataType;

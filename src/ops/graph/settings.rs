@@ -104,10 +104,30 @@ pub enum Kind {
     /// with the rest of the graph.
     Chain(Box<super::chain::Chain>),
     /// What a tile of such scores needs besides those operations.
-    Tile(super::stream::Stage),
+    Tile(Stage),
     /// `cudnnBackendDescriptorType_t` of an operation that is not computed: its graph has no
     /// engine.
     Other(i32),
+}
+
+/// What a tile of scores needs besides the operations of its region.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stage {
+    /// Writes zeros: Y.
+    Zero,
+    /// No element yet: reads Sink, writes Max, SumExp.
+    Begin,
+    /// Some more elements of rows, `y = exp(x - max)`: reads X, writes Y, Max, SumExp, and Factor,
+    /// by which all that was summed so far shrinks.
+    Softmax,
+    /// `c = factor c + a b`: reads A, B, Factor, writes C.
+    Accumulate(Matmul),
+    /// The statistics of whole rows: reads Max, SumExp, Sink, writes Stats, Max, SumExp, and Y,
+    /// what the rows are divided by.
+    End {
+        /// Whether they are logarithms to base 2.
+        log2: bool,
+    },
 }
 
 impl Kind {

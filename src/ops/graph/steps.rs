@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::product::counted_from;
 use super::view::View;
 use super::work::{Segment, Segments, StepsPlan, Work};
 use super::{Numbers, Operation, Port, Tensor};
@@ -502,16 +503,6 @@ impl<'a> Builder<'a> {
         self.pieces.insert(0, self.scratch);
         (self.plan, self.homes, self.pieces)
     }
-}
-
-/// A contraction whose offsets count from these views, in canonical form; `None` if it has no
-/// elements.
-pub(super) fn counted_from(mut step: Contract, views: &[&View]) -> Option<Contract> {
-    let (residual, bias) = (step.epilogue.z.map(|_| 3), step.epilogue.bias.map(|_| 4));
-    for (place, view) in [0, 1, 2].into_iter().chain(residual).chain(bias).zip(views) {
-        step.nest.offsets[place] += view.offset;
-    }
-    (!step.is_empty()).then(|| step.canonical())
 }
 
 /// A nest from where these views begin, in canonical form.

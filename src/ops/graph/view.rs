@@ -1,6 +1,5 @@
 //! Where the elements of a tensor lie, as the steps of an operation see it.
 
-use super::steps::Builder;
 use super::{Tensor, Type};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
@@ -90,34 +89,6 @@ impl View {
         let wanted = agree::row_major(&self.layout.dims);
         self.layout.split.is_none()
             && (0..wanted.rank()).all(|k| self.layout.dims[k] == 1 || self.layout.strides[k] == wanted[k])
-    }
-}
-
-impl Builder<'_> {
-    /// The same elements without blocks: where they are, or copied.
-    ///
-    /// # Errors
-    /// As for [`scratch`](Builder::scratch).
-    pub fn flat(&mut self, view: &View) -> Result<View> {
-        if view.layout.split.is_none() {
-            return Ok(*view);
-        }
-        let copy = self.scratch(view.scalar, view.dims())?;
-        self.transform(&copy, view)?;
-        Ok(copy)
-    }
-
-    /// The same elements in the order of their dimensions: where they are, or copied.
-    ///
-    /// # Errors
-    /// As for [`scratch`](Builder::scratch).
-    pub fn packed(&mut self, view: &View) -> Result<View> {
-        if view.is_row_major() {
-            return Ok(*view);
-        }
-        let copy = self.scratch(view.scalar, view.dims())?;
-        self.transform(&copy, view)?;
-        Ok(copy)
     }
 }
 

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::lower;
-use super::steps::counted_from;
+use super::product::{self, counted_from};
 use super::view::View;
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -167,8 +166,8 @@ impl Segment {
             }
         }
         let [c, a, b] = &views;
-        let terms = lower::Terms { beta: self.beta, ..lower::Terms::default() };
-        let step = lower::product_of(self.compute, [c, a, b], &terms)?;
+        let terms = product::Terms { beta: self.beta, ..product::Terms::default() };
+        let step = product::product_of(self.compute, [c, a, b], &terms)?;
         Ok(step.and_then(|step| counted_from(step, &[c, a, b])))
     }
 }

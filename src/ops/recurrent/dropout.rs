@@ -4,7 +4,6 @@
 //! serves it: bit `(layer * S + row) * output + entry` belongs to that entry of the outputs of that
 //! layer. The first step that applies them draws them all.
 
-use super::forward::{MASKS, STATES};
 use super::frame::Frame;
 use super::rows::{Rows, Sink};
 use crate::dtype::Scalar;
@@ -12,16 +11,18 @@ use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
 use crate::ops::{Draw, Random, Step};
 
-/// `masked = outputs`, dropped and scaled, of a layer of a forward pass.
+/// `masked = outputs`, dropped and scaled, of a layer of a forward pass; `drawn` are its masks and
+/// random states.
 pub(super) fn draw(
-    sink: &mut Sink<'_>, frame: &Frame<'_>, layer: i64, masked: Rows, outputs: Rows,
+    sink: &mut Sink<'_>, frame: &Frame<'_>, layer: i64, masked: Rows, outputs: Rows, drawn: [usize; 2],
 ) -> Result<()> {
     let network = frame.network;
     let elements = (network.layers - 1) * frame.sequences.rows() * network.output();
     let threshold = (f64::from(network.dropout) * (1_u64 << 32) as f64).round() as u64;
     let draw = Draw { elements: elements as u64, threshold: threshold.min(1 << 32) };
     let step = step(frame, layer, masked, outputs, (layer == 0).then_some(draw));
-    let slots = [masked.slot, outputs.slot, MASKS, STATES];
+    let [masks, states] = drawn;
+    let slots = [masked.slot, outputs.slot, masks, states];
     if elements == 0 {
         Ok(())
     } else {

@@ -23,8 +23,8 @@ pub const OPERANDS: usize = 11;
 const Y: usize = 0;
 const HY: usize = 1;
 const CY: usize = 2;
-pub(super) const MASKS: usize = 4;
-pub(super) const STATES: usize = 5;
+const MASKS: usize = 4;
+const STATES: usize = 5;
 const SLOTS: Slots = Slots { reserve: 3, workspace: 6, x: 7, hx: 8, cx: 9, weights: 10 };
 
 /// A forward pass, ready to run on any core.
@@ -118,7 +118,7 @@ impl ForwardPlan {
             input = Some(outputs);
             if self.trains && network.drops() && layer + 1 < network.layers {
                 let masked = frame.scratch(frame.data(), self.at.masked, network.output());
-                dropout::draw(sink, &frame, layer, masked, outputs)?;
+                dropout::draw(sink, &frame, layer, masked, outputs, [MASKS, STATES])?;
                 input = Some(masked);
             }
         }

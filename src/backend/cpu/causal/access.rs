@@ -4,7 +4,7 @@
 use super::{Job, Rows, Span};
 use crate::backend::function::Real;
 use crate::dtype::convert::{convert, with_element};
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::ops::Scaling;
 use crate::ops::causal::LANES;
 

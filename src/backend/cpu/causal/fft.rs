@@ -10,7 +10,7 @@ use std::f64::consts::TAU;
 
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 
 /// Points whose transform stays in the first cache, and is computed stage by stage; larger ones
 /// part by part.

@@ -4,7 +4,7 @@ use super::{Job, Rows, Span, TILE};
 use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::threads;
 use crate::backend::function::Real;
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::error::Result;
 use crate::ops::causal::LANES;
 

@@ -5,7 +5,8 @@ use cudnn_shim_macros::vectorized;
 
 use crate::backend::cpu::Isa;
 use crate::backend::function::Real;
-use crate::dtype::math::{Math, sigmoid};
+use crate::dtype::math::sigmoid;
+use crate::dtype::numbers::Math;
 use crate::ops::causal::LANES;
 
 /// Sums that are computed together: several registers of each level.

@@ -10,7 +10,7 @@ use crate::backend::cpu::scratch::{Parts, bytes_of};
 use crate::backend::cpu::{arena, threads};
 use crate::backend::function::Real;
 use crate::dtype::convert::convert;
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::error::Result;
 use crate::ops::causal::CausalFunction;
 

@@ -10,7 +10,7 @@ use crate::backend::Address;
 use crate::backend::choice::Choice;
 use crate::backend::cpu::{Machine, row};
 use crate::backend::function::Real;
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::error::Result;
 use crate::ops::Scaling;
 use crate::ops::normalise::{NormaliseBackward, Slope};

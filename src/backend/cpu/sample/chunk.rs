@@ -6,7 +6,7 @@ use crate::backend::cpu::row::{self, Row};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::function::Real;
 use crate::dtype::Scalar;
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::ops::Scaling;
 use crate::ops::sample::{LANES, Sample};
 

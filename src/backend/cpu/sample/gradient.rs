@@ -5,7 +5,7 @@ use super::cells::Cells;
 use super::chunk::{CHUNK, Chunk, Sink};
 use crate::backend::cpu::threads;
 use crate::backend::function::Real;
-use crate::dtype::math::Math;
+use crate::dtype::numbers::Math;
 use crate::error::Result;
 use crate::ops::sample::Sample;
 

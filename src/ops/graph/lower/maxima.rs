@@ -4,7 +4,7 @@
 use super::super::Resample;
 use super::super::steps::Builder;
 use super::super::view::View;
-use super::resample::windows;
+use super::windows::windows;
 use crate::desc::NanPropagation;
 use crate::error::{Error, Result};
 use crate::layout::Dims;

@@ -20,14 +20,13 @@ mod shape;
 mod softmax;
 mod statistics;
 mod tiles;
+mod windows;
 
-pub(super) use matmul::{Terms, product_of};
 pub(super) use norm::statistics;
 pub(super) use pointwise::activation;
 
 use super::steps::Builder;
-use super::stream::Stage;
-use super::{Kind, Operation, Type};
+use super::{Kind, Operation, Stage, Type};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::ops::ragged::RaggedFunction;

@@ -4,10 +4,10 @@ use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{Port, Resample};
 use super::maxima;
+use super::windows::windows;
 use crate::desc::{PoolingDescriptor, PoolingMode, TensorDescriptor};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::layout::Dims;
 use crate::mode::Mode;
 use crate::ops::{Scaling, pooling};
 
@@ -49,31 +49,6 @@ fn descriptor(of: &Resample, data: &mut View, result: &mut View) -> Result<Pooli
         }
     }
     PoolingDescriptor::new(mode, of.nan, window, before, strides)
-}
-
-/// Window, steps, padding in front and behind.
-///
-/// # Errors
-/// Not supported: fractions, other numbers of dimensions.
-pub(super) fn windows(of: &Resample) -> Result<[Dims; 4]> {
-    let whole = |values: &[[i64; 2]]| -> Result<Dims> {
-        if values.is_empty() || values.len() > 6 {
-            return Err(Error::unsupported(format!("a window of {} dimensions", values.len())));
-        }
-        let mut dims = Dims::EMPTY;
-        for &[above, below] in values {
-            if below < 1 || above % below != 0 {
-                return Err(Error::unsupported(format!("a window of {above}/{below}")));
-            }
-            dims.push(above / below);
-        }
-        Ok(dims)
-    };
-    let windows = [whole(&of.window)?, whole(&of.strides)?, whole(&of.before)?, whole(&of.after)?];
-    if windows.iter().any(|dims| dims.rank() != windows[0].rank()) {
-        return Err(Error::unsupported("a window of other numbers of dimensions"));
-    }
-    Ok(windows)
 }
 
 /// A tensor as the pooling knows it.

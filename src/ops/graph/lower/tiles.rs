@@ -1,9 +1,8 @@
 //! Softmax and sums whose elements come tile by tile.
 
-use super::super::Port;
 use super::super::steps::Builder;
-use super::super::stream::Stage;
 use super::super::view::View;
+use super::super::{Port, Stage};
 use super::matmul;
 use crate::error::Result;
 use crate::ops::function::Function;

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::super::{Kind, Operation, Port, mode};
+use super::super::{Kind, Operation, Port, Stage, mode};
 use super::tile::Spot;
-use super::{COLUMNS, ROWS, Stage};
+use super::{COLUMNS, ROWS};
 use crate::error::Result;
 use crate::ops::plan::Reader;
 

@@ -34,7 +34,7 @@ pub(super) use plan::StreamPlan;
 
 use super::dag::Dag;
 use super::expand::Parts;
-use super::{Graph, Kind, Link, Matmul, Operation, Pointwise, Port, Tensor, mode};
+use super::{Graph, Kind, Link, Operation, Pointwise, Port, Tensor, mode};
 use crate::dtype::DataType;
 
 /// Dimensions of scores.
@@ -73,26 +73,6 @@ pub struct Region {
     /// The index of rows and the index of columns.
     lines: [Arc<Tensor>; 2],
     tiles: Tiles,
-}
-
-/// What a tile of scores needs besides the operations of its region.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Stage {
-    /// Writes zeros: Y.
-    Zero,
-    /// No element yet: reads Sink, writes Max, SumExp.
-    Begin,
-    /// Some more elements of rows, `y = exp(x - max)`: reads X, writes Y, Max, SumExp, and Factor,
-    /// by which all that was summed so far shrinks.
-    Softmax,
-    /// `c = factor c + a b`: reads A, B, Factor, writes C.
-    Accumulate(Matmul),
-    /// The statistics of whole rows: reads Max, SumExp, Sink, writes Stats, Max, SumExp, and Y,
-    /// what the rows are divided by.
-    End {
-        /// Whether they are logarithms to base 2.
-        log2: bool,
-    },
 }
 
 /// The graph in which regions are operations; `None` if it has no region.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::super::{Kind, Matmul, Operation, Pointwise, Port, Tensor, Type, mode};
+use super::super::{Kind, Matmul, Operation, Pointwise, Port, Stage, Tensor, Type, mode};
 use super::along::{Along, Part, along};
 use super::region::part;
-use super::{BATCH, COLUMNS, HEADS, ROWS, Region, Stage};
+use super::{BATCH, COLUMNS, HEADS, ROWS, Region};
 use crate::dtype::DataType;
 use crate::layout::Dims;
 use crate::ops::agree;
