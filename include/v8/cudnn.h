@@ -937,28 +937,6 @@ typedef enum cudnnBatchNormOps_t {
     CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2,
 } cudnnBatchNormOps_t;
 
-/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
-typedef enum cudnnErrQueryMode_t {
-    /** Read the stored code as it is. */
-    CUDNN_ERRQUERY_RAWCODE = 0,
-    /** Report what is known without waiting for queued work. */
-    CUDNN_ERRQUERY_NONBLOCKING = 1,
-    /** Wait for queued work, then report. */
-    CUDNN_ERRQUERY_BLOCKING = 2,
-} cudnnErrQueryMode_t;
-
-/** How serious a log message is. */
-typedef enum cudnnSeverity_t {
-    /** The process cannot go on. */
-    CUDNN_SEV_FATAL = 0,
-    /** A call failed. */
-    CUDNN_SEV_ERROR = 1,
-    /** A call went through, but something looks wrong. */
-    CUDNN_SEV_WARNING = 2,
-    /** One line for each call. */
-    CUDNN_SEV_INFO = 3,
-} cudnnSeverity_t;
-
 /** Whether 8-bit filters and biases are reordered before use. */
 typedef enum cudnnReorderType_t {
     /** Reorder where the kernels want it. */
@@ -1190,6 +1168,28 @@ typedef enum cudnnFusedOpsVariantParamLabel_t {
     /** What is added to the variance, `double`. */
     CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103,
 } cudnnFusedOpsVariantParamLabel_t;
+
+/** How `cudnnQueryRuntimeError` waits for the errors that kernels report. */
+typedef enum cudnnErrQueryMode_t {
+    /** Read the stored code as it is. */
+    CUDNN_ERRQUERY_RAWCODE = 0,
+    /** Report what is known without waiting for queued work. */
+    CUDNN_ERRQUERY_NONBLOCKING = 1,
+    /** Wait for queued work, then report. */
+    CUDNN_ERRQUERY_BLOCKING = 2,
+} cudnnErrQueryMode_t;
+
+/** How serious a log message is. */
+typedef enum cudnnSeverity_t {
+    /** The process cannot go on. */
+    CUDNN_SEV_FATAL = 0,
+    /** A call failed. */
+    CUDNN_SEV_ERROR = 1,
+    /** A call went through, but something looks wrong. */
+    CUDNN_SEV_WARNING = 2,
+    /** One line for each call. */
+    CUDNN_SEV_INFO = 3,
+} cudnnSeverity_t;
 
 /** Which neighbours local response normalisation looks at. */
 typedef enum cudnnLRNMode_t {
@@ -1882,41 +1882,6 @@ typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 /** Padding, strides, dilation, mode and types of a convolution. */
 typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
 
-/** What a log callback learns about the call behind a message. */
-typedef struct cudnnDebugStruct {
-    /** `CUDNN_VERSION` of the library. */
-    unsigned int cudnn_version;
-    /** Status of the call. */
-    cudnnStatus_t cudnnStatus;
-    /** Seconds since the epoch. */
-    unsigned int time_sec;
-    /** Microseconds on top of `time_sec`. */
-    unsigned int time_usec;
-    /** Seconds since the handle was created. */
-    unsigned int time_delta;
-    /** Handle that the call was given, or NULL. */
-    cudnnHandle_t handle;
-    /** Stream of the handle. */
-    cudaStream_t stream;
-    /** Process. */
-    unsigned long long pid;
-    /** Thread. */
-    unsigned long long tid;
-    /** CUDA device of the handle, -1 without one. */
-    int cudaDeviceId;
-    /** Zeros. */
-    int reserved[15];
-} cudnnDebugStruct;
-
-/** What a log callback learns about the call behind a message. */
-typedef struct cudnnDebugStruct cudnnDebug_t;
-
-/** A function that receives log messages; `msg` is a list of strings that ends with an empty one. */
-typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
-                                void *udata,
-                                const cudnnDebug_t *dbg,
-                                const char *msg);
-
 /** How one algorithm of the forward convolution did. */
 typedef struct cudnnConvolutionFwdAlgoPerfStruct {
     /** The algorithm. */
@@ -1994,6 +1959,41 @@ typedef struct cudnnFusedOpsVariantParamStruct *cudnnFusedOpsVariantParamPack_t;
 
 /** A fused plan. */
 typedef struct cudnnFusedOpsPlanStruct *cudnnFusedOpsPlan_t;
+
+/** What a log callback learns about the call behind a message. */
+typedef struct cudnnDebugStruct {
+    /** `CUDNN_VERSION` of the library. */
+    unsigned int cudnn_version;
+    /** Status of the call. */
+    cudnnStatus_t cudnnStatus;
+    /** Seconds since the epoch. */
+    unsigned int time_sec;
+    /** Microseconds on top of `time_sec`. */
+    unsigned int time_usec;
+    /** Seconds since the handle was created. */
+    unsigned int time_delta;
+    /** Handle that the call was given, or NULL. */
+    cudnnHandle_t handle;
+    /** Stream of the handle. */
+    cudaStream_t stream;
+    /** Process. */
+    unsigned long long pid;
+    /** Thread. */
+    unsigned long long tid;
+    /** CUDA device of the handle, -1 without one. */
+    int cudaDeviceId;
+    /** Zeros. */
+    int reserved[15];
+} cudnnDebugStruct;
+
+/** What a log callback learns about the call behind a message. */
+typedef struct cudnnDebugStruct cudnnDebug_t;
+
+/** A function that receives log messages; `msg` is a list of strings that ends with an empty one. */
+typedef void (*cudnnCallback_t)(cudnnSeverity_t sev,
+                                void *udata,
+                                const cudnnDebug_t *dbg,
+                                const char *msg);
 
 /** Window and coefficients of a local response normalisation. */
 typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
@@ -2493,31 +2493,6 @@ cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle,
                           cudnnFilterDescriptor_t wDesc,
                           cudnnConvolutionDescriptor_t convDesc,
                           void *colBuffer);
-
-/** Creates a handle. */
-cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
-
-/** Destroys a handle; NULL is fine. */
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
-
-/** Chooses the stream that later calls with this handle work on. */
-cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
-
-/** The stream last set, NULL before. */
-cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
-
-/** Errors of work that is still running or has run. */
-cudnnStatus_t cudnnQueryRuntimeError(cudnnHandle_t handle,
-                                     cudnnStatus_t *rstatus,
-                                     cudnnErrQueryMode_t mode,
-                                     struct cudnnRuntimeTag_t *tag);
-
-
-/** Registers a function that hears of calls: errors always, with mask bit 2 warnings, with bit 3 every call. */
-cudnnStatus_t cudnnSetCallback(unsigned int mask, void *udata, cudnnCallback_t fptr);
-
-/** The callback as stored. */
-cudnnStatus_t cudnnGetCallback(unsigned int *mask, void **udata, cudnnCallback_t *fptr);
 
 /** Creates a convolution descriptor: no dimensions, 1 group. */
 cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *convDesc);
@@ -3093,6 +3068,31 @@ cudnnStatus_t cudnnFusedOpsExecute(cudnnHandle_t handle,
                                    cudnnFusedOpsVariantParamPack_t varPack);
 
 
+
+/** Creates a handle. */
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
+
+/** Destroys a handle; NULL is fine. */
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
+
+/** Chooses the stream that later calls with this handle work on. */
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId);
+
+/** The stream last set, NULL before. */
+cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *streamId);
+
+/** Errors of work that is still running or has run. */
+cudnnStatus_t cudnnQueryRuntimeError(cudnnHandle_t handle,
+                                     cudnnStatus_t *rstatus,
+                                     cudnnErrQueryMode_t mode,
+                                     struct cudnnRuntimeTag_t *tag);
+
+
+/** Registers a function that hears of calls: errors always, with mask bit 2 warnings, with bit 3 every call. */
+cudnnStatus_t cudnnSetCallback(unsigned int mask, void *udata, cudnnCallback_t fptr);
+
+/** The callback as stored. */
+cudnnStatus_t cudnnGetCallback(unsigned int *mask, void **udata, cudnnCallback_t *fptr);
 
 /** Creates the descriptor of a local response normalisation: n 5, alpha 1e-4, beta 0.75, k 2. */
 cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t *normDesc);
