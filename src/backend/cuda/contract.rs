@@ -117,7 +117,8 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
     }
     let step = &*step.in_canonical_form();
     let no_kernel = || Error::Internal(format!("no kernel for {step}").into());
-    let kernel = Kernel::of(step, at, device).ok_or_else(no_kernel)?;
+    let parts = parts(step);
+    let kernel = Kernel::of(step, parts, at, device).ok_or_else(no_kernel)?;
     let mut parameters = parameters(step, at, kernel.tile);
     let blocks = match kernel.tile {
         None => parameters.extents[1].div_ceil(kernel.threads.into()),
@@ -131,7 +132,7 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
         let params = Params::new(parameters);
         emit(&Launch { kernel: name, grid: grid(blocks)?, block, shared: 0, params })
     };
-    let Some((parts, join)) = parts(step).zip(kernel.join) else {
+    let Some((parts, join)) = parts.zip(kernel.join) else {
         return launch(kernel.name, kernel.threads, blocks, &parameters);
     };
     parameters.sums = step.workspace_slot().map_or(0, |slot| at[slot]);
@@ -143,7 +144,7 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
     }
     // What is left lies by small tiles, whatever tile it was computed in; a block joins a slice of
     // one.
-    let small = step.tiles(Parts::SIDE);
+    let small = step.tiles([Parts::SIDE; 2]);
     parameters.tiles = tiles(step, [Parts::SIDE; 2]);
     parameters.blocks = Divisor::new(small, Index::I64);
     let slices = (Parts::SIDE * Parts::SIDE) as u64 / u64::from(THREADS);
@@ -152,9 +153,7 @@ pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'
 
 /// Tiles that the rows and the columns are in.
 fn tiles(step: &Contract, sides: [i64; 2]) -> [Divisor; 2] {
-    let tiles =
-        |extent: i64, side: i64| Divisor::new(extent / side + i64::from(extent % side > 0), Index::I64);
-    [tiles(step.extent(Role::M), sides[0]), tiles(step.extent(Role::N), sides[1])]
+    step.tiles_along(sides).map(|tiles| Divisor::new(tiles, Index::I64))
 }
 
 /// Whether neighbours of an operand in memory are met along the first part rather than along the

@@ -67,9 +67,6 @@ const ACROSS: [Role; 2] = [Role::M, Role::N];
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;
 
-/// Large tiles from which on they keep a device busy.
-const BUSY: i64 = 80;
-
 /// Bounds that kernels of fragments look at.
 const SPATIAL: usize = 3;
 
@@ -192,16 +189,18 @@ pub const KERNELS: &[Kernel] = &[
 ];
 
 impl Kernel {
-    /// The kernel that runs a step, which is in its canonical form, on operands at these addresses
-    /// of this device.
-    pub(super) fn of(step: &Contract, at: &[u64], device: Device) -> Option<&'static Kernel> {
+    /// The kernel that runs a step, which is in its canonical form and whose sums are cut into
+    /// these parts, on operands at these addresses of this device.
+    pub(super) fn of(
+        step: &Contract, parts: Option<Parts>, at: &[u64], device: Device,
+    ) -> Option<&'static Kernel> {
         let query = Query {
             step,
             capability: device.capability,
             is_direct: step.wastes_tiles(),
             is_near: positions_are_near(step),
-            vectors: contract_vectors::of_factors(step, at),
-            parts: contract_vectors::parts(step).map_or(1, |parts| parts.count),
+            vectors: contract_vectors::of_factors(step, parts.is_some(), at),
+            parts: parts.map_or(1, |parts| parts.count),
         };
         KERNELS.iter().find(|kernel| kernel.accepts(&query))
     }
@@ -250,13 +249,8 @@ struct Query<'a> {
 
 impl Query<'_> {
     /// Whether large tiles have no idle rows or columns, and are as many as keep a device busy.
-    fn fills(&self, [rows, columns]: [i64; 2], parts: i64) -> bool {
-        let [m, n, batch] = [Role::M, Role::N, Role::Batch].map(|role| self.step.extent(role));
-        let tiles = |extent: i64, side: i64| extent.saturating_add(side - 1) / side;
-        let is_filled = |extent: i64, side: i64| side == Parts::SIDE || extent > Parts::SIDE;
-        let count = tiles(m, rows).saturating_mul(tiles(n, columns));
-        let count = count.saturating_mul(batch).saturating_mul(parts);
-        is_filled(m, rows) && is_filled(n, columns) && count >= BUSY && self.is_near
+    fn fills(&self, tile: [i64; 2], parts: i64) -> bool {
+        self.step.fills_tiles(tile, parts) && self.is_near
     }
 }
 

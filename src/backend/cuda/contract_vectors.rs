@@ -64,13 +64,12 @@ fn is_by_eight(step: &Contract, along: Role, operand: usize, scalar: Scalar, at:
 
 /// Along what `a` and `b` lie in vectors: both in terms of a sum, `a` in terms and `b` in columns,
 /// or `a` in rows and `b` in columns; `None` if they do not, or if something else keeps kernels of
-/// several stages from the step.
-pub(super) fn of_factors(step: &Contract, at: &[u64]) -> Option<[Role; 2]> {
+/// several stages from the step. `is_cut` tells whether its sums are cut into parts.
+pub(super) fn of_factors(step: &Contract, is_cut: bool, at: &[u64]) -> Option<[Role; 2]> {
     if step.bounds().len() > TAPS || step.real() == Compute::Double {
         return None;
     }
-    let parts = parts(step);
-    if parts.is_none() && is_by_terms(step, at) {
+    if !is_cut && is_by_terms(step, at) {
         if is_by_16(step, 2, at[2]) {
             return Some([Role::K, Role::K]);
         }
@@ -78,7 +77,7 @@ pub(super) fn of_factors(step: &Contract, at: &[u64]) -> Option<[Role; 2]> {
         let is_whole = is_factor(step.b) && inner.extent * step.b.size() as i64 % STEP == 0;
         return (is_whole && is_by_eight(step, Role::N, 2, step.b, at[2])).then_some([Role::K, Role::N]);
     }
-    let has_room = parts.is_none() || step.workspace_slot().is_some_and(|slot| at[slot].is_multiple_of(16));
+    let has_room = !is_cut || step.workspace_slot().is_some_and(|slot| at[slot].is_multiple_of(16));
     (has_room && is_across(step, at)).then_some([Role::M, Role::N])
 }
 

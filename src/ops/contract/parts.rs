@@ -36,7 +36,7 @@ impl Parts {
     /// Tiles of these types, and how many of each are computed at once: on a device of 132
     /// multiprocessors one large tile on each, or as many results in smaller ones.
     const TILES: [([i64; 2], i64); 3] = [([128, 128], 132), ([128, 64], 264), ([64, 64], 528)];
-    /// Large tiles from which on they are worth it.
+    /// Tiles larger than others from which on they keep a device busy.
     const BUSY: i64 = 80;
 
     /// The parts of every sum of a contraction, if that is worth it: the same whatever the device
@@ -48,7 +48,7 @@ impl Parts {
             let blocks = results.saturating_add(Parts::THREADS - 1) / Parts::THREADS;
             return Parts::aiming(blocks, depth, results);
         }
-        let tiles = step.tiles(Parts::SIDE);
+        let tiles = step.tiles([Parts::SIDE; 2]);
         let sums = tiles.saturating_mul(Parts::SIDE * Parts::SIDE);
         let is_narrow = step.a.size() == 2 && step.b.size() == 2;
         let is_converted = step.allow_conversion && (step.a, step.b) == (Scalar::F32, Scalar::F32);
@@ -68,21 +68,11 @@ impl Parts {
 
     /// As many parts as are computed at once, in the largest tiles that leave nothing idle.
     fn at_once(step: &Contract, depth: i64, sums: i64) -> Option<Parts> {
-        let count = |[rows, columns]: [i64; 2], at_once: i64| {
-            let tiles = |role, side: i64| step.extent(role).saturating_add(side - 1) / side;
-            let tiles = tiles(Role::M, rows).saturating_mul(tiles(Role::N, columns));
-            let tiles = tiles.saturating_mul(step.extent(Role::Batch));
-            (tiles, (at_once / tiles.max(1)).min(depth / Parts::LEAST).clamp(1, Parts::MOST))
-        };
-        let counts = Parts::TILES.iter().map(|&(tile, at_once)| (tile, count(tile, at_once)));
-        let is_filled = |[rows, columns]: [i64; 2]| {
-            let fits = |role, side: i64| side == Parts::SIDE || step.extent(role) > Parts::SIDE;
-            fits(Role::M, rows) && fits(Role::N, columns)
-        };
-        let mut counts = counts.filter(|&(tile, (tiles, count))| {
-            tile == [Parts::SIDE; 2] || is_filled(tile) && tiles.saturating_mul(count) >= Parts::BUSY
-        });
-        let (_, (_, count)) = counts.next()?;
+        let count = Parts::TILES.iter().find_map(|&(sides, at_once)| {
+            let tiles = step.tiles(sides);
+            let count = (at_once / tiles.max(1)).min(depth / Parts::LEAST).clamp(1, Parts::MOST);
+            (sides == [Parts::SIDE; 2] || step.fills_tiles(sides, count)).then_some(count)
+        })?;
         Parts::cut(depth, count, Parts::MULTIPLE, sums)
     }
 
@@ -110,10 +100,26 @@ impl Contract {
         extents.into_iter().fold(1, i64::saturating_mul)
     }
 
-    /// How many square tiles of `side` rows hold all results.
-    pub fn tiles(&self, side: i64) -> i64 {
-        let tiles = |role: Role| self.extent(role).saturating_add(side - 1) / side;
-        tiles(Role::M).saturating_mul(tiles(Role::N)).saturating_mul(self.extent(Role::Batch))
+    /// Tiles that the rows, and that the columns, of results are in; `sides` are the rows and the
+    /// columns of a tile.
+    pub fn tiles_along(&self, sides: [i64; 2]) -> [i64; 2] {
+        let tiles = |role: Role, side: i64| self.extent(role).saturating_add(side - 1) / side;
+        [tiles(Role::M, sides[0]), tiles(Role::N, sides[1])]
+    }
+
+    /// Tiles that all results are in; `sides` are the rows and the columns of one.
+    pub fn tiles(&self, sides: [i64; 2]) -> i64 {
+        let [rows, columns] = self.tiles_along(sides);
+        rows.saturating_mul(columns).saturating_mul(self.extent(Role::Batch))
+    }
+
+    /// Whether large tiles have no idle half, and keep a device busy where sums are cut into
+    /// `parts`.
+    pub fn fills_tiles(&self, sides: [i64; 2], parts: i64) -> bool {
+        let is_filled = |role: Role, side: i64| side == Parts::SIDE || self.extent(role) > Parts::SIDE;
+        is_filled(Role::M, sides[0])
+            && is_filled(Role::N, sides[1])
+            && self.tiles(sides).saturating_mul(parts) >= Parts::BUSY
     }
 
     /// Whether tiles are mostly edges, so that a GPU takes a thread for a result. Their columns
@@ -147,9 +153,12 @@ mod tests {
     #[test]
     fn tiles_hold_all_results() {
         let step = product([3, 65, 128, 1]);
-        assert_eq!((step.results(), step.tiles(64), step.tiles(65)), (3 * 65 * 128, 3 * 2 * 2, 3 * 2));
+        assert_eq!(
+            (step.results(), step.tiles([64; 2]), step.tiles([65; 2])),
+            (3 * 65 * 128, 3 * 2 * 2, 3 * 2)
+        );
         let wide = product([1, i64::MAX, 1, 1]);
-        assert_eq!(wide.tiles(2), i64::MAX / 2);
+        assert_eq!(wide.tiles([2; 2]), i64::MAX / 2);
     }
 
     #[test]
