@@ -1,6 +1,6 @@
 //! Launches of the kernels whose function and type are their own (`kernels/activation.cu`).
 
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::params::Params;
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -74,7 +74,7 @@ fn kernel(function: Function, scalar: Scalar) -> Option<&'static str> {
             _ => None,
         };
     }
-    let column = [Scalar::F32, Scalar::F16, Scalar::Bf16].iter().position(|&own| own == scalar)?;
+    let column = column_of(scalar)?;
     ROWS.iter().find(|row| row.function == function).map(|row| row.kernels[column])
 }
 

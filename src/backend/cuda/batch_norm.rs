@@ -1,7 +1,7 @@
 //! Launches of batch normalisation whose parts keep their sums in the result
 //! (`kernels/batch_norm.cu`).
 
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::normalise_params::{
     ADDS, BY_ROWS, DATA_BLENDED, GRADIENTS, KEEPS, NormalTurn, Parameters, SAVES, SLOPES, THREADS,
 };
@@ -72,8 +72,7 @@ pub(super) fn launches(
     pass: Pass, params: &Parameters, types: (Scalar, Compute), emit: Emit<'_>,
 ) -> Result<bool> {
     let (data, compute) = types;
-    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
-    let Some(column) = usual.iter().position(|&own| own == data) else { return Ok(false) };
+    let Some(column) = column_of(data) else { return Ok(false) };
     let is_plain = params.flags & (ADDS | KEEPS | SLOPES | DATA_BLENDED) == 0;
     if compute != Compute::Single || !is_plain || !lie_alike(pass, params, data.size() as i64) {
         return Ok(false);

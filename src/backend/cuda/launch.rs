@@ -1,6 +1,7 @@
 //! What every kind of step becomes: launches of kernels, and what their choice depends on.
 
 use super::params::Params;
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 
 /// One kernel launch.
@@ -49,6 +50,12 @@ impl Device {
 
 /// Receives launches, in the order in which the stream must run them.
 pub type Emit<'a> = &'a mut dyn FnMut(&Launch) -> Result<()>;
+
+/// Where the kernel of a type stands in a list of kernels of one type each: binary32, binary16,
+/// bfloat16.
+pub(super) fn column_of(scalar: Scalar) -> Option<usize> {
+    [Scalar::F32, Scalar::F16, Scalar::Bf16].iter().position(|&own| own == scalar)
+}
 
 /// The number of blocks as the x extent of a grid.
 pub(super) fn grid(blocks: u64) -> Result<[u32; 3]> {

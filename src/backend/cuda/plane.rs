@@ -1,8 +1,7 @@
 //! Launches of averages of whole planes (`kernels/plane.cu`).
 
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
-use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::window::{OPERANDS, Window, WindowAxis, WindowFunction};
 use crate::ops::{Compute, Scaling};
@@ -54,8 +53,7 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> 
     else {
         return Ok(false);
     };
-    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
-    let Some(column) = usual.iter().position(|&own| own == scalars[0]) else { return Ok(false) };
+    let Some(column) = column_of(scalars[0]) else { return Ok(false) };
     let &[down, along] = &axes[..] else { return Ok(false) };
     let is_whole = |axis: &WindowAxis| {
         (axis.outputs, axis.pad, axis.dilation) == (1, 0, 1)

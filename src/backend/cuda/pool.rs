@@ -1,8 +1,7 @@
 //! Launches of poolings with windows of two by two and three by three cells (`kernels/pool.cu`).
 
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
-use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::window::{Divisor as By, OPERANDS, Window, WindowAxis, WindowFunction};
 use crate::ops::{Compute, NanRule, Scaling};
@@ -94,7 +93,7 @@ fn served(window: &Window) -> Option<Served> {
         WindowFunction::AverageGradient(_) => (&AVERAGE_GRADIENT, &[0, 2][..]),
         _ => return None,
     };
-    let column = [Scalar::F32, Scalar::F16, Scalar::Bf16].iter().position(|&own| own == scalars[0])?;
+    let column = column_of(scalars[0])?;
     let &[down, along] = &axes[..] else { return None };
     let shape = SHAPES.iter().position(|&shape| shape == (along.window, along.stride))?;
     let fits = |axis: &WindowAxis| {

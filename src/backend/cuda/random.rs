@@ -1,7 +1,7 @@
 //! Launches of random masks (`kernels/random.cu`, `kernels/random_of.cu`).
 
 use super::general::index_for;
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::linear::VECTOR;
 use super::params::{Index, OperandTurn, Params};
 use super::pointwise::operand_turns;
@@ -56,7 +56,7 @@ const _: () = assert!(size_of::<Parameters>() == 72 + 16 + 48 * MAX_AXES);
 /// The kernel of a type that draws a mask and applies it, or applies one that is there, along a
 /// run whose operands begin at these addresses; if it has one.
 fn of_type(scalar: Scalar, draws: bool, starts: [u64; 2]) -> Option<&'static str> {
-    let column = [Scalar::F32, Scalar::F16, Scalar::Bf16].iter().position(|&own| own == scalar)?;
+    let column = column_of(scalar)?;
     let kernels = match draws {
         true => ["random_run_of_f32", "random_run_of_f16", "random_run_of_bf16"],
         false => ["random_mask_of_f32", "random_mask_of_f16", "random_mask_of_bf16"],

@@ -1,9 +1,8 @@
 //! Launches of response normalisation over five channels and of its gradient
 //! (`kernels/response.cu`).
 
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
-use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::window::{OPERANDS, Window, WindowFunction};
@@ -70,8 +69,7 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> 
         WindowFunction::NormaliseGradient { power, centred: false, means: false } => (&GRADIENT, power, 3),
         _ => return Ok(false),
     };
-    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
-    let Some(column) = usual.iter().position(|&own| own == scalars[0]) else { return Ok(false) };
+    let Some(column) = column_of(scalars[0]) else { return Ok(false) };
     let &[channels] = &axes[..] else { return Ok(false) };
     let size = scalars[0].size() as i64;
     let plain = *compute == Compute::Single

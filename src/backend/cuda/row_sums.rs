@@ -1,6 +1,6 @@
 //! Launches of sums and means of rows whose elements lie side by side (`kernels/row_sums.cu`).
 
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Operation, Params};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -59,8 +59,7 @@ const _: () = assert!(size_of::<LongParameters>() == 112);
 
 /// The kernel of a type, of these in binary32, binary16 and bfloat16.
 fn of_type(kernels: [&'static str; 3], src: Scalar) -> Option<&'static str> {
-    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
-    usual.iter().position(|&own| own == src).map(|column| kernels[column])
+    column_of(src).map(|column| kernels[column])
 }
 
 /// Whether a problem is a sum or a mean in binary32 of rows at equal distances.

@@ -1,8 +1,7 @@
 //! Launches of samplers (`kernels/sample.cu`, `kernels/sample_of.cu`).
 
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Operation, Params};
-use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::ops::Compute;
 use crate::ops::sample::{LANES, Pictures as Tensor, Sample, SampleFunction};
@@ -112,8 +111,7 @@ fn of_type(step: &Sample) -> Option<&'static str> {
         SampleFunction::GridGradient => (kernels!("grid_gradient"), false),
         _ => return None,
     };
-    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
-    let column = usual.iter().position(|&own| own == step.x.scalar)?;
+    let column = column_of(step.x.scalar)?;
     let [rows, columns] = [0, 1].map(|axis| step.source[axis].max(step.target[axis]));
     let along = |axis: usize| step.target[axis].checked_mul(step.y.strides[2 + axis].checked_abs()?);
     let reach = along(0)?.checked_add(along(1)?)?.checked_mul(step.y.scalar.size() as i64)?;

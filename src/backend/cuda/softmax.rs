@@ -1,8 +1,7 @@
 //! Launches of softmax and its gradient for groups at equal distances (`kernels/softmax.cu`).
 
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
-use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::{Compute, Rows, Scaling};
 
@@ -101,8 +100,7 @@ fn side_by_side(length: i64, groups: u64) -> (&'static Kernels, u64, u32) {
 pub(super) fn launches(rows: &Rows, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
     let arity = rows.function.arity();
     let scalar = rows.scalars[0];
-    let usual = [Scalar::F32, Scalar::F16, Scalar::Bf16];
-    let Some(column) = usual.iter().position(|&own| own == scalar) else { return Ok(false) };
+    let Some(column) = column_of(scalar) else { return Ok(false) };
     let plain = rows.compute == Compute::Single
         && rows.scaling == Scaling::MOVE
         && rows.scalars[..=arity].iter().all(|&own| own == scalar);
