@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use super::beside_graph::{plan, run, side};
 use super::convolution_problem::{Call, Described};
 use super::types::cudnnHandle_t;
-use super::{arg, context};
+use super::{arg, context, transform};
 use crate::error::{Error, Result};
 use crate::mode::Mode;
 use crate::ops::Scaling;
@@ -33,12 +33,7 @@ unsafe fn convolve(
     let (_, pass) = convolution_call(described.direction);
     let alive = described.alive().ok()?;
     // SAFETY: both factors are NULL or one readable number of their type.
-    let scaling = unsafe {
-        Scaling {
-            alpha: arg::factor(call.alpha, "alpha", alive.takes_double()).ok()?,
-            beta: arg::factor(call.beta, "beta", alive.takes_double()).ok()?,
-        }
-    };
+    let scaling = unsafe { transform::scaling(call.alpha, call.beta, alive.compute_type()) }.ok()?;
     // What is wrong with the call, this library says.
     let problem = alive.problem().ok()?;
     Algorithm::new(described.direction, call.algo)
@@ -95,12 +90,7 @@ pub(super) unsafe fn compute(
     context::compute(handle, name, |core| {
         let alive = described.alive()?;
         // SAFETY: both factors are NULL or one readable number of their type.
-        let scaling = unsafe {
-            Scaling {
-                alpha: arg::factor(call.alpha, "alpha", alive.takes_double())?,
-                beta: arg::factor(call.beta, "beta", alive.takes_double())?,
-            }
-        };
+        let scaling = unsafe { transform::scaling(call.alpha, call.beta, alive.compute_type()) }?;
         call.data.iter().try_for_each(|&(pointer, name)| arg::required(pointer, name))?;
         let problem = alive.problem()?;
         let algorithm = Algorithm::new(described.direction, call.algo)?;

@@ -138,7 +138,12 @@ pub(super) unsafe fn store<R: CRecord>(
 impl Alive {
     /// Whether the factors are `double`: where products are summed so.
     pub fn takes_double(&self) -> bool {
-        self.desc.geometry.compute_type() == DataType::Double
+        self.compute_type() == DataType::Double
+    }
+
+    /// What products are summed in.
+    pub fn compute_type(&self) -> DataType {
+        self.desc.geometry.compute_type()
     }
 }
 

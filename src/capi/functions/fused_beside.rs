@@ -45,16 +45,18 @@ pub(super) fn make(
     }
 }
 
-/// Lets the original run its plan, which is of this operation.
+/// Lets the original run the plan that it has made, with its operation, if it has made one.
 ///
 /// # Safety
 /// The pointers of the pack are valid for what the plan computes.
 pub(super) unsafe fn execute(
-    handle: cudnnHandle_t, (operation, plan): (FusedOperation, Pinned), pack: cudnnFusedOpsVariantParamPack_t,
+    handle: cudnnHandle_t, made: impl FnOnce() -> Option<(FusedOperation, Pinned)>,
+    pack: cudnnFusedOpsVariantParamPack_t,
 ) -> Forwarded {
     static TOLD: AtomicBool = AtomicBool::new(false);
     const NAME: &str = "cudnnFusedOpsExecute";
     let Some(side) = beside::side(handle, NAME) else { return Forwarded::Ours };
+    let Some((operation, plan)) = made() else { return Forwarded::Ours };
     // A pack of another operation is refused by this library.
     if fused_ops::operation(pack).ok() != Some(operation) {
         return Forwarded::Ours;

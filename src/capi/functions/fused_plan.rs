@@ -5,7 +5,6 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::Out;
-use super::beside::Forwarded;
 use super::fused_ops::{constants, create, variants};
 use super::lifecycle::destroy;
 use super::slab::{Kind, Table};
@@ -173,8 +172,7 @@ pub unsafe extern "C" fn cudnnFusedOpsExecute(
 ) -> cudnnStatus_t {
     // SAFETY: the caller vouches for the pointers of the pack.
     unsafe {
-        let theirs =
-            theirs(plan).map_or(Forwarded::Ours, |made| fused_beside::execute(handle, made, varPack));
+        let theirs = fused_beside::execute(handle, || theirs(plan), varPack);
         theirs.or(|| execute(handle, plan, varPack))
     }
 }

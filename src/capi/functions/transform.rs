@@ -326,15 +326,16 @@ unsafe fn transform_with_map(
     unsafe { call.run(&plan, operands![destData, srcData]) }
 }
 
-/// Reads alpha and beta: `double` if the destination is DOUBLE, else `float`.
+/// Reads alpha and beta: `double` if `of`, the destination or what a convolution computes in, is
+/// DOUBLE, else `float`.
 ///
 /// # Errors
 /// Bad parameter for NULL.
 ///
 /// # Safety
 /// Both are NULL or valid for one read of that type.
-pub(super) unsafe fn scaling(alpha: *const c_void, beta: *const c_void, dst: DataType) -> Result<Scaling> {
-    let is_double = dst == DataType::Double;
+pub(super) unsafe fn scaling(alpha: *const c_void, beta: *const c_void, of: DataType) -> Result<Scaling> {
+    let is_double = of == DataType::Double;
     // SAFETY: both factors are NULL or one readable number of their type.
     unsafe {
         Ok(Scaling {
