@@ -9,7 +9,9 @@ use cudnn::ops::{Contract, Scaling};
 
 use crate::contract::{Core, differences, lines};
 use crate::double;
-use crate::multistage::{Layer, channels_last, integers, layers};
+use crate::multistage::{
+    Layer, channels_last, core_of_stages, integers, layers, on_devices, runs_all_layers,
+};
 use testkit::convolution::Direction;
 use testkit::random::Rng;
 use testkit::tensor::{Tensor, each};
@@ -138,14 +140,9 @@ fn real_numbers(core: &mut Core) {
 }
 
 fn all() {
-    double::use_device(0);
-    let capability = double::capability(0);
-    if capability < 80 {
-        return println!("skipped: kernels of several stages, which this device has not");
-    }
-    let mut core = Core::new(capability);
+    let Some(mut core) = core_of_stages() else { return };
     real_numbers(&mut core);
-    if capability > 80 && !double::is_real() {
+    if !runs_all_layers() {
         return;
     }
     convolutions(&mut core);
@@ -157,11 +154,7 @@ fn all() {
 
 #[test]
 fn gradients_of_filters_agree_with_the_definition() {
-    // Later devices run the same kernels on a double.
-    let capabilities = if double::is_full() { &["80", "90"][..] } else { &["80"] };
-    for capability in capabilities {
-        double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", capability)], all);
-    }
+    on_devices(all);
 }
 
 /// Devices before 8.0 have the kernels of before, with and without Tensor Cores.

@@ -249,15 +249,10 @@ fn real_numbers(core: &mut Core) {
 }
 
 fn all() {
-    double::use_device(0);
-    let capability = double::capability(0);
-    if capability < 80 {
-        return println!("skipped: kernels of several stages, which this device has not");
-    }
-    let mut core = Core::new(capability);
+    let Some(mut core) = core_of_stages() else { return };
     matrices(&mut core);
     real_numbers(&mut core);
-    if capability > 80 && !double::is_real() {
+    if !runs_all_layers() {
         return;
     }
     convolutions(&mut core);
@@ -267,13 +262,34 @@ fn all() {
     }
 }
 
-#[test]
-fn kernels_of_several_stages_agree_with_the_definition() {
+/// Runs the checks of kernels of several stages on the devices that are looked at.
+pub fn on_devices(all: fn()) {
     // Later devices run the same kernels on a double.
     let capabilities = if double::is_full() { &["80", "90"][..] } else { &["80"] };
     for capability in capabilities {
         double::run(&[("CUDNN_SHIM_CHECK", "1"), ("DRIVER_DOUBLE_CAPABILITY", capability)], all);
     }
+}
+
+/// The device of this process, if it has kernels of several stages.
+pub fn core_of_stages() -> Option<Core> {
+    double::use_device(0);
+    let capability = double::capability(0);
+    if capability < 80 {
+        println!("skipped: kernels of several stages, which this device has not");
+        return None;
+    }
+    Some(Core::new(capability))
+}
+
+/// Whether it runs all layers: on a double later devices run the same kernels.
+pub fn runs_all_layers() -> bool {
+    double::capability(0) <= 80 || double::is_real()
+}
+
+#[test]
+fn kernels_of_several_stages_agree_with_the_definition() {
+    on_devices(all);
 }
 
 /// Devices before 8.0 have the kernels of before.
