@@ -1,4 +1,5 @@
-//! Numbers that are computed together: one, or several in step.
+//! Numbers that are computed together: one, or several in step; and what the formulas of
+//! [`math`](super::math) need of their type.
 //!
 //! A formula is a chain of operations, each of which waits for the one before it. A processor that
 //! finds only a few such chains among the instructions that it looks at stands idle most of the

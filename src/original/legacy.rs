@@ -1,4 +1,4 @@
-//! Legacy calls as operations of the original's graph interface: how they outlive the calls.
+//! Legacy calls as operations of the original's graph interface: what a plan of one is made from.
 //!
 //! Everything comes from this library's plain data, so that the original needs to know no legacy
 //! descriptor. What a graph does not express is `None`, and this library serves it.
