@@ -16,6 +16,7 @@ mod normal;
 mod ragged;
 mod sample;
 mod specialised;
+mod tables;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};

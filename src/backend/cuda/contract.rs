@@ -4,9 +4,9 @@
 
 use super::contract_table::{Kernel, THREADS};
 use super::contract_vectors::{innermost_first, is_by_16, parts};
-use super::formula::numbered;
-use super::launch::{Device, Emit, Launch, grid};
-use super::params::{Divisor, Index, Params};
+use super::launch::{Emit, Launch, grid};
+use super::params::{Divisor, Index, Params, numbered};
+use super::selection::{Call, Query};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, MAX_AXES};
 use crate::ops::Compute;
@@ -110,7 +110,8 @@ const _: () = assert!(size_of::<Parameters>() == 40 + 24 + 48 + 32 + 96 + 32 + 4
 /// # Errors
 /// As for [`super::plan::launches`]; not supported for sums in integers of operands that are not
 /// bytes.
-pub(super) fn launches(step: &Contract, at: &[u64], device: Device, emit: Emit<'_>) -> Result<()> {
+pub(super) fn launches(query: &Query<'_, Contract>, emit: Emit<'_>) -> Result<()> {
+    let Query { step, call: Call { at, device, .. } } = *query;
     step.check_sums()?;
     if step.is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Which operands of a contraction lie in aligned vectors of 16 bytes, so that kernels of several
 //! stages (`kernels/contract_mainloop.cuh`) take them.
 
-use super::formula::numbered;
+use super::params::numbered;
 use crate::dtype::Scalar;
 use crate::layout::Axis;
 use crate::ops::Compute;

@@ -2,7 +2,7 @@
 
 use super::bytes::ByteNest;
 use super::launch::{Emit, Launch, Pointers, grid};
-use super::params::{Divisor, Index, Operation, Params, Turn};
+use super::params::{Divisor, Index, OperandTurn, Operation, Params, Turn};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest, MAX_AXES, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};
@@ -133,6 +133,19 @@ pub(super) fn turns<const N: usize>(nest: &LoopNest<2>, index: Index) -> [Turn; 
     for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
         let [dst, src] = axis.strides;
         *turn = Turn { extent: Divisor::new(axis.extent, index), dst, src };
+    }
+    turns
+}
+
+/// The same of loops over three operands, or over the first three of more.
+pub(super) fn operand_turns<const K: usize, const N: usize>(
+    nest: &LoopNest<K>, index: Index,
+) -> [OperandTurn; N] {
+    const { assert!(K >= 3) };
+    let mut turns = [OperandTurn::ONCE; N];
+    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+        let step = std::array::from_fn(|k| axis.strides[k]);
+        *turn = OperandTurn { extent: Divisor::new(axis.extent, index), step };
     }
     turns
 }

@@ -3,19 +3,19 @@
 //!
 //! ```text
 //!  driver.rs   the driver's entry points, found at run time     module.rs       the kernels; how to add a family
-//!  plan.rs     which kernels run a step                         residency.rs    what memory a call is given
+//!  plan.rs     which launches run a plan                        residency.rs    what memory a call is given
+//!  selection.rs  the form of the tables of kernels, which are beside the launches of each kind
 //!  launch.rs   a launch, and where launches go                  bytes.rs        nests in bytes
 //!  params.rs   how parameters get to a kernel                   nest.rs         which kernel moves a nest
 //!  table.rs    tables of entry points                           measure.rs      how long a plan takes
 //!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
 //!  trial.rs    whether the device works at all          streams.rs      the core of a call without a handle
-//!  linear.rs tiled.rs general.rs pointwise.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
+//!  linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
 //! ```
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it
 //! allocates no device memory and waits for nothing, so it can be captured into a graph. The first
 //! launch of a kernel in a context loads it, which takes time and may wait.
 
-mod activation;
 mod aggregate;
 mod batch_norm;
 mod binding;
@@ -27,10 +27,10 @@ mod contract_vectors;
 mod ctc;
 mod driver;
 mod fill;
-pub mod formula;
 mod general;
 pub mod launch;
 mod linear;
+mod map;
 mod measure;
 pub mod module;
 mod nest;
@@ -39,16 +39,15 @@ mod normalise_params;
 pub mod params;
 pub mod plan;
 mod plane;
-mod pointwise;
 mod pool;
 mod ragged;
 mod random;
 mod reduce;
 mod residency;
 mod response;
-mod row_sums;
 mod rows;
 mod sample;
+pub mod selection;
 mod softmax;
 mod streams;
 mod table;

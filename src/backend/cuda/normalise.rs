@@ -1,7 +1,6 @@
 //! Launches of normalisations (`kernels/normalise.cu`).
 
 use super::batch_norm::{self, Pass};
-use super::formula::numbered;
 use super::general::{launch, launch_of};
 use super::launch::{Emit, Launch, grid};
 use super::linear::VECTOR;
@@ -9,7 +8,8 @@ use super::normalise_params::{
     ADDS, BATCH, BY_ROWS, DATA_BLENDED, DATA_SCALED, GRADIENTS, KEEPS, NUMBER_BLENDED, NormalTurn,
     Parameters, RUNNING, SAVES, SLOPES, THREADS,
 };
-use super::params::{Divisor, Index, Params};
+use super::params::{Divisor, Index, Params, numbered};
+use super::selection::{self, Call, Kernels, Query};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::LoopNest;
@@ -51,7 +51,7 @@ const GIVEN: [Names; 2] =
     [["normalise_given_f32", "normalise_given_f64"], ["normalise_given_of_f32", "normalise_given_of_f64"]];
 const BATCH_OF: [Names; 2] =
     [["normalise_batch_f32", "normalise_batch_f64"], ["normalise_batch_of_f32", "normalise_batch_of_f64"]];
-const BACKWARD: [Names; 2] = [
+const BACKWARD_OF: [Names; 2] = [
     ["normalise_backward_f32", "normalise_backward_f64"],
     ["normalise_backward_of_f32", "normalise_backward_of_f64"],
 ];
@@ -97,19 +97,119 @@ impl Launches {
     }
 }
 
-/// Where the workspace of a forward step, or of a backward one, is; the last operand if there is
-/// one.
-fn workspace(at: &[u64], backward: usize) -> u64 {
-    at.get(WORKSPACE[backward]).copied().unwrap_or(0)
+/// A step as its kernels want it.
+pub(super) struct Task {
+    params: Parameters,
+    data: Scalar,
+    compute: Compute,
+    /// 1 if an elementary function is computed.
+    calls: usize,
+    /// Whether statistics are given: the running ones forward, the saved ones backward.
+    is_given: bool,
+    /// The kernel for runs of 16 bytes, if all operands have these.
+    by_vectors: Option<&'static str>,
+    tree: Tree,
+    /// Where the workspace is, and its bytes.
+    workspace: (u64, usize),
 }
 
-/// Cuts the groups of a step, if that is worth it and the workspace, at this address, has room.
-fn cut(params: &mut Parameters, tree: Tree, workspace: u64, size: usize) -> bool {
-    let (groups, members) = (params.groups as usize, params.members as usize);
-    let Some(parts) = Parts::of(groups, members, tree, size) else { return false };
-    (params.parts, params.part) = (parts.count as u32, parts.elements as u64);
-    params.scratch = [workspace, workspace + parts.sums_size(groups, tree) as u64];
-    true
+impl Task {
+    /// The parameters with groups cut into parts, if that is worth it and the workspace has room.
+    fn cut(&self) -> Option<Parameters> {
+        let (groups, members) = (self.params.groups as usize, self.params.members as usize);
+        let (at, size) = self.workspace;
+        let parts = Parts::of(groups, members, self.tree, size)?;
+        let scratch = [at, at + parts.sums_size(groups, self.tree) as u64];
+        Some(Parameters { parts: parts.count as u32, part: parts.elements as u64, scratch, ..self.params })
+    }
+}
+
+pub(super) const FORWARD: &[Kernels<Task>] = &[
+    Kernels {
+        name: "normalise_run_*",
+        when: "given statistics, binary32, binary16 and bfloat16 in vectors of 16 bytes",
+        launch: given_by_vectors,
+    },
+    Kernels { name: "normalise_given_*", when: "given statistics: element by element", launch: given },
+    Kernels {
+        name: "batch_norm_*",
+        when: "tensors that lie alike, without addend and activation: parts keep their sums in the result",
+        launch: |query, emit| kept_in_result(Pass::Forward, query, emit),
+    },
+    Kernels {
+        name: "normalise_part_* normalise_join_* normalise_apply_*",
+        when: "groups that are cut into parts, whose sums have room in the workspace",
+        launch: in_parts,
+    },
+    Kernels { name: "normalise_batch_*", when: "all steps: a block has a group", launch: whole },
+];
+
+pub(super) const BACKWARD: &[Kernels<Task>] = &[
+    Kernels {
+        name: "batch_norm_*",
+        when: "tensors that lie alike, without addend and activation: parts keep their sums in the result",
+        launch: |query, emit| kept_in_result(Pass::Backward, query, emit),
+    },
+    Kernels {
+        name: "normalise_part_* normalise_join_* normalise_apply_back_*",
+        when: "groups that are cut into parts, whose sums have room in the workspace",
+        launch: back_in_parts,
+    },
+    Kernels { name: "normalise_backward_*", when: "all steps: a block has a group", launch: back_whole },
+];
+
+fn given_by_vectors(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { params, data, .. } = query.step;
+    let own = query.step.by_vectors.filter(|_| query.step.is_given && query.step.calls == 0);
+    let Some(kernel) = own else { return Ok(false) };
+    let vectors = params.elements / (VECTOR / data.size() as u64);
+    emit(&launch_of(1, kernel, vectors, Params::new(params))?)?;
+    Ok(true)
+}
+
+fn given(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { params, compute, calls, is_given, .. } = query.step;
+    if !is_given {
+        return Ok(false);
+    }
+    let kernel = GIVEN[*calls][usize::from(*compute != Compute::Single)];
+    emit(&launch(kernel, params.groups * params.members, Params::new(params))?)?;
+    Ok(true)
+}
+
+fn kept_in_result(pass: Pass, query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    batch_norm::launches(pass, &query.step.params, (query.step.data, query.step.compute), emit)
+}
+
+fn in_parts(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Some(params) = query.step.cut() else { return Ok(false) };
+    let launches = Launches::new(&params, query.step.compute);
+    launches.statistics(PART, &params, 0, emit)?;
+    launches.emit(APPLY[query.step.calls], params.parts, &params, emit)?;
+    Ok(true)
+}
+
+fn whole(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { params, compute, calls, .. } = query.step;
+    Launches::new(params, *compute).emit(BATCH_OF[*calls], 1, params, emit)?;
+    Ok(true)
+}
+
+fn back_in_parts(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Some(params) = query.step.cut() else { return Ok(false) };
+    let launches = Launches::new(&params, query.step.compute);
+    if !query.step.is_given {
+        launches.statistics(PART, &params, 0, emit)?;
+    }
+    launches.statistics(PART_BACK[query.step.calls], &params, GRADIENTS, emit)?;
+    launches.emit(APPLY_BACK[query.step.calls], params.parts, &params, emit)?;
+    Ok(true)
+}
+
+fn back_whole(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { params, compute, calls, .. } = query.step;
+    Launches::new(params, *compute).emit(BACKWARD_OF[*calls], 1, params, emit)?;
+    Ok(true)
 }
 
 /// The kernel for statistics that are given where 16 bytes of data are neighbours in all operands,
@@ -139,7 +239,8 @@ fn run(step: &Normalise, params: &Parameters) -> Option<&'static str> {
 ///
 /// # Errors
 /// As for [`super::plan::launches`].
-pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()> {
+pub(super) fn forward(step: &Normalise, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+    let at = call.at;
     let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
     let slopes = step.slopes.map_or(1, |scalar| scalar.size() as i64);
     let sizes = [data, data, data, slopes, number];
@@ -160,7 +261,7 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
     flags |= if step.slopes.is_some() { KEEPS } else { 0 };
     let (activation, parameter, calls) = numbered(step.activation);
     let rows = step.tree() == Tree::ROWS;
-    let mut params = Parameters {
+    let params = Parameters {
         at: [
             start(0, 0),
             start(1, 4),
@@ -196,31 +297,25 @@ pub(super) fn forward(step: &Normalise, at: &[u64], emit: Emit<'_>) -> Result<()
         group,
         member,
     };
-    let calls = usize::from(calls);
-    if step.statistics == Statistics::Given {
-        if let Some(kernel) = run(step, &params).filter(|_| calls == 0) {
-            let vectors = params.elements / (VECTOR / data as u64);
-            return emit(&launch_of(1, kernel, vectors, Params::new(&params))?);
-        }
-        let kernel = GIVEN[calls][usize::from(step.compute != Compute::Single)];
-        return emit(&launch(kernel, params.groups * params.members, Params::new(&params))?);
-    }
-    if batch_norm::launches(Pass::Forward, &params, (step.data, step.compute), emit)? {
-        return Ok(());
-    }
-    let launches = Launches::new(&params, step.compute);
-    if !cut(&mut params, step.tree(), workspace(at, 0), step.workspace) {
-        return launches.emit(BATCH_OF[calls], 1, &params, emit);
-    }
-    launches.statistics(PART, &params, 0, emit)?;
-    launches.emit(APPLY[calls], params.parts, &params, emit)
+    let task = Task {
+        params,
+        data: step.data,
+        compute: step.compute,
+        calls: usize::from(calls),
+        is_given: step.statistics == Statistics::Given,
+        by_vectors: run(step, &params),
+        tree: step.tree(),
+        workspace: (at.get(WORKSPACE[0]).copied().unwrap_or(0), step.workspace),
+    };
+    selection::launch(FORWARD, &call.of(&task), emit)
 }
 
 /// Hands the launch of a backward pass to `emit`.
 ///
 /// # Errors
 /// As for [`super::plan::launches`].
-pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> Result<()> {
+pub(super) fn backward(step: &NormaliseBackward, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+    let at = call.at;
     let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
     let (slopes, mut flags) = match step.slope {
         Slope::One => (step.data, 0),
@@ -244,7 +339,7 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
         _ => numbered(None),
     };
     let rows = step.tree() == Tree::ROWS;
-    let mut params = Parameters {
+    let params = Parameters {
         at: [
             start(0, 0),
             start(1, 5),
@@ -280,17 +375,15 @@ pub(super) fn backward(step: &NormaliseBackward, at: &[u64], emit: Emit<'_>) -> 
         group,
         member,
     };
-    let calls = usize::from(calls);
-    if batch_norm::launches(Pass::Backward, &params, (step.data, step.compute), emit)? {
-        return Ok(());
-    }
-    let launches = Launches::new(&params, step.compute);
-    if !cut(&mut params, step.tree(), workspace(at, 1), step.workspace) {
-        return launches.emit(BACKWARD[calls], 1, &params, emit);
-    }
-    if !step.saved {
-        launches.statistics(PART, &params, 0, emit)?;
-    }
-    launches.statistics(PART_BACK[calls], &params, GRADIENTS, emit)?;
-    launches.emit(APPLY_BACK[calls], params.parts, &params, emit)
+    let task = Task {
+        params,
+        data: step.data,
+        compute: step.compute,
+        calls: usize::from(calls),
+        is_given: step.saved,
+        by_vectors: None,
+        tree: step.tree(),
+        workspace: (at.get(WORKSPACE[1]).copied().unwrap_or(0), step.workspace),
+    };
+    selection::launch(BACKWARD, &call.of(&task), emit)
 }

@@ -10,6 +10,8 @@ use std::ptr;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Class, Element, computes_in_f64, with_element};
 use crate::ops::Scaling;
+use crate::ops::activation::Activation;
+use crate::ops::function::Function;
 
 /// Division by a number that is known before the launch, as a multiplication and a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +160,15 @@ pub struct OperandTurn {
 impl OperandTurn {
     /// A loop that turns once.
     pub const ONCE: OperandTurn = OperandTurn { extent: Divisor::ONE, step: [0; 3] };
+}
+
+/// What follows another operation, as its kernels want it: the number of the function, which the
+/// identity has too, its parameter, and whether it is computed apart.
+pub(super) fn numbered(activation: Option<Activation>) -> (u32, f64, bool) {
+    match activation {
+        None => (Function::First as u32, 0.0, false),
+        Some(activation) => (activation.function as u32, activation.parameter, !activation.has_mask()),
+    }
 }
 
 /// The most bytes that a kernel's parameters can have.

@@ -5,15 +5,15 @@
 //! destination that repeats addresses is walked by one thread, in order.
 
 use super::launch::{Device, Emit, Pointers};
-use super::nest::single;
+use super::nest::{self, single};
+use super::selection::{Call, Kernels};
 use super::{
-    aggregate, causal, contract, ctc, fill, formula, general, normalise, pointwise, ragged, random, reduce,
+    aggregate, causal, contract, contract_table, ctc, fill, general, map, normalise, ragged, random, reduce,
     rows, sample, window, words,
 };
 use crate::backend::Address;
 use crate::error::{Error, Result};
-use crate::ops::function::Function;
-use crate::ops::plan::ABSENT;
+use crate::ops::plan::{ABSENT, MAX_OPERANDS};
 use crate::ops::{Plan, Step, TransformPlan};
 
 /// Hands the launches of a plan on operands at these addresses to `emit`. Memory may be shared only
@@ -26,47 +26,63 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
     let ordered = plan.is_ordered();
     plan.steps(&mut |step, slots| {
         let of = |slot: usize| if slot == ABSENT { 0 } else { at[slot].device() };
-        let place = |k: usize| of(slots[k]);
-        let places = || slots.iter().copied().map(of).collect::<Vec<_>>();
-        let pair = || Pointers { dst: place(0), src: place(1) };
+        let mut places = [0; MAX_OPERANDS];
+        places.iter_mut().zip(slots).for_each(|(place, &slot)| *place = of(slot));
+        let places = &places[..slots.len()];
+        let call = Call { at: places, ordered, device };
+        let pair = || Pointers { dst: places[0], src: places[1] };
         match step {
             Step::Transform(_) | Step::Padded(_) if ordered => general::ordered(step, pair(), emit),
             Step::Transform(transform) if transform.nest.is_empty() => Ok(()),
             Step::Transform(transform) => single(transform, pair(), emit),
             Step::Padded(padded) => {
                 single(&padded.transform(), pair(), emit)?;
-                fill::fill(&padded.fill(), place(0), false, emit)
+                fill::fill(&padded.fill(), places[0], false, emit)
             }
             Step::Mapped(plan) => mapped(plan, pair(), emit),
-            Step::Scale(fill) => fill::fill(fill, place(0), ordered, emit),
-            Step::Set(set) => fill::set(set, place(0), emit),
-            Step::Map(map) if map.function as u32 > Function::Nothing as u32 => {
-                formula::launches(map, std::array::from_fn(place), ordered, emit)
-            }
-            Step::Map(map) => pointwise::launches(map, std::array::from_fn(place), ordered, emit),
-            Step::Rows(step) => rows::launches(step, std::array::from_fn(place), ordered, emit),
-            Step::WideMap(map) => formula::launches(map, std::array::from_fn(place), ordered, emit),
-            Step::Reduce(reduce) => {
-                let at =
-                    reduce::Places { dst: place(0), indices: place(1), src: place(2), workspace: place(3) };
-                reduce::launches(reduce, at, ordered, emit)
-            }
-            Step::Contract(contract) => contract::launches(contract, &places(), device, emit),
+            Step::Scale(fill) => fill::fill(fill, places[0], ordered, emit),
+            Step::Set(set) => fill::set(set, places[0], emit),
+            Step::Map(step) => map::launches(&call.of(step), emit),
+            Step::WideMap(step) => map::launches(&call.of(step), emit),
+            Step::Rows(step) => rows::launches(&call.of(step), emit),
+            Step::Reduce(step) => reduce::launches(&call.of(step), emit),
+            Step::Contract(step) => contract::launches(&call.of(step), emit),
             Step::Phases(phases) => {
-                phases.0.iter().try_for_each(|step| contract::launches(step, &places(), device, emit))
+                phases.0.iter().try_for_each(|step| contract::launches(&call.of(step), emit))
             }
-            Step::Random(random) => random::launches(random, &places(), emit),
-            Step::Normalise(step) => normalise::forward(step, &places(), emit),
-            Step::NormaliseBackward(step) => normalise::backward(step, &places(), emit),
-            Step::Window(window) => window::launches(window, std::array::from_fn(place), ordered, emit),
-            Step::Sample(step) => sample::launches(step, &places(), ordered, emit),
-            Step::Causal(step) => causal::launches(step, &places(), emit),
-            Step::Aggregate(step) => aggregate::launches(step, &places(), emit),
-            Step::Ragged(step) => ragged::launches(step, &places(), emit),
-            Step::Words(step) => words::launches(step, place(0), emit),
-            Step::Ctc(step) => ctc::launches(step, &places(), emit),
+            Step::Random(step) => random::launches(&call.of(step), emit),
+            Step::Normalise(step) => normalise::forward(step, call, emit),
+            Step::NormaliseBackward(step) => normalise::backward(step, call, emit),
+            Step::Window(step) => window::launches(&call.of(step), emit),
+            Step::Sample(step) => sample::launches(&call.of(step), emit),
+            Step::Causal(step) => causal::launches(step, places, emit),
+            Step::Aggregate(step) => aggregate::launches(step, places, emit),
+            Step::Ragged(step) => ragged::launches(step, places, emit),
+            Step::Words(step) => words::launches(step, places[0], emit),
+            Step::Ctc(step) => ctc::launches(step, places, emit),
         }
     })
+}
+
+/// The names of kernels in all tables, of several kinds of steps one after the other: each with a
+/// `*` in place of types and extents.
+pub fn tables() -> Vec<&'static str> {
+    fn names<S>(table: &[Kernels<S>]) -> impl Iterator<Item = &'static str> {
+        table.iter().flat_map(|kernels| kernels.name.split(' '))
+    }
+    let mut all: Vec<&str> = names(nest::KERNELS).collect();
+    all.extend(names(map::kernels::<3>()));
+    all.extend(names(rows::KERNELS));
+    all.extend(names(reduce::KERNELS));
+    all.extend(
+        contract_table::KERNELS.iter().flat_map(|kernel| kernel.join.into_iter().chain([kernel.name])),
+    );
+    all.extend(names(random::KERNELS));
+    all.extend(names(normalise::FORWARD));
+    all.extend(names(normalise::BACKWARD));
+    all.extend(names(window::KERNELS));
+    all.extend(names(sample::KERNELS));
+    all
 }
 
 /// Parts of a transform that are launched one by one rather than computed element by element, at

@@ -2,6 +2,7 @@
 
 use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
+use super::selection::Query;
 use crate::error::Result;
 use crate::ops::window::{OPERANDS, Window, WindowAxis, WindowFunction};
 use crate::ops::{Compute, Scaling};
@@ -48,7 +49,8 @@ const _: () = assert!(size_of::<Parameters>() == 16 + 32 + 16 + 24 + 16);
 
 /// Hands the launch of a window to `emit` that is a whole plane of a type with kernels; whether
 /// this is one.
-pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> Result<bool> {
+pub(super) fn launches(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool> {
+    let (window, at) = (query.step, query.places::<OPERANDS>());
     let Window { function: WindowFunction::Average(_), outer, axes, scalars, compute, scaling } = window
     else {
         return Ok(false);
@@ -65,7 +67,7 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> 
     let (planes, around) = (outer.len() as u64, outer.axes());
     let fits =
         is_whole(&down) && is_whole(&along) && down.inputs * along.inputs <= CELLS && around.len() <= 2;
-    if !plain || !fits || planes >= MOST / WARP as u64 {
+    if query.call.ordered || !plain || !fits || planes >= MOST / WARP as u64 {
         return Ok(false);
     }
     let are_neighbours = around.last().is_some_and(|axis| axis.strides[1] == 1);

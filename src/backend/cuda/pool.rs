@@ -2,6 +2,7 @@
 
 use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
+use super::selection::Query;
 use crate::error::Result;
 use crate::ops::window::{Divisor as By, OPERANDS, Window, WindowAxis, WindowFunction};
 use crate::ops::{Compute, NanRule, Scaling};
@@ -133,8 +134,10 @@ fn served(window: &Window) -> Option<Served> {
 }
 
 /// Hands the launch of a window to `emit` whose shape and type have a kernel; whether this is one.
-pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> Result<bool> {
-    let Some(Served { kernel, windows, layouts }) = served(window) else { return Ok(false) };
+pub(super) fn launches(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool> {
+    let (window, at) = (query.step, query.places::<OPERANDS>());
+    let served = served(window).filter(|_| !query.call.ordered);
+    let Some(Served { kernel, windows, layouts }) = served else { return Ok(false) };
     let Window { function, outer, axes, scalars, .. } = window;
     let [height, columns] = windows;
     let extents: Vec<i64> = outer.axes().iter().map(|axis| axis.extent).collect();

@@ -1,10 +1,10 @@
 //! Launches of random masks (`kernels/random.cu`, `kernels/random_of.cu`).
 
-use super::general::index_for;
+use super::general::{index_for, operand_turns};
 use super::launch::{Emit, Launch, column_of, grid};
 use super::linear::VECTOR;
 use super::params::{Index, OperandTurn, Params};
-use super::pointwise::operand_turns;
+use super::selection::{self, Kernels, Query};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -64,13 +64,35 @@ fn of_type(scalar: Scalar, draws: bool, starts: [u64; 2]) -> Option<&'static str
     starts.iter().all(|start| start.is_multiple_of(VECTOR)).then_some(kernels[column])
 }
 
-/// Hands the launches of a step to `emit`: `at` are destination, source, mask and, if the step
-/// draws, states.
+pub(super) const KERNELS: &[Kernels<Random>] = &[
+    Kernels {
+        name: "random_run_of_* random_mask_of_*",
+        when: "masks along one run on 16 bytes, of binary32, binary16 and bfloat16: drawn and applied, or applied",
+        launch: run_of_type,
+    },
+    Kernels { name: "random_run", when: "masks that are drawn and applied along one run", launch: run },
+    Kernels { name: "random_draw random_apply_*", when: "all masks: drawn, then applied", launch: apart },
+];
+
+/// Hands the launches of a step to `emit`: its operands are destination, source, mask and, if the
+/// step draws, states.
 ///
 /// # Errors
 /// As for [`super::plan::launches`] and [`Random::check`].
-pub(super) fn launches(step: &Random, at: &[u64], emit: Emit<'_>) -> Result<()> {
-    step.check()?;
+pub(super) fn launches(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<()> {
+    query.step.check()?;
+    selection::launch(KERNELS, query, emit)?;
+    if query.step.draw.is_none() {
+        return Ok(());
+    }
+    let (_, params) = parameters(query);
+    let params = Params::new(&params);
+    emit(&Launch { kernel: "random_advance", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })
+}
+
+/// The loops over bytes, and what kernels are given for them.
+fn parameters(query: &Query<'_, Random>) -> (LoopNest<3>, Parameters) {
+    let (step, [dst, src, mask, states]) = (query.step, query.places());
     let size = step.scalar.size() as i64;
     let sizes = [size, size, 1];
     let mut nest = LoopNest::new(&[], [0; 3]);
@@ -79,10 +101,10 @@ pub(super) fn launches(step: &Random, at: &[u64], emit: Emit<'_>) -> Result<()> 
     }
     let [to, from, number] = step.nest.offsets;
     let params = Parameters {
-        dst: at[0].wrapping_add_signed(to * size),
-        src: at[1].wrapping_add_signed(from * size),
-        mask: at[2],
-        states: step.draw.map_or(0, |_| at[3]),
+        dst: dst.wrapping_add_signed(to * size),
+        src: src.wrapping_add_signed(from * size),
+        mask,
+        states: step.draw.map_or(0, |_| states),
         count: step.nest.len() as u64,
         elements: step.draw.map_or(0, |draw| draw.elements),
         threshold: step.draw.map_or(0, |draw| draw.threshold),
@@ -94,36 +116,52 @@ pub(super) fn launches(step: &Random, at: &[u64], emit: Emit<'_>) -> Result<()> 
         unused: 0,
         turns: operand_turns(&nest, Index::I64),
     };
-    // A thread for each word of a mask.
-    let by_words = |kernel, bits: u64| -> Result<Launch> {
-        let blocks = bits.div_ceil(32 * u64::from(THREADS));
-        let params = Params::new(&params);
-        Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
+    (nest, params)
+}
+
+/// Whether the elements lie along one run, from the mask's first bit on.
+fn is_run(step: &Random) -> bool {
+    step.nest.is_contiguous() && step.nest.offsets[2] == 0
+}
+
+/// A thread for each word of a mask.
+fn by_words(kernel: &'static str, bits: u64, params: &Parameters) -> Result<Launch> {
+    let blocks = bits.div_ceil(32 * u64::from(THREADS));
+    let params = Params::new(params);
+    Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
+}
+
+fn run_of_type(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<bool> {
+    let (_, params) = parameters(query);
+    let draws = query.step.draw.is_some();
+    let own = of_type(query.step.scalar, draws, [params.dst, params.src]);
+    let Some(kernel) = own.filter(|_| is_run(query.step)) else { return Ok(false) };
+    emit(&by_words(kernel, if draws { params.elements } else { params.count }, &params)?)?;
+    Ok(true)
+}
+
+fn run(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<bool> {
+    if query.step.draw.is_none() || !is_run(query.step) {
+        return Ok(false);
+    }
+    let (_, params) = parameters(query);
+    emit(&by_words("random_run", params.elements, &params)?)?;
+    Ok(true)
+}
+
+fn apart(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<bool> {
+    let (nest, params) = parameters(query);
+    if query.step.draw.is_some() {
+        emit(&by_words("random_draw", params.elements, &params)?)?;
+    }
+    let reach = [0, 1, 2].map(|k| nest.span(k).unwrap_or((i64::MIN, i64::MAX)));
+    let (kernel, index) = match index_for(params.first + params.count + PER_BLOCK, &reach) {
+        // The kernel of narrow indices is that of narrow elements, too.
+        Index::I32 if query.step.scalar.size() <= 4 => ("random_apply_i32", Index::I32),
+        _ => ("random_apply_i64", Index::I64),
     };
-    let draws = step.draw.is_some();
-    let is_run = step.nest.is_contiguous() && number == 0;
-    let of_type = of_type(step.scalar, draws, [params.dst, params.src]).filter(|_| is_run);
-    if let Some(kernel) = of_type {
-        emit(&by_words(kernel, if draws { params.elements } else { params.count })?)?;
-    } else if draws && is_run {
-        emit(&by_words("random_run", params.elements)?)?;
-    } else {
-        if draws {
-            emit(&by_words("random_draw", params.elements)?)?;
-        }
-        let reach = [0, 1, 2].map(|k| nest.span(k).unwrap_or((i64::MIN, i64::MAX)));
-        let (kernel, index) = match index_for(params.first + params.count + PER_BLOCK, &reach) {
-            // The kernel of narrow indices is that of narrow elements, too.
-            Index::I32 if size <= 4 => ("random_apply_i32", Index::I32),
-            _ => ("random_apply_i64", Index::I64),
-        };
-        let params = Params::new(&Parameters { turns: operand_turns(&nest, index), ..params });
-        let grid = grid(step.nest.len().unsigned_abs().div_ceil(PER_BLOCK))?;
-        emit(&Launch { kernel, grid, block: [APPLYING, 1, 1], shared: 0, params })?;
-    }
-    if draws {
-        let params = Params::new(&params);
-        emit(&Launch { kernel: "random_advance", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })?;
-    }
-    Ok(())
+    let grid = grid(params.count.div_ceil(PER_BLOCK))?;
+    let params = Params::new(&Parameters { turns: operand_turns(&nest, index), ..params });
+    emit(&Launch { kernel, grid, block: [APPLYING, 1, 1], shared: 0, params })?;
+    Ok(true)
 }

@@ -3,6 +3,7 @@
 
 use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
+use super::selection::Query;
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::window::{OPERANDS, Window, WindowFunction};
@@ -62,7 +63,8 @@ const GRADIENT: [[&str; 3]; 2] = kernels!("response_gradient");
 
 /// Hands the launch of a window to `emit` that is one of five channels, and whose type has a
 /// kernel; whether this is one.
-pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> Result<bool> {
+pub(super) fn launches(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool> {
+    let (window, at) = (query.step, query.places::<OPERANDS>());
     let Window { function, outer, axes, scalars, compute, scaling } = window;
     let (kernels, power, layouts) = match *function {
         WindowFunction::Normalise { power, centred: false } => (&FORWARD, power, 2),
@@ -88,7 +90,7 @@ pub(super) fn launches(window: &Window, at: [u64; OPERANDS], emit: Emit<'_>) -> 
     let extent = |axis: Option<Axis<3>>| axis.map_or(1, |axis| axis.extent);
     let runs = (channels.inputs + RUN - 1) / RUN;
     let count = extent(images).saturating_mul(extent(places)).saturating_mul(runs);
-    if !plain || count >= 1 << 30 {
+    if query.call.ordered || !plain || count >= 1 << 30 {
         return Ok(false);
     }
     let bytes = |stride: i64, layout: usize| if layout < layouts { stride * size } else { 0 };

@@ -1,8 +1,9 @@
 //! Launches of statistics of groups (`kernels/rows.cu`).
 
+use super::general::operand_turns;
 use super::launch::{Emit, Launch, grid};
 use super::params::{Index, OperandTurn, Operation, Params};
-use super::pointwise::operand_turns;
+use super::selection::{self, Kernels, Query};
 use super::softmax;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -46,17 +47,32 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 24 + 16 + 32 + 32 + 2 * 48 * MAX_AXES);
 
-/// Hands the launch of a step to `emit`; `at` are the addresses of its operands.
+pub(super) const KERNELS: &[Kernels<Rows>] = &[
+    Kernels {
+        name: "softmax_* log_softmax_*",
+        when: "softmax and its gradient of groups at equal distances, without factors: rows are held in registers",
+        launch: softmax::launches,
+    },
+    Kernels {
+        name: "rows_*",
+        when: "all groups: by threads where their neighbours belong to neighbouring groups, else by warps",
+        launch: general,
+    },
+];
+
+/// Hands the launches of a step to `emit`.
 ///
 /// # Errors
 /// As for [`super::plan::launches`].
-pub(super) fn launches(rows: &Rows, at: [u64; 3], ordered: bool, emit: Emit<'_>) -> Result<()> {
-    if rows.groups.is_empty() || rows.elements.is_empty() {
+pub(super) fn launches(query: &Query<'_, Rows>, emit: Emit<'_>) -> Result<()> {
+    if query.step.groups.is_empty() || query.step.elements.is_empty() {
         return Ok(());
     }
-    if !ordered && softmax::launches(rows, at, emit)? {
-        return Ok(());
-    }
+    selection::launch(KERNELS, query, emit)
+}
+
+fn general(query: &Query<'_, Rows>, emit: Emit<'_>) -> Result<bool> {
+    let (rows, at, ordered) = (query.step, query.places::<3>(), query.call.ordered);
     let sizes = rows.scalars.map(|scalar| scalar.size() as i64);
     let bytes = |nest: &LoopNest<3>| {
         let mut result = LoopNest::new(&[], [0; 3]);
@@ -100,5 +116,7 @@ pub(super) fn launches(rows: &Rows, at: [u64; 3], ordered: bool, emit: Emit<'_>)
         false => (params.groups.div_ceil(WARPS), 32 * WARPS),
     };
     let grid = grid(blocks)?;
-    emit(&Launch { kernel, grid, block: [threads as u32, 1, 1], shared: 0, params: Params::new(&params) })
+    let params = Params::new(&params);
+    emit(&Launch { kernel, grid, block: [threads as u32, 1, 1], shared: 0, params })?;
+    Ok(true)
 }

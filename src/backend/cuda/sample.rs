@@ -2,6 +2,7 @@
 
 use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Operation, Params};
+use super::selection::{self, Kernels, Query};
 use crate::error::{Error, Result};
 use crate::ops::Compute;
 use crate::ops::sample::{LANES, Pictures as Tensor, Sample, SampleFunction};
@@ -124,18 +125,43 @@ fn of_type(step: &Sample) -> Option<&'static str> {
     (plain && fits).then_some(kernels[column])
 }
 
-/// Hands the launch of a step to `emit`; `at` are its operands as [`SampleFunction`] lists them.
+pub(super) const KERNELS: &[Kernels<Sample>] = &[
+    Kernels {
+        name: "sample_*_of_*",
+        when: "pictures and gradients of binary32, binary16 or bfloat16 without factors and groups of channels",
+        launch: by_type,
+    },
+    Kernels { name: "sample_*", when: "all samplers, their grids and gradients", launch: of_any_type },
+];
+
+/// Hands the launch of a step to `emit`; its operands are as [`SampleFunction`] lists them.
 ///
 /// # Errors
 /// As for [`super::plan::launches`]; not supported if elements of the destination share addresses.
-pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>) -> Result<()> {
-    if ordered {
+pub(super) fn launches(query: &Query<'_, Sample>, emit: Emit<'_>) -> Result<()> {
+    if query.call.ordered {
         return Err(Error::unsupported("the CUDA core does not sample to elements that share an address"));
     }
+    selection::launch(KERNELS, query, emit)
+}
+
+fn by_type(query: &Query<'_, Sample>, emit: Emit<'_>) -> Result<bool> {
+    let Some(kernel) = of_type(query.step) else { return Ok(false) };
+    emit(&launch(query, Some(kernel))?)?;
+    Ok(true)
+}
+
+fn of_any_type(query: &Query<'_, Sample>, emit: Emit<'_>) -> Result<bool> {
+    emit(&launch(query, None)?)?;
+    Ok(true)
+}
+
+/// The launch of a step by the kernel whose type is a constant, or by one that takes any.
+fn launch(query: &Query<'_, Sample>, constant: Option<&'static str>) -> Result<Launch> {
+    let step = query.step;
     let positions = step.positions();
     let all = |counts: &[i64]| counts.iter().product::<i64>() as u64;
     let pixels = all(&step.source);
-    let constant = of_type(step);
     let (sampled, grouped) = if constant.is_some() { (SAMPLED_OF, CHANNELS_OF) } else { (SAMPLED, CHANNELS) };
     // A thread has several that lie so far apart.
     let channels = (step.channels as u64).div_ceil(sampled) as i64;
@@ -167,7 +193,7 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
         ),
     };
     let parameters = Parameters {
-        at: std::array::from_fn(|k| at.get(k).copied().unwrap_or(0)),
+        at: query.places(),
         count,
         images: step.images,
         channels: step.channels,
@@ -188,5 +214,5 @@ pub(super) fn launches(step: &Sample, at: &[u64], ordered: bool, emit: Emit<'_>)
     let kernel = constant.unwrap_or(kernels[usize::from(step.compute == Compute::Double)]);
     let most = if constant.is_some() { blocks } else { MOST_BLOCKS };
     let (grid, block) = (grid(blocks.min(most))?, [THREADS, 1, 1]);
-    emit(&Launch { kernel, grid, block, shared: 0, params: Params::new(&parameters) })
+    Ok(Launch { kernel, grid, block, shared: 0, params: Params::new(&parameters) })
 }

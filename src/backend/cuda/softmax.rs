@@ -2,6 +2,7 @@
 
 use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
+use super::selection::Query;
 use crate::error::Result;
 use crate::ops::{Compute, Rows, Scaling};
 
@@ -96,8 +97,9 @@ fn side_by_side(length: i64, groups: u64) -> (&'static Kernels, u64, u32) {
 }
 
 /// Hands the launch of a step to `emit` whose groups lie at equal distances, and whose type has
-/// kernels; whether this is one. `at` are the addresses of its operands.
-pub(super) fn launches(rows: &Rows, at: [u64; 3], emit: Emit<'_>) -> Result<bool> {
+/// kernels; whether this is one.
+pub(super) fn launches(query: &Query<'_, Rows>, emit: Emit<'_>) -> Result<bool> {
+    let (rows, at) = (query.step, query.places::<3>());
     let arity = rows.function.arity();
     let scalar = rows.scalars[0];
     let Some(column) = column_of(scalar) else { return Ok(false) };
@@ -106,7 +108,7 @@ pub(super) fn launches(rows: &Rows, at: [u64; 3], emit: Emit<'_>) -> Result<bool
         && rows.scalars[..=arity].iter().all(|&own| own == scalar);
     let &[along] = rows.elements.axes() else { return Ok(false) };
     let count = rows.groups.len();
-    if !plain || along.extent > LONGEST || count as u64 >= 1 << 31 {
+    if query.call.ordered || !plain || along.extent > LONGEST || count as u64 >= 1 << 31 {
         return Ok(false);
     }
     let size = scalar.size() as i64;

@@ -1,8 +1,9 @@
 //! Launches of windows (`kernels/window.cuh`): a thread for every cell of the destination.
 
+use super::general::operand_turns;
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, OperandTurn, Operation, Params};
-use super::pointwise::operand_turns;
+use super::selection::{self, Kernels, Query};
 use super::{plane, pool, response};
 use crate::backend::reference::lowest;
 use crate::error::Result;
@@ -98,34 +99,73 @@ const _: () = assert!(
     size_of::<Parameters>() == 40 + 8 + 24 + 32 + 32 + 8 + 40 + 48 * MAX_AXES + 192 * MAX_WINDOW_AXES
 );
 
+pub(super) const KERNELS: &[Kernels<Window>] = &[
+    Kernels {
+        name: "pool_*",
+        when: "maxima, averages and their gradients over two by two and three by three cells, strides 1 and 2",
+        launch: pool::launches,
+    },
+    Kernels { name: "plane_*", when: "averages of whole planes", launch: plane::launches },
+    Kernels {
+        name: "response_*",
+        when: "response normalisation over five channels with the power 0.75, and its gradient",
+        launch: response::launches,
+    },
+    Kernels {
+        name: "few_window_*",
+        when: "maxima, averages and gradients of averages over at most three taps along each of two axes",
+        launch: few_taps,
+    },
+    Kernels {
+        name: "pair_window_*",
+        when: "windows of windows along at most two axes: gradients of maxima, response normalisation and its gradient",
+        launch: along_two_axes,
+    },
+    Kernels {
+        name: "window_* wide_window_*",
+        when: "all windows: a thread for every cell",
+        launch: along_any,
+    },
+];
+
 /// Hands the launches of a window to `emit`.
 ///
 /// # Errors
 /// As for [`super::plan::launches`].
-pub(super) fn launches(window: &Window, at: [u64; OPERANDS], ordered: bool, emit: Emit<'_>) -> Result<()> {
-    if window.is_empty() {
+pub(super) fn launches(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<()> {
+    if query.step.is_empty() {
         return Ok(());
     }
-    if !ordered
-        && (pool::launches(window, at, emit)?
-            || plane::launches(window, at, emit)?
-            || response::launches(window, at, emit)?)
-    {
-        return Ok(());
-    }
-    if let Some(kernel) = few(window).filter(|_| !ordered) {
-        let parameters = parameters(window, at, false, Index::I32);
-        let blocks = parameters.count.div_ceil(u64::from(THREADS) * CELLS);
-        let params = Params::new(&parameters);
-        return emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params });
-    }
-    let is_double = window.compute == Compute::Double;
-    let pair = pair(window.function).filter(|_| !is_double && window.axes.len() <= PAIR);
-    let kernel = pair.unwrap_or_else(|| kernel(window.function, is_double, window.axes.len() > FEW_AXES));
-    let parameters = parameters(window, at, ordered, Index::I64);
+    selection::launch(KERNELS, query, emit)
+}
+
+fn few_taps(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool> {
+    let Some(kernel) = few(query.step).filter(|_| !query.call.ordered) else { return Ok(false) };
+    let parameters = parameters(query.step, query.places(), false, Index::I32);
+    let blocks = parameters.count.div_ceil(u64::from(THREADS) * CELLS);
+    let params = Params::new(&parameters);
+    emit(&Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })?;
+    Ok(true)
+}
+
+fn along_two_axes(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool> {
+    let fits = query.step.compute == Compute::Single && query.step.axes.len() <= PAIR;
+    let Some(kernel) = pair(query.step.function).filter(|_| fits) else { return Ok(false) };
+    by_cells(kernel, query, emit)?;
+    Ok(true)
+}
+
+fn along_any(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool> {
+    let Window { function, compute, axes, .. } = query.step;
+    by_cells(kernel(*function, *compute == Compute::Double, axes.len() > FEW_AXES), query, emit)?;
+    Ok(true)
+}
+
+/// A thread for every cell; where addresses repeat, one thread for one cell after the other.
+fn by_cells(kernel: &'static str, query: &Query<'_, Window>, emit: Emit<'_>) -> Result<()> {
+    let parameters = parameters(query.step, query.places(), query.call.ordered, Index::I64);
     let blocks = parameters.count.div_ceil(THREADS.into()).min(MOST_BLOCKS);
-    // In order, one thread does one cell after the other.
-    let (grid, threads) = if ordered { ([1, 1, 1], 1) } else { (grid(blocks)?, THREADS) };
+    let (grid, threads) = if query.call.ordered { ([1, 1, 1], 1) } else { (grid(blocks)?, THREADS) };
     emit(&Launch { kernel, grid, block: [threads, 1, 1], shared: 0, params: Params::new(&parameters) })
 }
 

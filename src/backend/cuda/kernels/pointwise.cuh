@@ -21,7 +21,7 @@ struct Pointwise {
     OperandTurn turns[20];  // innermost first
 };
 
-static_assert(sizeof(Pointwise) == 24 + 8 + 24 + 32 + 48 * 20, "pointwise.rs has another Pointwise");
+static_assert(sizeof(Pointwise) == 24 + 8 + 24 + 32 + 48 * 20, "op.rs has another Pointwise");
 
 // The offsets of all three operands, in bytes.
 struct OperandOffsets {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void op_vectors(const Pointwise &p, F function) {
     put<Vector>(to, result);
 }
 
-// The functions that take time enough to be worth it; `pointwise.rs` sends no other here.
+// The functions that take time enough to be worth it; `op.rs` sends no other here.
 template <u32 SCALAR>
 __device__ __forceinline__ void op_run(const Pointwise &p) {
     const bool propagate = p.function == MIN_OR_NAN || p.function == MAX_OR_NAN;

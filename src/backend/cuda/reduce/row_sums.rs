@@ -1,7 +1,9 @@
 //! Launches of sums and means of rows whose elements lie side by side (`kernels/row_sums.cu`).
 
-use super::launch::{Emit, Launch, column_of, grid};
-use super::params::{Divisor, Index, Operation, Params};
+use super::general::{division, finish};
+use crate::backend::cuda::launch::{Emit, Launch, column_of, grid};
+use crate::backend::cuda::params::{Divisor, Index, Operation, Params};
+use crate::backend::cuda::selection::Query;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::{Compute, Reduce, Reduction};
@@ -72,41 +74,46 @@ fn is_of_rows(problem: &Reduce) -> bool {
 }
 
 /// The parameters of rows whose first begins `offset` elements behind what the outputs say.
-fn parameters(problem: &Reduce, at: [u64; 2], finish: u32, offset: i64) -> Parameters {
-    let Reduce { outputs, sequence, dst, src, compute, scaling, .. } = problem;
+fn parameters(query: &Query<'_, Reduce>, offset: i64) -> Parameters {
+    let Reduce { outputs, sequence, dst, src, compute, scaling, reduction, .. } = query.step;
     let sizes = [dst.size() as i64, src.size() as i64];
     let start = [outputs.offsets[0], outputs.offsets[1] + offset];
     Parameters {
-        dst: at[0].wrapping_add_signed(start[0] * sizes[0]),
-        src: at[1].wrapping_add_signed(start[1] * sizes[1]),
+        dst: query.place(0).wrapping_add_signed(start[0] * sizes[0]),
+        src: query.place(2).wrapping_add_signed(start[1] * sizes[1]),
         step: outputs.axes().first().map_or([0; 2], |axis| [0, 1].map(|k| axis.strides[k] * sizes[k])),
         operation: Operation::new(compute.scalar(), *dst, *scaling),
         rows: outputs.len() as u32,
         length: sequence.len() as u32,
-        finish,
+        finish: finish(*reduction),
         in_runs: 0,
     }
 }
 
 /// Hands the launch of a problem to `emit` whose rows lie side by side, are short and of a type
-/// that has a kernel; whether this is one. `at` are the addresses of the destination and the
-/// source, and `finish` is what is done with a sum.
-pub(super) fn launches(problem: &Reduce, at: [u64; 2], finish: u32, emit: Emit<'_>) -> Result<bool> {
+/// that has a kernel; whether this is one.
+pub(super) fn short(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<bool> {
+    let problem = query.step;
     let kernels = ["row_sums_f32", "row_sums_f16", "row_sums_bf16"];
     let Some(kernel) = of_type(kernels, problem.src) else { return Ok(false) };
     let &[piece] = problem.sequence.pieces() else { return Ok(false) };
     let side_by_side = matches!(*piece.axes(), [axis] if axis.strides[0] == 1);
     let rows = problem.outputs.len() as u64;
-    if !side_by_side || !LENGTHS.contains(&problem.sequence.len()) || !is_of_rows(problem) {
+    if query.call.ordered
+        || !side_by_side
+        || !LENGTHS.contains(&problem.sequence.len())
+        || !is_of_rows(problem)
+    {
         return Ok(false);
     }
-    let params = Params::new(&parameters(problem, at, finish, piece.offsets[0]));
+    let params = Params::new(&parameters(query, piece.offsets[0]));
     emit(&Launch { kernel, grid: grid(rows.div_ceil(ROWS))?, block: [THREADS, 1, 1], shared: 0, params })?;
     Ok(true)
 }
 
-/// As [`launches`], of few and long rows that are not cut: one block of threads has a whole row.
-pub(super) fn long(problem: &Reduce, at: [u64; 2], finish: u32, emit: Emit<'_>) -> Result<bool> {
+/// As [`short`], of few and long rows that are not cut: one block of threads has a whole row.
+pub(super) fn long(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<bool> {
+    let problem = query.step;
     let kernels = ["row_sums_long_f32", "row_sums_long_f16", "row_sums_long_bf16"];
     let Some(kernel) = of_type(kernels, problem.src) else { return Ok(false) };
     let &[piece] = problem.sequence.pieces() else { return Ok(false) };
@@ -122,14 +129,12 @@ pub(super) fn long(problem: &Reduce, at: [u64; 2], finish: u32, emit: Emit<'_>) 
         outer.map_or(0, |outer| (outer.extent - 1).saturating_mul(around)).saturating_add(inner.extent);
     let reaches = around >= 0 && reach.saturating_mul(size) < REACH;
     let fits = (FILLED..REACH).contains(&length) && rows <= FEW && reaches;
-    if inner.strides[0] != 1 || !fits || !is_of_rows(problem) {
+    let is_whole = !query.call.ordered && division(query).1.chunks == 1;
+    if inner.strides[0] != 1 || !fits || !is_of_rows(problem) || !is_whole {
         return Ok(false);
     }
     let params = LongParameters {
-        rows: Parameters {
-            in_runs: u32::from(outer.is_some()),
-            ..parameters(problem, at, finish, piece.offsets[0])
-        },
+        rows: Parameters { in_runs: u32::from(outer.is_some()), ..parameters(query, piece.offsets[0]) },
         run: Divisor::new(inner.extent, Index::I32),
         around: around * size,
     };

@@ -1,7 +1,9 @@
 //! Launches of the kernels whose function and type are their own (`kernels/activation.cu`).
 
-use super::launch::{Emit, Launch, column_of, grid};
-use super::params::Params;
+use super::formula;
+use crate::backend::cuda::launch::{Emit, Launch, column_of, grid};
+use crate::backend::cuda::params::Params;
+use crate::backend::cuda::selection::Query;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::function::Function;
@@ -78,12 +80,12 @@ fn kernel(function: Function, scalar: Scalar) -> Option<&'static str> {
     ROWS.iter().find(|row| row.function == function).map(|row| row.kernels[column])
 }
 
-/// Launches for a step along one run of memory, whose function and type have a kernel: how many
-/// elements vectors leave at its end, or none if the step is of another kind.
-pub(super) fn launches<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_>) -> Result<Option<i64>> {
+/// Vectors along one run of memory, and what they leave at its end element by element.
+pub(super) fn runs<const N: usize>(query: &Query<'_, Map<N>>, emit: Emit<'_>) -> Result<bool> {
+    let (map, at) = (query.step, query.places::<N>());
     let (arity, scalar) = (map.function.arity(), map.scalars[0]);
-    let &[axis] = map.nest.axes() else { return Ok(None) };
-    let Some(kernel) = kernel(map.function, scalar) else { return Ok(None) };
+    let &[axis] = map.nest.axes() else { return Ok(false) };
+    let Some(kernel) = kernel(map.function, scalar) else { return Ok(false) };
     let plain = map.compute == Compute::Single
         && map.factors.alpha[0] == 1.0
         && map.factors.beta == 0.0
@@ -95,7 +97,7 @@ pub(super) fn launches<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_
     let count = (axis.extent / lanes) as u64;
     // Vectors are numbered in 32 bits.
     if !plain || !aligned || count == 0 || count > u64::from(u32::MAX) - THREADS * VECTORS {
-        return Ok(None);
+        return Ok(false);
     }
     let params = Parameters {
         at: std::array::from_fn(|k| if k <= arity { starts[k] } else { 0 }),
@@ -109,5 +111,6 @@ pub(super) fn launches<const N: usize>(map: &Map<N>, at: [u64; N], emit: Emit<'_
         shared: 0,
         params: Params::new(&params),
     })?;
-    Ok(Some(axis.extent % lanes))
+    formula::rest(map, at, axis.extent % lanes, emit)?;
+    Ok(true)
 }
