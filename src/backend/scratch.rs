@@ -73,6 +73,7 @@ fn is_modest(step: Step<'_>, machine: Machine) -> bool {
         Step::NormaliseBackward(step) => normalises(step.groups.len()),
         // Their scratch grows with extents.
         Step::Rows(_)
+        | Step::RowNorm(_)
         | Step::Reduce(_)
         | Step::Window(_)
         | Step::Sample(_)

@@ -9,7 +9,7 @@ use std::fmt;
 use super::contract::{Contract, Phases};
 use super::{
     Aggregate, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded, Ragged, Random, Reduce,
-    Rows, Sample, Scale, Set, Transform, TransformPlan, Window, Words,
+    RowNorm, Rows, Sample, Scale, Set, Transform, TransformPlan, Window, Words,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -241,6 +241,8 @@ steps! {
     WideMap(Map<6>);
     /// Take statistics of groups, then compute a function of each element; operands dst, x, dy.
     Rows(Rows);
+    /// Normalise rows by their own statistics; operands as [`RowNorm`] lists them.
+    RowNorm(RowNorm);
     /// Join elements to one; operands dst, indices, src, workspace.
     Reduce(Reduce);
     /// Sum products; operands as [`Contract`] lists them.

@@ -15,7 +15,7 @@ use cudnn::ops::{Compute, Draw, Map, Scaling};
 use testkit::agree::{Counts, Setting, check};
 use testkit::problems::Row;
 use testkit::random::Rng;
-use testkit::steps::{Owned, Vary};
+use testkit::steps::{Owned, Vary, norms};
 use testkit::{drawn, problems, run_step, steps};
 
 /// Cases of a run that is not told how long to go on.
@@ -152,6 +152,10 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
         Owned::Rows(step) => {
             step.scalars = step.scalars.map(|_| rng.pick(&NUMBERS));
             (step.compute, step.scaling) = (compute, scaling);
+        }
+        Owned::RowNorm(step) => {
+            *step = norms::of_types(step, || rng.pick(&NUMBERS));
+            step.compute = compute;
         }
         Owned::Reduce(step) => {
             (step.dst, step.src) = (rng.pick(&NUMBERS), rng.pick(&NUMBERS));

@@ -57,6 +57,7 @@ fn every_listed_step_equals_the_reference() {
         "contract",
         "ctc",
         "map",
+        "norm",
         "normalise",
         "normalise backward",
         "ragged",

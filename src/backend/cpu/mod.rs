@@ -4,7 +4,7 @@
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
 //!  copy.rs repeat.rs short_rows.rs interleave.rs transpose.rs strided.rs    kernels of transforms
 //!  padded.rs   blocks with zeros behind their cells       scale.rs set.rs map.rs reduce.rs random.rs
-//!  normalise.rs contract.rs window.rs sample.rs ctc.rs causal.rs aggregate.rs   the other operations
+//!  normalise.rs row_norm.rs contract.rs window.rs sample.rs ctc.rs causal.rs aggregate.rs   the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
@@ -40,6 +40,7 @@ pub(super) mod random;
 pub(super) mod reduce;
 pub(super) mod repeat;
 mod row;
+pub(super) mod row_norm;
 pub(super) mod sample;
 pub(super) mod scale;
 mod scratch;

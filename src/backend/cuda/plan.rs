@@ -45,6 +45,9 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
             Step::Map(step) => map::launches(&call.of(step), emit),
             Step::WideMap(step) => map::launches(&call.of(step), emit),
             Step::Rows(step) => rows::launches(&call.of(step), emit),
+            Step::RowNorm(_) => {
+                Err(Error::unsupported("rows in one step, which this core normalises in several"))
+            }
             Step::Reduce(step) => reduce::launches(&call.of(step), emit),
             Step::Contract(step) => contract::launches(&call.of(step), emit),
             Step::Phases(phases) => {

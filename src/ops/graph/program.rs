@@ -60,17 +60,24 @@ pub struct Strategy {
     pub chains: i64,
     /// About how many elements of each tensor a block has.
     pub block: i64,
+    /// Whether rows are normalised in one step.
+    pub rows: bool,
 }
 
 impl Strategy {
     /// For the CPU core.
-    pub const CPU: Strategy =
-        Strategy { tiles: Tiles::DEFAULT, fusion: Fusion::All, chains: 32 << 10, block: 16 << 10 };
+    pub const CPU: Strategy = Strategy {
+        tiles: Tiles::DEFAULT,
+        fusion: Fusion::All,
+        chains: 32 << 10,
+        block: 16 << 10,
+        rows: true,
+    };
     /// For the CUDA core: a tile is too little for a GPU.
     pub const CUDA: Strategy = Strategy { fusion: Fusion::Products, ..Strategy::BY_OPERATION };
     /// Each operation by itself.
     pub const BY_OPERATION: Strategy =
-        Strategy { tiles: Tiles::NONE, fusion: Fusion::None, chains: i64::MAX, ..Strategy::CPU };
+        Strategy { tiles: Tiles::NONE, fusion: Fusion::None, chains: i64::MAX, rows: false, ..Strategy::CPU };
 }
 
 /// A graph as plans that run one after the other.
@@ -223,6 +230,7 @@ impl Program {
                 continue;
             }
             let mut builder = Builder::new(operation, &find, lower::is_wide(operation)).map_err(explained)?;
+            builder.joins_rows = strategy.rows;
             if let Some(given) = given {
                 // Parts of sums go without room where there is none.
                 let pieces =

@@ -18,7 +18,9 @@ use crate::ops::function::Function;
 use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{Operand, Plan, Role, Step};
 use crate::ops::window::LAYOUT_OF;
-use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform};
+use crate::ops::{
+    Aggregate, Compute, Ragged, Random, Reduce, Reduction, RowNorm, Scaling, Sequence, Set, Transform,
+};
 
 /// Where an operand of a plan lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +50,8 @@ pub(super) struct Builder<'a> {
     pub lines: Option<&'a [Arc<Tensor>; 2]>,
     /// The most bytes that parts of a convolution's sums may take.
     pub most_of_parts: usize,
+    /// Whether rows are normalised in one step where that can be.
+    pub joins_rows: bool,
     /// What functions are computed in.
     pub compute: Compute,
     /// The tensor whose numbers say where something lies, if there is one.
@@ -79,6 +83,7 @@ impl<'a> Builder<'a> {
             pieces,
             lines: None,
             most_of_parts: usize::MAX,
+            joins_rows: false,
             compute,
             numbers: None,
         })
@@ -383,6 +388,11 @@ impl<'a> Builder<'a> {
         };
         self.push(Work::Reduce(Box::new(reduce)), &[to.slot, to.slot, from.slot, to.slot]);
         Ok(())
+    }
+
+    /// Rows that are normalised; operands as the step lists them.
+    pub fn row_norm(&mut self, step: RowNorm, views: [&View; RowNorm::OPERANDS]) {
+        self.push(Work::RowNorm(Box::new(step)), &views.map(|view| view.slot));
     }
 
     /// A contraction whose offsets count from these views, in the order of its operands; in

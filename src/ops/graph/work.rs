@@ -11,7 +11,7 @@ use crate::layout::{Layout, LoopNest};
 use crate::ops::contract::Contract;
 use crate::ops::map::Map;
 use crate::ops::plan::{self, Operand, PlacedSink, Plan, Reader, Step, StepSink, Tasks};
-use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Set, Transform, Window};
+use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, RowNorm, Set, Transform, Window};
 
 /// A step that a plan keeps.
 pub(super) enum Work {
@@ -19,6 +19,7 @@ pub(super) enum Work {
     Set(Set),
     Map(Box<Map>),
     WideMap(Box<Map<6>>),
+    RowNorm(Box<RowNorm>),
     Reduce(Box<Reduce>),
     Contract(Box<Contract>),
     Window(Box<Window>),
@@ -34,6 +35,7 @@ impl Work {
             Work::Set(step) => Step::Set(step),
             Work::Map(step) => Step::Map(step),
             Work::WideMap(step) => Step::WideMap(step),
+            Work::RowNorm(step) => Step::RowNorm(step),
             Work::Reduce(step) => Step::Reduce(step),
             Work::Contract(step) => Step::Contract(step),
             Work::Window(step) => Step::Window(step),
@@ -66,6 +68,14 @@ impl Work {
             }
             Work::Map(step) => Work::Map(Box::new(moved(step, &by))),
             Work::WideMap(step) => Work::WideMap(Box::new(moved(step, &by))),
+            Work::RowNorm(step) => {
+                let (mut step, scalars) = (step.clone(), step.scalars());
+                for (operand, offset) in step.rows.offsets.iter_mut().enumerate() {
+                    *offset += by(operand, scalars[operand]);
+                }
+                step.epsilon.1 += by(6, step.epsilon.0);
+                Work::RowNorm(step)
+            }
             Work::Reduce(step) if step.indices.is_none() => {
                 let mut step = step.clone();
                 step.outputs.offsets[0] += by(0, step.dst);
@@ -94,6 +104,10 @@ impl Work {
             Work::Transform(step) => same(&step.nest, operand),
             Work::Map(step) => same(&step.nest, operand),
             Work::WideMap(step) => same(&step.nest, operand),
+            Work::RowNorm(step) => match step.touches()[operand] {
+                true => operand == RowNorm::X && same(&step.rows, operand),
+                false => true,
+            },
             Work::Set(_)
             | Work::Reduce(_)
             | Work::Contract(_)
@@ -102,6 +116,14 @@ impl Work {
             | Work::Aggregate(_)
             | Work::Ragged(_) => false,
         }
+    }
+}
+
+/// Whether a step writes this place beside its destination.
+pub(super) fn writes_beside<P: PartialEq>(work: &Work, places: &[P], write: &P) -> bool {
+    match work {
+        Work::RowNorm(step) => (1..RowNorm::X).any(|k| step.touches()[k] && places[k] == *write),
+        _ => false,
     }
 }
 
@@ -177,6 +199,9 @@ impl StepsPlan {
     /// step that writes reads it, element by element, or steps before.
     pub fn replaces(&self, read: usize, write: usize) -> bool {
         let Some(first) = self.works.iter().position(|(_, slots)| slots[0] == write) else { return false };
+        if self.works.iter().any(|(work, slots)| writes_beside(work, slots, &write)) {
+            return false;
+        }
         self.works[first..].iter().enumerate().all(|(k, (work, slots))| {
             let reads = (1..slots.len()).filter(|&operand| slots[operand] == read);
             reads.into_iter().all(|operand| k == 0 && work.is_in_place(operand))
@@ -197,6 +222,9 @@ impl Plan for StepsPlan {
     /// element by element.
     fn works_in_place(&self, read: usize, write: usize) -> bool {
         let writes = |(_, slots): &&(Work, Vec<usize>)| slots[0] == write;
+        if self.works.iter().any(|(work, slots)| writes_beside(work, slots, &write)) {
+            return false;
+        }
         let Some(first) = self.works.iter().position(|work| writes(&work)) else { return true };
         let is_alone = self.works.iter().filter(writes).count() == 1;
         let size = |slot: usize| self.operands[slot].scalar.size();

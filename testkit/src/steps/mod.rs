@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "no part of the library")]
 
 pub mod losses;
+pub mod norms;
 pub mod offsets;
 mod operands;
 mod parse;

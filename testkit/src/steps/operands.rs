@@ -8,7 +8,7 @@ use cudnn::ops::{
     Contract, Normalise, NormaliseBackward, Operand, Padded, Random, Reduce, Role, Rows, Window,
 };
 
-use super::{Owned, losses, offsets, pictures, sequences};
+use super::{Owned, losses, norms, offsets, pictures, sequences};
 
 /// The most bytes of an operand: a line with more is a slip of the pen.
 const MOST: i64 = 1 << 32;
@@ -28,6 +28,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::Map(step) => map(&step.nest, &step.scalars, step.function.arity(), step.factors.beta)?,
         Owned::WideMap(step) => map(&step.nest, &step.scalars, step.function.arity(), step.factors.beta)?,
         Owned::Rows(step) => rows(step)?,
+        Owned::RowNorm(step) => norms::operands(step)?,
         Owned::Reduce(step) => reduce(step)?,
         Owned::Contract(step) => contract(step)?,
         Owned::Random(step) => random(step)?,
@@ -80,7 +81,7 @@ pub(super) fn written(span: Span, scalar: Scalar, beta: f64) -> Operand {
 }
 
 /// One that is not touched.
-fn absent(scalar: Scalar) -> Operand {
+pub(super) fn absent(scalar: Scalar) -> Operand {
     Operand { name: "no operand", role: Role::Read, scalar, span: (0, 0) }
 }
 

@@ -31,6 +31,7 @@ pub fn step(line: &str) -> Result<Owned> {
         "scale" => Owned::Scale(text.scale()?),
         "set" => Owned::Set(text.set()?),
         "map" => text.map()?,
+        "norm" => Owned::RowNorm(text.row_norm()?),
         "rows" => Owned::Rows(text.rows()?),
         "reduce" => Owned::Reduce(text.reduce()?),
         "random" => Owned::Random(text.random()?),

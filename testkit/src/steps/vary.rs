@@ -4,7 +4,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::window::{Axes, WindowAxis};
 use cudnn::ops::{Contract, Draw, Padded, Reduce, Rows, Sequence, Window};
 
-use super::{Owned, losses, offsets, pictures, sequences};
+use super::{Owned, losses, norms, offsets, pictures, sequences};
 
 /// Maps every extent to one from 1 to itself.
 pub type Shorten<'a> = &'a mut dyn FnMut(i64) -> i64;
@@ -62,6 +62,7 @@ impl Vary for Owned {
                 elements: nest(&step.elements, f),
                 ..*step
             }),
+            Owned::RowNorm(step) => Owned::RowNorm(norms::shorter(step, f)),
             Owned::Reduce(step) => {
                 let pieces: Vec<LoopNest<2>> =
                     step.sequence.pieces().iter().map(|piece| nest(piece, f)).collect();

@@ -5,6 +5,7 @@ mod fused;
 mod integers;
 mod layers;
 mod modes;
+mod norms;
 mod numbers;
 mod overrides;
 mod streams;

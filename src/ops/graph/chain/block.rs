@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::super::lower;
 use super::super::room::Room;
 use super::super::steps::{Builder, Home};
-use super::super::work::{StepsPlan, Work};
+use super::super::work::{StepsPlan, Work, writes_beside};
 use super::super::{Kind, Operation, Pointwise, Port, Tensor, mode};
 use super::{Chain, Sum};
 use crate::dtype::Scalar;
@@ -56,6 +56,10 @@ impl Block {
         let Some(first) = self.works.iter().position(|(_, spots)| spots[0].operand == write) else {
             return false;
         };
+        let places = |spots: &[Spot]| spots.iter().map(|spot| spot.operand).collect::<Vec<_>>();
+        if self.works.iter().any(|(work, spots)| writes_beside(work, &places(spots), &write)) {
+            return false;
+        }
         self.works[first..].iter().enumerate().all(|(k, (work, spots))| {
             let to = spots[0];
             let mut reads = (1..spots.len()).filter(|&operand| spots[operand].operand == read);
@@ -96,6 +100,7 @@ impl Kit<'_> {
         let mut plans: Vec<Planned> = Vec::with_capacity(operations.len());
         for operation in &operations {
             let mut builder = Builder::new(operation, &find, lower::is_wide(operation))?;
+            builder.joins_rows = true;
             lower::lower(operation, &mut builder)?;
             plans.push(builder.finish());
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use super::super::{Kind, Link, Operation, Tensor};
+use super::super::{Kind, Link, Operation, Tensor, lower};
 use super::local::{Shape, local};
 use crate::layout::Dims;
 use crate::ops::agree;
@@ -34,7 +34,8 @@ pub(super) fn regions(operations: &[Operation], least: i64) -> Vec<Found> {
         let has_rows = shape.row() <= MOST_OF_A_ROW && shape.whole.contains(&false);
         // What has steps enough of its own.
         let is_long = members.len() > 1
-            || matches!(operation.kind, Kind::NormForward(_) | Kind::NormBackward(_) | Kind::Softmax(_));
+            || matches!(operation.kind, Kind::NormForward(_) | Kind::NormBackward(_) | Kind::Softmax(_))
+                && !lower::is_one_step(operation);
         if is_worth && has_rows && is_long {
             found.push(Found { members, shape });
         }

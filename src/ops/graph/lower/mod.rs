@@ -15,6 +15,7 @@ mod random;
 mod reduction;
 mod resample;
 mod rope;
+mod row_norm;
 mod rows;
 mod shape;
 mod softmax;
@@ -26,7 +27,7 @@ pub(super) use norm::statistics;
 pub(super) use pointwise::activation;
 
 use super::steps::Builder;
-use super::{Kind, Operation, Stage, Type};
+use super::{Kind, Operation, Stage, Tensor, Type};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::ops::ragged::RaggedFunction;
@@ -44,6 +45,15 @@ pub(super) fn is_wide(operation: &Operation) -> bool {
         _ => return false,
     };
     matches!(math, Type::Known(DataType::Double | DataType::Int32 | DataType::Int64))
+}
+
+/// Whether an operation on tensors where they lie is a single step.
+pub(super) fn is_one_step(operation: &Operation) -> bool {
+    let describe = |tensor: &Tensor| Ok((tensor.scalar()?, tensor.placed()?));
+    Builder::new(operation, &describe, is_wide(operation)).is_ok_and(|mut steps| {
+        steps.joins_rows = true;
+        lower(operation, &mut steps).is_ok() && steps.count() == 1
+    })
 }
 
 /// Adds the steps of an operation.

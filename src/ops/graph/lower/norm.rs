@@ -6,6 +6,7 @@
 use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{Norm, Port};
+use super::row_norm::Rows;
 use crate::error::{Error, Result};
 use crate::layout::{Dims, MAX_RANK};
 use crate::ops::Reduction;
@@ -132,6 +133,18 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
         .map_or_else(|| statistics(of, x.dims(), scale.as_ref().map(View::dims)), |told| Ok(*told.dims()))?;
     let cut = Cut::new(&x, &dims)?;
     let (x, y) = (cut.view(&x)?, cut.view(&y)?);
+    let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
+    let bias = bias.map(|bias| cut.view(&bias)).transpose()?;
+    let groups = cut.dims(&dims);
+    let is_given = !of.training && given.1.is_some();
+    if steps.joins_rows && !is_given && !blends(steps) {
+        let saved = [saved.0.filter(|_| !is_rms), saved.1].map(|to| to.map(|to| cut_statistic(&cut, &to)));
+        let epsilon = scalar(&steps.read(Port::Epsilon)?, &Dims::new(&[1]))?;
+        let rows = Rows { x, y, groups, saved, parameters: [scale, bias], epsilon, centred: !is_rms };
+        if rows.lower(steps)? {
+            return Ok(());
+        }
+    }
     let result = steps.wide(x.dims())?;
     let inverse = match given {
         (mean, Some(inverse)) if !of.training => {
@@ -143,7 +156,6 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
         }
         _ => {
             let epsilon = steps.read(Port::Epsilon)?;
-            let groups = cut.dims(&dims);
             let (mean, variance) = moments(steps, &x, &groups, &result, is_rms)?;
             let inverse = inverse_of(steps, &variance, &epsilon)?;
             for (to, from) in [(saved.0, mean), (saved.1, Some(inverse))] {
@@ -162,31 +174,33 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     };
     // RMS has no mean to subtract: its first factor reads x.
     let source = if is_rms { x } else { result };
-    let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
-    let bias = bias.map(|bias| cut.view(&bias)).transpose()?;
+    // A block of rows has one factor for each group where all of them have.
+    if let Some(of_groups) = scale.and_then(|scale| scale.broadcast(&groups).ok()) {
+        let to = if bias.is_some() { &result } else { &y };
+        let factor = steps.wide(&groups)?;
+        steps.map(&factor, Function::Mul, &[inverse, of_groups])?;
+        steps.map(to, Function::Mul, &[source, factor])?;
+        return bias.map_or(Ok(()), |bias| steps.map(&y, Function::Add, &[result, bias]));
+    }
     match (scale, bias) {
         (None, None) => steps.map(&y, Function::Mul, &[source, inverse]),
         (None, Some(bias)) => {
             steps.map(&result, Function::Mul, &[source, inverse])?;
             steps.map(&y, Function::Add, &[result, bias])
         }
-        (Some(scale), Some(bias)) if scale.dims() != inverse.dims() => {
-            steps.map(&y, Function::Affine, &[source, inverse, scale, bias])
-        }
-        (Some(scale), bias) => {
-            let to = if bias.is_some() { &result } else { &y };
-            if scale.dims() == inverse.dims() {
-                // One factor for each group.
-                let factor = steps.wide(inverse.dims())?;
-                steps.map(&factor, Function::Mul, &[inverse, scale])?;
-                steps.map(to, Function::Mul, &[source, factor])?;
-            } else {
-                steps.map(&result, Function::Mul, &[source, inverse])?;
-                steps.map(to, Function::Mul, &[result, scale])?;
-            }
-            bias.map_or(Ok(()), |bias| steps.map(&y, Function::Add, &[result, bias]))
+        (Some(scale), Some(bias)) => steps.map(&y, Function::Affine, &[source, inverse, scale, bias]),
+        (Some(scale), None) => {
+            steps.map(&result, Function::Mul, &[source, inverse])?;
+            steps.map(&y, Function::Mul, &[result, scale])
         }
     }
+}
+
+/// Whether running averages are wanted.
+fn blends(steps: &Builder<'_>) -> bool {
+    [Port::NewRunningMean, Port::NewRunningVariance]
+        .into_iter()
+        .any(|port| steps.operation.write(port).is_some())
 }
 
 /// Statistics of one peer are those of this device itself, which needs no room to exchange them.

@@ -1,0 +1,86 @@
+//! Normalisations whose groups are rows, in one step.
+
+use super::super::steps::Builder;
+use super::super::view::View;
+use crate::error::Result;
+use crate::layout::{Axis, Dims, LoopNest};
+use crate::ops::RowNorm;
+use crate::ops::row_norm::Parameter;
+
+/// A normalisation by the statistics of its groups, cut so that everything broadcasts.
+pub(super) struct Rows {
+    pub x: View,
+    pub y: View,
+    /// Dims of the statistics.
+    pub groups: Dims,
+    /// Where mean and inverse go, if they are wanted.
+    pub saved: [Option<View>; 2],
+    /// Scale and bias, if there are some.
+    pub parameters: [Option<View>; 2],
+    /// One number.
+    pub epsilon: View,
+    pub centred: bool,
+}
+
+impl Rows {
+    /// Adds the step, and tells whether there is one: if all elements of a group lie side by side
+    /// in x and y, and their parameters do or are one.
+    ///
+    /// # Errors
+    /// Not supported: parameters that do not broadcast.
+    pub fn lower(&self, steps: &mut Builder<'_>) -> Result<bool> {
+        let Rows { x, y, groups, saved, parameters, epsilon, centred } = *self;
+        let over = |view: &View, dims: &Dims| view.broadcast(dims);
+        let parameters: [Option<View>; 2] =
+            match parameters.map(|of| of.map(|of| over(&of, x.dims())).transpose()) {
+                [scale, bias] => [scale?, bias?],
+            };
+        // What is not there stands still where x is.
+        let still = x.with(x.layout.dims, Dims::filled(x.dims().rank(), 0));
+        let statistics = saved.map(|to| to.unwrap_or(still));
+        let [scale, bias] = parameters.map(|of| of.unwrap_or(still));
+        let views = [&y, &statistics[0], &statistics[1], &x, &scale, &bias];
+        if views.iter().any(|view| view.layout.split.is_some()) {
+            return Ok(false);
+        }
+        let mut rows = LoopNest::new(&[], views.map(|view| view.offset));
+        let mut row = LoopNest::new(&[], [0; 4]);
+        for axis in 0..x.dims().rank() {
+            let strides = views.map(|view| view.layout.strides[axis]);
+            let extent = x.dims()[axis];
+            if groups[axis] == extent {
+                rows.push(Axis { extent, strides });
+            } else {
+                let [y, _, _, x, scale, bias] = strides;
+                row.push(Axis { extent, strides: [y, x, scale, bias] });
+            }
+        }
+        for (k, absent) in [(1, saved[0]), (2, saved[1]), (4, parameters[0]), (5, parameters[1])] {
+            if absent.is_none() {
+                rows.offsets[k] = 0;
+            }
+        }
+        rows.canonicalise();
+        row.canonicalise();
+        let (length, each) = match row.axes() {
+            [] => (1, [false; 2]),
+            [Axis { extent, strides: [1, 1, scale @ 0..=1, bias @ 0..=1] }] => {
+                (*extent, [*scale == 1, *bias == 1])
+            }
+            _ => return Ok(false),
+        };
+        let parameter = |k: usize| parameters[k].map(|of| Parameter { scalar: of.scalar, each: each[k] });
+        let step = RowNorm {
+            rows,
+            length,
+            data: [y.scalar, x.scalar],
+            compute: steps.compute,
+            centred,
+            saved: saved.map(|to| to.map(|to| to.scalar)),
+            parameters: [parameter(0), parameter(1)],
+            epsilon: (epsilon.scalar, epsilon.offset),
+        };
+        steps.row_norm(step, [&y, &statistics[0], &statistics[1], &x, &scale, &bias, &epsilon]);
+        Ok(true)
+    }
+}

@@ -1,0 +1,90 @@
+//! RowNorm: rows of elements that lie side by side, each normalised by its own statistics, which
+//! may be results themselves: layer, RMS and instance normalisation in one read of a row.
+//!
+//! A kind of step of its own beside [`Normalise`](super::Normalise), whose sums are in binary64 and
+//! whose groups share their parameters, while here each element of a row may have its own. The
+//! arithmetic is that of the steps which compute a normalisation one by one (a sum, a difference, a
+//! sum of squares, and so on), each rounded as they round: the results have their bits.
+
+use std::fmt;
+
+use super::Compute;
+use crate::dtype::Scalar;
+use crate::layout::LoopNest;
+
+/// A parameter of a normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The type of its numbers.
+    pub scalar: Scalar,
+    /// Whether each element of a row has its own, side by side; else a row has one.
+    pub each: bool,
+}
+
+/// `y = (x - mean) * inverse * scale + bias`, with `inverse = 1 / sqrt(variance + epsilon)`;
+/// operands y, mean, inverse, x, scale, bias, epsilon.
+///
+/// The mean of a row is its sum by [`Reduce`](super::Reduce)'s tree over the number of elements.
+/// The variance is the mean of the squares of `x - mean`, of which the same tree makes a norm,
+/// whose square it is. Without a mean it is the mean of squares. If a row has one scale, the
+/// inverse is multiplied by it first. Each operation is rounded to the computation type.
+#[derive(Clone, Copy)]
+pub struct RowNorm {
+    /// One turn for each row: offsets in scalars of y, mean, inverse, x, scale and bias. Canonical.
+    pub rows: LoopNest<6>,
+    /// Elements of a row, side by side in x and y.
+    pub length: i64,
+    /// Scalar types of y and x.
+    pub data: [Scalar; 2],
+    /// The type of intermediate results.
+    pub compute: Compute,
+    /// Whether the mean is subtracted.
+    pub centred: bool,
+    /// The types in which mean and inverse are written, if they are.
+    pub saved: [Option<Scalar>; 2],
+    /// Scale and bias, if there are some.
+    pub parameters: [Option<Parameter>; 2],
+    /// The type of epsilon, and where it is.
+    pub epsilon: (Scalar, i64),
+}
+
+impl RowNorm {
+    /// How many operands a step has, the first of which are written.
+    pub const OPERANDS: usize = 7;
+    /// Which operand x is; those before it are results.
+    pub const X: usize = 3;
+
+    /// Scalar types of all operands; of those that are not touched, that of x.
+    pub fn scalars(&self) -> [Scalar; Self::OPERANDS] {
+        let [y, x] = self.data;
+        let [mean, inverse] = self.saved.map(|saved| saved.unwrap_or(x));
+        let [scale, bias] = self.parameters.map(|of| of.map_or(x, |of| of.scalar));
+        [y, mean, inverse, x, scale, bias, self.epsilon.0]
+    }
+
+    /// Which operands are touched.
+    pub fn touches(&self) -> [bool; Self::OPERANDS] {
+        let ([mean, inverse], [scale, bias]) = (self.saved, self.parameters);
+        [true, mean.is_some(), inverse.is_some(), true, scale.is_some(), bias.is_some(), true]
+    }
+}
+
+/// Types and loops in one line, for the log.
+impl fmt::Display for RowNorm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [y, x] = self.data.map(Scalar::name);
+        write!(f, "norm {x}->{}->{y}", self.compute.scalar().name())?;
+        if self.centred {
+            write!(f, " centred")?;
+        }
+        write!(f, " epsilon={}{:+}", self.epsilon.0.name(), self.epsilon.1)?;
+        for (name, saved) in ["mean", "inverse"].into_iter().zip(self.saved) {
+            saved.map_or(Ok(()), |saved| write!(f, " {name}={}", saved.name()))?;
+        }
+        for (name, of) in ["scale", "bias"].into_iter().zip(self.parameters) {
+            let Some(Parameter { scalar, each }) = of else { continue };
+            write!(f, " {name}={}*{}", scalar.name(), u8::from(each))?;
+        }
+        write!(f, " {} in each of {}", self.length, self.rows)
+    }
+}
