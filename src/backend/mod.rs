@@ -131,7 +131,8 @@ unsafe fn run_chosen(
             Step::Map(map) => cpu::map::run(map, std::array::from_fn(pointer), machine, choice),
             Step::WideMap(map) => cpu::map::run(map, std::array::from_fn(pointer), machine, choice),
             Step::Rows(rows) => cpu::reduce::rows::run(rows, std::array::from_fn(pointer), machine, choice),
-            Step::RowNorm(step) => cpu::row_norm::run(step, at, machine),
+            Step::RowNorm(step) => cpu::row_norm::forward(step, at, machine),
+            Step::RowNormBackward(step) => cpu::row_norm::backward(step, at, machine),
             Step::Reduce(reduce) if reduce.outputs.is_empty() => Ok(()),
             Step::Reduce(reduce) => {
                 cpu::reduce::run(reduce, pointer(0), pointer(2), pointer(1), machine, choice)

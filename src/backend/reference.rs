@@ -25,7 +25,7 @@ pub use ragged::ragged;
 pub use random::random;
 pub use reduce::reduce;
 pub(super) use reduce::store_index;
-pub use row_norm::row_norm;
+pub use row_norm::{row_norm, row_norm_backward};
 pub use rows::rows;
 pub use sample::sample;
 pub(super) use window::lowest;
@@ -64,6 +64,7 @@ pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
             Step::WideMap(map) => self::map(map, std::array::from_fn(pointer)),
             Step::Rows(rows) => self::rows(rows, std::array::from_fn(pointer)),
             Step::RowNorm(step) => row_norm(step, std::array::from_fn(pointer)),
+            Step::RowNormBackward(step) => row_norm_backward(step, std::array::from_fn(pointer)),
             Step::Reduce(problem) => reduce(problem, pointer(0), pointer(2), pointer(1)),
             Step::Contract(step) => {
                 contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())

@@ -74,6 +74,7 @@ fn is_modest(step: Step<'_>, machine: Machine) -> bool {
         // Their scratch grows with extents.
         Step::Rows(_)
         | Step::RowNorm(_)
+        | Step::RowNormBackward(_)
         | Step::Reduce(_)
         | Step::Window(_)
         | Step::Sample(_)

@@ -75,7 +75,7 @@ pub use ragged::Ragged;
 pub use random::{Draw, Random};
 pub use reduce::{Indices, Reduce, ReducePlan};
 pub use reduction::Reduction;
-pub use row_norm::RowNorm;
+pub use row_norm::{RowNorm, RowNormBackward};
 pub use rows::{RowFunction, Rows};
 pub use sample::Sample;
 pub use sequence::Sequence;

@@ -9,7 +9,7 @@ use std::fmt;
 use super::contract::{Contract, Phases};
 use super::{
     Aggregate, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded, Ragged, Random, Reduce,
-    RowNorm, Rows, Sample, Scale, Set, Transform, TransformPlan, Window, Words,
+    RowNorm, RowNormBackward, Rows, Sample, Scale, Set, Transform, TransformPlan, Window, Words,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -243,6 +243,8 @@ steps! {
     Rows(Rows);
     /// Normalise rows by their own statistics; operands as [`RowNorm`] lists them.
     RowNorm(RowNorm);
+    /// The gradients of that; operands as [`RowNormBackward`] lists them.
+    RowNormBackward(RowNormBackward);
     /// Join elements to one; operands dst, indices, src, workspace.
     Reduce(Reduce);
     /// Sum products; operands as [`Contract`] lists them.

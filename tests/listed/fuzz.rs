@@ -157,6 +157,10 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             *step = norms::of_types(step, || rng.pick(&NUMBERS));
             step.compute = compute;
         }
+        Owned::RowNormBackward(step) => {
+            *step = norms::backward_of_types(step, || rng.pick(&NUMBERS));
+            step.compute = compute;
+        }
         Owned::Reduce(step) => {
             (step.dst, step.src) = (rng.pick(&NUMBERS), rng.pick(&NUMBERS));
             (step.compute, step.scaling) = (compute, scaling);

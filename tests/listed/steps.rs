@@ -58,6 +58,7 @@ fn every_listed_step_equals_the_reference() {
         "ctc",
         "map",
         "norm",
+        "norm backward",
         "normalise",
         "normalise backward",
         "ragged",

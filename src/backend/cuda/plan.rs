@@ -45,7 +45,7 @@ pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>)
             Step::Map(step) => map::launches(&call.of(step), emit),
             Step::WideMap(step) => map::launches(&call.of(step), emit),
             Step::Rows(step) => rows::launches(&call.of(step), emit),
-            Step::RowNorm(_) => {
+            Step::RowNorm(_) | Step::RowNormBackward(_) => {
                 Err(Error::unsupported("rows in one step, which this core normalises in several"))
             }
             Step::Reduce(step) => reduce::launches(&call.of(step), emit),

@@ -1,11 +1,12 @@
-//! The obvious loop of [`RowNorm`]: one row after the other, as the steps would be computed that it
-//! stands for.
+//! The obvious loops of [`RowNorm`] and [`RowNormBackward`]: one row after the other, as the steps
+//! would be computed that it stands for.
 
 use super::reduce::Tree;
 use super::{load, store};
 use crate::backend::function::{Fold, Real, SquareSum, Sum, finish, with_real};
 use crate::dtype::convert::Element;
-use crate::ops::{Reduction, RowNorm, Scaling};
+use crate::ops::normalise::Tree as Shape;
+use crate::ops::{Reduction, RowNorm, RowNormBackward, Scaling};
 
 /// Runs `step` row by row; operands in its order.
 ///
@@ -68,4 +69,70 @@ unsafe fn run<T: Real>(step: &RowNorm, at: [*mut u8; RowNorm::OPERANDS]) {
             write(0, row[0] + i, y.canonical());
         }
     });
+}
+
+/// Runs `step` row by row; operands in its order.
+///
+/// # Safety
+/// As for [`row_norm`].
+pub unsafe fn row_norm_backward(step: &RowNormBackward, at: [*mut u8; RowNormBackward::OPERANDS]) {
+    with_real!(step.compute, T => {
+        // SAFETY: all elements are there in each operand that is touched.
+        unsafe { run_backward::<T>(step, at) }
+    });
+}
+
+/// # Safety
+/// As for [`row_norm`].
+unsafe fn run_backward<T: Real>(step: &RowNormBackward, at: [*mut u8; RowNormBackward::OPERANDS]) {
+    let scalars = step.scalars();
+    let zero = <T as Element>::ZERO;
+    // SAFETY: what the step reads is readable.
+    let read = |k: usize, offset: i64| unsafe { load::<T>(scalars[k], at[k], offset) };
+    // SAFETY: what the step writes is writable.
+    let write = |k: usize, offset: i64, x: T| unsafe { store(scalars[k], at[k], offset, x, Scaling::MOVE) };
+    let length = step.length as usize;
+    // What each row adds to the gradients of the parameters.
+    let mut terms: [Vec<Vec<T>>; 2] = [Vec::new(), Vec::new()];
+    step.rows.for_each(|row| {
+        let mean = step.parameters[1].map_or(zero, |_| read(6, row[4]));
+        let inverse = read(7, row[5]);
+        let of = |k: usize, place: usize| -> Vec<T> {
+            (0..step.length).map(|i| read(k, row[place] + i)).collect()
+        };
+        let (x, dy) = (of(3, 1), of(4, 2));
+        let h: Vec<T> = x.iter().map(|&x| ((x - mean) * inverse).canonical()).collect();
+        let g: Vec<T> = match step.parameters[0] {
+            Some(_) => dy.iter().zip(of(5, 3)).map(|(&dy, scale)| (dy * scale).canonical()).collect(),
+            None => dy.clone(),
+        };
+        let average = |terms: &mut dyn Iterator<Item = T>| {
+            let mut tree = Tree::<T, Sum>::new();
+            terms.for_each(|term| tree.add(term));
+            finish(Reduction::Avg, tree.joined(), step.length)
+        };
+        let share = average(&mut g.iter().zip(&h).map(|(&g, &h)| (g * h).canonical()));
+        let other = if step.parameters[1].is_some() { average(&mut g.iter().copied()) } else { zero };
+        for (i, (&g, &h)) in g.iter().zip(&h).enumerate() {
+            write(0, row[0] + i as i64, ((g - h * share - other) * inverse).canonical());
+        }
+        terms[0].push(dy.iter().zip(&h).map(|(&dy, &h)| dy * h).collect());
+        terms[1].push(dy);
+    });
+    for (k, sum) in step.sums.iter().enumerate() {
+        let Some((_, first)) = *sum else { continue };
+        for i in 0..length {
+            let blocks = terms[k]
+                .chunks(Shape::ROWS.block)
+                .map(|rows| rows.iter().fold(Sum::identity::<T>(), |sum, row| sum + row[i]));
+            let mut sums: Vec<T> = blocks.collect();
+            while sums.len() > 1 {
+                sums = sums
+                    .chunks(2)
+                    .map(|two| two.iter().copied().reduce(|a, b| a + b).expect("one"))
+                    .collect();
+            }
+            write(1 + k, first + i as i64, sums[0].canonical());
+        }
+    }
 }

@@ -18,9 +18,7 @@ use crate::ops::function::Function;
 use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{Operand, Plan, Role, Step};
 use crate::ops::window::LAYOUT_OF;
-use crate::ops::{
-    Aggregate, Compute, Ragged, Random, Reduce, Reduction, RowNorm, Scaling, Sequence, Set, Transform,
-};
+use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform};
 
 /// Where an operand of a plan lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -390,9 +388,10 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Rows that are normalised; operands as the step lists them.
-    pub fn row_norm(&mut self, step: RowNorm, views: [&View; RowNorm::OPERANDS]) {
-        self.push(Work::RowNorm(Box::new(step)), &views.map(|view| view.slot));
+    /// A step of rows that are normalised; operands as it lists them.
+    pub fn rows(&mut self, step: Work, views: &[&View]) {
+        let slots: Vec<usize> = views.iter().map(|view| view.slot).collect();
+        self.push(step, &slots);
     }
 
     /// A contraction whose offsets count from these views, in the order of its operands; in

@@ -11,7 +11,9 @@ use crate::layout::{Layout, LoopNest};
 use crate::ops::contract::Contract;
 use crate::ops::map::Map;
 use crate::ops::plan::{self, Operand, PlacedSink, Plan, Reader, Step, StepSink, Tasks};
-use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, RowNorm, Set, Transform, Window};
+use crate::ops::{
+    Aggregate, Compute, Ragged, Random, Reduce, RowNorm, RowNormBackward, Set, Transform, Window,
+};
 
 /// A step that a plan keeps.
 pub(super) enum Work {
@@ -20,6 +22,7 @@ pub(super) enum Work {
     Map(Box<Map>),
     WideMap(Box<Map<6>>),
     RowNorm(Box<RowNorm>),
+    RowNormBackward(Box<RowNormBackward>),
     Reduce(Box<Reduce>),
     Contract(Box<Contract>),
     Window(Box<Window>),
@@ -36,6 +39,7 @@ impl Work {
             Work::Map(step) => Step::Map(step),
             Work::WideMap(step) => Step::WideMap(step),
             Work::RowNorm(step) => Step::RowNorm(step),
+            Work::RowNormBackward(step) => Step::RowNormBackward(step),
             Work::Reduce(step) => Step::Reduce(step),
             Work::Contract(step) => Step::Contract(step),
             Work::Window(step) => Step::Window(step),
@@ -76,6 +80,20 @@ impl Work {
                 step.epsilon.1 += by(6, step.epsilon.0);
                 Work::RowNorm(step)
             }
+            Work::RowNormBackward(step) => {
+                let (mut step, scalars) = (step.clone(), step.scalars());
+                for (operand, scalar) in scalars.into_iter().enumerate() {
+                    if let Some(place) = RowNormBackward::place(operand) {
+                        step.rows.offsets[place] += by(operand, scalar);
+                    }
+                }
+                for (k, sum) in step.sums.iter_mut().enumerate() {
+                    if let Some((scalar, offset)) = sum {
+                        *offset += by(1 + k, *scalar);
+                    }
+                }
+                Work::RowNormBackward(step)
+            }
             Work::Reduce(step) if step.indices.is_none() => {
                 let mut step = step.clone();
                 step.outputs.offsets[0] += by(0, step.dst);
@@ -108,6 +126,10 @@ impl Work {
                 true => operand == RowNorm::X && same(&step.rows, operand),
                 false => true,
             },
+            Work::RowNormBackward(step) => match (step.touches()[operand], operand) {
+                (true, RowNormBackward::X | 4) => same(&step.rows, operand - 2),
+                (touched, _) => !touched,
+            },
             Work::Set(_)
             | Work::Reduce(_)
             | Work::Contract(_)
@@ -123,6 +145,9 @@ impl Work {
 pub(super) fn writes_beside<P: PartialEq>(work: &Work, places: &[P], write: &P) -> bool {
     match work {
         Work::RowNorm(step) => (1..RowNorm::X).any(|k| step.touches()[k] && places[k] == *write),
+        Work::RowNormBackward(step) => {
+            (1..RowNormBackward::X).any(|k| step.touches()[k] && places[k] == *write)
+        }
         _ => false,
     }
 }

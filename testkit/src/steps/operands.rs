@@ -29,6 +29,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::WideMap(step) => map(&step.nest, &step.scalars, step.function.arity(), step.factors.beta)?,
         Owned::Rows(step) => rows(step)?,
         Owned::RowNorm(step) => norms::operands(step)?,
+        Owned::RowNormBackward(step) => norms::backward_operands(step)?,
         Owned::Reduce(step) => reduce(step)?,
         Owned::Contract(step) => contract(step)?,
         Owned::Random(step) => random(step)?,

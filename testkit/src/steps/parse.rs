@@ -31,6 +31,7 @@ pub fn step(line: &str) -> Result<Owned> {
         "scale" => Owned::Scale(text.scale()?),
         "set" => Owned::Set(text.set()?),
         "map" => text.map()?,
+        "norm" if text.eat(" backward") => Owned::RowNormBackward(text.row_norm_backward()?),
         "norm" => Owned::RowNorm(text.row_norm()?),
         "rows" => Owned::Rows(text.rows()?),
         "reduce" => Owned::Reduce(text.reduce()?),

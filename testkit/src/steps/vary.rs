@@ -63,6 +63,7 @@ impl Vary for Owned {
                 ..*step
             }),
             Owned::RowNorm(step) => Owned::RowNorm(norms::shorter(step, f)),
+            Owned::RowNormBackward(step) => Owned::RowNormBackward(norms::shorter_backward(step, f)),
             Owned::Reduce(step) => {
                 let pieces: Vec<LoopNest<2>> =
                     step.sequence.pieces().iter().map(|piece| nest(piece, f)).collect();

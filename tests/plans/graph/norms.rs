@@ -128,6 +128,69 @@ fn rows_in_one_step_have_the_bits_of_the_steps_that_it_stands_for() {
     }
 }
 
+/// dx has the bits of single steps; the gradients of scale and bias are summed in another order.
+#[test]
+fn gradients_of_rows_in_one_step_are_those_of_the_steps() {
+    use DataType::{Bfloat16, Double, Float, Half};
+    let mut rng = Rng(19);
+    for (number, case) in CASES.iter().enumerate() {
+        for (x_type, scale_type) in [(Float, Float), (Half, Float), (Bfloat16, Bfloat16), (Double, Float)] {
+            for variant in 0..4 {
+                let of_x = |uid| packed(uid, x_type, case.dims);
+                let (x, dy, dx, double) = (of_x(1), of_x(2), of_x(3), of_x(4));
+                let scale = packed(5, scale_type, case.scale);
+                let (mean, inverse) = (float(6, case.statistics), float(7, case.statistics));
+                let (dscale, dbias) = (float(8, case.scale), float(9, case.scale));
+                let mut reads = vec![(Port::X, &x), (Port::Dy, &dy), (Port::InverseVariance, &inverse)];
+                let mut writes = vec![(Port::Dx, &dx)];
+                if case.mode != 4 {
+                    reads.push((Port::Mean, &mean));
+                }
+                if variant != 1 || case.mode == 5 {
+                    reads.push((Port::Scale, &scale));
+                }
+                if variant != 2 {
+                    writes.push((Port::Dscale, &dscale));
+                }
+                if variant == 0 {
+                    writes.push((Port::Dbias, &dbias));
+                }
+                let norm = Kind::NormBackward(Norm { mode: case.mode, training: true });
+                let operations = vec![unary(ABS, &x, &double), Operation::new(norm, &reads, &writes)];
+                let graph = Graph { operations };
+                let mut world = World::default();
+                for (_, tensor) in &reads {
+                    fill(&mut world, &mut rng, tensor, None);
+                }
+                let results: Vec<_> = writes.iter().map(|(_, tensor)| Arc::clone(tensor)).collect();
+                let found = STRATEGIES.map(|strategy| {
+                    let execution = Execution::planned(&graph, strategy).expect("it is planned");
+                    let parts: Vec<String> = execution.parts().collect();
+                    // A scale of each group, and of each batch, belong to other steps.
+                    let is_one = strategy.rows && ![1, 5].contains(&case.mode);
+                    if ![1, 5].contains(&case.mode) || !strategy.rows {
+                        assert_eq!(
+                            has(&parts, "norm backward "),
+                            is_one,
+                            "case {number}.{variant}: {parts:?}"
+                        );
+                    }
+                    results.iter().chain([&double]).for_each(|tensor| world.room(tensor));
+                    world.execute(&execution);
+                    results.iter().map(|tensor| world.get(tensor)).collect::<Vec<_>>()
+                });
+                let what = format!("case {number}.{variant} of {x_type:?}, {scale_type:?}");
+                for own in &found[..2] {
+                    assert!(own[0] == found[2][0], "dx of {what}");
+                    for (own, single) in own[1..].iter().zip(&found[2][1..]) {
+                        assert_near(own, single, 1e-5, &what);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Rows whose elements lie apart, groups of channels and running averages keep their steps.
 #[test]
 fn other_normalisations_keep_their_steps() {

@@ -100,7 +100,7 @@ impl Kit<'_> {
         let mut plans: Vec<Planned> = Vec::with_capacity(operations.len());
         for operation in &operations {
             let mut builder = Builder::new(operation, &find, lower::is_wide(operation))?;
-            builder.joins_rows = true;
+            builder.joins_rows = self.chain.rows;
             lower::lower(operation, &mut builder)?;
             plans.push(builder.finish());
         }

@@ -42,6 +42,8 @@ pub struct Chain {
     inner: Vec<i64>,
     /// About how many elements of each tensor a block has.
     block: i64,
+    /// Whether rows are normalised in one step.
+    rows: bool,
     /// Results that are sums over all blocks.
     sums: Vec<Sum>,
 }
@@ -96,13 +98,13 @@ pub(super) fn chained(graph: &Graph, strategy: Strategy) -> Option<Graph> {
         return None;
     }
     let operations: Vec<Operation> = Dag::new(graph).ok()?.operations.into_iter().cloned().collect();
-    let regions = region::regions(&operations, strategy.chains);
+    let regions = region::regions(&operations, strategy);
     if regions.is_empty() {
         return None;
     }
     let mut parts = Parts::of(graph);
     for found in &regions {
-        put_in_one(&mut parts, &operations, found, strategy.block);
+        put_in_one(&mut parts, &operations, found, strategy);
     }
     let is_other = |at: &usize| !regions.iter().any(|found| found.members.contains(at));
     parts.operations.extend((0..operations.len()).filter(is_other).map(|at| operations[at].clone()));
@@ -110,7 +112,7 @@ pub(super) fn chained(graph: &Graph, strategy: Strategy) -> Option<Graph> {
 }
 
 /// Adds the operations of a region as one, and the last sums over parts.
-fn put_in_one(parts: &mut Parts, operations: &[Operation], found: &region::Found, block: i64) {
+fn put_in_one(parts: &mut Parts, operations: &[Operation], found: &region::Found, strategy: Strategy) {
     let (members, others): (Vec<usize>, Vec<usize>) =
         (0..operations.len()).partition(|at| found.members.contains(at));
     let own: Vec<Operation> = members.iter().map(|&at| operations[at].clone()).collect();
@@ -125,7 +127,8 @@ fn put_in_one(parts: &mut Parts, operations: &[Operation], found: &region::Found
         whole: shape.whole.clone(),
         operations: Vec::new(),
         inner: Vec::new(),
-        block,
+        block: strategy.block,
+        rows: strategy.rows,
         sums: Vec::new(),
     };
     let groups = chain.blocks().min(GROUPS);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use super::super::{Kind, Link, Operation, Tensor, lower};
+use super::super::{Kind, Link, Operation, Strategy, Tensor, lower};
 use super::local::{Shape, local};
 use crate::layout::Dims;
 use crate::ops::agree;
@@ -21,7 +21,7 @@ pub(super) struct Found {
 
 /// The chains of operations, which are in an order in which each comes after those that write what
 /// it reads.
-pub(super) fn regions(operations: &[Operation], least: i64) -> Vec<Found> {
+pub(super) fn regions(operations: &[Operation], strategy: Strategy) -> Vec<Found> {
     let mut groups = Groups::new(operations);
     for &(writer, reader) in &groups.edges.clone() {
         groups.join(operations, writer, reader);
@@ -30,12 +30,12 @@ pub(super) fn regions(operations: &[Operation], least: i64) -> Vec<Found> {
     for (of, operation) in operations.iter().enumerate() {
         let members = groups.members(of);
         let Some(shape) = groups.shapes[of].clone().filter(|_| !members.is_empty()) else { continue };
-        let is_worth = shape.extents.product().is_some_and(|count| count >= least);
+        let is_worth = shape.extents.product().is_some_and(|count| count >= strategy.chains);
         let has_rows = shape.row() <= MOST_OF_A_ROW && shape.whole.contains(&false);
         // What has steps enough of its own.
         let is_long = members.len() > 1
             || matches!(operation.kind, Kind::NormForward(_) | Kind::NormBackward(_) | Kind::Softmax(_))
-                && !lower::is_one_step(operation);
+                && !(strategy.rows && lower::is_one_step(operation));
         if is_worth && has_rows && is_long {
             found.push(Found { members, shape });
         }

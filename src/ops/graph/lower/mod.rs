@@ -49,7 +49,10 @@ pub(super) fn is_wide(operation: &Operation) -> bool {
 
 /// Whether an operation on tensors where they lie is a single step.
 pub(super) fn is_one_step(operation: &Operation) -> bool {
-    let describe = |tensor: &Tensor| Ok((tensor.scalar()?, tensor.placed()?));
+    let describe = |tensor: &Tensor| {
+        let layout = if tensor.is_virtual { tensor.placed() } else { tensor.layout() };
+        Ok((tensor.scalar()?, layout?))
+    };
     Builder::new(operation, &describe, is_wide(operation)).is_ok_and(|mut steps| {
         steps.joins_rows = true;
         lower(operation, &mut steps).is_ok() && steps.count() == 1

@@ -6,7 +6,7 @@
 use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{Norm, Port};
-use super::row_norm::Rows;
+use super::row_norm::{Gradients, Rows};
 use crate::error::{Error, Result};
 use crate::layout::{Dims, MAX_RANK};
 use crate::ops::Reduction;
@@ -288,6 +288,23 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let groups = cut.dims(&dims);
     let (x, dy) = (cut.view(&x)?, cut.view(&dy)?);
     let mean = mean.map(|mean| cut_statistic(&cut, &mean)).filter(|_| !is_rms);
+    let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
+    let is_of_groups = scale.is_some_and(|scale| scale.broadcast(&groups).is_ok());
+    if let (true, Some(dx), Some(inverse)) = (steps.joins_rows && !is_of_groups, dx, inverse)
+        && (is_rms || mean.is_some())
+    {
+        let sums = [dscale, dbias].map(|sum| sum.map(|sum| cut.view(&sum)).transpose());
+        let [dscale, dbias] = sums;
+        let gradients = Gradients {
+            views: [cut.view(&dx)?, x, dy, cut_statistic(&cut, &inverse)],
+            parameters: [scale, mean],
+            sums: [dscale?, dbias?],
+            groups,
+        };
+        if gradients.lower(steps)? {
+            return Ok(());
+        }
+    }
     let normal = steps.wide(x.dims())?;
     let (mean, inverse) = match (mean, inverse) {
         (mean, Some(inverse)) if is_rms || mean.is_some() => (mean, cut_statistic(&cut, &inverse)),
@@ -302,9 +319,9 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
         Some(mean) => steps.map(&normal, Function::Centred, &[x, mean, inverse])?,
         None => steps.map(&normal, Function::Mul, &[x, inverse])?,
     }
-    let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
     let products = steps.wide(x.dims())?;
-    if let Some(scale) = scale.filter(|scale| *scale.dims() == groups) {
+    // A block of rows has one scale for each group where all of them have.
+    if let Some(scale) = scale.and_then(|scale| scale.broadcast(&groups).ok()) {
         return backward_by_group(steps, &cut, [&dy, &normal, &products], [&scale, &inverse], is_rms);
     }
     if let Some(dscale) = dscale {
@@ -344,7 +361,13 @@ fn backward_by_group(
         let sum = steps.wide(&groups)?;
         steps.reduce(&sum, Reduction::Add, from)?;
         let wanted = steps.wanted(port, 0.0)?;
-        wanted.map_or(Ok(()), |wanted| steps.transform(&cut.view(&wanted)?, &sum))?;
+        if let Some(wanted) = wanted {
+            let wanted = cut.view(&wanted)?;
+            match *wanted.dims() == groups {
+                true => steps.transform(&wanted, &sum)?,
+                false => steps.reduce(&wanted, Reduction::Add, &sum)?,
+            }
+        }
         Ok(sum)
     };
     steps.map(products, Function::Mul, &[*dy, *normal])?;

@@ -2,10 +2,11 @@
 
 use super::super::steps::Builder;
 use super::super::view::View;
+use super::super::work::Work;
 use crate::error::Result;
 use crate::layout::{Axis, Dims, LoopNest};
-use crate::ops::RowNorm;
 use crate::ops::row_norm::Parameter;
+use crate::ops::{RowNorm, RowNormBackward};
 
 /// A normalisation by the statistics of its groups, cut so that everything broadcasts.
 pub(super) struct Rows {
@@ -80,7 +81,90 @@ impl Rows {
             parameters: [parameter(0), parameter(1)],
             epsilon: (epsilon.scalar, epsilon.offset),
         };
-        steps.row_norm(step, [&y, &statistics[0], &statistics[1], &x, &scale, &bias, &epsilon]);
+        let views = [&y, &statistics[0], &statistics[1], &x, &scale, &bias, &epsilon];
+        steps.rows(Work::RowNorm(Box::new(step)), &views);
+        Ok(true)
+    }
+}
+
+/// The gradients of a normalisation by the statistics of its groups, of a scale of each element.
+pub(super) struct Gradients {
+    /// dx, x, dy, and the inverse deviations.
+    pub views: [View; 4],
+    /// Scale and means, if there are some.
+    pub parameters: [Option<View>; 2],
+    /// dscale and dbias, if they are wanted.
+    pub sums: [Option<View>; 2],
+    /// Dims of the statistics.
+    pub groups: Dims,
+}
+
+/// Elements up to which one thread sums up the gradients of parameters: larger ones come in blocks,
+/// of which each thread has its own.
+const MOST_OF_A_SUM: i64 = 1 << 16;
+
+impl Gradients {
+    /// Adds the step, and tells whether there is one: if all elements of a group lie side by side
+    /// everywhere, and the parameters of all rows are the same.
+    ///
+    /// # Errors
+    /// Not supported: parameters that do not broadcast.
+    pub fn lower(&self, steps: &mut Builder<'_>) -> Result<bool> {
+        let Gradients { views: [dx, x, dy, inverse], parameters, sums, groups } = *self;
+        let has_sums = sums.iter().any(Option::is_some);
+        let elements = x.dims().iter().product::<i64>();
+        let is_of_all_rows = |sum: &View| {
+            (0..x.dims().rank()).all(|axis| {
+                sum.dims()[axis] == if groups[axis] == x.dims()[axis] { 1 } else { x.dims()[axis] }
+            })
+        };
+        if has_sums && elements > MOST_OF_A_SUM
+            || sums.iter().flatten().any(|sum| sum.dims().rank() != x.dims().rank() || !is_of_all_rows(sum))
+        {
+            return Ok(false);
+        }
+        let wide = |of: Option<View>| of.map(|of| of.broadcast(x.dims())).transpose();
+        let [scale, mean] = parameters;
+        let (scale, mean) = (wide(scale)?, wide(mean)?);
+        let inverse = inverse.broadcast(x.dims())?;
+        // What is not there lies where x does.
+        let views = [dx, x, dy, scale.unwrap_or(x), mean.unwrap_or(inverse), inverse];
+        let sums_or_x = sums.map(|sum| sum.unwrap_or(x));
+        if views.iter().chain(&sums_or_x).any(|view| view.layout.split.is_some()) {
+            return Ok(false);
+        }
+        let mut rows = LoopNest::new(&[], views.map(|view| view.offset));
+        let mut row = LoopNest::new(&[], [0; 6]);
+        for axis in 0..x.dims().rank() {
+            let stride = |view: &View| view.layout.strides[axis];
+            let extent = x.dims()[axis];
+            if groups[axis] == extent {
+                rows.push(Axis { extent, strides: views.map(|view| stride(&view)) });
+            } else {
+                let [dscale, dbias] = sums_or_x;
+                let strides = [dx, x, dy, views[3], dscale, dbias].map(|view| stride(&view));
+                row.push(Axis { extent, strides });
+            }
+        }
+        rows.canonicalise();
+        row.canonicalise();
+        let length = match row.axes() {
+            [] => 1,
+            [Axis { extent, strides: [1, 1, 1, 1, 1, 1] }] => *extent,
+            _ => return Ok(false),
+        };
+        let step = RowNormBackward {
+            rows,
+            length,
+            data: [dx.scalar, x.scalar, dy.scalar],
+            compute: steps.compute,
+            parameters: [scale, mean].map(|of| of.map(|of| of.scalar)),
+            inverse: inverse.scalar,
+            sums: sums.map(|sum| sum.map(|sum| (sum.scalar, sum.offset))),
+        };
+        let [dscale, dbias] = &sums_or_x;
+        let views = [&dx, dscale, dbias, &x, &dy, &views[3], &views[4], &inverse];
+        steps.rows(Work::RowNormBackward(Box::new(step)), &views);
         Ok(true)
     }
 }
