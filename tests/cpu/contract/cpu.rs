@@ -67,18 +67,18 @@ fn convolutions(seed: u64, cases: Range<usize>, cells: i64, plain: bool) {
 
 #[test]
 fn convolutions_of_any_layout_agree_with_the_definition() {
-    convolutions(11, extent::cases(300, 1500), 40_000, false);
+    convolutions(11, extent::cases(150, 1500), 40_000, false);
 }
 
 #[test]
 fn convolutions_of_common_layouts_agree_with_the_definition() {
-    convolutions(12, extent::cases(180, 900), 400_000, true);
+    convolutions(12, extent::cases(90, 900), 400_000, true);
 }
 
 #[test]
 fn matrix_products_agree_with_the_reference() {
     let mut rng = Rng(13);
-    for case in extent::cases(180, 600) {
+    for case in extent::cases(90, 600) {
         let (types, accumulate) = rng.pick(TYPES);
         // Of all sizes, with few rows or columns, and small.
         let most = match case % 20 {
@@ -207,7 +207,7 @@ fn layers_of_contiguous_channels_agree_with_the_reference() {
 #[test]
 fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
     let mut rng = Rng(14);
-    for case in extent::cases(60, 200) {
+    for case in extent::cases(30, 200) {
         let direction = DIRECTIONS[case % 3];
         let conv = Convolution::random(600_000, &mut rng);
         let plain = case % 4 > 0;
@@ -229,7 +229,7 @@ fn sums_of_real_numbers_stay_within_the_bound_and_keep_their_bits() {
 #[test]
 fn an_image_has_the_same_bits_in_any_batch() {
     let mut rng = Rng(15);
-    for case in extent::cases(48, 120) {
+    for case in extent::cases(24, 120) {
         let types = [[Scalar::F32; 3], [Scalar::F16; 3], [Scalar::F32, Scalar::F16, Scalar::Bf16]][case % 3];
         let mut conv = Convolution::random(150_000, &mut rng);
         if case % 6 == 3 {
