@@ -2,9 +2,13 @@
 //! order in which queries tell of algorithms, and the search that measures algorithms.
 
 use super::{Address, Bound, Call, Context};
+use crate::backend::cuda::copies_vectors;
 use crate::error::{Error, Result};
 use crate::mode::Mode;
-use crate::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Record};
+use crate::ops::contract::Contract;
+use crate::ops::convolution::{
+    Algorithm, Convolution, ConvolutionPlan, LEAST_WORKSPACE, Record, TAKES_ALL, Takes,
+};
 use crate::ops::{Operand, Plan, Scaling};
 
 /// The workspace that a program gives, or none.
@@ -25,9 +29,21 @@ impl Workspace {
 }
 
 impl Context {
-    /// Whether this core cuts long sums, for which it has a use for a workspace.
-    fn cuts_sums(&self) -> bool {
-        self.is_cuda()
+    /// Has `with` see what kernels this core takes, if it has a use for a workspace: it cuts long
+    /// sums, and moves operands.
+    fn of_use<R>(&self, with: impl FnOnce(Option<Takes<'_>>) -> R) -> R {
+        let Some(cuda) = self.cuda() else { return with(None) };
+        let device = cuda.kind();
+        with(Some(&|step: &Contract| copies_vectors(step, device)))
+    }
+
+    /// Lets a plan use a workspace of as many bytes, if this core has a use for it: for what is
+    /// moved there, too, if that `moves`.
+    fn give(&self, plan: &mut ConvolutionPlan, bytes: usize, moves: bool) {
+        let give = |takes: Takes<'_>| plan.take_workspace(bytes, if moves { takes } else { TAKES_ALL });
+        if bytes > 0 {
+            self.of_use(|takes| takes.map_or((), give));
+        }
     }
 
     /// The bytes of workspace that an algorithm has a use for.
@@ -35,7 +51,7 @@ impl Context {
     /// # Errors
     /// As [`Convolution::workspace`].
     pub fn convolution_workspace(&self, problem: &Convolution, algorithm: Algorithm) -> Result<usize> {
-        problem.workspace(algorithm, self.cuts_sums())
+        self.of_use(|takes| problem.workspace(algorithm, takes))
     }
 
     /// The records of all algorithms, those that serve first, with the workspaces that queries
@@ -46,7 +62,7 @@ impl Context {
 
     /// [`algorithms`](Context::algorithms) where it is known whether Winograd's come first.
     fn ranked(&self, problem: &Convolution, winograd: bool) -> Vec<Record> {
-        problem.records(Mode::current(), self.cuts_sums(), winograd)
+        self.of_use(|takes| problem.records(Mode::current(), takes, winograd))
     }
 
     /// The first algorithm that needs no more than `limit` bytes of workspace.
@@ -55,16 +71,23 @@ impl Context {
     /// Not supported, with the bytes that would do, or if no algorithm computes the problem.
     pub fn algorithm_within(&self, problem: &Convolution, limit: usize) -> Result<Algorithm> {
         let winograd = self.prefers_winograd(problem);
-        let mut least = None;
+        let (mut least, mut zero) = (None, None);
         for record in self.ranked(problem, winograd) {
             let Ok(told) = record.workspace else { continue };
             // The core that prefers Winograd's algorithms computes them without a workspace.
             let needs = record.algorithm.takes_workspace() && !(winograd && record.algorithm.is_winograd());
             let needed = if needs { told } else { 0 };
-            if needed <= limit {
+            if needed <= limit && !record.algorithm.takes_workspace() {
+                zero = zero.or(Some(record.algorithm));
+            } else if needed <= limit && (zero.is_none() || needed > LEAST_WORKSPACE) {
+                // Before number 0, which the original prefers, comes what cuts sums in what is
+                // allowed.
                 return Ok(record.algorithm);
             }
             least = Some(least.map_or(needed, |least: usize| least.min(needed)));
+        }
+        if let Some(algorithm) = zero {
+            return Ok(algorithm);
         }
         Err(match least {
             Some(needed) => {
@@ -137,8 +160,8 @@ impl Call<'_> {
         self.context.check_workspace(problem, algorithm, workspace)?;
         plan.operands().iter().zip(&operands).try_for_each(check_alignment)?;
         let mut plan = plan.by(algorithm);
-        if self.context.cuts_sums() && algorithm.takes_workspace() && workspace.usable() > 0 {
-            plan.take_workspace(bytes);
+        if algorithm.takes_workspace() {
+            self.context.give(&mut plan, workspace.usable(), algorithm.moves_operands());
         }
         // SAFETY: the pointers are aligned and valid for the spans of the plan's operands, the
         // workspace for its size.
@@ -171,9 +194,9 @@ impl Call<'_> {
             Some(_) => workspace.usable(),
             None => records.iter().flat_map(|record| record.workspace.clone()).max().unwrap_or(0),
         };
-        if context.cuts_sums() && given > 0 {
-            cut.take_workspace(given);
-        }
+        context.give(&mut cut, given, true);
+        let mut in_parts = plain.clone();
+        context.give(&mut in_parts, given, false);
         let at = match operands {
             Some([dst, a, b]) => [dst.1, a.1, b.1, workspace.at].map(Some),
             None => [None; 4],
@@ -183,13 +206,19 @@ impl Call<'_> {
         // One measurement for all numbers that do the same.
         let others = measure(&cut);
         let zero = if cut.uses_workspace()? { measure(&plain) } else { others.clone() };
+        let without_moves = match (cut.moves_operands(), in_parts.uses_workspace()?) {
+            (false, _) => others.clone(),
+            (true, false) => zero.clone(),
+            (true, true) => measure(&in_parts),
+        };
         let winograd = match context.has_winograd(problem) {
             true => measure(&plain.clone().by(Algorithm::winograd(problem.direction))),
             false => others.clone(),
         };
         let outcome = |record: &Record| match record.algorithm {
             algorithm if algorithm.is_winograd() => &winograd,
-            algorithm if algorithm.takes_workspace() => &others,
+            algorithm if algorithm.moves_operands() => &others,
+            algorithm if algorithm.takes_workspace() => &without_moves,
             _ => &zero,
         };
         for record in &mut records {

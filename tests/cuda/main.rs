@@ -6,6 +6,7 @@ mod common;
 
 mod api;
 mod arithmetic;
+mod arranged;
 mod batches;
 mod causal;
 mod child;

@@ -13,7 +13,7 @@ use cudnn::exec::Context;
 use cudnn::layout::Dims;
 use cudnn::mode::Mode;
 use cudnn::ops::bias;
-use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
+use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused, TAKES_ALL};
 use cudnn::ops::{Plan, Scaling};
 
 /// `amplitude * sin(0.7 * i + 0.3) + 0.1 * (i % 5) - 0.2` in float, `i` counted from `first`.
@@ -272,17 +272,17 @@ fn every_number_serves_and_tells_its_workspace() {
         for case in cases() {
             let problem = case.problem(direction, Mode::Extended);
             // As on a GPU, where all numbers but 0 have a use for more than the least.
-            let records = problem.records(Mode::Extended, true, false);
+            let records = problem.records(Mode::Extended, Some(TAKES_ALL), false);
             let mut numbers: Vec<i32> = records.iter().map(|record| record.algorithm.number()).collect();
             numbers.sort_unstable();
             assert_eq!(numbers, (0..count).collect::<Vec<_>>(), "{}", case.name);
             for record in records {
-                let told = problem.workspace(record.algorithm, true);
+                let told = problem.workspace(record.algorithm, Some(TAKES_ALL));
                 assert_eq!(record.workspace, told, "{}: {}", case.name, record.algorithm);
                 let told = told.expect("serves");
                 let takes = record.algorithm.number() != 0;
                 assert!(if takes { told >= 16 } else { told == 0 });
-                assert_eq!(problem.workspace(record.algorithm, false), Ok(if takes { 16 } else { 0 }));
+                assert_eq!(problem.workspace(record.algorithm, None), Ok(if takes { 16 } else { 0 }));
             }
         }
         for number in [-1, count] {
@@ -292,9 +292,9 @@ fn every_number_serves_and_tells_its_workspace() {
     }
 }
 
-/// The workspace of a GPU is at most 64 MiB and twice the filter, and makes no jumps as images
-/// grow, in layers that other libraries ask for gigabytes for, and in the layers of ordinary
-/// networks.
+/// The workspace of a GPU that moves no operands is at most 64 MiB and twice the filter, and makes
+/// no jumps as images grow, in layers that other libraries ask for gigabytes for, and in the layers
+/// of ordinary networks.
 #[test]
 fn workspaces_stay_small_and_grow_smoothly() {
     // Channels, filters, taps, padding, stride.
@@ -318,9 +318,9 @@ fn workspaces_stay_small_and_grow_smoothly() {
                 let case = Case { format, ..case("sweep", &x, &w, [padding, stride, 1]) };
                 let problem = case.problem(direction, Mode::Extended);
                 let algorithm = Algorithm::new(direction, 1).expect("an algorithm");
-                let told = problem.workspace(algorithm, true).expect("serves");
+                let told = problem.workspace(algorithm, Some(TAKES_ALL)).expect("serves");
                 let without = Algorithm::new(direction, 0).expect("an algorithm");
-                assert_eq!(problem.workspace(without, true), Ok(0));
+                assert_eq!(problem.workspace(without, Some(TAKES_ALL)), Ok(0));
                 let filter = w.iter().product::<i64>() as usize * 4;
                 assert!(told <= (64 << 20) + 2 * filter, "{direction:?} {layer:?} {extent}: {told} bytes");
                 if let Some(before) = before.replace(told) {
@@ -423,7 +423,7 @@ fn only_the_numbers_of_winograd_compute_by_fewer_products() {
             assert!(!Context::cpu().takes_winograd(&plan));
             let plan = plan.by(Algorithm::winograd(direction));
             assert_eq!(Context::cpu().takes_winograd(&plan), has_kernel, "{} {direction:?}", layer.name);
-            let first = problem.records(Mode::Extended, false, has_kernel)[0].algorithm.number();
+            let first = problem.records(Mode::Extended, None, has_kernel)[0].algorithm.number();
             assert_eq!(first, if has_kernel { winograd[0] } else { 1 }, "{} {direction:?}", layer.name);
             assert!(
                 problem.may_prefer_winograd(Mode::Extended) && !problem.may_prefer_winograd(Mode::Strict)

@@ -2,15 +2,15 @@
 //! destination, by Tensor Cores where the device has them for the types, or a thread for each of
 //! its elements.
 
-use super::contract_table::{Kernel, THREADS};
+use super::contract_table::{Copies, Kernel, THREADS};
 use super::contract_vectors::{innermost_first, is_by_16, parts};
-use super::launch::{Emit, Launch, grid};
+use super::launch::{Device, Emit, Launch, grid};
 use super::params::{Divisor, Index, Params, numbered};
 use super::selection::{Call, Query};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, MAX_AXES};
 use crate::ops::Compute;
-use crate::ops::contract::{Contract, MAX_BOUNDS, Parts, Role};
+use crate::ops::contract::{Contract, MAX_BOUNDS, MAX_OPERANDS, Parts, Role};
 
 const WIDE: u32 = 1;
 const BLENDED: u32 = 2;
@@ -104,6 +104,14 @@ pub struct Parameters {
 // The same numbers stand in `kernels/contract.cuh`.
 const _: () = assert!(size_of::<ContractTurn>() == 24 + 40 + 16);
 const _: () = assert!(size_of::<Parameters>() == 40 + 24 + 48 + 32 + 96 + 32 + 48 + 32 + 80 * MAX_AXES);
+
+/// Whether a device multiplies this by a kernel that copies whole vectors, if its operands are
+/// aligned.
+pub fn copies_vectors(step: &Contract, device: Device) -> bool {
+    let step = step.in_canonical_form();
+    let kernel = Kernel::of(&step, parts(&step), &[0; MAX_OPERANDS], device);
+    kernel.is_some_and(|kernel| matches!(kernel.copy, Copies::Multistage(_)))
+}
 
 /// Hands the launch of a contraction to `emit`.
 ///

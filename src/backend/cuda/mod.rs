@@ -60,6 +60,7 @@ mod words;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use contract::copies_vectors;
 pub use driver::{Driver, symbols};
 pub use unavailable::Unavailable;
 
@@ -68,7 +69,7 @@ use crate::error::Result;
 use crate::ops::Plan;
 use binding::Binding;
 use driver::{DriverFunction, LaunchShape};
-use launch::Launch;
+use launch::{Device, Launch};
 use module::Loaded;
 
 /// The first successful calls of a handle, this many, validate their pointers even without
@@ -149,6 +150,25 @@ impl Cuda {
     pub fn device(&self) -> Option<i32> {
         self.driver.check_process().ok()?;
         self.binding.lock().unwrap_or_else(PoisonError::into_inner).map(|binding| binding.device)
+    }
+
+    /// What the choice of kernels depends on: of the device of this handle, or as long as it is
+    /// bound to none, of the one that is current.
+    pub fn kind(&self) -> Device {
+        let none = Device { capability: 0 };
+        if self.driver.check_process().is_err() {
+            return none;
+        }
+        let binding = *self.binding.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(binding) = binding {
+            return binding.kind;
+        }
+        let device = match self.driver.current_context() {
+            Ok(Some(_)) => self.driver.current_device(),
+            _ => self.driver.device(0),
+        };
+        let capability = device.and_then(|device| self.driver.capability(device));
+        capability.map_or(none, |capability| Device { capability })
     }
 
     /// The context of this handle: what was current at creation, else what is current now, else the

@@ -34,8 +34,8 @@ use crate::ops::convolution::{Algorithm, ConvolutionPlan, Direction, Fused};
 ///   for x up to 8.5e37, as docs/convolutions.md says. All other numbers give plain sums, on the CPU core the same bits. On a GPU the workspace
 ///   is used by all but 0
 ///
-/// Workspace: what cudnnGetConvolutionForwardWorkspaceSize answers; NULL and less as well, with which long sums take longer
-/// on a GPU, in strict mode with algorithm 0 only.
+/// Workspace: what cudnnGetConvolutionForwardWorkspaceSize answers; NULL and less as well, with which a GPU takes longer and
+/// adds in another order, in strict mode with algorithm 0 only.
 ///
 /// Status, in this order
 /// - BAD_PARAM: a handle or descriptor that is not alive, a NULL pointer

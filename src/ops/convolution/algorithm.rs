@@ -82,6 +82,13 @@ impl Algorithm {
         self.number != 0
     }
 
+    /// Whether operands are moved to its workspace, where that pays. Number 3 of the gradient of a
+    /// filter is for programs that have little of it, as it is in the original (documentation):
+    /// sums are cut, which takes some megabytes.
+    pub fn moves_operands(self) -> bool {
+        self.takes_workspace() && (self.direction, self.number) != (Direction::BackwardFilter, 3)
+    }
+
     /// What the original says of this number. No number of this library gives other bits in another
     /// run.
     pub fn is_deterministic(self) -> bool {

@@ -1,7 +1,7 @@
 //! The checks that every call on a convolution makes before anything else, in the original's order.
 
 use super::algorithm::{records, sort_as_original};
-use super::{Algorithm, ConvolutionPlan, Record, support};
+use super::{Algorithm, ConvolutionPlan, Record, TAKES_ALL, Takes, support};
 use crate::desc::tensor::CHANNEL;
 use crate::desc::{ConvolutionDescriptor, FilterDescriptor, MathType, TensorDescriptor};
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ impl Direction {
 
 /// What is reported of numbers that take a workspace where nothing is needed: a driver-level
 /// allocation of 0 bytes fails.
-const LEAST_WORKSPACE: usize = 16;
+pub const LEAST_WORKSPACE: usize = 16;
 
 /// Input, filter and output that fit each other: x has `groups` times the channels of w, y one per
 /// filter, and the spatial extents of y follow from those of x. All three directions share this.
@@ -106,14 +106,16 @@ impl Convolution {
         !mode.is_strict() && self.desc.math_type != MathType::Fma
     }
 
-    /// What a query says of every algorithm, on a core that cuts long sums or on one that does not,
-    /// and that computes this fastest by Winograd's algorithms or does not.
-    pub fn records(&self, mode: Mode, cuts: bool, winograd_first: bool) -> Vec<Record> {
-        // The same for all numbers that have a use for it.
-        let useful = self.useful_workspace(cuts);
+    /// What a query says of every algorithm, on a core that has a use for a workspace, with kernels
+    /// that it [takes](Takes), or on one that has none, and that computes this fastest by
+    /// Winograd's algorithms or does not.
+    pub fn records(&self, mode: Mode, takes: Option<Takes<'_>>, winograd_first: bool) -> Vec<Record> {
+        // The same for all numbers that have a use for it, but one that moves nothing.
+        let useful = self.useful_workspace(takes);
+        let without_moves = self.useful_workspace(takes.map(|_| TAKES_ALL));
         let of = |algorithm: Algorithm| {
             algorithm.check(self, mode)?;
-            let useful = useful.clone()?;
+            let useful = if algorithm.moves_operands() { useful.clone() } else { without_moves.clone() }?;
             Ok(if algorithm.takes_workspace() { useful } else { 0 })
         };
         let mut records = records(self.direction, self.desc.math_type, winograd_first, of);
@@ -123,21 +125,22 @@ impl Convolution {
         records
     }
 
-    /// Bytes of workspace that queries report for an algorithm.
+    /// Bytes of workspace that queries report for an algorithm, on a core as of
+    /// [`records`](Convolution::records).
     ///
     /// # Errors
     /// As [`ConvolutionPlan::new`], which every factor is the same to.
-    pub fn workspace(&self, algorithm: Algorithm, cuts: bool) -> Result<usize> {
-        let takes = algorithm.takes_workspace();
-        let useful = self.useful_workspace(cuts && takes)?;
-        Ok(if takes { useful } else { 0 })
+    pub fn workspace(&self, algorithm: Algorithm, takes: Option<Takes<'_>>) -> Result<usize> {
+        let is_used = algorithm.takes_workspace();
+        let takes = takes.map(|takes| if algorithm.moves_operands() { takes } else { TAKES_ALL });
+        let useful = self.useful_workspace(takes.filter(|_| is_used))?;
+        Ok(if is_used { useful } else { 0 })
     }
 
-    /// Bytes of workspace with which all sums are cut that are worth it, or those that fit what is
-    /// allowed.
-    fn useful_workspace(&self, cuts: bool) -> Result<usize> {
+    /// Bytes of workspace that are of use, or those that fit what is allowed.
+    fn useful_workspace(&self, takes: Option<Takes<'_>>) -> Result<usize> {
         let plan = ConvolutionPlan::new(self, Scaling::MOVE)?;
-        let useful = if cuts { plan.useful_workspace()? } else { 0 };
+        let useful = takes.map_or(Ok(0), |takes| plan.useful_workspace(takes))?;
         Ok(useful.min(mode::workspace_cap()).max(LEAST_WORKSPACE))
     }
 }

@@ -1,8 +1,14 @@
 //! The plans of the three directions: one contraction each, with bias, sum and activation in its
 //! last step.
 
+mod workspace;
+
 use std::fmt;
 
+pub use workspace::{TAKES_ALL, Takes};
+
+use super::arrange::Moves;
+use super::place::Place;
 use super::{Algorithm, Convolution, Direction, support};
 use crate::desc::{ActivationDescriptor, ConvolutionMode, FilterDescriptor, TensorDescriptor};
 use crate::dtype::{DataType, Scalar};
@@ -14,23 +20,6 @@ use crate::ops::contract::{Accumulate, Contract, Geometry, Phases, Side, Terms};
 use crate::ops::fill::zero_tail;
 use crate::ops::plan::{self, Operand, Plan, Role, Step, StepSink};
 use crate::ops::{Scaling, agree};
-
-/// A tensor with its scalar type, held for as long as its plan.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    layout: Layout,
-    scalar: Scalar,
-}
-
-impl Place {
-    fn of(tensor: &TensorDescriptor) -> Result<Self> {
-        Ok(Place { layout: *tensor.layout()?, scalar: tensor.data_type().scalar() })
-    }
-
-    fn side(&self) -> Side<'_> {
-        Side { layout: &self.layout, scalar: self.scalar }
-    }
-}
 
 /// What the fused call adds to the sum.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +53,11 @@ pub struct ConvolutionPlan {
     allow_winograd: bool,
     /// Whether z has its elements where the destination has them.
     z_in_place: bool,
-    /// Bytes of workspace, which is the last operand if there are any.
+    /// Bytes of workspace for parts of sums, which come first there; it is the last operand if
+    /// there is any.
     given: usize,
+    /// What is moved to the workspace, behind the parts of sums.
+    moves: Option<Moves>,
 }
 
 impl ConvolutionPlan {
@@ -117,6 +109,7 @@ impl ConvolutionPlan {
             allow_winograd: false,
             z_in_place: false,
             given: 0,
+            moves: None,
         })
     }
 
@@ -162,55 +155,52 @@ impl ConvolutionPlan {
     pub fn by(self, algorithm: Algorithm) -> Self {
         ConvolutionPlan { allow_winograd: algorithm.is_winograd(), ..self }
     }
+}
 
-    /// Bytes of workspace with which a GPU cuts all sums that are worth it.
-    ///
-    /// # Errors
-    /// As for [`Plan::steps`].
-    pub fn useful_workspace(&self) -> Result<usize> {
-        let mut most = 0;
-        self.steps(&mut |step, _| {
-            let steps = match step {
-                Step::Contract(step) => std::slice::from_ref(step),
-                Step::Phases(phases) => &phases.0,
-                _ => &[],
-            };
-            most = steps.iter().filter_map(|step| self.direction.workspace_of(step)).fold(most, usize::max);
-            Ok(())
-        })?;
-        Ok(most)
-    }
-
-    /// Adds an operand: a workspace of `bytes` bytes, which starts at a multiple of 16; none where
-    /// sums are never cut.
-    pub fn take_workspace(&mut self, bytes: usize) {
-        if !self.direction.cuts_sums() {
-            return;
-        }
-        self.given = bytes;
-        let span = (0, i64::try_from(bytes).unwrap_or(i64::MAX));
-        let operand = Operand { role: Role::Scratch, span, ..Operand::untouched("workSpace", Scalar::F64) };
-        self.operands.push(operand);
-    }
-
-    /// Whether a step sums otherwise for the workspace that was given.
-    ///
-    /// # Errors
-    /// As for [`Plan::steps`].
-    pub fn uses_workspace(&self) -> Result<bool> {
-        let mut uses = false;
-        self.steps(&mut |step, _| {
-            uses |= matches!(step, Step::Contract(step) if step.workspace > 0);
-            Ok(())
-        })?;
-        Ok(uses)
-    }
-
-    /// Gives a step the workspace, if it has use for it and there is enough.
-    fn give_workspace(&self, step: &mut Contract) {
-        if self.given > 0 {
-            let needed = self.direction.workspace_of(step);
-            step.workspace = needed.filter(|&needed| needed <= self.given).unwrap_or(0);
+impl ConvolutionPlan {
+    /// Hands the sums of tensors that lie like these, and z and the bias, to `sink`; operands as
+    /// [`Contract`] lists them.
+    fn multiply(
+        &self, [dst, a, b]: [Side<'_>; 3], [z, bias]: [Option<Side<'_>>; 2], sink: StepSink<'_>,
+    ) -> Result<()> {
+        let terms = Terms {
+            scaling: self.scaling,
+            z: z.zip(self.z.as_ref()).map(|(side, (_, alpha2))| (side, *alpha2)),
+            bias,
+            activation: self.activation,
+        };
+        let slots: &[usize] = if self.bias.is_some() { &[0, 1, 2, 3, 4, 5] } else { &[0, 1, 2, 3] };
+        let prepared = |step: &Contract| {
+            let mut step = if self.scaling.alpha == 0.0 { step.without_sum() } else { step.canonical() };
+            step.allow_conversion = self.allow_conversion;
+            step.allow_tiles = self.allow_tiles;
+            step.allow_winograd = self.allow_winograd;
+            step
+        };
+        let mut give = |step: &Contract| {
+            let mut step = prepared(step);
+            self.give_workspace(&mut step);
+            let used = if step.workspace > 0 { slots.len() } else { slots.len() - 1 };
+            sink(Step::Contract(&step), &slots[..used])
+        };
+        match self.direction {
+            Direction::Forward => {
+                Contract::forward(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
+            }
+            Direction::BackwardData if Phases::are_together(dst.layout, a.layout, &self.geometry) => {
+                let mut phases = Phases::default();
+                Contract::backward_data(dst, a, b, &self.geometry, self.accumulate, &terms, &mut |step| {
+                    phases.0.push(prepared(step));
+                    Ok(())
+                })?;
+                sink(Step::Phases(&phases), &slots[..slots.len() - 1])
+            }
+            Direction::BackwardData => {
+                Contract::backward_data(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
+            }
+            Direction::BackwardFilter => {
+                Contract::backward_filter(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
+            }
         }
     }
 }
@@ -333,54 +323,24 @@ impl Plan for ConvolutionPlan {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
-        let terms = Terms {
-            scaling: self.scaling,
-            z: self.z.as_ref().map(|(place, alpha2)| (place.side(), *alpha2)),
-            bias: self.bias.as_ref().map(Place::side),
-            activation: self.activation,
+        let Some(moves) = &self.moves else {
+            let z = self.z.as_ref().map(|(place, _)| place);
+            let (z, bias) = (z.map(Place::side), self.bias.as_ref().map(Place::side));
+            self.multiply(self.sides.each_ref().map(Place::side), [z, bias], &mut |step, slots| {
+                sink(step, slots)
+            })?;
+            let dst = &self.sides[0];
+            return zero_tail(&dst.layout, dst.scalar, false)
+                .map_or(Ok(()), |fill| sink(Step::Scale(&fill), &[0]));
         };
-        let slots: &[usize] = if self.bias.is_some() { &[0, 1, 2, 3, 4, 5] } else { &[0, 1, 2, 3] };
-        let prepared = |step: &Contract| {
-            let mut step = if self.scaling.alpha == 0.0 { step.without_sum() } else { step.canonical() };
-            step.allow_conversion = self.allow_conversion;
-            step.allow_tiles = self.allow_tiles;
-            step.allow_winograd = self.allow_winograd;
-            step
-        };
-        let mut give = |step: &Contract| {
-            let mut step = prepared(step);
-            self.give_workspace(&mut step);
-            let used = if step.workspace > 0 { slots.len() } else { slots.len() - 1 };
-            sink(Step::Contract(&step), &slots[..used])
-        };
-        let [dst, a, b] = self.sides.each_ref().map(Place::side);
-        match self.direction {
-            Direction::Forward => {
-                Contract::forward(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
-            }
-            Direction::BackwardData if Phases::are_together(dst.layout, a.layout, &self.geometry) => {
-                let mut phases = Phases::default();
-                Contract::backward_data(dst, a, b, &self.geometry, self.accumulate, &terms, &mut |step| {
-                    phases.0.push(prepared(step));
-                    Ok(())
-                })?;
-                sink(Step::Phases(&phases), &slots[..slots.len() - 1])
-            }
-            Direction::BackwardData => {
-                Contract::backward_data(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
-            }
-            Direction::BackwardFilter => {
-                Contract::backward_filter(dst, a, b, &self.geometry, self.accumulate, &terms, &mut give)
-            }
-        }?;
-        zero_tail(dst.layout, dst.scalar, false).map_or(Ok(()), |fill| sink(Step::Scale(&fill), &[0]))
+        self.moved_steps(moves, sink)
     }
 
     fn is_one_step(&self) -> bool {
         // A stride makes several phases of the gradient of the data.
         let is_stepping = self.geometry.strides.iter().any(|&stride| stride != 1);
         let is_whole = self.direction != Direction::BackwardData || !is_stepping;
-        is_whole && self.sides.iter().all(|side| side.side().layout.split.is_none())
+        is_whole && self.moves.is_none() && self.sides.iter().all(|side| side.side().layout.split.is_none())
     }
 }
 

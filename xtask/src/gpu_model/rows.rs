@@ -44,13 +44,14 @@ const PROGRAMS: [Program; 3] = [
         arguments: &["problems/contractions.txt", "--batch", IMAGES],
         has: |row| row.matches('/').count() == 3 && has_layout(row),
         is_listed: |row| {
-            row.ends_with("/f16/nhwc") && LAYERS.iter().any(|layer| row.split('/').next() == Some(*layer))
+            (row.ends_with("/f16/nhwc") || row.ends_with("/f16/nchw"))
+                && LAYERS.iter().any(|layer| row.split('/').next() == Some(*layer))
         },
     },
 ];
 
-/// The layers that have lines in the table, of halves whose channels lie together: 3 x 3 taps of
-/// large and of small images, and 1 x 1.
+/// The layers that have lines in the table, of halves whose channels lie together or apart: 3 x 3
+/// taps of large and of small images, and 1 x 1.
 const LAYERS: [&str; 3] = ["resnet-1x1-64", "resnet-3x3-64", "resnet-3x3-256"];
 
 /// Whether the last part of a row's name is a layout.
