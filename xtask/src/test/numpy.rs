@@ -53,8 +53,8 @@ const fn listed(file: &'static str) -> Program {
 
 /// What runs on both cores.
 const BOTH: &[Program] = &[
-    random("differential.py", [600, 4000], [200, 1500], 200),
-    Program { every: Some(4), ..listed("arithmetic.py") },
+    random("differential.py", [300, 4000], [100, 1500], 200),
+    Program { every: Some(8), ..listed("arithmetic.py") },
     listed("layers.py"),
     random("windows.py", [150, 300], [60, 300], 60),
     random("normalisation.py", [150, 300], [60, 300], 60),
@@ -63,16 +63,16 @@ const BOTH: &[Program] = &[
     random("sampler.py", [100, 200], [60, 200], 60),
     random("attention.py", [150, 400], [30, 60], 40),
     // tests/cuda/contract.rs has more problems of the CUDA core, and larger ones.
-    random("convolution.py", [500, 4000], [100, 600], 60),
-    random("matmul.py", [400, 3000], [60, 300], 60),
-    random("graphs.py", [150, 400], [80, 200], 60),
+    random("convolution.py", [250, 4000], [60, 600], 60),
+    random("matmul.py", [200, 3000], [40, 300], 60),
+    random("graphs.py", [150, 400], [40, 200], 60),
     random("recurrent.py", [60, 120], [10, 20], 20),
 ];
 
 /// What runs on the CPU core alone: `tests/cuda` holds the other one to it, problem by problem, and
 /// it has models in NumPy instead of PyTorch.
 const CPU_ALONE: &[Program] = &[
-    Program { cpu: Some([250, 3000]), control: Some(100), ..listed("combinations.py") },
+    Program { cpu: Some([150, 3000]), control: Some(100), ..listed("combinations.py") },
     listed("promises.py"),
     listed("exactness.py"),
     listed("repeats.py"),
