@@ -191,6 +191,75 @@ fn matrices(core: &mut Core) {
     }
 }
 
+/// Products and convolutions of signed bytes, with everything that their results end with: scales
+/// that have them round and saturate, z, a bias and an activation.
+fn bytes(core: &mut Core) {
+    let mut rng = Rng(55);
+    let ends = [Scalar::I8, Scalar::F32];
+    let mut steps = Vec::new();
+    for case in 0..12 {
+        let [m, n, k] = [1 + rng.below(150) as i64, 16 * (1 + rng.below(9) as i64), 16 * (1 + case % 6)];
+        let mut made = |dims: [i64; 3], order, scalar| ordered(&mut rng, dims, dims, order, scalar);
+        let (plain, across) = ([0, 1, 2], [0, 2, 1]);
+        let case = case as usize;
+        let c = made([2, m, n], plain, ends[case % 2]);
+        let (a, b) = (made([2, m, k], plain, Scalar::I8), made([2, k, n], across, Scalar::I8));
+        let z = made([2, m, n], plain, ends[case / 2 % 2]);
+        let bias = made([1, 1, n], plain, Scalar::F32);
+        let activation = [None, Some(Function::Relu), Some(Function::ClippedRelu)][case % 3];
+        let terms = Terms {
+            scaling: Scaling { alpha: 9.75, beta: [0.0, 0.5][case % 2] },
+            z: (case % 4 > 1).then(|| (side(&z), 2.5)),
+            bias: (case % 5 > 1).then(|| side(&bias)),
+            activation: activation.map(|function| Activation { function, parameter: 6.0 }),
+        };
+        let step = Contract::matmul(side(&c), side(&a), side(&b), Accumulate::Int32, &terms).unwrap();
+        steps.push((step, vec![c, a, b, z, bias]));
+    }
+    let plain = layers().into_iter().filter(|layer| layer.counts[1] % 16 == 0 && layer.counts[2] % 16 == 0);
+    // Of blocks of 32 channels, as the original's vectors of bytes lie.
+    let in_blocks = Layer { padding: 1, ..Layer::of([2, 64, 96, 1], vec![9, 7], 3) };
+    for (layer, is_blocked) in plain.map(|layer| (layer, false)).chain([(in_blocks, true)]) {
+        let conv = layer.convolution();
+        let order = channels_last(conv.x.len());
+        let whole = |scalar| if scalar == Scalar::F32 { 1.0 } else { 25.0 };
+        let mut made = |dims: &[i64], scalar| {
+            let empty = match is_blocked {
+                true => Tensor::new(Layout::blocked(dims, 1, 32).expect("whole blocks"), scalar),
+                false => Tensor::packed(dims, &order, scalar),
+            };
+            empty.fill(|| (rng.below(11) as f64 - 5.0) * whole(scalar))
+        };
+        let c = made(&conv.y, ends[steps.len() % 2]);
+        let (a, b) = (made(&conv.x, Scalar::I8), made(&conv.w, Scalar::I8));
+        let mut dims = vec![1; conv.y.len()];
+        dims[1] = conv.y[1];
+        let bias = Tensor::packed(&dims, &order, Scalar::F32).fill(|| rng.below(11) as f64 - 5.0);
+        let terms = Terms {
+            bias: Some(bias.side()),
+            activation: Some(Activation { function: Function::Relu, parameter: 0.0 }),
+            ..Terms::scaled(Scaling { alpha: 0.0009765625, beta: 0.0 })
+        };
+        let made = conv.steps(Direction::Forward, [&c, &a, &b], Accumulate::Int32, &terms).expect("steps");
+        steps.push((made[0], vec![c.clone(), a, b, c, bias]));
+    }
+    for (step, mut tensors) in steps {
+        let mut want = tensors[0].clone();
+        let (has_z, has_bias) = (step.z_slot().is_some(), step.bias_slot().is_some());
+        let given = |k: usize| k < 3 || (k == 3 && has_z) || (k == 4 && has_bias);
+        let mut at = vec![want.base()];
+        at.extend(tensors.iter_mut().enumerate().skip(1).filter(|(k, _)| given(*k)).map(|(_, t)| t.base()));
+        // SAFETY: the memory of the tensors holds all their elements.
+        unsafe { reference::contract(&step, &at) };
+        let tensors: Vec<&Tensor> =
+            tensors.iter().enumerate().filter(|(k, _)| given(*k)).map(|(_, tensor)| tensor).collect();
+        let before = of_stages(core);
+        let got = core.run(&[step], &tensors);
+        assert!(got.same_bytes(&want), "{step}\n{}", differences(&got, &want));
+        assert!(of_stages(core) > before, "{step}: {:?}", core.kernels);
+    }
+}
+
 /// Real numbers: the bits are those of the kernels without stages, which take pixels that lie off
 /// 16 bytes, and those of an image alone are those of any batch.
 fn real_numbers(core: &mut Core) {
@@ -251,6 +320,7 @@ fn real_numbers(core: &mut Core) {
 fn all() {
     let Some(mut core) = core_of_stages() else { return };
     matrices(&mut core);
+    bytes(&mut core);
     real_numbers(&mut core);
     if !runs_all_layers() {
         return;

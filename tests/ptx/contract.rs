@@ -108,7 +108,13 @@ pub fn launches() -> Vec<(String, Launch)> {
         }
         list.extend(of(devices[0]).into_iter().map(|launch| (kernel.to_owned(), launch)));
     }
-    for (scalar, name) in [(Scalar::F16, "f16"), (Scalar::Bf16, "bf16"), (Scalar::F32, "tf32")] {
+    let of_stages = [
+        (Scalar::F16, single, "f16"),
+        (Scalar::Bf16, single, "bf16"),
+        (Scalar::F32, single, "tf32"),
+        (Scalar::I8, int, "s8"),
+    ];
+    for (scalar, accumulate, name) in of_stages {
         // Few results, enough of a narrow matrix for tall tiles, and enough for large ones.
         for (tile, extents) in
             [("64x64", [48, 64, 64]), ("128x64", [12_000, 64, 64]), ("128x128", [1504, 1600, 64])]
@@ -118,7 +124,11 @@ pub fn launches() -> Vec<(String, Launch)> {
                 ([Role::K, Role::N], "multistage", "_columns"),
                 ([Role::M, Role::N], "gradient", ""),
             ] {
-                let mut plan = product_by(along, extents, [scalar; 3], single);
+                // No instruction transposes bytes.
+                if scalar == Scalar::I8 && along != [Role::K, Role::K] {
+                    continue;
+                }
+                let mut plan = product_by(along, extents, [scalar; 3], accumulate);
                 plan.0.allow_conversion = true;
                 let kernel = format!("contract_{family}_{name}_{tile}{suffix}");
                 let names = |capability, places: [usize; 3]| {

@@ -117,6 +117,11 @@ impl Kernel {
         Kernel { capability: 75..80, copy: Copies::Registers, ..self }
     }
 
+    /// The same of bytes, whose sums are integers and have the same bits in any order.
+    const fn of_bytes(self) -> Kernel {
+        Kernel { accumulate: Int32, ..self }
+    }
+
     /// The same of binary32 that is converted.
     const fn converted(self) -> Kernel {
         Kernel { products: Products::Converted, ..self }
@@ -170,6 +175,9 @@ pub const KERNELS: &[Kernel] = &[
     gradient("contract_gradient_tf32_64x64", F32, SMALL).converted(),
     fragments("contract_mma_tf32_large", F32, F32, Single, JOIN).converted().large(),
     fragments("contract_mma_tf32", F32, F32, Single, JOIN).converted(),
+    multistage("contract_multistage_s8_128x128", I8, LARGE, BY_TERMS).of_bytes(),
+    multistage("contract_multistage_s8_128x64", I8, TALL, BY_TERMS).of_bytes(),
+    multistage("contract_multistage_s8_64x64", I8, SMALL, BY_TERMS).of_bytes(),
     fragments("contract_mma_s8_large", I8, I8, Int32, JOIN_I32).large(),
     fragments("contract_mma_s8", I8, I8, Int32, JOIN_I32),
     fragments("contract_mma_u8_large", U8, U8, Int32, JOIN_I32).large(),

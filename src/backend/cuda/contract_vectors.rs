@@ -5,7 +5,7 @@ use super::params::numbered;
 use crate::dtype::Scalar;
 use crate::layout::Axis;
 use crate::ops::Compute;
-use crate::ops::contract::{Contract, Parts, Role};
+use crate::ops::contract::{Accumulate, Contract, Parts, Role};
 
 /// Bytes of a vector.
 const VECTOR: i64 = 16;
@@ -108,11 +108,13 @@ fn is_factor(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::F16 | Scalar::Bf16 | Scalar::F32)
 }
 
-/// Whether results, and what is added to them, lie eight at a time along rows or columns.
+/// Whether results, and what is added to them, lie eight at a time along rows or columns. Sums of
+/// bytes also end as bytes.
 fn is_finished(step: &Contract, along: Role, at: &[u64]) -> bool {
     let epilogue = &step.epilogue;
     let finishes = |operand: usize, scalar: Scalar, slot: usize| {
-        is_factor(scalar) && is_by_eight(step, along, operand, scalar, at[slot])
+        let of_bytes = step.accumulate == Accumulate::Int32 && scalar == Scalar::I8;
+        (is_factor(scalar) || of_bytes) && is_by_eight(step, along, operand, scalar, at[slot])
     };
     let (_, _, calls) = numbered(epilogue.activation);
     !calls

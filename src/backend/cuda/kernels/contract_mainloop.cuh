@@ -19,6 +19,7 @@ template <typename MMA, u32 TILE_M_, u32 TILE_N_, u32 WARPS_M_, u32 WARPS_N_, u3
           u32 K_BYTES_ = 64>
 struct Mainloop {
     typedef MMA Mma;
+    typedef typename MMA::Sum Sum;
     enum : u32 {
         TILE_M = TILE_M_,
         TILE_N = TILE_N_,
@@ -60,7 +61,7 @@ __device__ __forceinline__ u32 swizzle(u32 row, u32 vector) {
     return row * (VECTORS * 16) + (vector ^ (SIZE == 4 ? row % 4 * 2 : VECTORS == 4 ? row / 2 % 4 : row % 8)) * 16;
 }
 
-// The fragments of a warp for 16 terms, or 8 of 4 bytes.
+// The fragments of a warp for 16 terms, 8 of 4 bytes, or 32 of one.
 template <typename Loop>
 struct Fragments {
     u32 a[Loop::MMA_M][4], b[Loop::MMA_N][2];
@@ -122,7 +123,7 @@ struct Fragments {
 };
 
 template <typename Loop>
-__device__ __forceinline__ void multiply(f32 (&sums)[Loop::MMA_M][Loop::MMA_N][4], const Fragments<Loop> &by) {
+__device__ __forceinline__ void multiply(typename Loop::Sum (&sums)[Loop::MMA_M][Loop::MMA_N][4], const Fragments<Loop> &by) {
     typedef typename Loop::Mma Mma;
     u32 b[Loop::MMA_N][2];
 #pragma unroll
@@ -179,24 +180,42 @@ __device__ __forceinline__ void store_eight(u32 scalar, char *to, const f32 (&x)
     put<Vector>(to, bits);
 }
 
-// As `finish_in` of contract.cuh, of eight neighbours.
+// The same where sums are integers, which also end as, and have bytes added to them.
+__device__ __forceinline__ void load_eight(u32 scalar, const char *from, f32 (&x)[8], i32) {
+    if (scalar != I8) return load_eight(scalar, from, x);
+    const u64 bits = at<u64>(from);
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k) x[k] = f32(i8(bits >> 8 * k));
+}
+__device__ __forceinline__ void store_eight(u32 scalar, char *to, const f32 (&x)[8], i32) {
+    if (scalar != I8) return store_eight(scalar, to, x);
+    u32 word[2] = {0, 0};
+#pragma unroll
+    for (u32 k = 0; k < 8; ++k) word[k / 4] |= u32(to_i8(x[k])) << k % 4 * 8;
+    put<u64>(to, u64(word[1]) << 32 | word[0]);
+}
+__device__ __forceinline__ void load_eight(u32 scalar, const char *from, f32 (&x)[8], f32) { load_eight(scalar, from, x); }
+__device__ __forceinline__ void store_eight(u32 scalar, char *to, const f32 (&x)[8], f32) { store_eight(scalar, to, x); }
+
+// As `finish_in` of contract.cuh, of eight neighbours whose sums were of this type.
+template <typename Sum>
 __device__ __forceinline__ void finish_eight(const Contract &p, f32 (&x)[8], const i64 (&of)[3]) {
     char *const to = p.at[OF_DST] + of[0];
     f32 other[8];
 #pragma unroll
     for (u32 k = 0; k < 8; ++k) x[k] = product(f32(p.alpha), x[k]);
     if (p.flags & BLENDED_DST) {
-        load_eight(p.scalar[OF_DST], to, other);
+        load_eight(p.scalar[OF_DST], to, other, Sum());
 #pragma unroll
         for (u32 k = 0; k < 8; ++k) x[k] = sum(x[k], product(f32(p.beta), other[k]));
     }
     if (p.flags & ADDS_Z) {
-        load_eight(p.scalar[OF_Z], p.at[OF_Z] + of[1], other);
+        load_eight(p.scalar[OF_Z], p.at[OF_Z] + of[1], other, Sum());
 #pragma unroll
         for (u32 k = 0; k < 8; ++k) x[k] = sum(x[k], product(f32(p.alpha2), other[k]));
     }
     if (p.flags & ADDS_BIAS) {
-        load_eight(p.scalar[OF_BIAS], p.at[OF_BIAS] + of[2], other);
+        load_eight(p.scalar[OF_BIAS], p.at[OF_BIAS] + of[2], other, Sum());
 #pragma unroll
         for (u32 k = 0; k < 8; ++k) x[k] = sum(x[k], other[k]);
     }
@@ -204,7 +223,7 @@ __device__ __forceinline__ void finish_eight(const Contract &p, f32 (&x)[8], con
 #pragma unroll
         for (u32 k = 0; k < 8; ++k) x[k] = short_activation<f32>(p.activation, {x[k]}, {f32(p.parameter)}).result.value;
     }
-    store_eight(p.scalar[OF_DST], to, x);
+    store_eight(p.scalar[OF_DST], to, x, Sum());
 }
 
 // Where the sums of a part go: by tiles of 64 rows and columns of the contraction, of each the columns one after the other, as
@@ -230,8 +249,9 @@ struct PartOfTiles {
 // Sums of a warp to the destination, 16 rows at a time: by way of shared memory of its own, where a lane finds eight
 // neighbours of a row.
 template <typename Loop>
-__device__ __forceinline__ void write(const Contract &p, f32 (&sums)[Loop::MMA_M][Loop::MMA_N][4], char *shared, u64 part, u64 batch,
-                                      u64 first_row, u64 first_column) {
+__device__ __forceinline__ void write(const Contract &p, typename Loop::Sum (&sums)[Loop::MMA_M][Loop::MMA_N][4], char *shared,
+                                      u64 part, u64 batch, u64 first_row, u64 first_column) {
+    typedef typename Loop::Sum Sum;
     enum : u32 { PITCH = Loop::SUMS_PITCH };
     const u64 rows = Loop::ALONG_M ? p.columns : p.rows, columns = Loop::ALONG_M ? p.rows : p.columns;
     const u32 me = threadIdx.x, lane = me % 32, warp = me / 32, left = warp % Loop::WARPS_N * Loop::WARP_N;
@@ -251,7 +271,7 @@ __device__ __forceinline__ void write(const Contract &p, f32 (&sums)[Loop::MMA_M
     walk(p, Loop::COLUMNS, is_column ? column : 0, across);
     const i64 of_column[3] = {across.of[OF_DST], across.of[OF_Z], across.of[OF_BIAS]};
     __syncthreads();
-    f32 *const own = reinterpret_cast<f32 *>(shared + warp * Loop::SUMS_BYTES);
+    Sum *const own = reinterpret_cast<Sum *>(shared + warp * Loop::SUMS_BYTES);
 #pragma unroll
     for (u32 i = 0; i < Loop::MMA_M; ++i) {
 #pragma unroll
@@ -267,22 +287,22 @@ __device__ __forceinline__ void write(const Contract &p, f32 (&sums)[Loop::MMA_M
         for (u32 half = 0; half < 2; ++half) {
             const u32 within = 8 * half + lane / 4, row = above + 16 * i + within;
             if (is_column && first_row + row < rows) {
-                const Four<f32> *const from = reinterpret_cast<const Four<f32> *>(own + within * PITCH + lane % 4 * 8);
-                const Four<f32> low = from[0], high = from[1];
+                const Four<Sum> *const from = reinterpret_cast<const Four<Sum> *>(own + within * PITCH + lane % 4 * 8);
+                const Four<Sum> low = from[0], high = from[1];
                 if (Loop::ALONG_M && p.sums) {
                     const PartOfTiles tiles(p, part, batch);
-                    Four<f32> *const to = reinterpret_cast<Four<f32> *>(p.sums) + tiles.place(column, first_row + row) / 4;
+                    Four<Sum> *const to = reinterpret_cast<Four<Sum> *>(p.sums) + tiles.place(column, first_row + row) / 4;
                     to[0] = low;
                     to[1] = high;
                     continue;
                 }
                 f32 x[8];
 #pragma unroll
-                for (u32 k = 0; k < 8; ++k) x[k] = k < 4 ? low.value[k] : high.value[k - 4];
+                for (u32 k = 0; k < 8; ++k) x[k] = f32(k < 4 ? low.value[k] : high.value[k - 4]);
                 i64 of[3];
 #pragma unroll
                 for (u32 k = 0; k < 3; ++k) of[k] = places[row][k] + of_column[k];
-                finish_eight(p, x, of);
+                finish_eight<Sum>(p, x, of);
             }
         }
         __syncwarp();
@@ -320,7 +340,7 @@ __device__ __forceinline__ void multistage(const Contract &p) {
     const SharedPlace of_a = kept(shared_place(stages + first_a));
     const SharedPlace of_b = kept(shared_place(stages + Loop::A_BYTES + first_b));
 
-    f32 sums[Loop::MMA_M][Loop::MMA_N][4];
+    typename Loop::Sum sums[Loop::MMA_M][Loop::MMA_N][4];
 #pragma unroll
     for (u32 i = 0; i < Loop::MMA_M; ++i) {
 #pragma unroll

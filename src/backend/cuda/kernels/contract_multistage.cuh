@@ -185,11 +185,14 @@ struct Copier {
         typedef Mainloop<TYPE, M, N, WARPS_M, WARPS_N, STAGES, false, ALONG_N> Loop;                                      \
         multistage<Loop, Copier<Loop>>(p);                                                                                \
     }
-// Kernels for three tiles; those by `_columns` have neighbours of `b` along the columns.
-#define MULTISTAGE(NAME, TYPE)                                            \
+// Kernels for three tiles of terms that lie together.
+#define MULTISTAGE_BY_TERMS(NAME, TYPE)                                   \
     OF_TILE(NAME##_128x128, TYPE, 128, 128, 2, 4, 3, 1, false)            \
     OF_TILE(NAME##_128x64, TYPE, 128, 64, 4, 2, 4, 2, false)              \
-    OF_TILE(NAME##_64x64, TYPE, 64, 64, 2, 2, 5, 4, false)                \
+    OF_TILE(NAME##_64x64, TYPE, 64, 64, 2, 2, 5, 4, false)
+// The same, and others; those by `_columns` have neighbours of `b` along the columns.
+#define MULTISTAGE(NAME, TYPE)                                            \
+    MULTISTAGE_BY_TERMS(NAME, TYPE)                                       \
     OF_TILE(NAME##_128x128_columns, TYPE, 128, 128, 2, 4, 3, 1, true)     \
     OF_TILE(NAME##_128x64_columns, TYPE, 128, 64, 4, 2, 4, 2, true)       \
     OF_TILE(NAME##_64x64_columns, TYPE, 64, 64, 2, 2, 5, 4, true)
