@@ -194,7 +194,8 @@ fn every_machine_computes_what_the_reference_computes() {
             }
         }
     }
-    assert!(cases >= 324);
+    // On each level of this machine, by one thread and by several.
+    assert!(cases >= 54 * 2 * Isa::available().count());
 }
 
 /// What recurrent networks of many layers do: the step of the first layer draws the masks of all.
