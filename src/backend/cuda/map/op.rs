@@ -51,9 +51,12 @@ const _: () = assert!(size_of::<Parameters>() == 24 + 8 + 24 + 32 + 48 * MAX_AXE
 /// The last function that these kernels know.
 const LAST: Function = Function::Nothing;
 
-/// Whether a map's function is one of these kernels', and its operands have one type.
+/// Whether a map's function is one of these kernels', of no more operands than they have, and of one
+/// type.
 pub(super) fn is_known<const N: usize>(map: &Map<N>) -> bool {
-    map.function as u32 <= LAST as u32 && (map.function.arity() < 2 || map.scalars[1] == map.scalars[2])
+    N == 3
+        && map.function as u32 <= LAST as u32
+        && (map.function.arity() < 2 || map.scalars[1] == map.scalars[2])
 }
 
 /// By one thread, in the order of the loops.
