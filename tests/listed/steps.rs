@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use cudnn::backend::{self, Isa};
+use cudnn::backend::{self, Isa, cuda};
 use testkit::random::Rng;
 use testkit::steps::{Row, Vary};
 use testkit::{run_step, steps};
@@ -124,7 +124,8 @@ fn ends_in_fewer_bits_equal_the_reference() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn the_page_of_kernels_lists_every_table() {
-    let mut page = include_str!("../../docs/kernels.md");
+    let page = include_str!("../../docs/kernels.md");
+    let (mut page, of_cuda) = page.split_once("\n# Kernels of the CUDA core\n").expect("both cores");
     for (kind, kernels) in backend::tables() {
         let heading = format!("\n## {kind}\n");
         let rows = kernels.iter().map(|(name, when)| format!("\n| `{name}` | {when} |"));
@@ -135,6 +136,13 @@ fn the_page_of_kernels_lists_every_table() {
         }
     }
     assert_eq!(page.trim(), "", "docs/kernels.md lists what is in no table");
+    // Contractions have a table of their own, with other columns.
+    for name in cuda::plan::tables().into_iter().filter(|name| !name.starts_with("contract_")) {
+        let is_listed = of_cuda.lines().any(|line| {
+            line.split('`').nth(1).is_some_and(|names| names.split(' ').any(|listed| listed == name))
+        });
+        assert!(is_listed, "docs/kernels.md lacks {name} of the CUDA core");
+    }
 }
 
 /// A slip of the pen is an error that says where.
