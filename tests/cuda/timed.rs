@@ -4,7 +4,7 @@
 
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Axis, LoopNest};
-use cudnn::ops::{Scaling, Step, Transform};
+use cudnn::ops::{Scaling, Transform};
 
 use crate::cores::Cores;
 use crate::{child, double};
@@ -29,11 +29,7 @@ fn table() {
     let cores = Cores::new();
     println!("\n{:<44}{:>12}{:>10}{:>10}", "# step", "best us", "GB/s", "of copy");
     let (mut told, mut rows) = (0, 0);
-    for row in steps::read() {
-        // Graphs have rows that are normalised in one step on the CPU core alone.
-        if matches!(row.step.step(), Step::RowNorm(_) | Step::RowNormBackward(_)) {
-            continue;
-        }
+    for row in steps::read().into_iter().filter(|row| !row.is_of_cpu_alone()) {
         rows += 1;
         let step = if double::is_full() { row.step.clone() } else { row.step.shrunk(TURNS) };
         let row = Row::new(&row.name, step).expect("a part of the step");

@@ -9,7 +9,7 @@ const OTHERS: &[&str] = &[
     "causal_*",
     "contract_join_*",
     "ctc_*",
-    "mapped*",
+    "map_*",
     "ordered*",
     "ragged",
     "random_advance",

@@ -51,8 +51,8 @@ const _: () = assert!(size_of::<Parameters>() == 24 + 8 + 24 + 32 + 48 * MAX_AXE
 /// The last function that these kernels know.
 const LAST: Function = Function::Nothing;
 
-/// Whether a map's function is one of these kernels', of no more operands than they have, and of one
-/// type.
+/// Whether a map's function is one of these kernels', of no more operands than they have, and of
+/// one type.
 pub(super) fn is_known<const N: usize>(map: &Map<N>) -> bool {
     N == 3
         && map.function as u32 <= LAST as u32
