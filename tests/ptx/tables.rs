@@ -7,7 +7,6 @@ use cudnn::backend::cuda::{module::kernels, plan::tables};
 const OTHERS: &[&str] = &[
     "aggregate_*",
     "causal_*",
-    "contract_join_*",
     "ctc_*",
     "map_*",
     "ordered*",

@@ -10,11 +10,21 @@ use crate::error::Result;
 use crate::layout::Pattern;
 use crate::ops::Transform;
 
-pub(super) const KERNELS: &[Kernels<Transform>] = &[
+/// A transform, and what several rows of the table ask of it.
+pub(super) struct Task {
+    transform: Transform,
+    pattern: Pattern,
+    /// The loops over bytes of a move that is not contiguous.
+    moved: Option<ByteNest>,
+    /// Whether bits are kept.
+    moves: bool,
+}
+
+pub(super) const KERNELS: &[Kernels<Task>] = &[
     Kernels {
         name: "op_run_*",
         when: "sources that repeat along a loop, with factors, in vectors of 16 bytes: as the map they are",
-        launch: |query, emit| op::blend(query.step, pointers(query), emit),
+        launch: |query, emit| op::blend(&query.step.transform, pointers(query), emit),
     },
     Kernels { name: "copy_*", when: "both operands contiguous, bits kept", launch: copy },
     Kernels {
@@ -42,63 +52,54 @@ pub(super) const KERNELS: &[Kernels<Transform>] = &[
 
 /// The launches for one canonical nest.
 pub(super) fn single(transform: &Transform, at: Pointers, emit: Emit<'_>) -> Result<()> {
+    let (pattern, moves) =
+        (transform.nest.pattern(), Operation::new(transform.src, transform.dst, transform.scaling).is_move());
+    let moved = (moves && pattern != Pattern::Contiguous).then(|| ByteNest::widened(transform, at));
     let call = Call { at: &[at.dst, at.src], ordered: false, device: Device::ANY };
-    selection::launch(KERNELS, &call.of(transform), emit)
+    selection::launch(KERNELS, &call.of(&Task { transform: *transform, pattern, moved, moves }), emit)
 }
 
-fn pointers(query: &Query<'_, Transform>) -> Pointers {
+fn pointers(query: &Query<'_, Task>) -> Pointers {
     let [dst, src] = query.places();
     Pointers { dst, src }
 }
 
-/// Whether bits are kept.
-fn moves(transform: &Transform) -> bool {
-    Operation::new(transform.src, transform.dst, transform.scaling).is_move()
-}
-
-fn copy(query: &Query<'_, Transform>, emit: Emit<'_>) -> Result<bool> {
-    let transform = query.step;
-    if transform.nest.pattern() != Pattern::Contiguous || !moves(transform) {
+fn copy(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { transform, pattern: Pattern::Contiguous, moves: true, .. } = query.step else {
         return Ok(false);
-    }
+    };
     emit(&linear::copy(transform, pointers(query))?)?;
     Ok(true)
 }
 
-fn convert(query: &Query<'_, Transform>, emit: Emit<'_>) -> Result<bool> {
-    let transform = query.step;
-    let own = linear::conversion(transform).filter(|_| transform.nest.pattern() == Pattern::Contiguous);
-    let Some(kernel) = own else { return Ok(false) };
+fn convert(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { transform, pattern: Pattern::Contiguous, .. } = query.step else { return Ok(false) };
+    let Some(kernel) = linear::conversion(transform) else { return Ok(false) };
     emit(&linear::convert(transform, pointers(query), kernel)?)?;
     Ok(true)
 }
 
-fn transpose(query: &Query<'_, Transform>, emit: Emit<'_>) -> Result<bool> {
-    if !moves(query.step) {
-        return Ok(false);
-    }
-    let bytes = ByteNest::widened(query.step, pointers(query));
-    let Some(launch) = tiled::transpose(&bytes)? else { return Ok(false) };
+fn transpose(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Some(bytes) = &query.step.moved else { return Ok(false) };
+    let Some(launch) = tiled::transpose(bytes)? else { return Ok(false) };
     emit(&launch)?;
     Ok(true)
 }
 
-fn strided_move(query: &Query<'_, Transform>, emit: Emit<'_>) -> Result<bool> {
-    if !moves(query.step) {
-        return Ok(false);
-    }
-    emit(&general::strided_move(&ByteNest::widened(query.step, pointers(query)))?)?;
+fn strided_move(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Some(bytes) = &query.step.moved else { return Ok(false) };
+    emit(&general::strided_move(bytes)?)?;
     Ok(true)
 }
 
-fn transpose_convert(query: &Query<'_, Transform>, emit: Emit<'_>) -> Result<bool> {
-    let Pattern::Transpose { .. } = query.step.nest.pattern() else { return Ok(false) };
-    let Some(launch) = tiled::transpose_convert(query.step, pointers(query))? else { return Ok(false) };
+fn transpose_convert(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { transform, pattern: Pattern::Transpose { .. }, .. } = query.step else { return Ok(false) };
+    let Some(launch) = tiled::transpose_convert(transform, pointers(query))? else { return Ok(false) };
     emit(&launch)?;
     Ok(true)
 }
 
-fn strided(query: &Query<'_, Transform>, emit: Emit<'_>) -> Result<bool> {
-    emit(&general::strided(query.step, pointers(query))?)?;
+fn strided(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    emit(&general::strided(&query.step.transform, pointers(query))?)?;
     Ok(true)
 }

@@ -99,6 +99,7 @@ impl Launches {
 
 /// A step as its kernels want it.
 pub(super) struct Task {
+    pass: Pass,
     params: Parameters,
     data: Scalar,
     compute: Compute,
@@ -106,7 +107,7 @@ pub(super) struct Task {
     calls: usize,
     /// Whether statistics are given: the running ones forward, the saved ones backward.
     is_given: bool,
-    /// The kernel for runs of 16 bytes, if all operands have these.
+    /// The kernel for runs of 16 bytes with given statistics, if the step is one.
     by_vectors: Option<&'static str>,
     tree: Tree,
     /// Where the workspace is, and its bytes.
@@ -134,7 +135,7 @@ pub(super) const FORWARD: &[Kernels<Task>] = &[
     Kernels {
         name: "batch_norm_*",
         when: "tensors that lie alike, without addend and activation: parts keep their sums in the result",
-        launch: |query, emit| kept_in_result(Pass::Forward, query, emit),
+        launch: kept_in_result,
     },
     Kernels {
         name: "normalise_part_* normalise_join_* normalise_apply_*",
@@ -148,20 +149,19 @@ pub(super) const BACKWARD: &[Kernels<Task>] = &[
     Kernels {
         name: "batch_norm_*",
         when: "tensors that lie alike, without addend and activation: parts keep their sums in the result",
-        launch: |query, emit| kept_in_result(Pass::Backward, query, emit),
+        launch: kept_in_result,
     },
     Kernels {
         name: "normalise_part_* normalise_join_* normalise_apply_back_*",
         when: "groups that are cut into parts, whose sums have room in the workspace",
-        launch: back_in_parts,
+        launch: in_parts,
     },
-    Kernels { name: "normalise_backward_*", when: "all steps: a block has a group", launch: back_whole },
+    Kernels { name: "normalise_backward_*", when: "all steps: a block has a group", launch: whole },
 ];
 
 fn given_by_vectors(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
-    let Task { params, data, .. } = query.step;
-    let own = query.step.by_vectors.filter(|_| query.step.is_given && query.step.calls == 0);
-    let Some(kernel) = own else { return Ok(false) };
+    let Task { params, data, by_vectors, .. } = query.step;
+    let Some(kernel) = *by_vectors else { return Ok(false) };
     let vectors = params.elements / (VECTOR / data.size() as u64);
     emit(&launch_of(1, kernel, vectors, Params::new(params))?)?;
     Ok(true)
@@ -177,38 +177,36 @@ fn given(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
     Ok(true)
 }
 
-fn kept_in_result(pass: Pass, query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
-    batch_norm::launches(pass, &query.step.params, (query.step.data, query.step.compute), emit)
+fn kept_in_result(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { pass, params, data, compute, .. } = query.step;
+    batch_norm::launches(*pass, params, (*data, *compute), emit)
 }
 
 fn in_parts(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { pass, compute, calls, is_given, .. } = query.step;
     let Some(params) = query.step.cut() else { return Ok(false) };
-    let launches = Launches::new(&params, query.step.compute);
-    launches.statistics(PART, &params, 0, emit)?;
-    launches.emit(APPLY[query.step.calls], params.parts, &params, emit)?;
+    let launches = Launches::new(&params, *compute);
+    if !is_given {
+        launches.statistics(PART, &params, 0, emit)?;
+    }
+    let apply = match pass {
+        Pass::Forward => APPLY[*calls],
+        Pass::Backward => {
+            launches.statistics(PART_BACK[*calls], &params, GRADIENTS, emit)?;
+            APPLY_BACK[*calls]
+        }
+    };
+    launches.emit(apply, params.parts, &params, emit)?;
     Ok(true)
 }
 
 fn whole(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
-    let Task { params, compute, calls, .. } = query.step;
-    Launches::new(params, *compute).emit(BATCH_OF[*calls], 1, params, emit)?;
-    Ok(true)
-}
-
-fn back_in_parts(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
-    let Some(params) = query.step.cut() else { return Ok(false) };
-    let launches = Launches::new(&params, query.step.compute);
-    if !query.step.is_given {
-        launches.statistics(PART, &params, 0, emit)?;
-    }
-    launches.statistics(PART_BACK[query.step.calls], &params, GRADIENTS, emit)?;
-    launches.emit(APPLY_BACK[query.step.calls], params.parts, &params, emit)?;
-    Ok(true)
-}
-
-fn back_whole(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
-    let Task { params, compute, calls, .. } = query.step;
-    Launches::new(params, *compute).emit(BACKWARD_OF[*calls], 1, params, emit)?;
+    let Task { pass, params, compute, calls, .. } = query.step;
+    let names = match pass {
+        Pass::Forward => BATCH_OF[*calls],
+        Pass::Backward => BACKWARD_OF[*calls],
+    };
+    Launches::new(params, *compute).emit(names, 1, params, emit)?;
     Ok(true)
 }
 
@@ -297,13 +295,15 @@ pub(super) fn forward(step: &Normalise, call: Call<'_>, emit: Emit<'_>) -> Resul
         group,
         member,
     };
+    let (calls, is_given) = (usize::from(calls), step.statistics == Statistics::Given);
     let task = Task {
+        pass: Pass::Forward,
         params,
         data: step.data,
         compute: step.compute,
-        calls: usize::from(calls),
-        is_given: step.statistics == Statistics::Given,
-        by_vectors: run(step, &params),
+        calls,
+        is_given,
+        by_vectors: if is_given && calls == 0 { run(step, &params) } else { None },
         tree: step.tree(),
         workspace: (at.get(WORKSPACE[0]).copied().unwrap_or(0), step.workspace),
     };
@@ -376,6 +376,7 @@ pub(super) fn backward(step: &NormaliseBackward, call: Call<'_>, emit: Emit<'_>)
         member,
     };
     let task = Task {
+        pass: Pass::Backward,
         params,
         data: step.data,
         compute: step.compute,

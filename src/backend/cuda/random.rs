@@ -64,7 +64,18 @@ fn of_type(scalar: Scalar, draws: bool, starts: [u64; 2]) -> Option<&'static str
     starts.iter().all(|start| start.is_multiple_of(VECTOR)).then_some(kernels[column])
 }
 
-pub(super) const KERNELS: &[Kernels<Random>] = &[
+/// A step as its kernels want it.
+pub(super) struct Task {
+    /// The loops over bytes.
+    nest: LoopNest<3>,
+    params: Parameters,
+    scalar: Scalar,
+    draws: bool,
+    /// Whether the elements lie along one run, from the mask's first bit on.
+    is_run: bool,
+}
+
+pub(super) const KERNELS: &[Kernels<Task>] = &[
     Kernels {
         name: "random_run_of_* random_mask_of_*",
         when: "masks along one run on 16 bytes, of binary32, binary16 and bfloat16: drawn and applied, or applied",
@@ -81,17 +92,16 @@ pub(super) const KERNELS: &[Kernels<Random>] = &[
 /// As for [`super::plan::launches`] and [`Random::check`].
 pub(super) fn launches(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<()> {
     query.step.check()?;
-    selection::launch(KERNELS, query, emit)?;
-    if query.step.draw.is_none() {
+    let task = task(query);
+    selection::launch(KERNELS, &query.call.of(&task), emit)?;
+    if !task.draws {
         return Ok(());
     }
-    let (_, params) = parameters(query);
-    let params = Params::new(&params);
+    let params = Params::new(&task.params);
     emit(&Launch { kernel: "random_advance", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })
 }
 
-/// The loops over bytes, and what kernels are given for them.
-fn parameters(query: &Query<'_, Random>) -> (LoopNest<3>, Parameters) {
+fn task(query: &Query<'_, Random>) -> Task {
     let (step, [dst, src, mask, states]) = (query.step, query.places());
     let size = step.scalar.size() as i64;
     let sizes = [size, size, 1];
@@ -116,12 +126,8 @@ fn parameters(query: &Query<'_, Random>) -> (LoopNest<3>, Parameters) {
         unused: 0,
         turns: operand_turns(&nest, Index::I64),
     };
-    (nest, params)
-}
-
-/// Whether the elements lie along one run, from the mask's first bit on.
-fn is_run(step: &Random) -> bool {
-    step.nest.is_contiguous() && step.nest.offsets[2] == 0
+    let is_run = step.nest.is_contiguous() && number == 0;
+    Task { nest, params, scalar: step.scalar, draws: step.draw.is_some(), is_run }
 }
 
 /// A thread for each word of a mask.
@@ -131,37 +137,36 @@ fn by_words(kernel: &'static str, bits: u64, params: &Parameters) -> Result<Laun
     Ok(Launch { kernel, grid: grid(blocks)?, block: [THREADS, 1, 1], shared: 0, params })
 }
 
-fn run_of_type(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<bool> {
-    let (_, params) = parameters(query);
-    let draws = query.step.draw.is_some();
-    let own = of_type(query.step.scalar, draws, [params.dst, params.src]);
-    let Some(kernel) = own.filter(|_| is_run(query.step)) else { return Ok(false) };
-    emit(&by_words(kernel, if draws { params.elements } else { params.count }, &params)?)?;
+fn run_of_type(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { params, scalar, draws, is_run, .. } = query.step;
+    let own = of_type(*scalar, *draws, [params.dst, params.src]);
+    let Some(kernel) = own.filter(|_| *is_run) else { return Ok(false) };
+    emit(&by_words(kernel, if *draws { params.elements } else { params.count }, params)?)?;
     Ok(true)
 }
 
-fn run(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<bool> {
-    if query.step.draw.is_none() || !is_run(query.step) {
+fn run(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { params, draws, is_run, .. } = query.step;
+    if !draws || !is_run {
         return Ok(false);
     }
-    let (_, params) = parameters(query);
-    emit(&by_words("random_run", params.elements, &params)?)?;
+    emit(&by_words("random_run", params.elements, params)?)?;
     Ok(true)
 }
 
-fn apart(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<bool> {
-    let (nest, params) = parameters(query);
-    if query.step.draw.is_some() {
-        emit(&by_words("random_draw", params.elements, &params)?)?;
+fn apart(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { nest, params, scalar, draws, .. } = query.step;
+    if *draws {
+        emit(&by_words("random_draw", params.elements, params)?)?;
     }
     let reach = [0, 1, 2].map(|k| nest.span(k).unwrap_or((i64::MIN, i64::MAX)));
     let (kernel, index) = match index_for(params.first + params.count + PER_BLOCK, &reach) {
         // The kernel of narrow indices is that of narrow elements, too.
-        Index::I32 if query.step.scalar.size() <= 4 => ("random_apply_i32", Index::I32),
+        Index::I32 if scalar.size() <= 4 => ("random_apply_i32", Index::I32),
         _ => ("random_apply_i64", Index::I64),
     };
     let grid = grid(params.count.div_ceil(PER_BLOCK))?;
-    let params = Params::new(&Parameters { turns: operand_turns(&nest, index), ..params });
+    let params = Params::new(&Parameters { turns: operand_turns(nest, index), ..*params });
     emit(&Launch { kernel, grid, block: [APPLYING, 1, 1], shared: 0, params })?;
     Ok(true)
 }

@@ -129,8 +129,8 @@ pub(super) fn long(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<bool> {
         outer.map_or(0, |outer| (outer.extent - 1).saturating_mul(around)).saturating_add(inner.extent);
     let reaches = around >= 0 && reach.saturating_mul(size) < REACH;
     let fits = (FILLED..REACH).contains(&length) && rows <= FEW && reaches;
-    let is_whole = !query.call.ordered && division(query).1.chunks == 1;
-    if inner.strides[0] != 1 || !fits || !is_of_rows(problem) || !is_whole {
+    let is_plain = inner.strides[0] == 1 && fits && is_of_rows(problem) && !query.call.ordered;
+    if !is_plain || division(query).1.chunks != 1 {
         return Ok(false);
     }
     let params = LongParameters {
