@@ -31,7 +31,7 @@ const STEP: i64 = 64;
 /// Bytes of the widest number.
 const WIDEST: i64 = 8;
 /// What begins in the workspace begins at a multiple of this.
-const ALIGNMENT: i64 = 256;
+pub(super) const ALIGNMENT: i64 = 256;
 /// Columns that are computed at once, used or not.
 const COLUMNS: i64 = 64;
 /// Products for each byte that is moved from which on that pays, by the model of

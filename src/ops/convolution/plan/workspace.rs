@@ -6,7 +6,7 @@ use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::contract::{Contract, Role as Loops};
 use crate::ops::convolution::Direction;
-use crate::ops::convolution::arrange::{Arrangement, Moves, Tensors};
+use crate::ops::convolution::arrange::{ALIGNMENT, Arrangement, Moves, Tensors};
 use crate::ops::convolution::place::Place;
 use crate::ops::plan::{Operand, Plan, Role, Step, StepSink};
 
@@ -199,5 +199,6 @@ impl ConvolutionPlan {
 
 /// Where what is moved begins behind as many bytes.
 fn round_up(bytes: usize) -> usize {
-    bytes.saturating_add(255) / 256 * 256
+    let alignment = ALIGNMENT as usize;
+    bytes.saturating_add(alignment - 1) / alignment * alignment
 }

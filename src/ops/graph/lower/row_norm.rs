@@ -31,11 +31,8 @@ impl Rows {
     /// Not supported: parameters that do not broadcast.
     pub fn lower(&self, steps: &mut Builder<'_>) -> Result<bool> {
         let Rows { x, y, groups, saved, parameters, epsilon, centred } = *self;
-        let over = |view: &View, dims: &Dims| view.broadcast(dims);
-        let parameters: [Option<View>; 2] =
-            match parameters.map(|of| of.map(|of| over(&of, x.dims())).transpose()) {
-                [scale, bias] => [scale?, bias?],
-            };
+        let wide = |of: Option<View>| of.map(|of| of.broadcast(x.dims())).transpose();
+        let parameters = [wide(parameters[0])?, wide(parameters[1])?];
         // What is not there stands still where x is.
         let still = x.with(x.layout.dims, Dims::filled(x.dims().rank(), 0));
         let statistics = saved.map(|to| to.unwrap_or(still));
