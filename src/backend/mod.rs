@@ -4,7 +4,7 @@
 //! loop or the general kernel last: adding a fast path is one file under `cpu/` and one row.
 
 use crate::error::Result;
-use crate::ops::contract::MAX_OPERANDS;
+use crate::ops::plan::{of_kinds, with_kind};
 use crate::ops::{Contract, Map, Reduce, Rows, Step};
 
 mod address;
@@ -26,9 +26,12 @@ mod transform;
 pub use address::Address;
 pub use choice::{Choice, Kernel};
 pub use cpu::arena::{Hold, KEPT_BYTES};
+pub use cpu::contract::{is_kept, most_scratch};
 pub use cpu::{FilterCache, Isa, Machine, PanelCache};
-pub use scratch::{hold, is_held, is_kept, lend, most_scratch, scratch};
+pub use scratch::{hold, is_held, lend, scratch};
 pub use transform::run_transform;
+
+use cpu::kind::{Call, Kind, Table};
 
 /// Where the data of a transform lies. Both pointers are aligned to their scalar type and no
 /// further.
@@ -117,113 +120,33 @@ pub unsafe fn run_keeping(
 unsafe fn run_chosen(
     step: Step<'_>, at: &[Address], machine: Machine, panels: Option<&PanelCache>, choice: Choice<'_>,
 ) -> Result<()> {
-    let pointer = |k: usize| at[k].pointer();
-    let operands = || Operands { dst: pointer(0), src: pointer(1) };
-    // SAFETY: in every arm the addresses are as many as the step has operands, with elements as it
-    // uses them.
-    unsafe {
-        match step {
-            Step::Transform(step) => transform::run(step, operands(), machine, choice),
-            Step::Padded(padded) => padded::run(padded, operands(), machine, choice),
-            Step::Mapped(plan) => plan.for_each(&mut |part| run(part, at, false, machine)),
-            Step::Scale(scale) => cpu::scale::run(scale, pointer(0), machine, choice),
-            Step::Set(set) => cpu::set::run(set, pointer(0), machine, choice),
-            Step::Map(map) => cpu::map::run(map, std::array::from_fn(pointer), machine, choice),
-            Step::WideMap(map) => cpu::map::run(map, std::array::from_fn(pointer), machine, choice),
-            Step::Rows(rows) => cpu::reduce::rows::run(rows, std::array::from_fn(pointer), machine, choice),
-            Step::RowNorm(step) => cpu::row_norm::forward(step, at, machine),
-            Step::RowNormBackward(step) => cpu::row_norm::backward(step, at, machine),
-            Step::Reduce(reduce) if reduce.outputs.is_empty() => Ok(()),
-            Step::Reduce(reduce) => {
-                cpu::reduce::run(reduce, pointer(0), pointer(2), pointer(1), machine, choice)
-            }
-            Step::Contract(step) => {
-                cpu::contract::run(step, &pointers(at)[..at.len()], machine, panels, choice)
-            }
-            Step::Phases(phases) => {
-                cpu::contract::run_stride_phases(&phases.0, &pointers(at)[..at.len()], machine, choice)
-            }
-            Step::Random(random) => cpu::random::run(random, at, machine, choice),
-            Step::Normalise(step) => cpu::normalise::forward(step, at, machine, choice),
-            Step::NormaliseBackward(step) => cpu::normalise::backward(step, at, machine, choice),
-            Step::Window(window) => cpu::window::run(window, at, machine, choice),
-            Step::Sample(step) => cpu::sample::run(step, at, machine, choice),
-            Step::Causal(step) => cpu::causal::run(step, at, machine, choice),
-            Step::Aggregate(step) => cpu::aggregate::run(step, at, machine),
-            Step::Ragged(step) => cpu::ragged::run(step, at, machine),
-            Step::Words(step) => {
-                cpu::copy::words(step, pointer(0));
-                Ok(())
-            }
-            Step::Ctc(step) => cpu::ctc::run(step, at, machine),
-        }
-    }
-}
-
-/// The addresses of the operands of a contraction.
-fn pointers(at: &[Address]) -> [*mut u8; MAX_OPERANDS] {
-    let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
-    pointers.iter_mut().zip(at).for_each(|(pointer, at)| *pointer = at.pointer());
-    pointers
+    let call = Call { at, machine, panels, choice };
+    // SAFETY: the addresses are as many as the step has operands, with elements as it uses them.
+    with_kind!(step, kind => unsafe { kind.run(&call) })
 }
 
 /// The name of the kernel that [`run`](fn@run) computes a step with, where the step's kind has
 /// several.
 pub fn kernel(step: Step<'_>, ordered: bool, machine: Machine) -> Option<&'static str> {
-    match step {
-        _ if ordered => Some("reference"),
-        Step::Contract(step) => cpu::contract::kernel(step, machine),
-        Step::Phases(phases) => cpu::contract::kernel_of_stride_phases(&phases.0, machine),
-        _ => kernels(step, machine).first().copied(),
-    }
+    if ordered { Some("reference") } else { with_kind!(step, kind => kind.kernel(machine)) }
 }
 
 /// The names of the kernels that accept a step, in the order of the table of its kind, if there is
 /// one: the first name is that which [`kernel`] tells.
 pub fn kernels(step: Step<'_>, machine: Machine) -> Vec<&'static str> {
-    match step {
-        Step::Transform(step) => transform::kernels(step),
-        Step::Padded(padded) => padded::kernels(padded),
-        Step::Contract(step) => cpu::contract::kernels(step, machine),
-        Step::Phases(phases) => cpu::contract::kernels_of_stride_phases(&phases.0, machine),
-        Step::Scale(scale) => cpu::scale::kernels(scale),
-        Step::Set(set) => cpu::set::kernels(set, machine.isa),
-        Step::Map(map) => cpu::map::kernels(map, machine.isa),
-        Step::WideMap(map) => cpu::map::kernels(map, machine.isa),
-        Step::Rows(rows) => cpu::reduce::rows::kernels(rows),
-        Step::Reduce(reduce) => cpu::reduce::kernels(reduce),
-        Step::Normalise(step) => cpu::normalise::kernels(step),
-        Step::NormaliseBackward(step) => cpu::normalise::kernels_backward(step),
-        Step::Random(random) => cpu::random::kernels(random),
-        Step::Window(window) => cpu::window::kernels(window, machine),
-        Step::Sample(step) => cpu::sample::kernels(step),
-        Step::Causal(step) => cpu::causal::kernels(step),
-        _ => Vec::new(),
-    }
+    with_kind!(step, kind => kind.kernels(machine))
 }
 
 /// Every table of kernels: the kind of its steps, and each kernel's name and the steps that it is
-/// for, in the order in which kernels are asked.
-pub fn tables() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
-    fn rows<A>(kernels: &[Kernel<A>]) -> Vec<(&'static str, &'static str)> {
-        kernels.iter().map(|kernel| (kernel.name, kernel.when)).collect()
+/// for, in the order in which kernels are asked. Kinds that share a table have it once.
+pub fn tables() -> Vec<(&'static str, Table)> {
+    let mut tables: Vec<(&'static str, Table)> = Vec::new();
+    for (kind, table) in of_kinds!(Problem => Problem::table()) {
+        if !table.is_empty() && tables.iter().all(|(_, other)| *other != table) {
+            tables.push((kind, table));
+        }
     }
-    vec![
-        ("Transform", rows(transform::KERNELS)),
-        ("Padded", rows(padded::KERNELS)),
-        ("Phases", rows(cpu::contract::STRIDE_PHASES)),
-        ("Contract", rows(cpu::contract::KERNELS)),
-        ("Scale", rows(cpu::scale::KERNELS)),
-        ("Set", rows(cpu::set::KERNELS)),
-        ("Map", rows(cpu::map::KERNELS)),
-        ("Rows", rows(cpu::reduce::rows::KERNELS)),
-        ("Reduce", rows(cpu::reduce::KERNELS)),
-        ("Random", rows(cpu::random::KERNELS)),
-        ("Normalise", rows(cpu::normalise::KERNELS)),
-        ("Window", rows(cpu::window::KERNELS)),
-        ("Sample", rows(cpu::sample::KERNELS)),
-        ("Causal", rows(cpu::causal::KERNELS)),
-    ]
+    tables
 }
 
 /// Whether a step is computed by Winograd's F(2x2, 3x3) on the CPU core, which only a step that
@@ -247,7 +170,7 @@ pub fn takes_winograd(step: Step<'_>, machine: Machine) -> bool {
 pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) -> Result<()> {
     // SAFETY: elements that the step reads or writes are there and aligned; destination offsets are
     // distinct.
-    unsafe { cpu::contract::run(step, at, machine, None, Choice::First) }
+    unsafe { step.run(&Call::new(&at.iter().map(|&at| at.into()).collect::<Vec<_>>(), machine)) }
 }
 
 /// Runs `rows` on `machine`; operand 0 is the destination.
@@ -264,7 +187,7 @@ pub unsafe fn run_contract(step: &Contract, at: &[*mut u8], machine: Machine) ->
 pub unsafe fn run_rows(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Result<()> {
     // SAFETY: every element of every group is there and aligned; those of the destination are
     // distinct.
-    unsafe { cpu::reduce::rows::run(rows, at, machine, Choice::First) }
+    unsafe { rows.run(&Call::new(&at.map(Address::from), machine)) }
 }
 
 /// Runs `map` on `machine`; operand 0 is the destination.
@@ -281,7 +204,7 @@ pub unsafe fn run_rows(rows: &Rows, at: [*mut u8; 3], machine: Machine) -> Resul
 pub unsafe fn run_map<const N: usize>(map: &Map<N>, at: [*mut u8; N], machine: Machine) -> Result<()> {
     // SAFETY: every cell of the nest is there and aligned in each operand; destination offsets are
     // distinct.
-    unsafe { cpu::map::run(map, at, machine, Choice::First) }
+    unsafe { map.run(&Call::new(&at.map(Address::from), machine)) }
 }
 
 /// Runs `problem` on `machine`.
@@ -298,10 +221,8 @@ pub unsafe fn run_map<const N: usize>(map: &Map<N>, at: [*mut u8; N], machine: M
 pub unsafe fn run_reduce(
     problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8, machine: Machine,
 ) -> Result<()> {
-    if problem.outputs.is_empty() {
-        return Ok(());
-    }
+    let at = [dst.into(), indices.into(), src.into()];
     // SAFETY: every output is writable, its sequence readable, and there is room for the indices
     // that are written.
-    unsafe { cpu::reduce::run(problem, dst, src, indices, machine, Choice::First) }
+    unsafe { problem.run(&Call::new(&at, machine)) }
 }

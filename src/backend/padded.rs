@@ -1,19 +1,20 @@
 //! The kernels of blocks with zeros behind their cells.
 
-use super::choice::{self, Choice, Kernel};
+use super::Operands;
+use super::choice::{self, Kernel};
+use super::cpu::kind::{self, Call, Kind, Table};
 use super::cpu::{self, Machine};
-use super::{Operands, run_transform};
 use crate::error::Result;
 use crate::ops::Padded;
 
-/// How a kernel runs a problem that it has accepted. Unsafe as [`run`] is.
+/// How a kernel runs a problem that it has accepted. Unsafe as [`Kind::run`] is.
 type Run = unsafe fn(&Padded, Operands, Machine) -> Result<()>;
 
 /// How a kernel runs a problem, if it accepts it.
-pub(super) type Accept = fn(&Padded) -> Option<Run>;
+type Accept = fn(&Padded) -> Option<Run>;
 
 /// The kernels; the first one that accepts a problem runs it.
-pub(super) const KERNELS: &[Kernel<Accept>] = &[
+const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "padded_blocks",
         when: "blocks of up to 1 KiB, of which one loop has neighbours: cells and zeros are written together",
@@ -27,35 +28,36 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
 ];
 
 /// # Safety
-/// As for [`run`].
+/// As for [`Kind::run`].
 unsafe fn in_parts(padded: &Padded, operands: Operands, machine: Machine) -> Result<()> {
     // SAFETY: the cells of either part are writable at the destination, those that are moved
     // readable at the source.
     unsafe {
-        run_transform(&padded.transform(), operands, machine)?;
-        cpu::scale::run(&padded.fill(), operands.dst, machine, Choice::First)
+        let at = operands.addresses();
+        padded.transform().run(&Call::new(&at, machine))?;
+        padded.fill().run(&Call::new(&at, machine))
     }
 }
 
-/// The names of all kernels that accept a problem, in the order of the table.
-pub(super) fn kernels(padded: &Padded) -> Vec<&'static str> {
-    choice::names(KERNELS, |accept| accept(padded))
-}
-
-/// Runs `padded` on `machine`, with the kernel that is chosen.
-///
-/// # Errors
-/// As for [`super::run_by`].
-///
-/// # Safety
-/// As for [`super::run`].
-pub(super) unsafe fn run(
-    padded: &Padded, operands: Operands, machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    if padded.blocks.is_empty() {
-        return Ok(());
+impl Kind for Padded {
+    fn table() -> Table {
+        kind::rows(KERNELS)
     }
-    let (_, run) = choice.of(KERNELS, |accept| accept(padded))?;
-    // SAFETY: the cells are there as the problem uses them, and the kernel accepts the problem.
-    unsafe { run(padded, operands, machine) }
+
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        choice::names(KERNELS, |accept| accept(self))
+    }
+
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        if self.blocks.is_empty() {
+            return Ok(());
+        }
+        let (_, run) = call.choice.of(KERNELS, |accept| accept(self))?;
+        // SAFETY: the cells are there as the problem uses them, and the kernel accepts the problem.
+        unsafe { run(self, call.operands(), call.machine) }
+    }
 }

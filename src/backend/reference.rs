@@ -35,7 +35,20 @@ use super::{Address, Operands};
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, blend, convert, scale, with_element};
 use crate::error::Result;
-use crate::ops::{Scale, Scaling, Set, Step, Transform};
+use crate::ops::plan::with_kind;
+use crate::ops::{Padded, Scale, Scaling, Set, Step, Transform, TransformPlan};
+
+/// A kind of steps, implemented for its problem beside its loops.
+trait Kind {
+    /// Runs the step in exactly the order of its loops.
+    ///
+    /// # Errors
+    /// As for [`run`](fn@run).
+    ///
+    /// # Safety
+    /// As for [`run`](fn@run).
+    unsafe fn run(&self, at: &[Address]) -> Result<()>;
+}
 
 /// Runs `step` in exactly the order of its loops, so that where destination offsets repeat the last
 /// write wins.
@@ -46,48 +59,56 @@ use crate::ops::{Scale, Scaling, Set, Step, Transform};
 /// # Safety
 /// As for [`super::run`], but destination offsets may repeat.
 pub unsafe fn run(step: Step<'_>, at: &[Address]) -> Result<()> {
-    let pointer = |k: usize| at[k].pointer();
-    let operands = || Operands { dst: pointer(0), src: pointer(1) };
-    // SAFETY: in every arm the addresses are as many as the step has operands, with elements as it
-    // uses them.
-    unsafe {
-        match step {
-            Step::Transform(transform) => self::transform(transform, operands()),
-            Step::Padded(padded) => {
-                transform(&padded.transform(), operands());
-                scale_all(&padded.fill(), pointer(0));
-            }
-            Step::Mapped(plan) => return plan.for_each(&mut |part| run(part, at)),
-            Step::Scale(step) => scale_all(step, pointer(0)),
-            Step::Set(set) => self::set(set, pointer(0)),
-            Step::Map(map) => self::map(map, std::array::from_fn(pointer)),
-            Step::WideMap(map) => self::map(map, std::array::from_fn(pointer)),
-            Step::Rows(rows) => self::rows(rows, std::array::from_fn(pointer)),
-            Step::RowNorm(step) => row_norm(step, std::array::from_fn(pointer)),
-            Step::RowNormBackward(step) => row_norm_backward(step, std::array::from_fn(pointer)),
-            Step::Reduce(problem) => reduce(problem, pointer(0), pointer(2), pointer(1)),
-            Step::Contract(step) => {
-                contract(step, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>())
-            }
-            Step::Phases(phases) => {
-                return phases.0.iter().try_for_each(|step| run(Step::Contract(step), at));
-            }
-            Step::Random(step) => {
-                step.check()?;
-                random(step, at);
-            }
-            Step::Normalise(step) => normalise(step, at),
-            Step::NormaliseBackward(step) => normalise_backward(step, at),
-            Step::Window(window) => self::window(window, at),
-            Step::Sample(step) => sample(step, at),
-            Step::Causal(step) => causal(step, at),
-            Step::Aggregate(step) => return aggregate(step, at),
-            Step::Ragged(step) => return ragged(step, at),
-            Step::Words(step) => words(step, pointer(0)),
-            Step::Ctc(step) => ctc(step, at),
+    // SAFETY: the addresses are as many as the step has operands, with elements as it uses them.
+    with_kind!(step, kind => unsafe { kind.run(at) })
+}
+
+/// Where the first `N` operands are.
+fn pointers<const N: usize>(at: &[Address]) -> [*mut u8; N] {
+    std::array::from_fn(|k| at[k].pointer())
+}
+
+impl Kind for TransformPlan<'_> {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of every part.
+        self.for_each(&mut |part| unsafe { run(part, at) })
+    }
+}
+
+impl Kind for Transform {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        let [dst, src] = pointers(at);
+        // SAFETY: the operands are those of the step.
+        unsafe { transform(self, Operands { dst, src }) };
+        Ok(())
+    }
+}
+
+impl Kind for Padded {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the cells of either part are writable at the destination, those that are moved
+        // readable at the source.
+        unsafe {
+            self.transform().run(at)?;
+            self.fill().run(at)
         }
     }
-    Ok(())
+}
+
+impl Kind for Scale {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: every cell of the destination is there.
+        unsafe { scale_all(self, at[0].pointer()) };
+        Ok(())
+    }
+}
+
+impl Kind for Set {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: every cell of the destination is writable.
+        unsafe { set(self, at[0].pointer()) };
+        Ok(())
+    }
 }
 
 /// Runs `transform`; one thread, no vector code.

@@ -1,20 +1,21 @@
 //! The kernels of transforms.
 
-use super::choice::{self, Choice, Kernel};
+use super::choice::{self, Kernel};
+use super::cpu::kind::{self, Call, Kind, Table};
 use super::cpu::shape::Shape;
 use super::cpu::{self, Machine};
 use super::{Operands, reference};
 use crate::error::Result;
-use crate::ops::Transform;
+use crate::ops::{Transform, TransformPlan};
 
-/// How a kernel runs a transform that it has accepted. Unsafe as [`run`] is.
+/// How a kernel runs a transform that it has accepted. Unsafe as [`Kind::run`] is.
 type Run = unsafe fn(&Shape, Operands, Machine) -> Result<()>;
 
 /// How a kernel runs a transform, if it accepts it.
-pub(super) type Accept = fn(&Shape) -> Option<Run>;
+type Accept = fn(&Shape) -> Option<Run>;
 
 /// The kernels; the first one that accepts a transform runs it, the last ones accept all.
-pub(super) const KERNELS: &[Kernel<Accept>] = &[
+const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "copy",
         when: "both operands contiguous, bits kept",
@@ -56,7 +57,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
 /// The reference loop as a kernel.
 ///
 /// # Safety
-/// As for [`run`].
+/// As for [`Kind::run`].
 unsafe fn by_reference(shape: &Shape, operands: Operands, _: Machine) -> Result<()> {
     // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at
     // `dst`.
@@ -64,10 +65,43 @@ unsafe fn by_reference(shape: &Shape, operands: Operands, _: Machine) -> Result<
     Ok(())
 }
 
-/// The names of all kernels that accept a transform, which should be canonical, in the order of the
-/// table.
-pub(super) fn kernels(transform: &Transform) -> Vec<&'static str> {
-    Shape::with(transform, |shape| choice::names(KERNELS, |accept| accept(shape)))
+impl Kind for Transform {
+    fn table() -> Table {
+        kind::rows(KERNELS)
+    }
+
+    /// Of a transform that should be canonical.
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        Shape::with(self, |shape| choice::names(KERNELS, |accept| accept(shape)))
+    }
+
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        if self.nest.is_empty() {
+            return Ok(());
+        }
+        Shape::with(self, |shape| {
+            let (_, run) = call.choice.of(KERNELS, |accept| accept(shape))?;
+            // SAFETY: the nest's cells are there on either side, and the kernel accepts the
+            // transform.
+            unsafe { run(shape, call.operands(), call.machine) }
+        })
+    }
+}
+
+/// Of several parts, which are transforms, padded blocks and zeros.
+impl Kind for TransformPlan<'_> {
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        // SAFETY: the operands are those of every part.
+        self.for_each(&mut |part| unsafe { super::run(part, call.at, false, call.machine) })
+    }
 }
 
 /// Runs `transform` on `machine`, with the first kernel that accepts it.
@@ -80,25 +114,5 @@ pub(super) fn kernels(transform: &Transform) -> Vec<&'static str> {
 pub unsafe fn run_transform(transform: &Transform, operands: Operands, machine: Machine) -> Result<()> {
     // SAFETY: every offset pair of the nest is a readable cell at `src` and a writable one at
     // `dst`.
-    unsafe { run(transform, operands, machine, Choice::First) }
-}
-
-/// The same with the kernel that is chosen.
-///
-/// # Errors
-/// As for [`super::run_by`].
-///
-/// # Safety
-/// As for [`super::run`].
-pub(super) unsafe fn run(
-    transform: &Transform, operands: Operands, machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    if transform.nest.is_empty() {
-        return Ok(());
-    }
-    Shape::with(transform, |shape| {
-        let (_, run) = choice.of(KERNELS, |accept| accept(shape))?;
-        // SAFETY: the nest's cells are there on either side, and the kernel accepts the transform.
-        unsafe { run(shape, operands, machine) }
-    })
+    unsafe { transform.run(&Call::new(&operands.addresses(), machine)) }
 }

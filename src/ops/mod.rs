@@ -61,7 +61,7 @@ pub use activation::ActivationPlan;
 pub use aggregate::Aggregate;
 pub use attention::AttentionPlan;
 pub use causal::Causal;
-pub use contract::Contract;
+pub use contract::{Contract, Phases};
 pub use ctc::{Ctc, CtcPlan};
 pub use fill::{FillPlan, Set};
 pub use map::Map;

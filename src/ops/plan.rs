@@ -1,8 +1,8 @@
 //! The one road from a call to the cores: a [`Plan`] names its operands and yields [`Step`]s, which
 //! a core runs one after the other.
 //!
-//! A new operation is a plan of steps that exist; a new kind of step is a variant here, its
-//! reference loop, its CPU kernel and its CUDA kernel.
+//! A new operation is a plan of steps that exist; a new kind of step is a row here, and a trait of
+//! each core for its problem: the reference loop, the CPU kernel and the CUDA kernel.
 
 use std::fmt;
 
@@ -161,24 +161,51 @@ pub trait Plan: fmt::Display {
 
 /// Defines the kinds of steps from a table of their names and problems; the first borrows a plan,
 /// whose parts are steps.
+///
+/// Each core implements a trait for every problem; macros made here call it for a step, or for all
+/// kinds: a kind that a core lacks does not compile. `$d` is the dollar of those macros.
 macro_rules! steps {
     (
+        $d:tt
         $(#[$plan_doc:meta])* $plan:ident($parts:ty);
-        $($(#[$doc:meta])* $kind:ident($problem:ty);)*
+        $($(#[$doc:meta])* $kind:ident($problem:ident $(<$operands:literal>)?);)*
     ) => {
+        /// Evaluates an expression with the problem of a step, whatever its kind.
+        macro_rules! with_kind {
+            ($d step:expr, $d problem:ident => $d body:expr) => {
+                match $d step {
+                    $crate::ops::Step::$plan($d problem) => $d body,
+                    $($crate::ops::Step::$kind($d problem) => $d body,)*
+                }
+            };
+        }
+
+        /// Evaluates an expression with the type of each problem but that of several parts, in
+        /// order: the name of each kind, and its value.
+        macro_rules! of_kinds {
+            ($d Problem:ident => $d body:expr) => {
+                [$((stringify!($kind), {
+                    type $d Problem = $crate::ops::$problem $(<$operands>)?;
+                    $d body
+                }),)*]
+            };
+        }
+
+        pub(crate) use {of_kinds, with_kind};
+
         /// What a core runs in one go. A step refers to its problem, as half a kilobyte is not to
         /// be moved about.
         #[derive(Clone, Copy)]
         pub enum Step<'a> {
             $(#[$plan_doc])* $plan(&'a $parts),
-            $($(#[$doc])* $kind(&'a $problem),)*
+            $($(#[$doc])* $kind(&'a $problem $(<$operands>)?),)*
         }
 
         /// A step that refers to nothing, for lists that outlive their plan.
         #[derive(Clone)]
         #[allow(clippy::large_enum_variant, reason = "the kinds that are used most are the large ones")]
         pub enum OwnedStep {
-            $($(#[$doc])* $kind($problem),)*
+            $($(#[$doc])* $kind($problem $(<$operands>)?),)*
         }
 
         impl OwnedStep {
@@ -225,6 +252,7 @@ impl fmt::Display for OwnedStep {
 }
 
 steps! {
+    $
     /// A transform with padding, folding or blocked layouts, of several parts; operands dst, src.
     Mapped(TransformPlan<'a>);
     /// Move, convert and scale; operands dst, src.

@@ -168,17 +168,23 @@ impl Sources {
             .collect()
     }
 
-    /// A kind, and the lines that give it to the kernels of either core.
+    /// A kind, and the lines with which the cores begin to run it.
     fn kernels(&self, kind: &str) -> String {
-        let arm = format!("Step::{kind}(");
-        let called = |dispatch: &str| {
-            let lines = self.text(Path::new(dispatch))?.lines().enumerate();
-            let mut arms =
-                lines.filter(|(_, line)| line.trim_start().starts_with(&arm) && line.contains("=>"));
-            arms.next().map(|(at, _)| format!("{dispatch}:{}", at + 1))
-        };
-        let places: Vec<String> = DISPATCHES.iter().filter_map(|dispatch| called(dispatch)).collect();
-        format!("{kind}: {}", places.join(", "))
+        let row = format!("    {kind}(");
+        let rows = self.text(Path::new(KINDS)).into_iter().flat_map(str::lines);
+        let problems = rows.filter_map(|line| line.strip_prefix(&row)?.split(['<', ')']).next());
+        let begins = problems.take(1).flat_map(|problem| {
+            let implements = format!(" Kind for {problem}");
+            self.below(CORES).flat_map(move |(file, text)| {
+                let is_begin = |line: &str| {
+                    let rest = line.split_once(&implements).map(|(_, rest)| rest);
+                    rest.is_some_and(|rest| rest.starts_with([' ', '<']))
+                };
+                let lines = text.lines().enumerate().filter(|(_, line)| is_begin(line));
+                lines.map(|(at, _)| format!("{}:{}", file.display(), at + 1)).collect::<Vec<_>>()
+            })
+        });
+        format!("{kind}: {}", begins.collect::<Vec<_>>().join(", "))
     }
 
     fn text(&self, file: &Path) -> Option<&str> {
@@ -194,9 +200,9 @@ const RECORDINGS: &str = "tests/data/oracle";
 /// Tables of all names, which tell nothing about one.
 const EVERY_NAME: &str = "tests/data/abi";
 
-/// Where each kind of step meets its kernels: the CPU core, the CUDA core, and the loops that
-/// define it.
-const DISPATCHES: [&str; 3] = ["src/backend/mod.rs", "src/backend/cuda/plan.rs", "src/backend/reference.rs"];
+/// The table of the kinds of steps, and the folder of the cores that run them.
+const KINDS: &str = "src/ops/plan.rs";
+const CORES: &str = "src/backend";
 
 /// Whether `word` stands in `text` with no letter, digit or underscore beside it.
 fn contains_word(text: &str, word: &str) -> bool {
@@ -235,9 +241,10 @@ mod tests {
         assert!(lines(&pooling, "entry")[0].starts_with("src/capi/functions/pooling.rs:"));
         assert_eq!(lines(&pooling, "plan"), ["src/ops/pooling.rs"]);
         let steps = lines(&pooling, "steps");
-        assert!(
-            steps.iter().any(|line| line.starts_with("Window: src/backend/mod.rs:") && line.contains("cuda"))
-        );
+        let window = steps.iter().find(|line| line.starts_with("Window: ")).expect("a kind of step");
+        for core in ["cpu", "cuda", "reference"] {
+            assert!(window.contains(&format!("src/backend/{core}/window.rs:")), "{window}");
+        }
         assert!(lines(&pooling, "tests").contains(&"c_tests/disjoint.c"));
         assert!(lines(&pooling, "pages").contains(&"docs/networks.md"));
         // A function that keeps a number has a place and no plan.

@@ -1,6 +1,7 @@
 //! Aggregation on the CPU: a row at a time. Gradients of sources are summed source by source, for
 //! which the edges are sorted by source first.
 
+use super::kind::{Call, Kind};
 use super::row::{self, Row};
 use super::scratch::{Parts, bytes_of};
 use super::{Machine, threads};
@@ -12,31 +13,30 @@ use crate::error::{Error, Result};
 use crate::ops::Scaling;
 use crate::ops::aggregate::{Aggregate, AggregateFunction, Join};
 
-/// Runs `step` on `machine`; `at` are its operands as [`AggregateFunction`] lists them.
-///
-/// # Errors
-/// As for [`crate::backend::run`]; bad parameter for a graph that leads out of its features, before
-/// anything is written.
-///
-/// # Safety
-/// As for [`crate::backend::reference::aggregate`]; the destinations do not overlap what is read.
-pub(in crate::backend) unsafe fn run(step: &Aggregate, at: &[Address], machine: Machine) -> Result<()> {
-    let graph = Graph::of(step, at);
-    // SAFETY: offsets and numbers of the graph are readable, as its operands are.
-    unsafe { graph.check()? };
-    let job = Job {
-        step,
-        at,
-        graph,
-        widen: row::between(step.scalar, Scalar::F32, Scaling::MOVE, machine.isa),
-        narrow: row::between(Scalar::F32, step.scalar, Scaling::MOVE, machine.isa),
-        machine,
-    };
-    // SAFETY: the graph, which was checked, leads to elements of the operands only.
-    unsafe {
-        match step.function {
-            AggregateFunction::Forward => job.forward(),
-            AggregateFunction::Backward => job.backward(),
+impl Kind for Aggregate {
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let graph = Graph::of(self, call.at);
+        // SAFETY: offsets and numbers of the graph are readable, as its operands are.
+        unsafe { graph.check()? };
+        let (isa, scalar) = (call.machine.isa, self.scalar);
+        let job = Job {
+            step: self,
+            at: call.at,
+            graph,
+            widen: row::between(scalar, Scalar::F32, Scaling::MOVE, isa),
+            narrow: row::between(Scalar::F32, scalar, Scaling::MOVE, isa),
+            machine: call.machine,
+        };
+        // SAFETY: the graph, which was checked, leads to elements of the operands only.
+        unsafe {
+            match self.function {
+                AggregateFunction::Forward => job.forward(),
+                AggregateFunction::Backward => job.backward(),
+            }
         }
     }
 }
@@ -95,7 +95,7 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); the graph is in order.
+    /// As for [`Kind::run`]; the graph is in order.
     unsafe fn forward(&self) -> Result<()> {
         let step = self.step;
         let widest = step.columns.into_iter().max().unwrap_or(0) as usize;
@@ -135,7 +135,7 @@ impl Job<'_> {
     /// Joins the rows of a target's edges, of sources if `operand` is 2, else of edges.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); the graph is in order.
+    /// As for [`Kind::run`]; the graph is in order.
     unsafe fn join(
         &self, target: i64, (operand, columns): (usize, i64), row: &mut [f32], joined: &mut [f32],
         places: &mut [i64],
@@ -195,7 +195,7 @@ impl Job<'_> {
     /// Host allocation.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); the graph is in order.
+    /// As for [`Kind::run`]; the graph is in order.
     unsafe fn by_source(&self) -> Result<BySource> {
         let step = self.step;
         let mut starts = reserved(step.sources as usize + 1, 0)?;
@@ -226,7 +226,7 @@ impl Job<'_> {
     /// Adds what an edge gets of the gradient of its target's columns from `first` on.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); the graph is in order.
+    /// As for [`Kind::run`]; the graph is in order.
     unsafe fn add(&self, (edge, target): (i64, i64), first: i64, row: &mut [f32], sums: &mut [f32]) {
         let step = self.step;
         // SAFETY: columns of a target.
@@ -251,7 +251,7 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); the graph is in order.
+    /// As for [`Kind::run`]; the graph is in order.
     unsafe fn backward(&self) -> Result<()> {
         let step = self.step;
         let [node, edge, concat] = step.columns;

@@ -8,11 +8,12 @@ mod kernels;
 mod transformed;
 
 use self::kernels::Kernels;
+use super::kind::{self, Call, Kind, Table};
 use super::row::{self, Row};
 use super::scratch::Parts;
 use super::{Machine, threads};
 use crate::backend::Address;
-use crate::backend::choice::{self, Choice, Kernel};
+use crate::backend::choice::{self, Kernel};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::numbers::Math;
 use crate::error::Result;
@@ -33,7 +34,7 @@ const _: () = assert!(TILE.is_multiple_of(LANES));
 
 /// How sums over taps are computed.
 #[derive(Clone, Copy)]
-pub(in crate::backend) enum Sums {
+enum Sums {
     /// By Fourier transforms.
     Transformed,
     /// As they are written.
@@ -41,10 +42,10 @@ pub(in crate::backend) enum Sums {
 }
 
 /// How a kernel computes the sums of a step, if it accepts it.
-pub(in crate::backend) type Accept = fn(&Causal) -> Option<Sums>;
+type Accept = fn(&Causal) -> Option<Sums>;
 
 /// The kernels. Sums have other bits when they are transformed: each step is one kernel's.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "causal_fft",
         when: "filters of 512 taps or more, the newest first, over sequences that are not shorter: Fourier transforms of blocks in binary64",
@@ -57,39 +58,34 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     },
 ];
 
-/// The names of all kernels that accept a step, in the order of the table.
-pub(in crate::backend) fn kernels(step: &Causal) -> Vec<&'static str> {
-    choice::names(KERNELS, |accept| accept(step))
-}
+impl Kind for Causal {
+    fn table() -> Table {
+        kind::rows(KERNELS)
+    }
 
-/// Runs `step` on `machine`; `at` are its operands as [`CausalFunction`] lists them.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`].
-///
-/// # Safety
-/// As for [`crate::backend::reference::causal`]; the destinations' elements are distinct and do not
-/// overlap what is read.
-pub(in crate::backend) unsafe fn run(
-    step: &Causal, at: &[Address], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    let (_, sums) = choice.of(KERNELS, |accept| accept(step))?;
-    with_real!(step.compute(), T => {
-        let job = Job::<T>::new(step, at, machine);
-        // SAFETY: in every arm destinations have an element for every line and tap, and are apart
-        // from what is read.
-        unsafe {
-            match (sums, step.function) {
-                (Sums::Transformed, _) => job.transformed(),
-                (_, CausalFunction::Forward) => job.forward(),
-                (_, CausalFunction::Data) => job.data(),
-                (_, CausalFunction::Weights) => job.weights(),
-                (_, CausalFunction::Gated) => job.gated(),
-                (_, CausalFunction::GatedData) => job.gated_data(),
-                (_, CausalFunction::GatedWeights) => job.gated_weights(),
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        choice::names(KERNELS, |accept| accept(self))
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let (_, sums) = call.choice.of(KERNELS, |accept| accept(self))?;
+        with_real!(self.compute(), T => {
+            let job = Job::<T>::new(self, call.at, call.machine);
+            // SAFETY: in every arm destinations have an element for every line and tap, and are
+            // apart from what is read.
+            unsafe {
+                match (sums, self.function) {
+                    (Sums::Transformed, _) => job.transformed(),
+                    (_, CausalFunction::Forward) => job.forward(),
+                    (_, CausalFunction::Data) => job.data(),
+                    (_, CausalFunction::Weights) => job.weights(),
+                    (_, CausalFunction::Gated) => job.gated(),
+                    (_, CausalFunction::GatedData) => job.gated_data(),
+                    (_, CausalFunction::GatedWeights) => job.gated_weights(),
+                }
             }
-        }
-    })
+        })
+    }
 }
 
 /// A step on its operands.
@@ -199,7 +195,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// The sums of `span` before the activation, from the row of x that `span.back(taps)` is.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); the processor has the level's instructions.
+    /// As for [`Kind::run`]; the processor has the level's instructions.
     unsafe fn sums(&self, span: Span, x: &[T], taps: &[T], bias: Option<T>, out: &mut [T]) {
         // SAFETY: the machine has the level.
         unsafe { (self.kernels.sums)(out, x, span.first_tap(taps.len(), span.back(taps.len())), taps, bias) }
@@ -225,7 +221,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn forward(&self) -> Result<()> {
         self.by_tiles(Rows::<T>::bytes(3, self.row_room()), |scratch, sequence, channels, span| {
             for channel in channels {
@@ -236,7 +232,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); scratch of three rows.
+    /// As for [`Kind::run`]; scratch of three rows.
     unsafe fn forward_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
         // SAFETY: the operands are those of the step, and the scratch holds three rows.
         unsafe {
@@ -257,7 +253,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// x, weight, bias and dy follow one another from `from` on.
     ///
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn gradient<'r>(
         &self, rows: &mut Rows<T>, from: usize, place: [i64; 2], taps: &[T], span: Span,
     ) -> (&'r [T], &'r [T]) {
@@ -277,7 +273,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn data(&self) -> Result<()> {
         self.by_tiles(Rows::<T>::bytes(6, self.row_room()), |scratch, sequence, channels, span| {
             for channel in channels {
@@ -288,7 +284,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); scratch of six rows.
+    /// As for [`Kind::run`]; scratch of six rows.
     unsafe fn data_tile(&self, scratch: *mut u8, sequence: i64, channel: i64, span: Span) {
         // SAFETY: the operands are those of the step, and the scratch holds six rows.
         unsafe {
@@ -303,7 +299,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn weights(&self) -> Result<()> {
         let group = self.group();
         let (blocks, channels) = (self.taps.div_ceil(TAPS), self.step.channels as usize);
@@ -326,7 +322,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// The gradients of the taps from `block` on of some channels, as many as are summed together.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); scratch for them.
+    /// As for [`Kind::run`]; scratch for them.
     unsafe fn weights_of(&self, scratch: *mut u8, block: usize, channels: std::ops::Range<usize>) {
         let width = (self.taps - block).min(TAPS);
         let mut parts = Parts::new(scratch);
@@ -363,7 +359,7 @@ impl<'a, T: Real + Math> Job<'a, T> {
     /// bias behind them.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); scratch of four rows.
+    /// As for [`Kind::run`]; scratch of four rows.
     unsafe fn add(
         &self, scratch: *mut u8, place: [i64; 2], span: Span, (block, lanes): (usize, &mut [[T; LANES]]),
     ) {

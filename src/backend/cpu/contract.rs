@@ -41,16 +41,18 @@ mod tiles;
 mod widen;
 
 use self::problem::Problem;
-pub use self::stride_phases::{kernel_of_stride_phases, kernels_of_stride_phases, run_stride_phases};
+use self::table::KERNELS;
 pub use self::table::WINOGRAD;
-pub(in crate::backend) use self::table::{KERNELS, STRIDE_PHASES};
 use self::widen::Widen;
+use super::arena::KEPT_BYTES;
+use super::kind::{self, Call, Kind, Table};
 use super::{Isa, Machine, PanelCache};
+use crate::backend::Address;
 use crate::backend::choice::Choice;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::mode;
-use crate::ops::contract::{Accumulate, Contract};
+use crate::ops::contract::{Accumulate, Contract, MAX_OPERANDS, Role};
 
 /// Products below which one thread does all.
 const PARALLEL_THRESHOLD: usize = 1 << 17;
@@ -67,7 +69,7 @@ const PARALLEL_THRESHOLD: usize = 1 << 17;
 /// bounds, of `b`, of z and of the bias is readable; all are aligned to their scalars. The offsets
 /// of dst are distinct, and no operand overlaps it, but z, if each of its elements is the one it is
 /// added to. Nothing writes `b` as long as the panels live, if the step keeps it.
-pub unsafe fn run(
+unsafe fn run(
     step: &Contract, at: &[*mut u8], machine: Machine, panels: Option<&PanelCache>, choice: Choice<'_>,
 ) -> Result<()> {
     if step.is_empty() {
@@ -100,27 +102,69 @@ pub unsafe fn run(
     })
 }
 
-/// The name of the kernel that runs `step` on `machine`; none for a step that does nothing or is
-/// refused.
-pub fn kernel(step: &Contract, machine: Machine) -> Option<&'static str> {
-    let mut name = None;
-    for_each_problem(step, machine, |problem| {
-        name = Choice::First.of(KERNELS, |accept| accept(problem)).ok().map(|(name, _)| name);
-    });
-    name
+/// Whether no hold keeps less than products of at most these extents ask for, in any order.
+pub fn is_kept(extents: [i64; 3]) -> bool {
+    most_scratch(extents) <= KEPT_BYTES
 }
 
-/// The names of all kernels that accept `step` on `machine`, in the order of the table.
-pub fn kernels(step: &Contract, machine: Machine) -> Vec<&'static str> {
-    // At most those of the table.
-    let mut accepting: Vec<_> = KERNELS.iter().collect();
-    let mut problems = 0;
-    for_each_problem(step, machine, |problem| {
-        problems += 1;
-        accepting.retain(|kernel| (kernel.accept)(problem).is_some());
-    });
-    // At most those of the table.
-    if problems == 0 { Vec::new() } else { accepting.iter().map(|kernel| kernel.name).collect() }
+/// More bytes of scratch than products of at most these extents ask for, in any order: copies of
+/// their matrices, padded to whole tiles and transformed.
+pub fn most_scratch(extents: [i64; 3]) -> usize {
+    /// Lanes of the largest tile.
+    const TILE: i64 = 64;
+    /// A copy in the widest type, and what Winograd's algorithm makes of it.
+    const COPIES: usize = 4 * 8;
+    let [m, n, k] = extents.map(|extent| extent.saturating_add(TILE));
+    let cells = m.saturating_mul(k).saturating_add(k.saturating_mul(n)).saturating_add(m.saturating_mul(n));
+    usize::try_from(cells).unwrap_or(usize::MAX).saturating_mul(COPIES)
+}
+
+impl Kind for Contract {
+    fn table() -> Table {
+        kind::rows(KERNELS)
+    }
+
+    /// None for a step that does nothing or is refused.
+    fn kernels(&self, machine: Machine) -> Vec<&'static str> {
+        // At most those of the table.
+        let mut accepting: Vec<_> = KERNELS.iter().collect();
+        let mut problems = 0;
+        for_each_problem(self, machine, |problem| {
+            problems += 1;
+            accepting.retain(|kernel| (kernel.accept)(problem).is_some());
+        });
+        // At most those of the table.
+        if problems == 0 { Vec::new() } else { accepting.iter().map(|kernel| kernel.name).collect() }
+    }
+
+    /// That of the last part, where parts are run by themselves.
+    fn kernel(&self, machine: Machine) -> Option<&'static str> {
+        let mut name = None;
+        for_each_problem(self, machine, |problem| {
+            name = Choice::First.of(KERNELS, |accept| accept(problem)).ok().map(|(name, _)| name);
+        });
+        name
+    }
+
+    /// A contraction so small that its scratch fits into any hold.
+    fn is_modest(&self, _machine: Machine) -> bool {
+        let batch = usize::try_from(self.extent(Role::Batch)).unwrap_or(usize::MAX);
+        let one = most_scratch([Role::M, Role::N, Role::K].map(|role| self.extent(role)));
+        one.saturating_mul(batch) <= KEPT_BYTES
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let at = pointers(call.at);
+        // SAFETY: the operands are those of the step.
+        unsafe { run(self, &at[..call.at.len()], call.machine, call.panels, call.choice) }
+    }
+}
+
+/// The addresses of the operands of a contraction, which may have fewer.
+fn pointers(at: &[Address]) -> [*mut u8; MAX_OPERANDS] {
+    let mut pointers = [std::ptr::null_mut(); MAX_OPERANDS];
+    pointers.iter_mut().zip(at).for_each(|(pointer, at)| *pointer = at.pointer());
+    pointers
 }
 
 /// Calls `ask` with the problems that a step becomes, one for each part that is run by itself; with

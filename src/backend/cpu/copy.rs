@@ -1,5 +1,6 @@
 //! Straight copies: both operands contiguous, bits kept.
 
+use super::kind::{Call, Kind};
 use super::output::Output;
 use super::{Machine, grid::Grid, shape::Shape};
 use crate::backend::Operands;
@@ -32,11 +33,15 @@ pub(in crate::backend) unsafe fn run(shape: &Shape, operands: Operands, machine:
     })
 }
 
-/// Writes the words of a step, of which a call has few.
-///
-/// # Safety
-/// As for [`crate::backend::run`].
-pub(in crate::backend) unsafe fn words(step: &Words, dst: *mut u8) {
-    // SAFETY: `dst` has room for the words, and is not where they are.
-    unsafe { dst.cast::<u32>().copy_from_nonoverlapping(step.0.as_ptr(), step.0.len()) };
+impl Kind for Words {
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let [dst] = call.pointers();
+        // SAFETY: `dst` has room for the words, and is not where they are.
+        unsafe { dst.cast::<u32>().copy_from_nonoverlapping(self.0.as_ptr(), self.0.len()) };
+        Ok(())
+    }
 }

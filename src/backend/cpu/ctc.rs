@@ -8,6 +8,7 @@
 mod kernels;
 
 use self::kernels::{Kernels, fit, join};
+use super::kind::{Call, Kind};
 use super::scratch::Parts;
 use super::strided::copy_strided;
 use super::{Machine, row, threads};
@@ -18,34 +19,29 @@ use crate::error::{Error, Result};
 use crate::ops::Scaling;
 use crate::ops::ctc::{Ctc, Space};
 
-/// Runs `step` on `machine`; `at` are costs, gradients, workspace, probs, labels, their lengths,
-/// and the lengths of inputs.
-///
-/// # Errors
-/// As for [`crate::backend::run`]; host allocation before anything is written.
-///
-/// # Safety
-/// As for [`crate::backend::reference::ctc`], and the workspace is writable. Gradients do not
-/// overlap probs, unless each element is the gradient of the one in its own place.
-pub(in crate::backend) unsafe fn run(step: &Ctc, at: &[Address], machine: Machine) -> Result<()> {
-    with_real!(step.compute, T => {
-        let space = step.space().ok_or_else(|| Error::unsupported("the workspace leaves 64 bits"))?;
-        let job = Job { step, at, space, kernels: Kernels::<T>::of(machine.isa), machine };
-        let numbers = step.rows * step.samples * (step.classes + 8 * step.states());
-        let threads = machine.threads_for((numbers as usize).saturating_mul(size_of::<T>()));
-        threads::in_ranges(threads, step.samples as usize, job.scratch(), &|scratch, range| {
-            // SAFETY: the scratch has this size, and each sample has its own part of the operands.
-            unsafe {
-                let mut rows = Rows::<T>::new(step, scratch);
-                let length = |n: usize| job.length(n as i64);
-                let mut first: i64 = (0..range.start).map(length).sum();
-                for n in range {
-                    job.sample(n as i64, first, &mut rows);
-                    first += length(n);
+impl Kind for Ctc {
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let (step, at, machine) = (self, call.at, call.machine);
+        with_real!(step.compute, T => {
+            let space = step.space().ok_or_else(|| Error::unsupported("the workspace leaves 64 bits"))?;
+            let job = Job { step, at, space, kernels: Kernels::<T>::of(machine.isa), machine };
+            let numbers = step.rows * step.samples * (step.classes + 8 * step.states());
+            let threads = machine.threads_for((numbers as usize).saturating_mul(size_of::<T>()));
+            threads::in_ranges(threads, step.samples as usize, job.scratch(), &|scratch, range| {
+                // SAFETY: the scratch has this size, and each sample has its own part of the
+                // operands.
+                unsafe {
+                    let mut rows = Rows::<T>::new(step, scratch);
+                    let length = |n: usize| job.length(n as i64);
+                    let mut first: i64 = (0..range.start).map(length).sum();
+                    for n in range {
+                        job.sample(n as i64, first, &mut rows);
+                        first += length(n);
+                    }
                 }
-            }
+            })
         })
-    })
+    }
 }
 
 /// A step on its operands.
@@ -144,7 +140,7 @@ impl<T: Real> Job<'_, T> {
     /// Classes of a sample's label.
     ///
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn length(&self, n: i64) -> i64 {
         // SAFETY: a length for each sample.
         i64::from(unsafe { self.integer(5, 0, n) }).clamp(0, self.step.longest)
@@ -157,7 +153,7 @@ impl<T: Real> Job<'_, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); the row is one of probs.
+    /// As for [`Kind::run`]; the row is one of probs.
     unsafe fn read(&self, n: i64, t: usize, x: &mut [T]) {
         let [by_row, by_sample, by_class] = self.step.probs;
         let from =
@@ -177,7 +173,7 @@ impl<T: Real> Job<'_, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); the row is one of the gradients.
+    /// As for [`Kind::run`]; the row is one of the gradients.
     unsafe fn write(&self, n: i64, t: i64, y: &[T], cells: &mut [u64]) {
         let Some(to) = self.step.gradients else { return };
         let narrow = row::between(T::SCALAR, to.scalar, Scaling::MOVE, self.machine.isa);
@@ -198,7 +194,7 @@ impl<T: Real> Job<'_, T> {
     /// Runs a sample whose labels begin at number `first`.
     ///
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn sample(&self, n: i64, first: i64, rows: &mut Rows<'_, T>) {
         let step = self.step;
         // SAFETY: integers, rows and a cost of the sample.
@@ -234,7 +230,7 @@ impl<T: Real> Job<'_, T> {
     /// Alpha of all rows, to the workspace, and the cost.
     ///
     /// # Safety
-    /// As for [`run`](fn@run); the sample is feasible and has rows.
+    /// As for [`Kind::run`]; the sample is feasible and has rows.
     unsafe fn forward(&self, n: i64, length: usize, frames: usize, rows: &mut Rows<'_, T>) -> T {
         let Kernels { greatest, exponentials, logits, logs, blanks, classes, .. } = self.kernels;
         let (nothing, keeps) = (T::INFINITY.negative(), self.step.gradients.is_some());
@@ -297,7 +293,7 @@ impl<T: Real> Job<'_, T> {
     /// Writes blanks and classes of a row to an area of the workspace.
     ///
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn keep(&self, area: i64, n: i64, t: usize, blanks: &[T], classes: &[T]) {
         let to = self.kept(area, n, t, self.step.states());
         // SAFETY: a row holds as many states.

@@ -10,14 +10,13 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::vectorized;
 
-use self::table::{Cells, Shape};
-pub(in crate::backend) use self::table::{KERNELS, kernels};
+use self::table::{Cells, KERNELS, Shape};
+use super::kind::{self, Call, Kind, Table};
 use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, Distance, LINE, STREAMING_BYTES, Stream};
 use super::strided::copy_strided;
 use super::{Isa, Machine, grid::Grid};
-use crate::backend::choice::Choice;
 use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
@@ -102,33 +101,35 @@ fn tiled<const N: usize>(axes: &[Axis<N>]) -> usize {
     }
 }
 
-/// Runs `map` on `machine`.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`].
-///
-/// # Safety
-/// For every offset tuple of the nest, `at[0] + offset` is writable, and readable if `beta != 0`,
-/// and the offsets of operands that are read are readable around theirs; each for one scalar, and
-/// aligned to it. The destination offsets are distinct. An operand that is read does not overlap
-/// the destination, unless each cell of the destination is its own operand: same pointer, same
-/// strides, same scalar size.
-pub(in crate::backend) unsafe fn run<const N: usize>(
-    map: &Map<N>, at: [*mut u8; N], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    if map.nest.is_empty() {
-        return Ok(());
+impl<const N: usize> Kind for Map<N> {
+    fn table() -> Table {
+        kind::rows(KERNELS)
     }
-    let axes = axes(map);
-    let tiled = tiled(axes);
-    let shape = Shape::new(map, &axes[tiled], machine.isa);
-    let (_, cells) = choice.of(KERNELS, |accept| accept(&shape))?;
-    with_real!(map.compute, T => {
-        let kernel = with_function(map.function, KernelFor::<T>(machine.isa, PhantomData));
-        // SAFETY: every cell of the nest is there, and the kernel is of the step's function and
-        // type.
-        unsafe { run_with::<T, N>(map, at, machine, kernel, (axes, tiled), cells) }
-    })
+
+    fn kernels(&self, machine: Machine) -> Vec<&'static str> {
+        table::kernels(self, machine.isa)
+    }
+
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let (map, machine, at) = (self, call.machine, call.pointers());
+        if map.nest.is_empty() {
+            return Ok(());
+        }
+        let axes = axes(map);
+        let tiled = tiled(axes);
+        let shape = Shape::new(map, &axes[tiled], machine.isa);
+        let (_, cells) = call.choice.of(KERNELS, |accept| accept(&shape))?;
+        with_real!(map.compute, T => {
+            let kernel = with_function(map.function, KernelFor::<T>(machine.isa, PhantomData));
+            // SAFETY: every cell of the nest is there, and the kernel is of the step's function and
+            // type.
+            unsafe { run_with::<T, N>(map, at, machine, kernel, (axes, tiled), cells) }
+        })
+    }
 }
 
 /// `x = function(x)` for `n` numbers side by side, with the bits of a step of this function.
@@ -144,7 +145,7 @@ pub(super) unsafe fn in_place<T: Real>(function: Function, parameter: f64, isa: 
 }
 
 /// # Safety
-/// As for [`run`], and the kernel computes what the step asks for, whose cells may come and go so.
+/// As for [`Kind::run`], and the kernel computes what the step asks for, whose cells may come and go so.
 unsafe fn run_with<T: Real, const N: usize>(
     map: &Map<N>, at: [*mut u8; N], machine: Machine, kernel: Kernel<T>, (axes, tiled): (&[Axis<N>], usize),
     cells: Cells,

@@ -29,6 +29,7 @@ mod grid;
 mod held;
 pub(super) mod interleave;
 mod isa;
+pub(super) mod kind;
 mod machine;
 pub(super) mod map;
 pub(super) mod normalise;

@@ -12,15 +12,16 @@ mod table;
 mod transpose;
 mod walk;
 
-pub(in crate::backend) use self::engine::most_scratch;
-pub(in crate::backend) use self::table::{KERNELS, kernels, kernels_backward};
+use self::engine::most_scratch;
+use self::table::KERNELS;
 use self::walk::{Access, Lines};
 use super::Machine;
+use super::arena::KEPT_BYTES;
+use super::kind::{self, Call, Kind, Table};
 use super::row::{self, Row};
 use super::stream::{self, STREAMING_BYTES, Stream};
 use super::strided::copy_strided;
 use crate::backend::Address;
-use crate::backend::choice::Choice;
 use crate::backend::function::{Real, activated, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::numbers::Math;
@@ -29,33 +30,44 @@ use crate::ops::Scaling;
 use crate::ops::activation::Activation;
 use crate::ops::normalise::{Normalise, NormaliseBackward};
 
-/// Runs `step` on `machine`.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`]; host allocation before anything is written.
-///
-/// # Safety
-/// As for [`crate::backend::reference::normalise`]; destinations do not overlap what is read,
-/// unless each cell is computed from those in its own place, nor each other.
-pub(in crate::backend) unsafe fn forward(
-    step: &Normalise, at: &[Address], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    // SAFETY: operands and destinations are those of the step.
-    with_real!(step.compute, T => unsafe { forward::run::<T>(step, at, machine, choice) })
+impl Kind for Normalise {
+    fn table() -> Table {
+        kind::rows(KERNELS)
+    }
+
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        table::names(&self.groups, &self.members, self.tree(), table::has_sums(self))
+    }
+
+    fn is_modest(&self, machine: Machine) -> bool {
+        most_scratch(self.groups.len() as usize, machine) <= KEPT_BYTES
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let (at, machine, choice) = (call.at, call.machine, call.choice);
+        // SAFETY: operands and destinations are those of the step.
+        with_real!(self.compute, T => unsafe { forward::run::<T>(self, at, machine, choice) })
+    }
 }
 
-/// Runs `step` on `machine`.
-///
-/// # Errors
-/// As [`forward`].
-///
-/// # Safety
-/// As for [`crate::backend::reference::normalise_backward`], and [`forward`].
-pub(in crate::backend) unsafe fn backward(
-    step: &NormaliseBackward, at: &[Address], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    // SAFETY: operands and destinations are those of the step.
-    with_real!(step.compute, T => unsafe { backward::run::<T>(step, at, machine, choice) })
+impl Kind for NormaliseBackward {
+    fn table() -> Table {
+        kind::rows(KERNELS)
+    }
+
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        table::names(&self.groups, &self.members, self.tree(), true)
+    }
+
+    fn is_modest(&self, machine: Machine) -> bool {
+        most_scratch(self.groups.len() as usize, machine) <= KEPT_BYTES
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let (at, machine, choice) = (call.at, call.machine, call.choice);
+        // SAFETY: operands and destinations are those of the step.
+        with_real!(self.compute, T => unsafe { backward::run::<T>(self, at, machine, choice) })
+    }
 }
 
 /// Mean and variance from the sums of `d` and `d * d` over `m` elements, `d` their distance from

@@ -1,5 +1,6 @@
 //! Ragged batches on the CPU: a row of the innermost loop at a time.
 
+use super::kind::{Call, Kind};
 use super::shape::with_cell;
 use super::{Machine, threads};
 use crate::backend::Address;
@@ -7,6 +8,17 @@ use crate::backend::batches::Batches;
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::ragged::{Ragged, RaggedFunction};
+
+impl Kind for Ragged {
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { run(self, call.at, call.machine) }
+    }
+}
 
 /// Runs `step` on `machine`; `at` are its operands as [`RaggedFunction`] lists them.
 ///
@@ -16,7 +28,7 @@ use crate::ops::ragged::{Ragged, RaggedFunction};
 ///
 /// # Safety
 /// As for [`crate::backend::reference::ragged`]; the destination does not overlap what is read.
-pub(in crate::backend) unsafe fn run(step: &Ragged, at: &[Address], machine: Machine) -> Result<()> {
+unsafe fn run(step: &Ragged, at: &[Address], machine: Machine) -> Result<()> {
     let batches = Batches::of(step, at);
     // SAFETY: the offsets of all batches are readable.
     unsafe { batches.check() }?;

@@ -11,6 +11,7 @@ use cudnn_shim_macros::vectorized;
 
 use self::draw::{DrawWords, Numbers};
 use self::gather::{GATHERED, gather, gather_across};
+use super::kind::{self, Call, Kind, Table};
 use super::row::{self, Row};
 use super::stage::Stage;
 use super::stream::{self, Distance, STREAMING_BYTES};
@@ -44,7 +45,7 @@ type Apply<T> = unsafe fn(out: *mut T, x: *const T, words: *const u32, n: usize,
 
 /// How the bits of cells come.
 #[derive(Clone, Copy)]
-pub(in crate::backend) enum Bits {
+enum Bits {
     /// From the generator.
     Drawn,
     /// From the mask: those of several turns of this loop at a time.
@@ -54,11 +55,11 @@ pub(in crate::backend) enum Bits {
 }
 
 /// How the bits of cells come by a kernel, if it accepts the step.
-pub(in crate::backend) type Accept = fn(&Random) -> Option<Bits>;
+type Accept = fn(&Random) -> Option<Bits>;
 
 /// The kernels; the first one that accepts a step runs it. A mask that is drawn is written first
 /// where it does not come from the generator.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "random_sequential",
         when: "masks that are drawn, where all operands are walked from one end to the other: bits are applied as they are drawn",
@@ -97,11 +98,6 @@ fn across(step: &Random) -> Option<usize> {
     axes.iter().position(|axis| are_apart && axis.strides[2] == 1 && axis.extent >= LEAST_ACROSS)
 }
 
-/// The names of all kernels that accept a step, in the order of the table.
-pub(in crate::backend) fn kernels(step: &Random) -> Vec<&'static str> {
-    choice::names(KERNELS, |accept| accept(step))
-}
-
 /// Where the data lies.
 #[derive(Clone, Copy)]
 struct Places {
@@ -113,6 +109,25 @@ struct Places {
 // SAFETY: addresses without meaning of their own, as [`crate::backend::Operands`].
 unsafe impl Sync for Places {}
 
+impl Kind for Random {
+    fn table() -> Table {
+        kind::rows(KERNELS)
+    }
+
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        choice::names(KERNELS, |accept| accept(self))
+    }
+
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { run(self, call.at, call.machine, call.choice) }
+    }
+}
+
 /// Runs `step` on `machine`: `at` are destination, source, mask and, if the step draws, states.
 ///
 /// # Errors
@@ -122,9 +137,7 @@ unsafe impl Sync for Places {}
 /// As for [`crate::backend::reference::random`]; the destination's offsets are distinct, and it
 /// does not overlap the source unless each cell is its own source. Nobody else uses the states
 /// meanwhile.
-pub(in crate::backend) unsafe fn run(
-    step: &Random, at: &[Address], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
+unsafe fn run(step: &Random, at: &[Address], machine: Machine, choice: Choice<'_>) -> Result<()> {
     step.check()?;
     let (_, bits) = choice.of(KERNELS, |accept| accept(step))?;
     let places = Places { dst: at[0].pointer(), src: at[1].pointer(), mask: at[2].pointer().cast() };

@@ -14,15 +14,15 @@ mod workspace;
 use std::ops::Range;
 
 use self::sequence::{Loader, MOST_ROW_BYTES, ROW_BYTES, Steps};
-use self::table::Elements;
-pub(in crate::backend) use self::table::{KERNELS, kernels};
+use self::table::{Elements, KERNELS};
 use self::tree::{GROUP, Kernels, MOST_BLOCKS};
 use self::workspace::{Slots, Workspace};
+use super::kind::{self, Call, Kind, Table};
 use super::machine::TASKS_PER_THREAD;
 use super::strided::copy_strided;
 use super::{Machine, arena, row, threads};
 use crate::backend::Address;
-use crate::backend::choice::Choice;
+use crate::backend::choice;
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
 use crate::backend::reference::store_index;
 use crate::error::Result;
@@ -32,25 +32,31 @@ use crate::ops::{NanRule, Reduce, Reduction, Scaling};
 /// Numbers per chunk at least, in blocks.
 const CHUNK_BLOCKS: usize = 16;
 
-/// Runs `problem` on `machine`.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`]; host allocation before anything is written.
-///
-/// # Safety
-/// As for [`crate::backend::run_reduce`].
-pub(in crate::backend) unsafe fn run(
-    problem: &Reduce, dst: *mut u8, src: *const u8, indices: *mut u8, machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    let steps = Steps::new(problem);
-    let (_, elements) = choice.of(KERNELS, |accept| accept(problem, &steps))?;
-    with_real!(problem.compute, T => with_fold!(problem.reduction, F => {
-        let (kernels, joined) = (Kernels::of::<F>(machine.isa), Joined::of::<F>());
-        let places = Places { dst: dst.into(), src: src.into(), indices: indices.into() };
-        let task = Task::<T, <F as Fold>::Lane<T>>::new(problem, places, (steps, elements), kernels, joined, machine);
-        // SAFETY: the operands are those of the problem.
-        unsafe { task.run(machine) }
-    }))
+impl Kind for Reduce {
+    fn table() -> Table {
+        kind::rows(KERNELS)
+    }
+
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        let steps = Steps::new(self);
+        choice::names(KERNELS, |accept| accept(self, &steps))
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let [dst, indices, src] = [0, 1, 2].map(|k| call.at[k]);
+        if self.outputs.is_empty() {
+            return Ok(());
+        }
+        let steps = Steps::new(self);
+        let (_, elements) = call.choice.of(KERNELS, |accept| accept(self, &steps))?;
+        with_real!(self.compute, T => with_fold!(self.reduction, F => {
+            let (kernels, joined) = (Kernels::of::<F>(call.machine.isa), Joined::of::<F>());
+            let places = Places { dst, src, indices };
+            let task = Task::<T, <F as Fold>::Lane<T>>::new(self, places, (steps, elements), kernels, joined, call.machine);
+            // SAFETY: the operands are those of the problem.
+            unsafe { task.run(call.machine) }
+        }))
+    }
 }
 
 /// Where the data lies.

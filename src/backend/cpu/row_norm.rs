@@ -4,6 +4,3 @@
 mod backward;
 mod forward;
 mod rows;
-
-pub(in crate::backend) use backward::run as backward;
-pub(in crate::backend) use forward::run as forward;

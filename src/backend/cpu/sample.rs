@@ -9,9 +9,10 @@ mod gradient;
 
 use self::cells::{Cells, with_cells};
 use self::chunk::{CHUNK, Chunk, Numbers, Sink};
+use super::kind::{self, Call, Kind, Table};
 use super::{Machine, row, threads};
 use crate::backend::Address;
-use crate::backend::choice::{self, Choice, Kernel};
+use crate::backend::choice::{self, Kernel};
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::numbers::Math;
@@ -21,7 +22,7 @@ use crate::ops::sample::{LANES, Pictures, Sample, SampleFunction};
 
 /// What the taps of a position serve at a time.
 #[derive(Clone, Copy, PartialEq)]
-pub(in crate::backend) enum Taps {
+enum Taps {
     /// All its channels.
     Channels,
     /// One of them.
@@ -29,10 +30,10 @@ pub(in crate::backend) enum Taps {
 }
 
 /// What the taps of a position serve by a kernel, if it accepts the step.
-pub(in crate::backend) type Accept = fn(&Sample) -> Option<Taps>;
+type Accept = fn(&Sample) -> Option<Taps>;
 
 /// The kernels; the first one that accepts a step runs it.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "sample_interleaved",
         when: "pictures of which channels lie side by side before and after: those of a position are blended together",
@@ -51,37 +52,32 @@ fn are_beside(step: &Sample) -> bool {
     is_blend && side_by_side(&step.x) && side_by_side(&step.y)
 }
 
-/// The names of all kernels that accept a step, in the order of the table.
-pub(in crate::backend) fn kernels(step: &Sample) -> Vec<&'static str> {
-    choice::names(KERNELS, |accept| accept(step))
-}
+impl Kind for Sample {
+    fn table() -> Table {
+        kind::rows(KERNELS)
+    }
 
-/// Runs `step` on `machine`; `at` are its operands as [`SampleFunction`] lists them.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`].
-///
-/// # Safety
-/// As for [`crate::backend::reference::sample`]; the destination's elements are distinct and do not
-/// overlap what is read.
-pub(in crate::backend) unsafe fn run(
-    step: &Sample, at: &[Address], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    let (_, taps) = choice.of(KERNELS, |accept| accept(step))?;
-    with_real!(step.compute, T => {
-        let job = Job { step, at, machine };
-        // SAFETY: in every arm the destination has distinct elements, which are apart from those
-        // that are read.
-        unsafe {
-            match step.function {
-                SampleFunction::AffineGrid => job.affine_grid::<T>(),
-                SampleFunction::AffineGradient => job.affine_gradient::<T>(),
-                SampleFunction::Bilinear => with_cells!(step.x.scalar, T, cells => job.bilinear::<T>(cells, taps)),
-                SampleFunction::DataGradient => with_cells!(step.y.scalar, T, cells => job.data_gradient::<T>(cells)),
-                SampleFunction::GridGradient => with_cells!(step.y.scalar, T, cells => job.grid_gradient::<T>(cells)),
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        choice::names(KERNELS, |accept| accept(self))
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let (_, taps) = call.choice.of(KERNELS, |accept| accept(self))?;
+        with_real!(self.compute, T => {
+            let job = Job { step: self, at: call.at, machine: call.machine };
+            // SAFETY: in every arm the destination has distinct elements, which are apart from
+            // those that are read.
+            unsafe {
+                match self.function {
+                    SampleFunction::AffineGrid => job.affine_grid::<T>(),
+                    SampleFunction::AffineGradient => job.affine_gradient::<T>(),
+                    SampleFunction::Bilinear => with_cells!(self.x.scalar, T, cells => job.bilinear::<T>(cells, taps)),
+                    SampleFunction::DataGradient => with_cells!(self.y.scalar, T, cells => job.data_gradient::<T>(cells)),
+                    SampleFunction::GridGradient => with_cells!(self.y.scalar, T, cells => job.grid_gradient::<T>(cells)),
+                }
             }
-        }
-    })
+        })
+    }
 }
 
 /// A step on its operands.
@@ -136,7 +132,7 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn affine_grid<T: Real + Math>(&self) -> Result<()> {
         let [rows, columns] = self.step.target;
         let (maps, sink) = (self.grid::<T>(1), self.sink::<T>(self.step.grid));
@@ -162,7 +158,7 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`].
     unsafe fn affine_gradient<T: Real + Math>(&self) -> Result<()> {
         let [rows, columns] = self.step.target;
         let positions = self.step.positions();
@@ -215,7 +211,7 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run); elements of x are `cells`.
+    /// As for [`Kind::run`]; elements of x are `cells`.
     unsafe fn bilinear<T: Real + Math>(&self, cells: impl Cells<T>, taps: Taps) -> Result<()> {
         let Sample { x, y, channels, target: [_, columns], .. } = self.step;
         let (grid, sink) = (self.grid::<T>(2), self.sink::<T>(y.scalar));

@@ -1,9 +1,10 @@
 //! The destination scaled in place, or zeros.
 
+use super::kind::{self, Call, Kind, Table};
 use super::shape::Shape;
-use super::{Machine, grid::Grid, row, set, strided};
+use super::{Machine, grid::Grid, row, strided};
 use crate::backend::Operands;
-use crate::backend::choice::{self, Choice, Kernel};
+use crate::backend::choice::{self, Kernel};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest};
 use crate::ops::{Scale, Scaling, Set, Transform};
@@ -11,14 +12,14 @@ use crate::ops::{Scale, Scaling, Set, Transform};
 /// Cells per tile at most, so that one long run can be divided among threads.
 const TILE_CELLS: usize = 16 << 10;
 
-/// How a kernel runs a step that it has accepted. Unsafe as [`run`] is.
+/// How a kernel runs a step that it has accepted. Unsafe as [`Kind::run`] is.
 type Run = unsafe fn(&Scale, *mut u8, Machine) -> Result<()>;
 
 /// How a kernel runs a step, if it accepts it.
-pub(in crate::backend) type Accept = fn(&Scale) -> Option<Run>;
+type Accept = fn(&Scale) -> Option<Run>;
 
 /// The kernels; the first one that accepts a step runs it.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "scale_by_zero",
         when: "a factor of 0: zeros are written, as those of a `Set`",
@@ -41,35 +42,36 @@ fn is_run(scale: &Scale) -> bool {
     scale.nest.axes().last().is_none_or(|axis| axis.strides[0] == 1)
 }
 
-/// The names of all kernels that accept a step, in the order of the table.
-pub(in crate::backend) fn kernels(scale: &Scale) -> Vec<&'static str> {
-    choice::names(KERNELS, |accept| accept(scale))
-}
-
-/// Runs `scale` on `machine`.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`].
-///
-/// # Safety
-/// As for [`crate::backend::run`].
-pub(in crate::backend) unsafe fn run(
-    scale: &Scale, dst: *mut u8, machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    if scale.beta == 1.0 || scale.nest.is_empty() {
-        return Ok(());
+impl Kind for Scale {
+    fn table() -> Table {
+        kind::rows(KERNELS)
     }
-    let (_, run) = choice.of(KERNELS, |accept| accept(scale))?;
-    // SAFETY: the nest's cells are readable and writable, and the kernel accepts the step.
-    unsafe { run(scale, dst, machine) }
+
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        choice::names(KERNELS, |accept| accept(self))
+    }
+
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let [dst] = call.pointers();
+        if self.beta == 1.0 || self.nest.is_empty() {
+            return Ok(());
+        }
+        let (_, run) = call.choice.of(KERNELS, |accept| accept(self))?;
+        // SAFETY: the nest's cells are readable and writable, and the kernel accepts the step.
+        unsafe { run(self, dst, call.machine) }
+    }
 }
 
 /// # Safety
-/// As for [`run`].
+/// As for [`Kind::run`].
 unsafe fn zeros(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
     let set = Set { nest: scale.nest, dst: scale.dst, cell: 0 };
     // SAFETY: every cell of the destination is writable.
-    unsafe { set::run(&set, dst, machine, Choice::First) }
+    unsafe { set.run(&Call::new(&[dst.into()], machine)) }
 }
 
 /// `beta * dst` in place: a transform whose source is its destination.
@@ -84,14 +86,14 @@ fn in_place(scale: &Scale) -> Transform {
 }
 
 /// # Safety
-/// As for [`run`].
+/// As for [`Kind::run`].
 unsafe fn strided(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
     // SAFETY: the nest's cells are readable and writable, and each is its own source.
     Shape::with(&in_place(scale), |shape| unsafe { strided::run(shape, Operands { dst, src: dst }, machine) })
 }
 
 /// # Safety
-/// As for [`run`]; the cells of the innermost loop are neighbours.
+/// As for [`Kind::run`]; the cells of the innermost loop are neighbours.
 unsafe fn rows(scale: &Scale, dst: *mut u8, machine: Machine) -> Result<()> {
     let transform = in_place(scale);
     Shape::with(&transform, |shape| {

@@ -1,9 +1,10 @@
 //! One value in every cell.
 
+use super::kind::{self, Call, Kind, Table};
 use super::shape::with_cell;
 use super::stream::STREAMING_BYTES;
 use super::{Isa, Machine, grid::Grid};
-use crate::backend::choice::{self, Choice, Kernel};
+use crate::backend::choice::{self, Kernel};
 use crate::error::Result;
 use crate::layout::Axis;
 use crate::ops::Set;
@@ -12,7 +13,7 @@ use crate::ops::Set;
 const TILE_BYTES: usize = 512 << 10;
 
 /// What a kernel sees of a step: cells along its innermost loop.
-pub(in crate::backend) struct Cells {
+struct Cells {
     /// Bytes of a cell.
     cell: usize,
     /// Bytes from cell to cell.
@@ -48,10 +49,10 @@ impl Cells {
 type Run = unsafe fn(cells: &Cells, dst: *mut u8, n: usize);
 
 /// How a kernel writes cells, if it accepts them.
-pub(in crate::backend) type Accept = fn(&Cells) -> Option<Run>;
+type Accept = fn(&Cells) -> Option<Run>;
 
 /// The kernels; the first one that accepts a step runs it.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "set_bytes",
         when: "neighbours of which all bytes are the same, as zeros, less than 16 MiB of them",
@@ -65,38 +66,39 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
     Kernel { name: "set_strided", when: "all nests: cell by cell", accept: |_| Some(strided) },
 ];
 
-/// The names of all kernels that accept a step, in the order of the table.
-pub(in crate::backend) fn kernels(set: &Set, isa: Isa) -> Vec<&'static str> {
-    let cells = Cells::new(set, isa);
-    choice::names(KERNELS, |accept| accept(&cells))
-}
-
-/// Runs `set` on `machine`.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`].
-///
-/// # Safety
-/// Every cell of the nest is writable and aligned to its scalar.
-pub(in crate::backend) unsafe fn run(
-    set: &Set, dst: *mut u8, machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    if set.nest.is_empty() {
-        return Ok(());
+impl Kind for Set {
+    fn table() -> Table {
+        kind::rows(KERNELS)
     }
-    let cells = Cells::new(set, machine.isa);
-    let (_, write) = choice.of(KERNELS, |accept| accept(&cells))?;
-    let cell = set.dst.size();
-    let one = [Axis { extent: 1, strides: [1] }];
-    let axes = if set.nest.axes().is_empty() { &one } else { set.nest.axes() };
-    let loops = axes.iter().map(|a| (a.extent as usize, [a.strides[0] as isize * cell as isize]));
-    let start = [set.nest.offsets[0] as isize * cell as isize];
-    let grid = Grid::over(loops, |_| false, start, [(axes.len() - 1, TILE_BYTES / cell)]);
-    let bytes = set.nest.len() as usize * cell;
-    grid.for_each(machine, bytes, [dst], |[dst], _, [n]| {
-        // SAFETY: every cell that the tile touches belongs to the nest; the kernel accepts them.
-        unsafe { write(&cells, dst, n) }
-    })
+
+    fn kernels(&self, machine: Machine) -> Vec<&'static str> {
+        let cells = Cells::new(self, machine.isa);
+        choice::names(KERNELS, |accept| accept(&cells))
+    }
+
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        let (set, machine, [dst]) = (self, call.machine, call.pointers());
+        if set.nest.is_empty() {
+            return Ok(());
+        }
+        let cells = Cells::new(set, machine.isa);
+        let (_, write) = call.choice.of(KERNELS, |accept| accept(&cells))?;
+        let cell = set.dst.size();
+        let one = [Axis { extent: 1, strides: [1] }];
+        let axes = if set.nest.axes().is_empty() { &one } else { set.nest.axes() };
+        let loops = axes.iter().map(|a| (a.extent as usize, [a.strides[0] as isize * cell as isize]));
+        let start = [set.nest.offsets[0] as isize * cell as isize];
+        let grid = Grid::over(loops, |_| false, start, [(axes.len() - 1, TILE_BYTES / cell)]);
+        let bytes = set.nest.len() as usize * cell;
+        grid.for_each(machine, bytes, [dst], |[dst], _, [n]| {
+            // SAFETY: every cell that the tile touches belongs to the nest; the kernel accepts them.
+            unsafe { write(&cells, dst, n) }
+        })
+    }
 }
 
 fn pattern(set: &Set) -> [u8; 64] {

@@ -29,42 +29,37 @@ mod unpool;
 
 use self::problem::Problem;
 use self::shape::Shape;
-pub(in crate::backend) use self::table::KERNELS;
+use self::table::KERNELS;
 use super::Machine;
+use super::kind::{self, Call, Kind, Table};
 use crate::backend::Address;
-use crate::backend::choice::{self, Choice};
+use crate::backend::choice;
 use crate::error::Result;
 use crate::ops::window::{OPERANDS, Window};
 
-/// Runs `window` on `machine`.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`].
-///
-/// # Safety
-/// `at` holds the data pointers of all [`OPERANDS`]. Those that the function touches are aligned to
-/// their scalar, and every offset of the window is readable there; of destinations writable, and
-/// readable if `beta != 0`. The destination offsets are distinct and do not overlap what is read.
-pub(in crate::backend) unsafe fn run(
-    window: &Window, at: &[Address], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    if window.is_empty() {
-        return Ok(());
+impl Kind for Window {
+    fn table() -> Table {
+        kind::rows(KERNELS)
     }
-    let shape = Shape::new(window);
-    let problem = Problem::new(&shape, at, machine);
-    let (_, launch) = choice.of(KERNELS, |accept| accept(&problem))?;
-    // SAFETY: the operands are those of the window.
-    unsafe { launch.run() }
-}
 
-/// The names of all kernels that accept a window, in the order of the table.
-pub(in crate::backend) fn kernels(window: &Window, machine: Machine) -> Vec<&'static str> {
-    if window.is_empty() {
-        return Vec::new();
+    fn kernels(&self, machine: Machine) -> Vec<&'static str> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let shape = Shape::new(self);
+        // Which kernels accept it depends on no address.
+        let problem = Problem::new(&shape, &[Address::NULL; OPERANDS], machine);
+        choice::names(KERNELS, |accept| accept(&problem))
     }
-    let shape = Shape::new(window);
-    // Which kernels accept it depends on no address.
-    let problem = Problem::new(&shape, &[Address::NULL; OPERANDS], machine);
-    choice::names(KERNELS, |accept| accept(&problem))
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let shape = Shape::new(self);
+        let problem = Problem::new(&shape, call.at, call.machine);
+        let (_, launch) = call.choice.of(KERNELS, |accept| accept(&problem))?;
+        // SAFETY: the operands are those of the window.
+        unsafe { launch.run() }
+    }
 }

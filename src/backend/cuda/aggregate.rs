@@ -1,7 +1,9 @@
 //! Launches of graph aggregations (`kernels/aggregate.cu`).
 
+use super::kind::Kind;
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
+use super::selection::Call;
 use crate::error::Result;
 use crate::ops::aggregate::{Aggregate, AggregateFunction};
 
@@ -44,43 +46,49 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 64 + 56 + 24 + 16);
 
-/// Hands the launches of a step to `emit`; `at` are its operands as [`AggregateFunction`] lists
-/// them.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches(step: &Aggregate, at: &[u64], emit: Emit<'_>) -> Result<()> {
-    let [node, edge, concat] = step.columns;
-    let mut launch = |kernel, count: u64, columns: i64, per_block: u64| -> Result<()> {
-        if count == 0 {
-            return Ok(());
-        }
-        let parameters = Parameters {
-            at: std::array::from_fn(|k| at[k]),
-            count,
-            sources: step.sources,
-            targets: step.targets,
-            edges: step.edges,
-            columns: step.columns,
-            by_columns: Divisor::new(columns, Index::I64),
-            scalar: step.scalar as u32,
-            wide: u32::from(step.index.size() == 8),
-            join: step.join as u32,
-            mapped: u32::from(step.mapped),
+impl Kind for Aggregate {
+    /// Hands the launches of a step to `emit`; `at` are its operands as [`AggregateFunction`] lists
+    /// them.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (step, at) = (self, call.at);
+        let [node, edge, concat] = step.columns;
+        let mut launch = |kernel, count: u64, columns: i64, per_block: u64| -> Result<()> {
+            if count == 0 {
+                return Ok(());
+            }
+            let parameters = Parameters {
+                at: std::array::from_fn(|k| at[k]),
+                count,
+                sources: step.sources,
+                targets: step.targets,
+                edges: step.edges,
+                columns: step.columns,
+                by_columns: Divisor::new(columns, Index::I64),
+                scalar: step.scalar as u32,
+                wide: u32::from(step.index.size() == 8),
+                join: step.join as u32,
+                mapped: u32::from(step.mapped),
+            };
+            let grid = grid(count.div_ceil(per_block).min(MOST_BLOCKS))?;
+            emit(&Launch {
+                kernel,
+                grid,
+                block: [THREADS, 1, 1],
+                shared: 0,
+                params: Params::new(&parameters),
+            })
         };
-        let grid = grid(count.div_ceil(per_block).min(MOST_BLOCKS))?;
-        emit(&Launch { kernel, grid, block: [THREADS, 1, 1], shared: 0, params: Params::new(&parameters) })
-    };
-    let by_columns = |columns: i64| (step.targets * columns) as u64;
-    match step.function {
-        AggregateFunction::Forward => {
-            launch("aggregate_forward", by_columns(step.width()), step.width(), THREADS.into())
-        }
-        AggregateFunction::Backward => {
-            let tiles = (node as u64).div_ceil(COLUMNS);
-            let parts = (step.sources as u64).div_ceil(SOURCES) * tiles;
-            launch("aggregate_sources", parts, tiles.max(1) as i64, (THREADS / 32).into())?;
-            launch("aggregate_edges", by_columns(edge + concat), (edge + concat).max(1), THREADS.into())
+        let by_columns = |columns: i64| (step.targets * columns) as u64;
+        match step.function {
+            AggregateFunction::Forward => {
+                launch("aggregate_forward", by_columns(step.width()), step.width(), THREADS.into())
+            }
+            AggregateFunction::Backward => {
+                let tiles = (node as u64).div_ceil(COLUMNS);
+                let parts = (step.sources as u64).div_ceil(SOURCES) * tiles;
+                launch("aggregate_sources", parts, tiles.max(1) as i64, (THREADS / 32).into())?;
+                launch("aggregate_edges", by_columns(edge + concat), (edge + concat).max(1), THREADS.into())
+            }
         }
     }
 }

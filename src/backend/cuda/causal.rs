@@ -1,7 +1,9 @@
 //! Launches of causal convolutions (`kernels/causal.cu`).
 
+use super::kind::Kind;
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Params};
+use super::selection::Call;
 use crate::error::Result;
 use crate::ops::Compute;
 use crate::ops::causal::{Causal, CausalFunction, LANES, PARTS};
@@ -59,51 +61,51 @@ fn flags(step: &Causal) -> u32 {
     all.iter().enumerate().map(|(bit, &is_so)| u32::from(is_so) << bit).sum()
 }
 
-/// Hands the launch of a step to `emit`; `at` are its operands as [`CausalFunction`] lists them.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches(step: &Causal, at: &[u64], emit: Emit<'_>) -> Result<()> {
-    let elements = (step.batch * step.channels * step.length) as u64;
-    let groups = (step.channels as u64).div_ceil(CHANNELS as u64);
-    let blocks_of = |taps: i64| (taps as u64).div_ceil(TAPS as u64);
-    let by_threads = |count: u64| (count, count.div_ceil(THREADS.into()), THREADS);
-    let by_blocks = |count: u64| (count, count, LANES as u32 * CHANNELS as u32);
-    let (kernels, (count, blocks, threads)) = match step.function {
-        CausalFunction::Forward => (["causal_forward_f32", "causal_forward_f64"], by_threads(elements)),
-        CausalFunction::Data => (["causal_data_f32", "causal_data_f64"], by_threads(elements)),
-        CausalFunction::Weights => {
-            (["causal_weights_f32", "causal_weights_f64"], by_blocks(groups * blocks_of(step.taps)))
-        }
-        CausalFunction::Gated => (["causal_gated_f32", "causal_gated_f64"], by_threads(elements)),
-        CausalFunction::GatedData => {
-            (["causal_gated_data_f32", "causal_gated_data_f64"], by_threads(elements * PARTS as u64))
-        }
-        CausalFunction::GatedWeights => {
-            let blocks = PARTS as u64 * blocks_of(step.taps) + blocks_of(step.mixer);
-            (["causal_gated_weights_f32", "causal_gated_weights_f64"], by_blocks(groups * blocks))
-        }
-    };
-    let [inner, middle] = match step.channels_inside {
-        true => [step.channels, step.length],
-        false => [step.length, step.channels],
-    };
-    let parameters = Parameters {
-        at: std::array::from_fn(|k| at.get(k).copied().unwrap_or(0)),
-        count,
-        batch: step.batch,
-        channels: step.channels,
-        length: step.length,
-        taps: step.taps,
-        mixer: step.mixer,
-        inner: Divisor::new(inner, Index::I64),
-        middle: Divisor::new(middle, Index::I64),
-        scalar: step.scalar as u32,
-        gradient: step.gradient as u32,
-        flags: flags(step),
-        unused: 0,
-    };
-    let kernel = kernels[usize::from(step.compute() == Compute::Double)];
-    let grid = grid(blocks.min(MOST_BLOCKS))?;
-    emit(&Launch { kernel, grid, block: [threads, 1, 1], shared: 0, params: Params::new(&parameters) })
+impl Kind for Causal {
+    /// Hands the launch of a step to `emit`; `at` are its operands as [`CausalFunction`] lists them.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (step, at) = (self, call.at);
+        let elements = (step.batch * step.channels * step.length) as u64;
+        let groups = (step.channels as u64).div_ceil(CHANNELS as u64);
+        let blocks_of = |taps: i64| (taps as u64).div_ceil(TAPS as u64);
+        let by_threads = |count: u64| (count, count.div_ceil(THREADS.into()), THREADS);
+        let by_blocks = |count: u64| (count, count, LANES as u32 * CHANNELS as u32);
+        let (kernels, (count, blocks, threads)) = match step.function {
+            CausalFunction::Forward => (["causal_forward_f32", "causal_forward_f64"], by_threads(elements)),
+            CausalFunction::Data => (["causal_data_f32", "causal_data_f64"], by_threads(elements)),
+            CausalFunction::Weights => {
+                (["causal_weights_f32", "causal_weights_f64"], by_blocks(groups * blocks_of(step.taps)))
+            }
+            CausalFunction::Gated => (["causal_gated_f32", "causal_gated_f64"], by_threads(elements)),
+            CausalFunction::GatedData => {
+                (["causal_gated_data_f32", "causal_gated_data_f64"], by_threads(elements * PARTS as u64))
+            }
+            CausalFunction::GatedWeights => {
+                let blocks = PARTS as u64 * blocks_of(step.taps) + blocks_of(step.mixer);
+                (["causal_gated_weights_f32", "causal_gated_weights_f64"], by_blocks(groups * blocks))
+            }
+        };
+        let [inner, middle] = match step.channels_inside {
+            true => [step.channels, step.length],
+            false => [step.length, step.channels],
+        };
+        let parameters = Parameters {
+            at: std::array::from_fn(|k| at.get(k).copied().unwrap_or(0)),
+            count,
+            batch: step.batch,
+            channels: step.channels,
+            length: step.length,
+            taps: step.taps,
+            mixer: step.mixer,
+            inner: Divisor::new(inner, Index::I64),
+            middle: Divisor::new(middle, Index::I64),
+            scalar: step.scalar as u32,
+            gradient: step.gradient as u32,
+            flags: flags(step),
+            unused: 0,
+        };
+        let kernel = kernels[usize::from(step.compute() == Compute::Double)];
+        let grid = grid(blocks.min(MOST_BLOCKS))?;
+        emit(&Launch { kernel, grid, block: [threads, 1, 1], shared: 0, params: Params::new(&parameters) })
+    }
 }

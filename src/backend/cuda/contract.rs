@@ -2,15 +2,16 @@
 //! destination, by Tensor Cores where the device has them for the types, or a thread for each of
 //! its elements.
 
-use super::contract_table::{Copies, Kernel, THREADS};
+use super::contract_table::{self, Copies, Kernel, THREADS};
 use super::contract_vectors::{innermost_first, is_by_16, parts};
+use super::kind::Kind;
 use super::launch::{Device, Emit, Launch, grid};
 use super::params::{Divisor, Index, Params, numbered};
-use super::selection::{Call, Query};
+use super::selection::Call;
 use crate::error::{Error, Result};
 use crate::layout::{Axis, MAX_AXES};
 use crate::ops::Compute;
-use crate::ops::contract::{Contract, MAX_BOUNDS, MAX_OPERANDS, Parts, Role};
+use crate::ops::contract::{Contract, MAX_BOUNDS, MAX_OPERANDS, Parts, Phases, Role};
 
 const WIDE: u32 = 1;
 const BLENDED: u32 = 2;
@@ -113,51 +114,67 @@ pub fn copies_vectors(step: &Contract, device: Device) -> bool {
     kernel.is_some_and(|kernel| matches!(kernel.copy, Copies::Multistage(_)))
 }
 
-/// Hands the launch of a contraction to `emit`.
-///
-/// # Errors
-/// As for [`super::plan::launches`]; not supported for sums in integers of operands that are not
-/// bytes.
-pub(super) fn launches(query: &Query<'_, Contract>, emit: Emit<'_>) -> Result<()> {
-    let Query { step, call: Call { at, device, .. } } = *query;
-    step.check_sums()?;
-    if step.is_empty() {
-        return Ok(());
+impl Kind for Contract {
+    fn names() -> Vec<&'static str> {
+        contract_table::KERNELS
+            .iter()
+            .flat_map(|kernel| kernel.join.into_iter().chain([kernel.name]))
+            .collect()
     }
-    let step = &*step.in_canonical_form();
-    let no_kernel = || Error::Internal(format!("no kernel for {step}").into());
-    let parts = parts(step);
-    let kernel = Kernel::of(step, parts, at, device).ok_or_else(no_kernel)?;
-    let mut parameters = parameters(step, at, kernel.tile);
-    let blocks = match kernel.tile {
-        None => parameters.extents[1].div_ceil(kernel.threads.into()),
-        Some(_) => {
-            let [rows, columns] = parameters.tiles.map(|tiles| tiles.divisor);
-            rows.saturating_mul(columns).saturating_mul(step.extent(Role::Batch) as u64)
+
+    /// Hands the launch of a contraction to `emit`.
+    ///
+    /// # Errors
+    /// As for [`super::plan::launches`]; not supported for sums in integers of operands that are not
+    /// bytes.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (step, Call { at, device, .. }) = (self, call);
+        step.check_sums()?;
+        if step.is_empty() {
+            return Ok(());
         }
-    };
-    let mut launch = |name, threads: u32, blocks, parameters: &Parameters| {
-        let block = [threads, 1, 1];
-        let params = Params::new(parameters);
-        emit(&Launch { kernel: name, grid: grid(blocks)?, block, shared: 0, params })
-    };
-    let Some((parts, join)) = parts.zip(kernel.join) else {
-        return launch(kernel.name, kernel.threads, blocks, &parameters);
-    };
-    parameters.sums = step.workspace_slot().map_or(0, |slot| at[slot]);
-    (parameters.parts, parameters.part) = (parts.count as u32, parts.terms as u64);
-    parameters.blocks = Divisor::new(blocks as i64, Index::I64);
-    launch(kernel.name, kernel.threads, blocks * parts.count as u64, &parameters)?;
-    if kernel.tile.is_none() {
-        return launch(join, THREADS, blocks, &parameters);
+        let step = &*step.in_canonical_form();
+        let no_kernel = || Error::Internal(format!("no kernel for {step}").into());
+        let parts = parts(step);
+        let kernel = Kernel::of(step, parts, at, device).ok_or_else(no_kernel)?;
+        let mut parameters = parameters(step, at, kernel.tile);
+        let blocks = match kernel.tile {
+            None => parameters.extents[1].div_ceil(kernel.threads.into()),
+            Some(_) => {
+                let [rows, columns] = parameters.tiles.map(|tiles| tiles.divisor);
+                rows.saturating_mul(columns).saturating_mul(step.extent(Role::Batch) as u64)
+            }
+        };
+        let mut launch = |name, threads: u32, blocks, parameters: &Parameters| {
+            let block = [threads, 1, 1];
+            let params = Params::new(parameters);
+            emit(&Launch { kernel: name, grid: grid(blocks)?, block, shared: 0, params })
+        };
+        let Some((parts, join)) = parts.zip(kernel.join) else {
+            return launch(kernel.name, kernel.threads, blocks, &parameters);
+        };
+        parameters.sums = step.workspace_slot().map_or(0, |slot| at[slot]);
+        (parameters.parts, parameters.part) = (parts.count as u32, parts.terms as u64);
+        parameters.blocks = Divisor::new(blocks as i64, Index::I64);
+        launch(kernel.name, kernel.threads, blocks * parts.count as u64, &parameters)?;
+        if kernel.tile.is_none() {
+            return launch(join, THREADS, blocks, &parameters);
+        }
+        // What is left lies by small tiles, whatever tile it was computed in; a block joins a slice of
+        // one.
+        let small = step.tiles([Parts::SIDE; 2]);
+        parameters.tiles = tiles(step, [Parts::SIDE; 2]);
+        parameters.blocks = Divisor::new(small, Index::I64);
+        let slices = (Parts::SIDE * Parts::SIDE) as u64 / u64::from(THREADS);
+        launch(join, THREADS, small as u64 * slices, &parameters)
     }
-    // What is left lies by small tiles, whatever tile it was computed in; a block joins a slice of
-    // one.
-    let small = step.tiles([Parts::SIDE; 2]);
-    parameters.tiles = tiles(step, [Parts::SIDE; 2]);
-    parameters.blocks = Divisor::new(small, Index::I64);
-    let slices = (Parts::SIDE * Parts::SIDE) as u64 / u64::from(THREADS);
-    launch(join, THREADS, small as u64 * slices, &parameters)
+}
+
+impl Kind for Phases {
+    /// One after the other.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        self.0.iter().try_for_each(|step| step.launches(call, emit))
+    }
 }
 
 /// Tiles that the rows and the columns are in.

@@ -1,7 +1,9 @@
 //! Launches of CTC losses (`kernels/ctc.cu`).
 
+use super::kind::Kind;
 use super::launch::{Emit, Launch, grid};
 use super::params::Params;
+use super::selection::Call;
 use crate::error::{Error, Result};
 use crate::ops::Compute;
 use crate::ops::ctc::{Ctc, LANES};
@@ -68,60 +70,60 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 8 * 14 + 40 + 48 + 8);
 
-/// Hands the launches of a step to `emit`; `at` are its operands.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches(step: &Ctc, at: &[u64], emit: Emit<'_>) -> Result<()> {
-    let space = step.space().ok_or_else(|| Error::unsupported("the workspace leaves 64 bits"))?;
-    let place = |offset: i64| at[2].wrapping_add_signed(offset);
-    let bytes = |strides: [i64; 3], size: usize| strides.map(|stride| stride * size as i64);
-    let [by_label, by_input, by_class] = space.integers;
-    let flags = [(step.softmax, SOFTMAX), (step.skips, SKIPS), (step.gradients.is_some(), GRADIENTS)];
-    let scalar = step.compute.scalar();
-    let parameters = Parameters {
-        costs: at[0],
-        gradients: at[1],
-        probs: at[3],
-        integers: [
-            at[5].wrapping_add_signed(by_label),
-            at[6].wrapping_add_signed(by_input),
-            at[4].wrapping_add_signed(by_class),
-        ],
-        samples: space.samples.map(place),
-        next: place(space.next),
-        heads: place(space.heads),
-        alphas: place(space.alphas),
-        betas: place(space.betas),
-        statistics: place(space.statistics),
-        rows: step.rows,
-        frames: step.frames,
-        count: step.samples,
-        classes: step.classes,
-        longest: step.longest,
-        probs_step: bytes(step.probs, scalar.size()),
-        gradients_step: step.gradients.map_or([0; 3], |to| bytes(to.strides, to.scalar.size())),
-        scalar: step.gradients.map_or(scalar, |to| to.scalar) as u32,
-        flags: flags.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum(),
-    };
-    let params = Params::new(&parameters);
-    let mut launch = |kernel, blocks: u64, threads| {
-        let blocks = blocks.min(MOST_BLOCKS);
-        emit(&Launch { kernel, grid: grid(blocks)?, block: [threads, 1, 1], shared: 0, params })
-    };
-    let of = |kernels: [&'static str; 2]| kernels[usize::from(step.compute == Compute::Double)];
-    let samples = step.samples as u64;
-    launch("ctc_prepare", samples, THREADS)?;
-    if step.softmax && step.frames > 0 {
-        let rows = samples.saturating_mul(step.frames as u64);
-        launch(of(["ctc_statistics_f32", "ctc_statistics_f64"]), rows, ROW_THREADS)?;
+impl Kind for Ctc {
+    /// Hands the launches of a step to `emit`; `at` are its operands.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (step, at) = (self, call.at);
+        let space = step.space().ok_or_else(|| Error::unsupported("the workspace leaves 64 bits"))?;
+        let place = |offset: i64| at[2].wrapping_add_signed(offset);
+        let bytes = |strides: [i64; 3], size: usize| strides.map(|stride| stride * size as i64);
+        let [by_label, by_input, by_class] = space.integers;
+        let flags = [(step.softmax, SOFTMAX), (step.skips, SKIPS), (step.gradients.is_some(), GRADIENTS)];
+        let scalar = step.compute.scalar();
+        let parameters = Parameters {
+            costs: at[0],
+            gradients: at[1],
+            probs: at[3],
+            integers: [
+                at[5].wrapping_add_signed(by_label),
+                at[6].wrapping_add_signed(by_input),
+                at[4].wrapping_add_signed(by_class),
+            ],
+            samples: space.samples.map(place),
+            next: place(space.next),
+            heads: place(space.heads),
+            alphas: place(space.alphas),
+            betas: place(space.betas),
+            statistics: place(space.statistics),
+            rows: step.rows,
+            frames: step.frames,
+            count: step.samples,
+            classes: step.classes,
+            longest: step.longest,
+            probs_step: bytes(step.probs, scalar.size()),
+            gradients_step: step.gradients.map_or([0; 3], |to| bytes(to.strides, to.scalar.size())),
+            scalar: step.gradients.map_or(scalar, |to| to.scalar) as u32,
+            flags: flags.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum(),
+        };
+        let params = Params::new(&parameters);
+        let mut launch = |kernel, blocks: u64, threads| {
+            let blocks = blocks.min(MOST_BLOCKS);
+            emit(&Launch { kernel, grid: grid(blocks)?, block: [threads, 1, 1], shared: 0, params })
+        };
+        let of = |kernels: [&'static str; 2]| kernels[usize::from(step.compute == Compute::Double)];
+        let samples = step.samples as u64;
+        launch("ctc_prepare", samples, THREADS)?;
+        if step.softmax && step.frames > 0 {
+            let rows = samples.saturating_mul(step.frames as u64);
+            launch(of(["ctc_statistics_f32", "ctc_statistics_f64"]), rows, ROW_THREADS)?;
+        }
+        // Alpha and beta of a sample at once.
+        let walks = samples << u32::from(step.gradients.is_some());
+        launch(of(["ctc_walk_f32", "ctc_walk_f64"]), walks, THREADS)?;
+        if step.gradients.is_some() {
+            let rows = samples.saturating_mul(step.rows as u64);
+            launch(of(["ctc_gradients_f32", "ctc_gradients_f64"]), rows, ROW_THREADS)?;
+        }
+        Ok(())
     }
-    // Alpha and beta of a sample at once.
-    let walks = samples << u32::from(step.gradients.is_some());
-    launch(of(["ctc_walk_f32", "ctc_walk_f64"]), walks, THREADS)?;
-    if step.gradients.is_some() {
-        let rows = samples.saturating_mul(step.rows as u64);
-        launch(of(["ctc_gradients_f32", "ctc_gradients_f64"]), rows, ROW_THREADS)?;
-    }
-    Ok(())
 }

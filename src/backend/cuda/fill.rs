@@ -1,9 +1,11 @@
 //! Launches of SetTensor and ScaleTensor, and of the zeros of padding (`kernels/set.cu`).
 
 use super::general::{self, index_for, launch};
+use super::kind::Kind;
 use super::launch::{Emit, Launch, Pointers, grid};
 use super::nest::single;
 use super::params::{Divisor, Index, Params, Turn};
+use super::selection::Call;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::{Scale, Scaling, Set, Step, Transform};
@@ -40,64 +42,70 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 24 + 16 + 40 * MAX_AXES);
 
-/// `beta * dst` in every cell, in the order of the loops if addresses repeat.
-pub(super) fn fill(fill: &Scale, at: u64, ordered: bool, emit: Emit<'_>) -> Result<()> {
-    let Scale { nest, dst, beta } = *fill;
-    if beta == 1.0 || nest.is_empty() {
-        return Ok(());
+impl Kind for Scale {
+    /// `beta * dst` in every cell, in the order of the loops if addresses repeat.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (fill, at, ordered) = (self, call.at[0], call.ordered);
+        let Scale { nest, dst, beta } = *fill;
+        if beta == 1.0 || nest.is_empty() {
+            return Ok(());
+        }
+        if beta == 0.0 {
+            return Set { nest, dst, cell: 0 }.launches(call, emit);
+        }
+        let at = Pointers { dst: at, src: at };
+        if ordered {
+            return general::ordered(Step::Scale(fill), at, emit);
+        }
+        // In place, a transform whose source is its destination.
+        let mut both = LoopNest::new(&[], [nest.offsets[0]; 2]);
+        for axis in nest.axes() {
+            both.push(Axis { extent: axis.extent, strides: [axis.strides[0]; 2] });
+        }
+        let scaling = Scaling { alpha: beta, beta: 0.0 };
+        single(&Transform { nest: both, dst, src: dst, scaling }, at, emit)
     }
-    if beta == 0.0 {
-        return set(&Set { nest, dst, cell: 0 }, at, emit);
-    }
-    let at = Pointers { dst: at, src: at };
-    if ordered {
-        return general::ordered(Step::Scale(fill), at, emit);
-    }
-    // In place, a transform whose source is its destination.
-    let mut both = LoopNest::new(&[], [nest.offsets[0]; 2]);
-    for axis in nest.axes() {
-        both.push(Axis { extent: axis.extent, strides: [axis.strides[0]; 2] });
-    }
-    let scaling = Scaling { alpha: beta, beta: 0.0 };
-    single(&Transform { nest: both, dst, src: dst, scaling }, at, emit)
 }
 
-/// One value in every cell.
-pub(super) fn set(set: &Set, at: u64, emit: Emit<'_>) -> Result<()> {
-    if set.nest.is_empty() {
-        return Ok(());
+impl Kind for Set {
+    /// One value in every cell.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (set, at) = (self, call.at[0]);
+        if set.nest.is_empty() {
+            return Ok(());
+        }
+        let size = set.dst.size() as u64;
+        let at = at.wrapping_add_signed(set.nest.offsets[0] * size as i64);
+        let cell = (0..8 / size).fold(0, |all, k| all | set.cell << (8 * size * k));
+        let mut nest = LoopNest::new(&[], [0]);
+        for axis in set.nest.axes() {
+            nest.push(Axis { extent: axis.extent, strides: [axis.strides[0] * size as i64] });
+        }
+        if set.nest.is_contiguous() {
+            return emit(&run(at, set.nest.len() as u64 * size, cell)?);
+        }
+        let (nest, width) = widened(&nest, at, size);
+        let index = index_for(nest.len() as u64, &[nest.span(0).unwrap_or((i64::MIN, i64::MAX))]);
+        let kernel = match (width, index) {
+            (1, Index::I32) => "set_w1_i32",
+            (2, Index::I32) => "set_w2_i32",
+            (4, Index::I32) => "set_w4_i32",
+            (8, Index::I32) => "set_w8_i32",
+            (_, Index::I32) => "set_w16_i32",
+            (1, Index::I64) => "set_w1_i64",
+            (2, Index::I64) => "set_w2_i64",
+            (4, Index::I64) => "set_w4_i64",
+            (8, Index::I64) => "set_w8_i64",
+            (_, Index::I64) => "set_w16_i64",
+        };
+        let mut turns = [Turn::ONCE; MAX_AXES];
+        for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+            *turn = Turn { extent: Divisor::new(axis.extent, index), dst: axis.strides[0], src: 0 };
+        }
+        let (count, rank) = (nest.len() as u64, nest.axes().len() as u32);
+        let params = Parameters { at, count, cell, head: 0, tail: 0, rank, unused: 0, turns };
+        emit(&launch(kernel, count, Params::new(&params))?)
     }
-    let size = set.dst.size() as u64;
-    let at = at.wrapping_add_signed(set.nest.offsets[0] * size as i64);
-    let cell = (0..8 / size).fold(0, |all, k| all | set.cell << (8 * size * k));
-    let mut nest = LoopNest::new(&[], [0]);
-    for axis in set.nest.axes() {
-        nest.push(Axis { extent: axis.extent, strides: [axis.strides[0] * size as i64] });
-    }
-    if set.nest.is_contiguous() {
-        return emit(&run(at, set.nest.len() as u64 * size, cell)?);
-    }
-    let (nest, width) = widened(&nest, at, size);
-    let index = index_for(nest.len() as u64, &[nest.span(0).unwrap_or((i64::MIN, i64::MAX))]);
-    let kernel = match (width, index) {
-        (1, Index::I32) => "set_w1_i32",
-        (2, Index::I32) => "set_w2_i32",
-        (4, Index::I32) => "set_w4_i32",
-        (8, Index::I32) => "set_w8_i32",
-        (_, Index::I32) => "set_w16_i32",
-        (1, Index::I64) => "set_w1_i64",
-        (2, Index::I64) => "set_w2_i64",
-        (4, Index::I64) => "set_w4_i64",
-        (8, Index::I64) => "set_w8_i64",
-        (_, Index::I64) => "set_w16_i64",
-    };
-    let mut turns = [Turn::ONCE; MAX_AXES];
-    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
-        *turn = Turn { extent: Divisor::new(axis.extent, index), dst: axis.strides[0], src: 0 };
-    }
-    let (count, rank) = (nest.len() as u64, nest.axes().len() as u32);
-    let params = Parameters { at, count, cell, head: 0, tail: 0, rank, unused: 0, turns };
-    emit(&launch(kernel, count, Params::new(&params))?)
 }
 
 /// These many bytes from `at` on: vectors, and the bytes around them.

@@ -5,8 +5,9 @@ mod formula;
 pub(super) mod op;
 mod vectors;
 
+use super::kind::{self, Kind};
 use super::launch::Emit;
-use super::selection::{self, Kernels, Query};
+use super::selection::{self, Call, Kernels};
 use crate::error::Result;
 use crate::ops::Map;
 
@@ -50,13 +51,16 @@ pub(super) fn kernels<const N: usize>() -> &'static [Kernels<Map<N>>] {
     Table::<N>::KERNELS
 }
 
-/// Hands the launches of a map to `emit`.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches<const N: usize>(query: &Query<'_, Map<N>>, emit: Emit<'_>) -> Result<()> {
-    if query.step.nest.is_empty() {
-        return Ok(());
+impl<const N: usize> Kind for Map<N> {
+    fn names() -> Vec<&'static str> {
+        kind::names(kernels::<N>())
     }
-    selection::launch(kernels(), query, emit)
+
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let query = &call.of(self);
+        if query.step.nest.is_empty() {
+            return Ok(());
+        }
+        selection::launch(kernels(), query, emit)
+    }
 }

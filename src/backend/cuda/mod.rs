@@ -10,7 +10,8 @@
 //!  table.rs    tables of entry points                           measure.rs      how long a plan takes
 //!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
 //!  trial.rs    whether the device works at all          streams.rs      the core of a call without a handle
-//!  linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
+//!  kind.rs     what the core knows of a kind of steps
+//!  transform.rs linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
 //! ```
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it
 //! allocates no device memory and waits for nothing, so it can be captured into a graph. The first
@@ -28,6 +29,7 @@ mod ctc;
 mod driver;
 mod fill;
 mod general;
+mod kind;
 pub mod launch;
 mod linear;
 mod map;
@@ -45,6 +47,7 @@ mod random;
 mod reduce;
 mod residency;
 mod response;
+mod row_norm;
 mod rows;
 mod sample;
 pub mod selection;
@@ -52,6 +55,7 @@ mod softmax;
 mod streams;
 mod table;
 mod tiled;
+mod transform;
 mod trial;
 mod unavailable;
 mod window;

@@ -2,6 +2,7 @@
 
 use super::batch_norm::{self, Pass};
 use super::general::{launch, launch_of};
+use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, grid};
 use super::linear::VECTOR;
 use super::normalise_params::{
@@ -233,158 +234,162 @@ fn run(step: &Normalise, params: &Parameters) -> Option<&'static str> {
     (is_run && is_aligned && step.slopes.is_none()).then_some(kernel)
 }
 
-/// Hands the launch of a forward pass to `emit`.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn forward(step: &Normalise, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
-    let at = call.at;
-    let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
-    let slopes = step.slopes.map_or(1, |scalar| scalar.size() as i64);
-    let sizes = [data, data, data, slopes, number];
-    let (group, group_rank) = turns(&step.groups, sizes)?;
-    let (member, member_rank) = turns(&step.members, [data, data, data, slopes])?;
-    let start = |operand: usize, k: usize| {
-        let inside = if k < 4 { step.members.offsets[k] } else { 0 };
-        at[operand].wrapping_add_signed((step.groups.offsets[k] + inside) * sizes[k])
-    };
-    let (mut flags, mut factor) = (scaled(step.scaling) | by_rows(step.tree()), 0.0);
-    if let Statistics::Batch { factor: weight, running, saves } = step.statistics {
-        factor = weight;
-        flags |= BATCH | if saves { SAVES } else { 0 };
-        (0..2).filter(|&k| running[k]).for_each(|k| flags |= RUNNING[k]);
+impl Kind for Normalise {
+    fn names() -> Vec<&'static str> {
+        kind::names(FORWARD)
     }
-    flags |= if step.adds { ADDS } else { 0 };
-    flags |= if step.activation.is_some() { SLOPES } else { 0 };
-    flags |= if step.slopes.is_some() { KEEPS } else { 0 };
-    let (activation, parameter, calls) = numbered(step.activation);
-    let rows = step.tree() == Tree::ROWS;
-    let params = Parameters {
-        at: [
-            start(0, 0),
-            start(1, 4),
-            start(2, 4),
-            start(3, 4),
-            start(4, 4),
-            start(5, 3),
-            start(6, 1),
-            start(7, 2),
-            start(8, 4),
-            start(9, 4),
-            0,
-        ],
-        groups: step.groups.len() as u64,
-        members: step.members.len() as u64,
-        epsilon: step.epsilon,
-        factor,
-        scaling: [step.scaling.alpha, step.scaling.beta],
-        parameter_scaling: [1.0, 0.0],
-        parameter,
-        data: step.data as u32,
-        slopes: step.slopes.unwrap_or(step.data) as u32,
-        flags,
-        activation,
-        unused: 0,
-        group_rank,
-        member_rank,
-        parts: 1,
-        part: step.members.len() as u64,
-        scratch: [0; 2],
-        elements: (step.groups.len() * step.members.len()) as u64,
-        fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() }, Index::I64),
-        group,
-        member,
-    };
-    let (calls, is_given) = (usize::from(calls), step.statistics == Statistics::Given);
-    let task = Task {
-        pass: Pass::Forward,
-        params,
-        data: step.data,
-        compute: step.compute,
-        calls,
-        is_given,
-        by_vectors: if is_given && calls == 0 { run(step, &params) } else { None },
-        tree: step.tree(),
-        workspace: (at.get(WORKSPACE[0]).copied().unwrap_or(0), step.workspace),
-    };
-    selection::launch(FORWARD, &call.of(&task), emit)
+
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (step, at) = (self, call.at);
+        let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
+        let slopes = step.slopes.map_or(1, |scalar| scalar.size() as i64);
+        let sizes = [data, data, data, slopes, number];
+        let (group, group_rank) = turns(&step.groups, sizes)?;
+        let (member, member_rank) = turns(&step.members, [data, data, data, slopes])?;
+        let start = |operand: usize, k: usize| {
+            let inside = if k < 4 { step.members.offsets[k] } else { 0 };
+            at[operand].wrapping_add_signed((step.groups.offsets[k] + inside) * sizes[k])
+        };
+        let (mut flags, mut factor) = (scaled(step.scaling) | by_rows(step.tree()), 0.0);
+        if let Statistics::Batch { factor: weight, running, saves } = step.statistics {
+            factor = weight;
+            flags |= BATCH | if saves { SAVES } else { 0 };
+            (0..2).filter(|&k| running[k]).for_each(|k| flags |= RUNNING[k]);
+        }
+        flags |= if step.adds { ADDS } else { 0 };
+        flags |= if step.activation.is_some() { SLOPES } else { 0 };
+        flags |= if step.slopes.is_some() { KEEPS } else { 0 };
+        let (activation, parameter, calls) = numbered(step.activation);
+        let rows = step.tree() == Tree::ROWS;
+        let params = Parameters {
+            at: [
+                start(0, 0),
+                start(1, 4),
+                start(2, 4),
+                start(3, 4),
+                start(4, 4),
+                start(5, 3),
+                start(6, 1),
+                start(7, 2),
+                start(8, 4),
+                start(9, 4),
+                0,
+            ],
+            groups: step.groups.len() as u64,
+            members: step.members.len() as u64,
+            epsilon: step.epsilon,
+            factor,
+            scaling: [step.scaling.alpha, step.scaling.beta],
+            parameter_scaling: [1.0, 0.0],
+            parameter,
+            data: step.data as u32,
+            slopes: step.slopes.unwrap_or(step.data) as u32,
+            flags,
+            activation,
+            unused: 0,
+            group_rank,
+            member_rank,
+            parts: 1,
+            part: step.members.len() as u64,
+            scratch: [0; 2],
+            elements: (step.groups.len() * step.members.len()) as u64,
+            fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() }, Index::I64),
+            group,
+            member,
+        };
+        let (calls, is_given) = (usize::from(calls), step.statistics == Statistics::Given);
+        let task = Task {
+            pass: Pass::Forward,
+            params,
+            data: step.data,
+            compute: step.compute,
+            calls,
+            is_given,
+            by_vectors: if is_given && calls == 0 { run(step, &params) } else { None },
+            tree: step.tree(),
+            workspace: (at.get(WORKSPACE[0]).copied().unwrap_or(0), step.workspace),
+        };
+        selection::launch(FORWARD, &call.of(&task), emit)
+    }
 }
 
-/// Hands the launch of a backward pass to `emit`.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn backward(step: &NormaliseBackward, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
-    let at = call.at;
-    let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
-    let (slopes, mut flags) = match step.slope {
-        Slope::One => (step.data, 0),
-        Slope::Of(_) => (step.data, SLOPES),
-        Slope::Kept(scalar) => (scalar, SLOPES | KEEPS),
-    };
-    let kept = slopes.size() as i64;
-    let sizes = [data, data, data, data, kept, number];
-    let (group, group_rank) = turns(&step.groups, sizes)?;
-    let (member, member_rank) = turns(&step.members, [data, data, data, data, kept])?;
-    let start = |operand: usize, k: usize| {
-        let inside = if k < 5 { step.members.offsets[k] } else { 0 };
-        at[operand].wrapping_add_signed((step.groups.offsets[k] + inside) * sizes[k])
-    };
-    flags |= scaled(step.scaling) | by_rows(step.tree());
-    flags |= if step.saved { SAVES } else { 0 };
-    flags |= if step.splits { ADDS } else { 0 };
-    flags |= if step.parameter_scaling.beta == 0.0 { 0 } else { NUMBER_BLENDED };
-    let (activation, parameter, calls) = match step.slope {
-        Slope::Of(of) => numbered(Some(of)),
-        _ => numbered(None),
-    };
-    let rows = step.tree() == Tree::ROWS;
-    let params = Parameters {
-        at: [
-            start(0, 0),
-            start(1, 5),
-            start(2, 5),
-            start(3, 3),
-            start(4, 1),
-            start(5, 2),
-            start(6, 5),
-            start(7, 5),
-            start(8, 5),
-            start(9, 5),
-            start(10, 4),
-        ],
-        groups: step.groups.len() as u64,
-        members: step.members.len() as u64,
-        epsilon: step.epsilon,
-        factor: 0.0,
-        scaling: [step.scaling.alpha, step.scaling.beta],
-        parameter_scaling: [step.parameter_scaling.alpha, step.parameter_scaling.beta],
-        parameter,
-        data: step.data as u32,
-        slopes: slopes as u32,
-        flags,
-        activation,
-        unused: 0,
-        group_rank,
-        member_rank,
-        parts: 1,
-        part: step.members.len() as u64,
-        scratch: [0; 2],
-        elements: (step.groups.len() * step.members.len()) as u64,
-        fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() }, Index::I64),
-        group,
-        member,
-    };
-    let task = Task {
-        pass: Pass::Backward,
-        params,
-        data: step.data,
-        compute: step.compute,
-        calls: usize::from(calls),
-        is_given: step.saved,
-        by_vectors: None,
-        tree: step.tree(),
-        workspace: (at.get(WORKSPACE[1]).copied().unwrap_or(0), step.workspace),
-    };
-    selection::launch(BACKWARD, &call.of(&task), emit)
+impl Kind for NormaliseBackward {
+    fn names() -> Vec<&'static str> {
+        kind::names(BACKWARD)
+    }
+
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (step, at) = (self, call.at);
+        let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
+        let (slopes, mut flags) = match step.slope {
+            Slope::One => (step.data, 0),
+            Slope::Of(_) => (step.data, SLOPES),
+            Slope::Kept(scalar) => (scalar, SLOPES | KEEPS),
+        };
+        let kept = slopes.size() as i64;
+        let sizes = [data, data, data, data, kept, number];
+        let (group, group_rank) = turns(&step.groups, sizes)?;
+        let (member, member_rank) = turns(&step.members, [data, data, data, data, kept])?;
+        let start = |operand: usize, k: usize| {
+            let inside = if k < 5 { step.members.offsets[k] } else { 0 };
+            at[operand].wrapping_add_signed((step.groups.offsets[k] + inside) * sizes[k])
+        };
+        flags |= scaled(step.scaling) | by_rows(step.tree());
+        flags |= if step.saved { SAVES } else { 0 };
+        flags |= if step.splits { ADDS } else { 0 };
+        flags |= if step.parameter_scaling.beta == 0.0 { 0 } else { NUMBER_BLENDED };
+        let (activation, parameter, calls) = match step.slope {
+            Slope::Of(of) => numbered(Some(of)),
+            _ => numbered(None),
+        };
+        let rows = step.tree() == Tree::ROWS;
+        let params = Parameters {
+            at: [
+                start(0, 0),
+                start(1, 5),
+                start(2, 5),
+                start(3, 3),
+                start(4, 1),
+                start(5, 2),
+                start(6, 5),
+                start(7, 5),
+                start(8, 5),
+                start(9, 5),
+                start(10, 4),
+            ],
+            groups: step.groups.len() as u64,
+            members: step.members.len() as u64,
+            epsilon: step.epsilon,
+            factor: 0.0,
+            scaling: [step.scaling.alpha, step.scaling.beta],
+            parameter_scaling: [step.parameter_scaling.alpha, step.parameter_scaling.beta],
+            parameter,
+            data: step.data as u32,
+            slopes: slopes as u32,
+            flags,
+            activation,
+            unused: 0,
+            group_rank,
+            member_rank,
+            parts: 1,
+            part: step.members.len() as u64,
+            scratch: [0; 2],
+            elements: (step.groups.len() * step.members.len()) as u64,
+            fast: Divisor::new(if rows { step.groups.len() } else { step.members.len() }, Index::I64),
+            group,
+            member,
+        };
+        let task = Task {
+            pass: Pass::Backward,
+            params,
+            data: step.data,
+            compute: step.compute,
+            calls: usize::from(calls),
+            is_given: step.saved,
+            by_vectors: None,
+            tree: step.tree(),
+            workspace: (at.get(WORKSPACE[1]).copied().unwrap_or(0), step.workspace),
+        };
+        selection::launch(BACKWARD, &call.of(&task), emit)
+    }
 }

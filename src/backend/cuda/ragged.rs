@@ -1,8 +1,10 @@
 //! Launches of ragged batches (`kernels/ragged.cu`).
 
 use super::general::turns;
+use super::kind::Kind;
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, Params, Turn};
+use super::selection::Call;
 use crate::error::Result;
 use crate::layout::MAX_RANK;
 use crate::ops::ragged::{Ragged, RaggedFunction};
@@ -47,40 +49,40 @@ pub struct Parameters {
 // The same number stands in the kernels' source.
 const _: () = assert!(size_of::<Parameters>() == 32 + 24 + 24 + 16 + 40 * MAX_RANK);
 
-/// Hands the launch of a step to `emit`; `at` are its operands as [`RaggedFunction`] lists them.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches(step: &Ragged, at: &[u64], emit: Emit<'_>) -> Result<()> {
-    let own = step.nest.len();
-    let count = (step.batches * own) as u64;
-    if count == 0 {
-        return Ok(());
+impl Kind for Ragged {
+    /// Hands the launch of a step to `emit`; `at` are its operands as [`RaggedFunction`] lists them.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (step, at) = (self, call.at);
+        let own = step.nest.len();
+        let count = (step.batches * own) as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let stores = step.function == RaggedFunction::Store;
+        let [dense, ragged] = if stores { [at[1], at[0]] } else { [at[0], at[1]] };
+        let size = step.scalar.size();
+        let parameters = Parameters {
+            dense: dense.wrapping_add_signed(step.nest.offsets[0] * size as i64),
+            ragged,
+            offsets: at[2],
+            count,
+            by_batch: Divisor::new(own, Index::I64),
+            stride: step.stride,
+            multiplier: step.multiplier,
+            first: step.nest.offsets[1],
+            size: size as u32,
+            wide: u32::from(step.index.size() == 8),
+            stores: u32::from(stores),
+            rank: step.nest.axes().len() as u32,
+            turns: turns(&step.nest, Index::I64),
+        };
+        let grid = grid(count.div_ceil(THREADS.into()).min(MOST_BLOCKS))?;
+        emit(&Launch {
+            kernel: "ragged",
+            grid,
+            block: [THREADS, 1, 1],
+            shared: 0,
+            params: Params::new(&parameters),
+        })
     }
-    let stores = step.function == RaggedFunction::Store;
-    let [dense, ragged] = if stores { [at[1], at[0]] } else { [at[0], at[1]] };
-    let size = step.scalar.size();
-    let parameters = Parameters {
-        dense: dense.wrapping_add_signed(step.nest.offsets[0] * size as i64),
-        ragged,
-        offsets: at[2],
-        count,
-        by_batch: Divisor::new(own, Index::I64),
-        stride: step.stride,
-        multiplier: step.multiplier,
-        first: step.nest.offsets[1],
-        size: size as u32,
-        wide: u32::from(step.index.size() == 8),
-        stores: u32::from(stores),
-        rank: step.nest.axes().len() as u32,
-        turns: turns(&step.nest, Index::I64),
-    };
-    let grid = grid(count.div_ceil(THREADS.into()).min(MOST_BLOCKS))?;
-    emit(&Launch {
-        kernel: "ragged",
-        grid,
-        block: [THREADS, 1, 1],
-        shared: 0,
-        params: Params::new(&parameters),
-    })
 }

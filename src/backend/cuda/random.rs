@@ -1,10 +1,11 @@
 //! Launches of random masks (`kernels/random.cu`, `kernels/random_of.cu`).
 
 use super::general::{index_for, operand_turns};
+use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, column_of, grid};
 use super::linear::VECTOR;
 use super::params::{Index, OperandTurn, Params};
-use super::selection::{self, Kernels, Query};
+use super::selection::{self, Call, Kernels, Query};
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -85,20 +86,27 @@ pub(super) const KERNELS: &[Kernels<Task>] = &[
     Kernels { name: "random_draw random_apply_*", when: "all masks: drawn, then applied", launch: apart },
 ];
 
-/// Hands the launches of a step to `emit`: its operands are destination, source, mask and, if the
-/// step draws, states.
-///
-/// # Errors
-/// As for [`super::plan::launches`] and [`Random::check`].
-pub(super) fn launches(query: &Query<'_, Random>, emit: Emit<'_>) -> Result<()> {
-    query.step.check()?;
-    let task = task(query);
-    selection::launch(KERNELS, &query.call.of(&task), emit)?;
-    if !task.draws {
-        return Ok(());
+impl Kind for Random {
+    fn names() -> Vec<&'static str> {
+        kind::names(KERNELS)
     }
-    let params = Params::new(&task.params);
-    emit(&Launch { kernel: "random_advance", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })
+
+    /// Hands the launches of a step to `emit`: its operands are destination, source, mask and, if the
+    /// step draws, states.
+    ///
+    /// # Errors
+    /// As for [`super::plan::launches`] and [`Random::check`].
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let query = &call.of(self);
+        query.step.check()?;
+        let task = task(query);
+        selection::launch(KERNELS, &query.call.of(&task), emit)?;
+        if !task.draws {
+            return Ok(());
+        }
+        let params = Params::new(&task.params);
+        emit(&Launch { kernel: "random_advance", grid: [1, 1, 1], block: [32, 1, 1], shared: 0, params })
+    }
 }
 
 fn task(query: &Query<'_, Random>) -> Task {

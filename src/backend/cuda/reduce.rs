@@ -3,8 +3,9 @@
 mod general;
 mod row_sums;
 
+use super::kind::{self, Kind};
 use super::launch::Emit;
-use super::selection::{self, Kernels, Query};
+use super::selection::{self, Call, Kernels};
 use crate::error::Result;
 use crate::ops::Reduce;
 
@@ -26,14 +27,18 @@ pub(super) const KERNELS: &[Kernels<Reduce>] = &[
     },
 ];
 
-/// Hands the launches of a reduction to `emit`: of a step's operands the second is where indices
-/// go, the third the source and the fourth the workspace, of any alignment.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<()> {
-    if query.step.outputs.is_empty() {
-        return Ok(());
+impl Kind for Reduce {
+    fn names() -> Vec<&'static str> {
+        kind::names(KERNELS)
     }
-    selection::launch(KERNELS, query, emit)
+
+    /// Hands the launches of a reduction to `emit`: of a step's operands the second is where indices
+    /// go, the third the source and the fourth the workspace, of any alignment.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let query = &call.of(self);
+        if query.step.outputs.is_empty() {
+            return Ok(());
+        }
+        selection::launch(KERNELS, query, emit)
+    }
 }

@@ -1,9 +1,10 @@
 //! Launches of statistics of groups (`kernels/rows.cu`).
 
 use super::general::operand_turns;
+use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, grid};
 use super::params::{Index, OperandTurn, Operation, Params};
-use super::selection::{self, Kernels, Query};
+use super::selection::{self, Call, Kernels, Query};
 use super::softmax;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -60,15 +61,18 @@ pub(super) const KERNELS: &[Kernels<Rows>] = &[
     },
 ];
 
-/// Hands the launches of a step to `emit`.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches(query: &Query<'_, Rows>, emit: Emit<'_>) -> Result<()> {
-    if query.step.groups.is_empty() || query.step.elements.is_empty() {
-        return Ok(());
+impl Kind for Rows {
+    fn names() -> Vec<&'static str> {
+        kind::names(KERNELS)
     }
-    selection::launch(KERNELS, query, emit)
+
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let query = &call.of(self);
+        if query.step.groups.is_empty() || query.step.elements.is_empty() {
+            return Ok(());
+        }
+        selection::launch(KERNELS, query, emit)
+    }
 }
 
 fn general(query: &Query<'_, Rows>, emit: Emit<'_>) -> Result<bool> {

@@ -1,8 +1,9 @@
 //! Launches of samplers (`kernels/sample.cu`, `kernels/sample_of.cu`).
 
+use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Operation, Params};
-use super::selection::{self, Kernels, Query};
+use super::selection::{self, Call, Kernels, Query};
 use crate::error::{Error, Result};
 use crate::ops::Compute;
 use crate::ops::sample::{LANES, Pictures as Tensor, Sample, SampleFunction};
@@ -134,15 +135,24 @@ pub(super) const KERNELS: &[Kernels<Sample>] = &[
     Kernels { name: "sample_*", when: "all samplers, their grids and gradients", launch: of_any_type },
 ];
 
-/// Hands the launch of a step to `emit`; its operands are as [`SampleFunction`] lists them.
-///
-/// # Errors
-/// As for [`super::plan::launches`]; not supported if elements of the destination share addresses.
-pub(super) fn launches(query: &Query<'_, Sample>, emit: Emit<'_>) -> Result<()> {
-    if query.call.ordered {
-        return Err(Error::unsupported("the CUDA core does not sample to elements that share an address"));
+impl Kind for Sample {
+    fn names() -> Vec<&'static str> {
+        kind::names(KERNELS)
     }
-    selection::launch(KERNELS, query, emit)
+
+    /// Hands the launch of a step to `emit`; its operands are as [`SampleFunction`] lists them.
+    ///
+    /// # Errors
+    /// As for [`super::plan::launches`]; not supported if elements of the destination share addresses.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let query = &call.of(self);
+        if query.call.ordered {
+            return Err(Error::unsupported(
+                "the CUDA core does not sample to elements that share an address",
+            ));
+        }
+        selection::launch(KERNELS, query, emit)
+    }
 }
 
 fn by_type(query: &Query<'_, Sample>, emit: Emit<'_>) -> Result<bool> {

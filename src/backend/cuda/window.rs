@@ -1,9 +1,10 @@
 //! Launches of windows (`kernels/window.cuh`): a thread for every cell of the destination.
 
 use super::general::operand_turns;
+use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, grid};
 use super::params::{Divisor, Index, OperandTurn, Operation, Params};
-use super::selection::{self, Kernels, Query};
+use super::selection::{self, Call, Kernels, Query};
 use super::{plane, pool, response};
 use crate::backend::reference::lowest;
 use crate::error::Result;
@@ -128,15 +129,18 @@ pub(super) const KERNELS: &[Kernels<Window>] = &[
     },
 ];
 
-/// Hands the launches of a window to `emit`.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<()> {
-    if query.step.is_empty() {
-        return Ok(());
+impl Kind for Window {
+    fn names() -> Vec<&'static str> {
+        kind::names(KERNELS)
     }
-    selection::launch(KERNELS, query, emit)
+
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let query = &call.of(self);
+        if query.step.is_empty() {
+            return Ok(());
+        }
+        selection::launch(KERNELS, query, emit)
+    }
 }
 
 fn few_taps(query: &Query<'_, Window>, emit: Emit<'_>) -> Result<bool> {

@@ -5,8 +5,10 @@
 //! the caller leaves alone until then, and a stream that captures would keep the address and not
 //! the integers.
 
+use super::kind::Kind;
 use super::launch::{Emit, Launch};
 use super::params::Params;
+use super::selection::Call;
 use crate::error::Result;
 use crate::ops::Words;
 
@@ -32,18 +34,24 @@ pub struct Parameters {
 // The same number stands in the kernel's source.
 const _: () = assert!(size_of::<Parameters>() == 16 + 4 * WORDS);
 
-/// Hands the launches of a step to `emit`, one for as many words as fit a parameter.
-///
-/// # Errors
-/// As for [`super::plan::launches`].
-pub(super) fn launches(step: &Words, dst: u64, emit: Emit<'_>) -> Result<()> {
-    for (k, part) in step.0.chunks(WORDS).enumerate() {
-        let mut words = [0; WORDS];
-        words[..part.len()].copy_from_slice(part);
-        let parameters =
-            Parameters { dst: dst + (4 * k * WORDS) as u64, count: part.len() as u32, unused: 0, words };
-        let params = Params::new(&parameters);
-        emit(&Launch { kernel: "words_write", grid: [1, 1, 1], block: [THREADS, 1, 1], shared: 0, params })?;
+impl Kind for Words {
+    /// Hands the launches of a step to `emit`, one for as many words as fit a parameter.
+    fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
+        let (step, dst) = (self, call.at[0]);
+        for (k, part) in step.0.chunks(WORDS).enumerate() {
+            let mut words = [0; WORDS];
+            words[..part.len()].copy_from_slice(part);
+            let parameters =
+                Parameters { dst: dst + (4 * k * WORDS) as u64, count: part.len() as u32, unused: 0, words };
+            let params = Params::new(&parameters);
+            emit(&Launch {
+                kernel: "words_write",
+                grid: [1, 1, 1],
+                block: [THREADS, 1, 1],
+                shared: 0,
+                params,
+            })?;
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The obvious loops of aggregation: every target, every column, every edge.
 
+use super::Kind;
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::edges::Graph;
@@ -145,5 +146,12 @@ unsafe fn backward(step: &Aggregate, graph: &Graph<'_>, at: &[Address]) {
             // SAFETY: an element of the gradient.
             unsafe { put(step, at[0], 0, 0, place, number(step, at[0], 0, 0, place) + sum) };
         }
+    }
+}
+
+impl Kind for Aggregate {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { aggregate(self, at) }
     }
 }

@@ -1,10 +1,12 @@
 //! The obvious loops of causal convolutions: a channel of a sequence at a time, tap by tap.
 
+use super::Kind;
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::convert::{convert, with_element};
 use crate::dtype::math::sigmoid;
 use crate::dtype::numbers::Math;
+use crate::error::Result;
 use crate::ops::causal::{Causal, CausalFunction, LANES, PARTS};
 
 /// A step on its operands.
@@ -379,4 +381,12 @@ impl Loops<'_> {
 fn silu_slope<T: Real + Math>(v: T) -> T {
     let s = sigmoid(v);
     s + v * (s * (T::ONE - s))
+}
+
+impl Kind for Causal {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { causal(self, at) };
+        Ok(())
+    }
 }

@@ -1,11 +1,14 @@
 //! The obvious loop of contractions: one element of the destination at a time, one product at a
 //! time, in binary64.
 
+use super::Kind;
 use super::{load, store};
+use crate::backend::Address;
 use crate::dtype::Scalar;
+use crate::error::Result;
 use crate::layout::{Axis, MAX_AXES};
 use crate::ops::activation::Activation;
-use crate::ops::contract::{Accumulate, Contract, Role};
+use crate::ops::contract::{Accumulate, Contract, Phases, Role};
 use crate::ops::function::Function;
 use crate::ops::{Compute, Scaling};
 
@@ -118,5 +121,20 @@ fn activate(activation: Option<Activation>, x: f64) -> f64 {
         Function::Tanh => x.tanh(),
         Function::Swish => x / (1.0 + (-parameter * x).exp()),
         other => unreachable!("{other:?} has no formula here: write one"),
+    }
+}
+
+impl Kind for Contract {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { contract(self, &at.iter().map(|address| address.pointer()).collect::<Vec<_>>()) };
+        Ok(())
+    }
+}
+
+impl Kind for Phases {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of each phase.
+        self.0.iter().try_for_each(|step| unsafe { step.run(at) })
     }
 }

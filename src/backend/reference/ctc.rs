@@ -1,10 +1,12 @@
 //! The obvious loops of [`Ctc`]: all states of a row in one list, blanks and classes in turn, and
 //! every row kept.
 
+use super::Kind;
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::math::{exp, log};
+use crate::error::Result;
 use crate::ops::ctc::{Ctc, LANES};
 use crate::ops::{Scaling, Words};
 
@@ -260,5 +262,21 @@ impl Loops<'_> {
             }
             length
         }
+    }
+}
+
+impl Kind for Ctc {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { ctc(self, at) };
+        Ok(())
+    }
+}
+
+impl Kind for Words {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { words(self, at[0].pointer()) };
+        Ok(())
     }
 }

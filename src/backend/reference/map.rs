@@ -1,11 +1,14 @@
 //! The obvious loop of a function: one element at a time. The formula is that of the kernels, from
 //! the one table; `tests/basics/formulas` holds it to a witness that shares nothing with either.
 
+use super::{Kind, pointers};
 use super::{load, store};
+use crate::backend::Address;
 use crate::backend::function::{
     Constants, Formula, Real, WithFormula, alone, blended, computed, with_function, with_real,
 };
 use crate::dtype::convert::Element;
+use crate::error::Result;
 use crate::ops::function::MOST_OPERANDS;
 use crate::ops::{Map, Scaling};
 
@@ -48,5 +51,13 @@ impl<T: Real> WithFormula for ElementOf<T> {
             let computed = computed::<T, F>(operands, with);
             old.map_or(alone::<T, F>(computed), |old| blended(computed, old, with.beta))
         }
+    }
+}
+
+impl<const N: usize> Kind for Map<N> {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { map(self, pointers(at)) };
+        Ok(())
     }
 }

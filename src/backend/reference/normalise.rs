@@ -1,11 +1,13 @@
 //! The obvious loops of a normalisation: every group collected, summed by the tree as it is
 //! defined, and mapped.
 
+use super::Kind;
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::math::{expm1, sigmoid, tanh};
 use crate::dtype::numbers::Math;
+use crate::error::Result;
 use crate::layout::LoopNest;
 use crate::ops::Scaling;
 use crate::ops::activation::Activation;
@@ -229,5 +231,21 @@ unsafe fn backward_group<T: Real + Math>(step: &NormaliseBackward, group: [i64; 
         }
         // SAFETY: the gradient has a place of this group.
         unsafe { store(T::SCALAR, to, group[5], new.canonical(), Scaling::MOVE) };
+    }
+}
+
+impl Kind for Normalise {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { normalise(self, at) };
+        Ok(())
+    }
+}
+
+impl Kind for NormaliseBackward {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { normalise_backward(self, at) };
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The obvious loops of ragged batches: every batch, every element.
 
+use super::Kind;
 use crate::backend::Address;
 use crate::backend::batches::Batches;
 use crate::dtype::convert::{Element, with_element};
@@ -39,4 +40,11 @@ pub unsafe fn ragged(step: &Ragged, at: &[Address]) -> Result<()> {
         }));
     }
     Ok(())
+}
+
+impl Kind for Ragged {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { ragged(self, at) }
+    }
 }

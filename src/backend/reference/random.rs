@@ -1,10 +1,12 @@
 //! The obvious loop of a random mask: one element at a time, each with a number of its own.
 
+use super::Kind;
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
+use crate::error::Result;
 use crate::ops::{Compute, Draw, Random, Scaling};
 
 /// Word `which` of Philox4x32-10.
@@ -65,6 +67,15 @@ unsafe fn draw(draw: Draw, mask: *mut u32, states: *mut u64) {
     if states != mask.cast() {
         // SAFETY: the states are two writable words of 64 bits.
         unsafe { states.add(1).write_unaligned(call.wrapping_add(1)) };
+    }
+}
+
+impl Kind for Random {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        self.check()?;
+        // SAFETY: the operands are those of the step.
+        unsafe { random(self, at) };
+        Ok(())
     }
 }
 

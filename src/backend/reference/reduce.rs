@@ -2,8 +2,11 @@
 //! describes. The function that joins two elements is that of the kernels; `tests/basics/formulas`
 //! holds it to a witness that shares nothing with either.
 
+use super::{Kind, pointers};
 use super::{load, store};
+use crate::backend::Address;
 use crate::backend::function::{Fold, Real, finish, is_selected, with_fold, with_real};
+use crate::error::Result;
 use crate::ops::{Indices, NanRule, Reduce};
 
 /// Runs `problem` in exactly the order of its outputs.
@@ -120,5 +123,14 @@ impl<T: Real, F: Fold> Tree<T, F> {
         }
         let last = self.subtrees.pop().unwrap_or(F::identity());
         self.subtrees.iter().rev().fold(last, |right, &left| F::join(left, right))
+    }
+}
+
+impl Kind for Reduce {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        let [dst, indices, src] = pointers(at);
+        // SAFETY: the operands are those of the step.
+        unsafe { reduce(self, dst, src, indices) };
+        Ok(())
     }
 }

@@ -2,9 +2,12 @@
 //! would be computed that it stands for.
 
 use super::reduce::Tree;
+use super::{Kind, pointers};
 use super::{load, store};
+use crate::backend::Address;
 use crate::backend::function::{Fold, Real, SquareSum, Sum, finish, with_real};
 use crate::dtype::convert::Element;
+use crate::error::Result;
 use crate::ops::normalise::Tree as Shape;
 use crate::ops::{Reduction, RowNorm, RowNormBackward, Scaling};
 
@@ -134,5 +137,21 @@ unsafe fn run_backward<T: Real>(step: &RowNormBackward, at: [*mut u8; RowNormBac
             }
             write(1 + k, first + i as i64, sums[0].canonical());
         }
+    }
+}
+
+impl Kind for RowNorm {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { row_norm(self, pointers(at)) };
+        Ok(())
+    }
+}
+
+impl Kind for RowNormBackward {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { row_norm_backward(self, pointers(at)) };
+        Ok(())
     }
 }

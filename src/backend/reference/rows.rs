@@ -3,10 +3,13 @@
 //! nothing with either.
 
 use super::reduce::Tree;
+use super::{Kind, pointers};
 use super::{load, store};
+use crate::backend::Address;
 use crate::backend::function::{Fold, GreatestOrNan, Real, Sum, with_real};
 use crate::backend::row_function::{RowFormula, with_row_function};
 use crate::dtype::convert::Element;
+use crate::error::Result;
 use crate::ops::Rows;
 
 /// Runs `rows` in exactly the order of its loops.
@@ -50,4 +53,12 @@ unsafe fn run<T: Real, F: RowFormula>(rows: &Rows, at: [*mut u8; 3]) {
             unsafe { store(rows.scalars[0], at[0], offset, result, rows.scaling) };
         }
     });
+}
+
+impl Kind for Rows {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { rows(self, pointers(at)) };
+        Ok(())
+    }
 }

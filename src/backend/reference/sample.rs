@@ -1,9 +1,11 @@
 //! The obvious loops of sampling: every position, every channel, every tap.
 
+use super::Kind;
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::dtype::numbers::Math;
+use crate::error::Result;
 use crate::ops::sample::{LANES, Pictures, Sample, SampleFunction};
 
 /// The coordinate of pixel `i` of `n`.
@@ -238,5 +240,13 @@ impl Loops<'_> {
             (Some((h, _)), Some((w, _))) => unsafe { self.number(1, x.scalar, x.offset([n, c, h, w])) },
             _ => T::ZERO,
         }
+    }
+}
+
+impl Kind for Sample {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { sample(self, at) };
+        Ok(())
     }
 }

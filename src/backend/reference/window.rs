@@ -1,12 +1,14 @@
 //! The obvious loops over windows: one cell of the destination at a time, by the formulas of
 //! [`WindowFunction`].
 
+use super::Kind;
 use super::{load, store};
 use crate::backend::Address;
 use crate::backend::function::{Real, with_real};
 use crate::backend::inverse_power::inverse_power;
 use crate::dtype::Scalar;
 use crate::dtype::convert::{Element, with_element};
+use crate::error::Result;
 use crate::ops::window::{Divisor, MAX_AXES, Power, Window, WindowAxis, WindowFunction};
 use crate::ops::{NanRule, Scaling};
 
@@ -300,5 +302,13 @@ pub(in crate::backend) fn lowest(scalar: Scalar) -> f64 {
         Scalar::I64 => i64::MIN as f64,
         Scalar::E4m3 => -448.0,
         Scalar::E5m2 => -57344.0,
+    }
+}
+
+impl Kind for Window {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { window(self, at) };
+        Ok(())
     }
 }

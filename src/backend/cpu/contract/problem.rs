@@ -43,7 +43,7 @@ impl<K: Ready> Ready for Result<K> {
 
 /// A canonical contraction, and what it runs on.
 #[derive(Clone, Copy)]
-pub(in crate::backend) struct Problem<'a> {
+pub(super) struct Problem<'a> {
     pub(super) outputs: Outputs<'a>,
     a: *const u8,
     b: *const u8,

@@ -2,47 +2,51 @@
 
 use super::problem::Problem;
 use super::table::STRIDE_PHASES;
-use super::{Machine, kernel, kernels, run};
-use crate::backend::choice::{self, Choice};
+use super::{Machine, pointers};
+use crate::backend::choice;
+use crate::backend::cpu::kind::{self, Call, Kind, Table};
 use crate::error::Result;
-use crate::ops::contract::{Accumulate, Contract};
+use crate::ops::contract::{Accumulate, Contract, Phases};
 
-/// Runs the parts of one destination, which differ in nothing but their loops, in any order;
-/// together, where a kernel writes whole rows of it.
-///
-/// # Errors
-/// As for [`run`].
-///
-/// # Safety
-/// As for [`run`], for each of them; elements that they write are distinct.
-pub unsafe fn run_stride_phases(
-    steps: &[Contract], at: &[*mut u8], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    if let Some(first) = first(steps) {
-        let problem =
-            Problem::new(first, at, [at[1], at[2]].map(<*mut u8>::cast_const), false, machine, None);
-        if let Ok((_, launch)) = choice.of(STRIDE_PHASES, |accept| accept(&problem, steps)) {
-            // SAFETY: the operands are those of all phases, whose elements are distinct.
-            return unsafe { launch.run() };
-        }
+impl Kind for Phases {
+    fn table() -> Table {
+        kind::rows(STRIDE_PHASES)
     }
-    // SAFETY: the operands are those of each phase.
-    steps.iter().try_for_each(|step| unsafe { run(step, at, machine, None, choice) })
-}
 
-/// The name of the kernel that runs all steps together, or else the first one.
-pub fn kernel_of_stride_phases(steps: &[Contract], machine: Machine) -> Option<&'static str> {
-    together(steps, machine).first().copied().or_else(|| kernel(steps.first()?, machine))
-}
+    /// Those that run all phases together, and those that run each of them.
+    fn kernels(&self, machine: Machine) -> Vec<&'static str> {
+        let Some(first) = self.0.first() else { return Vec::new() };
+        let mut each = first.kernels(machine);
+        each.retain(|name| self.0.iter().all(|step| step.kernels(machine).contains(name)));
+        let mut names = together(&self.0, machine);
+        names.append(&mut each);
+        names
+    }
 
-/// The names of all kernels that accept the steps, together or each of them.
-pub fn kernels_of_stride_phases(steps: &[Contract], machine: Machine) -> Vec<&'static str> {
-    let Some(first) = steps.first() else { return Vec::new() };
-    let mut each = kernels(first, machine);
-    each.retain(|name| steps.iter().all(|step| kernels(step, machine).contains(name)));
-    let mut names = together(steps, machine);
-    names.append(&mut each);
-    names
+    /// The one that runs all phases together, or else that of the first.
+    fn kernel(&self, machine: Machine) -> Option<&'static str> {
+        together(&self.0, machine).first().copied().or_else(|| self.0.first()?.kernel(machine))
+    }
+
+    fn is_modest(&self, machine: Machine) -> bool {
+        self.0.iter().all(|step| step.is_modest(machine))
+    }
+
+    /// In any order; together, where a kernel writes whole rows of the destination.
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        if let Some(first) = first(&self.0) {
+            let at = pointers(call.at);
+            let operands = [at[1], at[2]].map(<*mut u8>::cast_const);
+            let problem = Problem::new(first, &at[..call.at.len()], operands, false, call.machine, None);
+            if let Ok((_, launch)) = call.choice.of(STRIDE_PHASES, |accept| accept(&problem, &self.0)) {
+                // SAFETY: the operands are those of all phases, whose elements are distinct.
+                return unsafe { launch.run() };
+            }
+        }
+        let call = Call { panels: None, ..*call };
+        // SAFETY: the operands are those of each phase.
+        self.0.iter().try_for_each(|step| unsafe { step.run(&call) })
+    }
 }
 
 /// The names of the kernels that run some steps together.

@@ -31,14 +31,14 @@ use crate::backend::choice::{Kernel, Launch};
 use crate::ops::contract::{Accumulate, Contract};
 
 /// Whether a kernel takes a problem: ready to run it, or not.
-pub(in crate::backend) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'a>>;
+pub(super) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'a>>;
 
 /// The names of the kernels of F(2x2, 3x3): lanes are filters, lanes are pixels. They take steps
 /// only where they are the fastest.
 pub const WINOGRAD: [&str; 2] = ["winograd_filters", "winograd_pixels"];
 
 /// The kernels; the first one that accepts a contraction runs it.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+pub(super) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "tiles",
         when: "where the level has tiles: products of bytes, and of halves and bf16 where a program lets \
@@ -157,15 +157,14 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
 ];
 
 /// The kernels of the phases of a stride together; steps that none accepts run one by one.
-pub(in crate::backend) const STRIDE_PHASES: &[Kernel<AcceptStridePhases>] = &[Kernel {
+pub(super) const STRIDE_PHASES: &[Kernel<AcceptStridePhases>] = &[Kernel {
     name: "depthwise_stride_phases",
     when: "the phases of a stride of a depthwise layer: they read one copy, and leave as whole rows",
     accept: |problem, steps| depthwise(problem, steps),
 }];
 
 /// Whether a kernel takes several steps of one destination, the first of which is the problem's.
-pub(in crate::backend) type AcceptStridePhases =
-    for<'a> fn(&Problem<'a>, &'a [Contract]) -> Option<Launch<'a>>;
+pub(super) type AcceptStridePhases = for<'a> fn(&Problem<'a>, &'a [Contract]) -> Option<Launch<'a>>;
 
 /// What planes of single channels answer to steps of one destination.
 fn depthwise<'a>(problem: &Problem<'a>, steps: &'a [Contract]) -> Option<Launch<'a>> {

@@ -11,7 +11,7 @@ use crate::ops::{Compute, Map};
 
 /// How cells become operands of the function, and its results cells.
 #[derive(Clone, Copy)]
-pub(in crate::backend) enum Cells {
+pub(super) enum Cells {
     /// By a table of results.
     Bytes,
     /// In registers.
@@ -23,7 +23,7 @@ pub(in crate::backend) enum Cells {
 }
 
 /// What of a step decides that.
-pub(in crate::backend) struct Shape<'a> {
+pub(super) struct Shape<'a> {
     function: Function,
     compute: Compute,
     /// Types of the destination and of the operands that are read.
@@ -37,10 +37,10 @@ pub(in crate::backend) struct Shape<'a> {
 }
 
 /// How cells come and go by a kernel, if it accepts the step.
-pub(in crate::backend) type Accept = fn(&Shape<'_>) -> Option<Cells>;
+pub(super) type Accept = fn(&Shape<'_>) -> Option<Cells>;
 
 /// The kernels; the first one that accepts a step runs it.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+pub(super) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "map_byte_table",
         when: "functions of one byte with a byte as its result, from 8192 on: they are looked up in a table of all 256",
@@ -97,7 +97,7 @@ impl<'a> Shape<'a> {
 }
 
 /// The names of all kernels that accept a step, in the order of the table.
-pub(in crate::backend) fn kernels<const N: usize>(map: &Map<N>, isa: Isa) -> Vec<&'static str> {
+pub(super) fn kernels<const N: usize>(map: &Map<N>, isa: Isa) -> Vec<&'static str> {
     let axes = super::axes(map);
     let shape = Shape::new(map, &axes[super::tiled(axes)], isa);
     choice::names(KERNELS, |accept| accept(&shape))

@@ -6,14 +6,14 @@ use super::kernels::LANES;
 use super::walk::Loops;
 use crate::backend::choice::{self, Kernel};
 use crate::layout::LoopNest;
-use crate::ops::normalise::{Normalise, NormaliseBackward, Statistics, Tree};
+use crate::ops::normalise::{Normalise, Statistics, Tree};
 
 /// Groups that are mapped at a time at least where they follow one another.
 const PACKED: usize = 4;
 
 /// How the elements of a tile of groups come.
 #[derive(Clone, Copy, PartialEq)]
-pub(in crate::backend) enum Elements {
+pub(super) enum Elements {
     /// One element of each of neighbouring groups at a time.
     Rows,
     /// All elements of some groups, which are turned so that one of each group is a row.
@@ -25,7 +25,7 @@ pub(in crate::backend) enum Elements {
 }
 
 /// What of a step decides that.
-pub(in crate::backend) struct Groups {
+pub(super) struct Groups {
     tree: Tree,
     /// Elements of a group.
     len: usize,
@@ -35,11 +35,11 @@ pub(in crate::backend) struct Groups {
 }
 
 /// How the elements of groups come by a kernel, if it accepts them.
-pub(in crate::backend) type Accept = fn(&Groups) -> Option<Elements>;
+pub(super) type Accept = fn(&Groups) -> Option<Elements>;
 
 /// The kernels; the first one that accepts a step runs it. The tree of the sums is the step's: rows
 /// and the others exclude one another.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+pub(super) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "normalise_across_groups",
         when: "neighbours in memory belong to neighbouring groups: one element of each comes as a row",
@@ -79,22 +79,13 @@ impl Groups {
     }
 }
 
-/// The names of all kernels that accept a step, in the order of the table.
-pub(in crate::backend) fn kernels(step: &Normalise) -> Vec<&'static str> {
-    names(&step.groups, &step.members, step.tree(), has_sums(step))
-}
-
-/// As [`kernels`], backwards.
-pub(in crate::backend) fn kernels_backward(step: &NormaliseBackward) -> Vec<&'static str> {
-    names(&step.groups, &step.members, step.tree(), true)
-}
-
 /// Whether a step takes statistics of its groups.
 pub(super) fn has_sums(step: &Normalise) -> bool {
     step.statistics != Statistics::Given
 }
 
-fn names<const N: usize, const M: usize>(
+/// The names of all kernels that accept a step, in the order of the table.
+pub(super) fn names<const N: usize, const M: usize>(
     groups: &LoopNest<M>, members: &LoopNest<N>, tree: Tree, has_sums: bool,
 ) -> Vec<&'static str> {
     // Cells are of one size for an operand: which one does not matter.

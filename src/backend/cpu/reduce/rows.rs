@@ -13,14 +13,14 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use self::functions::Functions;
-use self::table::Elements;
-pub(in crate::backend) use self::table::{KERNELS, kernels};
+use self::table::{Elements, KERNELS};
 use self::transpose::TileTranspose;
 use self::workspace::{PeakLane, SumLane, Workspace};
 use super::sequence::{Blocks, Loader, MOST_ROW_BYTES, ROW_BYTES, Steps};
 use super::tree::{GROUP, Kernels};
 use crate::backend::Address;
-use crate::backend::choice::Choice;
+use crate::backend::choice;
+use crate::backend::cpu::kind::{self, Call, Kind, Table};
 use crate::backend::cpu::stream::{self, LINE, STREAMING_BYTES, Stream, fetch_run};
 use crate::backend::cpu::strided::copy_strided;
 use crate::backend::cpu::{Machine, row, threads};
@@ -50,29 +50,29 @@ const LEAST_WIDTH: usize = 64;
 /// takes that long to answer.
 const AHEAD_BYTES: usize = 8 << 10;
 
-/// Runs `rows` on `machine`.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`].
-///
-/// # Safety
-/// Every element of every group is writable at `at[0]`, and readable if `beta != 0`, and readable
-/// at the operands that the function reads; all are aligned to their scalars. Elements of the
-/// destination are distinct. An operand that is read does not overlap the destination, unless each
-/// cell of the destination is its own operand.
-pub(in crate::backend) unsafe fn run(
-    rows: &Rows, at: [*mut u8; 3], machine: Machine, choice: Choice<'_>,
-) -> Result<()> {
-    if rows.groups.is_empty() || rows.elements.is_empty() {
-        return Ok(());
+impl Kind for Rows {
+    fn table() -> Table {
+        kind::rows(KERNELS)
     }
-    let steps = table::steps(rows);
-    let (_, elements) = choice.of(KERNELS, |accept| accept(rows, &steps))?;
-    with_real!(rows.compute, T => with_row_function!(rows.function, F => {
-        let task = Task::<T, F>::new(rows, at.map(Address::from), (steps, elements), machine);
-        // SAFETY: the operands are those of the step.
-        unsafe { task.run(machine) }
-    }))
+
+    fn kernels(&self, _machine: Machine) -> Vec<&'static str> {
+        let steps = table::steps(self);
+        choice::names(KERNELS, |accept| accept(self, &steps))
+    }
+
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        if self.groups.is_empty() || self.elements.is_empty() {
+            return Ok(());
+        }
+        let steps = table::steps(self);
+        let (_, elements) = call.choice.of(KERNELS, |accept| accept(self, &steps))?;
+        let at = [0, 1, 2].map(|k| call.at[k]);
+        with_real!(self.compute, T => with_row_function!(self.function, F => {
+            let task = Task::<T, F>::new(self, at, (steps, elements), call.machine);
+            // SAFETY: the operands are those of the step.
+            unsafe { task.run(call.machine) }
+        }))
+    }
 }
 
 /// Groups of a tile of rows at most, of groups of `len` elements: as many as sums stay near of.

@@ -1,24 +1,24 @@
 //! The kernels of reductions, in the order in which they are asked whether they accept one.
 
 use super::sequence::Steps;
-use crate::backend::choice::{self, Kernel};
+use crate::backend::choice::Kernel;
 use crate::dtype::Scalar;
 use crate::layout::LoopNest;
 use crate::ops::Reduce;
 
 /// How the elements of outputs come: as rows along this loop over outputs, or as blocks.
 #[derive(Clone, Copy)]
-pub(in crate::backend) enum Elements {
+pub(super) enum Elements {
     Rows(usize),
     Blocks,
 }
 
 /// How the elements of a reduction come by a kernel, if it accepts it.
-pub(in crate::backend) type Accept = fn(&Reduce, &Steps) -> Option<Elements>;
+pub(super) type Accept = fn(&Reduce, &Steps) -> Option<Elements>;
 
 /// The kernels; the first one that accepts a reduction runs it. Nothing else depends on it: the
 /// tree of the sums is one.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+pub(super) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "reduce_across_outputs",
         when: "neighbours in memory belong to neighbouring outputs: one element of each comes as a row",
@@ -30,12 +30,6 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
         accept: |_, _| Some(Elements::Blocks),
     },
 ];
-
-/// The names of all kernels that accept a reduction, in the order of the table.
-pub(in crate::backend) fn kernels(problem: &Reduce) -> Vec<&'static str> {
-    let steps = Steps::new(problem);
-    choice::names(KERNELS, |accept| accept(problem, &steps))
-}
 
 /// Rows along the loop over outputs along which the source's neighbours lie closest, if they lie
 /// closer than those of one output.

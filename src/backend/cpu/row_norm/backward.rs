@@ -4,6 +4,7 @@ use cudnn_shim_macros::vectorized;
 
 use super::rows::{BLOCK, LANES, Sink, Source, TOGETHER, join, place, tree};
 use crate::backend::Address;
+use crate::backend::cpu::kind::{Call, Kind};
 use crate::backend::cpu::scratch::{self, Parts};
 use crate::backend::cpu::{Isa, Machine, threads};
 use crate::backend::function::{Real, finish, with_real};
@@ -11,23 +12,16 @@ use crate::error::Result;
 use crate::ops::normalise::Tree;
 use crate::ops::{Reduction, RowNormBackward};
 
-/// Runs `step` on `machine`.
-///
-/// # Errors
-/// As for [`crate::backend::run_by`].
-///
-/// # Safety
-/// Every element of every row is writable or readable at each operand that the step touches, and
-/// aligned to its scalar. What is written overlaps nothing that is read, unless dx is x or dy: same
-/// pointer, same strides, same scalar size.
-pub(in crate::backend) unsafe fn run(step: &RowNormBackward, at: &[Address], machine: Machine) -> Result<()> {
-    if step.rows.is_empty() || step.length == 0 {
-        return Ok(());
+impl Kind for RowNormBackward {
+    unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
+        if self.rows.is_empty() || self.length == 0 {
+            return Ok(());
+        }
+        with_real!(self.compute, T => {
+            // SAFETY: the operands are those of the step.
+            unsafe { Task::<T>::new(self, call.at, call.machine).run(call.machine) }
+        })
     }
-    with_real!(step.compute, T => {
-        // SAFETY: the operands are those of the step.
-        unsafe { Task::<T>::new(step, at, machine).run(machine) }
-    })
 }
 
 /// The loops of rows, for the instruction set of the machine.
@@ -222,7 +216,7 @@ impl<'a, T: Real> Task<'a, T> {
     }
 
     /// # Safety
-    /// As for [`run`](fn@run).
+    /// As for [`Kind::run`](fn@run).
     unsafe fn run(&self, machine: Machine) -> Result<()> {
         let cells = self.sources[0].cell + self.sources[1].cell + self.results[0].cell;
         let bytes = self.rows.saturating_mul(self.length).saturating_mul(cells);

@@ -7,7 +7,7 @@ use crate::backend::cpu::Machine;
 use crate::ops::window::{WindowAxis, WindowFunction};
 
 /// A window, and what it runs on.
-pub(in crate::backend) struct Problem<'a> {
+pub(super) struct Problem<'a> {
     pub(super) shape: &'a Shape<'a>,
     pub(super) at: &'a [Address],
     pub(super) machine: Machine,

@@ -9,10 +9,10 @@ use crate::backend::choice::{Kernel, Launch};
 use crate::backend::reference;
 
 /// Whether a kernel takes a window: ready to run it, or not.
-pub(in crate::backend) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'a>>;
+pub(super) type Accept = for<'a> fn(&Problem<'a>) -> Option<Launch<'a>>;
 
 /// The kernels; the first one that accepts a window runs it.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+pub(super) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "pool_shared_columns",
         when: "maxima and averages with stride 1 along the last axis, results side by side: the columns of windows are folded once for \

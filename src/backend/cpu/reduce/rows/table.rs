@@ -3,12 +3,12 @@
 use super::super::sequence::Steps;
 use super::super::table::closest;
 use super::transpose;
-use crate::backend::choice::{self, Kernel};
+use crate::backend::choice::Kernel;
 use crate::ops::Rows;
 
 /// How the elements of groups come, and along which loop over groups those of neighbours do.
 #[derive(Clone, Copy)]
-pub(in crate::backend) enum Elements {
+pub(super) enum Elements {
     Transposed(usize),
     Rows(usize),
     Blocks,
@@ -16,11 +16,11 @@ pub(in crate::backend) enum Elements {
 
 /// How the elements of groups come by a kernel, if it accepts them, which lie at such steps in each
 /// operand.
-pub(in crate::backend) type Accept = fn(&Rows, &[Steps; 3]) -> Option<Elements>;
+pub(super) type Accept = fn(&Rows, &[Steps; 3]) -> Option<Elements>;
 
 /// The kernels; the first one that accepts a step runs it. Nothing else depends on it: the tree of
 /// the sums is one.
-pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
+pub(super) const KERNELS: &[Kernel<Accept>] = &[
     Kernel {
         name: "rows_transposed",
         when: "lines of 32 groups or more, each of 2 to 192 elements side by side in all operands, which have cells of one size; not \
@@ -43,12 +43,6 @@ pub(in crate::backend) const KERNELS: &[Kernel<Accept>] = &[
 /// Elements below which a group is short: it costs more calls than elements. Groups from which on
 /// there are many.
 const SHORT: usize = 32;
-
-/// The names of all kernels that accept a step, in the order of the table.
-pub(in crate::backend) fn kernels(rows: &Rows) -> Vec<&'static str> {
-    let steps = steps(rows);
-    choice::names(KERNELS, |accept| accept(rows, &steps))
-}
 
 /// Where the elements of a group are, in each operand.
 pub(super) fn steps(rows: &Rows) -> [Steps; 3] {
