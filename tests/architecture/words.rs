@@ -40,6 +40,8 @@ const RETIRED: &[(&str, &str, &str)] = &[
     ("src/backend/cpu", "Room", "Scratch or CacheSlot"),
     ("src/backend/cpu", "Home", "TaskQueue"),
     ("src", "Told", "CallReport"),
+    ("src/ops/graph", "Home", "Storage"),
+    ("src/ops/graph", "Room", "WorkspaceAllocator"),
     ("src/ops/graph", "compose", "expand"),
     ("src/ops/graph", "composed", "expanded"),
 ];

@@ -14,7 +14,7 @@
 //!  stream/        attention tile by tile
 //!  order.rs       in which order of dimensions virtual tensors lie
 //!  fuse.rs        products with what follows them
-//!  room.rs        places in the workspace, by lifetime
+//!  allocator.rs   places in the workspace, by lifetime
 //!  overrides.rs   a graph under other extents
 //!  view.rs        where the elements of an operand lie
 //!  product.rs     the contraction of two matrices, by where they lie
@@ -29,6 +29,7 @@
 //! operations ask only which tensors are read and which are written, whatever the operation
 //! computes.
 
+mod allocator;
 mod chain;
 mod copies;
 mod dag;
@@ -43,7 +44,6 @@ mod ports;
 mod product;
 mod program;
 mod read;
-mod room;
 mod settings;
 mod steps;
 mod stream;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use super::allocator::WorkspaceAllocator;
 use super::chain::{self, ChainPlan};
 use super::dag::Dag;
 use super::fuse::{self, Fusion};
-use super::room::Room;
-use super::steps::{Builder, Home};
+use super::steps::{Builder, Storage};
 use super::stream::{self, StreamPlan, Tiles};
 use super::{Graph, Kind, Tensor, expand, lower, order};
 use crate::dtype::Scalar;
@@ -34,8 +34,8 @@ pub struct Value {
     pub offset: usize,
 }
 
-/// Where something lies in the workspace, and its bytes there, by operation and home.
-type Places = HashMap<(usize, Home), (usize, usize)>;
+/// Where something lies in the workspace, and its bytes there, by operation and place.
+type Places = HashMap<(usize, Storage), (usize, usize)>;
 
 /// A tensor whose numbers say where something lies: those that lead nowhere are refused when the
 /// graph runs.
@@ -165,11 +165,11 @@ impl Program {
     /// Plans the operations, none of which is a graph of others.
     fn of(graph: &Graph, given: Option<&Places>, strategy: Strategy) -> Result<Self> {
         let dag = Dag::new(graph)?;
-        let mut room = Room::default();
+        let mut allocator = WorkspaceAllocator::default();
         let (mut values, mut places) = (Vec::new(), Places::new());
-        let mut place = |key: (usize, Home), bytes: usize, [first, last]: [usize; 2]| {
+        let mut place = |key: (usize, Storage), bytes: usize, [first, last]: [usize; 2]| {
             let begin = match given {
-                None => room.take(bytes, first, last)?,
+                None => allocator.allocate(bytes, first, last)?,
                 Some(given) => given.get(&key).filter(|(_, most)| bytes <= *most)?.0,
             };
             places.insert(key, (begin, bytes));
@@ -180,7 +180,7 @@ impl Program {
         let last = dag.operations.len() - 1;
         for tensor in dag.operations.iter().flat_map(|operation| operation.links()).map(|link| &link.tensor) {
             let tensor = dag.described(tensor);
-            let key = home_key(0, Home::Tensor(tensor.uid));
+            let key = storage_key(0, Storage::Tensor(tensor.uid));
             if !(tensor.is_virtual || tensor.by_value) || !seen.insert(key) {
                 continue;
             }
@@ -220,45 +220,46 @@ impl Program {
                 Kind::Chain(chain) => Some(boxed(ChainPlan::new(chain, &find)?)),
                 _ => None,
             };
-            if let Some((plan, homes, bytes)) = tasks {
-                if homes.len() > MAX_OPERANDS {
+            if let Some((plan, storage, bytes)) = tasks {
+                if storage.len() > MAX_OPERANDS {
                     return Err(Error::unsupported(format!("more than {MAX_OPERANDS} tensors")));
                 }
-                place(home_key(at, Home::Scratch(0)), bytes, [at, at]).ok_or_else(beyond)?;
+                place(storage_key(at, Storage::Scratch(0)), bytes, [at, at]).ok_or_else(beyond)?;
                 numbers.push(None);
-                planned.push((plan, homes));
+                planned.push((plan, storage));
                 continue;
             }
             let mut builder = Builder::new(operation, &find, lower::is_wide(operation)).map_err(explained)?;
             builder.joins_rows = strategy.rows;
             if let Some(given) = given {
                 // Parts of sums go without room where there is none.
-                let pieces =
-                    given.iter().filter(|((of, home), _)| *of == at && matches!(home, Home::Scratch(1..)));
+                let pieces = given
+                    .iter()
+                    .filter(|((of, place), _)| *of == at && matches!(place, Storage::Scratch(1..)));
                 builder.most_of_parts = pieces.map(|(_, (_, bytes))| *bytes).max().unwrap_or(0);
             }
             lower::lower(operation, &mut builder).map_err(explained)?;
             numbers.push(builder.numbers);
-            let (plan, homes, pieces) = builder.finish();
-            if homes.len() > MAX_OPERANDS {
+            let (plan, storage, pieces) = builder.finish();
+            if storage.len() > MAX_OPERANDS {
                 return Err(explained(Error::unsupported(format!("more than {MAX_OPERANDS} tensors"))));
             }
             for (piece, &bytes) in pieces.iter().enumerate().filter(|&(_, &bytes)| bytes > 0) {
-                place(home_key(at, Home::Scratch(piece)), bytes, [at, at]).ok_or_else(beyond)?;
+                place(storage_key(at, Storage::Scratch(piece)), bytes, [at, at]).ok_or_else(beyond)?;
             }
-            planned.push((Box::new(plan) as Box<dyn Plan + Send + Sync>, homes));
+            planned.push((Box::new(plan) as Box<dyn Plan + Send + Sync>, storage));
         }
-        let parts = planned.into_iter().enumerate().map(|(at, (plan, homes))| {
-            let place = |home: &Home| match (places.get(&home_key(at, *home)), home) {
+        let parts = planned.into_iter().enumerate().map(|(at, (plan, storage))| {
+            let place = |place: &Storage| match (places.get(&storage_key(at, *place)), place) {
                 (Some(&(offset, _)), _) => Place::workspace(offset),
-                (None, Home::Tensor(uid)) => Place::of(*uid),
-                (None, Home::Scratch(_)) => Place::workspace(0),
+                (None, Storage::Tensor(uid)) => Place::of(*uid),
+                (None, Storage::Scratch(_)) => Place::workspace(0),
             };
-            Part { places: homes.iter().map(place).collect(), plan }
+            Part { places: storage.iter().map(place).collect(), plan }
         });
         let parts = parts.collect();
         let workspace = match given {
-            None => room.size(),
+            None => allocator.size(),
             Some(given) => given.values().map(|(begin, bytes)| begin + bytes).max().unwrap_or(0),
         };
         let names = dag.operations.iter().map(|operation| operation.kind.name()).collect();
@@ -278,16 +279,16 @@ impl Program {
 
 /// A plan of any kind with what belongs to it.
 fn boxed<P: Plan + Send + Sync + 'static>(
-    (plan, homes, bytes): (P, Vec<Home>, usize),
-) -> (Box<dyn Plan + Send + Sync>, Vec<Home>, usize) {
-    (Box::new(plan), homes, bytes)
+    (plan, storage, bytes): (P, Vec<Storage>, usize),
+) -> (Box<dyn Plan + Send + Sync>, Vec<Storage>, usize) {
+    (Box::new(plan), storage, bytes)
 }
 
 /// Scratch is one operation's, a tensor everybody's.
-fn home_key(operation: usize, home: Home) -> (usize, Home) {
-    match home {
-        Home::Tensor(_) => (0, home),
-        Home::Scratch(_) => (operation, home),
+fn storage_key(operation: usize, place: Storage) -> (usize, Storage) {
+    match place {
+        Storage::Tensor(_) => (0, place),
+        Storage::Scratch(_) => (operation, place),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Reduction, Scaling,
 
 /// Where an operand of a plan lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Home {
+pub(super) enum Storage {
     /// The tensor of a uid.
     Tensor(i64),
     /// Scratch of the operation: piece 0 for most of it, others for what a step takes as an operand
@@ -39,7 +39,7 @@ pub(super) struct Builder<'a> {
     pub operation: &'a Operation,
     /// What a tensor is, and where its elements lie.
     describe: &'a dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
-    homes: Vec<Home>,
+    storage: Vec<Storage>,
     plan: StepsPlan,
     scratch: usize,
     /// Bytes of the other pieces of scratch.
@@ -71,11 +71,11 @@ impl<'a> Builder<'a> {
         }
         let compute = if wide { Compute::Double } else { Compute::of(&scalars) };
         let plan = StepsPlan::default();
-        let (homes, pieces) = (Vec::new(), Vec::new());
+        let (storage, pieces) = (Vec::new(), Vec::new());
         Ok(Builder {
             operation,
             describe,
-            homes,
+            storage,
             plan,
             scratch: 0,
             pieces,
@@ -98,8 +98,8 @@ impl<'a> Builder<'a> {
     /// Those of `describe`.
     pub fn view(&mut self, port: Port, tensor: &Tensor, role: Role) -> Result<View> {
         let (scalar, layout) = (self.describe)(tensor)?;
-        let home = Home::Tensor(tensor.uid);
-        let slot = match self.homes.iter().position(|&other| other == home) {
+        let place = Storage::Tensor(tensor.uid);
+        let slot = match self.storage.iter().position(|&other| other == place) {
             Some(slot) => slot,
             None => {
                 let mut span = (0, 0);
@@ -107,10 +107,10 @@ impl<'a> Builder<'a> {
                     let (low, high) = layout.padded_span().unwrap_or_default();
                     span = (low * scalar.size() as i64, (high + 1) * scalar.size() as i64);
                 }
-                self.homes.push(home);
+                self.storage.push(place);
                 self.plan.operands.push(Operand { name: port.name(), role, scalar, span });
                 self.plan.layouts.push(Some(layout));
-                self.homes.len() - 1
+                self.storage.len() - 1
             }
         };
         Ok(View { slot, offset: 0, scalar, layout })
@@ -189,7 +189,7 @@ impl<'a> Builder<'a> {
         agree::check_count(&dims)?;
         let bytes = dims.product().and_then(|count| usize::try_from(count).ok());
         let bytes = bytes.and_then(|count| count.checked_mul(scalar.size()));
-        let begin = self.scratch.next_multiple_of(super::room::ALIGNMENT);
+        let begin = self.scratch.next_multiple_of(super::allocator::ALIGNMENT);
         let end = bytes.and_then(|bytes| begin.checked_add(bytes)).filter(|&end| i64::try_from(end).is_ok());
         self.scratch = end.ok_or_else(|| Error::unsupported("scratch beyond 64 bits"))?;
         let layout = Layout { dims, strides: agree::row_major(&dims), split: None };
@@ -205,12 +205,12 @@ impl<'a> Builder<'a> {
         let bytes = count.checked_mul(scalar.size() as i64).and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| Error::unsupported("scratch beyond 64 bits"))?;
         self.pieces.push(bytes);
-        self.homes.push(Home::Scratch(self.pieces.len()));
+        self.storage.push(Storage::Scratch(self.pieces.len()));
         let span = (0, bytes as i64);
         self.plan.operands.push(Operand { name: "scratch", role: Role::Scratch, scalar, span });
         self.plan.layouts.push(None);
         let layout = Layout { dims: Dims::new(&[count]), strides: Dims::new(&[1]), split: None };
-        Ok(View { slot: self.homes.len() - 1, offset: 0, scalar, layout })
+        Ok(View { slot: self.storage.len() - 1, offset: 0, scalar, layout })
     }
 
     /// The elements of a tensor in the order of its dimensions, as an operand of its own: where
@@ -487,9 +487,9 @@ impl<'a> Builder<'a> {
     }
 
     /// The plan, where its operands lie, and the bytes of each piece of scratch.
-    pub fn finish(mut self) -> (StepsPlan, Vec<Home>, Vec<usize>) {
+    pub fn finish(mut self) -> (StepsPlan, Vec<Storage>, Vec<usize>) {
         if self.scratch > 0 {
-            let last = self.homes.len();
+            let last = self.storage.len();
             for (_, slots) in &mut self.plan.works {
                 slots.iter_mut().filter(|slot| **slot == SCRATCH).for_each(|slot| *slot = last);
             }
@@ -499,7 +499,7 @@ impl<'a> Builder<'a> {
             {
                 view.slot = if view.slot == SCRATCH { last } else { view.slot };
             }
-            self.homes.push(Home::Scratch(0));
+            self.storage.push(Storage::Scratch(0));
             let span = (0, self.scratch as i64);
             self.plan.operands.push(Operand {
                 name: "scratch",
@@ -510,7 +510,7 @@ impl<'a> Builder<'a> {
             self.plan.layouts.push(None);
         }
         self.pieces.insert(0, self.scratch);
-        (self.plan, self.homes, self.pieces)
+        (self.plan, self.storage, self.pieces)
     }
 }
 

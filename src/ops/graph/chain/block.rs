@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::super::allocator::WorkspaceAllocator;
 use super::super::lower;
-use super::super::room::Room;
-use super::super::steps::{Builder, Home};
+use super::super::steps::{Builder, Storage};
 use super::super::work::{StepsPlan, Work, writes_beside};
 use super::super::{Kind, Operation, Pointwise, Port, Tensor, mode};
 use super::{Chain, Sum};
@@ -80,7 +80,7 @@ pub(super) struct Kit<'a> {
 }
 
 /// A plan of an operation, where its operands lie, and the bytes of its scratch.
-type Planned = (StepsPlan, Vec<Home>, Vec<usize>);
+type Planned = (StepsPlan, Vec<Storage>, Vec<usize>);
 
 impl Kit<'_> {
     /// The steps of a block of these extents, the first one of its group or a later one.
@@ -104,18 +104,18 @@ impl Kit<'_> {
             lower::lower(operation, &mut builder)?;
             plans.push(builder.finish());
         }
-        let (begins, mut room) = self.places(&operations, &plans, extents)?;
+        let (begins, mut allocator) = self.places(&operations, &plans, extents)?;
         let mut works = Vec::new();
-        for (at, (plan, homes, pieces)) in plans.into_iter().enumerate() {
+        for (at, (plan, storage, pieces)) in plans.into_iter().enumerate() {
             let mut own = HashMap::new();
             for (piece, &bytes) in pieces.iter().enumerate().filter(|&(_, &bytes)| bytes > 0) {
-                own.insert(piece, room.take(bytes, at, at).ok_or_else(beyond)?);
+                own.insert(piece, allocator.allocate(bytes, at, at).ok_or_else(beyond)?);
             }
-            let spots: Vec<Spot> = homes
+            let spots: Vec<Spot> = storage
                 .iter()
-                .map(|home| match home {
-                    Home::Tensor(uid) => self.spot(*uid, &begins),
-                    Home::Scratch(piece) => Ok(self.still(own.get(piece).copied().unwrap_or(0))),
+                .map(|place| match place {
+                    Storage::Tensor(uid) => self.spot(*uid, &begins),
+                    Storage::Scratch(piece) => Ok(self.still(own.get(piece).copied().unwrap_or(0))),
                 })
                 .collect::<Result<_>>()?;
             for (work, slots) in plan.works {
@@ -125,7 +125,7 @@ impl Kit<'_> {
                 works.push((work, slots.iter().map(|&slot| spots[slot]).collect()));
             }
         }
-        Ok(Block { works, scratch: room.size() })
+        Ok(Block { works, scratch: allocator.size() })
     }
 
     fn is_inner(&self, uid: i64) -> bool {
@@ -203,7 +203,7 @@ impl Kit<'_> {
     /// else reads that.
     fn places(
         &self, operations: &[Operation], plans: &[Planned], extents: &Dims,
-    ) -> Result<(HashMap<i64, usize>, Room)> {
+    ) -> Result<(HashMap<i64, usize>, WorkspaceAllocator)> {
         // First and last operation of each tensor.
         let mut lives: HashMap<i64, [usize; 2]> = HashMap::new();
         let mut order = Vec::new();
@@ -218,8 +218,8 @@ impl Kit<'_> {
         }
         // The tensor in whose place one lies.
         let mut shared: HashMap<i64, i64> = HashMap::new();
-        for (at, (operation, (plan, homes, _))) in operations.iter().zip(plans).enumerate() {
-            let slot = |uid: i64| homes.iter().position(|home| *home == Home::Tensor(uid));
+        for (at, (operation, (plan, storage, _))) in operations.iter().zip(plans).enumerate() {
+            let slot = |uid: i64| storage.iter().position(|place| *place == Storage::Tensor(uid));
             let [y] = &operation.writes[..] else { continue };
             let fits = |x: &Tensor| {
                 let slots = slot(x.uid).zip(slot(y.tensor.uid));
@@ -239,7 +239,7 @@ impl Kit<'_> {
                 lives.entry(root).and_modify(|life| life[1] = life[1].max(end));
             }
         }
-        let (mut room, mut begins) = (Room::default(), HashMap::new());
+        let (mut allocator, mut begins) = (WorkspaceAllocator::default(), HashMap::new());
         for tensor in order {
             if let Some(root) = shared.get(&tensor.uid) {
                 let begin = begins.get(root).copied().unwrap_or(0);
@@ -250,9 +250,9 @@ impl Kit<'_> {
             let count = layout.dims.product().and_then(|count| usize::try_from(count).ok());
             let bytes = count.and_then(|count| count.checked_mul(scalar.size())).ok_or_else(beyond)?;
             let [first, last] = lives[&tensor.uid];
-            begins.insert(tensor.uid, room.take(bytes, first, last).ok_or_else(beyond)?);
+            begins.insert(tensor.uid, allocator.allocate(bytes, first, last).ok_or_else(beyond)?);
         }
-        Ok((begins, room))
+        Ok((begins, allocator))
     }
 }
 

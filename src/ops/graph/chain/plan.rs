@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::super::steps::Home;
+use super::super::steps::Storage;
 use super::super::work::Work;
 use super::super::{Link, Port, Tensor};
 use super::Chain;
@@ -40,8 +40,8 @@ impl ChainPlan {
     /// Not supported: what is not computed block by block.
     pub fn new(
         chain: &Chain, outer: &dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
-    ) -> Result<(ChainPlan, Vec<Home>, usize)> {
-        let (mut operands, mut layouts, mut homes) = (Vec::new(), Vec::new(), Vec::new());
+    ) -> Result<(ChainPlan, Vec<Storage>, usize)> {
+        let (mut operands, mut layouts, mut storage) = (Vec::new(), Vec::new(), Vec::new());
         let mut numbers = HashMap::new();
         let links = |writes: bool| {
             let of = move |operation: &super::super::Operation| {
@@ -63,7 +63,7 @@ impl ChainPlan {
             let span = (low * size, (high + 1) * size);
             operands.push(Operand { name: link.port.name(), role, scalar, span });
             layouts.push(Some(layout));
-            homes.push(Home::Tensor(uid));
+            storage.push(Storage::Tensor(uid));
         }
         let kit = Kit { chain, outer, operands: numbers, scratch: operands.len() };
         let (block, last) = chain.cut();
@@ -74,7 +74,7 @@ impl ChainPlan {
         };
         let blocks = [both(true)?, both(false)?];
         let bytes = blocks.iter().flatten().map(|block| block.scratch).max().unwrap_or(0);
-        homes.push(Home::Scratch(0));
+        storage.push(Storage::Scratch(0));
         let span = (0, bytes as i64);
         operands.push(Operand { name: "scratch", role: Role::Scratch, scalar: Scalar::F64, span });
         layouts.push(None);
@@ -82,7 +82,7 @@ impl ChainPlan {
         let (groups, count) = (chain.groups(), chain.blocks());
         let extents = chain.extents;
         let plan = ChainPlan { operands, layouts, extents, block, order, blocks, groups, count, last };
-        Ok((plan, homes, bytes))
+        Ok((plan, storage, bytes))
     }
 
     /// Blocks in a dimension.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::super::steps::Home;
+use super::super::steps::Storage;
 use super::super::work::Work;
 use super::super::{Operation, Port, Tensor};
 use super::band::{Band, Relation, bands};
@@ -50,10 +50,10 @@ impl StreamPlan {
     /// Not supported: what is not computed tile by tile.
     pub fn new(
         region: &Region, outer: &dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
-    ) -> Result<(StreamPlan, Vec<Home>, usize)> {
+    ) -> Result<(StreamPlan, Vec<Storage>, usize)> {
         let stages =
             Stages::of(region).ok_or_else(|| Error::unsupported("tensors that do not follow the scores"))?;
-        let (mut operands, mut layouts, mut homes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut operands, mut layouts, mut storage) = (Vec::new(), Vec::new(), Vec::new());
         let mut numbers = HashMap::new();
         let lists =
             [&stages.head_begin, &stages.rows_begin, &stages.tile, &stages.rows_end, &stages.head_end];
@@ -75,7 +75,7 @@ impl StreamPlan {
             numbers.insert(tensor.uid, operands.len());
             operands.push(Operand { name: port.name(), role, scalar, span: (low * size, (high + 1) * size) });
             layouts.push(Some(layout));
-            homes.push(Home::Tensor(tensor.uid));
+            storage.push(Storage::Tensor(tensor.uid));
         }
         let mut kit = Kit {
             region,
@@ -108,7 +108,7 @@ impl StreamPlan {
         }
         let spot = |uid| kit.spot(uid, &HashMap::new());
         let bands = bands(&stages.tile, &spot)?;
-        homes.push(Home::Scratch(0));
+        storage.push(Storage::Scratch(0));
         let span = (0, bytes as i64);
         operands.push(Operand { name: "scratch", role: Role::Scratch, scalar: Scalar::F64, span });
         layouts.push(None);
@@ -129,7 +129,7 @@ impl StreamPlan {
             head_end,
             tiles,
         };
-        Ok((plan, homes, bytes))
+        Ok((plan, storage, bytes))
     }
 
     fn blocks_of_rows(&self) -> i64 {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::super::allocator::{ALIGNMENT, WorkspaceAllocator};
 use super::super::lower;
-use super::super::room::{ALIGNMENT, Room};
-use super::super::steps::{Builder, Home};
+use super::super::steps::{Builder, Storage};
 use super::super::work::{StepsPlan, Work};
 use super::super::{Kind, Link, Operation, Port, Tensor};
 use super::along::Along;
@@ -140,18 +140,18 @@ impl Kit<'_> {
         let mut taken = taken;
         let mut groups = Vec::with_capacity(operations.len());
         let (mut band, mut scratch) = (0, taken.size());
-        for (at, (plan, homes, pieces)) in plans.into_iter().enumerate() {
-            let mut spots = Vec::with_capacity(homes.len());
+        for (at, (plan, storage, pieces)) in plans.into_iter().enumerate() {
+            let mut spots = Vec::with_capacity(storage.len());
             let mut own = HashMap::new();
             for (piece, &bytes) in pieces.iter().enumerate().filter(|&(_, &bytes)| bytes > 0) {
-                let begin = taken.take(bytes, at, at).ok_or_else(beyond)?;
+                let begin = taken.allocate(bytes, at, at).ok_or_else(beyond)?;
                 own.insert(piece, begin);
             }
             scratch = scratch.max(taken.size());
-            for home in homes {
-                spots.push(match home {
-                    Home::Tensor(uid) => self.spot(uid, &begins)?,
-                    Home::Scratch(piece) => self.still(own.get(&piece).copied().unwrap_or(0)),
+            for place in storage {
+                spots.push(match place {
+                    Storage::Tensor(uid) => self.spot(uid, &begins)?,
+                    Storage::Scratch(piece) => self.still(own.get(&piece).copied().unwrap_or(0)),
                 });
             }
             let mask = matches!(operations[at].kind, Kind::BandMask(_) | Kind::Padding(_));
@@ -210,8 +210,8 @@ impl Kit<'_> {
     /// Where the scratch of tiles lies: results in the place of what they are made of, where
     /// nothing else reads that.
     fn places(
-        &self, operations: &[&Operation], plans: &[(StepsPlan, Vec<Home>, Vec<usize>)], extents: [i64; 2],
-    ) -> Result<(HashMap<i64, usize>, Room)> {
+        &self, operations: &[&Operation], plans: &[(StepsPlan, Vec<Storage>, Vec<usize>)], extents: [i64; 2],
+    ) -> Result<(HashMap<i64, usize>, WorkspaceAllocator)> {
         let is_of_tile =
             |uid: i64| self.stages.places.get(&uid).is_some_and(|place| place.scratch == Some(Lasts::Tile));
         // First and last operation of each tensor, and the tensor in whose place it lies.
@@ -228,8 +228,8 @@ impl Kit<'_> {
         }
         let mut shared: HashMap<i64, i64> = HashMap::new();
         for (at, operation) in operations.iter().enumerate() {
-            let (plan, homes, _) = &plans[at];
-            let slot = |uid: i64| homes.iter().position(|home| *home == Home::Tensor(uid));
+            let (plan, storage, _) = &plans[at];
+            let slot = |uid: i64| storage.iter().position(|place| *place == Storage::Tensor(uid));
             let Some(y) =
                 operation.writes.iter().find(|link| is_of_tile(link.tensor.uid) && is_big(&link.tensor))
             else {
@@ -252,7 +252,7 @@ impl Kit<'_> {
                 lives.entry(root).and_modify(|life| life[1] = life[1].max(end));
             }
         }
-        let (mut room, mut begins) = (Room::default(), HashMap::new());
+        let (mut allocator, mut begins) = (WorkspaceAllocator::default(), HashMap::new());
         for uid in order {
             if let Some(root) = shared.get(&uid) {
                 let begin = begins.get(root).copied().unwrap_or(0);
@@ -261,9 +261,12 @@ impl Kit<'_> {
             }
             let (scalar, layout) = self.describe(self.place(uid)?, extents)?;
             let [first, last] = lives[&uid];
-            begins.insert(uid, room.take(bytes_of(scalar, &layout.dims)?, first, last).ok_or_else(beyond)?);
+            begins.insert(
+                uid,
+                allocator.allocate(bytes_of(scalar, &layout.dims)?, first, last).ok_or_else(beyond)?,
+            );
         }
-        Ok((begins, room))
+        Ok((begins, allocator))
     }
 }
 
