@@ -3,6 +3,7 @@
 #include "formula.cuh"
 #include "functions.cuh"
 #include "general.cuh"
+#include "half_functions.cuh"
 #include "linear.cuh"
 
 struct Activation {
@@ -19,6 +20,14 @@ static_assert(sizeof(Activation) == 40, "activation.rs has another Activation");
 enum { VECTORS = 2 };
 
 template <u32 FUNCTION, u32 SCALAR>
+__device__ __forceinline__ f32 result_of(f32 a, f32 b, Rounded<f32> parameter) {
+    if (FUNCTION == TANH && (SCALAR == F16 || SCALAR == BF16)) return half_tanh(a);
+    if (FUNCTION == SIGMOID && (SCALAR == F16 || SCALAR == BF16)) return half_sigmoid<SCALAR>(a);
+    const Rounded<f32> operands[5] = {{a}, {b}, {0}, {0}, {0}};
+    return formula<f32>(FUNCTION, operands, parameter).value;
+}
+
+template <u32 FUNCTION, u32 SCALAR>
 __device__ __forceinline__ Vector activated(const Vector &a, const Vector &b, Rounded<f32> parameter) {
     constexpr u32 size = width_of(SCALAR), mask = size == 4 ? 0xffffffff : size == 2 ? 0xffff : 0xff;
     Vector y = {{0, 0, 0, 0}};
@@ -26,8 +35,7 @@ __device__ __forceinline__ Vector activated(const Vector &a, const Vector &b, Ro
     for (u32 lane = 0; lane < 16 / size; ++lane) {
         const u32 word = lane * size / 4, shift = lane * size % 4 * 8;
         const auto number = [&](const Vector &v) { return value_f32(SCALAR, v.word[word] >> shift & mask); };
-        const Rounded<f32> operands[5] = {{number(a)}, {number(b)}, {0}, {0}, {0}};
-        y.word[word] |= stored_bits(SCALAR, formula<f32>(FUNCTION, operands, parameter).value) << shift;
+        y.word[word] |= stored_bits(SCALAR, result_of<FUNCTION, SCALAR>(number(a), number(b), parameter)) << shift;
     }
     return y;
 }
