@@ -40,6 +40,7 @@ mod programs;
 mod ptx;
 mod ptx_coverage;
 mod ragged;
+mod row_norm;
 mod sample;
 mod search;
 mod specialised;

@@ -85,7 +85,7 @@ fn equals(rng: &mut Rng, data_type: DataType, size: usize) -> Vec<u8> {
 
 /// Runs a step, whose operands begin at their addresses, on both cores, and compares what they
 /// leave.
-fn agree(cores: &mut Cores, step: &str, made: Contents) {
+pub fn agree(cores: &mut Cores, step: &str, made: Contents) {
     let row = Row::parse(&format!("step {step}")).unwrap_or_else(|error| panic!("{error}: {step}"));
     let contents = row.operands.iter().map(|operand| {
         let data_type = match operand.scalar {

@@ -9,7 +9,18 @@ use crate::{collected, place};
 use testkit::steps;
 
 /// The families of such kernels.
-const FAMILIES: [&str; 7] = ["activation", "softmax", "row_sums", "pool", "plane", "response", "random_of"];
+const FAMILIES: [&str; 10] = [
+    "activation",
+    "softmax",
+    "row_sums",
+    "pool",
+    "plane",
+    "response",
+    "random_of",
+    "row_norm",
+    "row_norm_any",
+    "row_norm_sums",
+];
 const LIST: &str = "tests/cuda/ptx_coverage.txt";
 
 /// Each with the kernel that it must begin with, the only one but for what vectors leave of a run.

@@ -33,6 +33,8 @@ const CUDA_TABLES: &[(&str, &str, &str)] = &[
     ("Transform", "nest.rs", "KERNELS"),
     ("Map", "map.rs", "KERNELS"),
     ("Rows", "rows.rs", "KERNELS"),
+    ("RowNorm", "row_norm.rs", "FORWARD"),
+    ("RowNormBackward", "row_norm.rs", "BACKWARD"),
     ("Reduce", "reduce.rs", "KERNELS"),
     ("Random", "random.rs", "KERNELS"),
     ("Normalise", "normalise.rs", "FORWARD"),

@@ -11,7 +11,7 @@
 //!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
 //!  trial.rs    whether the device works at all          streams.rs      the core of a call without a handle
 //!  kind.rs     what the core knows of a kind of steps
-//!  transform.rs linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs contract.rs    the launches
+//!  transform.rs linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs row_norm.rs contract.rs    the launches
 //! ```
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it
 //! allocates no device memory and waits for nothing, so it can be captured into a graph. The first

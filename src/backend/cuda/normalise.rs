@@ -6,34 +6,18 @@ use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, grid};
 use super::linear::VECTOR;
 use super::normalise_params::{
-    ADDS, BATCH, BY_ROWS, DATA_BLENDED, DATA_SCALED, GRADIENTS, KEEPS, NUMBER_BLENDED, NormalTurn,
-    Parameters, RUNNING, SAVES, SLOPES, THREADS,
+    ADDS, BATCH, BY_ROWS, DATA_BLENDED, DATA_SCALED, GRADIENTS, KEEPS, NUMBER_BLENDED, Parameters, RUNNING,
+    SAVES, SLOPES, THREADS, turns,
 };
 use super::params::{Divisor, Index, Params, numbered};
 use super::selection::{self, Call, Kernels, Query};
 use crate::dtype::Scalar;
-use crate::error::{Error, Result};
-use crate::layout::LoopNest;
+use crate::error::Result;
 use crate::ops::normalise::{Normalise, NormaliseBackward, Parts, Slope, Statistics, Tree};
 use crate::ops::{Compute, Scaling};
 
 /// Which operand of a step is the workspace: forward, backward.
 const WORKSPACE: [usize; 2] = [10, 11];
-
-/// Loops as a kernel walks them, and how many.
-fn turns<const N: usize, const A: usize>(
-    nest: &LoopNest<N>, sizes: [i64; N],
-) -> Result<([NormalTurn; A], u32)> {
-    let mut turns = [NormalTurn::ONCE; A];
-    if nest.axes().len() > A {
-        return Err(Error::unsupported(format!("{} loops, more than {A}: {nest}", nest.axes().len())));
-    }
-    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
-        turn.extent = Divisor::new(axis.extent, Index::I64);
-        (0..N).for_each(|k| turn.step[k] = axis.strides[k] * sizes[k]);
-    }
-    Ok((turns, nest.axes().len() as u32))
-}
 
 fn scaled(scaling: Scaling) -> u32 {
     let blended = if scaling.beta == 0.0 { 0 } else { DATA_BLENDED };

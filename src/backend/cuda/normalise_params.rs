@@ -1,6 +1,8 @@
 //! The parameters of the kernels of normalisation (`kernels/normalise.cuh`).
 
-use super::params::Divisor;
+use super::params::{Divisor, Index};
+use crate::error::{Error, Result};
+use crate::layout::LoopNest;
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;
@@ -32,6 +34,21 @@ pub struct NormalTurn {
 
 impl NormalTurn {
     pub(super) const ONCE: NormalTurn = NormalTurn { extent: Divisor::ONE, step: [0; 6] };
+}
+
+/// Loops as a kernel walks them, and how many.
+pub(super) fn turns<const N: usize, const A: usize>(
+    nest: &LoopNest<N>, sizes: [i64; N],
+) -> Result<([NormalTurn; A], u32)> {
+    let mut turns = [NormalTurn::ONCE; A];
+    if nest.axes().len() > A {
+        return Err(Error::unsupported(format!("{} loops, more than {A}: {nest}", nest.axes().len())));
+    }
+    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+        turn.extent = Divisor::new(axis.extent, Index::I64);
+        (0..N).for_each(|k| turn.step[k] = axis.strides[k] * sizes[k]);
+    }
+    Ok((turns, nest.axes().len() as u32))
 }
 
 /// Groups that are normalised: `normalise_*`.

@@ -60,24 +60,27 @@ pub struct Strategy {
     pub chains: i64,
     /// About how many elements of each tensor a block has.
     pub block: i64,
-    /// Whether rows are normalised in one step.
-    pub rows: bool,
+    /// Elements up to which rows are normalised in one step that sums up gradients of parameters,
+    /// where they are in one step at all.
+    pub rows: Option<i64>,
 }
 
 impl Strategy {
-    /// For the CPU core.
+    /// For the CPU core, of which one thread sums up gradients of parameters: larger ones come in
+    /// blocks, of which each thread has its own.
     pub const CPU: Strategy = Strategy {
         tiles: Tiles::DEFAULT,
         fusion: Fusion::All,
         chains: 32 << 10,
         block: 16 << 10,
-        rows: true,
+        rows: Some(1 << 16),
     };
-    /// For the CUDA core: a tile is too little for a GPU.
-    pub const CUDA: Strategy = Strategy { fusion: Fusion::Products, ..Strategy::BY_OPERATION };
+    /// For the CUDA core: a tile is too little for a GPU, and no row too much.
+    pub const CUDA: Strategy =
+        Strategy { fusion: Fusion::Products, rows: Some(i64::MAX), ..Strategy::BY_OPERATION };
     /// Each operation by itself.
     pub const BY_OPERATION: Strategy =
-        Strategy { tiles: Tiles::NONE, fusion: Fusion::None, chains: i64::MAX, rows: false, ..Strategy::CPU };
+        Strategy { tiles: Tiles::NONE, fusion: Fusion::None, chains: i64::MAX, rows: None, ..Strategy::CPU };
 }
 
 /// A graph as plans that run one after the other.

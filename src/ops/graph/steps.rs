@@ -48,8 +48,9 @@ pub(super) struct Builder<'a> {
     pub lines: Option<&'a [Arc<Tensor>; 2]>,
     /// The most bytes that parts of a convolution's sums may take.
     pub most_of_parts: usize,
-    /// Whether rows are normalised in one step where that can be.
-    pub joins_rows: bool,
+    /// Elements up to which rows are normalised in one step that sums up gradients of parameters,
+    /// where they are in one step at all.
+    pub joins_rows: Option<i64>,
     /// What functions are computed in.
     pub compute: Compute,
     /// The tensor whose numbers say where something lies, if there is one.
@@ -81,7 +82,7 @@ impl<'a> Builder<'a> {
             pieces,
             lines: None,
             most_of_parts: usize::MAX,
-            joins_rows: false,
+            joins_rows: None,
             compute,
             numbers: None,
         })

@@ -1,7 +1,9 @@
 //! Random numbers, bands, rotations, products of matrices of which a part counts.
 
 use cudnn::layout::Dims;
-use cudnn::ops::graph::{BandMask, Convolution, Direction, Experts, Matmul, Rng as Numbers, Rope, Spatial};
+use cudnn::ops::graph::{
+    BandMask, Convolution, Direction, Experts, Matmul, Norm, Rng as Numbers, Rope, Spatial,
+};
 
 use super::*;
 
@@ -13,6 +15,69 @@ pub fn problems(rng: &mut Rng) -> Vec<Problem> {
     all.extend(pages(rng));
     all.extend(experts(rng));
     all.extend(filters(rng));
+    all.extend(layer_norms(rng));
+    all
+}
+
+/// Layer normalisations, and their gradients of the mean and inverse deviation that are given.
+fn layer_norms(rng: &mut Rng) -> Vec<Problem> {
+    let mut all = Vec::new();
+    for (rows, length) in [(5, 48), (70, 1100)] {
+        let wide = |uid| float(uid, &[rows, length]);
+        let (of_rows, of_places) = (|uid| float(uid, &[rows, 1]), |uid| float(uid, &[1, length]));
+        let (x, y, scale, bias) = (wide(1), wide(2), of_places(3), of_places(4));
+        let (mean, inverse, epsilon) = (of_rows(5), of_rows(6), by_value(7, DataType::Float, 2));
+        let (dy, dx, dscale, dbias) = (wide(8), wide(9), of_places(10), of_places(11));
+        let mut problem = Problem::new(format!("layer normalisation of {rows} x {length}"));
+        let mut random = |tensor| problem.random(rng, tensor);
+        let (own, scales, biases, gradients) = (random(&x), random(&scale), random(&bias), random(&dy));
+        problem.given.push((Arc::clone(&epsilon), vec![0.5]));
+        let (count, columns) = (rows as usize * length as usize, length as usize);
+        let average = |terms: &dyn Fn(usize) -> f64, row: usize| {
+            (0..columns).map(|k| terms(row * columns + k)).sum::<f64>() / columns as f64
+        };
+        let means: Vec<f64> = (0..rows as usize).map(|row| average(&|i| own[i], row)).collect();
+        let deviation = |row: usize| (average(&|i| (own[i] - means[row]).powi(2), row) + 0.5).sqrt();
+        let inverses: Vec<f64> = (0..rows as usize).map(|row| 1.0 / deviation(row)).collect();
+        let h: Vec<f64> = (0..count).map(|i| (own[i] - means[i / columns]) * inverses[i / columns]).collect();
+        let g: Vec<f64> = (0..count).map(|i| gradients[i] * scales[i % columns]).collect();
+        let result = |i: usize| h[i] * scales[i % columns] + biases[i % columns];
+        let gradient = |i: usize| {
+            let row = i / columns;
+            let (share, other) = (average(&|i| g[i] * h[i], row), average(&|i| g[i], row));
+            (g[i] - h[i] * share - other) * inverses[row]
+        };
+        let sums = |terms: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            (0..columns).map(|k| (k..count).step_by(columns).map(terms).sum()).collect()
+        };
+        problem.wanted = vec![
+            (Arc::clone(&y), (0..count).map(result).collect()),
+            (Arc::clone(&dx), (0..count).map(gradient).collect()),
+            (Arc::clone(&dscale), sums(&|i| gradients[i] * h[i])),
+            (Arc::clone(&dbias), sums(&|i| gradients[i])),
+            (Arc::clone(&mean), means),
+            (Arc::clone(&inverse), inverses),
+        ];
+        // Mode 0: statistics of each row.
+        let norm = Norm { mode: 0, training: true };
+        problem.push(
+            Kind::NormForward(norm.clone()),
+            &[(Port::X, &x), (Port::Scale, &scale), (Port::Bias, &bias), (Port::Epsilon, &epsilon)],
+            &[(Port::Y, &y), (Port::Mean, &mean), (Port::InverseVariance, &inverse)],
+        );
+        problem.push(
+            Kind::NormBackward(norm),
+            &[
+                (Port::X, &x),
+                (Port::Dy, &dy),
+                (Port::Scale, &scale),
+                (Port::Mean, &mean),
+                (Port::InverseVariance, &inverse),
+            ],
+            &[(Port::Dx, &dx), (Port::Dscale, &dscale), (Port::Dbias, &dbias)],
+        );
+        all.push(problem);
+    }
     all
 }
 

@@ -17,7 +17,7 @@ use std::fmt;
 
 use cudnn::error::Result;
 pub use cudnn::ops::OwnedStep as Owned;
-use cudnn::ops::{Operand, Plan, Step, StepSink};
+use cudnn::ops::{Operand, Plan, StepSink};
 #[allow(unused_imports, reason = "every program uses its own part of this module")]
 pub use vary::Vary;
 
@@ -39,12 +39,6 @@ impl Row {
     pub fn new(name: &str, step: Owned) -> std::result::Result<Row, String> {
         let operands = operands::of(&step)?;
         Ok(Row { name: name.to_owned(), step, operands })
-    }
-
-    /// Whether no GPU has steps of this kind: graphs normalise rows in one step on the CPU core
-    /// alone.
-    pub fn is_of_cpu_alone(&self) -> bool {
-        matches!(self.step.step(), Step::RowNorm(_) | Step::RowNormBackward(_))
     }
 
     /// Reads a name and a step.

@@ -4,10 +4,12 @@ use cudnn::ops::graph::Strategy;
 
 use super::*;
 
-/// Rows in one step, by themselves and in blocks of a chain; and the steps one by one.
-const STRATEGIES: [Strategy; 3] = [
+/// Rows in one step, by themselves, in blocks of a chain, and as the CUDA core has them; and the
+/// steps one by one.
+const STRATEGIES: [Strategy; 4] = [
     Strategy { chains: i64::MAX, ..Strategy::CPU },
     Strategy { chains: 0, block: 96, ..Strategy::CPU },
+    Strategy::CUDA,
     Strategy::BY_OPERATION,
 ];
 
@@ -108,7 +110,7 @@ fn rows_in_one_step_have_the_bits_of_the_steps_that_it_stands_for() {
                     let execution = Execution::planned(&graph, strategy).expect("it is planned");
                     let parts: Vec<String> = execution.parts().collect();
                     let (is_one, is_chain) = (has(&parts, STEP), has(&parts, "chain: "));
-                    assert_eq!(is_one, strategy.rows, "case {number}.{variant}: {parts:?}");
+                    assert_eq!(is_one, strategy.rows.is_some(), "case {number}.{variant}: {parts:?}");
                     assert_eq!(is_chain, strategy.chains == 0, "case {number}.{variant}: {parts:?}");
                     results.iter().for_each(|tensor| world.room(tensor));
                     world.execute(&execution);
@@ -119,9 +121,9 @@ fn rows_in_one_step_have_the_bits_of_the_steps_that_it_stands_for() {
                         .collect::<Vec<_>>()
                 });
                 let what = format!("case {number}.{variant} of {x_type:?}, {y_type:?}, {scale_type:?}");
-                assert!(found[2].iter().flatten().any(|bits| *bits != u64::MAX), "{what}: numbers");
-                for (own, how) in found[..2].iter().zip(["by itself", "in a chain"]) {
-                    assert!(*own == found[2], "{what} {how}");
+                assert!(found[3].iter().flatten().any(|bits| *bits != u64::MAX), "{what}: numbers");
+                for (own, how) in found[..3].iter().zip(["by itself", "in a chain", "on a GPU"]) {
+                    assert!(*own == found[3], "{what} {how}");
                 }
             }
         }
@@ -167,8 +169,8 @@ fn gradients_of_rows_in_one_step_are_those_of_the_steps() {
                     let execution = Execution::planned(&graph, strategy).expect("it is planned");
                     let parts: Vec<String> = execution.parts().collect();
                     // A scale of each group, and of each batch, belong to other steps.
-                    let is_one = strategy.rows && ![1, 5].contains(&case.mode);
-                    if ![1, 5].contains(&case.mode) || !strategy.rows {
+                    let is_one = strategy.rows.is_some() && ![1, 5].contains(&case.mode);
+                    if ![1, 5].contains(&case.mode) || strategy.rows.is_none() {
                         assert_eq!(
                             has(&parts, "norm backward "),
                             is_one,
@@ -180,15 +182,40 @@ fn gradients_of_rows_in_one_step_are_those_of_the_steps() {
                     results.iter().map(|tensor| world.get(tensor)).collect::<Vec<_>>()
                 });
                 let what = format!("case {number}.{variant} of {x_type:?}, {scale_type:?}");
-                for own in &found[..2] {
-                    assert!(own[0] == found[2][0], "dx of {what}");
-                    for (own, single) in own[1..].iter().zip(&found[2][1..]) {
+                for own in &found[..3] {
+                    assert!(own[0] == found[3][0], "dx of {what}");
+                    for (own, single) in own[1..].iter().zip(&found[3][1..]) {
                         assert_near(own, single, 1e-5, &what);
                     }
                 }
             }
         }
     }
+}
+
+/// Gradients of parameters of more elements than a block has are part of the step where a GPU sums
+/// them up.
+#[test]
+fn long_sums_of_gradients_are_one_step_on_a_gpu() {
+    let (x, dy, dx) = (float(1, &[513, 128]), float(2, &[513, 128]), float(3, &[513, 128]));
+    let (mean, inverse) = (float(4, &[513, 1]), float(5, &[513, 1]));
+    let (scale, dscale, dbias) = (float(6, &[1, 128]), float(7, &[1, 128]), float(8, &[1, 128]));
+    let reads = [
+        (Port::X, &x),
+        (Port::Dy, &dy),
+        (Port::Mean, &mean),
+        (Port::InverseVariance, &inverse),
+        (Port::Scale, &scale),
+    ];
+    let writes = [(Port::Dx, &dx), (Port::Dscale, &dscale), (Port::Dbias, &dbias)];
+    let norm = Kind::NormBackward(Norm { mode: 0, training: true });
+    let graph = Graph { operations: vec![Operation::new(norm, &reads, &writes)] };
+    let parts = |strategy| -> Vec<String> {
+        Execution::planned(&graph, strategy).expect("it is planned").parts().collect()
+    };
+    let (own, others) = (parts(Strategy::CUDA), parts(Strategy { chains: i64::MAX, ..Strategy::CPU }));
+    assert!(has(&own, "dscale=f32+0 dbias=f32+0 128 in each of") && !has(&own, "reduce"), "{own:?}");
+    assert!(has(&others, "reduce Add"), "{others:?}");
 }
 
 /// Rows whose elements lie apart, groups of channels and running averages keep their steps.

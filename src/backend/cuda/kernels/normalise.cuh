@@ -4,12 +4,7 @@
 
 #include "formula.cuh"
 #include "general.cuh"
-
-// One loop over the operands of a group or of what it holds.
-struct NormalTurn {
-    Divisor extent;
-    i64 step[6];
-};
+#include "places.cuh"
 
 enum { MEMBER_AXES = 8, GROUP_AXES = 12 };
 
@@ -56,32 +51,6 @@ struct Normal {
 };
 
 static_assert(sizeof(Normal) == 88 + 72 + 32 + 56 + 72 * 20, "normalise.rs has another Normal");
-
-struct Places {
-    i64 of[6];
-};
-
-__device__ __forceinline__ Places places(u64 index, const NormalTurn *turns, u32 rank) {
-    Places offsets = {{0, 0, 0, 0, 0, 0}};
-    u64 rest = index;
-#pragma unroll 1
-    for (u32 i = 0; i < rank; ++i) {
-        const NormalTurn &turn = turns[i];
-        const u64 outer = i + 1 < rank ? quotient(rest, turn.extent) : 0;
-        const i64 here = i64(rest - outer * turn.extent.divisor);
-        rest = outer;
-#pragma unroll
-        for (u32 k = 0; k < 6; ++k) offsets.of[k] += here * turn.step[k];
-    }
-    return offsets;
-}
-
-__device__ __forceinline__ Places both(const Places &a, const Places &b) {
-    Places c;
-#pragma unroll
-    for (u32 k = 0; k < 6; ++k) c.of[k] = a.of[k] + b.of[k];
-    return c;
-}
 
 // A walk over positions of a group at equal distances: one division at its start, none on its way.
 template <u32 L>

@@ -4,10 +4,10 @@
 // else is rows.cu's.
 #include "counter.cuh"
 #include "formula.cuh"
-#include "halves.cuh"
 #include "held.cuh"
 #include "larger.cuh"
 #include "linear.cuh"
+#include "row_trees.cuh"
 #include "softmax.cuh"
 
 // The largest power of e that is computed is that of zero, so that only its other end is cut off.
@@ -54,49 +54,6 @@ struct Missing {
 struct Larger {
     __device__ __forceinline__ f32 operator()(f32 a, f32 b) const { return larger(a, b); }
 };
-struct Sum {
-    __device__ __forceinline__ f32 operator()(f32 a, f32 b) const { return sum(a, b); }
-};
-
-// What all lanes have, joined in halves, in every lane: the order is one, from whichever side. Of four numbers together.
-template <typename Join>
-__device__ __forceinline__ void join_lanes(f32 (&node)[1], const Join &join) {
-#pragma unroll
-    for (u32 half = 16; half > 0; half /= 2) node[0] = join(node[0], __shfl_xor_sync(~0u, node[0], half));
-}
-template <typename Join>
-__device__ __forceinline__ void join_lanes(f32 (&node)[4], const Join &join) {
-    const f32 all = root_of_four(node, join);
-#pragma unroll
-    for (u32 r = 0; r < 4; ++r) node[r] = __shfl_sync(~0u, all, lane_of_root(r));
-}
-
-// Elements of a block of the tree, and what the warps of a block of threads tell each other: a number each.
-enum : u32 { BLOCK = 1024, WARPS = 32 };
-
-struct RowRoom {
-    static constexpr bool is_shared = true;
-    f32 peaks[WARPS], nodes[WARPS];
-};
-// Of warps that tell each other nothing.
-struct Alone {
-    static constexpr bool is_shared = false;
-};
-
-// What the first COUNT warps have, joined in pairs, in every thread.
-template <typename Join>
-__device__ __forceinline__ f32 join_warps(f32 *room, f32 own, u32 count, const Join &join) {
-    const u32 lane = threadIdx.x % 32;
-    if (lane == 0) room[threadIdx.x / 32] = own;
-    __syncthreads();
-    f32 node = lane < count ? room[lane] : own;
-#pragma unroll
-    for (u32 step = 1; step < WARPS; step *= 2) {
-        const f32 other = __shfl_down_sync(~0u, node, step);
-        if (lane + step < count) node = join(node, other);
-    }
-    return __shfl_sync(~0u, node, 0);
-}
 
 // A warp for ROWS groups whose elements lie side by side, of at most 32 * SLOTS; or, with shared room, every warp of a block for the
 // next 1,024 elements of one group.
@@ -162,7 +119,7 @@ __device__ __forceinline__ void softmax_rows(const SoftmaxRows &p, Room &room) {
             for (u32 r = 0; r < ROWS; ++r) peak[r] = larger(peak[r], x[k][r]);
         }
         join_lanes(peak, Larger());
-        if constexpr (Room::is_shared) peak[0] = join_warps(room.peaks, peak[0], blockDim.x / 32, Larger());
+        if constexpr (Room::is_shared) peak[0] = join_warps(room.first, peak[0], blockDim.x / 32, Larger());
     }
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
@@ -174,7 +131,7 @@ __device__ __forceinline__ void softmax_rows(const SoftmaxRows &p, Room &room) {
         }
     }
     join_lanes(node, Sum());
-    if constexpr (Room::is_shared) node[0] = join_warps(room.nodes, node[0], blockDim.x / 32, Sum());
+    if constexpr (Room::is_shared) node[0] = join_warps(room.second, node[0], blockDim.x / 32, Sum());
     f32 statistic[ROWS];
     char *to[ROWS];
 #pragma unroll
@@ -241,7 +198,7 @@ __device__ __forceinline__ void softmax_passes(const SoftmaxRows &p, RowRoom &ro
             for (u32 k = 0; k < AHEAD; ++k) peak[0] = larger(peak[0], x[k]);
         }
         join_lanes(peak, Larger());
-        peak[0] = join_warps(room.peaks, peak[0], WARPS, Larger());
+        peak[0] = join_warps(room.first, peak[0], WARPS, Larger());
     }
     auto digits = counter(waiting, 1, Sum());
 #pragma unroll 1
@@ -259,13 +216,13 @@ __device__ __forceinline__ void softmax_passes(const SoftmaxRows &p, RowRoom &ro
         }
         join_lanes(node, Sum());
         const u32 blocks = (p.length - base + BLOCK - 1) / BLOCK;
-        const f32 joined = join_warps(room.nodes, node[0], blocks < WARPS ? blocks : u32(WARPS), Sum());
+        const f32 joined = join_warps(room.second, node[0], blocks < WARPS ? blocks : u32(WARPS), Sum());
         if (own == 0) digits.push(joined);
         __syncthreads();
     }
-    if (own == 0) room.nodes[0] = digits.root(0.0f);
+    if (own == 0) room.second[0] = digits.root(0.0f);
     __syncthreads();
-    const f32 statistic = statistic_of<FUNCTION>(room.nodes[0]);
+    const f32 statistic = statistic_of<FUNCTION>(room.second[0]);
     char *to = p.at[0] + i64(blockIdx.x) * p.step[0];
 #pragma unroll 1
     for (u32 i = own; i < p.length; i += AHEAD * threads) {

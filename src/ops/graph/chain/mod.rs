@@ -42,8 +42,8 @@ pub struct Chain {
     inner: Vec<i64>,
     /// About how many elements of each tensor a block has.
     block: i64,
-    /// Whether rows are normalised in one step.
-    rows: bool,
+    /// As of the [`Strategy`].
+    rows: Option<i64>,
     /// Results that are sums over all blocks.
     sums: Vec<Sum>,
 }

@@ -35,7 +35,7 @@ pub(super) fn regions(operations: &[Operation], strategy: Strategy) -> Vec<Found
         // What has steps enough of its own.
         let is_long = members.len() > 1
             || matches!(operation.kind, Kind::NormForward(_) | Kind::NormBackward(_) | Kind::Softmax(_))
-                && !(strategy.rows && lower::is_one_step(operation));
+                && !(strategy.rows.is_some() && lower::is_one_step(operation, strategy.rows));
         if is_worth && has_rows && is_long {
             found.push(Found { members, shape });
         }

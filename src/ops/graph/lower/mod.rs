@@ -47,14 +47,15 @@ pub(super) fn is_wide(operation: &Operation) -> bool {
     matches!(math, Type::Known(DataType::Double | DataType::Int32 | DataType::Int64))
 }
 
-/// Whether an operation on tensors where they lie is a single step.
-pub(super) fn is_one_step(operation: &Operation) -> bool {
+/// Whether an operation on tensors where they lie is a single step, with rows as a strategy has
+/// them.
+pub(super) fn is_one_step(operation: &Operation, rows: Option<i64>) -> bool {
     let describe = |tensor: &Tensor| {
         let layout = if tensor.is_virtual { tensor.placed() } else { tensor.layout() };
         Ok((tensor.scalar()?, layout?))
     };
     Builder::new(operation, &describe, is_wide(operation)).is_ok_and(|mut steps| {
-        steps.joins_rows = true;
+        steps.joins_rows = rows;
         lower(operation, &mut steps).is_ok() && steps.count() == 1
     })
 }

@@ -137,7 +137,7 @@ pub fn forward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let bias = bias.map(|bias| cut.view(&bias)).transpose()?;
     let groups = cut.dims(&dims);
     let is_given = !of.training && given.1.is_some();
-    if steps.joins_rows && !is_given && !blends(steps) {
+    if steps.joins_rows.is_some() && !is_given && !blends(steps) {
         let saved = [saved.0.filter(|_| !is_rms), saved.1].map(|to| to.map(|to| cut_statistic(&cut, &to)));
         let epsilon = scalar(&steps.read(Port::Epsilon)?, &Dims::new(&[1]))?;
         let rows = Rows { x, y, groups, saved, parameters: [scale, bias], epsilon, centred: !is_rms };
@@ -290,7 +290,7 @@ pub fn backward(of: &Norm, steps: &mut Builder<'_>) -> Result<()> {
     let mean = mean.map(|mean| cut_statistic(&cut, &mean)).filter(|_| !is_rms);
     let scale = scale.map(|scale| cut.view(&scale)).transpose()?;
     let is_of_groups = scale.is_some_and(|scale| scale.broadcast(&groups).is_ok());
-    if let (true, Some(dx), Some(inverse)) = (steps.joins_rows && !is_of_groups, dx, inverse)
+    if let (true, Some(dx), Some(inverse)) = (steps.joins_rows.is_some() && !is_of_groups, dx, inverse)
         && (is_rms || mean.is_some())
     {
         let sums = [dscale, dbias].map(|sum| sum.map(|sum| cut.view(&sum)).transpose());

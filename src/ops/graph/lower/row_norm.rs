@@ -96,10 +96,6 @@ pub(super) struct Gradients {
     pub groups: Dims,
 }
 
-/// Elements up to which one thread sums up the gradients of parameters: larger ones come in blocks,
-/// of which each thread has its own.
-const MOST_OF_A_SUM: i64 = 1 << 16;
-
 impl Gradients {
     /// Adds the step, and tells whether there is one: if all elements of a group lie side by side
     /// everywhere, and the parameters of all rows are the same.
@@ -115,7 +111,7 @@ impl Gradients {
                 sum.dims()[axis] == if groups[axis] == x.dims()[axis] { 1 } else { x.dims()[axis] }
             })
         };
-        if has_sums && elements > MOST_OF_A_SUM
+        if has_sums && steps.joins_rows.is_none_or(|most| elements > most)
             || sums.iter().flatten().any(|sum| sum.dims().rank() != x.dims().rank() || !is_of_all_rows(sum))
         {
             return Ok(false);
