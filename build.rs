@@ -8,6 +8,8 @@ use std::{env, fs};
 
 use lzma_rust2::{LzmaOptions, LzmaWriter};
 
+#[path = "build/cubins.rs"]
+mod cubins;
 #[path = "build/nodes.rs"]
 mod nodes;
 #[path = "build/ptx.rs"]
@@ -16,11 +18,17 @@ mod ptx;
 /// The generated PTX, a file for each family of kernels.
 const PTX: &str = "src/backend/cuda/ptx";
 
+/// Names the folder with the packs of machine code that `cargo xtask cubins` makes. A build without
+/// it embeds the texts alone.
+const CUBINS: &str = "CUDNN_SHIM_CUBINS";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build/cubins.rs");
     println!("cargo::rerun-if-changed=build/nodes.rs");
     println!("cargo::rerun-if-changed=build/ptx.rs");
     println!("cargo::rerun-if-changed={PTX}");
+    println!("cargo::rerun-if-env-changed={CUBINS}");
     pack_kernels();
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         identity();
@@ -52,8 +60,13 @@ fn identity() {
 }
 
 /// Compresses each family, and writes the tables that `backend/cuda/module.rs` finds a kernel's
-/// text with.
+/// text with. Machine code goes along where there is some.
 fn pack_kernels() {
+    let cubins = env::var_os(CUBINS).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    if let Some(folder) = &cubins {
+        println!("cargo::rerun-if-changed={}", folder.display());
+    }
+    let mut packs = 0;
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the folder"));
     let mut files: Vec<PathBuf> = fs::read_dir(PTX)
         .expect("the folder of the generated PTX")
@@ -67,6 +80,18 @@ fn pack_kernels() {
         let name = file.file_stem().and_then(|stem| stem.to_str()).expect("a family's name is ASCII");
         let text = fs::read_to_string(file).expect("a file of that folder");
         let family = ptx::split(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let modules = family.kernels.iter();
+        let modules: Vec<(&str, String)> =
+            modules.map(|kernel| (kernel.name, format!("{}{}", family.preamble, kernel.text))).collect();
+        let machine = cubins.as_ref().and_then(|folder| {
+            let pack = folder.join(name).with_extension("cubins");
+            pack.exists().then(|| embed(&pack, &modules, &out.join(format!("{name}.cubins"))))
+        });
+        packs += usize::from(machine.is_some());
+        let machine = match machine {
+            Some(()) => format!("include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.cubins\"))"),
+            None => "&[]".to_owned(),
+        };
         let mut packed = family.preamble;
         let preamble = packed.len();
         for kernel in family.kernels {
@@ -79,10 +104,13 @@ fn pack_kernels() {
         writeln!(
             families,
             "    Family {{ name: {name:?}, preamble: {preamble}, size: {}, \
-             packed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.lzma\")) }}, // {bytes} bytes",
+             packed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.lzma\")), machine: {machine} }}, // {bytes} bytes",
             packed.len()
         )
         .expect("a string grows");
+    }
+    if let Some(folder) = cubins.filter(|_| packs == 0) {
+        panic!("{CUBINS}: {} has no pack of a family; `cargo xtask cubins` makes them", folder.display());
     }
     kernels.sort();
     for pair in kernels.windows(2) {
@@ -97,6 +125,16 @@ fn pack_kernels() {
         .expect("a string grows");
     }
     fs::write(out.join("kernels.rs"), table + "];\n").expect("the output folder takes files");
+}
+
+/// Takes a pack into the build; fails if it is not made of the texts of these modules.
+fn embed(pack: &Path, modules: &[(&str, String)], to: &Path) {
+    let bytes = fs::read(pack).expect("a pack can be read");
+    // The code that ships is that of texts which tests have run.
+    cubins::read(&bytes)
+        .and_then(|read| read.check(modules))
+        .unwrap_or_else(|error| panic!("{}: {error}; `cargo xtask cubins` makes it anew", pack.display()));
+    fs::write(to, bytes).expect("the output folder takes files");
 }
 
 fn compressed(bytes: &[u8], to: &Path) -> usize {

@@ -39,6 +39,17 @@ pub fn winograd_complaint(value: &str) -> Option<String> {
     (!["0", "1"].contains(&value)).then(|| "neither 0 nor 1, which is the default".to_owned())
 }
 
+/// Whether the driver assembles every kernel from its text: `CUDNN_SHIM_PTX` is `1`. Read once.
+pub fn forces_ptx() -> bool {
+    static FORCES: Once<bool> = Once::new();
+    *FORCES.get_or_init(|| std::env::var_os("CUDNN_SHIM_PTX").is_some_and(|value| value == "1"))
+}
+
+/// What is wrong with a value of `CUDNN_SHIM_PTX`, if anything is.
+pub fn ptx_complaint(value: &str) -> Option<String> {
+    (!["0", "1"].contains(&value)).then(|| "neither 1 nor 0, which is the default".to_owned())
+}
+
 /// Bytes of workspace that a convolution may be told to have: `CUDNN_CONV_WSCAP_DBG`, in MiB, as
 /// the original reads it; any number if it is not set or makes no sense. Read once.
 pub fn workspace_cap() -> usize {

@@ -3,6 +3,7 @@
 use super::Context;
 use crate::backend::cpu::float_mode::DefaultMode;
 use crate::backend::cpu::threads::with_stack;
+use crate::backend::cuda::module;
 use crate::backend::{Address, Machine};
 use crate::error::Result;
 use crate::ops::{Operand, Plan, Role};
@@ -57,16 +58,27 @@ impl Context {
     pub fn call<R>(
         &self, name: &'static str, report: &mut CallReport, body: impl FnOnce(&mut Call<'_>) -> Result<R>,
     ) -> Result<R> {
-        let call = Call { context: self, name, report, part: None, time: None };
         // What a CUDA driver takes of the stack is not ours to say, and what is current there
         // belongs to the thread.
         if self.is_cuda() {
-            return framed(call, body);
+            let result =
+                framed(Call { context: self, name, report: &mut *report, part: None, time: None }, body);
+            if let Some(text) = Context::refusal() {
+                report.warning.get_or_insert(format!("{name}: {text}"));
+            }
+            return result;
         }
+        let call = Call { context: self, name, report, part: None, time: None };
         with_stack(|| framed(call, body))
     }
 
-    /// What is wrong with the environment's limits of the CPU core, a line for each that makes no
+    /// What is to be said, once, of machine code that the CUDA driver has refused.
+    #[inline]
+    pub fn refusal() -> Option<String> {
+        module::refusal()
+    }
+
+    /// What is wrong with the environment's limits of both cores, a line for each that makes no
     /// sense.
     pub fn complaints() -> impl Iterator<Item = String> {
         Machine::complaints()

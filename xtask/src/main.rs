@@ -3,6 +3,7 @@
 mod api;
 mod archive;
 mod bench;
+mod cubins;
 mod demo;
 mod dependencies;
 mod dist;
@@ -20,6 +21,8 @@ mod locate;
 mod manifest;
 mod matrix;
 mod mutants;
+#[path = "../../build/cubins.rs"]
+mod pack;
 mod package;
 mod parts;
 mod prove;
@@ -56,6 +59,12 @@ const TASKS: &[Task] = &[
         run: bench::run,
     },
     Task {
+        name: "cubins",
+        about: "assembles the CUDA kernels for the architectures that a release has machine code for",
+        arguments: cubins::ARGUMENTS,
+        run: cubins::run,
+    },
+    Task {
         name: "demo",
         about: "from plain C: sends a photograph through layouts and back, and trains a network on handwritten digits",
         arguments: "",
@@ -64,7 +73,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "dist",
         about: "builds the library and lays out target/dist/{lib,include}",
-        arguments: "",
+        arguments: dist::ARGUMENTS,
         run: dist::run,
     },
     Task {

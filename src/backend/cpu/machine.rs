@@ -24,12 +24,13 @@ impl Machine {
     /// is as if it were not set.
     pub fn complaints() -> impl Iterator<Item = String> {
         type Complaint = fn(&str) -> Option<String>;
-        let limits: [(&str, Complaint); 5] = [
+        let limits: [(&str, Complaint); 6] = [
             ("CUDNN_SHIM_NUM_THREADS", threads::complaint),
             ("CUDNN_SHIM_ISA", Isa::complaint),
             ("CUDNN_SHIM_CONSTANT_FILTERS", FilterCache::complaint),
             ("CUDNN_SHIM_WINOGRAD", mode::winograd_complaint),
             ("CUDNN_CONV_WSCAP_DBG", mode::cap_complaint),
+            ("CUDNN_SHIM_PTX", mode::ptx_complaint),
         ];
         limits.into_iter().filter_map(|(name, complaint)| {
             let value = std::env::var_os(name).filter(|value| !value.is_empty())?;

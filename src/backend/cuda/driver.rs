@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys;
 
+use super::machine::Source;
 use super::table::entry_points;
 use super::unavailable::{MIN_VERSION, Unavailable};
 use crate::error::{Error, Result};
@@ -402,11 +403,11 @@ impl Driver {
         outcome.and_then(|result| restored.map(|()| result))
     }
 
-    /// Loads PTX text into the current context.
+    /// Loads PTX text or machine code into the current context.
     ///
     /// # Errors
     /// Driver errors, with what its assembler says.
-    pub fn load_module(&self, ptx: &CStr) -> Result<DriverModule> {
+    pub fn load_module(&self, source: Source<'_>) -> Result<DriverModule> {
         let mut log = vec![0u8; 4096];
         let mut options = [
             sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER as c_uint,
@@ -416,11 +417,12 @@ impl Driver {
         let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len() - 1)];
         let mut module = std::ptr::null_mut();
         let code = self.outside_capture(|| {
-            // SAFETY: the text ends in a zero byte, and both arrays hold two entries.
+            // SAFETY: a text ends in a zero byte, code says in its header how long it is, and both
+            // arrays hold two entries.
             Ok(unsafe {
                 (self.table.module_load_data_ex)(
                     &mut module,
-                    ptx.as_ptr().cast(),
+                    source.start(),
                     2,
                     options.as_mut_ptr(),
                     values.as_mut_ptr(),

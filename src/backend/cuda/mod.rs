@@ -1,5 +1,5 @@
-//! The CUDA core: kernels shipped as PTX text, loaded through the driver and queued on the caller's
-//! stream.
+//! The CUDA core: kernels shipped as PTX text and as machine code, loaded through the driver and
+//! queued on the caller's stream.
 //!
 //! ```text
 //!  driver.rs   the driver's entry points, found at run time     module.rs       the kernels; how to add a family
@@ -10,7 +10,7 @@
 //!  table.rs    tables of entry points                           measure.rs      how long a plan takes
 //!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
 //!  trial.rs    whether the device works at all          streams.rs      the core of a call without a handle
-//!  kind.rs     what the core knows of a kind of steps
+//!  kind.rs     what the core knows of a kind of steps   machine.rs      which machine code a device runs
 //!  transform.rs linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs row_norm.rs contract.rs    the launches
 //! ```
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it
@@ -32,12 +32,15 @@ mod general;
 mod kind;
 pub mod launch;
 mod linear;
+mod machine;
 mod map;
 mod measure;
 pub mod module;
 mod nest;
 mod normalise;
 mod normalise_params;
+#[path = "../../../build/cubins.rs"]
+mod pack;
 pub mod params;
 pub mod plan;
 mod plane;
@@ -201,7 +204,7 @@ impl Cuda {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         match &*loaded {
             Some(loaded) if loaded.context() == id => Ok(loaded.clone()),
-            _ => Ok(loaded.insert(Loaded::of(id)).clone()),
+            _ => Ok(loaded.insert(Loaded::of(id, binding.kind)).clone()),
         }
     }
 
@@ -289,6 +292,7 @@ impl Cuda {
             held.clear();
             Ok(())
         })?;
+        module::tidy();
         held.iter().try_for_each(start)
     }
 

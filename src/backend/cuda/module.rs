@@ -1,5 +1,6 @@
-//! The kernels: embedded as compressed PTX, and in each context loaded one by one, by the first
-//! call that needs each.
+//! The kernels: embedded as compressed PTX, in a release also as machine code, and in each context
+//! loaded one by one, by the first call that needs each: as machine code where there is some that
+//! the device runs and the driver takes, else as PTX.
 //!
 //! # Adding a family of kernels
 //! 1. `kernels/<family>.cu`: the parameters as a struct (a multiple of 8 bytes, at most 4 KiB,
@@ -19,13 +20,17 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io::Read;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lzma_rust2::LzmaReader;
 
-use super::driver::{Driver, DriverFunction};
-use super::launch::Launch;
+use super::driver::{Driver, DriverFunction, DriverModule};
+use super::launch::{Device, Launch};
+use super::machine::{self, Source};
+use super::pack;
 use crate::error::{Error, Result};
+use crate::mode;
 
 /// The embedded text of a family: a preamble, and kernels that each follow it in a module of their
 /// own.
@@ -36,6 +41,8 @@ struct Family {
     /// Bytes of the whole text.
     size: usize,
     packed: &'static [u8],
+    /// The pack of its machine code, empty if there is none.
+    machine: &'static [u8],
 }
 
 /// A kernel of the library.
@@ -83,6 +90,107 @@ impl Kernel {
     }
 }
 
+/// Packs that tests bring, which stand in the place of those that are embedded.
+static OFFERED: Mutex<Vec<(&str, &[u8])>> = Mutex::new(Vec::new());
+
+/// Takes this pack for the machine code of a family from now on, if it is made of the embedded
+/// texts: for tests, whose library has none. The pack stays for the rest of the process.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn offer(family: &str, bytes: Vec<u8>) -> std::result::Result<(), String> {
+    let own = || KERNELS.iter().filter(|kernel| kernel.family() == family);
+    let name = own().next().ok_or("there is no such family")?.family();
+    let texts: Result<Vec<_>> = own().map(|kernel| Ok((kernel.name, kernel.text()?))).collect();
+    pack::read(&bytes)?.check(&texts.map_err(|error| error.to_string())?)?;
+    OFFERED.lock().unwrap_or_else(PoisonError::into_inner).push((name, bytes.leak()));
+    Ok(())
+}
+
+/// The pack of a family's machine code, empty if there is none.
+fn packed(family: &Family) -> &'static [u8] {
+    let offered = OFFERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let offered = offered.iter().find(|(name, _)| *name == family.name);
+    offered.map_or(family.machine, |(_, bytes)| bytes)
+}
+
+/// Bytes of machine code that were unpacked in this process.
+pub fn unpacked() -> u64 {
+    machine::unpacked()
+}
+
+/// Gives back unpacked code that no kernel was loaded from for a while.
+#[inline]
+pub(super) fn tidy() {
+    machine::tidy();
+}
+
+/// Codes by which a driver refuses an image, but not the kernel: an invalid one, none for this
+/// device, PTX that it does not take, source.
+const REFUSALS: [i32; 5] = [200, 209, 218, 222, 300];
+
+/// A bit for each of [`pack::ARCHITECTURES`] whose code the driver has refused, and is not offered
+/// again: every image of it comes from one assembler.
+static REFUSED: AtomicU32 = AtomicU32::new(0);
+
+/// What is to be said of a refusal.
+static REFUSAL: Mutex<Option<String>> = Mutex::new(None);
+
+/// Whether anything is.
+static IS_REFUSED: AtomicU32 = AtomicU32::new(0);
+
+/// What is to be said of machine code that the driver has refused, once for each architecture.
+#[inline]
+pub fn refusal() -> Option<String> {
+    if IS_REFUSED.load(Ordering::Relaxed) == 0 || IS_REFUSED.swap(0, Ordering::Relaxed) == 0 {
+        return None;
+    }
+    REFUSAL.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// The bit of an architecture in [`REFUSED`].
+fn bit(architecture: u32) -> u32 {
+    let at = pack::ARCHITECTURES.iter().position(|known| *known == architecture);
+    at.map_or(0, |at| 1 << at)
+}
+
+/// Has the driver load the module of a kernel into the current context, which is of such a device.
+///
+/// # Errors
+/// Driver errors, with what its assembler says.
+pub fn load(driver: &Driver, kernel: &Kernel, device: Device) -> Result<DriverModule> {
+    let family = &FAMILIES[kernel.family];
+    let packed = packed(family);
+    if !packed.is_empty() && !mode::forces_ptx() {
+        // The build has read it, too.
+        let pack = pack::read(packed).map_err(|error| Error::Internal(error.into()))?;
+        for image in machine::candidates(&pack, kernel.name, device.capability) {
+            let bit = bit(image.architecture);
+            if REFUSED.load(Ordering::Relaxed) & bit != 0 {
+                continue;
+            }
+            let code = machine::unpack(family.name, &pack, image)?;
+            match driver.load_module(Source::Code(&code)) {
+                Err(Error::Driver { code, name, .. }) if REFUSALS.contains(&code) => {
+                    if REFUSED.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+                        let text = format!(
+                            "the driver does not take the machine code for sm_{} ({name}, {code}); first uses of \
+                             kernels wait for its assembler",
+                            image.architecture
+                        );
+                        *REFUSAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+                        IS_REFUSED.store(1, Ordering::Relaxed);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+    let text = CString::new(kernel.text()?)
+        .map_err(|_| Error::Internal(format!("the text of {} holds a zero byte", kernel.name).into()))?;
+    driver.load_module(Source::Text(&text)).map_err(explained)
+}
+
 /// A kernel in one context.
 #[derive(Default)]
 struct Slot {
@@ -110,6 +218,7 @@ fn slots(context: u64) -> Slots {
 #[derive(Clone)]
 pub(super) struct Loaded {
     context: u64,
+    device: Device,
     slots: Slots,
 }
 
@@ -120,9 +229,9 @@ impl std::fmt::Debug for Loaded {
 }
 
 impl Loaded {
-    /// The kernels of the context whose id is `context`.
-    pub(super) fn of(context: u64) -> Loaded {
-        Loaded { context, slots: slots(context) }
+    /// The kernels of the context whose id is `context`, on such a device.
+    pub(super) fn of(context: u64, device: Device) -> Loaded {
+        Loaded { context, device, slots: slots(context) }
     }
 
     /// The id of the context.
@@ -131,9 +240,10 @@ impl Loaded {
     }
 
     /// The kernel of a launch in this context, which is the current one. The first launch of a
-    /// kernel in a context loads it, which takes the driver's assembler tens of milliseconds, and
-    /// may wait for work of that context; it holds up nobody but those who want the same kernel
-    /// there. A failure is not remembered.
+    /// kernel in a context loads it, which takes the driver's assembler tens of milliseconds if
+    /// there is no machine code, and may wait for work of that context; it holds up nobody but
+    /// those who want the same kernel there, and others only while machine code is unpacked. A
+    /// failure is not remembered.
     ///
     /// # Errors
     /// Driver errors, with what its assembler says.
@@ -154,9 +264,8 @@ impl Loaded {
         if let Some(function) = slot.function.get() {
             return Ok(*function);
         }
-        let text = CString::new(kernel.text()?).map_err(|_| wrong("holds a zero byte"))?;
         let symbol = CString::new(kernel.name).map_err(|_| wrong("holds a zero byte"))?;
-        let module = driver.load_module(&text).map_err(explained)?;
+        let module = load(driver, kernel, self.device)?;
         let function = driver.function(module, &symbol)?;
         Ok(*slot.function.get_or_init(|| function))
     }

@@ -187,7 +187,8 @@ impl<'a> Bench<'a> {
         let at = Pointers { dst: self.memory + BYTES as u64, src: self.memory };
         let launch = linear::copy(&transform, at)?;
         let shape = LaunchShape { grid: launch.grid, block: launch.block, shared: launch.shared };
-        let function = Loaded::of(driver.context_id(binding.context)?).function(driver, &launch)?;
+        let function =
+            Loaded::of(driver.context_id(binding.context)?, binding.kind).function(driver, &launch)?;
         let (stream, len) = (self.stream, sent.len());
         // SAFETY: both arrays are as long as the memory. The driver has read the first one when it
         // returns, and the second one lives until the memory is given back, which waits for the

@@ -41,6 +41,9 @@ pub unsafe extern "C" fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_
             log::warning(format_args!("cudnnCreate: the CPU core, for {reason}"));
         }
     }
+    if let Some(text) = Context::refusal() {
+        log::warning(format_args!("cudnnCreate: {text}"));
+    }
     log::information(format_args!("cudnnCreate: core: {}", context.core_name()));
     let twin = beside_handle::new_handle(context.is_cpu());
     out.set(context::add(context, twin)?);

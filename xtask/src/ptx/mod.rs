@@ -18,19 +18,19 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{header, shell};
+use crate::{header, pack, shell};
 use nvrtc::Nvrtc;
 use resources::Tools;
 
 const KERNELS: &str = "src/backend/cuda/kernels";
-const PTX: &str = "src/backend/cuda/ptx";
+pub const PTX: &str = "src/backend/cuda/ptx";
 /// Kernels that tests run on a device or on the driver double, and the library does not have.
 const TESTS: &str = "c_tests/driver_double/fragments";
 
 /// The compiler that a driver 525 still understands: it writes PTX ISA 8.0.
 const NVRTC: Package = Package { name: "nvidia-cuda-nvrtc-cu12", version: "12.0.140" };
 /// The assembler: young enough to know every architecture that is tried.
-const NVCC: Package = Package { name: "nvidia-cuda-nvcc-cu12", version: "12.9.86" };
+const NVCC: Package = Package { name: "nvidia-cuda-nvcc-cu12", version: pack::ASSEMBLER };
 /// The disassembler, which reads what older assemblers write, too.
 const NVDISASM: Package = Package { name: "nvidia-cuda-nvdisasm", version: "13.5.37" };
 
@@ -50,7 +50,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let kept = Kept(shell::target().join("cuda-tools/kept"));
     fs::create_dir_all(&kept.0)?;
     let tools = Tools {
-        assembler: NVCC.folder()?.join("nvidia/cuda_nvcc/bin/ptxas"),
+        assembler: assembler()?,
         disassembler: NVDISASM.folder()?.join("nvidia/cu13/bin/nvdisasm"),
         versions: format!("{} {}", NVCC.version, NVDISASM.version),
         folder: kept.0.clone(),
@@ -94,6 +94,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
         ensure!(known.contains(&&*stem), "{} has no source any more; remove it", path.display());
     }
     Ok(())
+}
+
+/// The assembler, fetched once.
+pub fn assembler() -> Result<PathBuf> {
+    Ok(NVCC.folder()?.join("nvidia/cuda_nvcc/bin/ptxas"))
 }
 
 /// A package of the Python index.
