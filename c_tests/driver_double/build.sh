@@ -87,8 +87,8 @@ part() {
     fi
 }
 
-for name in state memory access traffic grid matrix copies driver kinds launch cudart; do
-    part "$name" "$here/$name.cpp"
+for name in state memory access traffic grid matrix copies driver kinds launch machine cudart; do
+    part "$name" "$here/$name.cpp" -DDRIVER_DOUBLE_TEXTS="\"$(cd "$cuda/ptx" && pwd)\""
     [ "$name" = cudart ] || objects="$objects $common/$name.o"
 done
 for name in text instructions decode forms memory together issue run; do

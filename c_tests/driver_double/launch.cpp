@@ -1,5 +1,6 @@
 // The entry points of libcuda.so.1 for modules, launches, streams and graphs.
 #include "driver.h"
+#include "machine.h"
 #include "ptx/issue.h"
 #include "ptx/programs.h"
 #include "texts.h"
@@ -271,7 +272,12 @@ ENTRY(cuModuleLoadDataEx, Module **module, const char *image, unsigned count, co
         if (options[i] == 5) log = static_cast<char *>(values[i]);
         if (options[i] == 6) size = reinterpret_cast<uintptr_t>(values[i]);
     }
-    const std::string text = image;
+    std::string text;
+    if (is_machine_code(image)) {
+        NEED(text_of_machine_code(image, capability(), &text));
+    } else {
+        text = image;
+    }
     Module *loaded = new Module{current_context(), current_context()->id, true, {}};
     const size_t target = text.find("\n.target sm_");
     const bool is_ptx = text.find(".version") != std::string::npos && target != std::string::npos;

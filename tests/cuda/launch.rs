@@ -16,7 +16,10 @@ pub struct Transpose {
 
 impl Transpose {
     pub fn new() -> Transpose {
-        let (rows, columns) = (7, 5);
+        Transpose::of(7, 5)
+    }
+
+    pub fn of(rows: usize, columns: usize) -> Transpose {
         let x: Vec<f32> = (0..rows * columns).map(|i| i as f32 - 3.5).collect();
         let want = (0..columns).flat_map(|c| (0..rows).map(move |r| (r, c)));
         let want: Vec<f32> = want.map(|(r, c)| x[r * columns + c]).collect();

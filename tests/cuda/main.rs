@@ -30,6 +30,7 @@ mod large_sums;
 mod launch;
 mod layers;
 mod listed;
+mod machine;
 mod matrices;
 mod memory;
 mod multistage;
