@@ -1,13 +1,13 @@
 //! The two versions of the interface, as far as building and installing them differs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::shell;
+use crate::{cubins, shell};
 
 /// What cargo has built.
 pub struct Libraries {
@@ -86,8 +86,9 @@ impl Api {
 
     /// Builds the libraries. Each version has a target folder of its own, so that neither build
     /// undoes the other. For tests version 8 is not optimised, which takes a third of the time:
-    /// what it has of its own is its interface.
-    pub fn build(self, release: bool) -> Result<Libraries> {
+    /// what it has of its own is its interface. `cubins` is the folder of the packs of machine code
+    /// that go into the library; without it, what the environment says.
+    pub fn build(self, release: bool, cubins: Option<&Path>) -> Result<Libraries> {
         let target = if self == Api::Eight { shell::target().join("v8") } else { shell::target() };
         let mut command = shell::cargo();
         command.args(["build", "--package", "cudnn-shim", "--target-dir"]).arg(&target);
@@ -98,6 +99,9 @@ impl Api {
             command.arg("--release");
         } else if self == Api::Eight {
             command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+        }
+        if let Some(folder) = cubins {
+            command.env(cubins::VARIABLE, folder);
         }
         // Errors and progress are still for people, on the error stream.
         command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());

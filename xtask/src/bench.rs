@@ -45,7 +45,7 @@ pub fn run(names: &[String]) -> Result<()> {
         );
         return Ok(());
     }
-    let library = Api::Nine.build(true)?.shared;
+    let library = Api::Nine.build(true, None)?.shared;
     let program = |name: &str| {
         let mut command = Command::new(&python);
         command.env("CUDNN_SHIM_BACKEND", "cpu");

@@ -13,7 +13,7 @@ use crate::dist::{self, Dist};
 use crate::{shell, tool, tools};
 
 pub fn run(_arguments: &[String]) -> Result<()> {
-    let dist = dist::build(true)?;
+    let dist = dist::build(true, None)?;
     show(&dist)?;
     without_gpu(&dist, &tool::build(true)?)
 }

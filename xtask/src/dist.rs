@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::api::Api;
 use crate::tree::Tree;
-use crate::{host_cuda, install, shell};
+use crate::{cubins, host_cuda, install, shell};
 
 /// What `target/dist` holds, and `target/dist-debug` of the profile of the tests.
 pub struct Dist {
@@ -31,15 +31,25 @@ impl Dist {
     }
 }
 
-pub fn run(_arguments: &[String]) -> Result<()> {
-    let dist = build(true)?;
+/// What `cargo xtask dist --help` tells.
+pub const ARGUMENTS: &str =
+    "--ptx-alone   without machine code of the CUDA kernels, which takes an assembler from the Python index";
+
+pub fn run(arguments: &[String]) -> Result<()> {
+    let cubins = match arguments {
+        [] => Some(cubins::of_release()?),
+        [flag] if flag == cubins::WITHOUT => None,
+        _ => bail!("the argument is {}", cubins::WITHOUT),
+    };
+    let dist = build(true, cubins.as_deref())?;
     println!("{}\n{}", dist.library().display(), dist.include.display());
     Ok(())
 }
 
-/// Builds the library, in release mode or in the profile of the tests, and lays it out afresh.
-pub fn build(release: bool) -> Result<Dist> {
-    let built = Api::Nine.build(release)?;
+/// Builds the library, in release mode or in the profile of the tests, with this machine code, and
+/// lays it out afresh.
+pub fn build(release: bool, cubins: Option<&Path>) -> Result<Dist> {
+    let built = Api::Nine.build(release, cubins)?;
     let root = shell::target().join(if release { "dist" } else { "dist-debug" });
     if root.exists() {
         fs::remove_dir_all(&root).with_context(|| format!("cannot clear {}", root.display()))?;

@@ -47,7 +47,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     part("cpu", 0, &[full], &[])?;
     part("cuda", 0, &[full], &[])?;
     part("beside", 0, &[full], &[])?;
-    let compared = numpy::run(&dist::build(true)?, numpy::Extent::Full)?;
+    let compared = numpy::run(&dist::build(true, None)?, numpy::Extent::Full)?;
     println!("\nNumPy: {compared}");
     if compared.failed() > 0 { bail!("a comparison with NumPy fails") } else { Ok(()) }
 }

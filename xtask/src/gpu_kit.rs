@@ -65,7 +65,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
             Built { library, include: root.join("include"), tests, double, is_test: true }
         }
         None => {
-            let dist = dist::build(true)?;
+            let dist = dist::build(true, None)?;
             let double = tools::driver_double("source")?;
             let tests = test_program()?;
             Built { library: dist.library(), include: dist.include, tests, double, is_test: false }

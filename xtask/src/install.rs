@@ -88,7 +88,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let arguments = Arguments::parse(arguments)?;
     let (api, root) = (arguments.api, arguments.root()?);
     refuse_beside_other(&arguments, &root)?;
-    let built = api.build(arguments.release)?;
+    let built = api.build(arguments.release, None)?;
     let program = tool::build(arguments.release)?;
     let host = host_cuda::build(arguments.release)?;
     let manifest = manifest::name(api);

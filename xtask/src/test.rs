@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::dist::{self, Dist};
-use crate::{demo, dependencies, examples, frontend, gpu_model, package, shell, tools};
+use crate::{cubins, demo, dependencies, examples, frontend, gpu_model, package, shell, tools};
 use numpy::Extent;
 
 pub mod numpy;
@@ -105,10 +105,19 @@ const RELEASED: &str = "--released";
 /// Lays the library out as an installation has it, and tests that.
 fn of_library(release: bool) -> Result<Vec<Outcome>> {
     let start = Instant::now();
-    let dist = dist::build(release)?;
+    let packs = if release { cubins::of_release().map(Some) } else { Ok(None) };
+    let without =
+        packs.as_ref().err().map(|error| format!("skipped: the machine code of a release: {error:#}"));
+    let dist = dist::build(release, packs.ok().flatten().as_deref())?;
     let built = Outcome { name: "library".to_owned(), tally: Tally::default(), took: start.elapsed() };
     let mut outcomes = vec![built];
     if release {
+        outcomes.push(timed("machine code", || {
+            runner("machine code", || {
+                without.iter().for_each(|line| println!("{line}"));
+                Ok(if without.is_some() { Tally::SKIP } else { Tally::PASS })
+            })
+        }));
         outcomes.push(timed("size", || runner("size", || size(&dist))));
         // Pages and links have tests of their own; building what makes the site takes minutes.
         outcomes.push(timed("docs site", || runner("docs site", examples::site)));

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::api::Api;
 use crate::dist::{self, Dist};
-use crate::shell;
+use crate::{cubins, shell};
 
 pub use verify::verify;
 
@@ -27,6 +27,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What `cargo xtask package --help` tells.
 pub const ARGUMENTS: &str = "--out DIR        where to, target/package/out if not given
+--ptx-alone      without machine code of the CUDA kernels, which takes an assembler from the Python index
 --check [TREE]   packs TREE, an installation, or the library of this machine, and uses each artefact as a user would
 --keep           behind --check: leaves the artefacts, the wheel among them, in target/package-test/out
 SOURCE_DATE_EPOCH=SECONDS in the environment: the date of every file; that of the last commit if not given";
@@ -68,20 +69,26 @@ impl Compression {
 }
 
 pub fn run(arguments: &[String]) -> Result<()> {
-    let out = match arguments {
+    let (without, arguments): (Vec<String>, Vec<String>) =
+        arguments.iter().cloned().partition(|argument| argument == cubins::WITHOUT);
+    let cubins = || if without.is_empty() { cubins::of_release().map(Some) } else { Ok(None) };
+    let out = match &arguments[..] {
         [] => shell::target().join("package/out"),
         [flag, folder] if flag == "--out" => std::path::absolute(folder)?,
         [flag, rest @ ..] if flag == "--check" => {
             let (tree, keeps) = checked(rest)?;
-            let dist = tree.map_or_else(|| dist::build(true), |tree| Ok(Dist::at(&tree)))?;
+            let dist =
+                tree.map_or_else(|| dist::build(true, cubins()?.as_deref()), |tree| Ok(Dist::at(&tree)))?;
             return check(&dist, keeps);
         }
         _ => bail!(USAGE),
     };
+    // First: where there is no assembler, nothing is built in vain.
+    let cubins = cubins()?;
     let build = shell::target().join("package");
     let stage = |api: Api| build.join("stage").join(api.major());
     for api in [Api::Nine, Api::Eight] {
-        install_portably(api, &build, &stage(api))?;
+        install_portably(api, &build, &stage(api), cubins.as_deref())?;
     }
     let [nine, eight] = [Api::Nine, Api::Eight].map(stage);
     let release = Release::new(nine, Some(eight), out, build.join("work"), Compression::Best)?;
@@ -94,7 +101,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-const USAGE: &str = "the arguments are --out DIR, or --check [TREE] [--keep]";
+const USAGE: &str = "the arguments are --out DIR, or --check [TREE] [--keep]; and --ptx-alone";
 
 /// What is behind `--check`: the tree, if one is named, and whether the artefacts stay.
 fn checked(arguments: &[String]) -> Result<(Option<PathBuf>, bool)> {
@@ -121,7 +128,7 @@ fn check(dist: &Dist, keeps: bool) -> Result<()> {
 
 /// Runs `cargo xtask install` into `stage`, built so that neither the machine's glibc nor its
 /// folders show in the files.
-fn install_portably(api: Api, build: &Path, stage: &Path) -> Result<()> {
+fn install_portably(api: Api, build: &Path, stage: &Path, packs: Option<&Path>) -> Result<()> {
     if stage.exists() {
         fs::remove_dir_all(stage)?;
     }
@@ -135,6 +142,10 @@ fn install_portably(api: Api, build: &Path, stage: &Path) -> Result<()> {
     // own.
     install.env("CARGO_BUILD_TARGET", glibc::TARGET).env("CARGO_TARGET_DIR", build.join("build"));
     install.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    match packs {
+        Some(folder) => install.env(cubins::VARIABLE, folder),
+        None => install.env_remove(cubins::VARIABLE),
+    };
     // Host CUDA is linked by the C compiler.
     install.env("LDFLAGS", linked.join(" "));
     shell::run(install.current_dir(shell::root()))

@@ -28,7 +28,9 @@ pub fn text() -> Result<String> {
     let mut metadata = shell::cargo();
     metadata.args(["metadata", "--format-version", "1", "--filter-platform", glibc::TARGET]);
     let metadata: Value = serde_json::from_str(&shell::output(&mut metadata)?)?;
-    let mut text = "The libraries and the tool of this release contain code of these crates.\n".to_owned();
+    let mut text = "The libraries and the tool of this release contain code of these crates. Machine code of CUDA kernels is made of \
+                    this project's own sources, by an assembler of NVIDIA's that is not part of the release.\n"
+        .to_owned();
     for id in linked(&metadata)? {
         let package = list(&metadata["packages"]).iter().find(|package| package["id"] == id.as_str());
         let package = package.with_context(|| format!("cargo says nothing of {id}"))?;
