@@ -9,18 +9,18 @@ use anyhow::{Context, Result, bail};
 use crate::header::write_or_check;
 use crate::shell;
 
-/// The kinds of steps that have a table of kernels: the file below `src/backend`, and the name of
-/// the table.
+/// The kinds of steps that have a table of kernels, in their order: the file below `src/backend`,
+/// and the name of the table.
 const TABLES: &[(&str, &str, &str)] = &[
     ("Transform", "transform.rs", "KERNELS"),
     ("Padded", "padded.rs", "KERNELS"),
-    ("Phases", "cpu/contract/table.rs", "STRIDE_PHASES"),
-    ("Contract", "cpu/contract/table.rs", "KERNELS"),
     ("Scale", "cpu/scale.rs", "KERNELS"),
     ("Set", "cpu/set.rs", "KERNELS"),
     ("Map", "cpu/map/table.rs", "KERNELS"),
     ("Rows", "cpu/reduce/rows/table.rs", "KERNELS"),
     ("Reduce", "cpu/reduce/table.rs", "KERNELS"),
+    ("Contract", "cpu/contract/table.rs", "KERNELS"),
+    ("Phases", "cpu/contract/table.rs", "STRIDE_PHASES"),
     ("Random", "cpu/random.rs", "KERNELS"),
     ("Normalise", "cpu/normalise/table.rs", "KERNELS"),
     ("Window", "cpu/window/table.rs", "KERNELS"),
