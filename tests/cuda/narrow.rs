@@ -85,7 +85,7 @@ fn functions_of_every_half() {
             for mode in [ActivationMode::Sigmoid, ActivationMode::Tanh] {
                 let activation = ActivationDescriptor { mode, ..ActivationDescriptor::default() };
                 let plan =
-                    ActivationPlan::forward(&activation, [&x.desc, &x.desc], Scaling::MOVE, false, Mode::Extended)
+                    ActivationPlan::forward(&activation, [&x.desc; 2], Scaling::MOVE, false, Mode::Extended)
                         .expect("an activation");
                 same_by(&mut cores, &halves, &plan, [of; 2]);
             }
