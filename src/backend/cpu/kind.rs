@@ -62,8 +62,8 @@ pub(in crate::backend) trait Kind {
         self.kernels(machine).first().copied()
     }
 
-    /// Whether the step asks for no more scratch than every hold keeps, whatever kernel runs it: for
-    /// buffers of a tile, a few rows, or none. The scratch of most kinds grows with extents.
+    /// Whether the step asks for no more scratch than every hold keeps, whatever kernel runs it:
+    /// for buffers of a tile, a few rows, or none. The scratch of most kinds grows with extents.
     fn is_modest(&self, _machine: Machine) -> bool {
         false
     }
