@@ -110,6 +110,14 @@ fn dropouts(cores: &mut Cores) {
             let p = cores.rng.pick(&[0.3, 0.5]);
             dropout(cores, tensor.shifted(shifts[0]), tensor.shifted(shifts[1]), p);
         }
+        // Channels side by side: vectors of them in pixels whose number ends within a thread's, off
+        // 16 bytes, and of several images and one.
+        for (dims, shift) in [([2, 8, 5, 10], 0), ([1, 24, 7, 7], 0), ([3, 16, 1, 33], 0), ([2, 8, 4, 9], 1)]
+        {
+            let tensor = format(data_type, Format::Nhwc, &dims);
+            let p = cores.rng.pick(&[0.3, 0.5]);
+            dropout(cores, tensor.shifted(shift), tensor, p);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::general::{index_for, operand_turns};
 use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, column_of, grid};
 use super::linear::VECTOR;
-use super::params::{Index, OperandTurn, Params};
+use super::params::{Divisor, Index, OperandTurn, Params};
 use super::selection::{self, Call, Kernels, Query};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -16,6 +16,9 @@ const THREADS: u32 = 256;
 /// Threads of a block that applies a mask to any loops, and its elements.
 const APPLYING: u32 = 128;
 const PER_BLOCK: u64 = 8 * APPLYING as u64;
+/// Pixels of a thread that applies a mask to channels side by side, and what its indices reach.
+const PIXELS: i64 = 16;
+const REACH: i64 = 1 << 31;
 
 /// A mask that is drawn or there: `random_*`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,8 +48,8 @@ pub struct Parameters {
     pub wide: u32,
     /// Number of loops.
     pub rank: u32,
-    /// Keeps the size a multiple of 8 on both sides.
-    pub unused: u32,
+    /// Pixels of an image, in kernels that have some in a thread.
+    pub pixels: u32,
     /// The loops, innermost first.
     pub turns: [OperandTurn; MAX_AXES],
 }
@@ -83,6 +86,12 @@ pub(super) const KERNELS: &[Kernels<Task>] = &[
         launch: run_of_type,
     },
     Kernels { name: "random_run", when: "masks that are drawn and applied along one run", launch: run },
+    Kernels {
+        name: "random_draw random_pixels_of_*",
+        when: "masks of the same types where vectors of 16 bytes hold channels and neighbours of the mask are pixels: \
+               drawn, then applied",
+        launch: pixels,
+    },
     Kernels { name: "random_draw random_apply_*", when: "all masks: drawn, then applied", launch: apart },
 ];
 
@@ -131,7 +140,7 @@ fn task(query: &Query<'_, Random>) -> Task {
         scalar: step.scalar as u32,
         wide: u32::from(step.scalar == Scalar::F64),
         rank: nest.axes().len() as u32,
-        unused: 0,
+        pixels: 0,
         turns: operand_turns(&nest, Index::I64),
     };
     let is_run = step.nest.is_contiguous() && number == 0;
@@ -159,6 +168,42 @@ fn run(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
         return Ok(false);
     }
     emit(&by_words("random_run", params.elements, params)?)?;
+    Ok(true)
+}
+
+/// A thread for a vector of channels in some pixels.
+fn pixels(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
+    let Task { nest, params, scalar, draws, .. } = query.step;
+    let kernels = ["random_pixels_of_f32", "random_pixels_of_f16", "random_pixels_of_bf16"];
+    let Some(kernel) = column_of(*scalar).map(|column| kernels[column]) else { return Ok(false) };
+    let (size, vector) = (scalar.size() as i64, VECTOR as i64);
+    let lies_side_by_side = |axis: &&Axis<3>| axis.strides[..2] == [size; 2];
+    let Some(channel) = nest.axes().iter().find(lies_side_by_side) else { return Ok(false) };
+    let others = || nest.axes().iter().filter(|axis| !lies_side_by_side(axis));
+    let Some(pixel) = others().find(|axis| axis.strides[2] == 1) else { return Ok(false) };
+    let around = others().find(|axis| axis.strides[2] != 1);
+    let is_on_vectors = |axis: &Axis<3>| axis.strides[..2].iter().all(|stride| stride % vector == 0);
+    let fits = nest.axes().len() == 2 + usize::from(around.is_some())
+        && others().all(is_on_vectors)
+        && channel.extent * size % vector == 0
+        && [params.dst, params.src].iter().all(|start| start.is_multiple_of(VECTOR))
+        && nest.span(2).is_some_and(|(_, high)| high < REACH)
+        && nest.len() < REACH;
+    if !fits {
+        return Ok(false);
+    }
+    if *draws {
+        emit(&by_words("random_draw", params.elements, params)?)?;
+    }
+    let turn = |extent: i64, step| OperandTurn { extent: Divisor::new(extent, Index::I32), step };
+    let mut turns = [OperandTurn::ONCE; MAX_AXES];
+    turns[0] = turn(channel.extent * size / vector, [vector, vector, channel.strides[2]]);
+    turns[1] = turn((pixel.extent + PIXELS - 1) / PIXELS, pixel.strides);
+    turns[2] = around.map_or(OperandTurn::ONCE, |axis| turn(axis.extent, axis.strides));
+    let count = turns[..3].iter().map(|turn| turn.extent.divisor).product();
+    let params = Params::new(&Parameters { count, turns, rank: 3, pixels: pixel.extent as u32, ..*params });
+    let grid = grid(count.div_ceil(u64::from(THREADS)))?;
+    emit(&Launch { kernel, grid, block: [THREADS, 1, 1], shared: 0, params })?;
     Ok(true)
 }
 

@@ -16,7 +16,7 @@ struct Random {
     u32 scalar;  // Scalar
     u32 wide;    // whether numbers are binary64
     u32 rank;
-    u32 unused;
+    u32 pixels;  // of `random_pixels_of_*`
     OperandTurn turns[20];  // innermost first: bytes of destination and source, number of the element
 };
 

@@ -1,5 +1,6 @@
-// Dropout along one run of binary32, binary16 or bfloat16, with a mask that is drawn or there: the bits of random.cu. The type is the
-// kernel's, and a thread loads up to four vectors of 16 bytes before it looks at the first.
+// Dropout of binary32, binary16 or bfloat16 along one run, with a mask that is drawn or there, or of channels that lie side by side,
+// with one that is there: the bits of random.cu. The type is the kernel's, and a thread loads up to four vectors of 16 bytes before it looks at the first.
+#include "held.cuh"
 #include "linear.cuh"
 #include "random.cuh"
 
@@ -65,12 +66,79 @@ __device__ __forceinline__ void dropped_run(const Random &p) {
     }
 }
 
+// Pixels of a thread, and how many it loads before it looks at the first. random.rs counts threads by the same number.
+enum : u32 { PIXELS = 16, AHEAD = 8 };
+
+// Channels that lie side by side, of pixels whose numbers do: a thread has a vector of channels in some pixels, for which it loads a
+// word or two of the mask for each channel. The loops are vectors, pixels of a thread, and what is around them; a step among vectors
+// is one of a channel's numbers.
+template <u32 SCALAR>
+__device__ __forceinline__ void dropped_pixels(const Random &p) {
+    constexpr u32 size = width_of(SCALAR), LANES = 16 / size, mask = size == 4 ? 0xffffffff : 0xffff;
+    const u32 index = blockIdx.x * THREADS + threadIdx.x;
+    if (index >= u32(p.count)) return;
+    const OperandTurn &channels = p.turns[0], &pixels = p.turns[1], &around = p.turns[2];
+    const u32 rest = quotient(index, channels.extent), vector = index - rest * u32(channels.extent.divisor);
+    const u32 outer = quotient(rest, pixels.extent), first = (rest - outer * u32(pixels.extent.divisor)) * PIXELS;
+    const u32 count = p.pixels - first < PIXELS ? p.pixels - first : u32(PIXELS);
+    u32 number = u32(p.first) + outer * u32(around.step[2]) + vector * LANES * u32(channels.step[2]) + first;
+    u32 low[LANES], high[LANES];
+#pragma unroll
+    for (u32 j = 0; j < LANES; ++j) {
+        const u32 begin = number + j * u32(channels.step[2]);
+        low[j] = p.mask[begin / 32];
+        high[j] = p.mask[(begin + count - 1) / 32];
+    }
+    const char *src = p.src + (outer * around.step[1] + i64(first) * pixels.step[1] + vector * 16);
+    char *dst = p.dst + (outer * around.step[0] + i64(first) * pixels.step[0] + vector * 16);
+    const f32 scale = f32(p.scale);
+    Vector x[AHEAD];
+#pragma unroll
+    for (u32 i = 0; i < AHEAD; ++i) {
+        if (i < count) x[i] = at<Vector>(src + i * pixels.step[1]);
+    }
+    u32 kept[LANES];
+#pragma unroll
+    for (u32 j = 0; j < LANES; ++j) {
+        hold(low[j]);
+        hold(high[j]);
+        const u32 begin = number + j * u32(channels.step[2]);
+        kept[j] = u32((u64(high[j]) << 32 | low[j]) >> begin % 32);
+    }
+#pragma unroll 1
+    for (u32 start = 0; start < PIXELS; start += AHEAD) {
+#pragma unroll
+        for (u32 i = 0; i < AHEAD; ++i) {
+            if (start + i >= count) return;
+            Vector y = {{0, 0, 0, 0}};
+#pragma unroll
+            for (u32 j = 0; j < LANES; ++j) {
+                const u32 word = j * size / 4, shift = j * size % 4 * 8;
+                const u32 bits = stored_bits(SCALAR, product(value_f32(SCALAR, x[i].word[word] >> shift & mask), scale));
+                y.word[word] |= (kept[j] & 1u << i ? bits : 0) << shift;
+            }
+            put<Vector>(dst + i * pixels.step[0], y);
+        }
+        src += AHEAD * pixels.step[1];
+        dst += AHEAD * pixels.step[0];
+#pragma unroll
+        for (u32 j = 0; j < LANES; ++j) kept[j] >>= AHEAD;
+#pragma unroll
+        for (u32 i = 0; i < AHEAD; ++i) {
+            if (start + AHEAD + i < count) x[i] = at<Vector>(src + i * pixels.step[1]);
+        }
+    }
+}
+
 #define DROPPED(NAME, SCALAR)                                                                             \
     extern "C" __global__ void __launch_bounds__(THREADS) random_run_of_##NAME(const Random p) {          \
         dropped_run<SCALAR, true>(p);                                                                    \
     }                                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS) random_mask_of_##NAME(const Random p) {         \
         dropped_run<SCALAR, false>(p);                                                                   \
+    }                                                                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS) random_pixels_of_##NAME(const Random p) {       \
+        dropped_pixels<SCALAR>(p);                                                                       \
     }
 DROPPED(f32, F32)
 DROPPED(f16, F16)
