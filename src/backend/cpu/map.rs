@@ -145,7 +145,8 @@ pub(super) unsafe fn in_place<T: Real>(function: Function, parameter: f64, isa: 
 }
 
 /// # Safety
-/// As for [`Kind::run`], and the kernel computes what the step asks for, whose cells may come and go so.
+/// As for [`Kind::run`], and the kernel computes what the step asks for, whose cells may come and
+/// go so.
 unsafe fn run_with<T: Real, const N: usize>(
     map: &Map<N>, at: [*mut u8; N], machine: Machine, kernel: Kernel<T>, (axes, tiled): (&[Axis<N>], usize),
     cells: Cells,

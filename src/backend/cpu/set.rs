@@ -95,7 +95,8 @@ impl Kind for Set {
         let grid = Grid::over(loops, |_| false, start, [(axes.len() - 1, TILE_BYTES / cell)]);
         let bytes = set.nest.len() as usize * cell;
         grid.for_each(machine, bytes, [dst], |[dst], _, [n]| {
-            // SAFETY: every cell that the tile touches belongs to the nest; the kernel accepts them.
+            // SAFETY: every cell that the tile touches belongs to the nest; the kernel accepts
+            // them.
             unsafe { write(&cells, dst, n) }
         })
     }

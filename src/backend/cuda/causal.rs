@@ -62,7 +62,8 @@ fn flags(step: &Causal) -> u32 {
 }
 
 impl Kind for Causal {
-    /// Hands the launch of a step to `emit`; `at` are its operands as [`CausalFunction`] lists them.
+    /// Hands the launch of a step to `emit`; `at` are its operands as [`CausalFunction`] lists
+    /// them.
     fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
         let (step, at) = (self, call.at);
         let elements = (step.batch * step.channels * step.length) as u64;

@@ -125,8 +125,8 @@ impl Kind for Contract {
     /// Hands the launch of a contraction to `emit`.
     ///
     /// # Errors
-    /// As for [`super::plan::launches`]; not supported for sums in integers of operands that are not
-    /// bytes.
+    /// As for [`super::plan::launches`]; not supported for sums in integers of operands that are
+    /// not bytes.
     fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
         let (step, Call { at, device, .. }) = (self, call);
         step.check_sums()?;
@@ -160,8 +160,8 @@ impl Kind for Contract {
         if kernel.tile.is_none() {
             return launch(join, THREADS, blocks, &parameters);
         }
-        // What is left lies by small tiles, whatever tile it was computed in; a block joins a slice of
-        // one.
+        // What is left lies by small tiles, whatever tile it was computed in; a block joins a slice
+        // of one.
         let small = step.tiles([Parts::SIDE; 2]);
         parameters.tiles = tiles(step, [Parts::SIDE; 2]);
         parameters.blocks = Divisor::new(small, Index::I64);

@@ -50,7 +50,8 @@ pub struct Parameters {
 const _: () = assert!(size_of::<Parameters>() == 32 + 24 + 24 + 16 + 40 * MAX_RANK);
 
 impl Kind for Ragged {
-    /// Hands the launch of a step to `emit`; `at` are its operands as [`RaggedFunction`] lists them.
+    /// Hands the launch of a step to `emit`; `at` are its operands as [`RaggedFunction`] lists
+    /// them.
     fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
         let (step, at) = (self, call.at);
         let own = step.nest.len();

@@ -100,8 +100,8 @@ impl Kind for Random {
         kind::names(KERNELS)
     }
 
-    /// Hands the launches of a step to `emit`: its operands are destination, source, mask and, if the
-    /// step draws, states.
+    /// Hands the launches of a step to `emit`: its operands are destination, source, mask and, if
+    /// the step draws, states.
     ///
     /// # Errors
     /// As for [`super::plan::launches`] and [`Random::check`].

@@ -32,8 +32,8 @@ impl Kind for Reduce {
         kind::names(KERNELS)
     }
 
-    /// Hands the launches of a reduction to `emit`: of a step's operands the second is where indices
-    /// go, the third the source and the fourth the workspace, of any alignment.
+    /// Hands the launches of a reduction to `emit`: of a step's operands the second is where
+    /// indices go, the third the source and the fourth the workspace, of any alignment.
     fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
         let query = &call.of(self);
         if query.step.outputs.is_empty() {

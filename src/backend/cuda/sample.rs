@@ -143,7 +143,8 @@ impl Kind for Sample {
     /// Hands the launch of a step to `emit`; its operands are as [`SampleFunction`] lists them.
     ///
     /// # Errors
-    /// As for [`super::plan::launches`]; not supported if elements of the destination share addresses.
+    /// As for [`super::plan::launches`]; not supported if elements of the destination share
+    /// addresses.
     fn launches(&self, call: Call<'_>, emit: Emit<'_>) -> Result<()> {
         let query = &call.of(self);
         if query.call.ordered {

@@ -54,7 +54,8 @@ impl<T: Real> Functions<T> {
 /// The sums of the lanes of a block: of `g * h`, and behind them of g.
 ///
 /// # Safety
-/// `count` of x, dy and, if there is one, the scale are readable, and twice [`LANES`] sums writable.
+/// `count` of x, dy and, if there is one, the scale are readable, and twice [`LANES`] sums
+/// writable.
 #[vectorized]
 unsafe fn sums<T: Real, const SCALES: bool>(
     lanes: *mut T, [x, dy, scale]: [*const T; 3], [mean, inverse]: [T; 2], count: usize,
