@@ -12,7 +12,7 @@ use crate::ops::plan::{ABSENT, MAX_OPERANDS, of_kinds, with_kind};
 /// where the plan [works in place](Plan::works_in_place).
 ///
 /// # Errors
-/// The first of `emit`, which ends the plan; [`Error::Unsupported`] for more elements than one grid
+/// The first of `emit`, which ends the plan; not supported for more elements than one grid
 /// can hold, which no device has memory for.
 pub fn launches(plan: &dyn Plan, at: &[Address], device: Device, emit: Emit<'_>) -> Result<()> {
     let ordered = plan.is_ordered();
