@@ -7,14 +7,12 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use lzma_rust2::{LzmaOptions, LzmaWriter};
 
 use crate::pack::{self, ARCHITECTURES};
+use crate::ptx::parallel;
 use crate::split::{self, Family};
 use crate::{ptx, shell};
 
@@ -84,23 +82,15 @@ fn make(families: &[String], out: &Path) -> Result<Vec<u64>> {
     fs::create_dir_all(out)?;
     let wanted: Vec<&String> =
         all.iter().filter(|name| families.is_empty() || families.contains(name)).collect();
-    let next = AtomicUsize::new(0);
-    let made = Mutex::new(Vec::new());
-    let threads = thread::available_parallelism().map_or(1, |count| count.get().min(8));
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(name) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let bytes = fs::read_to_string(texts.join(format!("{name}.ptx")))
-                        .map_err(anyhow::Error::new)
-                        .and_then(|text| family(name, &text, &assembler, &kept, out))
-                        .with_context(|| format!("of {name}"));
-                    made.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
-                }
-            });
-        }
-    });
-    made.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
+    let made = parallel::pipe(
+        &wanted,
+        |name| {
+            let path = texts.join(format!("{name}.ptx"));
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+        },
+        |name, text| family(name, text, &assembler, &kept, out).with_context(|| format!("of {name}")),
+    )?;
+    Ok(made.into_iter().map(|(_, bytes)| bytes).collect())
 }
 
 /// Makes the pack of one family, if there is not one of this text: its bytes.

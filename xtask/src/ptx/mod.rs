@@ -7,7 +7,7 @@
 mod budgets;
 mod flight;
 mod nvrtc;
-mod parallel;
+pub mod parallel;
 mod resources;
 
 use std::collections::BTreeMap;
