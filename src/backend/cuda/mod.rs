@@ -12,6 +12,7 @@
 //!  trial.rs    whether the device works at all          streams.rs      the core of a call without a handle
 //!  kind.rs     what the core knows of a kind of steps   machine.rs      which machine code a device runs
 //!  transform.rs linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs row_norm.rs contract.rs    the launches
+//!  held_rows.rs  how rows that registers hold are launched
 //! ```
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it
 //! allocates no device memory and waits for nothing, so it can be captured into a graph. The first
@@ -29,6 +30,7 @@ mod ctc;
 mod driver;
 mod fill;
 mod general;
+mod held_rows;
 mod kind;
 pub mod launch;
 mod linear;

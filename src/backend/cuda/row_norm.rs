@@ -1,6 +1,7 @@
 //! Launches of rows that are normalised by their own statistics, and of their gradients
 //! (`kernels/row_norm.cu`, `row_norm_any.cu` and `row_norm_sums.cu`).
 
+use super::held_rows::{Shape, THREADS};
 use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, column_of, grid};
 use super::normalise_params::{NormalTurn, turns};
@@ -12,16 +13,6 @@ use crate::layout::MAX_AXES;
 use crate::ops::normalise::Tree;
 use crate::ops::{Compute, RowNorm, RowNormBackward};
 
-/// Threads of a block.
-const THREADS: u32 = 256;
-/// Rows of a block where a warp has four, and where each has a warp.
-const SHORT_ROWS: u64 = 32;
-const LONG_ROWS: u64 = 8;
-/// Elements of a row at most: of short rows, of long ones, which are also what each warp of a block
-/// has of one, and of rows that a block holds.
-const SHORT: i64 = 128;
-const LONG: i64 = 1024;
-const HELD: i64 = 16 * LONG;
 /// The most threads of a block that sums up gradients of parameters of usual types; of any types it
 /// has [`THREADS`], which are also the fewest.
 const SUM_THREADS: u64 = 512;
@@ -132,18 +123,10 @@ const OF_SUMS: [&str; 3] = kernels!("row_norm_sums");
 
 /// The launch of the kernels for rows that registers hold; nothing for longer ones.
 fn of_held(shapes: &OfShapes, column: usize, parameters: &Parameters) -> Result<Option<Launch>> {
-    let (rows, length) = (parameters.rows, parameters.length as i64);
-    let (shape, blocks, threads) = if length <= SHORT {
-        (0, rows.div_ceil(SHORT_ROWS), THREADS)
-    } else if length <= LONG {
-        (1, rows.div_ceil(LONG_ROWS), THREADS)
-    } else if length <= HELD {
-        (2, rows, 32 * ((length + LONG - 1) / LONG) as u32)
-    } else {
-        return Ok(None);
-    };
-    let (kernel, params) = (shapes[shape][column], Params::new(parameters));
-    Ok(Some(Launch { kernel, grid: grid(blocks)?, block: [threads, 1, 1], shared: 0, params }))
+    let Some(shape) = Shape::of(parameters.length as i64, parameters.rows) else { return Ok(None) };
+    let (kernel, params) = (shapes[shape.number][column], Params::new(parameters));
+    let grid = grid(shape.blocks)?;
+    Ok(Some(Launch { kernel, grid, block: [shape.threads, 1, 1], shared: 0, params }))
 }
 
 /// The launch of a block for each row.

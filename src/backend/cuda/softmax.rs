@@ -1,23 +1,15 @@
 //! Launches of softmax and its gradient for groups at equal distances (`kernels/softmax.cu`).
 
+use super::held_rows::{Shape, THREADS};
 use super::launch::{Emit, Launch, column_of, grid};
 use super::params::{Divisor, Index, Params};
 use super::selection::Query;
 use crate::error::Result;
 use crate::ops::{Compute, Rows, Scaling};
 
-/// Threads of a block.
-const THREADS: u32 = 256;
-/// Groups of a block where a warp has four, where each has a warp, and where 32 neighbours share
-/// eight.
-const SHORT_ROWS: u64 = 32;
-const ROWS: u64 = 8;
+/// Groups of a block where 32 neighbours share eight warps.
 const COLUMNS: u64 = 32;
-/// Elements of a group at most: of short rows, of long ones, which are also what each warp of a
-/// block has of one, of rows that a block holds and of those it reads again, and of columns.
-const SHORT: i64 = 128;
-const LONG: i64 = 1024;
-const HELD: i64 = 16 * LONG;
+/// Elements of a group at most: of those that a block reads again, and of columns.
 const LONGEST: i64 = 1 << 28;
 const HIGH: i64 = 256;
 /// Threads of a block that reads its group again.
@@ -76,23 +68,16 @@ macro_rules! kernels {
 }
 
 type Kernels = [[&'static str; 3]; 4];
-const OF_SHORT: Kernels = kernels!("short");
-const OF_LONG: Kernels = kernels!("long");
-const OF_HELD: Kernels = kernels!("block");
+const OF_HELD: [Kernels; 3] = [kernels!("short"), kernels!("long"), kernels!("block")];
 const OF_LONGEST: Kernels = kernels!("passes");
 const OF_COLUMNS: Kernels = kernels!("columns");
 
 /// The kernels for groups whose `length` elements lie side by side, blocks that they take, and
 /// threads of each.
 fn side_by_side(length: i64, groups: u64) -> (&'static Kernels, u64, u32) {
-    if length <= SHORT {
-        (&OF_SHORT, groups.div_ceil(SHORT_ROWS), THREADS)
-    } else if length <= LONG {
-        (&OF_LONG, groups.div_ceil(ROWS), THREADS)
-    } else if length <= HELD {
-        (&OF_HELD, groups, 32 * ((length + LONG - 1) / LONG) as u32)
-    } else {
-        (&OF_LONGEST, groups, PASSING)
+    match Shape::of(length, groups) {
+        Some(shape) => (&OF_HELD[shape.number], shape.blocks, shape.threads),
+        None => (&OF_LONGEST, groups, PASSING),
     }
 }
 

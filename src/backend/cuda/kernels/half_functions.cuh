@@ -26,7 +26,7 @@ __device__ __forceinline__ f32 reciprocal(f32 d) {
     return rounded_once(rough, rounded_once(off, off, off), rough);
 }
 
-// `n` above the shifter and `r`, of which 2^(factor x) is 2^(n + r). The number above which the shifter lies is `bias`.
+// factor x as n + r, where n is an integer and |r| <= 1/2: `shifted` has n + bias in its low bits.
 struct BinaryExponent {
     f32 shifted, r;
 };
@@ -36,7 +36,7 @@ __device__ __forceinline__ BinaryExponent binary_exponent(f32 x, f32 factor, u32
     return {shifted, rounded_once(x, factor, shifter - shifted)};
 }
 
-// 2^n, where the shifter lies above the bias of an exponent.
+// 2^n of a number that was shifted with the bias of an exponent.
 __device__ __forceinline__ f32 biased_power(f32 shifted) {
     return bits_of<f32>(bits_of<u32>(shifted) << Math<f32>::MANTISSA);
 }

@@ -160,7 +160,7 @@ __device__ __forceinline__ void norm_rows(const RowNormal &p, Room &room) {
         bias.begin(r, p.at[BIAS] + row.of[BIAS], own.position);
         to[r] = p.at[Y] + row.of[Y] + own.position * u32(sizeof(typename Own::Bits));
     }
-    #pragma unroll
+#pragma unroll
     for (u32 start = 0; start < SLOTS; start += PARAMETERS) {
         if (32 * start >= own.length) break;
         u32 scales[PARAMETERS][ROWS], biases[PARAMETERS][ROWS];
@@ -207,7 +207,7 @@ __device__ __forceinline__ void norm_rows_back(const RowNormal &p, Room &room) {
         own.take(x, h);
         own.take(dy, g);
     }
-        if (scale.there) {
+    if (scale.there) {
 #pragma unroll
         for (u32 start = 0; start < SLOTS; start += PARAMETERS) {
             if (32 * start >= own.length) break;
