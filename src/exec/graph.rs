@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::call::Call;
+use super::knowing::KnowingPlan;
 use super::scratch::Known;
 use crate::backend::Address;
 use crate::error::{Error, Result};
@@ -145,25 +146,26 @@ impl Execution {
         // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies in
         // the workspace is inside its size.
         let _held = unsafe { call.hold(&self.program.parts, &addresses, Some(&self.scratch)) }?;
+        let mut values = ValuesPlan::new(self.program.workspace);
         if !self.program.values.is_empty() {
-            let mut plan = ValuesPlan::new(self.program.workspace);
             for value in &self.program.values {
                 if let Some(cell) = value.constant {
-                    plan.set(value, 0, cell);
+                    values.set(value, 0, cell);
                     continue;
                 }
                 // SAFETY: a tensor that is passed by value lies in host memory, with all its
                 // elements.
-                unsafe { read(value, place(Base::Caller(value.uid))?, &mut plan) };
+                unsafe { read(value, place(Base::Caller(value.uid))?, &mut values) };
             }
             // SAFETY: the values lie inside the workspace.
-            unsafe { call.run_at(&plan, &[workspace]) }?;
+            unsafe { call.run_at(&values, &[workspace]) }?;
         }
         for (place_of_part, (part, at)) in self.program.parts.iter().zip(&addresses).enumerate() {
             call.tell_part(place_of_part, self.program.names[place_of_part]);
+            let plan = KnowingPlan { part, values: &values };
             // SAFETY: spans are those of the tensors, which the caller vouches for, and what lies
             // in the workspace is inside its size.
-            let ran = unsafe { call.run_at(&*part.plan, at) };
+            let ran = unsafe { call.run_at(&plan, at) };
             ran.map_err(|error| named(error, self.program.numbers[place_of_part].as_ref()))?;
         }
         Ok(())

@@ -6,6 +6,7 @@ mod convolution;
 mod graph;
 mod host_runtime;
 mod inspect;
+mod knowing;
 mod measure;
 mod recording;
 mod scratch;

@@ -81,6 +81,10 @@ pub type StepSink<'a> = &'a mut dyn FnMut(Step<'_>, &[usize]) -> Result<()>;
 /// elements.
 pub type Reader<'a> = dyn Fn(usize, i64) -> f64 + 'a;
 
+/// The number of an operand, this many bytes from its address on, if it is known before the plan
+/// runs.
+pub type Known<'a> = dyn Fn(usize, i64) -> Option<f64> + 'a;
+
 /// Receives a step, and for each operand of it which operand of the plan it is in, and how many
 /// bytes from its address on.
 pub type PlacedSink<'a> = &'a mut dyn FnMut(Step<'_>, &[(usize, i64)]) -> Result<()>;
@@ -112,6 +116,15 @@ pub trait Plan: fmt::Display {
     /// # Errors
     /// The first of `sink`, which ends the plan.
     fn steps(&self, sink: StepSink<'_>) -> Result<()>;
+
+    /// The steps that are needed where some numbers are known before: others are as they would be.
+    ///
+    /// # Errors
+    /// The first of `sink`, which ends the plan.
+    fn steps_knowing(&self, known: &Known<'_>, sink: StepSink<'_>) -> Result<()> {
+        let _ = known;
+        self.steps(sink)
+    }
 
     /// Whether each element of operand `write` depends on that element alone of operand `read`
     /// which lies where it lies itself, so that both may be the same memory.

@@ -75,9 +75,13 @@ impl Strategy {
         block: 16 << 10,
         rows: Some(1 << 16),
     };
-    /// For the CUDA core: a tile is too little for a GPU, and no row too much.
-    pub const CUDA: Strategy =
-        Strategy { fusion: Fusion::Products, rows: Some(i64::MAX), ..Strategy::BY_OPERATION };
+    /// For the CUDA core: a block is too little for a GPU, and no row too much.
+    pub const CUDA: Strategy = Strategy {
+        tiles: Tiles::CUDA,
+        fusion: Fusion::Products,
+        rows: Some(i64::MAX),
+        ..Strategy::BY_OPERATION
+    };
     /// Each operation by itself.
     pub const BY_OPERATION: Strategy =
         Strategy { tiles: Tiles::NONE, fusion: Fusion::None, chains: i64::MAX, rows: None, ..Strategy::CPU };
@@ -127,11 +131,20 @@ impl Program {
         let tiles = Tiles { least, ..whole.strategy.tiles };
         let chains = if whole.has_chains() { 0 } else { i64::MAX };
         let strategy = Strategy { tiles, chains, ..whole.strategy };
-        let own = Program::new(graph, strategy)?;
-        if own.workspace <= whole.workspace {
+        let planned = |strategy| {
+            let own = Program::new(graph, strategy)?;
+            if own.workspace <= whole.workspace {
+                return Ok((own, true));
+            }
+            let placed = Program::placed(graph, Some(&whole.places), strategy);
+            Ok(placed.map_or((own, false), |placed| (placed, true)))
+        };
+        let (own, fits) = planned(strategy)?;
+        if fits || tiles.together == 0 {
             return Ok(own);
         }
-        Ok(Program::placed(graph, Some(&whole.places), strategy).unwrap_or(own))
+        // Other numbers of heads have other divisors: more of them may be together than of `whole`.
+        Ok(planned(Strategy { tiles: Tiles { together: 0, ..tiles }, ..strategy })?.0)
     }
 
     fn has_chains(&self) -> bool {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::program::Value;
 use crate::dtype::Scalar;
+use crate::dtype::convert::{Element, with_element};
 use crate::error::Result;
 use crate::layout::LoopNest;
 use crate::ops::Set;
@@ -31,6 +32,13 @@ impl ValuesPlan {
     pub fn set(&mut self, value: &Value, index: usize, cell: u64) {
         let offset = (value.offset / value.scalar.size() + index) as i64;
         self.sets.push(Set { nest: LoopNest::new(&[], [offset]), dst: value.scalar, cell });
+    }
+
+    /// The number that lies this many bytes from the workspace on, if it is one of these.
+    pub fn number(&self, bytes: i64) -> Option<f64> {
+        let lies = |set: &&Set| set.nest.offsets[0] * set.dst.size() as i64 == bytes;
+        let set = self.sets.iter().find(lies)?;
+        Some(with_element!(set.dst, D => <D as Element>::from_bits(set.cell).to_f64()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Attention tile by tile: against plain loops, and against the same graph with whole matrices of
 //! scores.
 
-use cudnn::ops::graph::{Attention, BandMask, Modifier, Strategy, Tiles};
+use cudnn::ops::graph::{Override, Strategy, Tiles};
+use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
 use super::*;
 
@@ -17,7 +18,7 @@ fn in_tiles(operations: &[Operation], tiles: Tiles) -> Execution {
 
 /// Tiles of some rows and columns, however few scores there are.
 fn small(rows: i64, columns: i64) -> Tiles {
-    Tiles { rows, columns, least: 0 }
+    Tiles { rows, columns, least: 0, together: 0 }
 }
 
 /// Masks, lengths, biases, caps, sinks, shared heads, pages, packed sequences, and weights that are
@@ -44,87 +45,14 @@ fn tiles_give_what_plain_loops_give() {
     }
 }
 
-/// What the mask of a call is.
-#[derive(Clone, Copy, Debug)]
-enum Mask {
-    None,
-    Causal,
-    /// Columns up to the row, and this many before it.
-    Window(i64),
-}
-
-struct Call {
-    dims: [i64; 4],
-    width: i64,
-    mask: Mask,
-    /// The type of all matrices.
-    data_type: DataType,
-}
-
-impl Call {
-    fn operations(&self, is_forward: bool) -> (Vec<Operation>, Vec<Arc<Tensor>>, Vec<Arc<Tensor>>) {
-        let [batch, heads, rows, columns] = self.dims;
-        let of = |uid, heads, rows, width| packed(uid, self.data_type, &[batch, heads, rows, width]);
-        let (q, k, v) =
-            (of(1, heads, rows, self.width), of(2, 1, columns, self.width), of(3, 1, columns, self.width));
-        let (o, stats) = (of(4, heads, rows, self.width), float(5, &[batch, heads, rows, 1]));
-        let (lowest, bound) = (by_value(6, DataType::Float, 4), by_value(7, DataType::Float, 4));
-        let all = [batch, heads, rows, columns];
-        let [input, between, output] = [100, 101, 102].map(|uid| hidden(uid, DataType::Float, &all));
-        let band = |comparison, x: &Arc<Tensor>, y: &Arc<Tensor>, bound: Option<(Port, &Arc<Tensor>)>| {
-            let reads: Vec<_> = [(Port::X, x), (Port::B, &lowest)].into_iter().chain(bound).collect();
-            Operation::new(Kind::BandMask(BandMask { comparison }), &reads, &[(Port::Y, y)])
-        };
-        let (operations, last) = match self.mask {
-            Mask::None => (Vec::new(), 100),
-            Mask::Causal => (vec![band(303, &input, &output, None)], 102),
-            Mask::Window(_) => {
-                let left = Some((Port::LeftBound, &bound));
-                (vec![band(303, &input, &between, None), band(302, &between, &output, left)], 102)
-            }
-        };
-        let modifier = Modifier { operations, input: 100, output: last };
-        let modifier = (last != 100).then_some(modifier);
-        let settings = Attention { modifier, ..Attention::default() };
-        if is_forward {
-            let kind = Kind::AttentionForward(settings);
-            let reads = [(Port::Q, &q), (Port::K, &k), (Port::V, &v)];
-            let writes = [(Port::O, &o), (Port::Stats, &stats)];
-            return (
-                vec![Operation::new(kind, &reads, &writes)],
-                vec![q.clone(), k.clone(), v.clone()],
-                vec![o, stats],
-            );
-        }
-        let gradient = of(8, heads, rows, self.width);
-        let (dq, dk, dv) =
-            (of(9, heads, rows, self.width), of(10, 1, columns, self.width), of(11, 1, columns, self.width));
-        let kind = Kind::AttentionBackward(settings);
-        let reads = [
-            (Port::Q, &q),
-            (Port::K, &k),
-            (Port::V, &v),
-            (Port::O, &o),
-            (Port::Do, &gradient),
-            (Port::Stats, &stats),
-        ];
-        let operation = Operation::new(kind, &reads, &[(Port::Dq, &dq), (Port::Dk, &dk), (Port::Dv, &dv)]);
-        (
-            vec![operation],
-            vec![q.clone(), k.clone(), v.clone(), o.clone(), gradient.clone()],
-            vec![dq, dk, dv],
-        )
-    }
-
-    /// The world of a call, without results.
-    fn world(&self, rng: &mut Rng, given: &[Arc<Tensor>]) -> World {
-        let mut world = World::default();
-        given.iter().for_each(|tensor| drop(world.random(rng, tensor)));
-        world.put(&by_value(6, DataType::Float, 4), &[f64::NEG_INFINITY]);
-        let bound = if let Mask::Window(bound) = self.mask { bound as f64 } else { 0.0 };
-        world.put(&by_value(7, DataType::Float, 4), &[bound]);
-        world
-    }
+/// The world of a call, without results.
+fn world_of(call: &Call, rng: &mut Rng, given: &[Arc<Tensor>]) -> World {
+    let mut world = World::default();
+    given.iter().for_each(|tensor| drop(world.random(rng, tensor)));
+    world.put(&by_value(LOWEST, DataType::Float, 4), &[f64::NEG_INFINITY]);
+    let bound = if let Mask::Window(bound) = call.mask { bound as f64 } else { 0.0 };
+    world.put(&by_value(NEAREST, DataType::Float, 4), &[bound]);
+    world
 }
 
 /// Statistics that belong to the scores: those of the forward pass with whole matrices.
@@ -144,7 +72,7 @@ fn tiles_give_what_whole_matrices_give() {
             let call = Call { dims, width: 24, mask, data_type: DataType::Float };
             for is_forward in [true, false] {
                 let (operations, given, results) = call.operations(is_forward);
-                let mut world = call.world(&mut rng, &given);
+                let mut world = world_of(&call, &mut rng, &given);
                 with_statistics(&call, &mut world);
                 let mut found = Vec::new();
                 for tiles in [Tiles::NONE, small(64, 96), Tiles { least: 0, ..Tiles::DEFAULT }] {
@@ -181,13 +109,13 @@ fn narrow_attention_multiplies_narrow_weights() {
             assert!(products.peek().is_some());
             let own = format!("contract {name}*{name}->");
             products.for_each(|step| assert!(step.contains(&own) && step.contains(" tiles "), "{step}"));
-            let mut world = narrow.world(&mut rng, &given);
+            let mut world = world_of(&narrow, &mut rng, &given);
             with_statistics(&narrow, &mut world);
             results.iter().for_each(|tensor| world.room(tensor));
             world.execute(&execution);
             // The same numbers in binary32.
             let (operations, own_given, own_results) = single.operations(is_forward);
-            let mut in_single = single.world(&mut rng, &[]);
+            let mut in_single = world_of(&single, &mut rng, &[]);
             let statistics = float(5, &[1, 2, 150, 1]);
             own_given.iter().zip(&given).for_each(|(to, from)| in_single.put(to, &world.get(from)));
             in_single.put(&statistics, &world.get(&statistics));
@@ -211,7 +139,7 @@ fn bits_depend_on_no_batch_and_no_threads() {
         let many = Call { dims: [5, 1, 200, 333], width: 40, mask: Mask::Causal, data_type };
         let one = Call { dims: [1, 1, 200, 333], ..many };
         let (operations, given, results) = many.operations(is_forward);
-        let mut world = many.world(&mut rng, &given);
+        let mut world = world_of(&many, &mut rng, &given);
         with_statistics(&many, &mut world);
         results.iter().for_each(|tensor| world.room(tensor));
         world.execute(&in_tiles(&operations, Tiles::DEFAULT));
@@ -223,7 +151,7 @@ fn bits_depend_on_no_batch_and_no_threads() {
             numbers[batch * count..][..count].to_vec()
         };
         for batch in [0, 3, 4] {
-            let mut own = one.world(&mut rng, &[]);
+            let mut own = world_of(&one, &mut rng, &[]);
             for (whole, tensor) in given
                 .iter()
                 .zip(&own_given)
@@ -259,6 +187,61 @@ fn the_workspace_holds_no_matrix_of_scores() {
         let of_rows = |extent: usize| if is_forward { 64 * extent } else { 8 * extent * 4 * 64 * 6 };
         for (size, extent) in sizes.into_iter().zip([512, 1024, 8192]) {
             assert!(size <= (512 << 10) + of_rows(extent), "{size} bytes for {extent} positions");
+        }
+    }
+}
+
+/// So does that of the CUDA core, whose tiles are of several heads, and begin where whole scores
+/// would take more.
+#[test]
+fn tiles_of_several_heads_hold_no_matrix_of_scores() {
+    let planned = |extent, is_forward| {
+        let call =
+            Call { dims: [4, 16, extent, extent], width: 64, mask: Mask::Causal, data_type: DataType::Half };
+        let graph = Graph { operations: call.operations(is_forward).0 };
+        let execution = Execution::planned(&graph, Strategy::CUDA).expect("the graph runs");
+        let whole = Strategy { tiles: Tiles::NONE, ..Strategy::CUDA };
+        let whole = Execution::planned(&graph, whole).expect("the graph runs").workspace();
+        assert!(execution.workspace() <= whole, "{} instead of {whole}", execution.workspace());
+        (streams(&execution), execution.workspace())
+    };
+    for is_forward in [true, false] {
+        assert!(!planned(1024, is_forward).0);
+        // Besides tiles the gradients of every head of keys and values, in binary32 and in 16
+        // bits.
+        for extent in [2048, 4096, 16_384, 131_072] {
+            let (streams, bytes) = planned(extent, is_forward);
+            let of_rows = 4 * 16 * extent as usize * 64 * if is_forward { 0 } else { 2 * (4 + 2) };
+            assert!(streams && bytes <= (160 << 20) + of_rows, "{bytes} bytes for {extent} positions");
+        }
+    }
+}
+
+/// Of smaller extents more heads may go together: never so many that they take more workspace.
+#[test]
+fn tiles_of_several_heads_take_no_more_under_smaller_extents() {
+    let call = |heads, extent| Call {
+        dims: [1, heads, extent, extent],
+        width: 64,
+        mask: Mask::None,
+        data_type: DataType::Float,
+    };
+    for is_forward in [true, false] {
+        let graph = Graph { operations: call(15, 2100).operations(is_forward).0 };
+        let whole = Execution::planned(&graph, Strategy::CUDA).expect("the graph runs");
+        for (heads, extent) in [(15, 1024), (14, 1024), (8, 2100), (13, 700), (1, 40)] {
+            let smaller = call(heads, extent).operations(is_forward).0;
+            let of = |tensor: &Arc<Tensor>| Override {
+                uid: tensor.uid,
+                dims: tensor.dims.to_vec(),
+                strides: tensor.strides.to_vec(),
+            };
+            let links = smaller.iter().flat_map(|operation| operation.reads.iter().chain(&operation.writes));
+            let overrides: Vec<_> = links.map(|link| of(&link.tensor)).collect();
+            let own = whole.overridden(&overrides).expect("the graph runs");
+            assert!(streams(&own), "{heads} heads with {extent} positions");
+            let [own, most] = [own.workspace(), whole.workspace()];
+            assert!(own <= most, "{own} bytes of {heads} heads with {extent} positions instead of {most}");
         }
     }
 }

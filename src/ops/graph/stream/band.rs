@@ -7,7 +7,7 @@ use super::super::{Kind, Operation, Port, Stage, mode};
 use super::tile::Spot;
 use super::{COLUMNS, ROWS};
 use crate::error::Result;
-use crate::ops::plan::Reader;
+use crate::ops::plan::Known;
 
 /// A mask, with the places of the numbers that it depends on.
 pub(super) struct Band {
@@ -65,24 +65,38 @@ pub(super) fn bands(operations: &[Operation], spot: &dyn Fn(i64) -> Result<Spot>
 impl Band {
     /// Whether what stands outside is minus infinity or 0, as [`drops`](Band::drops) supposes of
     /// every mask.
-    pub fn is_lowest(&self, read: &Reader<'_>, index: [i64; 4]) -> bool {
-        self.fill.is_none_or(|fill| is_one(&fill) && number(read, &fill, index) == f64::NEG_INFINITY)
+    pub fn is_lowest(&self, known: &Known<'_>, index: [i64; 4]) -> bool {
+        let lowest = Some(f64::NEG_INFINITY);
+        self.fill.is_none_or(|fill| is_one(&fill) && known(fill.operand, fill.at(index)) == lowest)
     }
 
-    /// Where the tile lies that begins with an index and ends with another one, both included.
-    pub fn relation(&self, read: &Reader<'_>, first: [i64; 4], last: [i64; 4]) -> Relation {
+    /// Where the tile lies that begins with an index and ends with another one, both included;
+    /// across, where that is not known.
+    pub fn relation(&self, known: &Known<'_>, first: [i64; 4], last: [i64; 4]) -> Relation {
+        self.relation_of(known, first, last).unwrap_or(Relation::Across)
+    }
+
+    fn relation_of(&self, known: &Known<'_>, first: [i64; 4], last: [i64; 4]) -> Option<Relation> {
         let bound = match &self.shape {
             Shape::Diagonal { bound, .. } => bound.as_ref(),
             Shape::Lengths => None,
         };
-        if [self.rows.as_ref(), self.columns.as_ref(), bound].into_iter().flatten().any(|spot| !is_one(spot))
-        {
-            return Relation::Across;
+        let numbers = [self.rows.as_ref(), self.columns.as_ref(), bound];
+        if numbers.into_iter().flatten().any(|spot| !is_one(spot)) {
+            return None;
         }
-        let length = |spot: &Option<Spot>| spot.as_ref().map(|spot| number(read, spot, first));
-        let (rows, columns) = (length(&self.rows), length(&self.columns));
+        // Of a number that is not there, or one that is there and known.
+        let number = |spot: &Spot| known(spot.operand, spot.at(first));
+        let mut found = [None; 3];
+        for (found, spot) in found.iter_mut().zip(numbers) {
+            *found = match spot {
+                Some(spot) => Some(number(spot)?),
+                None => None,
+            };
+        }
+        let [rows, columns, bound] = found;
         let ends = |axis: usize| [first[axis] as f64, last[axis] as f64];
-        match &self.shape {
+        Some(match &self.shape {
             Shape::Lengths => {
                 let [rows, columns] = [rows, columns].map(|length| length.unwrap_or(f64::INFINITY));
                 relation(
@@ -91,7 +105,7 @@ impl Band {
                 )
             }
             Shape::Diagonal { comparison, moves_columns, .. } => {
-                let bound = bound.map_or(0.0, |spot| number(read, spot, first));
+                let bound = bound.unwrap_or(0.0);
                 let (rows, columns) = (rows.unwrap_or(0.0), columns.unwrap_or(0.0));
                 let (moved, other, shift) = match moves_columns {
                     true => (ends(COLUMNS), ends(ROWS), bound + rows - columns),
@@ -106,17 +120,13 @@ impl Band {
                     _ => Relation::Across,
                 }
             }
-        }
+        })
     }
 }
 
 /// Whether there is one number for all rows and columns.
 fn is_one(spot: &Spot) -> bool {
     spot.strides[ROWS] == 0 && spot.strides[COLUMNS] == 0
-}
-
-fn number(read: &Reader<'_>, spot: &Spot, index: [i64; 4]) -> f64 {
-    read(spot.operand, spot.at(index))
 }
 
 fn relation(is_inside: bool, is_outside: bool) -> Relation {

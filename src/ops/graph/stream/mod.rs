@@ -18,6 +18,11 @@
 //! from tile to tile in the order of the rows. So the tiles that an element is computed of depend
 //! on the extents of the scores alone: its bits are the same in every batch and for any number of
 //! threads.
+//!
+//! On the CPU core a tile is of one head, and threads run tiles of their own. On the CUDA core a
+//! tile is of several heads, and its steps follow each other on the caller's stream. There no
+//! number of the device's memory is known when steps are queued: tiles are left out by what was
+//! passed by value alone.
 
 mod along;
 mod band;
@@ -52,11 +57,18 @@ pub struct Tiles {
     pub columns: i64,
     /// Scores of one head below which they are computed all at once.
     pub least: i64,
+    /// The same tile of several heads is computed by the same steps, as long as it has no more
+    /// scores than these; of one head at least.
+    pub together: i64,
 }
 
 impl Tiles {
     /// Tiles that leave room for others in a second-level cache.
-    pub const DEFAULT: Tiles = Tiles { rows: 128, columns: 256, least: 128 * 128 };
+    pub const DEFAULT: Tiles = Tiles { rows: 128, columns: 256, least: 128 * 128, together: 0 };
+    /// For a GPU, where each step of a tile is a launch: tiles of several heads, which fill the
+    /// device, and of which 32 MiB in binary32 are left in its second-level cache at best. Scores
+    /// that are few tiles are computed whole, in fewer launches.
+    pub const CUDA: Tiles = Tiles { rows: 512, columns: 2048, least: 1 << 21, together: 1 << 23 };
     /// No tiles.
     pub const NONE: Tiles = Tiles { least: i64::MAX, ..Tiles::DEFAULT };
 }

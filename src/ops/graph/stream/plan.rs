@@ -6,21 +6,24 @@ use std::fmt;
 use super::super::steps::Storage;
 use super::super::work::Work;
 use super::super::{Operation, Port, Tensor};
+use super::along::Along;
 use super::band::{Band, Relation, bands};
 use super::stages::Stages;
 use super::tile::{Group, Kit, Spot};
-use super::{BATCH, COLUMNS, HEADS, ROWS, Region};
+use super::{BATCH, COLUMNS, HEADS, ROWS, Region, Tiles};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::ops::contract::Role as Extent;
-use crate::ops::plan::{Operand, PlacedSink, Plan, Reader, Role, Step, StepSink, Tasks};
+use crate::ops::plan::{Known, Operand, PlacedSink, Plan, Reader, Role, Step, StepSink, Tasks};
 
 /// Tiles of the region.
 pub(in super::super) struct StreamPlan {
     operands: Vec<Operand>,
     layouts: Vec<Option<Layout>>,
     extents: [i64; 4],
+    /// Batches and heads of a tile.
+    heads: [i64; 2],
     /// Rows and columns of a tile.
     tile: [i64; 2],
     /// What no product exceeds.
@@ -77,18 +80,20 @@ impl StreamPlan {
             layouts.push(Some(layout));
             storage.push(Storage::Tensor(tensor.uid));
         }
+        let [_, _, rows, columns] = region.extents;
+        let tile = [region.tiles.rows.clamp(1, rows), region.tiles.columns.clamp(1, columns)];
+        let together = heads_of_tile(&region.extents, tile, region.tiles, &stages);
         let mut kit = Kit {
             region,
             stages: &stages,
             outer,
             operands: numbers,
+            heads: together,
             scratch: operands.len(),
             kept: HashMap::new(),
             kept_bytes: 0,
         };
         kit.keep()?;
-        let [_, _, rows, columns] = region.extents;
-        let tile = [region.tiles.rows.clamp(1, rows), region.tiles.columns.clamp(1, columns)];
         let (mut heads, mut bytes) =
             kit.lowered(&[&stages.head_begin, &stages.head_end], [tile[0], columns])?;
         let (head_end, head_begin) = (heads.pop().unwrap_or_default(), heads.pop().unwrap_or_default());
@@ -121,6 +126,7 @@ impl StreamPlan {
             operands,
             layouts,
             extents: region.extents,
+            heads: together,
             tile,
             most,
             sums_over_rows: stages.sums_over_rows,
@@ -136,26 +142,32 @@ impl StreamPlan {
         (self.extents[ROWS] - 1) / self.tile[0] + 1
     }
 
-    /// The steps of a task: of some rows of a head, or of all.
-    fn walk(&self, task: usize, read: Option<&Reader<'_>>, sink: Sink<'_>) -> Result<()> {
+    /// How many tiles batches are divided among, and heads.
+    fn blocks_of_heads(&self) -> [i64; 2] {
+        [BATCH, HEADS].map(|axis| self.extents[axis] / self.heads[axis])
+    }
+
+    /// The steps of a task: of some rows of a tile's heads, or of all.
+    fn walk(&self, task: usize, known: &Known<'_>, sink: Sink<'_>) -> Result<()> {
         let (task, blocks) = (task as i64, self.blocks_of_rows());
-        let (head, rows) = match self.sums_over_rows {
+        let (at, rows) = match self.sums_over_rows {
             true => (task, 0..blocks),
             // The last rows, of which a causal mask leaves the most, come first.
             false => (task / blocks, blocks - 1 - task % blocks..blocks - task % blocks),
         };
         let mut index = [0; 4];
-        (index[BATCH], index[HEADS]) = (head / self.extents[HEADS], head % self.extents[HEADS]);
+        let [_, heads] = self.blocks_of_heads();
+        (index[BATCH], index[HEADS]) = (at / heads * self.heads[BATCH], at % heads * self.heads[HEADS]);
         run(&self.head_begin, index, &[], sink)?;
         for block in rows {
             index[ROWS] = block * self.tile[0];
-            self.walk_rows(index, read, sink)?;
+            self.walk_rows(index, known, sink)?;
         }
         (index[ROWS], index[COLUMNS]) = (0, 0);
         run(&self.head_end, index, &[], sink)
     }
 
-    fn walk_rows(&self, mut index: [i64; 4], read: Option<&Reader<'_>>, sink: Sink<'_>) -> Result<()> {
+    fn walk_rows(&self, mut index: [i64; 4], known: &Known<'_>, sink: Sink<'_>) -> Result<()> {
         let end = |first: i64, axis: usize| (first + self.tile[axis - ROWS]).min(self.extents[axis]);
         let of = |index: [i64; 4]| {
             let is_last = |axis: usize| usize::from(end(index[axis], axis) == self.extents[axis]);
@@ -164,14 +176,14 @@ impl StreamPlan {
                 .ok_or_else(|| Error::Internal("no steps for a tile".into()))
         };
         run(&of(index)?.rows_begin, index, &[], sink)?;
-        let drops = read.is_some_and(|read| self.bands.iter().all(|band| band.is_lowest(read, index)));
+        let drops = self.bands.iter().all(|band| band.is_lowest(known, index));
         let mut inside = vec![false; self.bands.len()];
         while index[COLUMNS] < self.extents[COLUMNS] {
             let mut last = index;
             (last[ROWS], last[COLUMNS]) = (end(index[ROWS], ROWS) - 1, end(index[COLUMNS], COLUMNS) - 1);
             let mut is_outside = false;
             for (band, inside) in self.bands.iter().zip(&mut inside) {
-                let relation = read.map_or(Relation::Across, |read| band.relation(read, index, last));
+                let relation = band.relation(known, index, last);
                 *inside = relation == Relation::Inside;
                 is_outside |= drops && band.drops && relation == Relation::Outside;
             }
@@ -183,6 +195,26 @@ impl StreamPlan {
         index[COLUMNS] = 0;
         run(&of(index)?.rows_end, index, &[], sink)
     }
+}
+
+/// Batches and heads of a tile: all heads of some batches, or some heads of one, as many as may be
+/// computed together and leave none over.
+fn heads_of_tile(extents: &[i64; 4], tile: [i64; 2], tiles: Tiles, stages: &Stages) -> [i64; 2] {
+    let most = (tiles.together / tile[0].saturating_mul(tile[1])).max(1);
+    let fits = |axis: usize, count: i64| {
+        let mut along = stages.places.values().flat_map(|place| &place.along);
+        along.all(|along| match *along {
+            Along::Scores(of, shares) if of == axis => count % shares == 0 || shares % count == 0,
+            _ => true,
+        })
+    };
+    let largest = |axis: usize, most: i64| {
+        let mut counts = (1..=most.clamp(1, extents[axis])).rev();
+        counts.find(|&count| extents[axis] % count == 0 && fits(axis, count)).unwrap_or(1)
+    };
+    let heads = largest(HEADS, most);
+    let batches = if heads == extents[HEADS] { largest(BATCH, most / heads) } else { 1 };
+    [batches, heads]
 }
 
 /// The largest extents of M, N and K of the products among these steps; other steps move or fold
@@ -215,8 +247,12 @@ impl Plan for StreamPlan {
     }
 
     fn steps(&self, sink: StepSink<'_>) -> Result<()> {
+        self.steps_knowing(&|_, _| None, sink)
+    }
+
+    fn steps_knowing(&self, known: &Known<'_>, sink: StepSink<'_>) -> Result<()> {
         for task in 0..self.count() {
-            self.walk(task, None, &mut |work, spots, index| {
+            self.walk(task, known, &mut |work, spots, index| {
                 let bytes = |operand: usize| spots[operand].at(index);
                 let work =
                     work.shifted(&bytes).ok_or_else(|| Error::Internal("a step that cannot move".into()))?;
@@ -242,7 +278,7 @@ impl Plan for StreamPlan {
 
 impl Tasks for StreamPlan {
     fn count(&self) -> usize {
-        let heads = self.extents[BATCH] * self.extents[HEADS];
+        let heads: i64 = self.blocks_of_heads().into_iter().product();
         let blocks = if self.sums_over_rows { 1 } else { self.blocks_of_rows() };
         heads.saturating_mul(blocks) as usize
     }
@@ -253,7 +289,8 @@ impl Tasks for StreamPlan {
 
     fn steps_of(&self, task: usize, read: &Reader<'_>, sink: PlacedSink<'_>) -> Result<()> {
         let mut places = Vec::new();
-        self.walk(task, Some(read), &mut |work, spots, index| {
+        let known = |operand, bytes| Some(read(operand, bytes));
+        self.walk(task, &known, &mut |work, spots, index| {
             places.clear();
             places.extend(spots.iter().map(|spot| (spot.operand, spot.at(index))));
             sink(work.step(), &places)
@@ -265,7 +302,11 @@ impl Tasks for StreamPlan {
 impl fmt::Display for StreamPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([batch, heads, rows, columns], [height, width]) = (self.extents, self.tile);
-        write!(f, "scores of {batch}x{heads}x{rows}x{columns} in tiles of {height}x{width}: ")?;
+        write!(f, "scores of {batch}x{heads}x{rows}x{columns} in tiles of ")?;
+        if self.heads != [1, 1] {
+            write!(f, "{}x{}x", self.heads[BATCH], self.heads[HEADS])?;
+        }
+        write!(f, "{height}x{width}: ")?;
         let steps = || {
             let tile =
                 self.tiles[0][0].iter().flat_map(|tile| [&tile.rows_begin, &tile.tile, &tile.rows_end]);

@@ -52,6 +52,8 @@ pub(super) struct Kit<'a> {
     pub outer: &'a dyn Fn(&Tensor) -> Result<(Scalar, Layout)>,
     /// The operand of the plan that a tensor of the graph is.
     pub operands: HashMap<i64, usize>,
+    /// Batches and heads of a tile.
+    pub heads: [i64; 2],
     /// The operand that is scratch.
     pub scratch: usize,
     /// Where scratch lies that lasts for more than a tile.
@@ -90,7 +92,8 @@ impl Kit<'_> {
                     Along::Whole => {}
                     Along::Scores(ROWS, _) => *dim = rows,
                     Along::Scores(COLUMNS, _) => *dim = columns,
-                    Along::Scores(..) => *dim = 1,
+                    // Of neighbours that share an element, a tile has some or all.
+                    Along::Scores(axis, shares) => *dim = (self.heads[*axis] / shares).max(1),
                 }
             }
             dims
@@ -193,7 +196,7 @@ impl Kit<'_> {
         let is_graph = place.scratch.is_none();
         for (axis, along) in place.along.iter().enumerate() {
             let Along::Scores(of, shares) = *along else { continue };
-            // Scratch is that of one head, and of rows those of the tile.
+            // Scratch is that of the tile's heads, and of rows those of the tile.
             if is_graph || (of == COLUMNS && place.scratch == Some(Lasts::Head)) {
                 spot.strides[of] = layout.strides[axis] * scalar.size() as i64;
                 spot.shares[of] = shares;
