@@ -2,6 +2,7 @@
 //! whole matrices of scores and the CPU core give, on the kernels' sources and on their PTX.
 
 use std::collections::HashMap;
+use std::ptr;
 use std::sync::Arc;
 
 use cudnn::dtype::DataType;
@@ -162,6 +163,43 @@ fn outside_of_masks() {
         assert!(last(&whole).iter().all(|x| x.is_nan()), "{mask:?}: values do not matter");
         assert!(last(&found).iter().all(|x| x.is_finite()), "{mask:?}: {:?}", last(&found));
     }
+}
+
+/// More launches than are held at once, on a stream of the caller's, in a capture of the strictest
+/// mode, with what is passed by value: run twice, they leave the same bits as without one.
+fn in_a_capture() {
+    let mut cores = Cores::new();
+    let call = Call { dims: [1, 2, 40, 48], width: 8, mask: Mask::Causal, data_type: DataType::Half };
+    let (operations, given, results) = call.operations(true);
+    let given = numbers_of(&mut cores, &call, &given);
+    let execution = planned(&operations, in_tiles(8, 8, 1 << 20));
+    let direct = composed::results(&cores.cuda, &execution, &given, &results);
+    let (mut stream, mut graph, mut instance) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    // SAFETY: a place for the result.
+    unsafe { assert_eq!(double::cuStreamCreate(&mut stream, 0), 0) };
+    cores.cuda.set_stream(stream.addr());
+    let found = composed::results_around(&cores.cuda, &execution, &given, &results, |run| {
+        // SAFETY: plain calls of the driver with places for their results, on a live stream.
+        unsafe {
+            assert_eq!(double::cuStreamBeginCapture_v2(stream, 0), 0);
+            run();
+            assert_eq!(double::cuStreamEndCapture(stream, &mut graph), 0);
+            assert_eq!(double::cuGraphInstantiateWithFlags(&mut instance, graph, 0), 0);
+            for _ in 0..2 {
+                assert_eq!(double::cuGraphLaunch(instance, stream), 0);
+            }
+            assert_eq!(double::cuStreamSynchronize(stream), 0);
+        }
+    });
+    assert!(found == direct && direct[&results[0].uid].iter().all(|x| x.is_finite()));
+    cores.cuda.set_stream(0);
+    // SAFETY: nobody uses the stream any more.
+    unsafe { assert_eq!(double::cuStreamDestroy_v2(stream), 0) };
+}
+
+#[test]
+fn attention_in_tiles_can_be_captured() {
+    double::run(&[], in_a_capture);
 }
 
 #[test]

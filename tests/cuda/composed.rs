@@ -23,6 +23,14 @@ pub type Numbers = (Arc<Tensor>, Vec<f64>);
 pub fn results(
     core: &Context, execution: &Execution, given: &[Numbers], wanted: &[Arc<Tensor>],
 ) -> HashMap<i64, Vec<f64>> {
+    results_around(core, execution, given, wanted, |run| run())
+}
+
+/// The same, where `around` runs the execution, with all memory there.
+pub fn results_around(
+    core: &Context, execution: &Execution, given: &[Numbers], wanted: &[Arc<Tensor>],
+    around: impl FnOnce(&mut dyn FnMut()),
+) -> HashMap<i64, Vec<f64>> {
     // What is passed by value lies in host memory.
     let is_host = |tensor: &Tensor| tensor.by_value || core.is_cpu();
     let mut host: HashMap<i64, Vec<u64>> = HashMap::new();
@@ -50,11 +58,13 @@ pub fn results(
         let on_host = host.get(&uid).map(|words| words.as_ptr().cast_mut().into());
         on_host.or_else(|| device.get(&uid).map(|memory| memory.pointer().into()))
     };
-    let ran = core.call("execute", &mut CallReport::default(), |call| {
-        // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
-        unsafe { execution.run(call, &pointer, workspace) }
+    around(&mut || {
+        let ran = core.call("execute", &mut CallReport::default(), |call| {
+            // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
+            unsafe { execution.run(call, &pointer, workspace) }
+        });
+        ran.expect("the graph runs");
     });
-    ran.expect("the graph runs");
     let numbers = |tensor: &Arc<Tensor>| {
         let words: Vec<u64> = match device.get(&tensor.uid) {
             None => host[&tensor.uid].clone(),
