@@ -62,48 +62,33 @@ impl Library {
     }
 }
 
-/// Memory handed to a call: `len` bytes of content, then the guard, on 32-byte boundaries.
+/// Memory handed to a call: `len` bytes of content, then the guard, on a 32-byte boundary.
 struct Memory {
-    blocks: Vec<Block>,
-    /// Blocks before the content.
-    front: usize,
+    room: Vec<u8>,
+    /// Where in the room the content begins.
+    start: usize,
     len: usize,
 }
 
-/// Blocks before the content of a tensor's buffer: negative strides reach there, which the original
-/// refuses.
-const FRONT: usize = 8192;
+const ALIGNMENT: usize = 32;
 
-#[repr(C, align(32))]
-#[derive(Clone, Copy)]
-struct Block([u8; 32]);
+/// Bytes before the content of a tensor's buffer: negative strides reach there, which the original
+/// refuses.
+const FRONT: usize = 1 << 18;
 
 impl Memory {
     fn filled(len: usize, content: u8) -> Self {
-        Self::behind(0, len, content)
-    }
-
-    /// The same behind so many blocks.
-    fn behind(front: usize, len: usize, content: u8) -> Self {
-        let mut memory =
-            Self { blocks: vec![Block([FILL; 32]); front + (len + GUARD).div_ceil(32)], front, len };
+        let mut memory = Self::zeros_behind(0, len);
         memory.bytes_mut()[..len].fill(content);
         memory
     }
 
-    /// Zeros as [`Memory::behind`], of which the system provides only what is touched: recorded
-    /// workspaces are large.
+    /// Zeros behind so many bytes. The system provides only what is touched, as recorded workspaces
+    /// are large: no type of a larger alignment, whose zeros the allocator would write.
     fn zeros_behind(front: usize, len: usize) -> Self {
-        let count = front + (len + GUARD).div_ceil(32);
-        let layout = std::alloc::Layout::array::<Block>(count).expect("a recorded size");
-        // SAFETY: the size is not 0, `Vec` asks for memory of this layout itself, and a `Block` may
-        // be all zeros.
-        let blocks = unsafe {
-            let start = std::alloc::alloc_zeroed(layout).cast::<Block>();
-            assert!(!start.is_null(), "no memory for {len} bytes");
-            Vec::from_raw_parts(start, count, count)
-        };
-        let mut memory = Self { blocks, front, len };
+        let room = vec![0; front + len + GUARD + ALIGNMENT];
+        let start = front + room[front..].as_ptr().align_offset(ALIGNMENT);
+        let mut memory = Self { room, start, len };
         memory.bytes_mut()[len..].fill(FILL);
         memory
     }
@@ -115,24 +100,16 @@ impl Memory {
     }
 
     fn address(&mut self) -> u64 {
-        self.blocks[self.front..].as_mut_ptr() as u64
+        self.bytes_mut().as_mut_ptr() as u64
     }
 
+    /// The content and the guard.
     fn bytes(&self) -> &[u8] {
-        // SAFETY: a `Block` is 32 initialised bytes without padding, and the blocks are contiguous.
-        unsafe {
-            let blocks = &self.blocks[self.front..];
-            std::slice::from_raw_parts(blocks.as_ptr().cast(), blocks.len() * 32)
-        }
+        &self.room[self.start..]
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`; any byte is valid in both views, and `self` is borrowed
-        // exclusively.
-        unsafe {
-            let blocks = &mut self.blocks[self.front..];
-            std::slice::from_raw_parts_mut(blocks.as_mut_ptr().cast(), blocks.len() * 32)
-        }
+        &mut self.room[self.start..]
     }
 
     fn content(&self) -> &[u8] {
