@@ -100,42 +100,50 @@ impl Convolution {
         }
     }
 
-    /// Calls `f` with the indices into x, w and y of every product.
-    pub fn products(&self, mut f: impl FnMut(&[i64], &[i64], &[i64])) {
+    /// Calls `f` with the places in x, w and y, counted in row-major order, of every product.
+    fn products(&self, mut f: impl FnMut(usize, usize, usize)) {
         let g = &self.geometry;
-        let (rank, c, k) = (self.x.len() - 2, self.w[1], self.w[0] / g.groups);
-        let mut space = self.y.clone();
-        space.extend(&self.w[1..]);
-        let mut x = vec![0; rank + 2];
-        each(&space, |at| {
-            let (y, tap) = at.split_at(rank + 2);
-            (x[0], x[1]) = (y[0], y[1] / k * c + tap[0]);
-            let w: Vec<i64> = [y[1]].iter().chain(tap).copied().collect();
-            let mut inside = true;
-            for d in 0..rank {
-                let r = if g.flip { self.w[d + 2] - 1 - tap[d + 1] } else { tap[d + 1] };
-                x[d + 2] = y[d + 2] * g.strides[d] - g.padding[d] + r * g.dilation[d];
-                inside &= (0..self.x[d + 2]).contains(&x[d + 2]);
-            }
-            if inside {
-                f(&x, &w, y);
-            }
+        let [n, k, c] = [self.y[0], self.y[1], self.w[1]].map(|extent| extent as usize);
+        let in_group = self.w[0] / g.groups;
+        let size = |dims: &[i64]| dims[2..].iter().product::<i64>() as usize;
+        let [x_pixels, taps, y_pixels] = [&self.x, &self.w, &self.y].map(|dims| size(dims));
+        // The pixel of x that a tap meets from a pixel of y; none in the padding.
+        let mut met = Vec::with_capacity(y_pixels * taps);
+        each(&self.y[2..], |y| {
+            each(&self.w[2..], |tap| {
+                met.push((0..y.len()).try_fold(0, |at, d| {
+                    let r = if g.flip { self.w[d + 2] - 1 - tap[d] } else { tap[d] };
+                    let x = y[d] * g.strides[d] - g.padding[d] + r * g.dilation[d];
+                    let extent = self.x[d + 2];
+                    (0..extent).contains(&x).then(|| at * extent as usize + x as usize)
+                }));
+            });
         });
+        for (image, channel) in (0..n).flat_map(|image| (0..k).map(move |channel| (image, channel))) {
+            let first = image * self.x[1] as usize + channel / in_group as usize * c;
+            for (pixel, met) in met.chunks(taps).enumerate() {
+                let y = (image * k + channel) * y_pixels + pixel;
+                for of in 0..c {
+                    let (x, w) = ((first + of) * x_pixels, (channel * c + of) * taps);
+                    let met = met.iter().enumerate().filter_map(|(tap, at)| Some((tap, (*at)?)));
+                    met.for_each(|(tap, at)| f(x + at, w + tap, y));
+                }
+            }
+        }
     }
 
     /// Sums of products, and of their magnitudes, by the definition; one per element of the
     /// destination in row-major order.
     pub fn expected(&self, direction: Direction, a: &Tensor, b: &Tensor) -> Vec<[f64; 2]> {
-        let dims = self.dims(direction)[0];
-        let place = |index: &[i64]| index.iter().zip(dims).fold(0, |at, (i, d)| at * d + i) as usize;
-        let mut sums = vec![[0.0; 2]; dims.iter().product::<i64>() as usize];
+        let (a, b) = (a.numbers(), b.numbers());
+        let mut sums = vec![[0.0; 2]; self.dims(direction)[0].iter().product::<i64>() as usize];
         self.products(|x, w, y| {
             let (dst, a, b) = match direction {
-                Direction::Forward => (y, a.get(x), b.get(w)),
-                Direction::Data => (x, a.get(y), b.get(w)),
-                Direction::Filter => (w, a.get(x), b.get(y)),
+                Direction::Forward => (y, a[x], b[w]),
+                Direction::Data => (x, a[y], b[w]),
+                Direction::Filter => (w, a[x], b[y]),
             };
-            let sum = &mut sums[place(dst)];
+            let sum = &mut sums[dst];
             *sum = [sum[0] + a * b, sum[1] + (a * b).abs()];
         });
         sums
