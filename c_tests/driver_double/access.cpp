@@ -13,23 +13,28 @@ extern "C" char __ehdr_start, __bss_start, _end;
 namespace driver_double {
 namespace {
 
-// Who touched a byte of shared memory last, and when. Small, as there are three for every byte that kernels touch.
-struct Touch {
-    // Its number and one, 0 for none.
-    unsigned thread;
-    unsigned block;
-    Moment moment;
-};
-struct Byte {
+// Who touched a byte of shared memory, and when: from the upper bits down 1, the number of its warp (5) and its lane in it
+// (5), how many barriers the block had passed (21), and its warp (32). 0 for nobody. Packed, as there are three for every
+// byte that kernels touch, and each access of theirs is compared with them.
+typedef uint64_t Touch;
+struct History {
     Touch written;
     // Two different threads, so that a writer always finds one that is not itself.
     Touch read[2];
-    // The block that has put something there that it had computed.
-    unsigned known;
+};
+// Four bytes. Most are touched together only, and have one history; once they were not, each has its own in `histories`.
+struct Word {
+    // Whose touches these are: those of another block are nobody's.
+    unsigned block;
+    bool is_split;
+    // A bit for each byte that holds what a thread has computed.
+    unsigned char known;
+    History history;
 };
 
-// One for each byte from __bss_start to _end. Pages that nobody touches cost nothing.
-Byte *shadow;
+// One for every four bytes from __bss_start to _end, and one for each byte. Pages that nobody touches cost nothing.
+Word *words;
+History *histories;
 // Counts blocks, so that forgetting is free.
 unsigned block;
 
@@ -44,16 +49,32 @@ unsigned number(const emu::Thread *thread) { return thread->warp * 32 + thread->
 
 bool in_image(uintptr_t address) { return address >= address_of(__ehdr_start) && address < address_of(_end); }
 
-// The shadow of a byte of shared memory, or NULL.
-Byte *shadow_of(uintptr_t address) {
-    const size_t size = address_of(_end) - address_of(__bss_start);
-    if (shadow == NULL) {
-        void *map = mmap(NULL, sizeof(Byte) * size, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (map == MAP_FAILED) return NULL;
-        shadow = static_cast<Byte *>(map);
+void *notes(size_t size) {
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+// Where a byte of shared memory lies among all of them, from a multiple of four bytes on; SIZE_MAX if it is none.
+size_t place_of(uintptr_t address) {
+    const uintptr_t first = address_of(__bss_start) & ~uintptr_t(3);
+    const size_t size = address_of(_end) - first;
+    if (address - first >= size) return SIZE_MAX;
+    if (words == NULL) {
+        histories = static_cast<History *>(notes(sizeof(History) * (size + 3)));
+        words = static_cast<Word *>(notes(sizeof(Word) * (size / 4 + 1)));
+        if (histories == NULL || words == NULL) {
+            complain("no memory for notes on %zu bytes of shared memory", size);
+            leave_kernel(LAUNCH_FAILED);
+        }
     }
-    return address - address_of(__bss_start) < size ? shadow + (address - address_of(__bss_start)) : NULL;
+    return address - first;
+}
+
+// The word that holds a byte of shared memory.
+Word &word_at(size_t place) {
+    Word &word = words[place / 4];
+    if (word.block != block) word = {block, false, 0, {0, {0, 0}}};
+    return word;
 }
 
 // threadIdx and its like.
@@ -61,38 +82,64 @@ bool is_built_in(uintptr_t address) {
     return address - reinterpret_cast<uintptr_t>(&emu::running) < sizeof emu::running;
 }
 
-// Whether `other` was another thread's and no barrier lies between it and now.
-bool unordered(const Touch &other, const Touch &now) {
-    if (other.block != block || other.thread == 0 || other.thread == now.thread) return false;
-    if (other.moment.block != now.moment.block) return false;
-    return (other.thread - 1) / 32 != (now.thread - 1) / 32 || other.moment.warp == now.moment.warp;
+Touch touch_of(unsigned thread, Moment moment) {
+    return uint64_t(1) << 63 | uint64_t(thread) << 53 | uint64_t(moment.block & ((1u << 21) - 1)) << 32 | moment.warp;
 }
 
-void check_shared(uintptr_t address, Byte *bytes, size_t size, bool write) {
+unsigned thread_of(Touch touch) { return touch >> 53 & 1023; }
+
+// Whether `other` was another thread's and no barrier lies between it and now.
+inline bool unordered(Touch other, Touch now) {
+    const uint64_t differs = other ^ now;
+    // Nobody's; the same thread's; one before a barrier of the block.
+    if (other == 0 || differs >> 53 == 0 || uint32_t(differs >> 32) << 11 != 0) return false;
+    return differs >> 58 != 0 || uint32_t(differs) == 0;
+}
+
+// Compares a touch with those before it, and remembers it.
+inline void note(History &history, Touch touch, bool write) {
+    Touch other = unordered(history.written, touch) ? history.written : 0;
+    for (const Touch read : history.read) {
+        if (write && other == 0 && unordered(read, touch)) other = read;
+    }
+    if (other != 0) {
+        complain("%s: threads %u and %u of a block touch one byte of shared memory with no barrier between", name(),
+                 thread_of(other), thread_of(touch));
+        leave_kernel(LAUNCH_FAILED);
+    }
+    if (write) {
+        history.written = touch;
+    } else {
+        history.read[unordered(history.read[0], touch)] = touch;
+    }
+}
+
+void check_shared(uintptr_t address, size_t place, size_t size, bool write) {
     const emu::Thread *thread = emu::running.thread;
-    const Touch touch = {number(thread) + 1, block, now(thread)};
-    for (size_t i = 0; i < size; ++i) {
-        Byte &byte = bytes[i];
-        const Touch *other = unordered(byte.written, touch) ? &byte.written : NULL;
-        for (const Touch &read : byte.read) {
-            if (other == NULL && write && unordered(read, touch)) other = &read;
-        }
-        if (other != NULL) {
-            complain("%s: threads %u and %u of a block touch one byte of shared memory with no barrier between", name(),
-                     other->thread - 1, number(thread));
-            leave_kernel(LAUNCH_FAILED);
-        }
-        // What no thread of this block has written is no number that any type has. A kernel may load it (the edges of a tile)
-        // as long as nothing comes of it: what another block left, and zeros, would go unnoticed.
-        if (!write && byte.written.block != block) reinterpret_cast<unsigned char *>(address)[i] = 0xFF;
-        if (write) {
-            byte.written = touch;
-            byte.known = block;
-        } else if (unordered(byte.read[0], touch)) {
-            byte.read[1] = touch;
+    const Touch touch = touch_of(number(thread), now(thread));
+    unsigned char *bytes = reinterpret_cast<unsigned char *>(address);
+    // What no thread of this block has written is no number that any type has. A kernel may load it (the edges of a tile) as
+    // long as nothing comes of it: what another block left, and zeros, would go unnoticed.
+    for (const size_t end = place + size; place < end;) {
+        Word &word = word_at(place);
+        const size_t first = place % 4, count = end - place < 4 - first ? end - place : 4 - first;
+        if (count == 4 && !word.is_split) {
+            note(word.history, touch, write);
+            if (!write && word.history.written == 0) memset(bytes, 0xFF, 4);
         } else {
-            byte.read[0] = touch;
+            History *own = histories + place;
+            if (!word.is_split) {
+                for (unsigned i = 0; i < 4; ++i) (own - first)[i] = word.history;
+                word.is_split = true;
+            }
+            for (size_t i = 0; i < count; ++i) {
+                note(own[i], touch, write);
+                if (!write && own[i].written == 0) bytes[i] = 0xFF;
+            }
         }
+        if (write) word.known |= ((1u << count) - 1) << first;
+        place += count;
+        bytes += count;
     }
 }
 
@@ -166,7 +213,8 @@ void check(void *pointer, size_t size, bool write, bool aligned, const void *pla
                  dynamic_shared_size());
         leave_kernel(ILLEGAL_ADDRESS);
     }
-    if (Byte *bytes = shadow_of(address)) return check_shared(address, bytes, size, write);
+    const size_t place_in_shared = place_of(address);
+    if (place_in_shared != SIZE_MAX) return check_shared(address, place_in_shared, size, write);
     if (in_image(address)) {
         if (!write) return;  // a constant
         complain("%s: thread %u writes a constant", name(), number(emu::running.thread));
@@ -184,11 +232,12 @@ void forget_accesses() { ++block; }
 void touch(void *pointer, size_t size, bool write, const void *place) { check(pointer, size, write, true, place); }
 
 bool is_known(const void *shared) {
-    const Byte *byte = shadow_of(reinterpret_cast<uintptr_t>(shared));
-    return byte != NULL && byte->known == block;
+    const size_t place = place_of(reinterpret_cast<uintptr_t>(shared));
+    return place != SIZE_MAX && word_at(place).known >> place % 4 & 1;
 }
 void forget_known(const void *shared) {
-    if (Byte *byte = shadow_of(reinterpret_cast<uintptr_t>(shared))) byte->known = 0;
+    const size_t place = place_of(reinterpret_cast<uintptr_t>(shared));
+    if (place != SIZE_MAX) word_at(place).known &= ~(1u << place % 4);
 }
 
 }  // namespace driver_double

@@ -22,13 +22,28 @@ double number(unsigned bits, int exponent, int mantissa) {
     return sign * (biased == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, biased - bias));
 }
 
+// The numbers of 16 bits of a type, by their bits.
+struct Numbers {
+    double of[1 << 16];
+    Numbers(int exponent, int mantissa) {
+        for (unsigned bits = 0; bits < 1u << 16; ++bits) of[bits] = number(bits, exponent, mantissa);
+    }
+};
+const Numbers halves(5, 10), brain_floats(8, 7);
+
 // Element `i` of a lane's registers, counted from the lowest bits of the first.
 double element(emu::Element type, const unsigned *words, int i) {
     switch (type) {
     case emu::Element::F16:
-    case emu::Element::F16_16X8X8: return number(words[i / 2] >> (i % 2 * 16) & 0xffff, 5, 10);
-    case emu::Element::BF16: return number(words[i / 2] >> (i % 2 * 16) & 0xffff, 8, 7);
-    case emu::Element::TF32: return number(words[i] >> 13, 8, 10);
+    case emu::Element::F16_16X8X8: return halves.of[words[i / 2] >> (i % 2 * 16) & 0xffff];
+    case emu::Element::BF16: return brain_floats.of[words[i / 2] >> (i % 2 * 16) & 0xffff];
+    case emu::Element::TF32: {
+        // A binary32 number without its last 13 bits.
+        const unsigned bits = words[i] & ~0x1fffu;
+        float result;
+        memcpy(&result, &bits, sizeof result);
+        return result;
+    }
     case emu::Element::S8:
     case emu::Element::S8_8X8X16: return double(int8_t(words[i / 4] >> (i % 4 * 8)));
     default: return double(uint8_t(words[i / 4] >> (i % 4 * 8)));
@@ -101,10 +116,15 @@ void emu::multiply_add(Element type, const unsigned *a, const unsigned *b, void 
         both.columns[group][k] = element(right(type), b, i);
     }
     sync_warp(~0u, Together::MATRIX);
+    // All of a lane side by side, as each of the sums waits for itself.
+    double sums[4] = {0, 0, 0, 0};
+    const double *const rows[2] = {both.rows[group], both.rows[height == 16 ? group + 8 : group]};
+    const double *const columns[2] = {both.columns[member * 2], both.columns[member * 2 + 1]};
+    for (int k = 0; k < depth; ++k) {
+        for (int i = 0; i < 4; ++i) sums[i] += rows[i / 2][k] * columns[i % 2][k];
+    }
     for (int i = 0; i < height / 4; ++i) {
-        const int row = i < 2 ? group : group + 8, column = member * 2 + (i & 1);
-        double sum = 0;
-        for (int k = 0; k < depth; ++k) sum += both.rows[row][k] * both.columns[column][k];
+        const double sum = sums[i];
         // Devices sum in an order and to a precision that the manual leaves open; bytes are exact and wrap.
         if (type >= Element::S8 && !is_half) {
             int *to = static_cast<int *>(c) + i;
