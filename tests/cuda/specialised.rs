@@ -207,6 +207,15 @@ fn row_sums(cores: &mut Cores) {
                     );
                 }
             }
+            // Many rows without gaps, of which a thread has one: one more and one less than blocks
+            // have, turns of 32 lanes and parts of one, and vectors that end inside a row.
+            for (rows, length) in [(1024, 16), (1025, 33), (1151, 49), (1030, 62), (1024, 63), (1027, 90)] {
+                let kinds = [("Add", scalar, "alpha=1 beta=0"), ("Avg", "f32", "alpha=-0.75 beta=0.5")];
+                let (what, to, factors) = cores.rng.pick(&kinds);
+                let loops = format!("{rows}*(1,{length},0) +0,+0,+0 each of dst/src: {length}*(1,0) +0,+0");
+                let kind = format!("reduce {what} {scalar}->f32->{to} {factors}");
+                agree(cores, &format!("{kind} outputs dst/src1/src2: {loops}"), made);
+            }
             // Few and long rows, in one run and in several, shorter and longer than a warp.
             for (length, around) in [(32_768, 0), (36_111, 0), (66, 600), (7, 5000), (11_201, 3)] {
                 let runs = match around {
@@ -217,6 +226,15 @@ fn row_sums(cores: &mut Cores) {
                 let kinds = ["Add f32 alpha=1 beta=0", "Avg f32 alpha=-0.75 beta=0.5"];
                 let kind = cores.rng.pick(&kinds).replacen(' ', &format!(" {scalar}->f32->"), 1);
                 agree(cores, &format!("reduce {kind} outputs dst/src1/src2: {loops}"), made);
+            }
+        }
+        // Longer ones, of blocks of one warp, of two, and of four that come twice to a row.
+        for (rows, length) in [(1, 1025), (3, 2560), (8192, 1025), (2049, 4100)] {
+            let loops = format!("{rows}*(1,{length},0) +0,+0,+0 each of dst/src: {length}*(1,0) +0,+0");
+            let kind = format!("reduce Add {scalar}->f32->f32 alpha=1 beta=0");
+            // One type has all rows.
+            if rows < 2000 || scalar == "f16" {
+                agree(cores, &format!("{kind} outputs dst/src1/src2: {loops}"), moderate);
             }
         }
     }

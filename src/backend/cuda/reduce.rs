@@ -11,13 +11,18 @@ use crate::ops::Reduce;
 
 pub(super) const KERNELS: &[Kernels<Reduce>] = &[
     Kernels {
+        name: "row_sums_near_*",
+        when: "sums and means in binary32 of 1,024 rows and more without gaps, on 16 bytes, of 16 elements to 252 bytes: a thread has a row",
+        launch: row_sums::near,
+    },
+    Kernels {
         name: "row_sums_f32 row_sums_f16 row_sums_bf16",
-        when: "sums and means in binary32 of rows of 16 to 1,024 neighbours",
+        when: "the same of other rows of 16 to 1,024 neighbours",
         launch: row_sums::short,
     },
     Kernels {
         name: "row_sums_long_*",
-        when: "the same of few rows from 32,768 elements on that are not cut: a block has a whole row",
+        when: "the same of longer rows that are not cut: a block has a whole row",
         launch: row_sums::long,
     },
     Kernels {

@@ -12,6 +12,8 @@ const COLUMNS: u64 = 32;
 /// Elements of a group at most: of those that a block reads again, and of columns.
 const LONGEST: i64 = 1 << 28;
 const HIGH: i64 = 256;
+/// Neighbours of a short group that a thread loads at once.
+const NEAR: u32 = 4;
 /// Threads of a block that reads its group again.
 const PASSING: u32 = 1024;
 
@@ -28,6 +30,10 @@ pub struct RowParameters {
     pub groups: u32,
     /// Elements of each.
     pub length: u32,
+    /// Whether all groups consist of [`NEAR`] elements on their width, and more of these.
+    pub vectored: u32,
+    /// Keeps the size a multiple of 8 on both sides.
+    pub unused: u32,
 }
 
 /// Neighbouring groups of elements at equal distances: `*_columns_*`.
@@ -49,7 +55,7 @@ pub struct ColumnParameters {
 }
 
 // The same numbers stand in the kernels' source.
-const _: () = assert!(size_of::<RowParameters>() == 56);
+const _: () = assert!(size_of::<RowParameters>() == 64);
 const _: () = assert!(size_of::<ColumnParameters>() == 104);
 
 /// The kernels of a shape in binary32, binary16 and bfloat16, in the order of
@@ -106,7 +112,10 @@ pub(super) fn launches(query: &Query<'_, Rows>, emit: Emit<'_>) -> Result<bool> 
     let (kernels, blocks, threads, params) = match *rows.groups.axes() {
         ref around if are_neighbours(along.strides) && around.len() <= 1 => {
             let step = around.first().map_or([0; 3], |axis| bytes(axis.strides));
-            let params = Params::new(&RowParameters { at, step, groups, length });
+            let width = i64::from(NEAR) * size;
+            let off = |k: usize| at[k] as i64 % width | step[k] % width;
+            let vectored = u32::from(length % NEAR == 0 && (0..3).all(|k| off(k) == 0));
+            let params = Params::new(&RowParameters { at, step, groups, length, vectored, unused: 0 });
             let (kernels, blocks, threads) = side_by_side(along.extent, count as u64);
             (kernels, blocks, threads, params)
         }

@@ -10,11 +10,26 @@
 #include "row_trees.cuh"
 #include "softmax.cuh"
 
-// The largest power of e that is computed is that of zero, so that only its other end is cut off.
+#if defined(CPU_EMU)
+inline f32 difference(f32 a, f32 b) { return sum(a, -b); }
+#else
+__device__ __forceinline__ f32 difference(f32 a, f32 b) { return __fsub_rn(a, b); }
+#endif
+
+// `exp` of math.cuh for x <= 0, by fewer instructions and to the same bits: 2^n is within reach of one factor if that is 2^63 times too
+// large, and only the product that takes it back may round.
 __device__ __forceinline__ f32 raised(f32 x) {
-    const Rounded<f32> low = {Math<f32>::exp_low()}, power = {x};
-    const Exponent<f32> e = exponent(power < low ? low : power);
-    return scaled(number<f32>(1) + e.p, e.shifted).value;
+    typedef Math<f32> M;
+    constexpr u32 UP = 63;
+    // An even bias leaves a number in the middle between two to the same one of them.
+    const f32 shifter = M::shifter() + f32(M::BIAS + UP), low = M::exp_low();
+    const f32 power = x < low ? low : x;
+    const f32 shifted = sum(product(power, M::log2_e()), shifter), n = difference(shifted, shifter);
+    const f32 r = difference(difference(power, product(n, M::ln2_high())), product(n, M::ln2_low()));
+    const Rounded<f32> square = {product(r, r)};
+    const f32 p = sum(r, (square * M::exp({r}, square)).value);
+    const f32 high = product(sum(1.0f, p), bits_of<f32>(bits_of<u32>(shifted) << M::MANTISSA));
+    return product(high, bits_of<f32>(u32(M::BIAS - UP) << M::MANTISSA));
 }
 
 // What the sum of a group is made of, once what is summed is known.
@@ -37,9 +52,9 @@ template <u32 FUNCTION>
 __device__ __forceinline__ f32 result_of(f32 x, f32 dy, f32 statistic) {
     switch (FUNCTION) {
     case SOFTMAX: return product(x, statistic);
-    case LOG_SOFTMAX: return sum(x, -statistic);
-    case SOFTMAX_GRADIENT: return product(x, sum(dy, -statistic));
-    default: return sum(dy, -product(exp(Rounded<f32>{x}).value, statistic));
+    case LOG_SOFTMAX: return difference(x, statistic);
+    case SOFTMAX_GRADIENT: return product(x, difference(dy, statistic));
+    default: return difference(dy, product(exp(Rounded<f32>{x}).value, statistic));
     }
 }
 
@@ -55,68 +70,145 @@ struct Larger {
     __device__ __forceinline__ f32 operator()(f32 a, f32 b) const { return larger(a, b); }
 };
 
-// A warp for ROWS groups whose elements lie side by side, of at most 32 * SLOTS; or, with shared room, every warp of a block for the
-// next 1,024 elements of one group.
-template <u32 FUNCTION, u32 SCALAR, u32 SLOTS, u32 ROWS, typename Room>
+// A warp for four groups whose elements lie side by side, of at most 32 * SHORT, and eight lanes for each of them: of every 32 elements a
+// lane has NEAR neighbours, which are as many lanes of the tree, so that most of it is joined without a shuffle.
+enum : u32 { SHORT = 4, NEAR = 4 };
+
+template <typename Bits>
+struct alignas(NEAR * sizeof(Bits)) Neighbours {
+    Bits lane[NEAR];
+};
+
+// Elements of a lane from `position` on, NONE in the place of those behind the end.
+template <typename Bits>
+__device__ __forceinline__ Neighbours<Bits> neighbours(const SoftmaxRows &p, const char *from, u32 position, Bits none) {
+    Neighbours<Bits> found;
+#pragma unroll
+    for (u32 i = 0; i < NEAR; ++i) found.lane[i] = none;
+    if (p.vectored) {
+        if (position < p.length) found = at<Neighbours<Bits>>(from);
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < NEAR; ++i) {
+            if (position + i < p.length) found.lane[i] = at<Bits>(from + i * sizeof(Bits));
+        }
+    }
+    return found;
+}
+
+// The lanes of a tree that eight lanes of a warp have, joined in halves, in each of them.
+__device__ __forceinline__ f32 joined_lanes(const f32 (&node)[NEAR]) {
+    const f32 total = halved<2>(halved<4>(node[0], node[2], Sum()), halved<4>(node[1], node[3], Sum()), Sum());
+    const f32 whole = sum(total, __shfl_xor_sync(~0u, total, 1));
+    const f32 half = sum(whole, __shfl_xor_sync(~0u, whole, 4));
+    return sum(half, __shfl_xor_sync(~0u, half, 2));
+}
+
+template <u32 FUNCTION, u32 SCALAR>
+__device__ __forceinline__ void softmax_short(const SoftmaxRows &p) {
+    typedef typename Unit<width_of(SCALAR)>::Type Bits;
+    typedef Missing<FUNCTION, SCALAR> None;
+    constexpr bool has_peak = None::has_peak;
+    constexpr u32 SIZE = sizeof(Bits), LANES = 32 / NEAR;
+    const u32 number = blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES, first = threadIdx.x % LANES * NEAR;
+    // Lanes behind the last group join numbers of that.
+    const u32 own = number < p.groups ? number : p.groups - 1;
+    const char *from_x = p.at[1] + (i64(own) * p.step[1] + first * SIZE);
+    const char *from_dy = p.at[2] + (i64(own) * p.step[2] + first * SIZE);
+    Neighbours<Bits> of_x[SHORT], of_dy[SHORT];
+#pragma unroll
+    for (u32 k = 0; k < SHORT; ++k) {
+        if (32 * k >= p.length) break;
+        of_x[k] = neighbours<Bits>(p, from_x + 32 * k * SIZE, first + 32 * k, Bits(None::x));
+        if (!has_peak) of_dy[k] = neighbours<Bits>(p, from_dy + 32 * k * SIZE, first + 32 * k, Bits(None::dy));
+    }
+    f32 x[SHORT][NEAR], dy[SHORT][NEAR], peak = -Math<f32>::infinity();
+#pragma unroll
+    for (u32 k = 0; k < SHORT; ++k) {
+        if (32 * k >= p.length) break;
+#pragma unroll
+        for (u32 i = 0; i < NEAR; ++i) {
+            x[k][i] = value_f32(SCALAR, of_x[k].lane[i]);
+            dy[k][i] = has_peak ? 0 : value_f32(SCALAR, of_dy[k].lane[i]);
+            if (has_peak) peak = larger(peak, x[k][i]);
+        }
+    }
+    if (has_peak) {
+#pragma unroll
+        for (u32 half = LANES / 2; half > 0; half /= 2) peak = larger(peak, __shfl_xor_sync(~0u, peak, half));
+    }
+    f32 node[NEAR];
+#pragma unroll
+    for (u32 i = 0; i < NEAR; ++i) node[i] = -0.0f;
+#pragma unroll
+    for (u32 k = 0; k < SHORT; ++k) {
+        if (32 * k >= p.length) break;
+#pragma unroll
+        for (u32 i = 0; i < NEAR; ++i) {
+            if (has_peak) x[k][i] = difference(x[k][i], peak);
+            node[i] = sum(node[i], term_of<FUNCTION>(x[k][i], dy[k][i]));
+        }
+    }
+    const f32 statistic = statistic_of<FUNCTION>(joined_lanes(node));
+    if (number >= p.groups) return;
+    char *to = p.at[0] + (i64(number) * p.step[0] + first * SIZE);
+#pragma unroll
+    for (u32 k = 0; k < SHORT; ++k) {
+        if (first + 32 * k >= p.length) break;
+        Neighbours<Bits> y;
+#pragma unroll
+        for (u32 i = 0; i < NEAR; ++i) {
+            y.lane[i] = Bits(stored_bits(SCALAR, result_of<FUNCTION>(x[k][i], dy[k][i], statistic)));
+        }
+        if (p.vectored) {
+            put<Neighbours<Bits>>(to + 32 * k * SIZE, y);
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < NEAR; ++i) {
+                if (first + 32 * k + i < p.length) put<Bits>(to + (32 * k + i) * SIZE, y.lane[i]);
+            }
+        }
+    }
+}
+
+// A warp for a group of at most 32 * SLOTS elements that lie side by side; or, with shared room, every warp of a block for the next
+// 1,024 elements of one group.
+template <u32 FUNCTION, u32 SCALAR, u32 SLOTS, typename Room>
 __device__ __forceinline__ void softmax_rows(const SoftmaxRows &p, Room &room) {
     typedef typename Unit<width_of(SCALAR)>::Type Bits;
     typedef Missing<FUNCTION, SCALAR> None;
     constexpr bool has_peak = None::has_peak;
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const u32 first = Room::is_shared ? blockIdx.x : (blockIdx.x * (THREADS / 32) + warp) * ROWS;
-    if (first >= p.groups) return;
+    const u32 number = Room::is_shared ? blockIdx.x : blockIdx.x * (THREADS / 32) + warp;
+    if (number >= p.groups) return;
     const u32 begin = Room::is_shared ? warp * BLOCK : 0, length = p.length - begin, position = lane + begin;
-    const char *from_x[ROWS], *from_dy[ROWS];
-    Bits of_x[SLOTS][ROWS], of_dy[SLOTS][ROWS];
-#pragma unroll
-    for (u32 r = 0; r < ROWS; ++r) {
-        // Behind the last group that one again.
-        const u32 number = first + r < p.groups ? first + r : first;
-        from_x[r] = p.at[1] + (i64(number) * p.step[1] + position * u32(sizeof(Bits)));
-        from_dy[r] = p.at[2] + (i64(number) * p.step[2] + position * u32(sizeof(Bits)));
-    }
+    const char *from_x = p.at[1] + (i64(number) * p.step[1] + position * u32(sizeof(Bits)));
+    const char *from_dy = p.at[2] + (i64(number) * p.step[2] + position * u32(sizeof(Bits)));
+    Bits of_x[SLOTS], of_dy[SLOTS];
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
         if (32 * k >= length) break;
-#pragma unroll
-        for (u32 r = 0; r < ROWS; ++r) {
-            of_x[k][r] = Bits(None::x);
-            of_dy[k][r] = Bits(None::dy);
-        }
+        of_x[k] = Bits(None::x);
+        of_dy[k] = Bits(None::dy);
         if (lane + 32 * k >= length) continue;
-#pragma unroll
-        for (u32 r = 0; r < ROWS; ++r) {
-            of_x[k][r] = at<Bits>(from_x[r] + 32 * k * sizeof(Bits));
-            if (!has_peak) of_dy[k][r] = at<Bits>(from_dy[r] + 32 * k * sizeof(Bits));
-        }
+        of_x[k] = at<Bits>(from_x + 32 * k * sizeof(Bits));
+        if (!has_peak) of_dy[k] = at<Bits>(from_dy + 32 * k * sizeof(Bits));
     }
-    f32 x[SLOTS][ROWS], dy[SLOTS][ROWS];
+    f32 x[SLOTS], dy[SLOTS];
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
         if (32 * k >= length) break;
-#pragma unroll
-        for (u32 r = 0; r < ROWS; ++r) {
-            hold(of_x[k][r]);
-            if (!has_peak) hold(of_dy[k][r]);
-        }
-#pragma unroll
-        for (u32 r = 0; r < ROWS; ++r) {
-            x[k][r] = value_f32(SCALAR, of_x[k][r]);
-            dy[k][r] = value_f32(SCALAR, of_dy[k][r]);
-        }
+        hold(of_x[k]);
+        if (!has_peak) hold(of_dy[k]);
+        x[k] = value_f32(SCALAR, of_x[k]);
+        dy[k] = value_f32(SCALAR, of_dy[k]);
     }
-    f32 peak[ROWS], node[ROWS];
-#pragma unroll
-    for (u32 r = 0; r < ROWS; ++r) {
-        peak[r] = -Math<f32>::infinity();
-        node[r] = -0.0f;
-    }
+    f32 peak[1] = {-Math<f32>::infinity()}, node[1] = {-0.0f};
     if (has_peak) {
 #pragma unroll
         for (u32 k = 0; k < SLOTS; ++k) {
             if (32 * k >= length) break;
-#pragma unroll
-            for (u32 r = 0; r < ROWS; ++r) peak[r] = larger(peak[r], x[k][r]);
+            peak[0] = larger(peak[0], x[k]);
         }
         join_lanes(peak, Larger());
         if constexpr (Room::is_shared) peak[0] = join_warps(room.first, peak[0], blockDim.x / 32, Larger());
@@ -124,30 +216,17 @@ __device__ __forceinline__ void softmax_rows(const SoftmaxRows &p, Room &room) {
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
         if (32 * k >= length) break;
-#pragma unroll
-        for (u32 r = 0; r < ROWS; ++r) {
-            if (has_peak) x[k][r] = sum(x[k][r], -peak[r]);
-            node[r] = sum(node[r], term_of<FUNCTION>(x[k][r], dy[k][r]));
-        }
+        if (has_peak) x[k] = difference(x[k], peak[0]);
+        node[0] = sum(node[0], term_of<FUNCTION>(x[k], dy[k]));
     }
     join_lanes(node, Sum());
     if constexpr (Room::is_shared) node[0] = join_warps(room.second, node[0], blockDim.x / 32, Sum());
-    f32 statistic[ROWS];
-    char *to[ROWS];
-#pragma unroll
-    for (u32 r = 0; r < ROWS; ++r) {
-        statistic[r] = statistic_of<FUNCTION>(node[r]);
-        to[r] = p.at[0] + (i64(first + r) * p.step[0] + position * u32(sizeof(Bits)));
-    }
-    const u32 there = p.groups - first;
+    const f32 statistic = statistic_of<FUNCTION>(node[0]);
+    char *to = p.at[0] + (i64(number) * p.step[0] + position * u32(sizeof(Bits)));
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
         if (lane + 32 * k >= length) break;
-#pragma unroll
-        for (u32 r = 0; r < ROWS; ++r) {
-            const Bits result = Bits(stored_bits(SCALAR, result_of<FUNCTION>(x[k][r], dy[k][r], statistic[r])));
-            if (r < there) put<Bits>(to[r] + 32 * k * sizeof(Bits), result);
-        }
+        put<Bits>(to + 32 * k * sizeof(Bits), Bits(stored_bits(SCALAR, result_of<FUNCTION>(x[k], dy[k], statistic))));
     }
 }
 
@@ -210,7 +289,7 @@ __device__ __forceinline__ void softmax_passes(const SoftmaxRows &p, RowRoom &ro
             load_ahead<FUNCTION, SCALAR, 32, FUNCTION != LOG_SOFTMAX_GRADIENT, !has_peak>(from, i, end, x, dy);
 #pragma unroll
             for (u32 k = 0; k < AHEAD; ++k) {
-                if (has_peak) x[k] = sum(x[k], -peak[0]);
+                if (has_peak) x[k] = difference(x[k], peak[0]);
                 node[0] = sum(node[0], term_of<FUNCTION>(x[k], dy[k]));
             }
         }
@@ -230,7 +309,7 @@ __device__ __forceinline__ void softmax_passes(const SoftmaxRows &p, RowRoom &ro
 #pragma unroll
         for (u32 k = 0; k < AHEAD; ++k) {
             const u32 position = i + k * threads;
-            if (has_peak) x[k] = sum(x[k], -peak[0]);
+            if (has_peak) x[k] = difference(x[k], peak[0]);
             if (FUNCTION == SOFTMAX) x[k] = raised(x[k]);
             const Bits result = Bits(stored_bits(SCALAR, result_of<FUNCTION>(x[k], dy[k], statistic)));
             if (position < p.length) put<Bits>(to + position * u32(sizeof(Bits)), result);
@@ -316,7 +395,7 @@ __device__ __forceinline__ void softmax_column(const SoftmaxColumns &p, ColumnRo
         if (start >= count) break;
 #pragma unroll
         for (u32 k = start; k < start + ROUND; ++k) {
-            if (has_peak) x[k] = sum(x[k], -peak);
+            if (has_peak) x[k] = difference(x[k], peak);
             lane[k - start] = sum(lane[k - start], term_of<FUNCTION>(x[k], dy[k]));
         }
     }
@@ -333,22 +412,20 @@ __device__ __forceinline__ void softmax_column(const SoftmaxColumns &p, ColumnRo
     }
 }
 
-// Slots of short rows and how many of these a warp has, slots of long ones, and of columns; threads of a block for a row that
-// registers hold. softmax.rs has the same.
-enum : u32 { SHORT = 4, TOGETHER = 4, LONG = 32, HIGH = 32, HELD_THREADS = 512 };
+// Slots of long rows and of columns; threads of a block for a row that registers hold. softmax.rs has the same.
+enum : u32 { LONG = 32, HIGH = 32, HELD_THREADS = 512 };
 
 #define SOFTMAX_OF(name, function, type, scalar)                                                            \
     extern "C" __global__ void __launch_bounds__(THREADS) name##_short_##type(const SoftmaxRows p) {        \
-        Alone alone;                                                                                        \
-        softmax_rows<function, scalar, SHORT, TOGETHER>(p, alone);                                          \
+        softmax_short<function, scalar>(p);                                                                 \
     }                                                                                                       \
     extern "C" __global__ void __launch_bounds__(THREADS) name##_long_##type(const SoftmaxRows p) {         \
         Alone alone;                                                                                        \
-        softmax_rows<function, scalar, LONG, 1>(p, alone);                                                  \
+        softmax_rows<function, scalar, LONG>(p, alone);                                                     \
     }                                                                                                       \
     extern "C" __global__ void __launch_bounds__(HELD_THREADS) name##_block_##type(const SoftmaxRows p) {   \
         __shared__ RowRoom room;                                                                            \
-        softmax_rows<function, scalar, LONG, 1>(p, room);                                                   \
+        softmax_rows<function, scalar, LONG>(p, room);                                                      \
     }                                                                                                       \
     extern "C" __global__ void __launch_bounds__(32 * WARPS) name##_passes_##type(const SoftmaxRows p) {    \
         __shared__ RowRoom room;                                                                            \

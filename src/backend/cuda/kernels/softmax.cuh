@@ -12,6 +12,8 @@ struct SoftmaxRows {
     i64 step[3];   // bytes from group to group
     u32 groups;
     u32 length;    // elements of a group
+    u32 vectored;  // whether four neighbours of a short group lie on their width
+    u32 unused;
 };
 
 // Neighbouring groups, of elements at equal distances.
@@ -24,5 +26,5 @@ struct SoftmaxColumns {
     u32 length;
 };
 
-static_assert(sizeof(SoftmaxRows) == 56, "softmax.rs has another SoftmaxRows");
+static_assert(sizeof(SoftmaxRows) == 64, "softmax.rs has another SoftmaxRows");
 static_assert(sizeof(SoftmaxColumns) == 104, "softmax.rs has another SoftmaxColumns");

@@ -13,13 +13,21 @@ const THREADS: u32 = 256;
 const ROWS: u64 = 32;
 /// Elements of a row: of fewer most lanes would be idle, and of more the tree has several blocks.
 const LENGTHS: std::ops::RangeInclusive<i64> = 16..=1024;
-/// Threads of a block for a long row, elements that each of its warps has work for, and the most
-/// rows: of more than these blocks of fewer threads fill a device.
+/// Threads of a block each of which has a short row, the most bytes of such a row, and the fewest
+/// rows: of fewer the warps that have four of them are as fast.
+const NEAR_THREADS: u32 = 128;
+const NEAR_BYTES: i64 = 256;
+const NEAR_ROWS: u64 = 1024;
+/// Bytes that lie in banks of shared memory of their own, half of them: where rows are multiples of
+/// that long, too many threads would meet in one bank.
+const HALF_OF_BANKS: i64 = 64;
+/// Most threads of a block for a long row, elements that each of its warps has work for, and warps
+/// that fill a device: where there are more, a row has fewer of them.
 const LONG_THREADS: u32 = 1024;
-const FILLED: i64 = 32 * 1024;
+const WARP_ELEMENTS: u64 = 1024;
+const FILLED: u64 = 8192;
 /// What the 32-bit offsets of a long row reach, in elements and in bytes.
 const REACH: i64 = 1 << 31;
-const FEW: u64 = 1024;
 
 /// Rows at equal distances: `row_sums_*`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,28 +98,42 @@ fn parameters(query: &Query<'_, Reduce>, offset: i64) -> Parameters {
     }
 }
 
+/// What rows share that lie side by side and are short: the kernel of their type, and its
+/// parameters. None of other problems.
+fn short_rows(query: &Query<'_, Reduce>, kernels: [&'static str; 3]) -> Option<(&'static str, Parameters)> {
+    let problem = query.step;
+    let kernel = of_type(kernels, problem.src)?;
+    let &[piece] = problem.sequence.pieces() else { return None };
+    let side_by_side = matches!(*piece.axes(), [axis] if axis.strides[0] == 1);
+    let fits = side_by_side && LENGTHS.contains(&problem.sequence.len()) && is_of_rows(problem);
+    (fits && !query.call.ordered).then(|| (kernel, parameters(query, piece.offsets[0])))
+}
+
 /// Hands the launch of a problem to `emit` whose rows lie side by side, are short and of a type
 /// that has a kernel; whether this is one.
 pub(super) fn short(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<bool> {
-    let problem = query.step;
     let kernels = ["row_sums_f32", "row_sums_f16", "row_sums_bf16"];
-    let Some(kernel) = of_type(kernels, problem.src) else { return Ok(false) };
-    let &[piece] = problem.sequence.pieces() else { return Ok(false) };
-    let side_by_side = matches!(*piece.axes(), [axis] if axis.strides[0] == 1);
-    let rows = problem.outputs.len() as u64;
-    if query.call.ordered
-        || !side_by_side
-        || !LENGTHS.contains(&problem.sequence.len())
-        || !is_of_rows(problem)
-    {
-        return Ok(false);
-    }
-    let params = Params::new(&parameters(query, piece.offsets[0]));
+    let Some((kernel, params)) = short_rows(query, kernels) else { return Ok(false) };
+    let (rows, params) = (u64::from(params.rows), Params::new(&params));
     emit(&Launch { kernel, grid: grid(rows.div_ceil(ROWS))?, block: [THREADS, 1, 1], shared: 0, params })?;
     Ok(true)
 }
 
-/// As [`short`], of few and long rows that are not cut: one block of threads has a whole row.
+/// As [`short`], of many rows without gaps that are so short that a thread has one.
+pub(super) fn near(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<bool> {
+    let kernels = ["row_sums_near_f32", "row_sums_near_f16", "row_sums_near_bf16"];
+    let Some((kernel, params)) = short_rows(query, kernels) else { return Ok(false) };
+    let (rows, bytes) = (u64::from(params.rows), i64::from(params.length) * query.step.src.size() as i64);
+    let is_near = params.step[1] == bytes && params.src.is_multiple_of(16);
+    if !is_near || bytes > NEAR_BYTES || bytes % HALF_OF_BANKS == 0 || rows < NEAR_ROWS {
+        return Ok(false);
+    }
+    let (blocks, params) = (rows.div_ceil(NEAR_THREADS.into()), Params::new(&params));
+    emit(&Launch { kernel, grid: grid(blocks)?, block: [NEAR_THREADS, 1, 1], shared: 0, params })?;
+    Ok(true)
+}
+
+/// As [`short`], of longer rows that are not cut: one block of threads has a whole row.
 pub(super) fn long(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<bool> {
     let problem = query.step;
     let kernels = ["row_sums_long_f32", "row_sums_long_f16", "row_sums_long_bf16"];
@@ -128,7 +150,7 @@ pub(super) fn long(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<bool> {
     let reach =
         outer.map_or(0, |outer| (outer.extent - 1).saturating_mul(around)).saturating_add(inner.extent);
     let reaches = around >= 0 && reach.saturating_mul(size) < REACH;
-    let fits = (FILLED..REACH).contains(&length) && rows <= FEW && reaches;
+    let fits = (LENGTHS.end() + 1..REACH).contains(&length) && reaches;
     let is_plain = inner.strides[0] == 1 && fits && is_of_rows(problem) && !query.call.ordered;
     if !is_plain || division(query).1.chunks != 1 {
         return Ok(false);
@@ -139,6 +161,15 @@ pub(super) fn long(query: &Query<'_, Reduce>, emit: Emit<'_>) -> Result<bool> {
         around: around * size,
     };
     let params = Params::new(&params);
-    emit(&Launch { kernel, grid: grid(rows)?, block: [LONG_THREADS, 1, 1], shared: 0, params })?;
+    let block = [long_threads(rows, length), 1, 1];
+    emit(&Launch { kernel, grid: grid(rows)?, block, shared: 0, params })?;
     Ok(true)
+}
+
+/// Threads of a block for each of `rows` long rows: a power of two of warps, no more than a row
+/// has work for, nor than all rows together need to fill a device.
+fn long_threads(rows: u64, length: i64) -> u32 {
+    let most = (length as u64).div_ceil(WARP_ELEMENTS).min(FILLED.div_ceil(rows));
+    let warps = u64::from(LONG_THREADS / 32).min(most.next_power_of_two());
+    warps as u32 * 32
 }
