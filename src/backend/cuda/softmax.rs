@@ -113,7 +113,7 @@ pub(super) fn launches(query: &Query<'_, Rows>, emit: Emit<'_>) -> Result<bool> 
         ref around if are_neighbours(along.strides) && around.len() <= 1 => {
             let step = around.first().map_or([0; 3], |axis| bytes(axis.strides));
             let width = i64::from(NEAR) * size;
-            let off = |k: usize| at[k] as i64 % width | step[k] % width;
+            let off = |k: usize| (at[k] as i64 % width) | (step[k] % width);
             let vectored = u32::from(length % NEAR == 0 && (0..3).all(|k| off(k) == 0));
             let params = Params::new(&RowParameters { at, step, groups, length, vectored, unused: 0 });
             let (kernels, blocks, threads) = side_by_side(along.extent, count as u64);
