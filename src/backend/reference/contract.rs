@@ -12,15 +12,19 @@ use crate::ops::contract::{Accumulate, Contract, Phases, Role};
 use crate::ops::function::Function;
 use crate::ops::{Compute, Scaling};
 
-/// Calls `f` with every index tuple of `axes`, the last one turning fastest.
-fn for_each(axes: &[(usize, Axis<5>)], index: &mut [i64; MAX_AXES], f: &mut dyn FnMut(&mut [i64; MAX_AXES])) {
-    match axes.split_first() {
-        None => f(index),
-        Some((&(at, axis), inner)) => {
-            for i in 0..axis.extent {
-                index[at] = i;
-                for_each(inner, index, f);
-            }
+/// What is called with an index, and the offsets of all operands there.
+type Visit<'a> = &'a mut dyn FnMut(&mut [i64; MAX_AXES], [i64; 5]);
+
+/// Calls `f` with every index tuple of `axes`, the last one turning fastest; `offsets` are those
+/// where all of these are 0.
+fn for_each(axes: &[(usize, Axis<5>)], index: &mut [i64; MAX_AXES], mut offsets: [i64; 5], f: Visit<'_>) {
+    let Some((&(at, axis), inner)) = axes.split_first() else { return f(index, offsets) };
+    for i in 0..axis.extent {
+        index[at] = i;
+        for_each(inner, index, offsets, f);
+        for (offset, stride) in offsets.iter_mut().zip(axis.strides) {
+            // Behind the last index it may leave 64 bits, and is not used.
+            *offset = offset.wrapping_add(stride);
         }
     }
 }
@@ -36,14 +40,9 @@ pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMu
     let all = || step.nest.axes().iter().copied().enumerate();
     let outer: Vec<_> = all().filter(|&(i, _)| step.roles()[i] != Role::K).collect();
     let inner: Vec<_> = all().filter(|&(i, _)| step.roles()[i] == Role::K).collect();
-    let offset = |index: &[i64; MAX_AXES], operand: usize| {
-        step.nest.offsets[operand] + all().map(|(i, axis)| index[i] * axis.strides[operand]).sum::<i64>()
-    };
-    for_each(&outer, &mut [0; MAX_AXES], &mut |index| {
-        inner.iter().for_each(|&(i, _)| index[i] = 0);
-        let begin = std::array::from_fn(|operand| offset(index, operand));
+    for_each(&outer, &mut [0; MAX_AXES], step.nest.offsets, &mut |index, begin| {
         let (mut sum, mut magnitude) = (0.0, 0.0);
-        for_each(&inner, index, &mut |index| {
+        for_each(&inner, index, begin, &mut |index, offsets| {
             let inside = step.bounds().iter().all(|bound| {
                 let [first, second] = bound.axes.map(|axis| index[usize::from(axis)]);
                 (0..bound.extent).contains(&bound.position(first, second))
@@ -52,7 +51,7 @@ pub unsafe fn sums(step: &Contract, a: *const u8, b: *const u8, mut f: impl FnMu
                 // SAFETY: the element of `a` is inside the bounds, and that of `b` meets it: both
                 // are readable.
                 let (x, y): (f64, f64) =
-                    unsafe { (load(step.a, a, offset(index, 1)), load(step.b, b, offset(index, 2))) };
+                    unsafe { (load(step.a, a, offsets[1]), load(step.b, b, offsets[2])) };
                 sum += x * y;
                 magnitude += (x * y).abs();
             }
