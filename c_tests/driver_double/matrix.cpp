@@ -29,14 +29,22 @@ struct Numbers {
         for (unsigned bits = 0; bits < 1u << 16; ++bits) of[bits] = number(bits, exponent, mantissa);
     }
 };
-const Numbers halves(5, 10), brain_floats(8, 7);
+// Made when first asked for: most processes multiply none.
+const Numbers &halves() {
+    static const Numbers all(5, 10);
+    return all;
+}
+const Numbers &brain_floats() {
+    static const Numbers all(8, 7);
+    return all;
+}
 
 // Element `i` of a lane's registers, counted from the lowest bits of the first.
 double element(emu::Element type, const unsigned *words, int i) {
     switch (type) {
     case emu::Element::F16:
-    case emu::Element::F16_16X8X8: return halves.of[words[i / 2] >> (i % 2 * 16) & 0xffff];
-    case emu::Element::BF16: return brain_floats.of[words[i / 2] >> (i % 2 * 16) & 0xffff];
+    case emu::Element::F16_16X8X8: return halves().of[words[i / 2] >> (i % 2 * 16) & 0xffff];
+    case emu::Element::BF16: return brain_floats().of[words[i / 2] >> (i % 2 * 16) & 0xffff];
     case emu::Element::TF32: {
         // A binary32 number without its last 13 bits.
         const unsigned bits = words[i] & ~0x1fffu;
