@@ -21,7 +21,7 @@ failed=0
 
 smoke="cores::both_cores_leave_the_same_bits cores::both_cores_normalise_alike
     contract::contractions_agree_with_the_definition contract::contractions_agree_with_the_definition_on_tensor_cores"
-bits="cores:: one_buffer:: large:: contract:: multistage:: filter_gradients:: arranged:: listed::"
+bits="cores:: one_buffer:: large:: contract:: multistage:: filter_gradients:: arranged:: attend:: listed::"
 sanitized=$smoke
 transforms=
 convolutions=

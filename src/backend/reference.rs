@@ -2,6 +2,7 @@
 //! resort.
 
 mod aggregate;
+mod attend;
 mod causal;
 mod contract;
 mod ctc;
@@ -16,6 +17,7 @@ mod sample;
 mod window;
 
 pub use aggregate::aggregate;
+pub use attend::{attend, attend_row};
 pub use causal::causal;
 pub use contract::{contract, sums};
 pub use ctc::{ctc, words};

@@ -7,6 +7,7 @@ mod activation_function;
 pub mod add;
 pub mod aggregate;
 mod agree;
+pub mod attend;
 pub mod attention;
 pub mod batch_norm;
 pub mod bias;
@@ -59,6 +60,7 @@ use crate::layout::LoopNest;
 
 pub use activation::ActivationPlan;
 pub use aggregate::Aggregate;
+pub use attend::Attend;
 pub use attention::AttentionPlan;
 pub use causal::Causal;
 pub use contract::{Contract, Phases};

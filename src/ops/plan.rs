@@ -8,8 +8,8 @@ use std::fmt;
 
 use super::contract::{Contract, Phases};
 use super::{
-    Aggregate, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded, Ragged, Random, Reduce,
-    RowNorm, RowNormBackward, Rows, Sample, Scale, Set, Transform, TransformPlan, Window, Words,
+    Aggregate, Attend, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded, Ragged, Random,
+    Reduce, RowNorm, RowNormBackward, Rows, Sample, Scale, Set, Transform, TransformPlan, Window, Words,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -316,6 +316,8 @@ steps! {
     /// Take batches from where offsets say, or put them there; operands as
     /// [`RaggedFunction`](super::ragged::RaggedFunction) lists them.
     Ragged(Ragged);
+    /// Attention of all heads; operands as [`Attend`](super::attend::Attend) lists them.
+    Attend(Attend);
     /// Write integers of the host; operand dst.
     Words(Words);
     /// Align labels with inputs; operands costs, gradients, workspace, probs, labels, their

@@ -2,6 +2,7 @@
 //! contents, and the loops that hold what a core computes to the reference.
 
 pub mod agree;
+pub mod attend;
 pub mod causal;
 pub mod convolution;
 pub mod drawn;

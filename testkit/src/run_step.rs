@@ -9,7 +9,7 @@ use cudnn::ops::{Operand, Plan, Role};
 
 use crate::extent::levels;
 use crate::random::Rng;
-use crate::steps::{Owned, Row, losses, offsets};
+use crate::steps::{Owned, Row, attention, losses, offsets};
 
 /// Words around every operand.
 const MARGIN: usize = 8;
@@ -51,7 +51,7 @@ pub fn first(operand: &Operand) -> isize {
 pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
     let exact = matches!(row.step, Owned::Contract(_) | Owned::Normalise(_) | Owned::NormaliseBackward(_));
     // Of a sum of two NaNs either may be the result.
-    let wild = !exact && !matches!(row.step, Owned::Causal(_)) && rng.below(2) == 0;
+    let wild = !exact && !matches!(row.step, Owned::Causal(_) | Owned::Attend(_)) && rng.below(2) == 0;
     let positive = matches!(row.step, Owned::Normalise(_) | Owned::NormaliseBackward(_));
     let seed = rng.word();
     let fill = |(k, operand): (usize, &Operand)| {
@@ -64,6 +64,8 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
             _ if operand.name == "grid" => 0.375,
             // So that products are rounded, and their order shows.
             Owned::Causal(_) => 0.3,
+            // So that weights differ.
+            Owned::Attend(_) => 0.7,
             _ => 1.0,
         };
         // Labels and lengths that are some, or anything at all.
@@ -80,14 +82,19 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
             (None, scalar) => word(scalar, least, unit, rng),
         };
         let mut words = vec![0x5a5a_5a5a_5a5a_5a5a; MARGIN];
+        let numbers = match &row.step {
+            Owned::Attend(step) => attention::numbers(step, operand.name, seed),
+            _ => None,
+        };
         let listed = match &row.step {
             Owned::Aggregate(step) => offsets::of_graph(step, operand.name, seed),
             Owned::Ragged(step) => offsets::of_batches(step, operand.name, seed),
             _ => None,
         };
-        match listed {
-            Some(listed) => words.extend(packed(&listed, operand.scalar)),
-            None => words.extend((0..bytes.div_ceil(8)).map(|_| word(rng))),
+        match (listed, numbers) {
+            (Some(listed), _) => words.extend(packed(&listed, operand.scalar)),
+            (None, Some(numbers)) => words.extend(packed_numbers(&numbers, operand.scalar)),
+            (None, None) => words.extend((0..bytes.div_ceil(8)).map(|_| word(rng))),
         }
         words.extend([0x5a5a_5a5a_5a5a_5a5a; MARGIN]);
         words
@@ -102,6 +109,24 @@ fn packed(integers: &[i64], scalar: Scalar) -> Vec<u64> {
         Scalar::I32 => integers.iter().flat_map(|&integer| (integer as i32).to_ne_bytes()).collect(),
         _ => integers.iter().flat_map(|integer| integer.to_ne_bytes()).collect(),
     };
+    in_words(&bytes)
+}
+
+/// The same of numbers.
+fn packed_numbers(numbers: &[f64], scalar: Scalar) -> Vec<u64> {
+    let cell = |&number: &f64| match scalar {
+        Scalar::F32 => (number as f32).to_ne_bytes().to_vec(),
+        Scalar::F64 => number.to_ne_bytes().to_vec(),
+        Scalar::F16 => half::f16::from_f64(number).to_ne_bytes().to_vec(),
+        Scalar::Bf16 => half::bf16::from_f64(number).to_ne_bytes().to_vec(),
+        Scalar::I32 => (number as i32).to_ne_bytes().to_vec(),
+        _ => (number as i64).to_ne_bytes().to_vec(),
+    };
+    in_words(&numbers.iter().flat_map(cell).collect::<Vec<u8>>())
+}
+
+/// Bytes as words, and one more word.
+fn in_words(bytes: &[u8]) -> Vec<u64> {
     let words = bytes.chunks(8).map(|some| {
         let mut word = [0; 8];
         word[..some.len()].copy_from_slice(some);

@@ -1,5 +1,6 @@
-//! Attention without its scores on the CUDA core: tiles of several heads give what plain loops,
-//! whole matrices of scores and the CPU core give, on the kernels' sources and on their PTX.
+//! Attention without its scores on the CUDA core: one step gives what plain loops give, and tiles
+//! of several heads what these, whole matrices of scores and the CPU core give, on the kernels'
+//! sources and on their PTX.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -19,10 +20,10 @@ use crate::double::{self, Runs};
 /// The strategy of the CUDA core with tiles of these rows and columns, of this many scores
 /// together, however few there are.
 fn in_tiles(rows: i64, columns: i64, together: i64) -> Strategy {
-    Strategy { tiles: Tiles { rows, columns, least: 0, together }, ..Strategy::CUDA }
+    Strategy { tiles: Tiles { rows, columns, least: 0, together }, attends: None, ..Strategy::CUDA }
 }
 
-const WHOLE: Strategy = Strategy { tiles: Tiles::NONE, ..Strategy::CUDA };
+const WHOLE: Strategy = Strategy { tiles: Tiles::NONE, attends: None, ..Strategy::CUDA };
 
 fn planned(operations: &[Operation], strategy: Strategy) -> Execution {
     let execution = Execution::planned(&Graph { operations: operations.to_vec() }, strategy);
@@ -51,6 +52,25 @@ fn plain_loops(runs: Runs) {
     }
     println!("{} problems", cores.solved);
     assert!(cores.solved > 20);
+}
+
+/// The same in one step, where it is one: lengths, bands, shared heads, pages and packed sequences.
+fn in_one_step() {
+    let mut cores = Cores::new();
+    let strategy = Strategy { attends: Some(0), ..Strategy::CUDA };
+    for problem in operations::problems() {
+        let problem = problem.without_maxima();
+        let graph = Graph { operations: problem.operations.clone() };
+        if problem.attention().is_none() {
+            continue;
+        }
+        let execution = Execution::planned(&graph, strategy).expect("the graph runs");
+        if execution.parts().any(|part| part.contains("attend ")) {
+            composed::run(&mut cores, &problem, strategy);
+        }
+    }
+    println!("{} problems", cores.solved);
+    assert!(cores.solved > 5);
 }
 
 /// What is given to a call, without statistics and results.
@@ -195,6 +215,11 @@ fn in_a_capture() {
     cores.cuda.set_stream(0);
     // SAFETY: nobody uses the stream any more.
     unsafe { assert_eq!(double::cuStreamDestroy_v2(stream), 0) };
+}
+
+#[test]
+fn attention_in_one_step_gives_what_plain_loops_give() {
+    double::run(&[("CUDNN_SHIM_CHECK", "1")], in_one_step);
 }
 
 #[test]

@@ -452,7 +452,8 @@ fn all(cores: &mut Cores) {
     let kernels = cudnn::backend::cuda::module::kernels().iter().map(|kernel| kernel.name);
     // Contractions agree within a bound, not to the bit: `contract.rs` runs them, and counts; so do
     // the tests of the others.
-    let others = ["batch_norm_", "contract_", "ctc_", "normalise_", "random_", "row_norm_", "words_"];
+    let others =
+        ["attend_", "batch_norm_", "contract_", "ctc_", "normalise_", "random_", "row_norm_", "words_"];
     let own = |name: &&str| !others.iter().any(|family| name.starts_with(family));
     check_counts(kernels.filter(own));
     println!("{} problems, equal on both cores", cores.solved);

@@ -7,6 +7,7 @@ mod common;
 mod api;
 mod arithmetic;
 mod arranged;
+mod attend;
 mod attention;
 mod batches;
 mod causal;

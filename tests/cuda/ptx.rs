@@ -203,7 +203,7 @@ fn a_block_of_other_threads_than_the_text_demands() {
 }
 
 /// An instruction, where its result is, and the result by the manual.
-const RESULTS: [(&str, &str, u64); 63] = [
+const RESULTS: [(&str, &str, u64); 73] = [
     // To integers: the nearest that there is; NaN.
     ("cvt.rzi.s32.f32 %r9, 0f7FC00000;", "%r9", 0),
     ("cvt.rzi.s32.f32 %r9, 0f4F800000;", "%r9", 0x7fff_ffff),
@@ -231,6 +231,18 @@ const RESULTS: [(&str, &str, u64); 63] = [
     ("cvt.rna.tf32.f32 %r9, 0f3F801000;", "%r9", 0x3f80_2000),
     ("cvt.rna.tf32.f32 %r9, 0fBF801000;", "%r9", 0xbf80_2000),
     ("cvt.rna.tf32.f32 %r9, 0f3F800FFF;", "%r9", 0x3f80_0000),
+    // Pairs, the first in the upper half; of bfloat16 the even one of two.
+    ("cvt.rn.f16x2.f32 %r9, 0f3F800000, 0fC0000000;", "%r9", 0x3c00_c000),
+    ("cvt.rn.f16x2.f32 %r9, 0f477FF000, 0fFFC00000;", "%r9", 0x7c00_7fff),
+    ("cvt.rn.bf16x2.f32 %r9, 0f3F808000, 0f3F818000;", "%r9", 0x3f80_3f82),
+    ("cvt.rn.bf16x2.f32 %r9, 0fFFC00000, 0fBF808001;", "%r9", 0x7fff_bf81),
+    // Powers of two; the least normal one, and one that is less.
+    ("ex2.approx.ftz.f32 %f1, 0f40400000;", "%f1", 0x4100_0000),
+    ("ex2.approx.ftz.f32 %f1, 0f3F000000;", "%f1", 0x3fb5_04f3),
+    ("ex2.approx.ftz.f32 %f1, 0fC2FC0000;", "%f1", 0x0080_0000),
+    ("ex2.approx.ftz.f32 %f1, 0fC2FC8000;", "%f1", 0),
+    ("ex2.approx.ftz.f32 %f1, 0fFF800000;", "%f1", 0),
+    ("ex2.approx.ftz.f32 %f1, 0f43000000;", "%f1", 0x7f80_0000),
     ("cvt.rn.f32.f64 %f1, 0d47EFFFFFF0000000;", "%f1", 0x7f80_0000),
     ("cvt.rn.f32.s64 %f1, 0x7fffffffffffffff;", "%f1", 0x5f00_0000),
     ("cvt.rn.f32.s32 %f1, 16777217;", "%f1", 0x4b80_0000),

@@ -239,6 +239,12 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             step.join = rng.pick(&[Join::Sum, Join::Mean, Join::Max, Join::Min]);
             step.mapped = rng.below(2) == 0;
         }
+        Owned::Attend(step) => {
+            step.scalar = rng.pick(&[Scalar::F32, Scalar::F16, Scalar::Bf16]);
+            step.fill = rng.pick(&[None, Some(Scalar::F32)]);
+            step.scale = rng.pick(&[None, Some(Scalar::F32), Some(Scalar::F16)]);
+            (step.log2, step.padded) = (rng.below(2) == 0, rng.below(2) == 0);
+        }
         Owned::Ragged(step) => {
             step.scalar = rng.pick(&Scalar::ALL);
             step.index = rng.pick(&[Scalar::I32, Scalar::I64]);

@@ -53,6 +53,7 @@ fn every_listed_step_equals_the_reference() {
     }
     let all = [
         "aggregate",
+        "attend",
         "causal",
         "contract",
         "ctc",

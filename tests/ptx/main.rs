@@ -3,6 +3,7 @@
 //! Each family of kernels has a file that launches every one of them.
 
 mod arithmetic;
+mod attend;
 mod budgets;
 mod causal;
 mod contract;
@@ -45,6 +46,7 @@ fn expected() -> Vec<(String, Launch)> {
         causal::launches(),
         graphs::launches(),
         ragged::launches(),
+        attend::launches(),
         windows::launches(),
         contract::launches(),
         ctc::launches(),

@@ -246,6 +246,9 @@ struct Forms {
         add<FromHalf, f32, f16>("cvt.f32.f16");
         add<ToHalf, f16, f32>("cvt.rn.f16.f32");
         add<ToTf32, tf32, f32>("cvt.rna.tf32.f32");
+        add<ToHalves, u32, f32, f32>("cvt.rn.f16x2.f32");
+        add<ToUpperHalves, u32, f32, f32>("cvt.rn.bf16x2.f32");
+        add<RaiseTwo, f32, f32>("ex2.approx.ftz.f32");
         add<Permute, u32, u32, u32, u32>("prmt.b32");
         add<FunnelLeftWrap, u32, u32, u32, u32>("shf.l.wrap.b32");
         add<FunnelRightWrap, u32, u32, u32, u32>("shf.r.wrap.b32");

@@ -380,6 +380,25 @@ struct ToHalf {
         return {u16(sign | (u32(unit + 24) * 1024 + units))};
     }
 };
+// Two of them: the first in the upper half.
+struct ToHalves {
+    static u32 of(f32 a, f32 b) { return u32(ToHalf::of(a).bits) << 16 | ToHalf::of(b).bits; }
+};
+// The same of what is the upper half of a binary32, the even one of two.
+struct ToUpperHalves {
+    static u32 upper(f32 a) {
+        if (a != a) return 0x7fff;
+        return (bits_of(a) + 0x7fff + (bits_of(a) >> 16 & 1)) >> 16;
+    }
+    static u32 of(f32 a, f32 b) { return upper(a) << 16 | upper(b); }
+};
+// Devices are within two units in the last place; what is less than the least normal number is 0.
+struct RaiseTwo {
+    static f32 of(f32 a) {
+        const f32 y = f32(std::exp2(f64(a)));
+        return result(y < std::numeric_limits<f32>::min() ? 0.0f : y);
+    }
+};
 // To ten bits of fraction, the larger one of two.
 struct ToTf32 {
     static tf32 of(f32 a) {

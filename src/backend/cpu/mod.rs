@@ -4,7 +4,7 @@
 //!  shape.rs    the nest in bytes, short runs merged into wider cells
 //!  copy.rs repeat.rs short_rows.rs interleave.rs transpose.rs strided.rs    kernels of transforms
 //!  padded.rs   blocks with zeros behind their cells       scale.rs set.rs map.rs reduce.rs random.rs
-//!  normalise.rs row_norm.rs contract.rs window.rs sample.rs ctc.rs causal.rs aggregate.rs   the other operations
+//!  normalise.rs row_norm.rs contract.rs window.rs sample.rs ctc.rs causal.rs aggregate.rs attend.rs   the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
 //!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
@@ -18,6 +18,7 @@
 mod affinity;
 pub(super) mod aggregate;
 pub mod arena;
+pub(super) mod attend;
 mod block;
 pub(super) mod causal;
 pub(super) mod contract;

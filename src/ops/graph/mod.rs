@@ -12,6 +12,7 @@
 //!  expand/        operations that are graphs of others
 //!  chain/         operations that follow each other, some rows at a time
 //!  stream/        attention tile by tile
+//!  attend.rs      attention in one step
 //!  order.rs       in which order of dimensions virtual tensors lie
 //!  fuse.rs        products with what follows them
 //!  allocator.rs   places in the workspace, by lifetime
@@ -30,6 +31,7 @@
 //! computes.
 
 mod allocator;
+mod attend;
 mod chain;
 mod copies;
 mod dag;
@@ -59,9 +61,9 @@ pub use fuse::Fusion;
 pub use overrides::Override;
 pub use program::{Numbers, Program, Strategy, Value};
 pub use settings::{
-    Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Experts, Fused, GenStats,
-    Kind, Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape, Rng, Rope,
-    Slice, Softmax, Spatial, Stage, Transpose,
+    Attended, Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Edge, Experts,
+    Fused, GenStats, Kind, Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape,
+    Rng, Rope, Slice, Softmax, Spatial, Stage, Transpose,
 };
 pub use stream::{Region, Tiles};
 pub use values::ValuesPlan;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::allocator::WorkspaceAllocator;
+use super::attend;
 use super::chain::{self, ChainPlan};
 use super::dag::Dag;
 use super::fuse::{self, Fusion};
@@ -63,6 +64,8 @@ pub struct Strategy {
     /// Elements up to which rows are normalised in one step that sums up gradients of parameters,
     /// where they are in one step at all.
     pub rows: Option<i64>,
+    /// Queries of a head from which on attention is one step where it can be, if it is at all.
+    pub attends: Option<i64>,
 }
 
 impl Strategy {
@@ -74,12 +77,15 @@ impl Strategy {
         chains: 32 << 10,
         block: 16 << 10,
         rows: Some(1 << 16),
+        attends: None,
     };
-    /// For the CUDA core: a block is too little for a GPU, and no row too much.
+    /// For the CUDA core: a block is too little for a GPU, and no row too much. Attention of few
+    /// queries, whose blocks have more rows, has too few of them for a GPU.
     pub const CUDA: Strategy = Strategy {
         tiles: Tiles::CUDA,
         fusion: Fusion::Products,
         rows: Some(i64::MAX),
+        attends: Some(16),
         ..Strategy::BY_OPERATION
     };
     /// Each operation by itself.
@@ -130,7 +136,8 @@ impl Program {
         let least = if whole.streams { 0 } else { i64::MAX };
         let tiles = Tiles { least, ..whole.strategy.tiles };
         let chains = if whole.has_chains() { 0 } else { i64::MAX };
-        let strategy = Strategy { tiles, chains, ..whole.strategy };
+        let attends = whole.names.contains(&ATTEND).then_some(0);
+        let strategy = Strategy { tiles, chains, attends, ..whole.strategy };
         let planned = |strategy| {
             let own = Program::new(graph, strategy)?;
             if own.workspace <= whole.workspace {
@@ -155,9 +162,21 @@ impl Program {
     /// have to fit.
     fn placed(graph: &Graph, given: Option<&Places>, strategy: Strategy) -> Result<Self> {
         let expanded = order::arranged(expand::expanded(graph)?);
-        let streamed = stream::streamed(&expanded, strategy.tiles);
+        let attended = strategy.attends.and_then(|least| attend::attended(&expanded, least));
         let mut forms = Vec::new();
-        for (form, streams) in streamed.iter().map(|form| (form, true)).chain([(&*expanded, false)]) {
+        let whole: Vec<(Cow<'_, Graph>, bool)> = attended
+            .iter()
+            .chain([&*expanded])
+            .flat_map(|form| {
+                let streamed = stream::streamed(form, strategy.tiles);
+                streamed
+                    .map(|form| (Cow::Owned(form), true))
+                    .into_iter()
+                    .chain([(Cow::Borrowed(form), false)])
+            })
+            .collect();
+        for (form, streams) in &whole {
+            let (form, streams) = (&**form, *streams);
             let fused = fuse::fused(form, strategy.fusion);
             let chained = chain::chained(fused.as_ref().unwrap_or(form), strategy);
             forms.extend([chained, fused].into_iter().flatten().map(|form| (Cow::Owned(form), streams)));
@@ -333,8 +352,9 @@ fn value(tensor: &Tensor, scalar: Scalar, offset: usize) -> Result<Value> {
     }
 }
 
-/// The name of a chain.
+/// The names of a chain, and of attention in one step.
 const CHAIN: &str = "chain";
+const ATTEND: &str = "attend";
 
 /// The most elements that are passed by value.
 const MOST_VALUES: usize = 1024;

@@ -97,6 +97,9 @@ pub enum Kind {
     Weights,
     /// A product with what follows it: reads and writes as the product, and Residual, Bias.
     Fused(Box<Fused>),
+    /// Attention without dropout and with no mask but bands and lengths, as one step: reads Q, K,
+    /// V, Scale, B (what stands outside of the band), lengths and bounds, writes O, Stats.
+    Attend(Attended),
     /// Operations on tensors of scores, computed tile by tile: reads and writes what they share
     /// with the rest of the graph.
     Stream(Box<super::stream::Region>),
@@ -168,6 +171,7 @@ impl Kind {
             Kind::RaggedStore { .. } => "store of ragged batches",
             Kind::Weights => "attention weights",
             Kind::Fused(_) => "fused product",
+            Kind::Attend(_) => "attend",
             Kind::Stream(_) => "stream",
             Kind::Chain(_) => "chain",
             Kind::Tile(_) => "tile",
@@ -459,6 +463,30 @@ pub struct Attention {
     pub log2: bool,
     /// The probability with which a weight is dropped.
     pub dropout: f64,
+}
+
+/// Settings of an attention that is one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attended {
+    /// Whether K or V is given with its last two dimensions the other way about.
+    pub transposed: [bool; 2],
+    /// Whether the statistics are logarithms to base 2.
+    pub log2: bool,
+    /// Whether nothing counts beyond the lengths.
+    pub padded: bool,
+    /// The side of the band that bounds keys from above.
+    pub right: Option<Edge>,
+    /// The one that bounds them from below.
+    pub left: Option<Edge>,
+}
+
+/// One side of a band.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Whether its comparison is strict.
+    pub strict: bool,
+    /// Whether it moves with the lengths.
+    pub moves: bool,
 }
 
 /// A graph inside of an operation: from one tensor of its own to another one.

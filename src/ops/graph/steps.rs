@@ -389,8 +389,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A step of rows that are normalised; operands as it lists them.
-    pub fn rows(&mut self, step: Work, views: &[&View]) {
+    /// A step of a kind that lists its operands, which these are.
+    pub fn step(&mut self, step: Work, views: &[&View]) {
         let slots: Vec<usize> = views.iter().map(|view| view.slot).collect();
         self.push(step, &slots);
     }

@@ -12,7 +12,7 @@ use crate::ops::contract::Contract;
 use crate::ops::map::Map;
 use crate::ops::plan::{self, Operand, PlacedSink, Plan, Reader, Step, StepSink, Tasks};
 use crate::ops::{
-    Aggregate, Compute, Ragged, Random, Reduce, RowNorm, RowNormBackward, Set, Transform, Window,
+    Aggregate, Attend, Compute, Ragged, Random, Reduce, RowNorm, RowNormBackward, Set, Transform, Window,
 };
 
 /// A step that a plan keeps.
@@ -29,6 +29,7 @@ pub(super) enum Work {
     Random(Box<Random>),
     Aggregate(Aggregate),
     Ragged(Box<Ragged>),
+    Attend(Box<Attend>),
 }
 
 impl Work {
@@ -46,6 +47,7 @@ impl Work {
             Work::Random(step) => Step::Random(step),
             Work::Aggregate(step) => Step::Aggregate(step),
             Work::Ragged(step) => Step::Ragged(step),
+            Work::Attend(step) => Step::Attend(step),
         }
     }
 
@@ -136,7 +138,8 @@ impl Work {
             | Work::Window(_)
             | Work::Random(_)
             | Work::Aggregate(_)
-            | Work::Ragged(_) => false,
+            | Work::Ragged(_)
+            | Work::Attend(_) => false,
         }
     }
 }
@@ -148,6 +151,7 @@ pub(super) fn writes_beside<P: PartialEq>(work: &Work, places: &[P], write: &P) 
         Work::RowNormBackward(step) => {
             (1..RowNormBackward::X).any(|k| step.touches()[k] && places[k] == *write)
         }
+        Work::Attend(step) => (1..Attend::Q).any(|k| step.touches()[k] && places[k] == *write),
         _ => false,
     }
 }

@@ -133,6 +133,25 @@ impl Problem {
         self.operations.push(Operation::new(kind, reads, writes));
     }
 
+    /// The operation that is attention, forward.
+    pub fn attention(&self) -> Option<&Operation> {
+        self.operations.iter().find(|operation| matches!(operation.kind, Kind::AttentionForward(_)))
+    }
+
+    /// The problem without the maxima and sums of attention, which is one step then.
+    #[must_use]
+    pub fn without_maxima(mut self) -> Self {
+        let is_extra = |port: Port| matches!(port, Port::Max | Port::SumExp);
+        let attention = |operation: &&mut Operation| matches!(operation.kind, Kind::AttentionForward(_));
+        for operation in self.operations.iter_mut().filter(attention) {
+            let extra = operation.writes.iter().filter(|link| is_extra(link.port));
+            let extra: Vec<i64> = extra.map(|link| link.tensor.uid).collect();
+            operation.writes.retain(|link| !is_extra(link.port));
+            self.wanted.retain(|(tensor, _)| !extra.contains(&tensor.uid));
+        }
+        self
+    }
+
     /// Compares what the graph left.
     pub fn check(&self, got: &dyn Fn(&Tensor) -> Vec<f64>) {
         for (tensor, want) in &self.wanted {

@@ -2,6 +2,7 @@
 //! each. A line is what the log shows of a step: any line of a log is a test case.
 #![allow(missing_docs, reason = "no part of the library")]
 
+pub mod attention;
 pub mod losses;
 pub mod norms;
 pub mod offsets;

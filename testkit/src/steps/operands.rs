@@ -8,7 +8,7 @@ use cudnn::ops::{
     Contract, Normalise, NormaliseBackward, Operand, Padded, Random, Reduce, Role, Rows, Window,
 };
 
-use super::{Owned, losses, norms, offsets, pictures, sequences};
+use super::{Owned, attention, losses, norms, offsets, pictures, sequences};
 
 /// The most bytes of an operand: a line with more is a slip of the pen.
 const MOST: i64 = 1 << 32;
@@ -41,6 +41,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::Causal(step) => sequences::operands(step),
         Owned::Aggregate(step) => offsets::of_aggregate(step)?,
         Owned::Ragged(step) => offsets::of_ragged(step)?,
+        Owned::Attend(step) => attention::operands(step),
         Owned::Words(step) => offsets::of_words(step),
         Owned::Phases(_) => return Err("no line says a step of this kind".to_owned()),
     };

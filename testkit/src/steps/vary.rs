@@ -4,7 +4,7 @@ use cudnn::layout::{Axis, LoopNest};
 use cudnn::ops::window::{Axes, WindowAxis};
 use cudnn::ops::{Contract, Draw, Padded, Reduce, Rows, Sequence, Window};
 
-use super::{Owned, losses, norms, offsets, pictures, sequences};
+use super::{Owned, attention, losses, norms, offsets, pictures, sequences};
 
 /// Maps every extent to one from 1 to itself.
 pub type Shorten<'a> = &'a mut dyn FnMut(i64) -> i64;
@@ -100,6 +100,7 @@ impl Vary for Owned {
             Owned::Causal(step) => Owned::Causal(sequences::shorter(step, f)),
             Owned::Aggregate(step) => Owned::Aggregate(offsets::shorter_aggregate(step, f)),
             Owned::Ragged(step) => Owned::Ragged(offsets::shorter_ragged(step, f)),
+            Owned::Attend(step) => Owned::Attend(attention::shorter(step, f)),
             Owned::Words(step) => Owned::Words(offsets::fewer_words(step, f)),
             // No line says these.
             Owned::Phases(_) => self.clone(),

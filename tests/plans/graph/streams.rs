@@ -191,6 +191,9 @@ fn the_workspace_holds_no_matrix_of_scores() {
     }
 }
 
+/// The CUDA core's, in tiles whatever the mask.
+const IN_TILES: Strategy = Strategy { attends: None, ..Strategy::CUDA };
+
 /// So does that of the CUDA core, whose tiles are of several heads, and begin where whole scores
 /// would take more.
 #[test]
@@ -199,8 +202,8 @@ fn tiles_of_several_heads_hold_no_matrix_of_scores() {
         let call =
             Call { dims: [4, 16, extent, extent], width: 64, mask: Mask::Causal, data_type: DataType::Half };
         let graph = Graph { operations: call.operations(is_forward).0 };
-        let execution = Execution::planned(&graph, Strategy::CUDA).expect("the graph runs");
-        let whole = Strategy { tiles: Tiles::NONE, ..Strategy::CUDA };
+        let execution = Execution::planned(&graph, IN_TILES).expect("the graph runs");
+        let whole = Strategy { tiles: Tiles::NONE, ..IN_TILES };
         let whole = Execution::planned(&graph, whole).expect("the graph runs").workspace();
         assert!(execution.workspace() <= whole, "{} instead of {whole}", execution.workspace());
         (streams(&execution), execution.workspace())
@@ -228,7 +231,7 @@ fn tiles_of_several_heads_take_no_more_under_smaller_extents() {
     };
     for is_forward in [true, false] {
         let graph = Graph { operations: call(15, 2100).operations(is_forward).0 };
-        let whole = Execution::planned(&graph, Strategy::CUDA).expect("the graph runs");
+        let whole = Execution::planned(&graph, IN_TILES).expect("the graph runs");
         for (heads, extent) in [(15, 1024), (14, 1024), (8, 2100), (13, 700), (1, 40)] {
             let smaller = call(heads, extent).operations(is_forward).0;
             let of = |tensor: &Arc<Tensor>| Override {

@@ -1,5 +1,6 @@
 //! From each kind of operation to steps.
 
+mod attend;
 mod blocks;
 mod convolution;
 mod experts;
@@ -103,6 +104,7 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
         Kind::RaggedStore { multiplier } => {
             ragged::lower(RaggedFunction::Store, *multiplier, operation, steps)
         }
+        Kind::Attend(of) => attend::lower(of, steps),
         Kind::Weights => softmax::weights(steps),
         Kind::Tile(of) => tiles::lower(of, steps),
         // What is a graph of others is one when it gets here.

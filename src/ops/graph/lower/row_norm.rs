@@ -79,7 +79,7 @@ impl Rows {
             epsilon: (epsilon.scalar, epsilon.offset),
         };
         let views = [&y, &statistics[0], &statistics[1], &x, &scale, &bias, &epsilon];
-        steps.rows(Work::RowNorm(Box::new(step)), &views);
+        steps.step(Work::RowNorm(Box::new(step)), &views);
         Ok(true)
     }
 }
@@ -157,7 +157,7 @@ impl Gradients {
         };
         let [dscale, dbias] = &sums_or_x;
         let views = [&dx, dscale, dbias, &x, &dy, &views[3], &views[4], &inverse];
-        steps.rows(Work::RowNormBackward(Box::new(step)), &views);
+        steps.step(Work::RowNormBackward(Box::new(step)), &views);
         Ok(true)
     }
 }

@@ -1,0 +1,116 @@
+//! The obvious loops of attention: every row by its definition, in binary64.
+
+use super::{Kind, load, store};
+use crate::backend::Address;
+use crate::dtype::Scalar;
+use crate::error::Result;
+use crate::ops::Scaling;
+use crate::ops::attend::{Attend, Side};
+
+/// Runs `step`; `at` are its operands as [`Attend`] lists them.
+///
+/// # Safety
+/// Every element of o and the statistics is writable, every element of the other operands readable;
+/// all are aligned.
+pub unsafe fn attend(step: &Attend, at: &[Address]) {
+    let [batch, heads, rows, keys] = step.extents;
+    let mut weights = vec![0.0; keys as usize];
+    for batch in 0..batch {
+        for head in 0..heads {
+            for row in 0..rows {
+                // SAFETY: the row is one of the step's.
+                unsafe { attend_row(step, at, [batch, head, row], &mut weights) };
+            }
+        }
+    }
+}
+
+/// The number of an operand that is one, or has one for each batch; 0 without it.
+///
+/// # Safety
+/// It is readable and aligned, if the step touches it.
+unsafe fn number(step: &Attend, at: &[Address], operand: usize, offset: i64) -> f64 {
+    match step.touches()[operand] {
+        // SAFETY: the step touches it.
+        true => unsafe { load(step.scalars()[operand], at[operand].pointer(), offset) },
+        false => 0.0,
+    }
+}
+
+/// One row; `weights` has a place for each key.
+///
+/// # Safety
+/// As for [`attend`].
+pub unsafe fn attend_row(step: &Attend, at: &[Address], [batch, head, row]: [i64; 3], weights: &mut [f64]) {
+    let [o, q, k, v] = step.strides;
+    let own = head / (step.extents[1] / step.heads[0]);
+    let of_values = head / (step.extents[1] / step.heads[1]);
+    // SAFETY: an element of a matrix of the step.
+    let element = |operand: usize, strides: [i64; 4], index: [i64; 4]| unsafe {
+        let offset = strides.iter().zip(index).map(|(stride, index)| stride * index).sum();
+        load::<f64>(step.scalar, at[operand].pointer(), offset)
+    };
+    // SAFETY: the numbers are there if the step touches them.
+    let [scale, fill, queries, keys, right, left] = unsafe {
+        let of_batch = |k: usize| step.lengths[k].map_or(0, |(_, stride)| stride * batch);
+        [
+            number(step, at, 5, 0),
+            number(step, at, 6, 0),
+            number(step, at, 7, of_batch(0)),
+            number(step, at, 8, of_batch(1)),
+            number(step, at, 9, 0),
+            number(step, at, 10, 0),
+        ]
+    };
+    let counts = |index: i64, length: usize, end: f64| {
+        !step.padded || step.lengths[length].is_none() || (index as f64) < end
+    };
+    let sees = |side: Option<Side>, near: f64, far: f64, bound: f64, moved: f64| {
+        let Some(side) = side else { return true };
+        let near = near + bound + if side.moves { moved } else { 0.0 };
+        if side.strict { near > far } else { near >= far }
+    };
+    for (column, weight) in (0..).zip(&mut *weights) {
+        *weight = f64::NEG_INFINITY;
+        if !counts(row, 0, queries) || !counts(column, 1, keys) {
+            continue;
+        }
+        let (near, far) = (row as f64, column as f64);
+        let is_seen = sees(step.right, near, far, right, keys - queries)
+            && sees(step.left, far, near, left, queries - keys);
+        if !is_seen {
+            *weight = if step.fill.is_some() { fill } else { f64::NEG_INFINITY };
+            continue;
+        }
+        let product = |c: i64| element(2, q, [batch, head, row, c]) * element(3, k, [batch, own, column, c]);
+        let sum: f64 = (0..step.widths[0]).map(product).sum();
+        *weight = if step.scale.is_some() { scale * sum } else { sum };
+    }
+    let largest = weights.iter().fold(f64::from(f32::MIN), |a, &b| if a > b || a.is_nan() { a } else { b });
+    weights.iter_mut().for_each(|weight| *weight = (*weight - largest).exp());
+    let total: f64 = weights.iter().sum();
+    for c in 0..step.widths[1] {
+        let seen = (0..).zip(&*weights).filter(|(_, weight)| **weight != 0.0);
+        let sum: f64 =
+            seen.map(|(column, weight)| weight * element(4, v, [batch, of_values, column, c])).sum();
+        let y = if total == 0.0 { 0.0 } else { sum / total };
+        let offset = o.iter().zip([batch, head, row, c]).map(|(stride, index)| stride * index).sum();
+        // SAFETY: an element of o.
+        unsafe { store(step.scalar, at[0].pointer(), offset, y, Scaling::MOVE) };
+    }
+    if let Some(strides) = step.stats {
+        let natural = total.ln() + largest;
+        let y = if step.log2 { natural * std::f64::consts::LOG2_E } else { natural };
+        let offset = strides.iter().zip([batch, head, row]).map(|(stride, index)| stride * index).sum();
+        // SAFETY: a number of the statistics.
+        unsafe { store(Scalar::F32, at[1].pointer(), offset, y, Scaling::MOVE) };
+    }
+}
+
+impl Kind for Attend {
+    unsafe fn run(&self, at: &[Address]) -> Result<()> {
+        // SAFETY: the operands are those of the step.
+        unsafe { attend(self, at) };
+        Ok(())
+    }
+}

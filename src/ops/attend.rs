@@ -1,0 +1,135 @@
+//! Attend: scaled dot-product attention of many heads in one step, `o = softmax(scale q k^T) v`
+//! with a mask, which keeps no matrix of scores.
+//!
+//! A kind of step of its own, because a core that has a kernel for it needs no memory between the
+//! products: one launch stands for all tiles of all heads. Graphs have it where their strategy asks
+//! for it; elsewhere scores are computed tile by tile, by steps of other kinds.
+
+use std::fmt;
+
+use crate::dtype::Scalar;
+
+/// One side of a band: which keys a query does not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// The type of the bound; without one it is 0.
+    pub bound: Option<Scalar>,
+    /// Whether the comparison is strict.
+    pub strict: bool,
+    /// Whether the band begins at the last query and key that count, and not at the first ones.
+    pub moves: bool,
+}
+
+/// Operands o, statistics, q, k, v, scale, fill, lengths of queries and of keys, bounds on the
+/// right and on the left.
+///
+/// A score is `scale` times the product of a row of q and one of k. With lengths
+/// [counted](Attend::padded), scores beyond them are minus infinity. Else a query in `row` sees the
+/// key in `column` if `row + bound >= column` (on the right), and if `column + bound >= row` (on
+/// the left), each `>` where it is strict, and where the band moves with the length of keys less
+/// that of queries added to the side of the row. A score that is not seen is `fill`, or minus
+/// infinity if there is none. A row of minus infinity gives zeros.
+///
+/// The statistics are `max + log(sum of exp(score - max))`, of which a largest score of minus
+/// infinity counts as the lowest number of binary32. Sums are binary32, in an order of each core's
+/// own that depends on nothing but the row.
+///
+/// # Memory
+/// Matrices have any strides. Keys and values beyond the lengths are not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attend {
+    /// Batches, heads, queries and keys.
+    pub extents: [i64; 4],
+    /// Heads of keys, and of values; each divides the heads of queries, of which neighbours share
+    /// one.
+    pub heads: [i64; 2],
+    /// Columns of q and k, and of v and o.
+    pub widths: [i64; 2],
+    /// Type of all matrices: binary32, binary16 or bfloat16.
+    pub scalar: Scalar,
+    /// Of o, q, k and v: from batch to batch, head to head, row to row, column to column.
+    pub strides: [[i64; 4]; 4],
+    /// The same of the statistics, in binary32, if they are wanted.
+    pub stats: Option<[i64; 3]>,
+    /// Whether statistics are logarithms to base 2.
+    pub log2: bool,
+    /// The type of the factor, if there is one.
+    pub scale: Option<Scalar>,
+    /// The type of what stands outside of the band, if it is given.
+    pub fill: Option<Scalar>,
+    /// The type of lengths of queries and of keys, and from batch to batch.
+    pub lengths: [Option<(Scalar, i64)>; 2],
+    /// Whether nothing counts beyond these lengths.
+    pub padded: bool,
+    /// What keys on the right a query does not see.
+    pub right: Option<Side>,
+    /// The same on the left.
+    pub left: Option<Side>,
+}
+
+impl Attend {
+    /// How many operands a step has, the first of which are written.
+    pub const OPERANDS: usize = 11;
+    /// Which operand q is; those before it are results.
+    pub const Q: usize = 2;
+    /// The most columns of a matrix.
+    pub const MOST_COLUMNS: i64 = 128;
+
+    /// Scalar types of all operands; of those that are not touched, that of q.
+    pub fn scalars(&self) -> [Scalar; Self::OPERANDS] {
+        let of = self.scalar;
+        let [queries, keys] = self.lengths.map(|length| length.map_or(of, |(scalar, _)| scalar));
+        let [right, left] =
+            [self.right, self.left].map(|side| side.and_then(|side| side.bound).unwrap_or(of));
+        let [scale, fill] = [self.scale, self.fill].map(|number| number.unwrap_or(of));
+        [of, Scalar::F32, of, of, of, scale, fill, queries, keys, right, left]
+    }
+
+    /// Which operands are touched.
+    pub fn touches(&self) -> [bool; Self::OPERANDS] {
+        let [queries, keys] = self.lengths.map(|length| length.is_some());
+        let [right, left] = [self.right, self.left].map(|side| side.is_some_and(|side| side.bound.is_some()));
+        let stats = self.stats.is_some();
+        let (scale, fill) = (self.scale.is_some(), self.fill.is_some());
+        [true, stats, true, true, true, scale, fill, queries, keys, right, left]
+    }
+
+    /// Whether there is nothing to compute.
+    pub fn is_empty(&self) -> bool {
+        let [batch, heads, rows, _] = self.extents;
+        [batch, heads, rows, self.widths[1]].contains(&0)
+    }
+}
+
+/// Types, extents and strides in one line, for the log.
+impl fmt::Display for Attend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |numbers: &[i64]| numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+        let ([batch, heads, rows, keys], [of_k, of_v]) = (self.extents, self.heads);
+        write!(f, "attend {} {batch}x{heads}x{rows}x{keys}", self.scalar.name())?;
+        write!(f, " widths={} heads={of_k},{of_v}", list(&self.widths))?;
+        for (name, strides) in ["o", "q", "k", "v"].into_iter().zip(&self.strides) {
+            write!(f, " {name}=({})", list(strides))?;
+        }
+        self.stats.map_or(Ok(()), |strides| write!(f, " stats=({})", list(&strides)))?;
+        if self.log2 {
+            f.write_str(" log2")?;
+        }
+        for (name, number) in [("scale", self.scale), ("fill", self.fill)] {
+            number.map_or(Ok(()), |scalar| write!(f, " {name}={}", scalar.name()))?;
+        }
+        for (name, length) in ["queries", "keys"].into_iter().zip(self.lengths) {
+            length.map_or(Ok(()), |(scalar, step)| write!(f, " {name}={}*{step}", scalar.name()))?;
+        }
+        if self.padded {
+            f.write_str(" padded")?;
+        }
+        for (name, side) in [("right", self.right), ("left", self.left)] {
+            let Some(Side { bound, strict, moves }) = side else { continue };
+            write!(f, " {name}={}", bound.map_or("none", Scalar::name))?;
+            f.write_str(if strict { " strict" } else { "" })?;
+            f.write_str(if moves { " moves" } else { "" })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Attention in one step: its line, its operands, what these have to hold, and shorter ones.
+
+use cudnn::dtype::Scalar;
+use cudnn::ops::attend::{Attend, Side};
+use cudnn::ops::{Operand, Role};
+
+use super::operands::{absent, operand, read};
+use super::parse::Result;
+use super::text::Text;
+use super::vary::{Shorten, shortened};
+use crate::random::Rng;
+
+impl Text<'_> {
+    /// ` f16 2x8x512x512 widths=64,64 heads=8,2 o=(a,b,c,d) q=(..) k=(..) v=(..) stats=(a,b,c) log2
+    /// scale=f32 fill=f32 queries=s32*1 keys=s32*1 padded right=s32 strict moves left=none`
+    pub fn attend(&mut self) -> Result<Attend> {
+        self.expect(" ")?;
+        let scalar = self.scalar()?;
+        self.expect(" ")?;
+        let mut extents = [self.extent()?, 0, 0, 0];
+        for extent in &mut extents[1..] {
+            self.expect("x")?;
+            *extent = self.extent()?;
+        }
+        self.expect(" widths=")?;
+        let widths: [i64; 2] = self.list()?;
+        self.expect(" heads=")?;
+        let heads: [i64; 2] = self.list()?;
+        if heads.iter().any(|&own| own < 1 || extents[1] % own != 0) || widths.iter().any(|&width| width < 1)
+        {
+            return Err("heads that divide those of queries, and columns".to_owned());
+        }
+        let mut strides = [[0; 4]; 4];
+        for (name, strides) in [" o=(", " q=(", " k=(", " v=("].into_iter().zip(&mut strides) {
+            self.expect(name)?;
+            *strides = self.list()?;
+            self.expect(")")?;
+        }
+        let mut stats = None;
+        if self.eat(" stats=(") {
+            stats = Some(self.list()?);
+            self.expect(")")?;
+        }
+        let log2 = self.eat(" log2");
+        let mut number = |name| if self.eat(name) { self.scalar().map(Some) } else { Ok(None) };
+        let (scale, fill) = (number(" scale=")?, number(" fill=")?);
+        let mut lengths = [None; 2];
+        for (name, length) in [" queries=", " keys="].into_iter().zip(&mut lengths) {
+            if self.eat(name) {
+                let scalar = self.scalar()?;
+                self.expect("*")?;
+                *length = Some((scalar, self.number("from batch to batch")?));
+            }
+        }
+        let padded = self.eat(" padded");
+        let mut sides = [None; 2];
+        for (name, side) in [" right=", " left="].into_iter().zip(&mut sides) {
+            if self.eat(name) {
+                let bound = if self.eat("none") { None } else { Some(self.scalar()?) };
+                let [strict, moves] = [" strict", " moves"].map(|word| self.eat(word));
+                *side = Some(Side { bound, strict, moves });
+            }
+        }
+        let [right, left] = sides;
+        Ok(Attend {
+            extents,
+            heads,
+            widths,
+            scalar,
+            strides,
+            stats,
+            log2,
+            scale,
+            fill,
+            lengths,
+            padded,
+            right,
+            left,
+        })
+    }
+}
+
+/// The names of operands that hold a number, or one for each batch.
+const NAMES: [&str; 6] = ["scale", "fill", "queries", "keys", "right", "left"];
+
+/// In the order of the step.
+pub fn operands(step: &Attend) -> Vec<Operand> {
+    let [batch, heads, rows, keys] = step.extents;
+    let ([of_k, of_v], [width, columns]) = (step.heads, step.widths);
+    let dims = [
+        [batch, heads, rows, columns],
+        [batch, heads, rows, width],
+        [batch, of_k, keys, width],
+        [batch, of_v, keys, columns],
+    ];
+    let reach = |dims: &[i64], strides: &[i64]| -> (i64, i64) {
+        let ends = dims.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride);
+        ends.fold((0, 0), |(low, high), end| (low + end.min(0), high + end.max(0)))
+    };
+    let matrix = |k: usize| reach(&dims[k], &step.strides[k]);
+    let (scalars, touches) = (step.scalars(), step.touches());
+    let stats = step.stats.map_or((0, 0), |strides| reach(&[batch, heads, rows], &strides));
+    let mut all =
+        vec![operand(Role::Write, matrix(0), step.scalar), operand(Role::Write, stats, Scalar::F32)];
+    all.extend((1..4).map(|k| read(matrix(k), step.scalar)));
+    for (k, name) in NAMES.into_iter().enumerate() {
+        let count =
+            if let 2 | 3 = k { step.lengths[k - 2].map_or(0, |(_, stride)| stride * (batch - 1)) } else { 0 };
+        all.push(Operand { name, ..read((0, count), scalars[5 + k]) });
+    }
+    let each = all.into_iter().zip(touches);
+    each.map(|(operand, touched)| if touched { operand } else { absent(operand.scalar) }).collect()
+}
+
+/// What an operand that is a number, or lengths, has to hold, if it is one: lengths of sequences
+/// that fit, bounds of a few keys.
+pub fn numbers(step: &Attend, name: &str, seed: u64) -> Option<Vec<f64>> {
+    let rng = &mut Rng(seed ^ 2);
+    let [batch, _, rows, keys] = step.extents;
+    let mut some = |count: i64, most: i64| {
+        let each = |_| if rng.below(3) == 0 { most } else { rng.below(most as usize + 1) as i64 };
+        (0..count.max(1)).map(each).map(|number| number as f64).collect::<Vec<_>>()
+    };
+    let count = |k: usize| step.lengths[k].map_or(1, |(_, stride)| stride * (batch - 1) + 1);
+    Some(match name {
+        "scale" => vec![0.375],
+        "fill" => vec![[-3.0, f64::from(f32::MIN), f64::NEG_INFINITY, f64::NEG_INFINITY][rng.below(4)]],
+        "queries" => some(count(0), rows),
+        "keys" => some(count(1), keys),
+        "right" => some(1, keys / 2),
+        "left" => some(1, rows / 2),
+        _ => return None,
+    })
+}
+
+/// The same with other extents. Heads stay as they are shared.
+pub fn shorter(step: &Attend, f: Shorten<'_>) -> Attend {
+    let mut short = *step;
+    for k in [0, 2, 3] {
+        short.extents[k] = shortened(step.extents[k], f);
+    }
+    short.widths = step.widths.map(|width| shortened(width, f));
+    short
+}
