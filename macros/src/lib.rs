@@ -176,7 +176,8 @@ pub fn c_enum(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Compiles a function for every level of vector instructions. The function becomes inline, and
 /// beside it there is a module of its name: `f::of::<T>(isa)` is the function for the instructions
 /// of `isa`, and `f::portable`, `f::avx2` and `f::avx512` are those from which it chooses. A call
-/// needs a processor that has the instructions.
+/// needs a processor that has the instructions. On aarch64 `portable` is compiled for NEON, which
+/// belongs to that architecture, and `of` chooses no other.
 ///
 /// `#[vectorized(A, B, C)]` gives the last generic parameter, a constant, these values at the three
 /// levels.

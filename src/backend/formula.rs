@@ -25,7 +25,24 @@ pub(super) fn nothing<N: Words>() -> N {
 /// 0 of the type of `x`.
 #[inline(always)]
 pub(super) fn zero<N: Words>(_: N) -> N {
-    N::all(N::Each::ZERO)
+    N::all(N::Each::from_bits(no_bits()))
+}
+
+/// 0, of which the compiler does not know that it is: where one number of a choice is a known zero,
+/// LLVM chooses by `fmaxnm` on aarch64, which makes a NaN of a signalling one.
+#[inline(always)]
+fn no_bits() -> u64 {
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    {
+        let bits;
+        // SAFETY: an instruction that writes one register.
+        unsafe {
+            std::arch::asm!("mov {}, xzr", out(reg) bits, options(pure, nomem, nostack, preserves_flags))
+        };
+        bits
+    }
+    #[cfg(not(all(target_arch = "aarch64", not(miri))))]
+    0
 }
 
 /// 1 of the type of `x`.
@@ -218,4 +235,22 @@ pub(super) fn gelu_tanh_slope<N: Words>(x: N) -> N {
 #[inline(always)]
 fn number<N: Words>(x: f64) -> N {
     N::all(N::Each::from_f64(x))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use super::{choose, greater, zero};
+
+    /// As a rectifier has it, in a loop and alone.
+    #[test]
+    fn a_signalling_nan_is_not_above_zero() {
+        let above = |x: f32| choose(greater(x, zero(x)), x, zero(x));
+        let mut numbers =
+            [0x7f80_0001, 0xff80_0001, 0x7fc0_0000, 0x8000_0000, 0x3f80_0000].map(f32::from_bits);
+        assert_eq!(above(black_box(numbers[0])).to_bits(), 0);
+        black_box(&mut numbers).iter_mut().for_each(|x| *x = above(*x));
+        assert_eq!(numbers.map(f32::to_bits), [0, 0, 0, 0, 0x3f80_0000]);
+    }
 }

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use cudnn::backend::{self, Isa, cuda};
+#[cfg(target_arch = "x86_64")]
+use cudnn::backend::cuda;
+use cudnn::backend::{self, Isa};
 use testkit::random::Rng;
 use testkit::steps::{Row, Vary};
 use testkit::{run_step, steps};

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::api::Api;
+use crate::machine::Machine;
 use crate::shell::Scratch;
 use crate::{shell, tables, tools};
 
@@ -37,7 +38,7 @@ pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool)
     fs::write(&undefined, symbols.iter().map(wanted).collect::<String>())?;
     let (needed, whole, object) = (folder.join("needed.o"), folder.join("whole.o"), folder.join("library.o"));
     let link = |arguments: &[String], from: &Path, to: &Path| {
-        let mut command = tools::c_compiler()?;
+        let mut command = tools::c_compiler(Machine::target()?)?;
         command.args(["-r", "-nostdlib", "-fuse-ld=bfd"]).args(arguments);
         shell::run(command.arg(from).arg("-o").arg(to))
     };
@@ -47,7 +48,8 @@ pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool)
     let sections = folder.join("sections.ld");
     fs::write(&sections, merged(SECTIONS))?;
     link(&[format!("-Wl,-T,{}", sections.display())], &needed, &whole)?;
-    let mut objcopy = Command::new("objcopy");
+    let machine = Machine::target()?;
+    let mut objcopy = Command::new(machine.tool("objcopy"));
     // Several modules' LLVM bitcode in one section can no longer be read, and tools with an LLVM
     // plugin try.
     objcopy.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]);
@@ -59,7 +61,7 @@ pub fn with(symbols: &[(String, String)], from: &Path, to: &Path, release: bool)
     if to.exists() {
         fs::remove_file(to)?;
     }
-    shell::run(Command::new("ar").arg("rcs").arg(to).arg(&object))
+    shell::run(Command::new(machine.tool("ar")).arg("rcs").arg(to).arg(&object))
 }
 
 /// Sections of which compilers make one for each function or variable.
@@ -74,7 +76,7 @@ fn merged(sections: &[&str]) -> String {
 }
 
 /// Every symbol of the interface.
-fn symbols(api: Api) -> Result<Vec<String>> {
+pub fn symbols(api: Api) -> Result<Vec<String>> {
     let (original, restored) = match api {
         Api::Eight => ("symbols_v8", &["functions_v7_only"][..]),
         Api::Nine => ("symbols", &["functions_v8_only", "functions_v7_only"][..]),

@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::dist::{self, Dist};
+use crate::machine::Machine;
 use crate::{shell, tool, tools};
 
 pub fn run(_arguments: &[String]) -> Result<()> {
@@ -64,7 +65,7 @@ fn shown(path: &Path) -> &Path {
 
 /// The compiler, told to make `program` of the source of this name.
 fn cc(dist: &Dist, name: &str, program: &Path) -> Result<Command> {
-    let mut compiler = tools::c_compiler()?;
+    let mut compiler = tools::c_compiler(Machine::target()?)?;
     compiler.args(["-std=c99", "-O2", "-Wall", "-Wextra", "-I"]).arg(&dist.include);
     compiler.arg(shell::root().join("demo").join(name).with_extension("c"));
     compiler.arg("-o").arg(program).arg("-L").arg(&dist.lib);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::api::Api;
+use crate::machine::Machine;
 use crate::tree::Tree;
 use crate::{cubins, host_cuda, install, shell};
 
@@ -50,7 +51,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 /// lays it out afresh.
 pub fn build(release: bool, cubins: Option<&Path>) -> Result<Dist> {
     let built = Api::Nine.build(release, cubins)?;
-    let root = shell::target().join(if release { "dist" } else { "dist-debug" });
+    let root = shell::target().join(Machine::target()?.folder(if release { "dist" } else { "dist-debug" }));
     if root.exists() {
         fs::remove_dir_all(&root).with_context(|| format!("cannot clear {}", root.display()))?;
     }

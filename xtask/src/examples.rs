@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::dist::Dist;
+use crate::machine::Machine;
 use crate::test::Tally;
 use crate::{docs, shell, tool, tools};
 
@@ -114,7 +115,7 @@ pub fn sequences(dist: &Dist) -> Result<Tally> {
     let mut tally = Tally::default();
     for Learner { name, data, libraries, has_learned } in LEARNERS {
         let program = shell::target().join(name);
-        let mut compiler = tools::c_compiler()?;
+        let mut compiler = tools::c_compiler(Machine::target()?)?;
         compiler.args(["-std=c99", "-O2", "-Wall", "-Wextra"]);
         compiler.arg(shell::root().join("examples/sequences").join(name).with_extension("c"));
         compiler.arg("-I").arg(&dist.include).arg("-I").arg(dist.include.join("host-cuda"));

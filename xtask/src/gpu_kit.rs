@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::machine::Machine;
 use crate::{dist, shell, tools};
 
 /// Most that the folder may hold, in bytes.
@@ -112,7 +113,7 @@ fn lay_out(target: &Path, built: &Built) -> Result<()> {
     }
 
     let compile = |source: &str, to: &Path, more: &[&str], libraries: &[&str]| -> Result<()> {
-        let mut command = tools::c_compiler()?;
+        let mut command = tools::c_compiler(Machine::target()?)?;
         command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-I"]).arg(&built.include);
         command.args(more).arg(root.join(source)).arg("-o").arg(to);
         shell::run(command.args(libraries).arg("-Wl,--allow-shlib-undefined"))

@@ -12,6 +12,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::machine::Machine;
 use crate::parts::{self, Jumps};
 use crate::shell::Scratch;
 use crate::tree::{EXECUTABLE, PLAIN, Tree, set_mode};
@@ -161,7 +162,7 @@ fn link(exported: &BTreeSet<String>, archive: &Path, file: &Path, release: bool)
     let (script, wanted) = (scratch.0.join("core.map"), scratch.0.join("wanted.txt"));
     fs::write(&script, parts::node(NODE, exported.iter().map(String::as_str)))?;
     fs::write(&wanted, exported.iter().map(|symbol| format!("-Wl,-u,{symbol}\n")).collect::<String>())?;
-    let mut command = tools::c_compiler()?;
+    let mut command = tools::c_compiler(Machine::target()?)?;
     command
         .args(["-shared", "-fuse-ld=bfd", "-Wl,--gc-sections", "-Wl,-Bsymbolic", "-Wl,-z,noexecstack"])
         // Worker threads may outlive a dlclose, so the code has to stay mapped.

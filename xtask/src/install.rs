@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::api::{Api, Libraries};
+use crate::machine::Machine;
 use crate::package::notices;
 use crate::tree::{EXECUTABLE, PLAIN, Tree, set_mode};
 use crate::{archive, host_cuda, manifest, parts, shell, tool};
@@ -208,11 +209,12 @@ pub fn lay_out(tree: &mut Tree, api: Api, built: &Libraries, release: bool) -> R
 
 /// Takes out what only debuggers read.
 fn strip(file: &Path) -> Result<()> {
-    if !shell::on_path("strip") {
+    let strip = Machine::target()?.tool("strip");
+    if !shell::on_path(&strip) {
         println!("{} keeps its debug information; to strip it: apt-get install binutils", file.display());
         return Ok(());
     }
-    shell::run(Command::new("strip").arg("--strip-unneeded").arg(file))
+    shell::run(Command::new(strip).arg("--strip-unneeded").arg(file))
 }
 
 #[cfg(test)]

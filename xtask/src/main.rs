@@ -18,6 +18,7 @@ mod host_cuda;
 mod install;
 mod kernels;
 mod locate;
+mod machine;
 mod manifest;
 mod matrix;
 mod mutants;

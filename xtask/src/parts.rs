@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::api::Api;
+use crate::machine::Machine;
 use crate::shell::Scratch;
 use crate::{shell, tables, tools};
 
@@ -57,7 +58,7 @@ impl Jumps<'_> {
         fs::write(&script, node(soname, self.calls.iter().map(|(name, _)| name.as_str())))
             .with_context(|| format!("cannot write {}", script.display()))?;
         shell::run(
-            tools::c_compiler()?
+            tools::c_compiler(Machine::target()?)?
                 .args([
                     "-shared",
                     "-nostdlib",
@@ -87,7 +88,7 @@ impl Jumps<'_> {
             writeln!(text, "    .symver to_{function}, {function}@{}", self.node)?;
         }
         for (name, function) in self.calls {
-            let jump = match std::env::consts::ARCH {
+            let jump = match Machine::target()?.arch {
                 "x86_64" => format!("    jmp *to_{function}@GOTPCREL(%rip)\n"),
                 "aarch64" => format!(
                     "    adrp x16, :got:to_{function}\n    ldr x16, [x16, :got_lo12:to_{function}]\n    br x16\n"

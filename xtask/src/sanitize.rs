@@ -4,6 +4,7 @@
 
 use anyhow::{Result, bail};
 
+use crate::machine::Machine;
 use crate::{shell, tools};
 
 /// Names of the parts.
@@ -122,22 +123,19 @@ fn thread() -> Result<()> {
 }
 
 fn aarch64() -> Result<()> {
-    const LINKER: &str = "aarch64-linux-gnu-gcc";
-    const EMULATOR: &str = "qemu-aarch64";
-    if !shell::on_path(LINKER) || !shell::on_path(EMULATOR) {
-        bail!("{LINKER} or {EMULATOR} is missing: apt-get install gcc-aarch64-linux-gnu qemu-user");
+    let machine = Machine::named("aarch64")?;
+    if let Some(line) = machine.lacking() {
+        bail!(line);
     }
     if let Some(line) = tools::lacking("Rust for aarch64") {
         bail!("the standard library for aarch64 is missing: {line}");
     }
-    let runner = format!("{EMULATOR} -L /usr/aarch64-linux-gnu");
     for tests in [EMULATED, EMULATED_PARTS] {
         let mut command = shell::cargo();
-        command.args(["test", "--package", "cudnn-shim", "--target", EMULATED_TARGET]).args(tests);
-        command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
-        command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", &runner);
+        command.args(["test", "--package", "cudnn-shim"]).args(tests);
+        machine.build_by(&mut command);
         // Tests that start themselves cannot ask cargo for it.
-        command.env("CUDNN_SHIM_TEST_RUNNER", &runner);
+        command.env("CUDNN_SHIM_TEST_RUNNER", machine.emulator().join(" "));
         shell::run(&mut command)?;
     }
     Ok(())

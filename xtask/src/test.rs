@@ -177,8 +177,7 @@ impl Beside {
     }
 }
 
-/// The library, its build script and its lints, for a processor whose kernels are all portable
-/// ones.
+/// The library, its build script and its lints, for another processor.
 fn other_processor() -> Result<Tally> {
     if let Some(line) = tools::lacking("Rust for aarch64") {
         println!("skipped: the standard library for aarch64 is not installed; install it: {line}");

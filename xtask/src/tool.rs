@@ -1,10 +1,10 @@
 //! The command line tool: built, and laid out with its man page and completions.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Result;
 
+use crate::machine::Machine;
 use crate::shell;
 use crate::tree::{EXECUTABLE, Tree};
 
@@ -33,8 +33,10 @@ pub fn build(release: bool) -> Result<PathBuf> {
 /// Puts it and what it says of itself into the tree.
 pub fn lay_out(tree: &mut Tree, program: &Path) -> Result<()> {
     tree.copy(program, "bin/cudnn-shim", EXECUTABLE)?;
-    let said =
-        |arguments: &[&str]| shell::output(Command::new(program).args(arguments)).map(|text| text + "\n");
+    let machine = Machine::target()?;
+    let said = |arguments: &[&str]| {
+        shell::output(machine.command(program, None).args(arguments)).map(|text| text + "\n")
+    };
     let page = said(&["man"])?;
     for command in commands(&page) {
         tree.write(&format!("share/man/man1/cudnn-shim-{command}.1"), &said(&["man", command])?)?;

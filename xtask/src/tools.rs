@@ -5,14 +5,19 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
+use crate::machine::Machine;
 use crate::shell;
 use table::{Source, TOOLS, Tool};
 
 #[path = "../../tests/common/tools.rs"]
 mod table;
 
-/// The C compiler: `$CC`, or the first of cc, gcc and clang.
-pub fn c_compiler() -> Result<Command> {
+/// The C compiler for a processor: `$CC`, or the first of cc, gcc and clang; for another one than
+/// this gcc.
+pub fn c_compiler(machine: &Machine) -> Result<Command> {
+    if !machine.is_this() {
+        return Ok(Command::new(machine.tool("gcc")));
+    }
     if let Some(command) = std::env::var("CC").ok().and_then(|text| with_arguments(&text)) {
         return Ok(command);
     }

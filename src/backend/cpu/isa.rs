@@ -6,6 +6,8 @@ use crate::sync::Once;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Portable,
+    Neon,
+    NeonDot,
     Avx2,
     Avx2Vnni,
     Avx512,
@@ -80,7 +82,7 @@ impl Isa {
     /// [`all`](Isa::all) but those that multiply bytes or tiles in another way than the level
     /// below, and differ in nothing else.
     pub fn available() -> impl Iterator<Item = Isa> {
-        let own = |isa: &Isa| !matches!(isa.level, Level::Avx2Vnni | Level::Avx512Vnni);
+        let own = |isa: &Isa| !isa.has_dots();
         Isa::all().filter(move |isa| isa.tiles == Tiles::None && own(isa))
     }
 
@@ -90,6 +92,8 @@ impl Isa {
             (Tiles::Processor, _) => "amx",
             (Tiles::Model, _) => "amxmodel",
             (_, Level::Portable) => "portable",
+            (_, Level::Neon) => "neon",
+            (_, Level::NeonDot) => "neondot",
             (_, Level::Avx2) => "avx2",
             (_, Level::Avx2Vnni) => "avx2vnni",
             (_, Level::Avx512) => "avx512",
@@ -111,6 +115,12 @@ impl Isa {
         self.tiles
     }
 
+    /// NEON may be used, which `#[vectorized]` compiles for without being asked.
+    #[cfg(target_arch = "aarch64")]
+    pub(super) fn has_neon(self) -> bool {
+        matches!(self.level, Level::Neon | Level::NeonDot)
+    }
+
     /// AVX2, fused multiply-add and F16C may be used, which are one level: `#[vectorized]` compiles
     /// for all three.
     pub(super) fn has_avx2(self) -> bool {
@@ -128,9 +138,9 @@ impl Isa {
     }
 
     /// Products of bytes may be added four at a time: by AVX-512 VNNI where AVX-512 may be used,
-    /// else by AVX-VNNI.
-    pub(super) fn has_vnni(self) -> bool {
-        matches!(self.level, Level::Avx2Vnni | Level::Avx512Vnni)
+    /// else by AVX-VNNI; on aarch64 by the dot products of Armv8.2.
+    pub(super) fn has_dots(self) -> bool {
+        matches!(self.level, Level::NeonDot | Level::Avx2Vnni | Level::Avx512Vnni)
     }
 
     /// AVX-512 BF16 may be used as well, which not every processor of that level has.
@@ -147,8 +157,10 @@ impl Isa {
 }
 
 /// All of them, lowest first.
-const LEVELS: [Isa; 7] = [
+const LEVELS: [Isa; 9] = [
     Isa::of(Level::Portable),
+    Isa::of(Level::Neon),
+    Isa::of(Level::NeonDot),
     Isa::of(Level::Avx2),
     Isa::of(Level::Avx2Vnni),
     Isa::of(Level::Avx512),
@@ -205,6 +217,7 @@ fn has(level: Level) -> bool {
     };
     match level {
         Level::Portable => true,
+        Level::Neon | Level::NeonDot => false,
         Level::Avx2 => avx2(),
         Level::Avx2Vnni => avx2() && is_x86_feature_detected!("avxvnni"),
         Level::Avx512 => avx2() && avx512(),
@@ -212,7 +225,17 @@ fn has(level: Level) -> bool {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+/// NEON belongs to the architecture; an interpreter lacks some of it.
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+fn has(level: Level) -> bool {
+    match level {
+        Level::Portable | Level::Neon => true,
+        Level::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
+        _ => false,
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri)))))]
 fn has(level: Level) -> bool {
     level == Level::Portable
 }

@@ -6,7 +6,7 @@
 //!  padded.rs   blocks with zeros behind their cells       scale.rs set.rs map.rs reduce.rs random.rs
 //!  normalise.rs row_norm.rs contract.rs window.rs sample.rs ctc.rs causal.rs aggregate.rs attend.rs   the other operations
 //!  row.rs      contiguous cells, every pair of types      tile.rs   transposes in registers
-//!  block.rs    short rows of bytes       wide.rs    conversions with AVX2 and AVX-512
+//!  block.rs    short rows of bytes       wide.rs    conversions with AVX2, AVX-512 and NEON
 //!  output.rs   from a buffer to the destination           stream.rs stores past the caches
 //!  stage.rs    small scratch on the stack                 arena.rs   any other scratch, per thread
 //!  scratch.rs  scratch cut into parts
@@ -55,7 +55,7 @@ pub(super) mod strided;
 pub mod threads;
 mod tile;
 pub(super) mod transpose;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod wide;
 pub(super) mod window;
 

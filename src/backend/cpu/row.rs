@@ -9,8 +9,12 @@ use cudnn_shim_macros::vectorized;
 use super::Isa;
 #[cfg(target_arch = "x86_64")]
 use super::stream::Distance;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::wide::Wide;
+#[cfg(target_arch = "aarch64")]
+use super::wide::neon;
 #[cfg(target_arch = "x86_64")]
-use super::wide::{Wide, avx2, avx512};
+use super::wide::{avx2, avx512};
 use crate::dtype::Scalar;
 #[cfg(target_arch = "x86_64")]
 use crate::dtype::convert::{Bool, E4m3, E5m2, blend, convert, scale};
@@ -57,6 +61,10 @@ fn pick_isa<S: Element, D: Element, const MODE: u8>(isa: Isa) -> Row {
             .or_else(|| direct_row::<MODE>(S::SCALAR, D::SCALAR, isa))
             .unwrap_or_else(strips::avx2::row::<S, D, MODE>);
     }
+    #[cfg(target_arch = "aarch64")]
+    if let Some(row) = isa.has_neon().then(|| wide_row::<MODE>(S::SCALAR, D::SCALAR, isa)).flatten() {
+        return row;
+    }
     let _ = isa;
     strips::portable::row::<S, D, MODE>()
 }
@@ -98,9 +106,19 @@ fn direct_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row>
     })
 }
 
-/// The row function of types that have instructions of their own. Pre: the processor has AVX2.
-#[cfg(target_arch = "x86_64")]
+/// The row function of types that have instructions of their own. Pre: the processor has AVX2, or
+/// NEON.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
+    #[cfg(target_arch = "aarch64")]
+    fn of<S: Wide, D: Wide, const MODE: u8>(_: Isa) -> Row {
+        match MODE {
+            CONVERT => neon::row::<S, D, false, false>,
+            SCALE => neon::row::<S, D, true, false>,
+            _ => neon::row::<S, D, true, true>,
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
     fn of<S: Wide, D: Wide, const MODE: u8>(isa: Isa) -> Row {
         match (MODE, isa.has_avx512()) {
             (CONVERT, true) => avx512::row::<S, D, false, false>,
@@ -124,6 +142,7 @@ fn wide_row<const MODE: u8>(src: Scalar, dst: Scalar, isa: Isa) -> Option<Row> {
         };
     }
     Some(match src {
+        #[cfg(target_arch = "x86_64")]
         Scalar::F32 if dst == Scalar::Bf16 && isa.has_avx512_bf16() => match MODE {
             CONVERT => avx512::narrow_to_bf16::<false>,
             SCALE => avx512::narrow_to_bf16::<true>,

@@ -148,7 +148,7 @@ pub(super) fn fence() {
 
 /// Defines how to ask for a line.
 macro_rules! fetch {
-    ($(#[$doc:meta])* $name:ident, $hint:ident) => {
+    ($(#[$doc:meta])* $name:ident, $hint:ident, $operation:literal) => {
         $(#[$doc])*
         #[inline(always)]
         pub(super) fn $name(line: *const u8) {
@@ -158,7 +158,16 @@ macro_rules! fetch {
                 // SAFETY: a prefetch touches nothing.
                 unsafe { _mm_prefetch::<$hint>(line.cast()) };
             }
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(all(target_arch = "aarch64", not(miri)))]
+            // SAFETY: a prefetch touches nothing; an address that cannot be read is ignored.
+            unsafe {
+                std::arch::asm!(
+                    concat!("prfm ", $operation, ", [{}]"),
+                    in(reg) line.addr(),
+                    options(nomem, nostack, preserves_flags)
+                )
+            };
+            #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri)))))]
             let _ = line;
         }
     };
@@ -167,13 +176,15 @@ macro_rules! fetch {
 fetch!(
     /// Asks for a line that is read soon.
     fetch,
-    _MM_HINT_T0
+    _MM_HINT_T0,
+    "pldl1keep"
 );
 
 fetch!(
     /// Prefetches a line into L2: it is read after more than the first-level cache holds.
     prefetch_l2,
-    _MM_HINT_T1
+    _MM_HINT_T1,
+    "pldl2keep"
 );
 
 /// Asks for bytes that are read soon, where processors do not foresee it: they come from several

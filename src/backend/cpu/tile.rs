@@ -9,6 +9,11 @@
 //! Rows lie wherever their offsets say, so that one kernel serves a plain matrix and a permutation
 //! of many dimensions, whose rows run through several loops.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[macro_use]
+mod network;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod rows;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -207,7 +212,7 @@ pub(super) enum Order {
 
 impl Order {
     /// Whether to follow the destination's rows where there are no groups.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub fn is_along_dst(self) -> bool {
         match self {
             Order::AlongDst => true,
@@ -251,6 +256,10 @@ pub(super) fn transpose<D: RowStarts, S: RowStarts>(cell: usize, store: Store, i
         Store::Cached => x86::transpose::<D, S, false>(cell, isa),
         Store::Streamed => x86::transpose::<D, S, true>(cell, isa),
     } {
+        return function;
+    }
+    #[cfg(target_arch = "aarch64")]
+    if let Some(function) = isa.has_neon().then(|| neon::transpose::<D, S>(cell)).flatten() {
         return function;
     }
     let _ = (store, isa);

@@ -3,10 +3,17 @@
 //! through binary32, which holds every value of these types; the table of
 //! [`convert`](crate::dtype::convert) is kept to the last bit.
 
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon;
 pub(super) mod strips;
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::float32x4_t;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m256, __m512};
 
 use super::stream::Distance;
@@ -69,9 +76,16 @@ pub(super) trait Cells<R: Register>: Element {
 }
 
 /// An element of which this holds at every instruction set level that has such instructions.
+#[cfg(target_arch = "x86_64")]
 pub(super) trait Wide: Cells<__m256> + Cells<__m512> {}
-
+#[cfg(target_arch = "x86_64")]
 impl<T: Cells<__m256> + Cells<__m512>> Wide for T {}
+
+/// The same.
+#[cfg(target_arch = "aarch64")]
+pub(super) trait Wide: Cells<float32x4_t> {}
+#[cfg(target_arch = "aarch64")]
+impl<T: Cells<float32x4_t>> Wide for T {}
 
 /// As [`Row`](super::row::Row), for these types: inlined where the processor is known to have the
 /// registers.

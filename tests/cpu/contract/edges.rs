@@ -114,7 +114,8 @@ fn kernels_stay_inside_their_operands() {
     println!("{taken:?}");
     let mut wanted =
         vec!["tiles", "tiles_of_parts", "depthwise_interleaved", "depthwise_planar", "gemm", "gemm_planes"];
-    if Isa::all().count() > 1 {
+    // Other processors have fewer kernels.
+    if cfg!(target_arch = "x86_64") && Isa::all().count() > 1 {
         wanted.extend([
             "wgrad_few_filters",
             "grouped_few_channels",

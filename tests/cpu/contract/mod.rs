@@ -3,6 +3,7 @@
 
 mod blocked;
 mod bytes;
+mod chains;
 mod cpu;
 mod depthwise;
 mod edges;

@@ -2,7 +2,9 @@
 //! that depend on neither threads nor batch, numbers that are none or very small, and that no
 //! thread keeps tiles.
 
-use cudnn::backend::{self, Isa, Machine, run_contract};
+#[cfg(target_arch = "x86_64")]
+use cudnn::backend::run_contract;
+use cudnn::backend::{self, Isa, Machine};
 use cudnn::dtype::Scalar;
 use cudnn::layout::{Dims, Layout};
 use cudnn::ops::contract::{Accumulate, Role, Side, Terms};

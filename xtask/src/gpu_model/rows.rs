@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::model::Launch;
+use crate::machine::Machine;
 use crate::{shell, tools};
 
 /// What a device measured; the newest file counts.
@@ -107,7 +108,7 @@ impl Bench {
         let own = lib.join("libcudnn.so.9");
         fs::copy(library, &own).with_context(|| format!("cannot copy {}", library.display()))?;
         for program in &PROGRAMS {
-            let mut command = tools::c_compiler()?;
+            let mut command = tools::c_compiler(Machine::target()?)?;
             command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1"]);
             command.arg(format!("-I{}", root.join("include").display()));
             command.arg(format!("-I{}", root.join("tests/header/cuda").display()));

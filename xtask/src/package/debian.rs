@@ -56,15 +56,15 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
     fs::write(
         &control,
         format!(
-            "Package: cudnn-shim\nVersion: {VERSION}\nArchitecture: amd64\nMaintainer: The cudnn-shim authors <maintainers@cudnn-shim.invalid>\n\
+            "Package: cudnn-shim\nVersion: {VERSION}\nArchitecture: {}\nMaintainer: The cudnn-shim authors <maintainers@cudnn-shim.invalid>\n\
              Installed-Size: {size}\nDepends: libc6 (>= {}), libgcc-s1 | libgcc1\nSection: libs\nPriority: optional\n\
              Description: drop-in libcudnn for the legacy descriptor API, no GPU needed\n {DESCRIPTION}\n",
-            release.glibc
+            release.machine.debian, release.glibc
         ),
     )?;
     set_mode(&control, PLAIN)?;
     contents::date(release, &root)?;
-    let file = release.out.join(format!("cudnn-shim_{VERSION}_amd64.deb"));
+    let file = release.out.join(format!("cudnn-shim_{VERSION}_{}.deb", release.machine.debian));
     let mut build = release.dated("dpkg-deb");
     let level = format!("-z{}", release.compression.level());
     build.args(["--build", "--root-owner-group", "-Zxz", level.as_str(), "--threads-max=1"]);

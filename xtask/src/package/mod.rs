@@ -2,6 +2,7 @@
 //! a wheel -, with the same bytes from every clone.
 
 mod contents;
+mod cross;
 mod debian;
 mod glibc;
 pub mod notices;
@@ -18,6 +19,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::api::Api;
 use crate::dist::{self, Dist};
+use crate::machine::Machine;
 use crate::{cubins, shell};
 
 pub use verify::verify;
@@ -26,7 +28,8 @@ pub use verify::verify;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What `cargo xtask package --help` tells.
-pub const ARGUMENTS: &str = "--out DIR        where to, target/package/out if not given
+pub const ARGUMENTS: &str = "--for aarch64    for another processor, by its cross compiler; before all other arguments
+--out DIR        where to, target/package/out if not given
 --ptx-alone      without machine code of the CUDA kernels, which takes an assembler from the Python index
 --check [TREE]   packs TREE, an installation, or the library of this machine, and uses each artefact as a user would
 --keep           behind --check: leaves the artefacts, the wheel among them, in target/package-test/out
@@ -47,6 +50,8 @@ pub struct Release {
     /// The oldest glibc that the files start with, as measured on them: `2.28`.
     glibc: String,
     compression: Compression,
+    /// The processor that the files are for.
+    machine: &'static Machine,
 }
 
 /// How hard archives are compressed.
@@ -69,11 +74,17 @@ impl Compression {
 }
 
 pub fn run(arguments: &[String]) -> Result<()> {
+    if let [flag, arch, rest @ ..] = arguments
+        && flag == "--for"
+    {
+        return run_for(Machine::named(arch)?, rest);
+    }
+    let machine = Machine::target()?;
     let (without, arguments): (Vec<String>, Vec<String>) =
         arguments.iter().cloned().partition(|argument| argument == cubins::WITHOUT);
     let cubins = || if without.is_empty() { cubins::of_release().map(Some) } else { Ok(None) };
     let out = match &arguments[..] {
-        [] => shell::target().join("package/out"),
+        [] => shell::target().join(machine.folder("package")).join("out"),
         [flag, folder] if flag == "--out" => std::path::absolute(folder)?,
         [flag, rest @ ..] if flag == "--check" => {
             let (tree, keeps) = checked(rest)?;
@@ -85,7 +96,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     };
     // First: where there is no assembler, nothing is built in vain.
     let cubins = cubins()?;
-    let build = shell::target().join("package");
+    let build = shell::target().join(machine.folder("package"));
     let stage = |api: Api| build.join("stage").join(api.major());
     for api in [Api::Nine, Api::Eight] {
         install_portably(api, &build, &stage(api), cubins.as_deref())?;
@@ -101,7 +112,23 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-const USAGE: &str = "the arguments are --out DIR, or --check [TREE] [--keep]; and --ptx-alone";
+const USAGE: &str =
+    "the arguments are --for ARCH, then --out DIR, or --check [TREE] [--keep]; and --ptx-alone";
+
+/// The same for a processor: of another one in a process of its own, whose environment says so to
+/// all that is started.
+fn run_for(machine: &'static Machine, arguments: &[String]) -> Result<()> {
+    if let Some(line) = machine.lacking() {
+        if arguments.iter().any(|argument| argument == "--check") {
+            println!("skipped: {line}\n{}", crate::test::Tally::SKIP);
+            return Ok(());
+        }
+        bail!(line);
+    }
+    let mut command = Command::new(std::env::current_exe()?);
+    machine.build_by(command.arg("package").args(arguments));
+    shell::run(&mut command)
+}
 
 /// What is behind `--check`: the tree, if one is named, and whether the artefacts stay.
 fn checked(arguments: &[String]) -> Result<(Option<PathBuf>, bool)> {
@@ -133,14 +160,15 @@ fn install_portably(api: Api, build: &Path, stage: &Path, packs: Option<&Path>) 
         fs::remove_dir_all(stage)?;
     }
     fs::create_dir_all(build)?;
-    let linked = glibc::link_arguments(build)?;
+    let linked = glibc::link_arguments(Machine::target()?, build)?;
     let mut flags: Vec<String> = linked.iter().map(|argument| format!("-Clink-arg={argument}")).collect();
     flags.extend(remapped_paths()?);
     let mut install = Command::new(std::env::current_exe()?);
     install.args(["install", "--api", api.major(), "--prefix"]).arg(stage);
     // A build for a named target leaves build scripts without these flags, and has a folder of its
     // own.
-    install.env("CARGO_BUILD_TARGET", glibc::TARGET).env("CARGO_TARGET_DIR", build.join("build"));
+    Machine::target()?.build_by(&mut install);
+    install.env("CARGO_TARGET_DIR", build.join("build"));
     install.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     match packs {
         Some(folder) => install.env(cubins::VARIABLE, folder),
@@ -184,7 +212,7 @@ impl Release {
         };
         let trees: Vec<&Path> = std::iter::once(nine.as_path()).chain(eight.as_deref()).collect();
         let glibc = glibc::asked_for(&trees)?;
-        Ok(Release { nine, eight, out, work, date, glibc, compression })
+        Ok(Release { nine, eight, out, work, date, glibc, compression, machine: Machine::target()? })
     }
 
     /// Makes every artefact and the file of their sums; what was made.

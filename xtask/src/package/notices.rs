@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::contents::DOC;
-use super::glibc;
+use crate::machine::Machine;
 use crate::shell;
 use crate::tree::{PLAIN, Tree};
 
@@ -26,7 +26,7 @@ pub fn lay_out(tree: &mut Tree) -> Result<()> {
 /// One text: a heading a crate, with its licence and the files in which it states that.
 pub fn text() -> Result<String> {
     let mut metadata = shell::cargo();
-    metadata.args(["metadata", "--format-version", "1", "--filter-platform", glibc::TARGET]);
+    metadata.args(["metadata", "--format-version", "1", "--filter-platform", Machine::target()?.triple]);
     let metadata: Value = serde_json::from_str(&shell::output(&mut metadata)?)?;
     let mut text = "The libraries and the tool of this release contain code of these crates. Machine code of CUDA kernels is made of \
                     this project's own sources, by an assembler of NVIDIA's that is not part of the release.\n"

@@ -20,7 +20,9 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
     let spec = top.join("cudnn-shim.spec");
     fs::write(&spec, specification(release))?;
     let mut build = release.dated("rpmbuild");
-    build.args(["-bb", "--quiet", "--target", "x86_64", "--buildroot"]).arg(top.join("buildroot"));
+    build
+        .args(["-bb", "--quiet", "--target", release.machine.arch, "--buildroot"])
+        .arg(top.join("buildroot"));
     let define = |name: &str, value: &str| ["--define".to_owned(), format!("{name} {value}")];
     let top_folder = top.display().to_string();
     let payload = format!("w{}.xzdio", release.compression.level());
@@ -41,7 +43,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
         build.args(define(name, value));
     }
     shell::run(build.arg(&spec))?;
-    let file = release.out.join(format!("cudnn-shim-{VERSION}-1.x86_64.rpm"));
+    let file = release.out.join(format!("cudnn-shim-{VERSION}-1.{}.rpm", release.machine.arch));
     fs::rename(top.join("cudnn-shim.rpm"), &file).context("rpmbuild has left no package")?;
     Ok(file)
 }

@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::{Release, VERSION};
+use crate::machine::Machine;
 use crate::shell;
 
 /// The folder that it unpacks to.
-pub fn folder() -> String {
-    format!("cudnn-shim-{VERSION}-x86_64-linux")
+pub fn folder(machine: &Machine) -> String {
+    format!("cudnn-shim-{VERSION}-{}-linux", machine.arch)
 }
 
 pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
-    let file = release.out.join(folder() + ".tar.xz");
+    let folder = folder(release.machine);
+    let file = release.out.join(format!("{folder}.tar.xz"));
     let mut tar = release.dated("tar");
     tar.args([
         "--create",
@@ -24,7 +26,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
         "--numeric-owner",
         "--format=gnu",
     ]);
-    tar.arg(format!("--mtime=@{}", release.date)).arg(format!("--transform=flags=r;s,^[.],{},", folder()));
+    tar.arg(format!("--mtime=@{}", release.date)).arg(format!("--transform=flags=r;s,^[.],{folder},"));
     // More threads cut the stream into blocks of their own, by the number of processors.
     tar.env("XZ_OPT", format!("-{} --threads=1", release.compression.level()));
     tar.arg("--file").arg(&file).arg("--directory").arg(tree).arg(".");

@@ -9,8 +9,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::contents::copy_tree;
-use super::{Compression, Release, debian, tarball, wheel};
+use super::{Compression, Release, cross, debian, tarball, wheel};
+use crate::api::Api;
 use crate::dist::Dist;
+use crate::machine::Machine;
 use crate::test::Tally;
 use crate::tree::Tree;
 use crate::{shell, tool, tools};
@@ -25,7 +27,8 @@ pub fn verify(dist: &Dist, keeps: bool) -> Result<Tally> {
             return Ok(Tally::SKIP);
         }
     }
-    let build = shell::target().join("package-test");
+    let machine = Machine::target()?;
+    let build = shell::target().join(machine.folder("package-test"));
     let stage = build.join("stage");
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
@@ -53,7 +56,8 @@ pub fn verify(dist: &Dist, keeps: bool) -> Result<Tally> {
             "tarball" => unpacked_tarball(tarball, &root),
             "deb" => unpacked_deb(deb, &root),
             "rpm" => unpacked_rpm(rpm, &root),
-            _ => python(&root, wheel),
+            _ if machine.is_this() => python(&root, wheel),
+            _ => unpacked_wheel(wheel, &root),
         };
         match &result {
             Ok(_) => println!("ok: the {name} serves"),
@@ -76,12 +80,12 @@ pub fn verify(dist: &Dist, keeps: bool) -> Result<Tally> {
 fn unpacked_tarball(file: &Path, root: &Path) -> Result<Tally> {
     let mut tar = Command::new("tar");
     shell::run(tar.arg("--extract").arg("--file").arg(file).arg("--directory").arg(root))?;
-    demo(root, &tarball::folder())
+    serve(root, &tarball::folder(Machine::target()?))
 }
 
 fn unpacked_deb(file: &Path, root: &Path) -> Result<Tally> {
     shell::run(Command::new("dpkg-deb").arg("--extract").arg(file).arg(root))?;
-    demo(root, debian::PREFIX)
+    serve(root, debian::PREFIX)
 }
 
 fn unpacked_rpm(file: &Path, root: &Path) -> Result<Tally> {
@@ -90,7 +94,22 @@ fn unpacked_rpm(file: &Path, root: &Path) -> Result<Tally> {
     let mut cpio = Command::new("cpio");
     cpio.args(["--extract", "--make-directories", "--quiet"]).stdin(fs::File::open(&archive)?);
     shell::run(cpio.current_dir(root))?;
-    demo(root, debian::PREFIX)
+    serve(root, debian::PREFIX)
+}
+
+/// Whether the tree at `prefix` below `root` serves a program of its processor.
+fn serve(root: &Path, prefix: &str) -> Result<Tally> {
+    let machine = Machine::target()?;
+    if machine.is_this() { demo(root, prefix) } else { cross::serve(machine, root, prefix) }
+}
+
+/// Unpacks a wheel of another processor, for which there is no Python here.
+fn unpacked_wheel(file: &Path, root: &Path) -> Result<Tally> {
+    let mut unpack = Command::new("python3");
+    shell::run(unpack.args(["-m", "zipfile", "--extract"]).arg(file).arg(root))?;
+    cross::library(Machine::target()?, &root.join("cudnn_shim/lib").join(Api::Nine.soname()))?;
+    cross::all_are_of(Machine::target()?, root)?;
+    Ok(Tally::PASS)
 }
 
 /// Compiles the demo's network against the tree at `prefix` below `root`, and trains it there: with
@@ -99,7 +118,7 @@ fn unpacked_rpm(file: &Path, root: &Path) -> Result<Tally> {
 fn demo(root: &Path, prefix: &str) -> Result<Tally> {
     let tree = root.join(prefix);
     let program = root.join("digits");
-    let mut compile = tools::c_compiler()?;
+    let mut compile = tools::c_compiler(Machine::target()?)?;
     compile.args(["-std=c99", "-O2", "-I"]).arg(tree.join("include"));
     compile.arg(shell::root().join("demo/digits.c")).arg("-o").arg(&program);
     shell::run(compile.arg("-L").arg(tree.join("lib")).args(["-lcudnn", "-lm"]))?;

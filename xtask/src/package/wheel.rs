@@ -48,7 +48,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
     let made = folder.join("made");
     let mut build = release.dated(&python.display().to_string());
     build.args(["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]);
-    build.arg("--config-settings=--build-option=--plat-name=linux_x86_64");
+    build.arg(format!("--config-settings=--build-option=--plat-name=linux_{}", release.machine.arch));
     build.arg("--config-settings=--build-option=--python-tag=py3").arg("--wheel-dir").arg(&made).arg(&folder);
     shell::run(&mut build)?;
     let wheel = only_wheel(&made)?;
@@ -57,7 +57,7 @@ pub fn make(release: &Release, tree: &Path) -> Result<PathBuf> {
 
 /// Lets auditwheel name the platforms: it reads which versions of glibc the files ask for.
 fn named(release: &Release, python: &Path, wheel: &Path) -> Result<PathBuf> {
-    let tag = format!("manylinux_{}_x86_64", release.glibc.replace('.', "_"));
+    let tag = format!("manylinux_{}_{}", release.glibc.replace('.', "_"), release.machine.arch);
     let said = shell::output(Command::new(python).args(["-m", "auditwheel", "show"]).arg(wheel))?;
     let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
     if !words.contains(&tag) {

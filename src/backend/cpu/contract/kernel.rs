@@ -79,7 +79,7 @@ pub(super) unsafe fn accumulate<S: Simd, const M: usize, const N: usize>(
                 let mut n = 0;
                 while n < N {
                     let tail = match S::COMPENSATES {
-                        #[cfg(target_arch = "x86_64")]
+                        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                         Compensation::OfB => {
                             S::load_acc(v.offset(*offsets as isize).cast::<S::Acc>().add(n * S::L))
                         }
@@ -144,6 +144,16 @@ unsafe fn avx512_vnni<S: Simd, const M: usize, const N: usize>(
     unsafe { tile::<S, M, N>(panel, c, add) }
 }
 
+/// The kernel with dot products of aarch64.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn neon_dot<S: Simd, const M: usize, const N: usize>(
+    panel: &Panel<S::KGroup>, c: &[*mut S::Acc; MR], add: bool,
+) {
+    // SAFETY: panel and rows of `c` are those of the tile, and the processor has dot products.
+    unsafe { tile::<S, M, N>(panel, c, add) }
+}
+
 /// The kernels of one level and type, by rows and by half or whole width.
 pub(super) struct Kernels<S: Simd> {
     tiles: [[Kernel<S>; 2]; MR],
@@ -169,6 +179,10 @@ macro_rules! kernels {
 }
 
 kernels!(portable_kernels, [tile::portable], 1, 2, 4);
+#[cfg(target_arch = "aarch64")]
+kernels!(neon_kernels, [tile::portable], 2, 4, 8);
+#[cfg(target_arch = "aarch64")]
+kernels!(neon_dot_kernels, [neon_dot], 2, 4, 8);
 #[cfg(target_arch = "x86_64")]
 kernels!(avx2_kernels, [tile::avx2], 1, 2, 8);
 #[cfg(target_arch = "x86_64")]

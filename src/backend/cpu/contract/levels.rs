@@ -8,12 +8,12 @@ use super::gemm::engine::{self, Engine, TaskScratch};
 use super::kernel::simd::{self, Simd};
 use super::kernel::{self, Kernels};
 use super::operands::pack::PackScalar;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::problem::lanes_are_m;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::ops::contract::Contract;
 
 /// What is compiled for one level and type.
@@ -37,6 +37,12 @@ compiled! {
     PORTABLE_DOUBLE: PortableDouble, portable_kernels, portable;
     PORTABLE_INT: PortableInt, portable_kernels, portable;
 }
+#[cfg(target_arch = "aarch64")]
+compiled! {
+    NEON_SINGLE: NeonSingle, neon_kernels, portable;
+    NEON_DOUBLE: NeonDouble, neon_kernels, portable;
+    NEON_INT: NeonInt, neon_kernels, portable;
+}
 #[cfg(target_arch = "x86_64")]
 compiled! {
     AVX2_SINGLE: Avx2Single, avx2_kernels, avx2;
@@ -46,6 +52,14 @@ compiled! {
     AVX512_DOUBLE: Avx512Double, avx512_kernels, avx512;
     AVX512_INT: Avx512Int, avx512_kernels, avx512;
 }
+
+/// By the number that [`vnni_variant`] tells.
+#[cfg(target_arch = "aarch64")]
+pub(super) static NEON_DOT: [&Compiled<simd::NeonDot>; 3] = [
+    &compiled!(NeonDot, NeonDot, neon_dot_kernels, portable),
+    &compiled!(NeonDot, NeonDotOfRows, neon_dot_kernels, portable),
+    &compiled!(NeonDot, NeonDotOfLanes, neon_dot_kernels, portable),
+];
 
 /// By the number that [`vnni_variant`] tells.
 #[cfg(target_arch = "x86_64")]
@@ -60,6 +74,16 @@ pub(super) static AVX512_VNNI: [&Compiled<simd::Avx512Vnni>; 3] = [
     &compiled!(Avx512Vnni, Avx512SignedVnni, avx512_vnni_kernels, avx512),
     &compiled!(Avx512Vnni, Avx512PlaneVnni, avx512_vnni_kernels, avx512),
 ];
+
+/// Which kernels of such sums a step needs: of two operands with signs the first.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn vnni_variant(step: &Contract) -> usize {
+    match (lanes_are_m(step), step.a) {
+        (_, Scalar::I8) => 0,
+        (true, _) => 2,
+        (false, _) => 1,
+    }
+}
 
 /// Which kernels of such sums a step needs.
 #[cfg(target_arch = "x86_64")]
@@ -86,6 +110,8 @@ macro_rules! dispatch {
     (vnni: $problem:ident, $compiled:ident => $kernel:expr) => {{
         let step = $problem.step();
         match takes_vnni(step, $problem.isa) {
+            #[cfg(target_arch = "aarch64")]
+            true => dispatch!(*levels::NEON_DOT[levels::vnni_variant(step)]; $problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]
             true if $problem.isa.has_avx512() => {
                 dispatch!(*levels::AVX512_VNNI[levels::vnni_variant(step)]; $problem, $compiled => $kernel)
@@ -96,11 +122,16 @@ macro_rules! dispatch {
         }
     }};
     (unpacked: $problem:ident, $compiled:ident => $kernel:expr) => {{
-        #[cfg(target_arch = "x86_64")]
         let isa = $problem.isa;
         let step = $problem.step();
         match step.accumulate {
-            _ if takes_vnni(step, $problem.isa) => None,
+            _ if takes_vnni(step, isa) => None,
+            #[cfg(target_arch = "aarch64")]
+            Accumulate::Single if isa.has_neon() => dispatch!(levels::NEON_SINGLE; $problem, $compiled => $kernel),
+            #[cfg(target_arch = "aarch64")]
+            Accumulate::Double if isa.has_neon() => dispatch!(levels::NEON_DOUBLE; $problem, $compiled => $kernel),
+            #[cfg(target_arch = "aarch64")]
+            Accumulate::Int32 if isa.has_neon() => dispatch!(levels::NEON_INT; $problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]
             Accumulate::Single if isa.has_avx2() => dispatch!(f32: $problem, $compiled => $kernel),
             #[cfg(target_arch = "x86_64")]

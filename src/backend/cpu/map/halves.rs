@@ -1,17 +1,19 @@
 //! Functions of cells of 16 bits: where all operands are of one such type, side by side, a kernel
 //! takes them as they are.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::float32x4_t;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m256, __m512};
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use cudnn_shim_macros::vectorized;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::in_step;
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::stream::Stream;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::backend::cpu::wide::{Cells, Register, strips::strips};
 use crate::backend::function::{Constants, Formula, WithFormula, with_function};
 use crate::dtype::Scalar;
@@ -39,7 +41,10 @@ pub(super) fn kernel(function: Function, scalar: Scalar, isa: Isa) -> Option<Ker
 /// Operands of a kernel at most.
 const MAX_OPERANDS: usize = 2;
 
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other processors have no such kernels"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    expect(dead_code, reason = "other processors have no such kernels")
+)]
 struct KernelFor(Isa, Scalar);
 
 impl WithFormula for KernelFor {
@@ -57,14 +62,20 @@ impl WithFormula for KernelFor {
             (Scalar::Bf16, _, true) => Some(of_arity::avx2::<__m256, half::bf16, F>),
             _ => None,
         };
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        return match self.1 {
+            Scalar::F16 if self.0.has_neon() => Some(of_arity::portable::<float32x4_t, half::f16, F>),
+            Scalar::Bf16 if self.0.has_neon() => Some(of_arity::portable::<float32x4_t, half::bf16, F>),
+            _ => None,
+        };
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         None
     }
 }
 
 /// # Safety
 /// As for [`Kernel`].
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[vectorized]
 unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
     out: *mut u8, from: [*const u8; MOST_OPERANDS], n: usize, with: Constants<f32>, stream: Option<Stream>,
@@ -81,7 +92,7 @@ unsafe fn of_arity<R: Register, E: Cells<R>, F: Formula>(
 
 /// # Safety
 /// As for [`Kernel`].
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 unsafe fn cells<R: Register, E: Cells<R>, F: Formula, const K: usize>(
     out: *mut E, from: [*const E; K], n: usize, with: Constants<f32>, stream: Option<Stream>,

@@ -26,7 +26,6 @@ use crate::backend::cpu::contract::problem::{Problem, Ready, lanes_are_m};
 use crate::backend::cpu::filters::{CacheSlot, Kept};
 use crate::backend::cpu::panels::Key;
 use crate::backend::cpu::{PanelCache, arena, threads};
-use crate::dtype::Scalar;
 use crate::dtype::convert::Element;
 use crate::error::Result;
 use crate::ops::contract::{Contract, Role};
@@ -174,12 +173,13 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
         let [m, n] = [Role::M, Role::N].map(|role| Loops::of(step, role));
         let (rows, lanes) = if lanes_are_m { (n, m) } else { (m, n) };
         let (mut row_source, mut lane_source) = if lanes_are_m { (b, a) } else { (a, b) };
-        if S::K_PACK == 4 && step.a == Scalar::I8 {
-            // Bytes of `a` lose their signs, here or in the kernels, and become 128 more; tails of
-            // `b` take that back.
+        let (shifted, compensation) = S::SHIFTED;
+        if S::K_PACK == 4 && step.a == shifted {
+            // Bytes of `a` lose their signs, here or in the kernels, and become 128 more, or get
+            // some and become 128 less; tails of `b` take that back.
             lane_source.is_shifted = lanes_are_m;
             let weighed = if lanes_are_m { &mut row_source } else { &mut lane_source };
-            weighed.compensation = -128;
+            weighed.compensation = compensation;
         }
         let sum = Loops::of(step, Role::K);
         let (row_count, lane_count) = (rows.len(), lanes.len());

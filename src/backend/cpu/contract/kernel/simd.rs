@@ -1,5 +1,11 @@
 //! The few vector operations that contractions need, per level and type.
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
+use crate::backend::cpu::stream::{LINE, fetch};
+use crate::dtype::Scalar;
+
 /// Vectors of one type at one level.
 ///
 /// Packing writes scalars, kernels read k-groups: one scalar, or the two or four neighbours along K
@@ -31,6 +37,9 @@ pub trait Simd: Copy + 'static {
     const COMPENSATION: usize = 0;
     /// Which operand's compensation kernels add.
     const COMPENSATES: Compensation = Compensation::None;
+    /// Of k-groups of bytes: the type of `a` whose highest bits are turned over, and what the bytes
+    /// of `b` count then.
+    const SHIFTED: (Scalar, i32) = (Scalar::I8, -128);
     /// A k-group whose products are 0.
     const ZERO: Self::KGroup;
 
@@ -49,36 +58,21 @@ pub trait Simd: Copy + 'static {
         let (lanes, line) = (N * Self::L, LINE / size_of::<Self::Acc>());
         let mut lane = 0;
         while lane < lanes {
-            prefetch(at.wrapping_add(lane));
+            fetch(at.wrapping_add(lane).cast());
             lane += line;
         }
         // They need not begin with a line.
-        prefetch(at.wrapping_add(lanes - 1));
+        fetch(at.wrapping_add(lanes - 1).cast());
     }
-}
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
-/// Prefetches a cache line.
-#[inline(always)]
-fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: part of the base instruction set; an address that cannot be read is ignored.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 /// Whose [compensation](Simd::COMPENSATION) is added to the accumulators.
 #[derive(PartialEq)]
 pub enum Compensation {
     None,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     OfA,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     OfB,
 }
 
@@ -428,5 +422,7 @@ mod x86 {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+pub use neon::*;
 #[cfg(target_arch = "x86_64")]
 pub use x86::*;

@@ -1,13 +1,13 @@
 //! Packing: elements of one operand, wherever they lie, into panels of cells that kernels walk in
 //! one stream.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod quads;
 mod transpose;
 
 use std::mem::MaybeUninit;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use self::quads::quads;
 use self::transpose::{FOUR, transpose_lines};
 pub use self::transpose::{MANY, transpose_many};
@@ -98,7 +98,7 @@ pub unsafe fn pack<S: Simd<Scalar: PackScalar>>(
     source: Source<'_>, lanes: &[OperandOffsets], sum: &[StridedRun], width: usize, to: *mut S::Scalar,
 ) {
     source.assert_holds_all(lanes, sum);
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if S::K_PACK == 4 {
         // SAFETY: elements inside the bounds are readable, and parts are bytes.
         return unsafe { quads::pack(source, lanes, sum, width, to.cast()) };

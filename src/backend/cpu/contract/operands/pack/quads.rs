@@ -1,6 +1,9 @@
 //! Packing of bytes in cells of four, as they lie in memory: nothing is converted, but signs may be
 //! turned over.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -171,7 +174,11 @@ unsafe fn tail(source: Source<'_>, line: *const u8, cells: usize) -> i32 {
         return 0;
     }
     let bytes = cells * K_PACK;
+    // SAFETY: `cells` times four bytes are readable.
+    #[cfg(not(target_arch = "x86_64"))]
+    let sum = (0..bytes).fold(0, |sum, k| sum + i32::from(unsafe { line.add(k).cast::<i8>().read() }));
     // SAFETY: `cells` times four bytes are readable; the instructions belong to the base set.
+    #[cfg(target_arch = "x86_64")]
     let sum = unsafe {
         // Without signs, every byte is 128 more than it is.
         let signs = _mm_set1_epi8(SIGN as i8);
@@ -205,29 +212,50 @@ pub unsafe fn quads(from: [*const u8; 4], step: isize, len: usize, to: *mut u8, 
         // Sixteen bytes of every second one reach one further than the eight of them.
         let last = if step == 1 { len } else { len.max(1) - 1 };
         if matches!(step, 1 | 2) && last >= EIGHT {
+            #[cfg(target_arch = "x86_64")]
             let signs = _mm_set1_epi8(sign as i8);
             while i < last {
                 // The last eight are some of those before as well.
                 i = i.min(last - EIGHT);
-                let mut rows = [_mm_setzero_si128(); K_PACK];
-                for k in 0..K_PACK {
-                    if from[k].is_null() {
-                        continue;
+                #[cfg(target_arch = "aarch64")]
+                {
+                    let mut rows = [vdup_n_u8(sign); K_PACK];
+                    for k in 0..K_PACK {
+                        if from[k].is_null() {
+                            continue;
+                        }
+                        let some = match step {
+                            1 => vld1_u8(from[k].add(i)),
+                            _ => vld2_u8(from[k].add(2 * i)).0,
+                        };
+                        rows[k] = veor_u8(rows[k], some);
                     }
-                    rows[k] = if step == 1 {
-                        _mm_loadl_epi64(from[k].add(i).cast())
-                    } else {
-                        let both = _mm_loadu_si128(from[k].add(2 * i).cast());
-                        let some = _mm_and_si128(both, _mm_set1_epi16(0xff));
-                        _mm_packus_epi16(some, some)
-                    };
+                    vst4_u8(to.add(i * K_PACK), uint8x8x4_t(rows[0], rows[1], rows[2], rows[3]));
+                    i += EIGHT;
                 }
-                let (low, high) = (_mm_unpacklo_epi8(rows[0], rows[1]), _mm_unpacklo_epi8(rows[2], rows[3]));
-                let (first, second) = (_mm_unpacklo_epi16(low, high), _mm_unpackhi_epi16(low, high));
-                let to = to.add(i * K_PACK).cast::<__m128i>();
-                _mm_storeu_si128(to, _mm_xor_si128(first, signs));
-                _mm_storeu_si128(to.add(1), _mm_xor_si128(second, signs));
-                i += EIGHT;
+                #[cfg(target_arch = "x86_64")]
+                {
+                    let mut rows = [_mm_setzero_si128(); K_PACK];
+                    for k in 0..K_PACK {
+                        if from[k].is_null() {
+                            continue;
+                        }
+                        rows[k] = if step == 1 {
+                            _mm_loadl_epi64(from[k].add(i).cast())
+                        } else {
+                            let both = _mm_loadu_si128(from[k].add(2 * i).cast());
+                            let some = _mm_and_si128(both, _mm_set1_epi16(0xff));
+                            _mm_packus_epi16(some, some)
+                        };
+                    }
+                    let (low, high) =
+                        (_mm_unpacklo_epi8(rows[0], rows[1]), _mm_unpacklo_epi8(rows[2], rows[3]));
+                    let (first, second) = (_mm_unpacklo_epi16(low, high), _mm_unpackhi_epi16(low, high));
+                    let to = to.add(i * K_PACK).cast::<__m128i>();
+                    _mm_storeu_si128(to, _mm_xor_si128(first, signs));
+                    _mm_storeu_si128(to.add(1), _mm_xor_si128(second, signs));
+                    i += EIGHT;
+                }
             }
         }
         while i < len {

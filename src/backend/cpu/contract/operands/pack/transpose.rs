@@ -54,6 +54,23 @@ pub(super) unsafe fn transpose_lines<C: Copy>(lines: &[*const C], len: usize, to
                 k += FOUR;
             }
         }
+        #[cfg(target_arch = "aarch64")]
+        if lines.len() == FOUR && size_of::<C>() == 4 {
+            use core::arch::aarch64::*;
+            while k + FOUR <= len {
+                let [a, b, c, d] =
+                    [0, 1, 2, 3].map(|l| lines[l].add(k).cast::<uint32x4_t>().read_unaligned());
+                // Two columns of two lines in each, which go together by halves.
+                let [low, high] = [vzip1q_u32(a, c), vzip2q_u32(a, c)];
+                let [low2, high2] = [vzip1q_u32(b, d), vzip2q_u32(b, d)];
+                let put = |k: usize, v: uint32x4_t| at(k).cast::<uint32x4_t>().write_unaligned(v);
+                put(k, vzip1q_u32(low, low2));
+                put(k + 1, vzip2q_u32(low, low2));
+                put(k + 2, vzip1q_u32(high, high2));
+                put(k + 3, vzip2q_u32(high, high2));
+                k += FOUR;
+            }
+        }
         while k < len {
             lines.iter().enumerate().for_each(|(l, line)| at(k).add(l).write(line.add(k).read_unaligned()));
             k += 1;

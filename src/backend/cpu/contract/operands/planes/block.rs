@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{PREFETCH_DISTANCE, Planes};
 use crate::backend::cpu::contract::kernel::simd::Simd;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::backend::cpu::contract::operands::pack::quads;
 use crate::backend::cpu::contract::operands::pack::{MANY, PackScalar, Source, pairs, row, transpose_many};
 use crate::backend::cpu::contract::operands::points::OperandOffsets;
@@ -110,7 +110,7 @@ impl Block {
             // SAFETY: elements inside the bounds are readable, and `to` has room for the block.
             return unsafe { self.copy_transposed(planes, source, outer, spans, start..end, to, kept) };
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if S::K_PACK == 4 {
             // SAFETY: elements inside the bounds are readable, `to` has room for the block, and
             // parts are bytes.
@@ -229,7 +229,7 @@ impl Block {
     ///
     /// # Safety
     /// As for [`copy`](Block::copy).
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     unsafe fn copy_quads(
         &self, planes: &Planes, source: Source<'_>, outer: &OperandOffsets, spans: &[Span],
         channels: Range<usize>, to: *mut u8,
