@@ -190,6 +190,10 @@ fn for_each_problem(step: &Contract, machine: Machine, mut ask: impl FnMut(&Prob
 /// The step in binary32 whose narrow operands are converted beforehand, if that pays.
 fn widened(step: &Contract, isa: Isa) -> Option<Widen> {
     let vnni = takes_vnni(step, isa);
+    #[cfg(target_arch = "aarch64")]
+    if isa.has_neon() && direct::depthwise_wgrad_interleaved::channels(step).is_some() {
+        return None;
+    }
     #[cfg(target_arch = "x86_64")]
     if isa.has_avx2()
         && (direct::depthwise_wgrad_interleaved::channels(step).is_some()

@@ -5,16 +5,16 @@
 pub mod conv_few_channels;
 pub mod depthwise_interleaved;
 pub mod depthwise_planar;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod depthwise_wgrad_interleaved;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod depthwise_wgrad_planar;
 #[cfg(target_arch = "x86_64")]
 pub mod grouped_few_channels;
 mod taps;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod wgrad_few_filters;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod winograd;
 
 /// Outputs of a depthwise convolution below which one thread does all.

@@ -149,9 +149,15 @@ macro_rules! dispatch {
     }};
     (f32: $problem:ident, $compiled:ident => $kernel:expr) => {
         match $problem.step().accumulate {
+            #[cfg(target_arch = "aarch64")]
+            Accumulate::Single if $problem.isa.has_neon() => {
+                dispatch!(levels::NEON_SINGLE; $problem, $compiled => $kernel)
+            }
+            #[cfg(target_arch = "x86_64")]
             Accumulate::Single if $problem.isa.has_avx512() => {
                 dispatch!(levels::AVX512_SINGLE; $problem, $compiled => $kernel)
             }
+            #[cfg(target_arch = "x86_64")]
             Accumulate::Single if $problem.isa.has_avx2() => {
                 dispatch!(levels::AVX2_SINGLE; $problem, $compiled => $kernel)
             }

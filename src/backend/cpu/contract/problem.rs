@@ -49,7 +49,10 @@ pub(super) struct Problem<'a> {
     b: *const u8,
     pub(super) isa: Isa,
     /// Whether F(2x2, 3x3) may be taken.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no other kernel asks"))]
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", target_arch = "aarch64")),
+        expect(dead_code, reason = "no other kernel asks")
+    )]
     pub(super) transformed: bool,
     pub(super) threads: usize,
     /// Where `b` is kept in panels, if it is.

@@ -4,22 +4,22 @@
 use super::direct::conv_few_channels::ConvFewChannels;
 use super::direct::depthwise_interleaved::DepthwiseInterleaved;
 use super::direct::depthwise_planar::DepthwisePlanar;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::depthwise_wgrad_interleaved::DepthwiseWgradInterleaved;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::depthwise_wgrad_planar::DepthwiseWgradPlanar;
 #[cfg(target_arch = "x86_64")]
 use super::direct::grouped_few_channels::GroupedFewChannels;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::wgrad_few_filters::WgradFewFilters;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::direct::winograd::{FilterLanes, PixelLanes};
 use super::gemm::engine::Engine;
 #[cfg(target_arch = "x86_64")]
 use super::gemm::gemm_dot::GemmDot;
 #[cfg(target_arch = "x86_64")]
 use super::gemm::gemv::Gemv;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::kernel::simd;
 use super::levels::{self, dispatch};
 use super::problem::Problem;
@@ -46,7 +46,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
                windows in planes (NCHW)",
         accept: |problem| problem.launch(Tiles::new(problem).filter(|tiles| !tiles.are_single())),
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "winograd_filters",
         when: "where a program asks for one of Winograd's algorithms: f32, f16 and bf16, 3 x 3 taps, \
@@ -55,7 +55,7 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
                Lanes are filters",
         accept: |problem| dispatch!(f32: problem, compiled => FilterLanes::new(problem, &compiled.kernels)),
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "winograd_pixels",
         when: "the same where rows of the destination are contiguous. Lanes are tiles",
@@ -68,21 +68,21 @@ pub(super) const KERNELS: &[Kernel<Accept>] = &[
                windows in planes (NCHW)",
         accept: |problem| problem.launch(Tiles::new(problem).filter(Tiles::are_single)),
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "depthwise_wgrad_interleaved",
         when: "gradients of depthwise filters with contiguous channels (NHWC), in images of a vector of \
                them at least",
         accept: |problem| dispatch!(f32: problem, compiled => DepthwiseWgradInterleaved::new(problem, &compiled.kernels)),
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "depthwise_wgrad_planar",
         when: "gradients of depthwise filters in planes, also of a few filters a channel, in one \
                dimension or more",
-        accept: |problem| of_avx2(problem, DepthwiseWgradPlanar::<simd::Avx2Single>::new),
+        accept: wgrad_planar,
     },
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     Kernel {
         name: "wgrad_few_filters",
         when: "gradients of 8 (AVX-512: 16) to 128 filters with a window",
@@ -170,6 +170,21 @@ pub(super) type AcceptStridePhases = for<'a> fn(&Problem<'a>, &'a [Contract]) ->
 fn depthwise<'a>(problem: &Problem<'a>, steps: &'a [Contract]) -> Option<Launch<'a>> {
     let problem = problem.of_single_channels();
     dispatch!(unpacked: problem, compiled => DepthwisePlanar::new(&problem, &compiled.kernels, steps))
+}
+
+/// What gradients of depthwise filters in planes answer, which take vectors of AVX2, or of NEON.
+#[cfg(target_arch = "x86_64")]
+fn wgrad_planar<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    of_avx2(problem, DepthwiseWgradPlanar::<simd::Avx2Single>::new)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn wgrad_planar<'a>(problem: &Problem<'a>) -> Option<Launch<'a>> {
+    if problem.isa.has_neon() {
+        problem.launch(DepthwiseWgradPlanar::<simd::NeonSingle>::new(problem))
+    } else {
+        None
+    }
 }
 
 /// What a kernel with vectors of AVX2 alone answers.

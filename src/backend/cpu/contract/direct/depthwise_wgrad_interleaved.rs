@@ -411,7 +411,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> DepthwiseWgradInterleav
     ///
     /// # Safety
     /// As for [`run`](DepthwiseWgradInterleaved::run); the sums are there.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn epilogue(&self, product: usize, tap: usize, acc: *mut f32) {
         let ([taps, pitch], extent) = (self.sizes(), self.channels.extent);
         // SAFETY: every part has sums of all taps.

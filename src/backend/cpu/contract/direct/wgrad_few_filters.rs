@@ -151,7 +151,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> WgradFewFilters<'a, S> 
     ///
     /// # Safety
     /// As for [`run`](WgradFewFilters::run); there is room for the sums, and scratch for a block.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn part(&self, acc: *mut f32, scratch: *mut f32, unit: usize, part: usize) {
         let (channels, base) = self.unit(unit);
         let [slow, fast] = &self.planes.dims;
@@ -248,7 +248,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> WgradFewFilters<'a, S> 
     ///
     /// # Safety
     /// As for [`run`](WgradFewFilters::run); the sums of the group are there.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn epilogue(&self, (acc, apart): (*mut f32, usize), unit: usize, rows: Range<usize>) {
         let (channels, base) = self.unit(unit);
         let taps = self.planes.taps();

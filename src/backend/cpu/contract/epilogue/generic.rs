@@ -114,9 +114,9 @@ pub unsafe fn epilogue<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &
 /// The same as a function of its own, for kernels of which there are many.
 ///
 /// # Safety
-/// As for [`epilogue`]; the processor has AVX2 and fused multiply-add.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+/// As for [`epilogue`]; on x86-64 the processor has AVX2 and fused multiply-add.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
 #[inline(never)]
 pub unsafe fn epilogue_outlined<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, acc: *const A) {
     // SAFETY: the sums and the operands are those of the run.
@@ -257,7 +257,7 @@ fn activate<R: Real>(activation: Option<Activation>, r: &mut [R], isa: Isa) {
 ///
 /// # Safety
 /// `len` sums of every part are readable, those of the first one writable.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub unsafe fn reduce_split_k(acc: *mut f32, apart: usize, parts: usize, len: usize) {
     for part in 1..parts {

@@ -11,6 +11,7 @@ use std::arch::x86_64::*;
 
 pub use self::line::Line;
 use self::line::{Lines, gathered, lines};
+use super::numbers::Numbers;
 use super::run::{Clip, EIGHT, Run, clip};
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::contract::kernel::simd::{Avx2Int, Avx2Single, MAX_NR, MR, Simd};
@@ -18,9 +19,9 @@ use crate::backend::cpu::contract::kernel::{Panel, accumulate};
 use crate::backend::cpu::row::Row;
 use crate::backend::cpu::wide::{Cells, Register};
 use crate::dtype::Scalar;
+use crate::ops::Compute;
 use crate::ops::Scaling;
 use crate::ops::contract::{Accumulate, Contract};
-use crate::ops::{Compute, NanRule};
 
 /// `alpha * sum + alpha2 * z + bias`, clipped or not.
 #[derive(Clone, Copy)]
@@ -194,100 +195,6 @@ impl NarrowEpilogue {
         // SAFETY: every row has the elements of the line, and the processor has what the function
         // was chosen by.
         unsafe { (self.lines)(self, rows, line, acc) }
-    }
-}
-
-/// Vectors that sums are finished in.
-pub trait Numbers: Register {
-    /// # Safety
-    /// As many numbers as it holds are readable there, and the processor has such registers; so for
-    /// all functions.
-    unsafe fn load(from: *const f32) -> Self;
-
-    /// # Safety
-    /// As for [`load`](Self::load).
-    unsafe fn of(from: *const i32) -> Self;
-
-    /// As many numbers are stored as they are.
-    ///
-    /// # Safety
-    /// As for [`load`](Self::load), writable.
-    unsafe fn put(self, to: *mut f32);
-
-    /// `min(max(x, 0), ceiling)`, NaN as the table of conversions has it.
-    ///
-    /// # Safety
-    /// As for [`load`](Self::load).
-    unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self;
-}
-
-impl Numbers for __m256 {
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: eight numbers are readable.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn of(from: *const i32) -> Self {
-        // SAFETY: eight numbers are readable.
-        unsafe { _mm256_cvtepi32_ps(_mm256_loadu_si256(from.cast())) }
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn put(self, to: *mut f32) {
-        // SAFETY: eight numbers are writable.
-        unsafe { _mm256_storeu_ps(to, self) }
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self {
-        // Either gives its second operand where one is NaN, or both are 0.
-        let x = _mm256_min_ps(_mm256_set1_ps(ceiling), _mm256_max_ps(self, _mm256_setzero_ps()));
-        match rule {
-            // SAFETY: the processor has such registers.
-            NanRule::Propagate => unsafe { x.unless_nan(self) },
-            NanRule::Ignore => x,
-        }
-    }
-}
-
-impl Numbers for __m512 {
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: sixteen numbers are readable.
-        unsafe { _mm512_loadu_ps(from) }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    unsafe fn of(from: *const i32) -> Self {
-        // SAFETY: sixteen numbers are readable.
-        unsafe { _mm512_cvtepi32_ps(_mm512_loadu_si512(from.cast())) }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    unsafe fn put(self, to: *mut f32) {
-        // SAFETY: sixteen numbers are writable.
-        unsafe { _mm512_storeu_ps(to, self) }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    unsafe fn clip(self, rule: NanRule, ceiling: f32) -> Self {
-        // Either gives its second operand where one is NaN, or both are 0.
-        let x = _mm512_min_ps(_mm512_set1_ps(ceiling), _mm512_max_ps(self, _mm512_setzero_ps()));
-        match rule {
-            // SAFETY: the processor has such registers.
-            NanRule::Propagate => unsafe { x.unless_nan(self) },
-            NanRule::Ignore => x,
-        }
     }
 }
 

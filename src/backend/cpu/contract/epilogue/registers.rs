@@ -2,14 +2,21 @@
 //! terms, bias and a clip, in the order in which [`F32Epilogue`] has them, and so with its bits.
 
 use std::any::TypeId;
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::float32x4_t;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 use cudnn_shim_macros::vectorized;
 
 use super::binary32::F32Epilogue;
-use super::narrow::Numbers;
+use super::numbers::Numbers;
 use super::run::{EIGHT, Run};
-use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single, MAX_NR, MR, Simd};
+#[cfg(target_arch = "aarch64")]
+use crate::backend::cpu::contract::kernel::simd::NeonSingle;
+#[cfg(target_arch = "x86_64")]
+use crate::backend::cpu::contract::kernel::simd::{Avx2Single, Avx512Single};
+use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Panel, accumulate};
 use crate::backend::cpu::stream::fetch;
 
@@ -106,10 +113,10 @@ pub fn is_even(f32_epilogue: &F32Epilogue, by: &[i64; 5]) -> bool {
     to == 1 && (f32_epilogue.alpha2 == 0.0 || z == 1) && (!f32_epilogue.has_bias || bias == 0 || bias == 1)
 }
 
-/// Registers whose numbers come and go eight at a time.
+/// Registers whose numbers come and go eight at a time, or less.
 pub trait Eights: Numbers {
     /// # Safety
-    /// As for [`Numbers::load`], of eight numbers as far from `from` as the first of `at`, and
+    /// As for [`Numbers::load`], of up to eight numbers as far from `from` as the first of `at`, and
     /// eight more by the second one, if it holds them.
     unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self;
 
@@ -118,6 +125,7 @@ pub trait Eights: Numbers {
     unsafe fn scatter(self, to: *mut f32, at: [isize; 2]);
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Eights for __m256 {
     #[target_feature(enable = "avx2")]
     #[inline]
@@ -134,6 +142,7 @@ impl Eights for __m256 {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Eights for __m512 {
     #[target_feature(enable = "avx512f,avx512dq")]
     #[inline]
@@ -153,6 +162,21 @@ impl Eights for __m512 {
             _mm256_storeu_ps(to.wrapping_offset(at[0]), _mm512_castps512_ps256(self));
             _mm256_storeu_ps(to.wrapping_offset(at[1]), _mm512_extractf32x8_ps::<1>(self));
         }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl Eights for float32x4_t {
+    #[inline(always)]
+    unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self {
+        // SAFETY: four numbers are there at the first distance.
+        unsafe { Self::load(from.wrapping_offset(at[0])) }
+    }
+
+    #[inline(always)]
+    unsafe fn scatter(self, to: *mut f32, at: [isize; 2]) {
+        // SAFETY: four numbers are there at the first distance.
+        unsafe { self.put(to.wrapping_offset(at[0])) }
     }
 }
 
@@ -177,6 +201,14 @@ macro_rules! tiles {
 }
 
 /// The kernels for vectors of `S`, if there are some.
+#[cfg(target_arch = "aarch64")]
+pub fn tiles<S: Simd>() -> Option<&'static Tiles> {
+    static NEON: Tiles = tiles!(NeonSingle, portable, 2, 4);
+    (TypeId::of::<S>() == TypeId::of::<NeonSingle>()).then_some(&NEON)
+}
+
+/// The kernels for vectors of `S`, if there are some.
+#[cfg(target_arch = "x86_64")]
 pub fn tiles<S: Simd>() -> Option<&'static Tiles> {
     static AVX2: Tiles = tiles!(Avx2Single, avx2, 1, 2);
     static AVX512: Tiles = tiles!(Avx512Single, avx512, 2, 4);
@@ -278,9 +310,9 @@ unsafe fn epilogue_at<R: Eights, const M: usize, const N: usize, const BLOCKED: 
     /// Where the lanes of a vector are.
     macro_rules! at {
         ($slot:literal, $n:ident) => {{
-            let first = $n * R::LANES / EIGHT;
-            let last = first + R::LANES / EIGHT - 1;
-            [blocks.0[$slot][first], blocks.0[$slot][last]]
+            let (lane, within) = ($n * R::LANES, ($n * R::LANES % EIGHT) as isize);
+            let [first, last] = [lane / EIGHT, (lane + R::LANES - 1) / EIGHT];
+            [blocks.0[$slot][first] + within, blocks.0[$slot][last] + within]
         }};
     }
     macro_rules! load {

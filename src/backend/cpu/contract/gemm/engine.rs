@@ -8,7 +8,7 @@
 mod in_place;
 mod k_block;
 mod prefetch;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod rows;
 mod task;
 
@@ -59,7 +59,7 @@ const L2_ROWS_BYTES: usize = 400 << 10;
 const PACKED_FROM: usize = 256;
 
 /// Rows that a task may have multiplied by a panel while it packs it.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const PACKING: usize = 20;
 
 /// Grain size: fewer products than this do not pay for the setup of a task.
@@ -118,7 +118,7 @@ pub struct Engine<'a, S: Simd> {
     parts: usize,
     direct: bool,
     /// Where rows are even and leave from registers.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     even: Option<rows::EvenRows>,
     /// Whether panels of lanes serve later steps, too.
     keeps: bool,
@@ -259,10 +259,10 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
             micro_panels: row_count.div_ceil(MR),
             blocks: [1, 1, 1],
             parts: 1,
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             even: None,
         };
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         {
             engine.even = engine.even();
             if engine.even.is_some() && few_rows {
@@ -277,7 +277,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
 
     /// The same of few even rows, of which every task packs the panels for itself: each thread has
     /// a share of the panels, or of the rows, or of both, so that all of them end together.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn divide_few(&mut self, threads: usize) {
         let halves = self.lanes.len().div_ceil(Kernels::<S>::NR / 2);
         let threads = threads.div_ceil(self.batch.len().max(1));
@@ -446,7 +446,7 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'a, S> {
             _ => {
                 let lanes = self.lanes.len().div_ceil(self.blocks[2]).div_ceil(nr) * nr;
                 let packed = match self.from_lanes {
-                    #[cfg(target_arch = "x86_64")]
+                    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                     PackB::Local if self.even.is_some() => nr,
                     PackB::Local => lanes,
                     PackB::InPlace => nr,

@@ -14,7 +14,7 @@ mod padded;
 use std::ops::Range;
 
 pub use self::block::Block;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use self::block::Span;
 #[cfg(target_arch = "x86_64")]
 pub use self::padded::Padded;

@@ -100,7 +100,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     /// # Safety
     /// As for [`run`](FilterLanes::run); the patches are transformed; the scratch has as many cells
     /// for transformed filters, filters, sums and lines.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn panel(
         &self, number: usize, filters: Option<&Shared<f32>>, (patches, slab): (*const f32, usize),
         scratch: *mut f32, cells: [usize; 4],

@@ -7,6 +7,9 @@
 
 #![allow(clippy::needless_range_loop, reason = "elements of small matrices")]
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -200,7 +203,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
     /// # Safety
     /// As for [`run`](crate::backend::cpu::contract::run); `to` has room for the panel, `packed`
     /// for the taps of a pass.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     pub(super) unsafe fn filters(&self, to: *mut f32, packed: *mut f32, number: usize, passes: Range<usize>) {
         let (batch, panel) = (self.view.batch.point(number / self.panels()), number % self.panels());
         let begin = panel * Self::NR;
@@ -374,7 +377,7 @@ impl<'a, S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'a, S> {
     ///
     /// # Safety
     /// As for [`task`](FilterLanes::task); `lines` has room for four times the lanes.
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     pub(super) unsafe fn results(
         &self, place: &OperandOffsets, tile: usize, panels: Range<usize>,
         (acc, slab, apart): (*const f32, usize, usize), lines: *mut f32,
@@ -432,7 +435,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     ///
     /// # Safety
     /// As for [`task`](FilterLanes::task); the sums are there.
-    #[target_feature(enable = "avx2,fma,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn blocks_epilogue(
         &self, f32_epilogue: &F32Epilogue, blocks: &Loop, row: &[i64; 5], filters: Range<usize>,
         acc: *const f32,
@@ -448,8 +451,11 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
             ends.bias[0] = f32_epilogue.bias.wrapping_offset(at(4));
             // SAFETY: every eight filters have sums in the line, and a place in each operand.
             unsafe {
-                let acc = _mm256_loadu_ps(acc.add(filter - filters.start));
-                epilogue(f32_epilogue, [[acc]], &ends);
+                let acc = acc.add(filter - filters.start);
+                #[cfg(target_arch = "x86_64")]
+                epilogue(f32_epilogue, [[_mm256_loadu_ps(acc)]], &ends);
+                #[cfg(target_arch = "aarch64")]
+                epilogue(f32_epilogue, [[vld1q_f32(acc), vld1q_f32(acc.add(EIGHT / 2))]], &ends);
             }
         }
     }

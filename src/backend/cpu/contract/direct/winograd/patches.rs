@@ -35,7 +35,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     ///
     /// # Safety
     /// As for [`task`](FilterLanes::task); there is room for the [`pixels`](FilterLanes::pixels).
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     #[allow(clippy::too_many_arguments, reason = "which patches, from where, to where")]
     pub(super) unsafe fn patches(
         &self, place: i64, tiles: Range<usize>, channels: Range<usize>, slab: usize, pixels: *mut f32,
@@ -85,7 +85,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     ///
     /// # Safety
     /// As for [`patches`](FilterLanes::patches).
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn blocks(
         &self, place: i64, tiles: Range<usize>, blocks: &Loop, slab: usize, pixels: *mut f32, to: *mut f32,
     ) {
@@ -140,7 +140,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
     ///
     /// # Safety
     /// As for [`patches`](FilterLanes::patches).
-    #[target_feature(enable = "avx2,fma")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
     unsafe fn transposed(
         &self, place: i64, channels: Range<usize>, tiles: Range<usize>, slab: usize, pixels: *mut f32,
         to: *mut f32,
@@ -187,7 +187,7 @@ impl<S: Simd<Scalar = f32, KGroup = f32, Acc = f32>> FilterLanes<'_, S> {
 ///
 /// # Safety
 /// As many numbers are readable at every position, and writable in every slab.
-#[target_feature(enable = "avx2,fma")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
 unsafe fn transform(from: &[*const f32; ELEMENTS], channels: usize, slab: usize, to: *mut f32) {
     for channel in (0..channels).step_by(EIGHT) {
         // SAFETY: each of the positions has as many readable numbers, and each slab as many places.

@@ -5,7 +5,8 @@ use std::mem::MaybeUninit;
 
 use cudnn_shim_macros::vectorized;
 
-use super::{NarrowEpilogue, Numbers};
+use super::super::numbers::Numbers;
+use super::NarrowEpilogue;
 use crate::backend::cpu::contract::epilogue::run::Run;
 use crate::backend::cpu::contract::kernel::simd::MAX_NR;
 use crate::backend::cpu::wide::Cells;

@@ -10,10 +10,10 @@ use super::{Engine, MC_PANELS, PackA, PackB, Shared, TaskScratch, share};
 use crate::backend::cpu::contract::epilogue::generic::{Run, epilogue, rows_epilogue};
 #[cfg(target_arch = "x86_64")]
 use crate::backend::cpu::contract::epilogue::narrow::Line;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::backend::cpu::contract::epilogue::registers::{self, Blocks, Ends, is_even, tile_epilogue};
 use crate::backend::cpu::contract::gemm::tiles::Tiles;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::backend::cpu::contract::kernel::fills;
 use crate::backend::cpu::contract::kernel::simd::{MAX_NR, MR, Simd};
 use crate::backend::cpu::contract::kernel::{Kernels, Panel, RowPointers};
@@ -139,7 +139,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
     /// alone, and what is shared has been packed.
     #[inline(always)]
     pub unsafe fn task(&self, scratch: &TaskScratch<'_, S>, index: usize) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(even) = &self.even {
             // SAFETY: the rows are even, and the scratch is this task's.
             return unsafe { self.even_task(even, scratch, index) };
@@ -295,7 +295,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                 #[cfg(target_arch = "x86_64")]
                 let narrow =
                     self.outputs.narrow.as_ref().filter(|narrow| is_last && narrow.ends_tiles::<S>());
-                #[cfg(target_arch = "x86_64")]
+                #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                 let whole =
                     registers::tiles::<S>().zip(self.outputs.f32_epilogue.as_ref()).filter(|_| is_last);
                 for group in (first..end).step_by(MC_PANELS) {
@@ -372,7 +372,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                         });
                         let direct = self.direct && tile.whole;
                         // Channels in blocks leave so even if they are the result.
-                        #[cfg(target_arch = "x86_64")]
+                        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                         let (whole, blocks) = match whole {
                             Some((_, f32_epilogue)) if !tile.whole && fills(tile.lanes, nr) => {
                                 let blocks = Blocks::of(f32_epilogue, runs);
@@ -429,7 +429,7 @@ impl<S: Simd<Scalar: PackScalar, Acc: Element>> Engine<'_, S> {
                                 }
                             };
                             let mut c = [std::ptr::null_mut(); MR];
-                            #[cfg(target_arch = "x86_64")]
+                            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
                             if let Some((tiles, f32_epilogue)) = whole
                                 && nothing.get(s) != Some(&true)
                             {
