@@ -12,7 +12,10 @@ const EXTENSIONS: &str = "CUDNN_SHIM_1";
 /// Arguments for the compiler driver that links the library `soname`; none where its linker cannot
 /// be found.
 pub fn arguments(soname: &str) -> Option<String> {
+    // Cargo does not see a change of what it sets itself, but one of what it sets that from.
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
+    let target = env::var("TARGET").ok()?.replace('-', "_").to_uppercase();
+    println!("cargo::rerun-if-env-changed=CARGO_TARGET_{target}_LINKER");
     let folder = PathBuf::from(env::var_os("OUT_DIR")?);
     front(&folder, &linker()?, soname);
     // Where the compiler driver looks for `ld.bfd` first.

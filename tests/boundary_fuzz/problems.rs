@@ -18,8 +18,8 @@ use testkit::random::Rng;
 /// the line at hand.
 const CHILD: &str = "CUDNN_SHIM_FUZZ_CHILD";
 
-/// The names that `CUDNN_SHIM_ISA` takes on x86-64; a processor that lacks a level has the next lower
-/// one instead.
+/// The names that `CUDNN_SHIM_ISA` takes on x86-64; a processor that lacks a level has the next
+/// lower one instead.
 const LEVELS: [&str; 7] = ["portable", "avx2", "avx2vnni", "avx512", "avx512vnni", "amxmodel", "amx"];
 const THREADS: [usize; 5] = [1, 2, 3, 5, 8];
 

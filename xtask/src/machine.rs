@@ -17,8 +17,8 @@ pub struct Machine {
     pub debian: &'static str,
     /// Its number in the head of an ELF file.
     pub elf: u16,
-    /// What compiler and binutils of Debian have in front of their names where they are not those of
-    /// the machine itself; behind `/usr/` its libraries.
+    /// What compiler and binutils of Debian have in front of their names where they are not those
+    /// of the machine itself; behind `/usr/` its libraries.
     gnu: &'static str,
 }
 

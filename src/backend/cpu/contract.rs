@@ -211,9 +211,9 @@ fn may_be_transformed(step: &Contract) -> bool {
     numbers && step.allow_winograd && mode::allows_winograd()
 }
 
-/// Whether products of bytes are added four at a time: `b` has signs. The instruction of x86-64 wants
-/// none of the other factor, that of aarch64 some: `a` has its highest bits turned over where it has
-/// the other kind.
+/// Whether products of bytes are added four at a time: `b` has signs. The instruction of x86-64
+/// wants none of the other factor, that of aarch64 some: `a` has its highest bits turned over where
+/// it has the other kind.
 fn takes_vnni(step: &Contract, isa: Isa) -> bool {
     isa.has_dots() && step.accumulate == Accumulate::Int32 && step.b == Scalar::I8
 }

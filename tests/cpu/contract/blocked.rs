@@ -160,7 +160,11 @@ fn channels_in_blocks_have_the_kernels_of_contiguous_ones() {
         (([1, 3, 224, 224], [64, 7, 2, 1]), "conv_few_channels"),
         (([1, 144, 56, 56], [144, 3, 1, 144]), "depthwise_interleaved"),
     ];
-    for (shape, want) in layers {
+    // Other processors have fewer kernels.
+    let tables = backend::tables();
+    let there =
+        |name: &str| tables.iter().flat_map(|(_, kernels)| kernels).any(|(kernel, _)| *kernel == name);
+    for (shape, want) in layers.into_iter().filter(|(_, want)| there(want)) {
         let (conv, c) = (layer(&shape, false), shape.0[1]);
         for block in
             [8, 16].into_iter().filter(|block| shape.1[0] % block == 0 && (c < *block || c % block == 0))

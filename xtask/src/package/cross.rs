@@ -14,9 +14,9 @@ use crate::machine::Machine;
 use crate::test::Tally;
 use crate::{archive, shell, tools};
 
-/// Whether the tree at `prefix` below `root` serves: all files are of the processor, the library has
-/// its name and its symbols, the demo's network links with it and trains, emulated, and the tool
-/// starts.
+/// Whether the tree at `prefix` below `root` serves: all files are of the processor, the library
+/// has its name and its symbols, the demo's network links with it and trains, emulated, and the
+/// tool starts.
 pub fn serve(machine: &Machine, root: &Path, prefix: &str) -> Result<Tally> {
     let tree = root.join(prefix);
     let count = all_are_of(machine, &tree)?;

@@ -116,8 +116,8 @@ pub fn is_even(f32_epilogue: &F32Epilogue, by: &[i64; 5]) -> bool {
 /// Registers whose numbers come and go eight at a time, or less.
 pub trait Eights: Numbers {
     /// # Safety
-    /// As for [`Numbers::load`], of up to eight numbers as far from `from` as the first of `at`, and
-    /// eight more by the second one, if it holds them.
+    /// As for [`Numbers::load`], of up to eight numbers as far from `from` as the first of `at`,
+    /// and eight more by the second one, if it holds them.
     unsafe fn gather(from: *const f32, at: [isize; 2]) -> Self;
 
     /// # Safety
