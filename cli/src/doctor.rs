@@ -138,20 +138,23 @@ fn original() -> String {
 
 /// What the processor has of that which the library uses.
 fn processor() -> Vec<&'static str> {
-    let mut found = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    {
-        let asked = [
-            ("avx2", std::arch::is_x86_feature_detected!("avx2")),
-            ("fma", std::arch::is_x86_feature_detected!("fma")),
-            ("f16c", std::arch::is_x86_feature_detected!("f16c")),
-            ("avx512f", std::arch::is_x86_feature_detected!("avx512f")),
-            ("avx512bw", std::arch::is_x86_feature_detected!("avx512bw")),
-            ("avx512vl", std::arch::is_x86_feature_detected!("avx512vl")),
-        ];
-        found.extend(asked.into_iter().filter(|(_, there)| *there).map(|(name, _)| name));
-    }
-    found
+    let asked = [
+        ("avx2", std::arch::is_x86_feature_detected!("avx2")),
+        ("fma", std::arch::is_x86_feature_detected!("fma")),
+        ("f16c", std::arch::is_x86_feature_detected!("f16c")),
+        ("avx512f", std::arch::is_x86_feature_detected!("avx512f")),
+        ("avx512bw", std::arch::is_x86_feature_detected!("avx512bw")),
+        ("avx512vl", std::arch::is_x86_feature_detected!("avx512vl")),
+    ];
+    #[cfg(target_arch = "aarch64")]
+    let asked = [
+        ("neon", std::arch::is_aarch64_feature_detected!("neon")),
+        ("dotprod", std::arch::is_aarch64_feature_detected!("dotprod")),
+    ];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let asked: [(&str, bool); 0] = [];
+    asked.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect()
 }
 
 fn of_program(name: &str, place: Option<Place>) -> Result<(String, Value, u8)> {

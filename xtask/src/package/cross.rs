@@ -14,31 +14,29 @@ use crate::machine::Machine;
 use crate::test::Tally;
 use crate::{archive, shell, tools};
 
+/// Programs of `c_tests` that are quick where they are emulated.
+const PROGRAMS: [&str; 4] = ["layers", "convolution", "convolution_directions", "matmul"];
+
 /// Whether the tree at `prefix` below `root` serves: all files are of the processor, the library
-/// has its name and its symbols, the demo's network links with it and trains, emulated, and the
-/// tool starts.
+/// has its name and its symbols, [`PROGRAMS`] link with it and pass, emulated, and the tool starts.
 pub fn serve(machine: &Machine, root: &Path, prefix: &str) -> Result<Tally> {
     let tree = root.join(prefix);
     let count = all_are_of(machine, &tree)?;
     library(machine, &tree.join("lib").join(Api::Nine.soname()))?;
-    let program = root.join("digits");
-    let mut compile = tools::c_compiler(Machine::target()?)?;
-    compile.args(["-std=c99", "-O2", "-I"]).arg(tree.join("include"));
-    compile.arg(shell::root().join("demo/digits.c")).arg("-o").arg(&program);
-    shell::run(compile.arg("-L").arg(tree.join("lib")).args(["-lcudnn", "-lm"]))?;
-    fs::copy(shell::root().join("demo/digits.dat"), root.join("digits.dat"))?;
-    let mut run = machine.command(&program, Some(&tree.join("lib")));
-    run.args(["digits.dat", "digits.png"]).current_dir(root);
-    shell::run(run.env("CUDNN_SHIM_BACKEND", "cpu").stdout(Stdio::null()))?;
-    let picture = root.join("digits.png");
-    if !picture.exists() {
-        bail!("the program has left no {}", picture.display());
+    for name in PROGRAMS {
+        let (source, program) =
+            (shell::root().join("c_tests").join(name).with_extension("c"), root.join(name));
+        let mut compile = tools::c_compiler(machine)?;
+        compile.args(["-std=c99", "-O2", "-I"]).arg(tree.join("include")).arg(source).arg("-o").arg(&program);
+        shell::run(compile.arg("-L").arg(tree.join("lib")).args(["-lcudnn", "-lm"]))?;
+        let mut run = machine.command(&program, Some(&tree.join("lib")));
+        shell::run(run.env("CUDNN_SHIM_BACKEND", "cpu").stdout(Stdio::null()))?;
     }
     let version = shell::output(machine.command(&tree.join("bin/cudnn-shim"), None).arg("--version"))?;
     if !version.contains(super::VERSION) {
         bail!("the tool says that it is {version}, not {}", super::VERSION);
     }
-    println!("{count} files of {}, and a program that trains with them, emulated", machine.arch);
+    println!("{count} files of {}; {} link with them and pass, emulated", machine.arch, PROGRAMS.join(", "));
     Ok(Tally::PASS)
 }
 
