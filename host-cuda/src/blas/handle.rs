@@ -12,7 +12,7 @@ use super::status::{
 };
 use crate::registry::Registry;
 use crate::runtime::capture;
-use crate::runtime::operation::LibraryCall;
+use crate::runtime::model::operation::LibraryCall;
 
 /// What a `cublasHandle_t` stands for.
 pub struct Handle {

@@ -10,9 +10,11 @@ use std::mem::MaybeUninit;
 use crate::report;
 use crate::runtime::Out;
 use crate::runtime::capture::entry::cudaThreadExchangeStreamCaptureMode;
-use crate::runtime::memory::{TOTAL, cudaMemGetInfo};
-use crate::runtime::state::{Handle, state};
-use crate::runtime::{device, properties, stream};
+use crate::runtime::memory::cudaMemGetInfo;
+use crate::runtime::model::Handle;
+use crate::runtime::model::memory::TOTAL;
+use crate::runtime::state::state;
+use crate::runtime::{device, properties};
 
 mod refused;
 
@@ -311,7 +313,7 @@ driver! {
     ///
     /// Status: CUDA_ERROR_INVALID_VALUE for NULL; CUDA_ERROR_INVALID_HANDLE for what is no stream.
     fn cuStreamGetCtx(stream: Handle, out: Out<'_, *mut c_void>) {
-        stream::known(&state(), stream).map_err(|failure| (Error::InvalidHandle, failure.to_string()))?;
+        state().has_stream(stream).map_err(|failure| (Error::InvalidHandle, failure.to_string()))?;
         put(out, "pctx", context())
     }
 

@@ -4,34 +4,17 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::thread::ThreadId;
 
 use super::error::{Error, Failure, Result};
-use super::operation::{LibraryCall, Operation};
-use super::state::{Handle, State, state};
-use super::stream::{self, PER_THREAD, Stream};
+use super::model::Handle;
+use super::model::capture::{Capture, GLOBAL, RELAXED, THREAD_LOCAL};
+use super::model::operation::{LibraryCall, Operation};
+use super::model::stream::{PER_THREAD, Stream};
+use super::state::{State, state};
 
 pub mod entry;
 
 pub(super) use entry::list;
-
-/// `cudaStreamCaptureMode`: other threads, or this one, may not do what a capture cannot hold.
-const GLOBAL: i32 = 0;
-const THREAD_LOCAL: i32 = 1;
-const RELAXED: i32 = 2;
-
-/// Streams that capture into one graph.
-pub struct Capture {
-    graph: Handle,
-    origin: Handle,
-    mode: i32,
-    thread: ThreadId,
-    invalid: bool,
-    /// For each stream, the nodes that its next one comes after.
-    tails: HashMap<Handle, Vec<Handle>>,
-    /// The list that cudaStreamGetCaptureInfo showed last.
-    shown: Vec<Handle>,
-}
 
 thread_local! {
     /// What this thread exchanged; it begins global.
@@ -104,7 +87,7 @@ fn refuse_question(state: &State, on: Handle) -> Result {
 /// Fails for a call that no graph holds, on a stream that captures or waits for one, and spoils the
 /// captures concerned.
 pub(super) fn refuse_unheld(state: &mut State, on: Handle) -> Result {
-    stream::known(state, on)?;
+    state.has_stream(on)?;
     let Some(id) = of(state, on) else { return refuse_implicit(state, on) };
     invalidate(state, id);
     Err(Error::StreamCaptureUnsupported.because("the stream captures, and its graph cannot hold this call"))
@@ -125,7 +108,7 @@ fn invalidated() -> Failure {
 
 /// Adds a node behind what the stream captured so far; false if the stream does not capture.
 fn keep(state: &mut State, on: Handle, operation: impl FnOnce() -> Operation) -> Result<bool> {
-    stream::known(state, on)?;
+    state.has_stream(on)?;
     let Some(id) = of(state, on) else {
         refuse_implicit(state, on)?;
         return Ok(false);
@@ -141,6 +124,46 @@ fn keep(state: &mut State, on: Handle, operation: impl FnOnce() -> Operation) ->
         None => return Err(invalidated()),
     }
     Ok(true)
+}
+
+impl Operation {
+    /// Does it.
+    ///
+    /// # Safety
+    /// The memory that it names is still there, and the functions that it calls may be called from
+    /// here.
+    pub unsafe fn run(&self) -> Result {
+        match self {
+            Operation::Empty | Operation::Wait(_) => Ok(()),
+            Operation::Copy(copy) => {
+                // SAFETY: as this function's caller says.
+                unsafe { copy.run() };
+                Ok(())
+            }
+            Operation::Set(set) => {
+                // SAFETY: as this function's caller says.
+                unsafe { set.run() };
+                Ok(())
+            }
+            Operation::Host(call) => {
+                if let Some(function) = call.function {
+                    // SAFETY: as this function's caller says.
+                    unsafe { function(call.data) };
+                }
+                Ok(())
+            }
+            Operation::Record(event) => state().take_time(*event),
+            // SAFETY: as this function's caller says.
+            Operation::Child(operations) => operations.iter().try_for_each(|each| unsafe { each.run() }),
+            Operation::Library(name, call) => {
+                if call() {
+                    return Ok(());
+                }
+                Err(Error::IllegalState
+                    .because(format_args!("{name}, recorded in the graph, fails at the launch")))
+            }
+        }
+    }
 }
 
 /// Puts work on a stream: done before this returns, unless the stream captures.
@@ -241,7 +264,7 @@ fn may_begin(state: &State, on: Handle, mode: i32) -> Result {
     if !(GLOBAL..=RELAXED).contains(&mode) {
         return Err(Error::InvalidValue.because(format_args!("mode is {mode}, not 0 to 2")));
     }
-    stream::known(state, on)?;
+    state.has_stream(on)?;
     if on < PER_THREAD {
         return Err(Error::StreamCaptureUnsupported.because("the default stream does not capture"));
     }

@@ -3,161 +3,30 @@
 use std::ffi::c_void;
 
 use super::error::{Error, Failure, Result};
-use super::memory::{Extent, Kind, Pitched};
-use super::operation::Operation;
-use super::state::{Handle, State, state};
-use super::{capture, check, device};
+use super::model::Handle;
+use super::model::copy::{Copy, Extent, Pitched, Rows};
+use super::model::operation::Operation;
+use super::state::{State, state};
+use super::{capture, device};
 
-/// Where rows begin, and the bytes from row to row and from slice to slice.
-#[derive(Clone, Copy, Debug)]
-pub struct Rows {
-    pub(super) address: usize,
-    pub(super) pitch: usize,
-    pub(super) slice: usize,
+/// Does it before it returns.
+fn copy_now(copy: Copy) -> Result {
+    {
+        let mut state = state();
+        capture::refuse_unsafe(&mut state)?;
+        copy.check(&state.memory)?;
+    }
+    // SAFETY: the check found the rows inside their blocks; memory of the program's own is its
+    // caller's to vouch for.
+    unsafe { copy.run() };
+    Ok(())
 }
 
-/// A copy of `depth` slices of `height` rows of `width` bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Copy {
-    pub(super) to: Rows,
-    pub(super) from: Rows,
-    pub(super) extent: Extent,
-    pub(super) kind: i32,
-}
-
-/// What `cudaMemcpyKind` says of one side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Host,
-    Device,
-    /// `cudaMemcpyDefault`: the address says.
-    Any,
-}
-
-fn sides(kind: i32) -> Result<(Side, Side)> {
-    Ok(match kind {
-        0 => (Side::Host, Side::Host),
-        1 => (Side::Device, Side::Host),
-        2 => (Side::Host, Side::Device),
-        3 => (Side::Device, Side::Device),
-        4 => (Side::Any, Side::Any),
-        _ => return Err(Error::InvalidMemcpyDirection.because(format_args!("kind is {kind}, not 0 to 4"))),
-    })
-}
-
-/// Bytes from the first to the last of rows, if any memory is as large.
-pub(super) fn span(rows: &Rows, extent: &Extent) -> Option<usize> {
-    let slices = (extent.depth - 1).checked_mul(rows.slice)?;
-    let below = (extent.height - 1).checked_mul(rows.pitch)?;
-    let bytes = slices.checked_add(below)?.checked_add(extent.width)?;
-    (bytes <= isize::MAX as usize).then_some(bytes)
-}
-
-/// Whether `rows` fit where they are: a whole pitch each, inside a block if they begin in one.
-pub(super) fn fits(state: &State, name: &str, rows: &Rows, extent: &Extent, side: Side) -> Result {
-    let invalid =
-        |rule: std::fmt::Arguments| Err(Error::InvalidValue.because(format_args!("{name}: {rule}")));
-    if rows.address == 0 {
-        return invalid(format_args!("NULL"));
-    }
-    if extent.height > 1 && (rows.pitch < extent.width || rows.pitch > isize::MAX as usize) {
-        let rule = format!("{name}: a pitch of {} bytes for rows of {}", rows.pitch, extent.width);
-        return Err(Error::InvalidPitchValue.because(rule));
-    }
-    let Some(bytes) = span(rows, extent) else {
-        return invalid(format_args!("{extent:?}: no memory is as large"));
-    };
-    match (state.memory.find(rows.address), side) {
-        (None, Side::Device) => invalid(format_args!("{:#x} is not device memory", rows.address)),
-        (None, _) => Ok(()),
-        (Some((_, block)), Side::Host) if block.kind() == Kind::Device => {
-            invalid(format_args!("{:#x} is device memory, the direction says host", rows.address))
-        }
-        (Some((start, block)), _) => {
-            let left = block.reach() - (rows.address - start);
-            if bytes <= left {
-                return Ok(());
-            }
-            invalid(format_args!(
-                "{bytes} bytes from {:#x}, where {left} are left of a block of {} bytes",
-                rows.address,
-                block.size()
-            ))
-        }
-    }
-}
-
-impl Copy {
-    fn flat(to: *mut c_void, from: *const c_void, count: usize, kind: i32) -> Copy {
-        let rows = |address| Rows { address, pitch: count, slice: count };
-        Copy {
-            to: rows(to.expose_provenance()),
-            from: rows(from.expose_provenance()),
-            extent: Extent { width: count, height: 1, depth: 1 },
-            kind,
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.extent.width == 0 || self.extent.height == 0 || self.extent.depth == 0
-    }
-
-    /// Checks direction and memory.
-    pub(super) fn check(&self, state: &State) -> Result {
-        let (to, from) = sides(self.kind)?;
-        if self.is_empty() {
-            return Ok(());
-        }
-        fits(state, "dst", &self.to, &self.extent, to)?;
-        fits(state, "src", &self.from, &self.extent, from)?;
-        let (a, b, count) = (self.to.address, self.from.address, self.extent.width);
-        let is_one_row = self.extent.height == 1 && self.extent.depth == 1;
-        if check::is_on() && is_one_row && a != b && a.abs_diff(b) < count {
-            let rule =
-                format!("dst {a:#x} and src {b:#x} of {count} bytes overlap, which has no defined result");
-            return Err(Error::InvalidValue.because(rule));
-        }
-        Ok(())
-    }
-
-    /// Copies; overlapping rows as if each went through a buffer.
-    ///
-    /// # Safety
-    /// The rows are there, and nobody else writes them or the source meanwhile.
-    pub unsafe fn run(&self) {
-        if self.is_empty() {
-            return;
-        }
-        for slice in 0..self.extent.depth {
-            for row in 0..self.extent.height {
-                let at = |rows: &Rows| rows.address + slice * rows.slice + row * rows.pitch;
-                let to: *mut u8 = std::ptr::with_exposed_provenance_mut(at(&self.to));
-                let from: *const u8 = std::ptr::with_exposed_provenance(at(&self.from));
-                // SAFETY: a row of those that the caller vouches for.
-                unsafe { to.copy_from(from, self.extent.width) };
-            }
-        }
-    }
-
-    /// Does it before it returns.
-    fn now(self) -> Result {
-        {
-            let mut state = state();
-            capture::refuse_unsafe(&mut state)?;
-            self.check(&state)?;
-        }
-        // SAFETY: the check found the rows inside their blocks; memory of the program's own is its
-        // caller's to vouch for.
-        unsafe { self.run() };
-        Ok(())
-    }
-
-    /// Does it in the order of a stream.
-    fn on(self, stream: Handle) -> Result {
-        self.check(&state())?;
-        // SAFETY: as for `now`.
-        unsafe { capture::submit(stream, Operation::Copy(self)) }
-    }
+/// Does it in the order of a stream.
+fn copy_on(stream: Handle, copy: Copy) -> Result {
+    copy.check(&state().memory)?;
+    // SAFETY: as for `copy_now`.
+    unsafe { capture::submit(stream, Operation::Copy(copy)) }
 }
 
 /// `cudaPos`: bytes, rows and slices.
@@ -338,28 +207,28 @@ runtime! {
     /// Status: cudaErrorInvalidMemcpyDirection for an unknown kind; cudaErrorInvalidValue for NULL,
     /// memory of another kind than the direction says, and more bytes than a block has left.
     fn cudaMemcpy(dst: *mut c_void, src: *const c_void, count: usize, kind: i32) {
-        Copy::flat(dst, src, count, kind).now()
+        copy_now(Copy::flat(dst, src, count, kind))
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemcpy; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemcpyAsync(dst: *mut c_void, src: *const c_void, count: usize, kind: i32, stream: Handle) {
-        Copy::flat(dst, src, count, kind).on(stream)
+        copy_on(stream, Copy::flat(dst, src, count, kind))
     }
 
     /// Copies between devices, of which there is one.
     ///
     /// Status: as cudaMemcpy; cudaErrorInvalidDevice for other devices.
     fn cudaMemcpyPeer(dst: *mut c_void, to: i32, src: *const c_void, from: i32, count: usize) {
-        peer(dst, to, src, from, count)?.now()
+        copy_now(peer(dst, to, src, from, count)?)
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemcpyPeer; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemcpyPeerAsync(dst: *mut c_void, to: i32, src: *const c_void, from: i32, count: usize, stream: Handle) {
-        peer(dst, to, src, from, count)?.on(stream)
+        copy_on(stream, peer(dst, to, src, from, count)?)
     }
 
     /// Copies `height` rows of `width` bytes.
@@ -369,7 +238,7 @@ runtime! {
     fn cudaMemcpy2D(
         dst: *mut c_void, dpitch: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: i32,
     ) {
-        planes((dst, dpitch), (src, spitch), (width, height), kind)?.now()
+        copy_now(planes((dst, dpitch), (src, spitch), (width, height), kind)?)
     }
 
     /// The same in the order of a stream.
@@ -379,35 +248,35 @@ runtime! {
         dst: *mut c_void, dpitch: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: i32,
         stream: Handle,
     ) {
-        planes((dst, dpitch), (src, spitch), (width, height), kind)?.on(stream)
+        copy_on(stream, planes((dst, dpitch), (src, spitch), (width, height), kind)?)
     }
 
     /// Copies `extent.depth` slices of rows, from and to positions in pitched memory.
     ///
     /// Status: cudaErrorInvalidValue for NULL; cudaErrorNotSupported for arrays; as cudaMemcpy2D.
     fn cudaMemcpy3D(parameters: Option<&Parameters>) {
-        given(parameters)?.copy()?.now()
+        copy_now(given(parameters)?.copy()?)
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemcpy3D; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemcpy3DAsync(parameters: Option<&Parameters>, stream: Handle) {
-        given(parameters)?.copy()?.on(stream)
+        copy_on(stream, given(parameters)?.copy()?)
     }
 
     /// The same between devices, of which there is one.
     ///
     /// Status: as cudaMemcpy3D; cudaErrorInvalidDevice for other devices.
     fn cudaMemcpy3DPeer(parameters: Option<&PeerParameters>) {
-        given(parameters)?.copy()?.now()
+        copy_now(given(parameters)?.copy()?)
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemcpy3DPeer; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemcpy3DPeerAsync(parameters: Option<&PeerParameters>, stream: Handle) {
-        given(parameters)?.copy()?.on(stream)
+        copy_on(stream, given(parameters)?.copy()?)
     }
 
     /// Copies to a variable of the device, from its byte `offset` on.
@@ -416,7 +285,7 @@ runtime! {
     /// cudaErrorInvalidSymbol for what is no variable; cudaErrorInvalidValue past its end; as
     /// cudaMemcpy.
     fn cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: i32) {
-        to_symbol(symbol, src, count, offset, kind)?.now()
+        copy_now(to_symbol(symbol, src, count, offset, kind)?)
     }
 
     /// The same in the order of a stream.
@@ -425,14 +294,14 @@ runtime! {
     fn cudaMemcpyToSymbolAsync(
         symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: i32, stream: Handle,
     ) {
-        to_symbol(symbol, src, count, offset, kind)?.on(stream)
+        copy_on(stream, to_symbol(symbol, src, count, offset, kind)?)
     }
 
     /// Copies from a variable of the device, from its byte `offset` on.
     ///
     /// Status: as cudaMemcpyToSymbol, for a kind that does not begin on the device.
     fn cudaMemcpyFromSymbol(dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: i32) {
-        from_symbol(dst, symbol, count, offset, kind)?.now()
+        copy_now(from_symbol(dst, symbol, count, offset, kind)?)
     }
 
     /// The same in the order of a stream.
@@ -441,6 +310,6 @@ runtime! {
     fn cudaMemcpyFromSymbolAsync(
         dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: i32, stream: Handle,
     ) {
-        from_symbol(dst, symbol, count, offset, kind)?.on(stream)
+        copy_on(stream, from_symbol(dst, symbol, count, offset, kind)?)
     }
 }

@@ -5,8 +5,9 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 use super::error::{Error, Result};
+use super::model::stream::PRIORITIES;
 use super::state::state;
-use super::{Out, capture, properties, put, stream};
+use super::{Out, capture, properties, put};
 
 /// Whether `device` is the one that there is.
 pub(super) fn only(device: i32) -> Result {
@@ -292,7 +293,7 @@ runtime! {
     ///
     /// Status: cudaSuccess.
     fn cudaDeviceGetStreamPriorityRange(least: Out<i32>, most: Out<i32>) {
-        for (out, priority) in [(least, stream::PRIORITIES.0), (most, stream::PRIORITIES.1)] {
+        for (out, priority) in [(least, PRIORITIES.0), (most, PRIORITIES.1)] {
             if let Some(out) = out {
                 out.write(priority);
             }

@@ -1,11 +1,11 @@
 //! Events, with the time that really passes between them.
 
-use std::time::Instant;
-
 use super::capture;
 use super::error::{Error, Result};
-use super::state::{Handle, State, state};
-use super::{Out, put, stream};
+use super::model::Handle;
+use super::model::event::Event;
+use super::state::state;
+use super::{Out, put};
 
 /// `cudaEventDisableTiming`.
 const DISABLE_TIMING: u32 = 2;
@@ -13,34 +13,6 @@ const DISABLE_TIMING: u32 = 2;
 const FLAGS: u32 = 7;
 /// `cudaEventRecordExternal`.
 const EXTERNAL: u32 = 1;
-
-/// An event that a program made.
-#[derive(Default)]
-pub struct Event {
-    flags: u32,
-    recorded: Option<Instant>,
-    /// The capture that it was recorded in, and the nodes that come before it.
-    pub(super) captured: Option<(u64, Vec<Handle>)>,
-}
-
-/// Whether C may use this event.
-pub(super) fn known(state: &State, event: Handle) -> Result {
-    if state.events.contains_key(&event) {
-        return Ok(());
-    }
-    Err(Error::InvalidResourceHandle
-        .because(format_args!("{event:#x} is no event: never made, or destroyed")))
-}
-
-/// Records an event now.
-pub(super) fn take_time(event: Handle) -> Result {
-    let mut state = state();
-    known(&state, event)?;
-    if let Some(event) = state.events.get_mut(&event) {
-        (event.recorded, event.captured) = (Some(Instant::now()), None);
-    }
-    Ok(())
-}
 
 fn create(out: Out<Handle>, flags: u32) -> Result {
     // What other processes see cannot have a time.
@@ -60,19 +32,19 @@ fn record(event: Handle, on: Handle, flags: u32) -> Result {
     }
     {
         let mut state = state();
-        known(&state, event)?;
-        stream::known(&state, on)?;
+        state.has_event(event)?;
+        state.has_stream(on)?;
         if capture::record(&mut state, on, event, flags == EXTERNAL)? {
             return Ok(());
         }
     }
-    take_time(event)
+    state().take_time(event)
 }
 
 /// Whether an event has happened, which one outside of captures has.
 fn happened(event: Handle) -> Result {
     let mut state = state();
-    known(&state, event)?;
+    state.has_event(event)?;
     let captured = state.events.get(&event).and_then(|event| event.captured.as_ref().map(|(id, _)| *id));
     match captured {
         None => Ok(()),
@@ -87,7 +59,7 @@ fn elapsed(out: Out<f32>, start: Handle, end: Handle) -> Result {
     let state = state();
     let mut times = [None; 2];
     for (time, (name, handle)) in times.iter_mut().zip([("start", start), ("end", end)]) {
-        known(&state, handle)?;
+        state.has_event(handle)?;
         let event = &state.events[&handle];
         *time = event.recorded.filter(|_| event.flags & DISABLE_TIMING == 0);
         if time.is_none() {
@@ -121,7 +93,7 @@ runtime! {
     /// Status: cudaErrorInvalidResourceHandle for one that was not made or is destroyed already.
     fn cudaEventDestroy(event: Handle) {
         let mut state = state();
-        known(&state, event)?;
+        state.has_event(event)?;
         state.events.remove(&event);
         Ok(())
     }

@@ -1,62 +1,15 @@
 //! What compiled programs register: kernels, which do not run here, and variables of the device.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashSet};
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use super::error::{Code, Error, Failure, Result};
-use super::memory::Kind;
-use super::properties;
-use super::state::{Handle, State, state};
-use super::{Out, put};
+use super::model::Handle;
+use super::model::kernels::{Kernel, Variable};
+use super::model::memory::Kind;
+use super::state::{State, state};
+use super::{Out, properties, put};
 use crate::report;
-
-/// A variable of the device.
-struct Variable {
-    module: Handle,
-    start: usize,
-    size: usize,
-}
-
-/// A kernel of the program.
-struct Kernel {
-    module: Handle,
-    name: CString,
-}
-
-/// What is registered, by the address that stands for it on the host.
-#[derive(Default)]
-pub struct Kernels {
-    functions: BTreeMap<usize, Kernel>,
-    variables: BTreeMap<usize, Variable>,
-    /// The kernels that were wanted, and told of.
-    told: HashSet<usize>,
-}
-
-impl Kernels {
-    /// Where the variable of a symbol begins, if `count` bytes from `offset` on lie in it.
-    pub(super) fn variable(&self, symbol: *const c_void, count: usize, offset: usize) -> Result<usize> {
-        let Some(variable) = self.variables.get(&symbol.expose_provenance()) else {
-            return Err(Error::InvalidSymbol.because(format_args!("{symbol:p} is no variable of the device")));
-        };
-        if offset.checked_add(count).is_none_or(|end| end > variable.size) {
-            let rule = format!("{count} bytes from {offset} on: the variable has {}", variable.size);
-            return Err(Error::InvalidValue.because(rule));
-        }
-        Ok(variable.start)
-    }
-
-    /// The memory of variables.
-    pub(super) fn memory(&self) -> HashSet<usize> {
-        self.variables.values().map(|variable| variable.start).collect()
-    }
-
-    fn known(&self, function: *const c_void) -> Result<&Kernel> {
-        self.functions.get(&function.expose_provenance()).ok_or_else(|| {
-            Error::InvalidDeviceFunction.because(format_args!("{function:p} is no kernel of this program"))
-        })
-    }
-}
 
 /// Answers a launch, and says once for each kernel what it is about.
 fn refuse(function: *const c_void) -> Failure {

@@ -2,9 +2,10 @@
 //!
 //! A call is an `extern "C"` function that hands its outcome to [`error::answer`], which keeps the
 //! last error of the thread and tells the sentence. Work that a stream orders is an
-//! [`operation::Operation`]: it runs at once, or becomes a node of a graph while the stream
-//! captures. `11`, `12` and `13` in a function's name are major versions whose callers mean
-//! something else by the same name; `symbols/cudart.tsv` says who gets which.
+//! [`Operation`](model::operation::Operation): it runs at once, or becomes a node of a graph while
+//! the stream captures. The records are in [`model`], the one [`state`] holds them; what C calls
+//! stands above both. `11`, `12` and `13` in a function's name are major versions whose callers
+//! mean something else by the same name; `symbols/cudart.tsv` says who gets which.
 #![allow(non_snake_case)]
 
 use std::mem::MaybeUninit;
@@ -27,7 +28,6 @@ macro_rules! runtime {
 }
 
 pub mod capture;
-pub mod check;
 pub mod copy;
 pub mod device;
 pub mod error;
@@ -35,7 +35,7 @@ pub mod event;
 pub mod graph;
 pub mod kernel;
 pub mod memory;
-pub mod operation;
+pub mod model;
 pub mod pointer;
 pub mod pool;
 pub(crate) mod properties;

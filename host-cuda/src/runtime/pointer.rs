@@ -3,8 +3,9 @@
 use std::ffi::c_void;
 
 use super::error::{Error, Result};
-use super::memory::Kind;
-use super::state::{Handle, state};
+use super::model::Handle;
+use super::model::memory::Kind;
+use super::state::state;
 use super::{Out, capture, put};
 
 /// Whether these bytes are managed memory.

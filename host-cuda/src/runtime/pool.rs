@@ -1,20 +1,14 @@
 //! Pools that memory is allocated from in the order of streams: accounts of settings, for all
 //! memory is the machine's.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 
 use super::error::{Error, Result};
 use super::memory::allocate_ordered;
-use super::state::{Handle, State, state};
+use super::model::Handle;
+use super::model::pool::Pool;
+use super::state::{State, state};
 use super::{Out, device, put};
-
-/// Settings of a pool, by number.
-#[derive(Default)]
-pub struct Pool {
-    settings: HashMap<i32, u64>,
-    is_default: bool,
-}
 
 /// `cudaMemPoolAttrReleaseThreshold`, the first of 64 bits; those before it have 32.
 const WIDE: i32 = 4;

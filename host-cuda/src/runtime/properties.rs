@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use super::memory::TOTAL;
+use super::model::memory::TOTAL;
 
 /// What the device is called.
 pub(crate) const NAME: &str = "cudnn-shim host";

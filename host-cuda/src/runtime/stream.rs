@@ -4,45 +4,11 @@ use std::ffi::c_void;
 
 use super::capture;
 use super::error::{Code, Error, Result, SUCCESS};
-use super::operation::{HostCall, HostFunction, Operation};
-use super::state::{Handle, State, state};
-use super::{Out, event, put};
-
-/// The stream NULL, which is `cudaStreamLegacy` by another name.
-pub const DEFAULT: Handle = 0;
-/// `cudaStreamLegacy`.
-pub const LEGACY: Handle = 1;
-/// `cudaStreamPerThread`.
-pub const PER_THREAD: Handle = 2;
-/// `cudaStreamNonBlocking`.
-const NON_BLOCKING: u32 = 1;
-/// The least urgent priority, and the most urgent one.
-pub(super) const PRIORITIES: (i32, i32) = (0, -5);
-
-/// A stream that a program made.
-#[derive(Default)]
-pub struct Stream {
-    flags: u32,
-    priority: i32,
-    /// `cudaStreamAttributeAccessPolicyWindow` and others, as they were set.
-    attributes: Vec<(i32, [u8; ATTRIBUTE])>,
-}
-
-impl Stream {
-    /// Whether it does not wait for the default stream, nor that for it.
-    pub(super) fn is_non_blocking(&self) -> bool {
-        self.flags & NON_BLOCKING != 0
-    }
-}
-
-/// Whether C may use this stream.
-pub(crate) fn known(state: &State, stream: Handle) -> Result {
-    if stream <= PER_THREAD || state.streams.contains_key(&stream) {
-        return Ok(());
-    }
-    Err(Error::InvalidResourceHandle
-        .because(format_args!("{stream:#x} is no stream: never made, or destroyed")))
-}
+use super::model::Handle;
+use super::model::operation::{HostCall, HostFunction, Operation};
+use super::model::stream::{ATTRIBUTE, DEFAULT, LEGACY, NON_BLOCKING, PRIORITIES, Stream};
+use super::state::state;
+use super::{Out, put};
 
 fn create(out: Out<Handle>, flags: u32, priority: i32) -> Result {
     if flags > NON_BLOCKING {
@@ -61,9 +27,6 @@ fn create(out: Out<Handle>, flags: u32, priority: i32) -> Result {
 fn finished(stream: Handle) -> Result {
     capture::refuse_unheld(&mut state(), stream)
 }
-
-/// Bytes of `cudaStreamAttrValue`.
-const ATTRIBUTE: usize = 64;
 
 /// `cudaStreamCallback_t`.
 type Callback = Option<unsafe extern "C" fn(Handle, Code, *mut c_void)>;
@@ -130,8 +93,8 @@ runtime! {
             return Err(Error::InvalidValue.because(format_args!("flags is {flags}, not 0 or 1")));
         }
         let mut state = state();
-        known(&state, stream)?;
-        event::known(&state, event)?;
+        state.has_stream(stream)?;
+        state.has_event(event)?;
         capture::wait(&mut state, stream, event, flags == 1)
     }
 
@@ -141,7 +104,7 @@ runtime! {
     /// stream.
     fn cudaStreamGetFlags(stream: Handle, flags: Out<u32>) {
         let state = state();
-        known(&state, stream)?;
+        state.has_stream(stream)?;
         put(flags, "flags", state.streams.get(&stream).map_or(0, |stream| stream.flags))
     }
 
@@ -150,7 +113,7 @@ runtime! {
     /// Status: as cudaStreamGetFlags.
     fn cudaStreamGetPriority(stream: Handle, priority: Out<i32>) {
         let state = state();
-        known(&state, stream)?;
+        state.has_stream(stream)?;
         put(priority, "priority", state.streams.get(&stream).map_or(0, |stream| stream.priority))
     }
 
@@ -158,7 +121,7 @@ runtime! {
     ///
     /// Status: as cudaStreamGetFlags.
     fn cudaStreamGetId(stream: Handle, id: Out<u64>) {
-        known(&state(), stream)?;
+        state().has_stream(stream)?;
         put(id, "streamId", if stream == DEFAULT { LEGACY as u64 } else { stream as u64 })
     }
 
@@ -166,7 +129,7 @@ runtime! {
     ///
     /// Status: as cudaStreamGetFlags.
     fn cudaStreamGetDevice(stream: Handle, device: Out<i32>) {
-        known(&state(), stream)?;
+        state().has_stream(stream)?;
         put(device, "device", 0)
     }
 
@@ -175,7 +138,7 @@ runtime! {
     /// Status: as cudaStreamGetFlags.
     fn cudaStreamSetAttribute(stream: Handle, attribute: i32, value: Option<&[u8; ATTRIBUTE]>) {
         let mut state = state();
-        known(&state, stream)?;
+        state.has_stream(stream)?;
         let Some(value) = value else { return Err(Error::InvalidValue.because("value_in is NULL")) };
         if let Some(stream) = state.streams.get_mut(&stream) {
             stream.attributes.retain(|(other, _)| *other != attribute);
@@ -189,7 +152,7 @@ runtime! {
     /// Status: as cudaStreamGetFlags.
     fn cudaStreamGetAttribute(stream: Handle, attribute: i32, value: Out<[u8; ATTRIBUTE]>) {
         let state = state();
-        known(&state, stream)?;
+        state.has_stream(stream)?;
         let set = state.streams.get(&stream).map_or(&[][..], |stream| &stream.attributes);
         let found = set.iter().find(|(other, _)| *other == attribute);
         put(value, "value_out", found.map_or([0; ATTRIBUTE], |(_, value)| *value))
@@ -200,8 +163,8 @@ runtime! {
     /// Status: cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaStreamCopyAttributes(to: Handle, from: Handle) {
         let mut state = state();
-        known(&state, to)?;
-        known(&state, from)?;
+        state.has_stream(to)?;
+        state.has_stream(from)?;
         let attributes = state.streams.get(&from).map(|stream| stream.attributes.clone()).unwrap_or_default();
         if let Some(stream) = state.streams.get_mut(&to) {
             stream.attributes = attributes;

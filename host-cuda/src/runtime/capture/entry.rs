@@ -2,11 +2,13 @@
 
 use std::ffi::c_void;
 
-use super::{GLOBAL, MODE, RELAXED, begin, invalidate, invalidated, may_begin, of, refuse_question};
+use super::{MODE, begin, invalidate, invalidated, may_begin, of, refuse_question};
 use crate::runtime::error::{Error, Result};
-use crate::runtime::graph::Graph;
-use crate::runtime::state::{Handle, State, state};
-use crate::runtime::{Out, put, stream};
+use crate::runtime::model::Handle;
+use crate::runtime::model::capture::{GLOBAL, RELAXED};
+use crate::runtime::model::graph::Graph;
+use crate::runtime::state::{State, state};
+use crate::runtime::{Out, put};
 
 /// Copies a list of nodes that C passes.
 pub(in crate::runtime) fn list(nodes: *const Handle, count: usize) -> Result<Vec<Handle>> {
@@ -37,7 +39,7 @@ struct Info<'a> {
 
 fn info(on: Handle, info: Info) -> Result {
     let mut state = state();
-    stream::known(&state, on)?;
+    state.has_stream(on)?;
     let id = of(&state, on);
     if id.is_none() {
         refuse_question(&state, on)?;
@@ -69,7 +71,7 @@ fn info(on: Handle, info: Info) -> Result {
 fn update(on: Handle, nodes: *const Handle, count: usize, flags: u32) -> Result {
     let nodes = list(nodes, count)?;
     let mut state = state();
-    stream::known(&state, on)?;
+    state.has_stream(on)?;
     let Some(id) = of(&state, on) else {
         return Err(Error::IllegalState.because("the stream does not capture"));
     };
@@ -135,7 +137,7 @@ runtime! {
         let Some(out) = graph else { return Err(Error::InvalidValue.because("pGraph is NULL")) };
         out.write(0);
         let mut state = state();
-        stream::known(&state, stream)?;
+        state.has_stream(stream)?;
         let Some(id) = of(&state, stream) else {
             return Err(Error::IllegalState.because("the stream does not capture"));
         };

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::{Executable, Graph, graph, owner, step};
+use super::{graph, owner, step};
 use crate::runtime::error::{Error, Result};
-use crate::runtime::operation::Operation;
-use crate::runtime::state::{Handle, State, state};
+use crate::runtime::model::Handle;
+use crate::runtime::model::graph::{Executable, Graph};
+use crate::runtime::model::operation::Operation;
+use crate::runtime::state::{State, state};
 use crate::runtime::{Out, capture, put};
 
 /// `cudaGraphExecUpdateResultInfo`.

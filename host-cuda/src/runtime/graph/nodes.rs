@@ -3,11 +3,13 @@
 use std::ffi::c_void;
 
 use super::{graph, owner, step};
-use crate::runtime::copy::{self, Copy};
+use crate::runtime::copy;
 use crate::runtime::error::{Error, Failure, Result};
-use crate::runtime::operation::{HostCall, Operation};
-use crate::runtime::state::{Handle, State, state};
-use crate::runtime::{Out, capture, event, put, set};
+use crate::runtime::model::Handle;
+use crate::runtime::model::copy::Copy;
+use crate::runtime::model::operation::{HostCall, Operation};
+use crate::runtime::state::{State, state};
+use crate::runtime::{Out, capture, put, set};
 
 /// Adds a node behind the nodes of a list.
 fn add(out: Out<Handle>, to: Handle, after: *const Handle, count: usize, operation: Operation) -> Result {
@@ -31,10 +33,10 @@ fn add(out: Out<Handle>, to: Handle, after: *const Handle, count: usize, operati
 /// Checks what an operation names.
 fn check(state: &State, operation: &Operation) -> Result {
     match operation {
-        Operation::Copy(copy) => copy.check(state),
-        Operation::Set(set) => set.check(state),
+        Operation::Copy(copy) => copy.check(&state.memory),
+        Operation::Set(set) => set.check(&state.memory),
         Operation::Host(HostCall { function: None, .. }) => Err(Error::InvalidValue.because("fn is NULL")),
-        Operation::Record(event) | Operation::Wait(event) => event::known(state, *event),
+        Operation::Record(event) | Operation::Wait(event) => state.has_event(*event),
         _ => Ok(()),
     }
 }

@@ -7,10 +7,8 @@
 //! filled, and the program is stopped when the block is freed, or at its end, if they were written.
 //! GPUs have no such debugger.
 
-use std::ffi::{c_int, c_void};
-use std::sync::{LazyLock, Once};
+use std::sync::LazyLock;
 
-use super::state::{state, state_unless_locked};
 use crate::report;
 
 static ON: LazyLock<bool> = LazyLock::new(|| {
@@ -41,9 +39,7 @@ pub struct Guarded {
 
 impl Guarded {
     /// At least `size` fresh bytes; nothing if the machine has no more.
-    pub(super) fn new(size: usize) -> Option<Guarded> {
-        static HANDLERS: Once = Once::new();
-        HANDLERS.call_once(watch);
+    pub(crate) fn new(size: usize) -> Option<Guarded> {
         let page = page();
         let body = size.checked_next_multiple_of(page)?;
         let length = body.checked_add(2 * page)?;
@@ -77,7 +73,7 @@ impl Guarded {
     }
 
     /// The first byte of the block.
-    pub(super) fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         self.start
     }
 
@@ -91,15 +87,27 @@ impl Guarded {
             let byte = unsafe { std::ptr::with_exposed_provenance::<u8>(at).read_volatile() };
             byte != FENCE
         });
-        let distance = |at: usize| {
-            let end = self.start + self.size;
-            if at < self.start { -((self.start - at) as isize) } else { (at - end) as isize + 1 }
-        };
-        written.next().map(distance)
+        written.next().map(|at| self.distance(at))
+    }
+
+    /// Of a byte around the block from it: negative before it.
+    fn distance(&self, at: usize) -> isize {
+        let end = self.start + self.size;
+        if at < self.start { -((self.start - at) as isize) } else { (at - end) as isize + 1 }
+    }
+
+    /// Whether this address lies in the block or in the pages around it.
+    pub(crate) fn surrounds(&self, address: usize) -> bool {
+        (self.map..self.map + self.length).contains(&address)
+    }
+
+    /// Says that a byte around the block was touched.
+    pub(crate) fn tell_touched(&self, address: usize) {
+        self.accuse("touched", self.distance(address));
     }
 
     /// Says whether bytes around the block were written; whether they were.
-    fn tell(&self) -> bool {
+    pub(crate) fn tell(&self) -> bool {
         let broken = self.broken();
         if let Some(distance) = broken {
             self.accuse("written", distance);
@@ -119,7 +127,7 @@ impl Guarded {
 
     /// Checks the bytes around the block, stops the program if they were written, and gives the
     /// block back; who touches it later is stopped.
-    pub(super) fn release(self) {
+    pub(crate) fn release(self) {
         if self.tell() {
             stop();
         }
@@ -133,7 +141,7 @@ impl Guarded {
 }
 
 /// Ends the program with SIGABRT, its output written.
-fn stop() -> ! {
+pub(crate) fn stop() -> ! {
     // SAFETY: NULL stands for all streams; nothing of this library is needed any more.
     unsafe {
         libc::fflush(std::ptr::null_mut());
@@ -144,46 +152,4 @@ fn stop() -> ! {
 fn page() -> usize {
     // SAFETY: a query without pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-/// Has the blocks that are left checked at the end, and the touch of a closed page told.
-fn watch() {
-    // SAFETY: the functions stay mapped as long as the process lives; the old action goes to a
-    // value of its type.
-    unsafe {
-        libc::atexit(at_end);
-        let mut old: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut old);
-        // Programs with a handler of their own keep it.
-        if old.sa_sigaction == libc::SIG_DFL {
-            let mut new: libc::sigaction = std::mem::zeroed();
-            new.sa_sigaction = touched as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
-            new.sa_flags = libc::SA_SIGINFO | libc::SA_RESETHAND;
-            libc::sigaction(libc::SIGSEGV, &new, std::ptr::null_mut());
-        }
-    }
-}
-
-extern "C" fn at_end() {
-    let broken = state().memory.guarded().filter(|block| block.tell()).count();
-    if broken > 0 {
-        stop();
-    }
-}
-
-/// The program stops when this returns: the default action is back, and the access is tried again.
-extern "C" fn touched(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
-    // SAFETY: the kernel gives a handler with SA_SIGINFO this structure.
-    let address = unsafe { (*info).si_addr() }.addr();
-    let Some(state) = state_unless_locked() else { return };
-    let near = state.memory.guarded().find(|block| (block.map..block.map + block.length).contains(&address));
-    if let Some(block) = near {
-        let end = block.start + block.size;
-        let distance = if address < block.start {
-            -((block.start - address) as isize)
-        } else {
-            (address - end) as isize + 1
-        };
-        block.accuse("touched", distance);
-    }
 }
