@@ -3,13 +3,14 @@
 //! - Valid problems of every operation, a line each (see `problem.rs`): operands that begin or end
 //!   at a page that must not be touched, workspaces of just the told size, at every level of vector
 //!   instructions and for several numbers of threads, against the loops that define them.
+//! - The same while memory runs out: each allocation of a line fails (see `exhausted.rs`).
 //! - Sizes of workspaces and reserve spaces, which grow with every extent (see `sizes.rs`).
 //! - Sequences of any calls at all with handles and numbers that make no sense (see `calls.rs`).
 //!
 //! The parts run in child processes, as they may end by a signal and as the library reads its
 //! environment once. Every run draws its own: `CUDNN_SHIM_FUZZ_FROM` names the first seed,
 //! `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take, `CUDNN_SHIM_FUZZ_PART` asks for
-//! `sizes`, `problems` or `calls` alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of
+//! `sizes`, `problems`, `memory` or `calls` alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of
 //! these kinds, `CUDNN_SHIM_FUZZ_AGAIN` runs one line again.
 
 mod buffer;
@@ -22,6 +23,7 @@ mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod draw;
+mod exhausted;
 mod lists;
 mod problem;
 mod problems;
@@ -35,6 +37,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs};
 
 use call::Library;
+use problems::Question;
 use signature::Signatures;
 
 /// Seconds of a part that is not told how long to go on.
@@ -75,7 +78,10 @@ fn main() -> ExitCode {
         faults.push(sizes::run(from));
     }
     if asked("problems") {
-        faults.push(problems::run(from, seconds));
+        faults.push(problems::run(Question::Results, from, seconds));
+    }
+    if asked("memory") {
+        faults.push(problems::run(Question::Memory, from, seconds));
     }
     if asked("calls") {
         faults.push(calls::run(from, seconds));

@@ -24,12 +24,18 @@ pub struct Bench {
     handles: [u64; 2],
 }
 
+/// The buffers of a line, by name.
+pub type Buffers = BTreeMap<String, (Buffer, Pages)>;
+
+/// Makes one call of a line, with the buffers that were named so far, and returns its answer.
+pub type Caller<'a> = dyn FnMut(&mut dyn FnMut() -> Vec<String>, &Buffers) -> Vec<String> + 'a;
+
 /// A run of a line: what the calls answered, and the buffers after them.
-struct Run {
-    answers: Vec<String>,
+pub struct Run {
+    pub answers: Vec<String>,
     /// The text of the error that ended it.
-    reason: String,
-    buffers: BTreeMap<String, (Buffer, Pages)>,
+    pub reason: String,
+    pub buffers: Buffers,
 }
 
 /// What became of a problem that showed no fault.
@@ -38,9 +44,11 @@ pub struct Verdict {
     pub digest: u64,
     /// Why both cores refused it, if they did.
     pub refused: Option<String>,
+    /// How often a call had no memory, where one was made to fail.
+    pub without_memory: usize,
 }
 
-const REFUSED: &str = "3000";
+pub const REFUSED: &str = "3000";
 
 impl Bench {
     pub fn new(library: Library) -> Bench {
@@ -59,7 +67,7 @@ impl Bench {
     }
 
     /// What the library says of the call before.
-    fn last_error(&self) -> String {
+    pub fn last_error(&self) -> String {
         let answer = Machine::default().call(&self.library, "GetLastErrorString @200 200");
         let digits: Vec<u8> = answer.last().map(|text| text.bytes().collect()).unwrap_or_default();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
@@ -69,6 +77,15 @@ impl Bench {
 
     /// Runs a line on one of the two cores.
     fn run(&self, line: &str, core: usize, magnitudes: bool) -> Run {
+        self.run_by(line, core, magnitudes, &mut |call, _| call())
+    }
+
+    /// Runs a line on the CPU core; `caller` makes its calls.
+    pub fn run_on_cpu(&self, line: &str, caller: &mut Caller<'_>) -> Run {
+        self.run_by(line, 0, false, caller)
+    }
+
+    fn run_by(&self, line: &str, core: usize, magnitudes: bool, caller: &mut Caller<'_>) -> Run {
         let seed = hash(line);
         let mut machine = Machine::default();
         machine.point("H0", self.handles[core]);
@@ -128,7 +145,8 @@ impl Bench {
                 run.answers.push("0".to_owned());
                 continue;
             }
-            let answer = machine.call(&self.library, &words.join(" "));
+            let text = words.join(" ");
+            let answer = caller(&mut || machine.call(&self.library, &text), &run.buffers);
             named.extend(asked.into_iter().zip(answer.iter().skip(1).cloned()));
             if let Some(number) = answer.last().filter(|_| answer.len() > 1 && call.ends_with('@')) {
                 told.clone_from(number);
@@ -185,10 +203,7 @@ impl Bench {
             if buffer.content == Content::Scratch {
                 continue;
             }
-            digest = hash(&format!("{digest} {name} "))
-                ^ pages.bytes().iter().fold(7, |hash: u64, &byte| {
-                    (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(5)
-                });
+            digest = digest_with(digest, name, pages.bytes());
             let reference = want.buffers[name].1.bytes();
             if refused {
                 let mut before = vec![0; buffer.len()];
@@ -209,11 +224,19 @@ impl Bench {
                 return Err(format!("{name}: element {element} is another one than in the whole batch"));
             }
         }
-        Ok(Verdict { digest, refused: refused.then_some(got.reason) })
+        Ok(Verdict { digest, refused: refused.then_some(got.reason), without_memory: 0 })
     }
 }
 
-fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+/// A hash of the results before it and of those of one more buffer.
+pub fn digest_with(digest: u64, name: &str, bytes: &[u8]) -> u64 {
+    let of_bytes = bytes
+        .iter()
+        .fold(7, |hash: u64, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(5));
+    hash(&format!("{digest} {name} ")) ^ of_bytes
+}
+
+pub fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
     a.iter().zip(b).position(|(a, b)| a != b)
 }
 

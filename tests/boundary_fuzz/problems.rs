@@ -6,16 +6,70 @@ use std::fs::{self, File};
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use crate::problem::{Bench, Verdict};
-use crate::{common, draw, library};
+use crate::{common, draw, exhausted, library};
 use testkit::random::Rng;
 
-/// Set in a child process: the seed of its first problem, the seconds it may take, and the file for
-/// the line at hand.
+/// What is asked of each problem.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Question {
+    /// Whether the results are those of the reference.
+    Results,
+    /// Whether memory that runs out is survived, see `exhausted.rs`.
+    Memory,
+}
+
+impl Question {
+    /// The name of the part, as `CUDNN_SHIM_FUZZ_PART` takes it.
+    pub fn part(self) -> &'static str {
+        match self {
+            Question::Results => "problems",
+            Question::Memory => "memory",
+        }
+    }
+
+    /// What stands before a line that is to be run again.
+    fn prefix(self) -> &'static str {
+        match self {
+            Question::Results => "",
+            Question::Memory => "memory ",
+        }
+    }
+
+    /// This program again, as a child process.
+    fn child(self) -> Command {
+        let mut child = common::itself();
+        if self == Question::Memory {
+            // As in a program that is linked with the library: of one that is loaded later, the C
+            // library makes room for the variables of a thread when the thread asks for them first,
+            // and ends the process where there is none.
+            child.env("LD_PRELOAD", common::library());
+        }
+        child
+    }
+
+    fn bench(self) -> Bench {
+        let mut library = library();
+        if self == Question::Memory {
+            library.around = exhausted::around;
+        }
+        Bench::new(library)
+    }
+
+    fn judge(self, bench: &Bench, line: &str) -> Result<Verdict, String> {
+        match self {
+            Question::Results => bench.judge(line),
+            Question::Memory => exhausted::judge(bench, line),
+        }
+    }
+}
+
+/// Set in a child process: the part, the seed of its first problem, the seconds it may take, and
+/// the file for the line at hand.
 const CHILD: &str = "CUDNN_SHIM_FUZZ_CHILD";
 
 /// The names that `CUDNN_SHIM_ISA` takes on x86-64; a processor that lacks a level has the next
@@ -27,8 +81,8 @@ const THREADS: [usize; 5] = [1, 2, 3, 5, 8];
 /// for the reference.
 const SAME_AT_ALL_LEVELS: &str = "CausalConv1d";
 
-/// A problem that takes longer hangs.
-const SECONDS_PER_PROBLEM: u32 = 60;
+/// A problem that takes longer hangs, or a run of it while memory runs out.
+const SECONDS_PER_RUN: u32 = 60;
 
 /// So many faults are printed; all are counted.
 const SHOWN: usize = 40;
@@ -42,11 +96,14 @@ fn kinds() -> Vec<String> {
 /// The part of the program that runs in a child process; returns whether this is one.
 pub fn run_as_child() -> bool {
     let Ok(text) = env::var(CHILD) else { return false };
-    let mut words = text.splitn(3, ' ');
+    let mut words = text.splitn(4, ' ');
+    let part = words.next();
+    let question = [Question::Results, Question::Memory].into_iter().find(|it| Some(it.part()) == part);
+    let question = question.expect("a part");
     let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).expect("a number");
     let (first, milliseconds) = (number(), number());
     let state = File::create(words.next().expect("a file")).expect("the file for the line at hand");
-    let bench = Bench::new(library());
+    let bench = question.bench();
     let end = Instant::now() + Duration::from_millis(milliseconds);
     let kinds = kinds();
     let mut out = std::io::stdout().lock();
@@ -57,16 +114,21 @@ pub fn run_as_child() -> bool {
         let line = draw::problem(&mut Rng(seed), &kinds);
         // What is left of it if the process dies: a line ends at the first line break.
         state.write_all_at(format!("{seed} {line}\n").as_bytes(), 0).expect("the line is noted");
-        // SAFETY: a plain system call; the default action of the signal ends a process that hangs.
-        unsafe { libc::alarm(SECONDS_PER_PROBLEM) };
-        let word = match bench.judge(&line) {
+        end_if_it_hangs();
+        let word = match question.judge(&bench, &line) {
             Ok(Verdict { refused: Some(reason), .. }) => format!("refused {reason}"),
-            Ok(verdict) => format!("{:016x}", verdict.digest),
+            Ok(verdict) => format!("{:016x} {}", verdict.digest, verdict.without_memory),
             Err(text) => format!("FAULT {text}\t{line}"),
         };
         writeln!(out, "{seed} {word}").expect("the parent listens");
     }
     true
+}
+
+/// Ends this process if that many seconds pass before this is called again.
+pub fn end_if_it_hangs() {
+    // SAFETY: a plain system call; the default action of the signal ends a process.
+    unsafe { libc::alarm(SECONDS_PER_RUN) };
 }
 
 /// What a child made of its problems.
@@ -76,6 +138,8 @@ struct Report {
     refused: usize,
     /// How often each reason was given, its numbers aside.
     reasons: BTreeMap<String, usize>,
+    /// How many calls had no memory.
+    without_memory: usize,
     /// By seed.
     digests: HashMap<u64, String>,
     /// What is wrong, and the line.
@@ -84,16 +148,20 @@ struct Report {
 
 /// Runs problems from `seed` on for so long at a level with so many threads; after a crash it goes
 /// on with the next problem.
-fn child(level: &str, threads: usize, seed: u64, time: Duration, scratch: &Path) -> Report {
-    let state = scratch.join(format!("{level}-{threads}"));
+fn child(
+    question: Question, level: &str, threads: usize, seed: u64, time: Duration, scratch: &Path,
+) -> Report {
+    let part = question.part();
+    let state = scratch.join(format!("{part}-{level}-{threads}"));
     let end = Instant::now() + time;
     let mut report = Report::default();
     let mut next = seed;
     while let left = end.saturating_duration_since(Instant::now())
         && left > Duration::from_millis(200)
     {
-        let output = common::itself()
-            .env(CHILD, format!("{next} {} {}", left.as_millis(), state.display()))
+        let output = question
+            .child()
+            .env(CHILD, format!("{part} {next} {} {}", left.as_millis(), state.display()))
             .env("CUDNN_SHIM_ISA", level)
             .env("CUDNN_SHIM_NUM_THREADS", threads.to_string())
             .stderr(Stdio::null())
@@ -110,7 +178,11 @@ fn child(level: &str, threads: usize, seed: u64, time: Duration, scratch: &Path)
                     let reason = word["refused ".len()..].replace(|c: char| c.is_ascii_digit(), "");
                     *report.reasons.entry(reason).or_default() += 1;
                 }
-                None => _ = report.digests.insert(seed.parse().expect("a seed"), word.to_owned()),
+                None => {
+                    let (digest, without_memory) = word.split_once(' ').expect("two numbers");
+                    report.without_memory += without_memory.parse::<usize>().expect("a number");
+                    report.digests.insert(seed.parse().expect("a seed"), digest.to_owned());
+                }
             }
         }
         if output.status.success() {
@@ -127,11 +199,12 @@ fn child(level: &str, threads: usize, seed: u64, time: Duration, scratch: &Path)
 }
 
 /// Runs problems of seeds from `from` on for so many seconds, and returns how many showed a fault.
-pub fn run(from: u64, seconds: u64) -> usize {
-    println!("problems through the C boundary: CUDNN_SHIM_FUZZ_FROM={from}");
+pub fn run(question: Question, from: u64, seconds: u64) -> usize {
+    println!("{} through the C boundary: CUDNN_SHIM_FUZZ_FROM={from}", question.part());
     let scratch = common::scratch_dir("boundary_fuzz");
     let start = Instant::now();
     let (mut ran, mut refused, mut faults, mut shown) = (0, 0, 0, 0);
+    let mut without_memory = 0;
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut rng = Rng(from);
     let rounds = (seconds / 60).max(1);
@@ -150,7 +223,7 @@ pub fn run(from: u64, seconds: u64) -> usize {
         let reports = thread::scope(|scope| {
             let children = threads.map(|threads| {
                 let scratch = &scratch;
-                scope.spawn(move || child(level, threads, seed, time, scratch))
+                scope.spawn(move || child(question, level, threads, seed, time, scratch))
             });
             children.map(|child| child.join().expect("no child's keeper panics"))
         });
@@ -158,7 +231,8 @@ pub fn run(from: u64, seconds: u64) -> usize {
             shown += 1;
             if shown <= SHOWN {
                 println!(
-                    "{text}\n  CUDNN_SHIM_ISA={level} CUDNN_SHIM_NUM_THREADS={threads} cargo xtask fuzz --again '{}'",
+                    "{text}\n  CUDNN_SHIM_ISA={level} CUDNN_SHIM_NUM_THREADS={threads} cargo xtask fuzz --again '{}{}'",
+                    question.prefix(),
                     line.replace('\'', "'\\''")
                 );
             }
@@ -169,6 +243,7 @@ pub fn run(from: u64, seconds: u64) -> usize {
                 .reasons
                 .iter()
                 .for_each(|(reason, count)| *reasons.entry(reason.clone()).or_default() += count);
+            without_memory += report.without_memory;
             faults += report.faults.len();
             report.faults.iter().for_each(|(text, line)| tell(level, threads, text, line));
         }
@@ -191,20 +266,31 @@ pub fn run(from: u64, seconds: u64) -> usize {
             }
         }
     }
+    let memory = match question {
+        Question::Results => String::new(),
+        Question::Memory => format!("; {without_memory} calls without memory"),
+    };
     println!(
-        "{ran} problems in {} s, of which {refused} were refused; {faults} faults",
+        "{ran} problems in {} s, of which {refused} were refused{memory}; {faults} faults",
         start.elapsed().as_secs()
     );
     if let Some((reason, count)) = reasons.iter().max_by_key(|(_, count)| **count) {
         println!("the most common reason, {count} times: {reason}");
     }
     assert!(ran > 0 && refused * 3 < ran, "too few problems were computed");
+    assert!(question == Question::Results || without_memory > ran, "too few allocations failed");
     faults
 }
 
 /// Runs one line.
 pub fn again(line: &str) -> ExitCode {
-    match Bench::new(library()).judge(line) {
+    let of_memory = line.strip_prefix(Question::Memory.prefix());
+    let question = if of_memory.is_some() { Question::Memory } else { Question::Results };
+    if question == Question::Memory && env::var_os("LD_PRELOAD").is_none() {
+        let status = question.child().status().expect("the test program starts itself");
+        return if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    match question.judge(&question.bench(), of_memory.unwrap_or(line)) {
         Ok(Verdict { refused: Some(reason), .. }) => println!("refused: {reason}"),
         Ok(verdict) => println!("as the reference: {:016x}", verdict.digest),
         Err(text) => {

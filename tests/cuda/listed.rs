@@ -1,5 +1,7 @@
 //! The lines of `problems/steps.txt` on both cores.
 
+use std::ffi::c_int;
+
 use cudnn::error::Error;
 use cudnn::exec::{Address, Context};
 use cudnn::ops::function::TABLE;
@@ -13,23 +15,49 @@ use testkit::random::Rng;
 use testkit::run_step;
 use testkit::steps::{self, Ordered, Owned, Row, Vary};
 
+/// `CUDA_ERROR_LAUNCH_FAILED`.
+const LAUNCH_FAILED: c_int = 719;
+
+/// Entry points whose failure is no step's: a name, and leaving a context, which the next call
+/// enters again.
+const CANNOT_FAIL_A_STEP: [&str; 1] = ["cuGetErrorName"];
+
 /// Turns of all loops of a row together at most: the driver double is a slow device.
 const TURNS: i64 = 8_000;
 
-/// Runs a row on the device, in the order of its loops or in any. `None` if the core does not take
-/// the step.
+/// The operands of a row on the device.
+struct Held<'a> {
+    row: &'a Row,
+    memory: Vec<Memory>,
+    places: Vec<Address>,
+}
+
+impl Held<'_> {
+    fn new<'a>(row: &'a Row, before: &run_step::Memory) -> Held<'a> {
+        let bytes =
+            |k: usize| before.words(k).iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        let memory: Vec<Memory> = (0..row.operands.len()).map(|k| Memory::new(&bytes(k))).collect();
+        let places = memory.iter().zip(&row.operands).map(|(memory, operand)| match operand.is_touched() {
+            true => Address::from(memory.pointer().wrapping_byte_offset(run_step::first(operand))),
+            false => Address::NULL,
+        });
+        let places = places.collect();
+        Held { row, memory, places }
+    }
+
+    /// Runs the row, in the order of its loops or in any, and returns what its operands hold.
+    fn run(&self, cuda: &Context, ordered: bool) -> Result<Vec<Vec<u8>>, Error> {
+        memory::working_on(self.row);
+        // SAFETY: all buffers hold their operands' whole spans, at multiples of their scalars.
+        unsafe { cuda.run(&*plan(self.row, ordered), &self.places) }?;
+        Ok(self.memory.iter().map(Memory::read).collect())
+    }
+}
+
+/// Runs a row on the device. `None` if the core does not take the step.
 fn on_device(cuda: &Context, row: &Row, ordered: bool, before: &run_step::Memory) -> Option<Vec<Vec<u8>>> {
-    let bytes = |k: usize| before.words(k).iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
-    let held: Vec<Memory> = (0..row.operands.len()).map(|k| Memory::new(&bytes(k))).collect();
-    let places = held.iter().zip(&row.operands).map(|(memory, operand)| match operand.is_touched() {
-        true => Address::from(memory.pointer().wrapping_byte_offset(run_step::first(operand))),
-        false => Address::NULL,
-    });
-    let places: Vec<Address> = places.collect();
-    memory::working_on(row);
-    // SAFETY: all buffers hold their operands' whole spans, at multiples of their scalars.
-    match unsafe { cuda.run(&*plan(row, ordered), &places) } {
-        Ok(()) => Some(held.iter().map(Memory::read).collect()),
+    match Held::new(row, before).run(cuda, ordered) {
+        Ok(left) => Some(left),
         Err(Error::Unsupported { .. }) => None,
         Err(error) => panic!("{row}: {error}"),
     }
@@ -101,6 +129,46 @@ fn listed_steps(cores: &mut Cores) {
         let row = Row::new(&row.name, row.step.shrunk(TURNS)).expect("a part of the step");
         assert!(agree(cores, &row, false, &mut rng), "{row} is refused");
     }
+}
+
+/// Each call of the driver that a row makes fails, once: the step ends with the driver's error, and
+/// run again it leaves what it always does.
+fn refused_steps(cuda: &Context) {
+    let mut rng = Rng(45);
+    let symbols = cudnn::backend::cuda::symbols();
+    let mut refused = 0;
+    for (number, row) in steps::read().into_iter().enumerate() {
+        if !double::is_sampled(number) {
+            continue;
+        }
+        let row = Row::new(&row.name, row.step.shrunk(TURNS / 40)).expect("a part of the step");
+        let before = run_step::contents(&row, &mut rng);
+        let want = Held::new(&row, &before).run(cuda, false).unwrap_or_else(|error| panic!("{row}: {error}"));
+        for entry in symbols.iter().filter(|entry| !CANNOT_FAIL_A_STEP.contains(entry)) {
+            for nth in 0.. {
+                let (held, again) = (Held::new(&row, &before), Held::new(&row, &before));
+                double::fail(entry, nth, LAUNCH_FAILED);
+                let got = held.run(cuda, false);
+                if double::withdraw_faults() > 0 {
+                    break;
+                }
+                refused += 1;
+                let text = got.map(|_| "success".to_owned()).unwrap_or_else(|error| error.to_string());
+                assert!(text.contains(&format!("{entry} returned")), "call {nth} of {entry}: {text}\n{row}");
+                let again = again.run(cuda, false).unwrap_or_else(|error| panic!("{row}: {error}"));
+                let written = (0..row.operands.len()).filter(|k| row.operands[*k].role != Role::Scratch);
+                for k in written {
+                    assert!(again[k] == want[k], "operand {k} differs after {entry} failed\n{row}");
+                }
+            }
+        }
+    }
+    assert!(refused > 100, "only {refused} calls of the driver failed");
+}
+
+#[test]
+fn each_call_of_the_driver_fails_in_each_step() {
+    double::run(&[], || refused_steps(&Cores::new().cuda));
 }
 
 #[test]

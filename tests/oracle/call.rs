@@ -33,10 +33,15 @@ type Entry = unsafe extern "C" fn(
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("the generic caller relies on a calling convention with 8-byte stack slots");
 
+/// Makes the call that it is given.
+pub type Around = fn(&dyn Fn() -> u64) -> u64;
+
 /// The library under test.
 pub struct Library {
     handle: *mut c_void,
     signatures: Signatures,
+    /// What happens around every call of the library, and around nothing of the test's own.
+    pub around: Around,
 }
 
 impl Library {
@@ -46,7 +51,7 @@ impl Library {
         // SAFETY: `name` is a NUL-terminated string; the library is never closed.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", path.display());
-        Self { handle, signatures }
+        Self { handle, signatures, around: |call| call() }
     }
 
     fn entry(&self, name: &str) -> Option<Entry> {
@@ -191,7 +196,7 @@ impl Machine {
         for (token, param) in tokens.iter().zip(params) {
             self.build(&mut arguments, function, token, *param);
         }
-        let returned = invoke(entry, &arguments);
+        let returned = (library.around)(&|| invoke(entry, &arguments));
         let mut observed = vec![if function == "GetErrorString" {
             // SAFETY: the function returns a NUL-terminated string that lives as long as the
             // library.

@@ -26,7 +26,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     // Other cases than in the runs before.
     let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     // Steps of the listed kinds, graphs, then sizes, problems and calls through the C boundary in a
-    // build that checks itself: half the time for problems, a quarter for calls.
+    // build that checks itself: three eighths of the time for problems, one for memory that runs
+    // out, a quarter for calls.
     let part = |test: &str, seconds: u64, how: &[(&str, &str)], arguments: &[&str]| {
         let mut command = shell::cargo();
         command.args(["test", "--test", test]).args(arguments);
@@ -39,7 +40,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let graphs = "graph::fused::what_is_computed_together_has_the_bits_of_single_operations";
     part("plans", seconds / 8, &[], &["--release", "--", graphs, "--exact", "--nocapture"])?;
     part("boundary_fuzz", 0, &[("CUDNN_SHIM_FUZZ_PART", "sizes")], &[])?;
-    part("boundary_fuzz", seconds / 2, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
+    part("boundary_fuzz", seconds * 3 / 8, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
+    part("boundary_fuzz", seconds / 8, &[("CUDNN_SHIM_FUZZ_PART", "memory")], &[])?;
     part("boundary_fuzz", seconds / 4, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])?;
     // What is too slow for every run, in whatever time it takes.
     let full = ("CUDNN_SHIM_TEST_FULL", "1");

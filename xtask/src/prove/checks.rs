@@ -102,6 +102,30 @@ pub const CHECKS: &[Check] = &[
         figure: Figure::Last(" problems in "),
     },
     Check {
+        name: "memory",
+        about: "memory that runs out at any allocation of a problem: a status, nothing written, and the same bits afterwards",
+        minutes: 35,
+        run: boundary(&[("CUDNN_SHIM_FUZZ_PART", "memory"), ("CUDNN_SHIM_FUZZ_SECONDS", "1800")]),
+        figure: Figure::Last(" problems in "),
+    },
+    Check {
+        name: "driver",
+        about: "each call of the driver fails in each listed step: the driver's error, and the same bits afterwards",
+        minutes: 30,
+        run: cargo(
+            &[
+                "test",
+                "--test",
+                "cuda",
+                "--",
+                "listed::each_call_of_the_driver_fails_in_each_step",
+                "--exact",
+            ],
+            &[("CUDNN_SHIM_TEST_FULL", "1")],
+        ),
+        figure: Figure::Tests,
+    },
+    Check {
         name: "calls",
         about: "random sequences of calls with any handle and any number get a status",
         minutes: 35,
