@@ -3,9 +3,6 @@
 //! Small ones that nobody asks for in this way find room in the [reserve](cudnn_shim_reserve) where
 //! the system has no memory left.
 
-// Linked for its allocator.
-use cudnn_shim_reserve as _;
-
 use crate::error::{Error, Result};
 
 /// An empty list with room for `count` entries.
@@ -17,6 +14,18 @@ pub(crate) fn list<T>(count: usize) -> Result<Vec<T>> {
     let bytes = count.saturating_mul(size_of::<T>());
     list.try_reserve_exact(count).map_err(|_| Error::HostAllocation { bytes })?;
     Ok(list)
+}
+
+/// Bytes of a small list, about.
+const LIST: usize = 1024;
+
+/// Whether there is memory for small lists, also where the system has none: for calls that begin,
+/// and for what makes many of them.
+///
+/// # Errors
+/// Host allocation, while enough of the reserve is left to say so.
+pub(crate) fn check() -> Result<()> {
+    if cudnn_shim_reserve::is_low() { Err(Error::HostAllocation { bytes: LIST }) } else { Ok(()) }
 }
 
 #[cfg(test)]

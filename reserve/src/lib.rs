@@ -5,7 +5,8 @@
 //! written, and becomes a status. Lists of a few hundred kilobytes at most are not: the standard
 //! library ends the process where one of them cannot be allocated, which a library must not do to
 //! its caller. They find a slot here. The slots are zero-initialised data, whose pages are taken
-//! when they are first written, which is never on a machine with memory.
+//! when they are first written, which is never on a machine with memory. Who may need many of them
+//! asks [`is_low`] before.
 //!
 //! A package of its own, for a program has one allocator: the libraries of this workspace share it.
 
@@ -70,9 +71,36 @@ impl<const SIZE: usize, const WORDS: usize> Slots<SIZE, WORDS> {
         (offset < SIZE * 64 * WORDS).then_some(offset / SIZE)
     }
 
+    /// Whether less than half of them is left.
+    fn is_low(&self) -> bool {
+        let taken: u32 = self.taken.iter().map(|taken| taken.load(Ordering::Relaxed).count_ones()).sum();
+        taken as usize > 32 * WORDS
+    }
+
     fn give_back(&self, slot: usize) {
         self.taken[slot / 64].fetch_and(!(1 << (slot % 64)), Ordering::Release);
     }
+}
+
+/// Whether the system has no memory, and has had none for so long that the reserve runs out: a
+/// caller that goes on without asking ends with the process.
+pub fn is_low() -> bool {
+    (SMALL.is_low() || LARGE.is_low() || HUGE.is_low()) && !has_memory()
+}
+
+/// Whether the system has memory for a list. What lies in the reserve then may stay there.
+#[cold]
+fn has_memory() -> bool {
+    let list = Layout::new::<[u64; 1024]>();
+    // SAFETY: the layout is not empty, and the memory goes back with it.
+    unsafe {
+        let at = System.alloc(list);
+        if at.is_null() {
+            return false;
+        }
+        System.dealloc(at, list);
+    }
+    true
 }
 
 /// A slot of the smallest size that has one.
@@ -153,6 +181,7 @@ mod tests {
         let layout = Layout::from_size_align(60, 16).expect("valid");
         let mut lent: Vec<*mut u8> = (0..128).map(|_| FEW.take(layout).expect("left")).collect();
         assert_eq!(FEW.take(layout), None);
+        assert!(FEW.is_low());
         lent.sort_unstable();
         lent.dedup();
         assert_eq!(lent.len(), 128);
@@ -161,5 +190,7 @@ mod tests {
         assert_eq!(FEW.take(layout), Some(lent[70]));
         assert_eq!(FEW.take(Layout::from_size_align(65, 1).expect("valid")), None);
         assert_eq!(FEW.slot(std::ptr::from_ref(&layout).cast_mut().cast()), None);
+        lent.drain(64..).for_each(|at| FEW.give_back(FEW.slot(at).expect("of these")));
+        assert!(!FEW.is_low());
     }
 }

@@ -10,6 +10,7 @@ use super::types::{CEnum, cudnnCallback_t, cudnnStatus_t, raw};
 use super::{log, status};
 use crate::error::{Error, Result};
 use crate::panics::{caught, panic_if_asked};
+use crate::reserve;
 
 /// Runs the body of the entry point `name` and turns its outcome into a status: what the attribute `#[entry]` makes of a
 /// function of C, see `macros/`.
@@ -22,6 +23,10 @@ pub(crate) fn entry(
 ) -> cudnnStatus_t {
     let body = || {
         panic_if_asked(name);
+        // What gives memory back goes on without any.
+        if !name.contains("Destroy") {
+            reserve::check()?;
+        }
         body()
     };
     let outcome = caught(body).unwrap_or_else(|panic| Err(Error::Internal(panic.into())));

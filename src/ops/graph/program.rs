@@ -190,7 +190,8 @@ impl Program {
                 uids: graph.uids(),
                 ..program
             });
-            if outcome.is_ok() {
+            // Without memory, no form is tried in place of the one that there would be with it.
+            if outcome.as_ref().map_or_else(Error::is_want_of_memory, |_| true) {
                 break;
             }
         }
@@ -247,8 +248,9 @@ impl Program {
         let (mut planned, mut numbers) = (Vec::new(), Vec::new());
         for (at, operation) in dag.operations.iter().enumerate() {
             let find = |tensor: &Tensor| describe(&dag, tensor);
-            let explained = |error: Error| {
-                Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
+            let explained = |error: Error| match error.is_want_of_memory() {
+                true => error,
+                false => Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name())),
             };
             let tasks = match &operation.kind {
                 Kind::Stream(region) => Some(boxed(StreamPlan::new(region, &find)?)),

@@ -19,6 +19,7 @@ use crate::ops::map::{Factors, Map};
 use crate::ops::plan::{Operand, Plan, Role, Step};
 use crate::ops::window::LAYOUT_OF;
 use crate::ops::{Aggregate, Compute, Ragged, Random, Reduce, Reduction, Scaling, Sequence, Set, Transform};
+use crate::reserve;
 
 /// Where an operand of a plan lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -293,6 +294,7 @@ impl<'a> Builder<'a> {
         &mut self, to: &View, function: Function, from: &[View], parameter: f64, alpha: [f64; 2],
     ) -> Result<()> {
         debug_assert_eq!(from.len(), function.arity());
+        reserve::check()?;
         if to.is_empty() {
             return Ok(());
         }

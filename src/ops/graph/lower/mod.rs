@@ -32,6 +32,7 @@ use super::{Kind, Operation, Stage, Tensor, Type};
 use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::ops::ragged::RaggedFunction;
+use crate::reserve;
 
 /// Whether the operation asks for more than binary32.
 pub(super) fn is_wide(operation: &Operation) -> bool {
@@ -64,8 +65,9 @@ pub(super) fn is_one_step(operation: &Operation, rows: Option<i64>) -> bool {
 /// Adds the steps of an operation.
 ///
 /// # Errors
-/// Not supported, with the reason.
+/// Not supported, with the reason. Host allocation.
 pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()> {
+    reserve::check()?;
     match &operation.kind {
         Kind::Pointwise(of) => pointwise::lower(of, steps),
         Kind::Matmul(of) => matmul::lower(of, steps),
