@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::ops::part::{Part, Place};
 use crate::ops::plan::{MAX_OPERANDS, Plan};
+use crate::reserve;
 
 /// A tensor that is passed by value: read on the host, and written to the workspace before anything
 /// else.
@@ -176,6 +177,7 @@ impl Program {
             })
             .collect();
         for (form, streams) in &whole {
+            reserve::check()?;
             let (form, streams) = (&**form, *streams);
             let fused = fuse::fused(form, strategy.fusion);
             let chained = chain::chained(fused.as_ref().unwrap_or(form), strategy);
@@ -248,9 +250,11 @@ impl Program {
         let (mut planned, mut numbers) = (Vec::new(), Vec::new());
         for (at, operation) in dag.operations.iter().enumerate() {
             let find = |tensor: &Tensor| describe(&dag, tensor);
-            let explained = |error: Error| match error.is_want_of_memory() {
-                true => error,
-                false => Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name())),
+            let explained = |error: Error| {
+                if error.is_want_of_memory() {
+                    return error;
+                }
+                Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
             };
             let tasks = match &operation.kind {
                 Kind::Stream(region) => Some(boxed(StreamPlan::new(region, &find)?)),

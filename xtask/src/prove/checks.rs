@@ -217,6 +217,13 @@ pub const CHECKS: &[Check] = &[
         figure: Figure::Tests,
     },
     Check {
+        name: "aarch64-packages",
+        about: "the packages for aarch64: names, symbols and versions, and C programs on them, emulated",
+        minutes: 30,
+        run: task(&["package", "--for", "aarch64", "--check"]),
+        figure: Figure::Last(" passed, "),
+    },
+    Check {
         name: "fresh",
         about: "both commands of the README on a minimal Debian that has Rust and a C compiler and nothing else",
         minutes: 90,

@@ -23,6 +23,7 @@ use crate::dtype::DataType;
 use crate::error::{Error, Result};
 use crate::layout::Dims;
 use crate::ops::agree;
+use crate::reserve;
 
 /// `CUDNN_REDUCE_TENSOR_ADD` and `CUDNN_REDUCE_TENSOR_AMAX`
 pub(super) const REDUCE_ADD: i32 = 0;
@@ -60,6 +61,7 @@ pub(super) fn expanded(graph: &Graph) -> Result<Cow<'_, Graph>> {
     let graph = &*graph;
     let mut parts = Parts::of(graph);
     for (at, operation) in graph.operations.iter().enumerate() {
+        reserve::check()?;
         let outcome = match &operation.kind {
             Kind::AttentionForward(of) => attention::forward(of, operation, &mut parts),
             Kind::AttentionBackward(of) => attention::backward(of, operation, &mut parts),
