@@ -316,7 +316,7 @@ steps! {
     /// Take batches from where offsets say, or put them there; operands as
     /// [`RaggedFunction`](super::ragged::RaggedFunction) lists them.
     Ragged(Ragged);
-    /// Attention of all heads; operands as [`Attend`](super::attend::Attend) lists them.
+    /// Attention of all heads; operands as [`Attend`] lists them.
     Attend(Attend);
     /// Write integers of the host; operand dst.
     Words(Words);
