@@ -278,7 +278,7 @@ pub fn run(question: Question, from: u64, seconds: u64) -> usize {
         println!("the most common reason, {count} times: {reason}");
     }
     assert!(ran > 0 && refused * 3 < ran, "too few problems were computed");
-    assert!(question == Question::Results || without_memory > ran, "too few allocations failed");
+    assert!(question == Question::Results || without_memory > 0, "no call was without memory");
     faults
 }
 
