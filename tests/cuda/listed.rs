@@ -22,7 +22,7 @@ const LAUNCH_FAILED: c_int = 719;
 const GIVES_NAMES: &str = "cuGetErrorName";
 
 /// One of so many rows is in the sample in which the driver fails.
-const SAMPLED: usize = 8;
+const SAMPLED: usize = 4;
 
 /// Turns of all loops of a row together at most: the driver double is a slow device.
 const TURNS: i64 = 8_000;
@@ -138,11 +138,12 @@ fn listed_steps(cores: &mut Cores) {
 fn refused_steps(cuda: &Context) {
     let mut rng = Rng(45);
     let symbols = cudnn::backend::cuda::symbols();
-    let mut refused = 0;
+    let (mut rows, mut refused) = (0, 0);
     for (number, row) in steps::read().into_iter().enumerate() {
         if !double::does_all() && !number.is_multiple_of(SAMPLED) {
             continue;
         }
+        rows += 1;
         let row = Row::new(&row.name, row.step.shrunk(TURNS / 40)).expect("a part of the step");
         let before = run_step::contents(&row, &mut rng);
         let want = Held::new(&row, &before).run(cuda, false).unwrap_or_else(|error| panic!("{row}: {error}"));
@@ -165,7 +166,7 @@ fn refused_steps(cuda: &Context) {
             }
         }
     }
-    assert!(refused > 100, "only {refused} calls of the driver failed");
+    assert!(refused >= rows && rows > 10, "only {refused} calls of the driver failed in {rows} steps");
 }
 
 #[test]
