@@ -166,6 +166,25 @@ impl Operation {
     }
 }
 
+/// Does a checked copy or filling before it returns, which no capture holds.
+pub(super) fn now(operation: Operation) -> Result {
+    {
+        let mut state = state();
+        refuse_unsafe(&mut state)?;
+        state.check(&operation)?;
+    }
+    // SAFETY: the check found the rows inside their blocks; memory of the program's own is its
+    // caller's to vouch for.
+    unsafe { operation.run() }
+}
+
+/// Does a checked copy or filling in the order of a stream.
+pub(super) fn ordered(on: Handle, operation: Operation) -> Result {
+    state().check(&operation)?;
+    // SAFETY: as for `now`.
+    unsafe { submit(on, operation) }
+}
+
 /// Puts work on a stream: done before this returns, unless the stream captures.
 ///
 /// # Safety

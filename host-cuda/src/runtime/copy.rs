@@ -9,26 +9,6 @@ use super::model::operation::Operation;
 use super::state::{State, state};
 use super::{capture, device};
 
-/// Does it before it returns.
-fn copy_now(copy: Copy) -> Result {
-    {
-        let mut state = state();
-        capture::refuse_unsafe(&mut state)?;
-        copy.check(&state.memory)?;
-    }
-    // SAFETY: the check found the rows inside their blocks; memory of the program's own is its
-    // caller's to vouch for.
-    unsafe { copy.run() };
-    Ok(())
-}
-
-/// Does it in the order of a stream.
-fn copy_on(stream: Handle, copy: Copy) -> Result {
-    copy.check(&state().memory)?;
-    // SAFETY: as for `copy_now`.
-    unsafe { capture::submit(stream, Operation::Copy(copy)) }
-}
-
 /// `cudaPos`: bytes, rows and slices.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -207,28 +187,28 @@ runtime! {
     /// Status: cudaErrorInvalidMemcpyDirection for an unknown kind; cudaErrorInvalidValue for NULL,
     /// memory of another kind than the direction says, and more bytes than a block has left.
     fn cudaMemcpy(dst: *mut c_void, src: *const c_void, count: usize, kind: i32) {
-        copy_now(Copy::flat(dst, src, count, kind))
+        capture::now(Operation::Copy(Copy::flat(dst, src, count, kind)))
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemcpy; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemcpyAsync(dst: *mut c_void, src: *const c_void, count: usize, kind: i32, stream: Handle) {
-        copy_on(stream, Copy::flat(dst, src, count, kind))
+        capture::ordered(stream, Operation::Copy(Copy::flat(dst, src, count, kind)))
     }
 
     /// Copies between devices, of which there is one.
     ///
     /// Status: as cudaMemcpy; cudaErrorInvalidDevice for other devices.
     fn cudaMemcpyPeer(dst: *mut c_void, to: i32, src: *const c_void, from: i32, count: usize) {
-        copy_now(peer(dst, to, src, from, count)?)
+        capture::now(Operation::Copy(peer(dst, to, src, from, count)?))
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemcpyPeer; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemcpyPeerAsync(dst: *mut c_void, to: i32, src: *const c_void, from: i32, count: usize, stream: Handle) {
-        copy_on(stream, peer(dst, to, src, from, count)?)
+        capture::ordered(stream, Operation::Copy(peer(dst, to, src, from, count)?))
     }
 
     /// Copies `height` rows of `width` bytes.
@@ -238,7 +218,7 @@ runtime! {
     fn cudaMemcpy2D(
         dst: *mut c_void, dpitch: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: i32,
     ) {
-        copy_now(planes((dst, dpitch), (src, spitch), (width, height), kind)?)
+        capture::now(Operation::Copy(planes((dst, dpitch), (src, spitch), (width, height), kind)?))
     }
 
     /// The same in the order of a stream.
@@ -248,35 +228,35 @@ runtime! {
         dst: *mut c_void, dpitch: usize, src: *const c_void, spitch: usize, width: usize, height: usize, kind: i32,
         stream: Handle,
     ) {
-        copy_on(stream, planes((dst, dpitch), (src, spitch), (width, height), kind)?)
+        capture::ordered(stream, Operation::Copy(planes((dst, dpitch), (src, spitch), (width, height), kind)?))
     }
 
     /// Copies `extent.depth` slices of rows, from and to positions in pitched memory.
     ///
     /// Status: cudaErrorInvalidValue for NULL; cudaErrorNotSupported for arrays; as cudaMemcpy2D.
     fn cudaMemcpy3D(parameters: Option<&Parameters>) {
-        copy_now(given(parameters)?.copy()?)
+        capture::now(Operation::Copy(given(parameters)?.copy()?))
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemcpy3D; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemcpy3DAsync(parameters: Option<&Parameters>, stream: Handle) {
-        copy_on(stream, given(parameters)?.copy()?)
+        capture::ordered(stream, Operation::Copy(given(parameters)?.copy()?))
     }
 
     /// The same between devices, of which there is one.
     ///
     /// Status: as cudaMemcpy3D; cudaErrorInvalidDevice for other devices.
     fn cudaMemcpy3DPeer(parameters: Option<&PeerParameters>) {
-        copy_now(given(parameters)?.copy()?)
+        capture::now(Operation::Copy(given(parameters)?.copy()?))
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemcpy3DPeer; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemcpy3DPeerAsync(parameters: Option<&PeerParameters>, stream: Handle) {
-        copy_on(stream, given(parameters)?.copy()?)
+        capture::ordered(stream, Operation::Copy(given(parameters)?.copy()?))
     }
 
     /// Copies to a variable of the device, from its byte `offset` on.
@@ -285,7 +265,7 @@ runtime! {
     /// cudaErrorInvalidSymbol for what is no variable; cudaErrorInvalidValue past its end; as
     /// cudaMemcpy.
     fn cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: i32) {
-        copy_now(to_symbol(symbol, src, count, offset, kind)?)
+        capture::now(Operation::Copy(to_symbol(symbol, src, count, offset, kind)?))
     }
 
     /// The same in the order of a stream.
@@ -294,14 +274,14 @@ runtime! {
     fn cudaMemcpyToSymbolAsync(
         symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: i32, stream: Handle,
     ) {
-        copy_on(stream, to_symbol(symbol, src, count, offset, kind)?)
+        capture::ordered(stream, Operation::Copy(to_symbol(symbol, src, count, offset, kind)?))
     }
 
     /// Copies from a variable of the device, from its byte `offset` on.
     ///
     /// Status: as cudaMemcpyToSymbol, for a kind that does not begin on the device.
     fn cudaMemcpyFromSymbol(dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: i32) {
-        copy_now(from_symbol(dst, symbol, count, offset, kind)?)
+        capture::now(Operation::Copy(from_symbol(dst, symbol, count, offset, kind)?))
     }
 
     /// The same in the order of a stream.
@@ -310,6 +290,6 @@ runtime! {
     fn cudaMemcpyFromSymbolAsync(
         dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: i32, stream: Handle,
     ) {
-        copy_on(stream, from_symbol(dst, symbol, count, offset, kind)?)
+        capture::ordered(stream, Operation::Copy(from_symbol(dst, symbol, count, offset, kind)?))
     }
 }

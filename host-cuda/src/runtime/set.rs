@@ -8,7 +8,6 @@ use super::model::Handle;
 use super::model::copy::{Extent, Pitched, Rows};
 use super::model::operation::Operation;
 use super::model::set::Set;
-use super::state::state;
 
 /// `cudaMemsetParams`, of a node of a graph.
 #[derive(Clone, Copy, Debug)]
@@ -68,39 +67,20 @@ fn solid(pitched: Pitched, value: i32, extent: Extent) -> Result<Set> {
     Ok(Set::bytes(pitched.pointer, pitched.pitch, slice, value, extent))
 }
 
-/// Does it before it returns.
-fn set_now(set: Set) -> Result {
-    {
-        let mut state = state();
-        capture::refuse_unsafe(&mut state)?;
-        set.check(&state.memory)?;
-    }
-    // SAFETY: the check found the rows inside their block.
-    unsafe { set.run() };
-    Ok(())
-}
-
-/// Does it in the order of a stream.
-fn set_on(stream: Handle, set: Set) -> Result {
-    set.check(&state().memory)?;
-    // SAFETY: as for `set_now`.
-    unsafe { capture::submit(stream, Operation::Set(set)) }
-}
-
 runtime! {
     /// Sets `count` bytes of device memory.
     ///
     /// Status: cudaErrorInvalidValue for NULL, memory of the program's own, and more bytes than a
     /// block has left.
     fn cudaMemset(pointer: *mut c_void, value: i32, count: usize) {
-        set_now(flat(pointer, value, count))
+        capture::now(Operation::Set(flat(pointer, value, count)))
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemset; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemsetAsync(pointer: *mut c_void, value: i32, count: usize, stream: Handle) {
-        set_on(stream, flat(pointer, value, count))
+        capture::ordered(stream, Operation::Set(flat(pointer, value, count)))
     }
 
     /// Sets `height` rows of `width` bytes.
@@ -108,7 +88,7 @@ runtime! {
     /// Status: cudaErrorInvalidPitchValue for a pitch below `width`, or one that is negative; as
     /// cudaMemset.
     fn cudaMemset2D(pointer: *mut c_void, pitch: usize, value: i32, width: usize, height: usize) {
-        set_now(plane(pointer, pitch, value, width, height))
+        capture::now(Operation::Set(plane(pointer, pitch, value, width, height)))
     }
 
     /// The same in the order of a stream.
@@ -117,20 +97,20 @@ runtime! {
     fn cudaMemset2DAsync(
         pointer: *mut c_void, pitch: usize, value: i32, width: usize, height: usize, stream: Handle,
     ) {
-        set_on(stream, plane(pointer, pitch, value, width, height))
+        capture::ordered(stream, Operation::Set(plane(pointer, pitch, value, width, height)))
     }
 
     /// Sets `extent.depth` slices of rows.
     ///
     /// Status: as cudaMemset2D.
     fn cudaMemset3D(pitched: Pitched, value: i32, extent: Extent) {
-        set_now(solid(pitched, value, extent)?)
+        capture::now(Operation::Set(solid(pitched, value, extent)?))
     }
 
     /// The same in the order of a stream.
     ///
     /// Status: as cudaMemset3D; cudaErrorInvalidResourceHandle for an unknown stream.
     fn cudaMemset3DAsync(pitched: Pitched, value: i32, extent: Extent, stream: Handle) {
-        set_on(stream, solid(pitched, value, extent)?)
+        capture::ordered(stream, Operation::Set(solid(pitched, value, extent)?))
     }
 }

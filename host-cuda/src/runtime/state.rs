@@ -14,6 +14,7 @@ use super::model::graph::{Executable, Graph};
 use super::model::guarded;
 use super::model::kernels::Kernels;
 use super::model::memory::Memory;
+use super::model::operation::{HostCall, Operation};
 use super::model::pool::Pool;
 use super::model::stream::{PER_THREAD, Stream};
 
@@ -57,6 +58,19 @@ impl State {
         }
         Err(Error::InvalidResourceHandle
             .because(format_args!("{event:#x} is no event: never made, or destroyed")))
+    }
+
+    /// Checks what an operation names.
+    pub(super) fn check(&self, operation: &Operation) -> Result {
+        match operation {
+            Operation::Copy(copy) => copy.check(&self.memory),
+            Operation::Set(set) => set.check(&self.memory),
+            Operation::Host(HostCall { function: None, .. }) => {
+                Err(Error::InvalidValue.because("fn is NULL"))
+            }
+            Operation::Record(event) | Operation::Wait(event) => self.has_event(*event),
+            _ => Ok(()),
+        }
     }
 
     /// Records an event now.

@@ -8,7 +8,7 @@ use crate::runtime::error::{Error, Failure, Result};
 use crate::runtime::model::Handle;
 use crate::runtime::model::copy::Copy;
 use crate::runtime::model::operation::{HostCall, Operation};
-use crate::runtime::state::{State, state};
+use crate::runtime::state::state;
 use crate::runtime::{Out, capture, put, set};
 
 /// Adds a node behind the nodes of a list.
@@ -19,7 +19,7 @@ fn add(out: Out<Handle>, to: Handle, after: *const Handle, count: usize, operati
     if let Some(other) = after.iter().find(|node| !known.has(**node)) {
         return Err(Error::InvalidValue.because(format_args!("{other:#x} is no node of the graph")));
     }
-    check(&state, &operation)?;
+    state.check(&operation)?;
     let node = state.handle();
     put(out, "pGraphNode", node)?;
     after.sort_unstable();
@@ -30,21 +30,10 @@ fn add(out: Out<Handle>, to: Handle, after: *const Handle, count: usize, operati
     Ok(())
 }
 
-/// Checks what an operation names.
-fn check(state: &State, operation: &Operation) -> Result {
-    match operation {
-        Operation::Copy(copy) => copy.check(&state.memory),
-        Operation::Set(set) => set.check(&state.memory),
-        Operation::Host(HostCall { function: None, .. }) => Err(Error::InvalidValue.because("fn is NULL")),
-        Operation::Record(event) | Operation::Wait(event) => state.has_event(*event),
-        _ => Ok(()),
-    }
-}
-
 /// Gives a node other parameters of the same kind.
 fn change(node: Handle, operation: Operation) -> Result {
     let mut state = state();
-    check(&state, &operation)?;
+    state.check(&operation)?;
     let owner = owner(&state, node)?;
     let node = state.graphs.get_mut(&owner).and_then(|graph| graph.nodes.get_mut(&node));
     node.map_or(Ok(()), |node| exchange(&mut node.operation, operation))
@@ -53,7 +42,7 @@ fn change(node: Handle, operation: Operation) -> Result {
 /// The same in what can be launched.
 fn change_step(executable: Handle, node: Handle, operation: Operation) -> Result {
     let mut state = state();
-    check(&state, &operation)?;
+    state.check(&operation)?;
     exchange(&mut step(&mut state, executable, node)?.operation, operation)
 }
 

@@ -1,4 +1,4 @@
-//! Captures.
+//! A capture: the streams whose work becomes nodes of one graph, and where each of them stands.
 
 use std::collections::HashMap;
 use std::thread::ThreadId;

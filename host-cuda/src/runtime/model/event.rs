@@ -1,4 +1,4 @@
-//! Events.
+//! An event: when it was recorded, or in which capture.
 
 use std::time::Instant;
 

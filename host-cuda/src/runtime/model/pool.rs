@@ -1,4 +1,4 @@
-//! Pools of memory.
+//! A pool of memory: settings alone, for all memory is the machine's.
 
 use std::collections::HashMap;
 

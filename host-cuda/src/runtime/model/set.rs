@@ -1,4 +1,4 @@
-//! Memory of one value.
+//! Rows that are filled with one value.
 
 use std::ffi::c_void;
 

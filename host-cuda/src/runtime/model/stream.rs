@@ -1,4 +1,4 @@
-//! Streams.
+//! A stream: its flags and attributes, and the numbers of those that every program has.
 
 use super::Handle;
 
