@@ -69,6 +69,7 @@ pub use stream::{Region, Tiles};
 pub use values::ValuesPlan;
 
 use crate::dtype::DataType;
+use crate::error::Error;
 use crate::layout::Dims;
 
 /// An element type by its number in the C interface: one that the library computes with, or one
@@ -355,6 +356,15 @@ impl Operation {
             list.iter().map(|&(port, tensor)| Link { port, tensor: Arc::clone(tensor) }).collect()
         };
         Operation { kind, reads: links(reads), writes: links(writes) }
+    }
+
+    /// Why a graph of which this is operation `at` is not computed: not supported, with the
+    /// operation; want of memory stays what it is.
+    pub(super) fn explained(&self, at: usize, error: Error) -> Error {
+        if error.is_want_of_memory() {
+            return error;
+        }
+        Error::unsupported(format!("operation {at}, {}: {error}", self.kind.name()))
     }
 
     /// The tensor that is read as `port`.

@@ -250,12 +250,7 @@ impl Program {
         let (mut planned, mut numbers) = (Vec::new(), Vec::new());
         for (at, operation) in dag.operations.iter().enumerate() {
             let find = |tensor: &Tensor| describe(&dag, tensor);
-            let explained = |error: Error| {
-                if error.is_want_of_memory() {
-                    return error;
-                }
-                Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
-            };
+            let explained = |error: Error| operation.explained(at, error);
             let tasks = match &operation.kind {
                 Kind::Stream(region) => Some(boxed(StreamPlan::new(region, &find)?)),
                 Kind::Chain(chain) => Some(boxed(ChainPlan::new(chain, &find)?)),

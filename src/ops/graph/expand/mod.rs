@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use super::{Graph, Kind, Link, Matmul, Operation, Padding, Pointwise, Port, Reduction, Tensor, Type, mode};
 use crate::dtype::DataType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::layout::Dims;
 use crate::ops::agree;
 use crate::reserve;
@@ -40,7 +40,7 @@ pub(super) fn expanded(graph: &Graph) -> Result<Cow<'_, Graph>> {
     let mut graph = Cow::Borrowed(graph);
     for at in 0..graph.operations.len() {
         let operation = &graph.operations[at];
-        if let Some(own) = blocks::in_bytes(operation).map_err(|error| explained(at, operation, &error))? {
+        if let Some(own) = blocks::in_bytes(operation).map_err(|error| operation.explained(at, error))? {
             graph.to_mut().operations[at] = own;
         }
     }
@@ -70,13 +70,9 @@ pub(super) fn expanded(graph: &Graph) -> Result<Cow<'_, Graph>> {
                 Ok(())
             }
         };
-        outcome.map_err(|error| explained(at, operation, &error))?;
+        outcome.map_err(|error| operation.explained(at, error))?;
     }
     Ok(Cow::Owned(Graph { operations: parts.operations }))
-}
-
-fn explained(at: usize, operation: &Operation, error: &Error) -> Error {
-    Error::unsupported(format!("operation {at}, {}: {error}", operation.kind.name()))
 }
 
 /// The operations of a graph while others are put in the place of some.

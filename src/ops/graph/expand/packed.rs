@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::super::{Graph, Kind, Link, Operation, Packing, Port};
+use super::Parts;
 use super::blocks::{as_bytes, is_packed};
-use super::{Parts, explained};
 use crate::dtype::DataType;
 use crate::error::Result;
 
@@ -26,7 +26,7 @@ pub(super) fn unpacked(graph: &Graph) -> Result<Graph> {
             parts.operations.push(operation.clone());
             continue;
         }
-        let failed = |error| explained(at, operation, &error);
+        let failed = |error| operation.explained(at, error);
         let mut packs = Vec::new();
         let reads = links(&operation.reads, &mut parts, &mut |parts, packing, bytes, numbers| {
             parts.push(Kind::Unpack(packing), &[(Port::X, bytes)], &[(Port::Y, numbers)]);

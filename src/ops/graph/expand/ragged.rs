@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::super::{Graph, Kind, Link, Operation, Port, Ragged, Reshape, Tensor, Transpose};
-use super::{Parts, explained};
+use super::Parts;
 use crate::error::{Error, Result};
 
 /// Whether an operation has such a tensor.
@@ -19,7 +19,7 @@ pub(super) fn is_ragged(operation: &Operation) -> bool {
 pub(super) fn dense(graph: &Graph) -> Result<Graph> {
     let mut parts = Parts::of(graph);
     for (at, operation) in graph.operations.iter().enumerate() {
-        let kind = kind(operation).map_err(|error| explained(at, operation, &error))?;
+        let kind = kind(operation).map_err(|error| operation.explained(at, error))?;
         let mut stores = Vec::new();
         let reads = links(&operation.reads, &mut parts, &mut |parts, tensor, ragged, dense| {
             let kind = Kind::RaggedLoad { multiplier: ragged.multiplier };
