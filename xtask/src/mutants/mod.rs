@@ -3,6 +3,7 @@
 //! All changes of a sample are compiled into one copy of the library, and an environment variable
 //! says which of them a process has: a mutant costs a run of the tests, not a build.
 
+mod equivalent;
 mod rewrite;
 mod sites;
 mod tree;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -19,14 +21,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 
 use crate::shell;
-use sites::{Change, Functions, Site};
+use sites::{Functions, Site};
 use tree::Tree;
 use trial::Trial;
 
-pub const ARGUMENTS: &str = "--seed N       which sample is drawn; another one each time if not given
---count N      how many changes, 400 if not given
---list         only prints the sample, with those that turn out not to compile
---only N,...   runs only these of the sample";
+pub const ARGUMENTS: &str =
+    "--seed N,...   which samples are drawn, all in one build; another one each time if not given
+--count N      how many changes a sample has, 400 if not given
+--list         only prints the samples, with those that turn out not to compile
+--only N,...   runs only these of the samples, by their number in the list
+--equivalent   runs those that equivalent.tsv says no test can notice, in place of samples";
 
 /// What is changed: folders or files, and which functions of them. The kernels of contractions
 /// decide in `new`, and in the functions of their table, whether they take a problem.
@@ -43,58 +47,94 @@ const LANES: usize = 2;
 
 /// What is asked for.
 struct Asked {
-    seed: u64,
+    seeds: Vec<u64>,
     count: usize,
     list: bool,
+    equivalent: bool,
     only: Option<BTreeSet<usize>>,
 }
 
 impl Asked {
     fn parse(arguments: &[String]) -> Result<Asked> {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-        let mut asked = Asked { seed, count: 400, list: false, only: None };
+        let mut asked = Asked { seeds: vec![seed], count: 400, list: false, equivalent: false, only: None };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} needs a value"));
             match word.as_str() {
-                "--seed" => asked.seed = value()?.parse().context("--seed takes a number")?,
+                "--seed" => asked.seeds = numbers(value()?).context("--seed takes numbers and commas")?,
                 "--count" => asked.count = value()?.parse().context("--count takes a number")?,
                 "--only" => {
-                    let numbers = value()?.split(',').map(str::parse).collect::<Result<_, _>>();
-                    asked.only = Some(numbers.context("--only takes numbers and commas")?);
+                    asked.only = Some(numbers(value()?).context("--only takes numbers and commas")?);
                 }
                 "--list" => asked.list = true,
-                _ => bail!("usage: cargo xtask mutants [--seed N] [--count N] [--list] [--only N,...]"),
+                "--equivalent" => asked.equivalent = true,
+                _ => bail!(
+                    "usage: cargo xtask mutants [--seed N,...] [--count N] [--list] [--equivalent] [--only N,...]"
+                ),
             }
         }
         Ok(asked)
     }
 }
 
+fn numbers<T: FromStr, L: FromIterator<T>>(text: &str) -> Result<L, T::Err> {
+    text.split(',').map(str::parse).collect()
+}
+
+/// Some changes, by their place in the list of all that are drawn.
+struct Sample {
+    name: String,
+    order: Vec<usize>,
+}
+
 pub fn run(arguments: &[String]) -> Result<()> {
     let asked = Asked::parse(arguments)?;
-    let mut sample = all()?;
-    println!("{} of {} changes, seed {}", asked.count.min(sample.len()), sample.len(), asked.seed);
-    shuffle(&mut sample, asked.seed);
-    // Some do not compile; those that come next take their place.
-    sample.truncate(asked.count + asked.count / 6 + 4);
+    let all = all()?;
+    let equivalent = equivalent::read(&all)?;
+    let (drawn, samples) = draw(&all, &asked, &equivalent);
+    // Numbers begin at 1: 0 is none.
+    let sites: Vec<Site> = drawn.iter().map(|&site| all[site].clone()).collect();
+    println!("{} of {} changes", sites.len(), all.len());
     if asked.list {
-        sample.truncate(asked.count);
-        for (number, site) in (1..).zip(&sample) {
-            println!("{}", shown(number, site)?);
-        }
+        (1..).zip(&sites).for_each(|(number, site)| println!("{}", shown(number, site)));
         return Ok(());
     }
-    let (tree, compiling) = Tree::of(&sample)?;
+    let (tree, compiling) = Tree::of(&sites)?;
     let trial = Trial::built(&tree)?;
     for suite in &trial.suites {
         println!("{}: {:.1} s without a mutant", suite.name, suite.takes.as_secs_f64());
     }
-    let mut mutants: Vec<usize> = compiling.into_iter().take(asked.count).collect();
-    if let Some(only) = &asked.only {
-        mutants.retain(|number| only.contains(number));
+    let is_equivalent = |number: usize| equivalent.contains_key(&drawn[number - 1]);
+    let samples: Vec<(String, Vec<usize>)> = samples
+        .into_iter()
+        .map(|Sample { name, order }| {
+            // Those that come next take the place of what does not compile.
+            let mut mutants: Vec<usize> = order.into_iter().map(|at| at + 1).collect();
+            mutants.retain(|number| compiling.contains(number));
+            mutants.truncate(if asked.equivalent { usize::MAX } else { asked.count });
+            mutants.retain(|number| asked.only.as_ref().is_none_or(|only| only.contains(number)));
+            (name, mutants)
+        })
+        .collect();
+    let mut mutants: Vec<usize> = Vec::new();
+    for &number in samples.iter().flat_map(|(_, mutants)| mutants) {
+        // Without being asked for nothing is run that no test can notice.
+        let wanted = asked.equivalent || asked.only.is_some() || !is_equivalent(number);
+        if wanted && !mutants.contains(&number) {
+            mutants.push(number);
+        }
     }
-    report(&asked, &sample, &mutants, &verdicts(&trial, &sample, &mutants)?)
+    let verdicts = verdicts(&trial, &sites, &mutants)?;
+    for (name, mutants) in &samples {
+        report(name, &sites, mutants, &verdicts, &is_equivalent);
+    }
+    for number in mutants.into_iter().filter(|&number| is_equivalent(number)) {
+        if let Some(suite) = verdicts[&number] {
+            bail!("{suite} notices what is listed as equivalent: {}", shown(number, &sites[number - 1]));
+        }
+    }
+    Ok(())
 }
 
 /// All changes that can be made.
@@ -110,33 +150,66 @@ fn all() -> Result<Vec<Site>> {
     Ok(sites)
 }
 
-/// Any order is as likely as any other.
-fn shuffle(sites: &mut [Site], seed: u64) {
-    let mut state = seed;
-    for last in (1..sites.len()).rev() {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
-        sites.swap(last, (bits % (last as u64 + 1)) as usize);
+/// The changes that are built, which are one sample for each seed, by their place among all; or
+/// those that are listed as equivalent.
+fn draw(all: &[Site], asked: &Asked, equivalent: &BTreeMap<usize, String>) -> (Vec<usize>, Vec<Sample>) {
+    if asked.equivalent {
+        let drawn: Vec<usize> = equivalent.keys().copied().collect();
+        let order = (0..drawn.len()).collect();
+        return (drawn, vec![Sample { name: "equivalent".to_owned(), order }]);
     }
+    let mut drawn: Vec<usize> = Vec::new();
+    let mut samples = Vec::new();
+    for &seed in &asked.seeds {
+        let mut order = ordered(all, seed);
+        // Some do not compile.
+        let spare = if asked.list { 0 } else { asked.count / 6 + 4 };
+        order.truncate(asked.count + spare);
+        let place = |site: &usize| {
+            drawn.iter().position(|other| other == site).unwrap_or_else(|| {
+                drawn.push(*site);
+                drawn.len() - 1
+            })
+        };
+        let order = order.iter().map(place).collect();
+        samples.push(Sample { name: format!("seed {seed}"), order });
+    }
+    (drawn, samples)
+}
+
+/// The places of the changes in an order that the seed gives. What is drawn first stays first
+/// whatever changes elsewhere in the sources: the order is that of numbers made of the keys.
+fn ordered(sites: &[Site], seed: u64) -> Vec<usize> {
+    let number = |at: &usize| {
+        let bytes = sites[*at].key().join("\t").into_bytes();
+        bytes.into_iter().fold(mixed(seed), |state, byte| mixed(state ^ u64::from(byte)))
+    };
+    let mut order: Vec<usize> = (0..sites.len()).collect();
+    order.sort_by_cached_key(number);
+    order
+}
+
+/// A step of SplitMix64.
+fn mixed(state: u64) -> u64 {
+    let mut bits = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 /// Runs the mutants, some at a time, and tells for each which test has noticed it.
 fn verdicts(
-    trial: &Trial, sample: &[Site], mutants: &[usize],
+    trial: &Trial, sites: &[Site], mutants: &[usize],
 ) -> Result<BTreeMap<usize, Option<&'static str>>> {
     let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let start = Instant::now();
     let work = |lane: usize| -> Result<()> {
         while let Some(&mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let noticed = trial.noticed(mutant, &sample[mutant - 1].file, lane)?;
+            let noticed = trial.noticed(mutant, &sites[mutant - 1].file, lane)?;
             let mut verdicts = verdicts.lock().expect("no lane panics");
             verdicts.insert(mutant, noticed);
             let by = noticed.unwrap_or("nothing: it survives");
-            println!("noticed by {by}: {}", shown(mutant, &sample[mutant - 1])?);
+            println!("noticed by {by}: {}", shown(mutant, &sites[mutant - 1]));
             if verdicts.len() % 20 == 0 {
                 println!("{} of {} after {} s", verdicts.len(), mutants.len(), start.elapsed().as_secs());
             }
@@ -150,53 +223,33 @@ fn verdicts(
     Ok(verdicts.into_inner().expect("no lane panics"))
 }
 
+/// Prints what has survived of a sample, and a line that sums it up.
 fn report(
-    asked: &Asked, sample: &[Site], mutants: &[usize], verdicts: &BTreeMap<usize, Option<&'static str>>,
-) -> Result<()> {
+    name: &str, sites: &[Site], mutants: &[usize], verdicts: &BTreeMap<usize, Option<&'static str>>,
+    is_equivalent: &impl Fn(usize) -> bool,
+) {
+    let (equivalent, others): (Vec<usize>, Vec<usize>) =
+        mutants.iter().partition(|&&number| is_equivalent(number));
+    let survivors: Vec<usize> = others.iter().copied().filter(|mutant| verdicts[mutant].is_none()).collect();
     let mut by: BTreeMap<&str, usize> = BTreeMap::new();
-    verdicts.values().flatten().for_each(|suite| *by.entry(suite).or_default() += 1);
-    let survivors: Vec<usize> = mutants.iter().copied().filter(|mutant| verdicts[mutant].is_none()).collect();
+    others.iter().filter_map(|mutant| verdicts[mutant]).for_each(|suite| *by.entry(suite).or_default() += 1);
     println!();
-    for &mutant in &survivors {
-        println!("{}", shown(mutant, &sample[mutant - 1])?);
-    }
-    let noticed = mutants.len() - survivors.len();
+    survivors.iter().for_each(|&mutant| println!("{}", shown(mutant, &sites[mutant - 1])));
+    let noticed = others.len() - survivors.len();
     let by: Vec<String> = by.iter().map(|(suite, count)| format!("{suite} {count}")).collect();
     println!(
-        "seed {}: {} mutants, {noticed} noticed ({}), {} survive, {:.1} % noticed",
-        asked.seed,
+        "{name}: {} mutants, {noticed} noticed ({}), {} equivalent, {} survive, {:.1} % noticed of those that differ",
         mutants.len(),
         by.join(", "),
+        equivalent.len(),
         survivors.len(),
-        100.0 * noticed as f64 / mutants.len().max(1) as f64
+        100.0 * noticed as f64 / others.len().max(1) as f64
     );
-    Ok(())
 }
 
-/// `number file:line: was -> becomes`, on one line.
-fn shown(number: usize, site: &Site) -> Result<String> {
-    let text = fs::read_to_string(shell::root().join(&site.file))?;
-    let change = match &site.change {
-        Change::Becomes(other) => format!("{} -> {}", short(&text[site.range.clone()]), short(other)),
-        Change::Returns(value) => {
-            // The name of the function is in what comes before its body.
-            let before = &text[..site.range.start];
-            let head = before.rfind("fn ").map_or("", |at| &before[at..]);
-            format!(
-                "{} returns {}",
-                short(head.split('(').next().unwrap_or(head)),
-                if value.is_empty() { "()" } else { value }
-            )
-        }
-    };
-    Ok(format!("{number} {}:{}: {change}", site.file, site.line))
-}
-
-/// The text in one line that is not too long.
-fn short(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    if line.chars().count() <= 100 { line } else { line.chars().take(97).chain("...".chars()).collect() }
+/// `number file:line: function: was -> becomes`, on one line.
+fn shown(number: usize, site: &Site) -> String {
+    format!("{number} {}:{}: {}: {}", site.file, site.line, site.function, site.text)
 }
 
 #[cfg(test)]
@@ -204,26 +257,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_draws_one_sample() {
-        let site =
-            |line| Site { file: String::new(), line, range: 0..1, change: Change::Returns(String::new()) };
-        let draw = |seed| {
-            let mut sites: Vec<Site> = (0..100).map(site).collect();
-            shuffle(&mut sites, seed);
-            sites.iter().map(|site| site.line).collect::<Vec<_>>()
+    fn a_seed_draws_one_sample_whatever_else_is_there() {
+        let text = "fn f(a: u8, b: u8) -> bool { a + b < 2 && a - b > 3 }\nfn g(a: u8) -> u8 { a * 2 }";
+        let sites = sites::find("a.rs", text, Functions::All).expect("a source file");
+        let texts = |sites: &[Site], seed| {
+            let texts = ordered(sites, seed).into_iter().map(|at| sites[at].text.clone());
+            texts.collect::<Vec<_>>()
         };
-        assert_eq!(draw(1), draw(1));
-        assert_ne!(draw(1), draw(2));
-        let mut sorted = draw(1);
-        sorted.sort_unstable();
-        assert!(sorted.into_iter().eq(0..100));
+        let all = texts(&sites, 1);
+        assert_eq!(all, texts(&sites, 1));
+        assert_ne!(all, texts(&sites, 2));
+        // Another line before them, and a function less.
+        let moved = format!("// A remark.\n{}", text.lines().next().unwrap());
+        let fewer = sites::find("a.rs", &moved, Functions::All).expect("a source file");
+        let left = texts(&fewer, 1);
+        assert!(left.len() < all.len());
+        assert_eq!(left, all.into_iter().filter(|text| left.contains(text)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn samples_of_several_seeds_share_what_both_draw() {
+        let text = "fn f(a: u8, b: u8) -> bool { a + b < 2 && a - b > 3 }";
+        let sites = sites::find("a.rs", text, Functions::All).expect("a source file");
+        let asked = Asked::parse(&["--seed", "1,2", "--count", "5"].map(str::to_owned)).expect("arguments");
+        let (drawn, samples) = draw(&sites, &asked, &BTreeMap::new());
+        assert!(drawn.iter().collect::<BTreeSet<_>>().len() == drawn.len());
+        for (seed, sample) in [1, 2].into_iter().zip(&samples) {
+            let order: Vec<usize> = sample.order.iter().map(|&at| drawn[at]).collect();
+            assert_eq!(order, ordered(&sites, seed)[..order.len()]);
+        }
     }
 
     #[test]
     fn arguments_are_numbers() {
         let parse = |line: &str| Asked::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        let asked = parse("--seed 7 --count 3 --only 1,9").expect("arguments");
-        assert_eq!((asked.seed, asked.count, asked.list), (7, 3, false));
+        let asked = parse("--seed 7,8 --count 3 --only 1,9").expect("arguments");
+        assert_eq!((&asked.seeds[..], asked.count, asked.list), (&[7, 8][..], 3, false));
         assert_eq!(asked.only, Some(BTreeSet::from([1, 9])));
         assert!(parse("--seed").is_err() && parse("--count x").is_err() && parse("--other").is_err());
     }

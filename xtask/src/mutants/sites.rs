@@ -1,5 +1,6 @@
 //! Where a source file can be changed, and into what.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::{Context, Result};
@@ -25,6 +26,18 @@ pub struct Site {
     /// The bytes of the expression, or of the function's body with its braces.
     pub range: Range<usize>,
     pub change: Change,
+    /// The function, with the type that it belongs to: `Span::of`.
+    pub function: String,
+    /// The change in one line, and which of several of this text in the function it is:
+    /// `a < b -> (a) <= (b) #2`.
+    pub text: String,
+}
+
+impl Site {
+    /// What names the change, wherever in the file it is.
+    pub fn key(&self) -> [&str; 3] {
+        [&self.file, &self.function, &self.text]
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +51,28 @@ pub enum Change {
 /// All changes of `text`, the content of `file`, in their order there.
 pub fn find(file: &str, text: &str, functions: Functions) -> Result<Vec<Site>> {
     let syntax = syn::parse_file(text).with_context(|| format!("{file} is not understood"))?;
-    let mut finder = Finder { file, text, functions, inside: functions == Functions::All, sites: Vec::new() };
+    let inside = functions == Functions::All;
+    let mut finder = Finder { file, text, functions, inside, path: Vec::new(), sites: Vec::new() };
     finder.visit_file(&syntax);
     let mut sites = finder.sites;
     // An expression before those inside it.
     sites.sort_by_key(|site| (site.range.start, std::cmp::Reverse(site.range.end)));
+    let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for site in &mut sites {
+        let before = seen.entry((site.function.clone(), site.text.clone())).or_default();
+        *before += 1;
+        if *before > 1 {
+            site.text += &format!(" #{before}");
+        }
+    }
     Ok(sites)
+}
+
+/// The text in one line that is not too long.
+fn short(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    if line.chars().count() <= 100 { line } else { line.chars().take(97).chain("...".chars()).collect() }
 }
 
 struct Finder<'a> {
@@ -52,6 +81,8 @@ struct Finder<'a> {
     functions: Functions,
     /// Whether this is inside a function that is changed.
     inside: bool,
+    /// The type and the functions around this place.
+    path: Vec<String>,
     sites: Vec<Site>,
 }
 
@@ -59,7 +90,12 @@ impl Finder<'_> {
     fn add(&mut self, of: &impl Spanned, change: Change) {
         let span = of.span();
         let (file, line) = (self.file.to_owned(), span.start().line);
-        self.sites.push(Site { file, line, range: span.byte_range(), change });
+        let text = match &change {
+            Change::Becomes(other) => format!("{} -> {}", short(self.text(of)), short(other)),
+            Change::Returns(value) => format!("returns {}", if value.is_empty() { "()" } else { value }),
+        };
+        let function = self.path.join("::");
+        self.sites.push(Site { file, line, range: span.byte_range(), change, function, text });
     }
 
     fn text(&self, of: &impl Spanned) -> &str {
@@ -73,6 +109,7 @@ impl Finder<'_> {
             return;
         }
         let before = self.inside;
+        self.path.push(signature.ident.to_string());
         self.inside |= matches!(self.functions, Functions::Named(name) if signature.ident == name);
         if self.inside && !body.stmts.is_empty() {
             let whole = self.text(body).trim_matches(['{', '}']).trim();
@@ -81,6 +118,7 @@ impl Finder<'_> {
             others.into_iter().for_each(|value| self.add(body, Change::Returns(value)));
         }
         visit::visit_block(self, body);
+        self.path.pop();
         self.inside = before;
     }
 
@@ -110,7 +148,10 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         if is_compiled(&block.attrs)
             && !printed.is_some_and(|name| name.ident == "Display" || name.ident == "Debug")
         {
+            let of = short(self.text(&block.self_ty));
+            self.path.push(of);
             visit::visit_item_impl(self, block);
+            self.path.pop();
         }
     }
 

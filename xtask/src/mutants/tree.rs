@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -89,10 +90,20 @@ impl Tree {
         write(&self.root.join(LIBRARY), format!("{PERMIT}\n{library}\nmod mutant;\n").as_bytes())?;
         write(&self.root.join(MUTANT), MODULE.as_bytes())?;
         let mut kept: BTreeSet<usize> = (1..=sample.len()).collect();
+        // What the compiler has refused of the same sample need not be tried again, which takes minutes.
+        let known = shell::target().join("mutants/refused");
+        let head = format!("{:x}\n", digest(sample)?);
+        let before = fs::read_to_string(&known).unwrap_or_default();
+        for number in before.strip_prefix(&head).unwrap_or_default().lines() {
+            kept.remove(&number.parse().context("a number of a change")?);
+        }
         loop {
             let files = self.write(sample, &kept)?;
             let refused = self.check(&files)?;
             if refused.is_empty() {
+                let others = (1..=sample.len()).filter(|number| !kept.contains(number));
+                let others: String = others.map(|number| format!("{number}\n")).collect();
+                fs::write(&known, head + &others)?;
                 return Ok(kept);
             }
             println!("{} of {} do not compile", refused.len(), kept.len());
@@ -140,6 +151,17 @@ impl Tree {
         }
         Ok(refused)
     }
+}
+
+/// A number of the changes and of the files that they are in.
+fn digest(sample: &[Site]) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    let files: BTreeSet<&str> = sample.iter().map(|site| site.file.as_str()).collect();
+    for file in files {
+        fs::read_to_string(shell::root().join(file))?.hash(&mut hasher);
+    }
+    sample.iter().for_each(|site| site.key().hash(&mut hasher));
+    Ok(hasher.finish())
 }
 
 /// Where a message of the compiler points: first what it is about.

@@ -143,9 +143,15 @@ const MEMORY: u64 = 8 << 20;
 
 /// A mutant that takes so many times as long as the tests take without one hangs.
 const PATIENCE: u32 = 10;
-/// And so much longer, as other programs run as well, and recordings near a source may take longer
-/// than those that are always replayed.
-const GRACE: Duration = Duration::from_secs(100);
+/// And so much longer, as recordings near a source may take longer than those that are always
+/// replayed.
+const GRACE: Duration = Duration::from_secs(20);
+/// What does not even compute is waited for so much longer: other programs run as well.
+const IDLE: Duration = Duration::from_secs(100);
+
+/// Memory that the C library keeps instead of giving it back: the kernel takes several times as long
+/// to clear the pages of the recordings' tensors as the recordings take.
+const KEEP: &[(&str, &str)] = &[("MALLOC_MMAP_MAX_", "0"), ("MALLOC_TRIM_THRESHOLD_", "17179869184")];
 
 /// One test program.
 pub struct Suite {
@@ -252,9 +258,12 @@ impl Trial {
     ) -> Result<bool> {
         let seconds = (suite.takes * PATIENCE + GRACE).as_secs();
         let mut command = Command::new("sh");
-        // It ends the processes that the program has started, too.
-        command.args(["-c", "ulimit -v \"$1\"; shift; exec timeout -s KILL \"$@\"", "sh"]);
-        command.args([MEMORY.to_string(), seconds.to_string()]).args(&suite.program).args(arguments);
+        // The second limit is of the processor's time, whatever else it does; `timeout` ends the
+        // processes that the program has started, too.
+        let script = "ulimit -v \"$1\"; ulimit -t \"$2\"; shift 2; exec timeout -s KILL \"$@\"";
+        command.args(["-c", script, "sh"]).arg(MEMORY.to_string()).arg(seconds.to_string());
+        command.arg((seconds + IDLE.as_secs()).to_string()).args(&suite.program).args(arguments);
+        command.envs(KEEP.iter().copied());
         command.current_dir(&self.root).env(VARIABLE, mutant.to_string()).env("RUST_BACKTRACE", "0");
         // The same random problems for every mutant.
         command.env("CUDNN_SHIM_FUZZ_PART", "problems").env("CUDNN_SHIM_FUZZ_FROM", "2026");
