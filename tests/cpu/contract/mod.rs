@@ -4,6 +4,7 @@
 mod blocked;
 mod bytes;
 mod chains;
+mod choice;
 mod cpu;
 mod depthwise;
 mod edges;

@@ -33,7 +33,7 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
     // the loops that define a step.
     ("boundary_fuzz", &[], EVERY),
     ("cpu", &["causal::sums_are", "causal::gradients_are", "causal::results_do"], EVERY),
-    ("cpu", &["graphs::", "plain_formulas"], EVERY),
+    ("cpu", &["contract::choice", "graphs::", "plain_formulas"], EVERY),
     (
         "cpu",
         &["contract::steps::", "contract::cpu::convolutions", "contract::kernels::"],
