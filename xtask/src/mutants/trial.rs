@@ -22,7 +22,7 @@ use crate::{shell, tools};
 const TESTS: &[(&str, &[&str], &[&str])] = &[
     (UNITS, &["layout::", "ops::", "desc::", "contract::"], EVERY),
     ("basics", &["layout::", "names::", "types::"], EVERY),
-    ("plans", &["golden::"], EVERY),
+    ("plans", &["answers::", "golden::"], EVERY),
     (GRAPH, &[], EVERY),
     (
         RECORDINGS,

@@ -1,0 +1,128 @@
+//! What plans answer about themselves: which operands may be one memory, whether the order of writes
+//! counts, whether they are a single step. No result depends on it as long as a copy is made where
+//! none is needed; memory and time do.
+
+use cudnn::desc::tensor::Format;
+use cudnn::desc::{
+    ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
+    FilterDescriptor, NanPropagation, TensorDescriptor,
+};
+use cudnn::dtype::DataType;
+use cudnn::layout::Dims;
+use cudnn::mode::Mode;
+use cudnn::ops::convolution::{Convolution, ConvolutionPlan, Direction, Fused};
+use cudnn::ops::{ActivationPlan, Plan, Scaling, TransformPlan};
+
+fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> TensorDescriptor {
+    TensorDescriptor::with_strides(data_type, dims.len() as i64, dims, strides, Mode::Extended)
+        .expect("valid")
+}
+
+/// Dims, strides of source and destination, their types, and whether one memory serves both.
+type InPlace = (&'static [i64], [&'static [i64]; 2], [DataType; 2], bool);
+
+const PLACES: [InPlace; 8] = {
+    use DataType::{Float, Half, Int32};
+    const DIMS: &[i64] = &[2, 3, 1, 5];
+    const PACKED: &[i64] = &[15, 5, 5, 1];
+    const MEETING: &[i64] = &[10, 5, 5, 1];
+    [
+        (DIMS, [PACKED, PACKED], [Float, Float], true),
+        (DIMS, [PACKED, PACKED], [Float, Int32], true),
+        (DIMS, [PACKED, PACKED], [Float, Half], false),
+        // The stride of one element moves nothing.
+        (DIMS, [PACKED, &[15, 5, 77, 1]], [Float, Float], true),
+        (DIMS, [PACKED, &[16, 5, 5, 1]], [Float, Float], false),
+        (DIMS, [PACKED, &[15, 1, 5, 3]], [Float, Float], false),
+        // Elements that repeat are written in their order.
+        (DIMS, [MEETING, MEETING], [Float, Float], false),
+        (&[1, 1, 1, 1], [&[1, 1, 1, 1], &[4, 3, 2, 9]], [Half, Half], true),
+    ]
+};
+
+#[test]
+fn what_moves_nothing_works_in_place() {
+    for (dims, strides, types, in_place) in PLACES {
+        let [x, y] = [0, 1].map(|at| strided(types[at], dims, strides[at]));
+        let repeats = strides[1][0] == 10;
+        let plan = TransformPlan::new(&x, &y, Scaling::MOVE, Mode::Extended).expect("computed");
+        assert_eq!(plan.works_in_place(1, 0), in_place, "a transform of {x:?} to {y:?}");
+        assert_eq!(plan.is_ordered(), repeats, "a transform to {y:?}");
+        assert!(plan.is_one_step());
+        let layout = |operand: usize| plan.layout(operand).expect("it is known").strides;
+        assert_eq!([&layout(1)[..], &layout(0)[..]], strides);
+    }
+}
+
+#[test]
+fn functions_of_elements_work_in_place_where_these_lie_alike() {
+    let relu = ActivationDescriptor {
+        mode: ActivationMode::Relu,
+        nan: NanPropagation::Drop,
+        coefficient: 0.0,
+        swish_beta: 1.0,
+    };
+    for (dims, strides, types, in_place) in PLACES.into_iter().filter(|(_, _, [x, y], _)| x == y) {
+        let [x, y] = [0, 1].map(|at| strided(types[at], dims, strides[at]));
+        let plan = ActivationPlan::forward(&relu, [&x, &y], Scaling::MOVE, false, Mode::Extended);
+        let plan = plan.expect("computed");
+        assert_eq!(plan.works_in_place(1, 0), in_place, "{x:?} to {y:?}");
+        assert_eq!(plan.is_ordered(), strides[1][0] == 10, "{y:?}");
+        assert!(plan.is_one_step());
+    }
+    // Two steps where channels lie in blocks: those of the last block are set to 0.
+    let packed =
+        |format| TensorDescriptor::with_format(DataType::Int8x4, format, 4, &[1, 6, 2, 2], Mode::Extended);
+    if let Ok(x) = packed(Format::NchwVectC) {
+        let plan = ActivationPlan::forward(&relu, [&x, &x], Scaling::MOVE, false, Mode::Extended);
+        if let Ok(plan) = plan {
+            assert!(!plan.is_one_step());
+        }
+    }
+}
+
+/// A convolution of floats with 3 x 3 taps and a border of 1.
+fn convolution(direction: Direction, strides: [i64; 2]) -> Convolution {
+    let (mode, float) = (ConvolutionMode::CrossCorrelation, DataType::Float);
+    let two = |value: i64| Dims::filled(2, value);
+    let geometry = ConvolutionGeometry::new(mode, float, two(1), Dims::new(&strides), two(1)).expect("valid");
+    let desc = ConvolutionDescriptor { geometry, ..ConvolutionDescriptor::default() };
+    let tensor = |dims: &[i64]| {
+        TensorDescriptor::with_format(float, Format::Nchw, 4, dims, Mode::Strict).expect("valid")
+    };
+    let w = FilterDescriptor::new(float, Format::Nchw, 4, &[6, 4, 3, 3], Mode::Strict).expect("valid");
+    let [down, along] = strides.map(|stride| 7 / stride + 1);
+    let (x, y) = (tensor(&[2, 4, 8, 8]), tensor(&[2, 6, down, along]));
+    Convolution::new(direction, &desc, &x, &w, &y, Mode::Strict).expect("computed")
+}
+
+#[test]
+fn a_convolution_is_one_step_unless_strides_make_phases() {
+    for direction in [Direction::Forward, Direction::BackwardData, Direction::BackwardFilter] {
+        for (strides, phases) in [([1, 1], false), ([1, 2], true), ([2, 1], true), ([2, 2], true)] {
+            let problem = convolution(direction, strides);
+            let plan = ConvolutionPlan::new(&problem, Scaling::MOVE).expect("computed");
+            let several = phases && direction == Direction::BackwardData;
+            assert_eq!(plan.is_one_step(), !several, "{direction:?} {strides:?}");
+            let filters = (direction != Direction::BackwardFilter).then_some(2);
+            assert_eq!(plan.filters(), filters);
+            for (read, write) in [(1, 0), (2, 0), (3, 0), (4, 0)] {
+                assert!(
+                    !plan.works_in_place(read, write),
+                    "{direction:?}: {read} is no sum that is added to"
+                );
+            }
+        }
+    }
+    let problem = convolution(Direction::Forward, [1, 1]);
+    let float = |strides: [i64; 4]| strided(DataType::Float, &[2, 6, 8, 8], &strides);
+    let bias = strided(DataType::Float, &[1, 6, 1, 1], &[6, 1, 1, 1]);
+    for (z, in_place) in [(float([384, 64, 8, 1]), true), (float([400, 64, 8, 1]), false)] {
+        let activation = ActivationDescriptor { mode: ActivationMode::Relu, ..Default::default() };
+        let fused = Fused { alpha: 1.0, z: (&z, 0.5), bias: &bias, activation: &activation };
+        let plan = ConvolutionPlan::fused(&problem, &fused, Mode::Extended).expect("computed");
+        let pairs =
+            [(1, 0), (2, 0), (3, 0), (4, 0), (3, 1)].map(|(read, write)| plan.works_in_place(read, write));
+        assert_eq!(pairs, [false, false, in_place, false, false], "{z:?}");
+    }
+}
