@@ -2,6 +2,7 @@
 //! and the formulas and tables that both cores share.
 
 mod convert;
+mod disjoint;
 mod formulas;
 mod functions;
 mod layout;

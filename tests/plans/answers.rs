@@ -10,7 +10,7 @@ use cudnn::desc::{
 use cudnn::dtype::DataType;
 use cudnn::layout::Dims;
 use cudnn::mode::Mode;
-use cudnn::ops::convolution::{Convolution, ConvolutionPlan, Direction, Fused};
+use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
 use cudnn::ops::{ActivationPlan, Plan, Scaling, TransformPlan};
 
 fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> TensorDescriptor {
@@ -124,5 +124,34 @@ fn a_convolution_is_one_step_unless_strides_make_phases() {
         let pairs =
             [(1, 0), (2, 0), (3, 0), (4, 0), (3, 1)].map(|(read, write)| plan.works_in_place(read, write));
         assert_eq!(pairs, [false, false, in_place, false, false], "{z:?}");
+        // Times 0 it is not read.
+        for factor in [0.0, 0.5, -1.0] {
+            let fused = Fused { z: (&z, factor), ..fused };
+            let plan = ConvolutionPlan::fused(&problem, &fused, Mode::Extended).expect("computed");
+            assert_eq!(plan.operands()[3].is_touched(), factor != 0.0, "times {factor}");
+        }
+    }
+}
+
+/// By the names of the enumerations: number 0 takes no workspace, Winograd's numbers are those that
+/// the header calls so, and gradients of numbers that add in any order are not deterministic there.
+#[test]
+fn algorithms_are_what_their_names_say() {
+    for (direction, count, winograd, random) in [
+        (Direction::Forward, 8, [6, 7], &[][..]),
+        (Direction::BackwardData, 6, [4, 5], &[0]),
+        (Direction::BackwardFilter, 7, [4, 5], &[0, 3]),
+    ] {
+        for number in 0..count {
+            let algorithm = Algorithm::new(direction, number).expect("known");
+            let what = format!("{direction:?} {number}");
+            assert_eq!(algorithm.number(), number);
+            assert_eq!(algorithm.is_winograd(), winograd.contains(&number), "{what}");
+            assert_eq!(algorithm.takes_workspace(), number != 0, "{what}");
+            let little = direction == Direction::BackwardFilter && number == 3;
+            assert_eq!(algorithm.moves_operands(), number != 0 && !little, "{what}");
+            assert_eq!(algorithm.is_deterministic(), !random.contains(&number), "{what}");
+        }
+        assert!(winograd.contains(&Algorithm::winograd(direction).number()));
     }
 }

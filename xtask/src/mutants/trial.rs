@@ -21,7 +21,7 @@ use crate::{shell, tools};
 /// sums take long are only replayed for the sources near them.
 const TESTS: &[(&str, &[&str], &[&str])] = &[
     (UNITS, &["layout::", "ops::", "desc::", "contract::"], EVERY),
-    ("basics", &["layout::", "names::", "types::"], EVERY),
+    ("basics", &["disjoint::", "layout::", "names::", "types::"], EVERY),
     ("plans", &["answers::", "golden::"], EVERY),
     (GRAPH, &[], EVERY),
     (
