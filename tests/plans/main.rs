@@ -9,4 +9,5 @@ mod graph;
 mod large;
 mod recurrent;
 mod recurrent_cpu;
+mod refusals;
 mod unfold;

@@ -128,7 +128,7 @@ fn count_convolution(conv: &Convolution, rng: &mut Rng, taken: &mut Taken) {
         let seed = if rng.below(4) == 0 { rng.word() } else { like };
         layout(dims, &mut Rng(seed))
     };
-    let layouts = dims.map(|dims| own(dims));
+    let layouts = dims.map(&mut own);
     let [dst, a, b] = [0, 1, 2].map(|at| Side { layout: &layouts[at], scalar: types[at] });
     let beta = rng.pick(&[0.0, 0.0, 1.0]);
     let terms = Terms::scaled(Scaling { alpha: 1.0, beta });
