@@ -1,6 +1,6 @@
-//! What plans answer about themselves: which operands may be one memory, whether the order of writes
-//! counts, whether they are a single step. No result depends on it as long as a copy is made where
-//! none is needed; memory and time do.
+//! What plans answer about themselves: which operands may be one memory, whether the order of
+//! writes counts, whether they are a single step. No result depends on it as long as a copy is made
+//! where none is needed; memory and time do.
 
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{

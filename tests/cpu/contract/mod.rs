@@ -4,6 +4,7 @@
 mod blocked;
 mod bytes;
 mod chains;
+#[cfg(target_arch = "x86_64")]
 mod choice;
 mod cpu;
 mod depthwise;

@@ -158,22 +158,26 @@ fn draw(all: &[Site], asked: &Asked, equivalent: &BTreeMap<usize, String>) -> (V
         let order = (0..drawn.len()).collect();
         return (drawn, vec![Sample { name: "equivalent".to_owned(), order }]);
     }
+    // Some do not compile, and those that come next take their place. They have the last numbers,
+    // so that others have the same ones in the list.
+    let spare = if asked.list { 0 } else { asked.count / 6 + 4 };
+    let orders: Vec<Vec<usize>> = asked.seeds.iter().map(|&seed| ordered(all, seed)).collect();
+    let wanted = |skip: usize, take: usize| {
+        orders.iter().flat_map(move |order| order.iter().copied().skip(skip).take(take))
+    };
+    let mut places = BTreeMap::new();
     let mut drawn: Vec<usize> = Vec::new();
-    let mut samples = Vec::new();
-    for &seed in &asked.seeds {
-        let mut order = ordered(all, seed);
-        // Some do not compile.
-        let spare = if asked.list { 0 } else { asked.count / 6 + 4 };
-        order.truncate(asked.count + spare);
-        let place = |site: &usize| {
-            drawn.iter().position(|other| other == site).unwrap_or_else(|| {
-                drawn.push(*site);
-                drawn.len() - 1
-            })
-        };
-        let order = order.iter().map(place).collect();
-        samples.push(Sample { name: format!("seed {seed}"), order });
+    for site in wanted(0, asked.count).chain(wanted(asked.count, spare)) {
+        places.entry(site).or_insert_with(|| {
+            drawn.push(site);
+            drawn.len() - 1
+        });
     }
+    let sample = |(seed, order): (&u64, &Vec<usize>)| {
+        let order = order.iter().take(asked.count + spare).map(|site| places[site]).collect();
+        Sample { name: format!("seed {seed}"), order }
+    };
+    let samples = asked.seeds.iter().zip(&orders).map(sample).collect();
     (drawn, samples)
 }
 

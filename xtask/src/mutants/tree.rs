@@ -90,7 +90,8 @@ impl Tree {
         write(&self.root.join(LIBRARY), format!("{PERMIT}\n{library}\nmod mutant;\n").as_bytes())?;
         write(&self.root.join(MUTANT), MODULE.as_bytes())?;
         let mut kept: BTreeSet<usize> = (1..=sample.len()).collect();
-        // What the compiler has refused of the same sample need not be tried again, which takes minutes.
+        // What the compiler has refused of the same sample need not be tried again, which takes
+        // minutes.
         let known = shell::target().join("mutants/refused");
         let head = format!("{:x}\n", digest(sample)?);
         let before = fs::read_to_string(&known).unwrap_or_default();

@@ -149,8 +149,8 @@ const GRACE: Duration = Duration::from_secs(20);
 /// What does not even compute is waited for so much longer: other programs run as well.
 const IDLE: Duration = Duration::from_secs(100);
 
-/// Memory that the C library keeps instead of giving it back: the kernel takes several times as long
-/// to clear the pages of the recordings' tensors as the recordings take.
+/// Memory that the C library keeps instead of giving it back: the kernel takes several times as
+/// long to clear the pages of the recordings' tensors as the recordings take.
 const KEEP: &[(&str, &str)] = &[("MALLOC_MMAP_MAX_", "0"), ("MALLOC_TRIM_THRESHOLD_", "17179869184")];
 
 /// One test program.
