@@ -9,6 +9,7 @@ mod modes;
 mod norms;
 mod numbers;
 mod overrides;
+mod refusals;
 mod streams;
 
 use std::collections::HashMap;

@@ -1,0 +1,87 @@
+//! What has no engine, rule by rule: rows on either side of each.
+
+use cudnn::ops::graph::BandMask;
+
+use super::*;
+
+/// Whether a graph of one operation is computed; what is not has no engine.
+fn is_served(operation: Operation) -> bool {
+    let served = Execution::new(&Graph { operations: vec![operation] });
+    if let Err(error) = &served {
+        assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    }
+    served.is_ok()
+}
+
+#[test]
+fn statistics_are_of_whole_groups_in_one_dimension() {
+    for (mode, dims, statistics, served) in [
+        (1, &[2, 6, 4, 4][..], &[2, 6, 1, 1][..], true),
+        (3, &[2, 6, 4, 4], &[2, 3, 1, 1], true),
+        (3, &[2, 6, 4, 4], &[2, 2, 1, 1], true),
+        (3, &[2, 6, 4, 4], &[2, 1, 1, 1], true),
+        (3, &[2, 6, 4, 4], &[2, 4, 1, 1], false),
+        (3, &[2, 6, 4, 4], &[2, 5, 1, 1], false),
+        (3, &[2, 6, 4, 4], &[2, 7, 1, 1], false),
+        (3, &[2, 6, 4, 4], &[2, 12, 1, 1], false),
+        // Two dimensions in groups.
+        (3, &[2, 6, 4, 4], &[2, 3, 2, 1], false),
+        (3, &[2, 6, 4, 4], &[2, 3, 1], false),
+        (3, &[2, 6, 4, 4], &[2, 3, 1, 1, 1], false),
+        // A group takes a dimension of its own.
+        (3, &[2, 6, 1, 1, 1, 1, 4], &[2, 3, 1, 1, 1, 1, 1], true),
+        (3, &[2, 6, 1, 1, 1, 1, 1, 4], &[2, 3, 1, 1, 1, 1, 1, 1], false),
+        (1, &[2, 6, 1, 1, 1, 1, 1, 4], &[2, 6, 1, 1, 1, 1, 1, 1], true),
+    ] {
+        let (x, y) = (float(1, dims), float(2, dims));
+        let (mean, inverse) = (float(3, statistics), float(4, statistics));
+        let epsilon = float(5, &vec![1; dims.len()]);
+        let reads = [(Port::X, &x), (Port::Epsilon, &epsilon)];
+        let writes = [(Port::Y, &y), (Port::Mean, &mean), (Port::InverseVariance, &inverse)];
+        let norm = Kind::NormForward(Norm { mode, training: true });
+        assert_eq!(is_served(Operation::new(norm, &reads, &writes)), served, "{statistics:?} of {dims:?}");
+    }
+}
+
+#[test]
+fn a_band_has_four_dimensions_and_one_bound() {
+    for (dims, comparison, bounds, served) in [
+        (&[2, 3, 4, 5][..], 303, [false, false], true),
+        (&[2, 3, 4, 5], 303, [true, false], true),
+        (&[2, 3, 4, 5], 303, [false, true], true),
+        (&[2, 3, 4, 5], 303, [true, true], false),
+        (&[3, 4, 5], 303, [true, false], false),
+        (&[1, 2, 3, 4, 5], 303, [true, false], false),
+        (&[2, 3, 4, 5], 300, [true, false], true),
+        (&[2, 3, 4, 5], 305, [true, false], true),
+        (&[2, 3, 4, 5], 299, [true, false], false),
+        (&[2, 3, 4, 5], 306, [true, false], false),
+    ] {
+        let (x, y) = (float(1, dims), float(2, dims));
+        let ones = vec![1; dims.len()];
+        let bound = [3, 4].map(|uid| packed(uid, DataType::Int32, &ones));
+        let ports = [Port::LeftBound, Port::RightBound];
+        let mut reads = vec![(Port::X, &x)];
+        reads.extend((0..2).filter(|&at| bounds[at]).map(|at| (ports[at], &bound[at])));
+        let band = Operation::new(Kind::BandMask(BandMask { comparison }), &reads, &[(Port::Y, &y)]);
+        assert_eq!(is_served(band), served, "{dims:?} {comparison} {bounds:?}");
+    }
+}
+
+#[test]
+fn products_have_extents_that_fit() {
+    for (a, b, c, served) in [
+        (&[2, 3][..], &[3, 4][..], &[2, 4][..], true),
+        (&[2, 3], &[4, 4], &[2, 4], false),
+        (&[2, 3], &[3, 4], &[3, 4], false),
+        (&[2, 3], &[3, 4], &[2, 5], false),
+        (&[5, 2, 3], &[5, 3, 4], &[5, 2, 4], true),
+        (&[1, 2, 3], &[5, 3, 4], &[5, 2, 4], true),
+        (&[5, 2, 3], &[1, 3, 4], &[5, 2, 4], true),
+        (&[5, 2, 3], &[4, 3, 4], &[5, 2, 4], false),
+        (&[5, 2, 3], &[5, 3, 4], &[4, 2, 4], false),
+    ] {
+        let (a, b, c) = (float(1, a), float(2, b), float(3, c));
+        assert_eq!(is_served(matmul(&a, &b, &c)), served, "{:?} by {:?} to {:?}", a.dims, b.dims, c.dims);
+    }
+}
