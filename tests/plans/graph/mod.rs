@@ -1,6 +1,7 @@
 //! Graphs of operations on the CPU core, against plain loops in binary64.
 
 mod attends;
+mod chosen;
 mod composed;
 mod fused;
 mod integers;

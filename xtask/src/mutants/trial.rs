@@ -22,7 +22,7 @@ use crate::{shell, tools};
 const TESTS: &[(&str, &[&str], &[&str])] = &[
     (UNITS, &["layout::", "ops::", "desc::", "contract::"], EVERY),
     ("basics", &["disjoint::", "layout::", "names::", "types::"], EVERY),
-    ("plans", &["answers::", "golden::", "refusals::"], EVERY),
+    ("plans", &["answers::", "chosen::", "golden::", "refusals::"], EVERY),
     (GRAPH, &[], EVERY),
     (
         RECORDINGS,
