@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 /// Where a word is not an identifier any more, the word, and what the field says instead. The
 /// glossary in docs/architecture.md explains those.
 const RETIRED: &[(&str, &str, &str)] = &[
-    ("src/backend/cpu", "Turn", "Loop, Transpose or TimeStep"),
-    ("src/ops/recurrent", "Turn", "TimeStep"),
-    ("src/ops/attention", "Turn", "LoopRange"),
+    ("src", "Turn", "Loop, LoopRange, Transpose or TimeStep"),
+    ("src", "OperandTurn", "OperandLoop"),
     ("src", "Walk", "Loops"),
     ("src", "mates", "group_offsets"),
     ("src/backend/cpu/contract", "sums", "acc"),

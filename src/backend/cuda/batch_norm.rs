@@ -3,7 +3,7 @@
 
 use super::launch::{Emit, Launch, column_of, grid};
 use super::normalise_params::{
-    ADDS, BY_ROWS, DATA_BLENDED, GRADIENTS, KEEPS, NormalTurn, Parameters, SAVES, SLOPES, THREADS,
+    ADDS, BY_ROWS, DATA_BLENDED, GRADIENTS, KEEPS, NormalLoop, Parameters, SAVES, SLOPES, THREADS,
 };
 use super::params::Params;
 use crate::dtype::Scalar;
@@ -122,18 +122,18 @@ fn lie_alike(pass: Pass, params: &Parameters, size: i64) -> bool {
     if group_rank != 1 || !(1..=2).contains(&member_rank) {
         return false;
     }
-    let mut turns = [params.group[0], params.member[0], params.member[1]];
-    let turns = &mut turns[..1 + member_rank];
-    let is_alike = |turn: &NormalTurn| {
-        turn.step[0] == turn.step[1] && (pass == Pass::Forward || turn.step[2] == turn.step[1])
+    let mut loops = [params.group[0], params.member[0], params.member[1]];
+    let loops = &mut loops[..1 + member_rank];
+    let is_alike = |each: &NormalLoop| {
+        each.step[0] == each.step[1] && (pass == Pass::Forward || each.step[2] == each.step[1])
     };
-    // No element of the result lies inside another: a turn leads beyond those inside it.
-    turns.sort_by_key(|turn| turn.step[1]);
-    let reach = turns.iter().try_fold(size, |reach, turn| {
-        let moved = (turn.extent.divisor as i64 - 1).checked_mul(turn.step[1])?;
-        (turn.step[1] >= reach).then(|| moved.checked_add(reach))?
+    // No element of the result lies inside another: a loop leads beyond those inside it.
+    loops.sort_by_key(|each| each.step[1]);
+    let reach = loops.iter().try_fold(size, |reach, each| {
+        let moved = (each.extent.divisor as i64 - 1).checked_mul(each.step[1])?;
+        (each.step[1] >= reach).then(|| moved.checked_add(reach))?
     });
-    let Some(reach) = reach.filter(|&reach| reach < REACH && turns.iter().all(is_alike)) else {
+    let Some(reach) = reach.filter(|&reach| reach < REACH && loops.iter().all(is_alike)) else {
         return false;
     };
     let (numbers, operand) = pass.numbers();

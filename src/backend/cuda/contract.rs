@@ -31,12 +31,12 @@ const OPERANDS: usize = 5;
 /// One loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct ContractTurn {
-    /// How often it turns.
+pub struct ContractLoop {
+    /// Its iterations.
     pub extent: Divisor,
-    /// Bytes that each operand moves per turn.
+    /// Bytes that each operand moves per iteration.
     pub step: [i64; OPERANDS],
-    /// How far the position of its bound moves per turn.
+    /// How far the position of its bound moves per iteration.
     pub along: i64,
     /// The number of the bound; [`MAX_BOUNDS`] for none.
     pub bound: u32,
@@ -44,16 +44,16 @@ pub struct ContractTurn {
     pub unused: u32,
 }
 
-impl ContractTurn {
-    const ONCE: ContractTurn =
-        ContractTurn { extent: Divisor::ONE, step: [0; OPERANDS], along: 0, bound: 0, unused: 0 };
+impl ContractLoop {
+    const ONCE: ContractLoop =
+        ContractLoop { extent: Divisor::ONE, step: [0; OPERANDS], along: 0, bound: 0, unused: 0 };
 }
 
 /// Positions along one dimension of `a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct BoundParameters {
-    /// The position at the first turns of all loops.
+    /// The position at the first iterations of all loops.
     pub start: i64,
     /// The number of positions there are.
     pub extent: i64,
@@ -94,16 +94,16 @@ pub struct Parameters {
     pub blocks: Divisor,
     /// Where the sums of parts go, or come from; 0 if sums are not cut.
     pub sums: u64,
-    /// Where the loops of each part are in `turns`: of the sum, the columns, the rows, the batch.
+    /// Where the loops of each part are in `loops`: of the sum, the columns, the rows, the batch.
     pub first: [u32; 4],
     /// How many each part has.
     pub rank: [u32; 4],
     /// The loops, of each part the innermost first.
-    pub turns: [ContractTurn; MAX_AXES],
+    pub loops: [ContractLoop; MAX_AXES],
 }
 
 // The same numbers stand in `kernels/contract.cuh`.
-const _: () = assert!(size_of::<ContractTurn>() == 24 + 40 + 16);
+const _: () = assert!(size_of::<ContractLoop>() == 24 + 40 + 16);
 const _: () = assert!(size_of::<Parameters>() == 40 + 24 + 48 + 32 + 96 + 32 + 48 + 32 + 80 * MAX_AXES);
 
 /// Whether a device multiplies this by a kernel that copies whole vectors, if its operands are
@@ -203,23 +203,23 @@ fn parameters(step: &Contract, at: &[u64], tile: Option<[i64; 2]>) -> Parameters
     let is_there = [true, true, true, epilogue.z.is_some(), epilogue.bias.is_some()];
     let depth = step.extent(Role::K);
 
-    let (mut turns, mut count) = ([ContractTurn::ONCE; MAX_AXES], 0);
+    let (mut loops, mut count) = ([ContractLoop::ONCE; MAX_AXES], 0);
     let (mut first, mut rank) = ([0; 4], [0; 4]);
-    let mut add = |part: usize, loops: &mut dyn Iterator<Item = (usize, &Axis<5>)>| {
+    let mut add = |part: usize, axes: &mut dyn Iterator<Item = (usize, &Axis<5>)>| {
         first[part] = count as u32;
-        for (number, axis) in loops {
+        for (number, axis) in axes {
             // At most one bound names a loop; see `Contract::bind`.
-            let mut turn = ContractTurn { bound: MAX_BOUNDS as u32, ..ContractTurn::ONCE };
+            let mut this = ContractLoop { bound: MAX_BOUNDS as u32, ..ContractLoop::ONCE };
             for (k, bound) in step.bounds().iter().enumerate() {
                 if let Some(end) = bound.axes.iter().position(|&axis| usize::from(axis) == number) {
-                    (turn.bound, turn.along) = (k as u32, bound.steps[end]);
+                    (this.bound, this.along) = (k as u32, bound.steps[end]);
                 }
             }
-            turn.extent = Divisor::new(axis.extent, Index::I64);
+            this.extent = Divisor::new(axis.extent, Index::I64);
             (0..OPERANDS)
                 .filter(|&k| is_there[k])
-                .for_each(|k| turn.step[k] = axis.strides[k].wrapping_mul(sizes[k]));
-            turns[count] = turn;
+                .for_each(|k| this.step[k] = axis.strides[k].wrapping_mul(sizes[k]));
+            loops[count] = this;
             count += 1;
         }
         rank[part] = count as u32 - first[part];
@@ -281,6 +281,6 @@ fn parameters(step: &Contract, at: &[u64], tile: Option<[i64; 2]>) -> Parameters
         sums: 0,
         first,
         rank,
-        turns,
+        loops,
     }
 }

@@ -4,7 +4,7 @@ use super::general::{self, index_for, launch};
 use super::kind::Kind;
 use super::launch::{Emit, Launch, Pointers, grid};
 use super::nest::single;
-use super::params::{Divisor, Index, Params, Turn};
+use super::params::{Divisor, Index, Loop, Params};
 use super::selection::Call;
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
@@ -36,7 +36,7 @@ pub struct Parameters {
     /// Keeps the size a multiple of 8 on both sides.
     pub unused: u32,
     /// The loops, innermost first.
-    pub turns: [Turn; MAX_AXES],
+    pub loops: [Loop; MAX_AXES],
 }
 
 // The same number stands in the kernels' source.
@@ -98,12 +98,12 @@ impl Kind for Set {
             (8, Index::I64) => "set_w8_i64",
             (_, Index::I64) => "set_w16_i64",
         };
-        let mut turns = [Turn::ONCE; MAX_AXES];
-        for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
-            *turn = Turn { extent: Divisor::new(axis.extent, index), dst: axis.strides[0], src: 0 };
+        let mut loops = [Loop::ONCE; MAX_AXES];
+        for (slot, axis) in loops.iter_mut().zip(nest.axes().iter().rev()) {
+            *slot = Loop { extent: Divisor::new(axis.extent, index), dst: axis.strides[0], src: 0 };
         }
         let (count, rank) = (nest.len() as u64, nest.axes().len() as u32);
-        let params = Parameters { at, count, cell, head: 0, tail: 0, rank, unused: 0, turns };
+        let params = Parameters { at, count, cell, head: 0, tail: 0, rank, unused: 0, loops };
         emit(&launch(kernel, count, Params::new(&params))?)
     }
 }
@@ -120,7 +120,7 @@ fn run(at: u64, bytes: u64, cell: u64) -> Result<Launch> {
         tail: ((bytes - head) % VECTOR) as u32,
         rank: 0,
         unused: 0,
-        turns: [Turn::ONCE; MAX_AXES],
+        loops: [Loop::ONCE; MAX_AXES],
     });
     // Without a single vector there still are bytes.
     let grid = grid(count.div_ceil(THREADS * VECTORS).max(1))?;

@@ -2,7 +2,7 @@
 
 use super::bytes::ByteNest;
 use super::launch::{Emit, Launch, Pointers, grid};
-use super::params::{Divisor, Index, OperandTurn, Operation, Params, Turn};
+use super::params::{Divisor, Index, Loop, OperandLoop, Operation, Params};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, Layout, LoopNest, MAX_AXES, MAX_RANK};
 use crate::ops::transform::{CHANNEL, Map};
@@ -31,20 +31,20 @@ pub struct Strided {
     /// 1 if only the destination takes part: it is filled.
     pub fills: u32,
     /// The loops, innermost first.
-    pub turns: [Turn; MAX_AXES],
+    pub loops: [Loop; MAX_AXES],
 }
 
 /// One loop of a [`Mapped`] walk over the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct MappedTurn {
-    /// How often it turns.
+pub struct MappedLoop {
+    /// Its iterations.
     pub extent: Divisor,
-    /// Bytes the destination moves per turn.
+    /// Bytes the destination moves per iteration.
     pub dst: i64,
     /// The dimension it belongs to.
     pub axis: u32,
-    /// Coordinates per turn in that dimension: the block for the loop over groups, else 1.
+    /// Coordinates per iteration in that dimension: the block for the loop over groups, else 1.
     pub step: u32,
 }
 
@@ -95,21 +95,21 @@ pub struct Mapped {
     /// Number of dimensions.
     pub rank: u32,
     /// Number of loops.
-    pub loops: u32,
+    pub loop_count: u32,
     /// 0 folds (and pads), 1 unfolds.
     pub unfolds: u32,
     /// Bytes of one source element.
     pub src_size: u32,
     /// The loops, innermost first: one per dimension, one more for a blocked one.
-    pub turns: [MappedTurn; MAX_RANK + 1],
+    pub loops: [MappedLoop; MAX_RANK + 1],
     /// The dimensions.
     pub axes: [MappedAxis; MAX_RANK],
 }
 
 impl Mapped {
-    /// All loops turning once.
-    pub const TURNS: [MappedTurn; MAX_RANK + 1] =
-        [MappedTurn { extent: Divisor::ONE, dst: 0, axis: 0, step: 1 }; MAX_RANK + 1];
+    /// All loops of one iteration.
+    pub const LOOPS: [MappedLoop; MAX_RANK + 1] =
+        [MappedLoop { extent: Divisor::ONE, dst: 0, axis: 0, step: 1 }; MAX_RANK + 1];
     /// All extents 1.
     pub const AXES: [MappedAxis; MAX_RANK] = [MappedAxis::NONE; MAX_RANK];
 }
@@ -128,26 +128,26 @@ pub(super) fn index_for(count: u64, spans: &[(i64, i64)]) -> Index {
 }
 
 /// The loops as a kernel of this index type walks them, innermost first.
-pub(super) fn turns<const N: usize>(nest: &LoopNest<2>, index: Index) -> [Turn; N] {
-    let mut turns = [Turn::ONCE; N];
-    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+pub(super) fn loops<const N: usize>(nest: &LoopNest<2>, index: Index) -> [Loop; N] {
+    let mut loops = [Loop::ONCE; N];
+    for (slot, axis) in loops.iter_mut().zip(nest.axes().iter().rev()) {
         let [dst, src] = axis.strides;
-        *turn = Turn { extent: Divisor::new(axis.extent, index), dst, src };
+        *slot = Loop { extent: Divisor::new(axis.extent, index), dst, src };
     }
-    turns
+    loops
 }
 
 /// The same of loops over three operands, or over the first three of more.
-pub(super) fn operand_turns<const K: usize, const N: usize>(
+pub(super) fn operand_loops<const K: usize, const N: usize>(
     nest: &LoopNest<K>, index: Index,
-) -> [OperandTurn; N] {
+) -> [OperandLoop; N] {
     const { assert!(K >= 3) };
-    let mut turns = [OperandTurn::ONCE; N];
-    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
+    let mut loops = [OperandLoop::ONCE; N];
+    for (slot, axis) in loops.iter_mut().zip(nest.axes().iter().rev()) {
         let step = std::array::from_fn(|k| axis.strides[k]);
-        *turn = OperandTurn { extent: Divisor::new(axis.extent, index), step };
+        *slot = OperandLoop { extent: Divisor::new(axis.extent, index), step };
     }
-    turns
+    loops
 }
 
 /// The walk over a nest whose strides count bytes.
@@ -156,10 +156,10 @@ fn walk(bytes: &ByteNest, operation: Operation, index: Index) -> Strided {
         at: bytes.at,
         count: bytes.nest.len() as u64,
         operation,
-        // A single element has one loop that turns once.
+        // A single element has one loop of one iteration.
         rank: bytes.nest.axes().len().max(1) as u32,
         fills: 0,
-        turns: turns(&bytes.nest, index),
+        loops: loops(&bytes.nest, index),
     }
 }
 
@@ -240,30 +240,30 @@ pub(super) fn ordered(step: Step<'_>, at: Pointers, emit: Emit<'_>) -> Result<()
 
 /// One loop over the destination, as the kernel is to see it.
 #[derive(Clone, Copy, Default)]
-struct Loop {
+struct LayoutLoop {
     extent: i64,
-    /// Bytes per turn.
+    /// Bytes per iteration.
     stride: i64,
     axis: usize,
-    /// Coordinates per turn.
+    /// Coordinates per iteration.
     step: i64,
 }
 
 /// The loops over a destination, padding of the last group included, innermost first: neighbouring
 /// threads write neighbouring elements. A blocked dimension has two loops. Returns how many there
 /// are.
-fn loops(dst: &Layout, size: i64, loops: &mut [Loop; MAX_RANK + 1]) -> usize {
+fn layout_loops(dst: &Layout, size: i64, loops: &mut [LayoutLoop; MAX_RANK + 1]) -> usize {
     let mut count = 0;
-    let mut push = |this: Loop| {
+    let mut push = |this: LayoutLoop| {
         loops[count] = this;
         count += 1;
     };
     for axis in 0..dst.dims.rank() {
         let block = dst.block(axis);
         let stride = dst.strides[axis] * size;
-        push(Loop { extent: (dst.dims[axis] + block - 1) / block, stride, axis, step: block });
+        push(LayoutLoop { extent: (dst.dims[axis] + block - 1) / block, stride, axis, step: block });
         if block > 1 {
-            push(Loop { extent: block, stride: size, axis, step: 1 });
+            push(LayoutLoop { extent: block, stride: size, axis, step: 1 });
         }
     }
     loops[..count].sort_unstable_by_key(|this| this.stride.unsigned_abs());
@@ -293,8 +293,8 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
     let identity = Map::identity(&dst.dims);
     let map = plan.map().unwrap_or(&identity);
     let unfolds = map.unfolds();
-    let mut all = [Loop::default(); MAX_RANK + 1];
-    let used = loops(dst, to.size() as i64, &mut all);
+    let mut all = [LayoutLoop::default(); MAX_RANK + 1];
+    let used = layout_loops(dst, to.size() as i64, &mut all);
     let loops = &all[..used];
     let count = loops.iter().map(|this| this.extent as u64).product::<u64>();
 
@@ -321,15 +321,15 @@ pub(super) fn mapped(plan: &TransformPlan, at: Pointers) -> Result<Launch> {
         fill: Operation::fill(to, plan.scaling().beta),
         group: Divisor::new(map.group, index),
         rank: dst.dims.rank() as u32,
-        loops: loops.len() as u32,
+        loop_count: loops.len() as u32,
         unfolds: u32::from(unfolds),
         src_size: from.size() as u32,
-        turns: Mapped::TURNS,
+        loops: Mapped::LOOPS,
         axes: Mapped::AXES,
     };
-    for (turn, this) in params.turns.iter_mut().zip(loops) {
+    for (slot, this) in params.loops.iter_mut().zip(loops) {
         let extent = Divisor::new(this.extent, index);
-        *turn = MappedTurn { extent, dst: this.stride, axis: this.axis as u32, step: this.step as u32 };
+        *slot = MappedLoop { extent, dst: this.stride, axis: this.axis as u32, step: this.step as u32 };
     }
     for axis in 0..dst.dims.rank() {
         // A crop behind ends a fold's source early; an unfold's destination is cropped, not its

@@ -7,7 +7,7 @@ use super::launch::{Emit, Launch, grid};
 use super::linear::VECTOR;
 use super::normalise_params::{
     ADDS, BATCH, BY_ROWS, DATA_BLENDED, DATA_SCALED, GRADIENTS, KEEPS, NUMBER_BLENDED, Parameters, RUNNING,
-    SAVES, SLOPES, THREADS, turns,
+    SAVES, SLOPES, THREADS, loops,
 };
 use super::params::{Divisor, Index, Params, numbered};
 use super::selection::{self, Call, Kernels, Query};
@@ -214,7 +214,7 @@ fn run(step: &Normalise, params: &Parameters) -> Option<&'static str> {
         && used.clone().all(|(k, _)| inner.step[k] == size);
     let mut apart = outer.iter().chain(loops[usize::from(rows)]);
     let is_aligned = used.clone().all(|(_, at)| params.at[at].is_multiple_of(VECTOR))
-        && apart.all(|turn| used.clone().all(|(k, _)| turn.step[k].unsigned_abs().is_multiple_of(VECTOR)));
+        && apart.all(|each| used.clone().all(|(k, _)| each.step[k].unsigned_abs().is_multiple_of(VECTOR)));
     (is_run && is_aligned && step.slopes.is_none()).then_some(kernel)
 }
 
@@ -228,8 +228,8 @@ impl Kind for Normalise {
         let (data, number) = (step.data.size() as i64, step.compute.scalar().size() as i64);
         let slopes = step.slopes.map_or(1, |scalar| scalar.size() as i64);
         let sizes = [data, data, data, slopes, number];
-        let (group, group_rank) = turns(&step.groups, sizes)?;
-        let (member, member_rank) = turns(&step.members, [data, data, data, slopes])?;
+        let (group, group_rank) = loops(&step.groups, sizes)?;
+        let (member, member_rank) = loops(&step.members, [data, data, data, slopes])?;
         let start = |operand: usize, k: usize| {
             let inside = if k < 4 { step.members.offsets[k] } else { 0 };
             at[operand].wrapping_add_signed((step.groups.offsets[k] + inside) * sizes[k])
@@ -312,8 +312,8 @@ impl Kind for NormaliseBackward {
         };
         let kept = slopes.size() as i64;
         let sizes = [data, data, data, data, kept, number];
-        let (group, group_rank) = turns(&step.groups, sizes)?;
-        let (member, member_rank) = turns(&step.members, [data, data, data, data, kept])?;
+        let (group, group_rank) = loops(&step.groups, sizes)?;
+        let (member, member_rank) = loops(&step.members, [data, data, data, data, kept])?;
         let start = |operand: usize, k: usize| {
             let inside = if k < 5 { step.members.offsets[k] } else { 0 };
             at[operand].wrapping_add_signed((step.groups.offsets[k] + inside) * sizes[k])

@@ -25,30 +25,30 @@ pub(super) const GRADIENTS: u32 = 2048;
 /// One loop over the operands of a group, or of what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct NormalTurn {
-    /// How often it turns.
+pub struct NormalLoop {
+    /// Its iterations.
     pub extent: Divisor,
-    /// Bytes that each operand moves per turn.
+    /// Bytes that each operand moves per iteration.
     pub step: [i64; 6],
 }
 
-impl NormalTurn {
-    pub(super) const ONCE: NormalTurn = NormalTurn { extent: Divisor::ONE, step: [0; 6] };
+impl NormalLoop {
+    pub(super) const ONCE: NormalLoop = NormalLoop { extent: Divisor::ONE, step: [0; 6] };
 }
 
 /// Loops as a kernel walks them, and how many.
-pub(super) fn turns<const N: usize, const A: usize>(
+pub(super) fn loops<const N: usize, const A: usize>(
     nest: &LoopNest<N>, sizes: [i64; N],
-) -> Result<([NormalTurn; A], u32)> {
-    let mut turns = [NormalTurn::ONCE; A];
+) -> Result<([NormalLoop; A], u32)> {
+    let mut loops = [NormalLoop::ONCE; A];
     if nest.axes().len() > A {
         return Err(Error::unsupported(format!("{} loops, more than {A}: {nest}", nest.axes().len())));
     }
-    for (turn, axis) in turns.iter_mut().zip(nest.axes().iter().rev()) {
-        turn.extent = Divisor::new(axis.extent, Index::I64);
-        (0..N).for_each(|k| turn.step[k] = axis.strides[k] * sizes[k]);
+    for (slot, axis) in loops.iter_mut().zip(nest.axes().iter().rev()) {
+        slot.extent = Divisor::new(axis.extent, Index::I64);
+        (0..N).for_each(|k| slot.step[k] = axis.strides[k] * sizes[k]);
     }
-    Ok((turns, nest.axes().len() as u32))
+    Ok((loops, nest.axes().len() as u32))
 }
 
 /// Groups that are normalised: `normalise_*`.
@@ -96,9 +96,9 @@ pub struct Parameters {
     /// Of what is walked element by element: groups or members.
     pub fast: Divisor,
     /// The loops over groups, innermost first.
-    pub group: [NormalTurn; GROUP_AXES],
+    pub group: [NormalLoop; GROUP_AXES],
     /// The loops inside them.
-    pub member: [NormalTurn; MEMBER_AXES],
+    pub member: [NormalLoop; MEMBER_AXES],
 }
 
 // The same number stands in the kernels' source.

@@ -132,34 +132,34 @@ fn class(scalar: Scalar) -> Class {
 /// One loop over two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Turn {
-    /// How often it turns.
+pub struct Loop {
+    /// Its iterations.
     pub extent: Divisor,
-    /// Bytes the destination moves per turn.
+    /// Bytes the destination moves per iteration.
     pub dst: i64,
-    /// Bytes the source moves per turn.
+    /// Bytes the source moves per iteration.
     pub src: i64,
 }
 
-impl Turn {
-    /// A loop that turns once.
-    pub const ONCE: Turn = Turn { extent: Divisor::ONE, dst: 0, src: 0 };
+impl Loop {
+    /// A loop of one iteration.
+    pub const ONCE: Loop = Loop { extent: Divisor::ONE, dst: 0, src: 0 };
 }
 
 /// One loop over three operands, the first of which is the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct OperandTurn {
-    /// How often it turns.
+pub struct OperandLoop {
+    /// Its iterations.
     pub extent: Divisor,
-    /// Bytes that each operand moves per turn; of a reduction's third one, places among the
+    /// Bytes that each operand moves per iteration; of a reduction's third one, places among the
     /// indices.
     pub step: [i64; 3],
 }
 
-impl OperandTurn {
-    /// A loop that turns once.
-    pub const ONCE: OperandTurn = OperandTurn { extent: Divisor::ONE, step: [0; 3] };
+impl OperandLoop {
+    /// A loop of one iteration.
+    pub const ONCE: OperandLoop = OperandLoop { extent: Divisor::ONE, step: [0; 3] };
 }
 
 /// What follows another operation, as its kernels want it: the number of the function, which the
@@ -219,4 +219,4 @@ impl fmt::Debug for Params {
 // The same numbers stand in `kernels/params.cuh`.
 const _: () = assert!(size_of::<Divisor>() == 24);
 const _: () = assert!(size_of::<Operation>() == 32);
-const _: () = assert!(size_of::<OperandTurn>() == 48);
+const _: () = assert!(size_of::<OperandLoop>() == 48);

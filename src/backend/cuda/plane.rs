@@ -32,7 +32,7 @@ pub struct Parameters {
     pub row: i64,
     /// Bytes from column to column.
     pub column: i64,
-    /// Turns of the faster loop around.
+    /// Iterations of the faster loop around.
     pub near: Divisor,
     /// Number of planes.
     pub planes: u32,

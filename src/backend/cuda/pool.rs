@@ -33,7 +33,7 @@ pub struct Parameters {
     pub outer: [[i32; 2]; 3],
     /// Number of threads.
     pub count: u32,
-    /// 1 if columns turn faster than the loops around.
+    /// 1 if columns run faster than the loops around.
     pub columns_first: u32,
     /// Windows of a thread.
     pub rows: u32,
@@ -43,7 +43,7 @@ pub struct Parameters {
     pub propagates: u32,
     /// 1 if padding counts.
     pub padded: u32,
-    /// What turns fastest, what next, and what then.
+    /// What runs fastest, what next, and what then.
     pub extent: [Divisor; 3],
 }
 

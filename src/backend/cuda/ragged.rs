@@ -1,9 +1,9 @@
 //! Launches of ragged batches (`kernels/ragged.cu`).
 
-use super::general::turns;
+use super::general::loops;
 use super::kind::Kind;
 use super::launch::{Emit, Launch, grid};
-use super::params::{Divisor, Index, Params, Turn};
+use super::params::{Divisor, Index, Loop, Params};
 use super::selection::Call;
 use crate::error::Result;
 use crate::layout::MAX_RANK;
@@ -43,7 +43,7 @@ pub struct Parameters {
     /// Number of loops.
     pub rank: u32,
     /// The loops of a batch, innermost first, in elements: dense, ragged.
-    pub turns: [Turn; MAX_RANK],
+    pub loops: [Loop; MAX_RANK],
 }
 
 // The same number stands in the kernels' source.
@@ -75,7 +75,7 @@ impl Kind for Ragged {
             wide: u32::from(step.index.size() == 8),
             stores: u32::from(stores),
             rank: step.nest.axes().len() as u32,
-            turns: turns(&step.nest, Index::I64),
+            loops: loops(&step.nest, Index::I64),
         };
         let grid = grid(count.div_ceil(THREADS.into()).min(MOST_BLOCKS))?;
         emit(&Launch {

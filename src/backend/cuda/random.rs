@@ -1,10 +1,10 @@
 //! Launches of random masks (`kernels/random.cu`, `kernels/random_of.cu`).
 
-use super::general::{index_for, operand_turns};
+use super::general::{index_for, operand_loops};
 use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, column_of, grid};
 use super::linear::VECTOR;
-use super::params::{Divisor, Index, OperandTurn, Params};
+use super::params::{Divisor, Index, OperandLoop, Params};
 use super::selection::{self, Call, Kernels, Query};
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -51,7 +51,7 @@ pub struct Parameters {
     /// Pixels of an image, in kernels that have some in a thread.
     pub pixels: u32,
     /// The loops, innermost first.
-    pub turns: [OperandTurn; MAX_AXES],
+    pub loops: [OperandLoop; MAX_AXES],
 }
 
 // The same number stands in the kernels' source.
@@ -141,7 +141,7 @@ fn task(query: &Query<'_, Random>) -> Task {
         wide: u32::from(step.scalar == Scalar::F64),
         rank: nest.axes().len() as u32,
         pixels: 0,
-        turns: operand_turns(&nest, Index::I64),
+        loops: operand_loops(&nest, Index::I64),
     };
     let is_run = step.nest.is_contiguous() && number == 0;
     Task { nest, params, scalar: step.scalar, draws: step.draw.is_some(), is_run }
@@ -195,13 +195,13 @@ fn pixels(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
     if *draws {
         emit(&by_words("random_draw", params.elements, params)?)?;
     }
-    let turn = |extent: i64, step| OperandTurn { extent: Divisor::new(extent, Index::I32), step };
-    let mut turns = [OperandTurn::ONCE; MAX_AXES];
-    turns[0] = turn(channel.extent * size / vector, [vector, vector, channel.strides[2]]);
-    turns[1] = turn((pixel.extent + PIXELS - 1) / PIXELS, pixel.strides);
-    turns[2] = around.map_or(OperandTurn::ONCE, |axis| turn(axis.extent, axis.strides));
-    let count = turns[..3].iter().map(|turn| turn.extent.divisor).product();
-    let params = Params::new(&Parameters { count, turns, rank: 3, pixels: pixel.extent as u32, ..*params });
+    let one = |extent: i64, step| OperandLoop { extent: Divisor::new(extent, Index::I32), step };
+    let mut loops = [OperandLoop::ONCE; MAX_AXES];
+    loops[0] = one(channel.extent * size / vector, [vector, vector, channel.strides[2]]);
+    loops[1] = one((pixel.extent + PIXELS - 1) / PIXELS, pixel.strides);
+    loops[2] = around.map_or(OperandLoop::ONCE, |axis| one(axis.extent, axis.strides));
+    let count = loops[..3].iter().map(|each| each.extent.divisor).product();
+    let params = Params::new(&Parameters { count, loops, rank: 3, pixels: pixel.extent as u32, ..*params });
     let grid = grid(count.div_ceil(u64::from(THREADS)))?;
     emit(&Launch { kernel, grid, block: [THREADS, 1, 1], shared: 0, params })?;
     Ok(true)
@@ -219,7 +219,7 @@ fn apart(query: &Query<'_, Task>, emit: Emit<'_>) -> Result<bool> {
         _ => ("random_apply_i64", Index::I64),
     };
     let grid = grid(params.count.div_ceil(PER_BLOCK))?;
-    let params = Params::new(&Parameters { turns: operand_turns(nest, index), ..*params });
+    let params = Params::new(&Parameters { loops: operand_loops(nest, index), ..*params });
     emit(&Launch { kernel, grid, block: [APPLYING, 1, 1], shared: 0, params })?;
     Ok(true)
 }

@@ -32,7 +32,7 @@ pub struct Parameters {
     pub place: [i64; 3],
     /// Bytes from image to image.
     pub image: [i64; 3],
-    /// What turns fastest, and what next.
+    /// What runs fastest, and what next.
     pub extent: [Divisor; 2],
     /// Number of threads.
     pub count: u32,

@@ -4,7 +4,7 @@
 use super::held_rows::{Shape, THREADS};
 use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, column_of, grid};
-use super::normalise_params::{NormalTurn, turns};
+use super::normalise_params::{NormalLoop, loops};
 use super::params::Params;
 use super::selection::{self, Call, Kernels, Query};
 use crate::dtype::Scalar;
@@ -48,7 +48,7 @@ pub struct Parameters {
     /// Keeps the size a multiple of 8 on both sides.
     pub unused: u32,
     /// The loops over rows, innermost first.
-    pub turns: [NormalTurn; MAX_AXES],
+    pub loops: [NormalLoop; MAX_AXES],
 }
 
 // The same number stands in the kernels' source.
@@ -147,7 +147,7 @@ fn forward_parameters(query: &Query<'_, RowNorm>) -> Result<Parameters> {
     let step = query.step;
     let (scalars, touches, at) = (step.scalars(), step.touches(), query.places::<{ RowNorm::OPERANDS }>());
     let sizes = std::array::from_fn(|k| scalars[k].size() as i64);
-    let (turns, rank) = turns(&step.rows, sizes)?;
+    let (loops, rank) = loops(&step.rows, sizes)?;
     let offset = |k: usize| if k == 6 { step.epsilon.1 } else { step.rows.offsets[k] };
     let place = |k: usize| at[k].wrapping_add_signed(offset(k) * scalars[k].size() as i64);
     let mut flags = if step.centred { CENTRED } else { 0 };
@@ -168,7 +168,7 @@ fn forward_parameters(query: &Query<'_, RowNorm>) -> Result<Parameters> {
         rank,
         columns: 0,
         unused: 0,
-        turns,
+        loops,
     })
 }
 
@@ -178,7 +178,7 @@ fn backward_parameters(query: &Query<'_, RowNormBackward>) -> Result<Parameters>
     let operands: Vec<usize> =
         (0..RowNormBackward::OPERANDS).filter(|&k| RowNormBackward::place(k).is_some()).collect();
     let sizes = std::array::from_fn(|place| scalars[operands[place]].size() as i64);
-    let (turns, rank) = turns(&step.rows, sizes)?;
+    let (loops, rank) = loops(&step.rows, sizes)?;
     let offset = |k: usize| match RowNormBackward::place(k) {
         Some(place) => step.rows.offsets[place],
         None => step.sums[k - 1].map_or(0, |(_, first)| first),
@@ -197,7 +197,7 @@ fn backward_parameters(query: &Query<'_, RowNormBackward>) -> Result<Parameters>
         rank,
         columns: 0,
         unused: 0,
-        turns,
+        loops,
     })
 }
 

@@ -1,9 +1,9 @@
 //! Launches of statistics of groups (`kernels/rows.cu`).
 
-use super::general::operand_turns;
+use super::general::operand_loops;
 use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, grid};
-use super::params::{Index, OperandTurn, Operation, Params};
+use super::params::{Index, OperandLoop, Operation, Params};
 use super::selection::{self, Call, Kernels, Query};
 use super::softmax;
 use crate::error::Result;
@@ -40,9 +40,9 @@ pub struct Parameters {
     /// 1 if one thread computes all groups in order.
     pub ordered: u32,
     /// The loops over groups, innermost first.
-    pub group_turns: [OperandTurn; MAX_AXES],
+    pub group_loops: [OperandLoop; MAX_AXES],
     /// The loops over elements, innermost first.
-    pub element_turns: [OperandTurn; MAX_AXES],
+    pub element_loops: [OperandLoop; MAX_AXES],
 }
 
 // The same number stands in the kernels' source.
@@ -99,8 +99,8 @@ fn general(query: &Query<'_, Rows>, emit: Emit<'_>) -> Result<bool> {
         element_rank: elements.axes().len() as u32,
         wide: u32::from(rows.compute == Compute::Double),
         ordered: u32::from(ordered),
-        group_turns: operand_turns(&groups, Index::I64),
-        element_turns: operand_turns(&elements, Index::I64),
+        group_loops: operand_loops(&groups, Index::I64),
+        element_loops: operand_loops(&elements, Index::I64),
     };
     // Where the neighbours of x belong to neighbouring groups, so do neighbouring threads.
     let nearest = |nest: &LoopNest<3>| {

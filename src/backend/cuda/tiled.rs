@@ -1,10 +1,10 @@
 //! Launches for two axes that trade places (`kernels/tiled.cuh`, `kernels/channels.cu`).
 
 use super::bytes::ByteNest;
-use super::general::turns;
+use super::general::loops;
 use super::launch::{Launch, Pointers};
 use super::linear::{COMMON_PAIRS, VECTOR};
-use super::params::{Divisor, Index, Operation, Params, Turn};
+use super::params::{Divisor, Index, Loop, Operation, Params};
 use crate::error::Result;
 use crate::layout::{Axis, LoopNest, MAX_AXES};
 use crate::ops::Transform;
@@ -55,7 +55,7 @@ pub struct Tiled {
     /// Number of loops of the batch.
     pub rank: u32,
     /// The loops of the batch, innermost first, for 32-bit indices.
-    pub turns: [Turn; MAX_AXES - 2],
+    pub loops: [Loop; MAX_AXES - 2],
 }
 
 // The same number stands in the kernels' source.
@@ -132,7 +132,7 @@ fn tiled(
         vector_dst: 0,
         vector_src: 0,
         rank: batch.axes().len() as u32,
-        turns: turns(batch, Index::I32),
+        loops: loops(batch, Index::I32),
     };
     fill_in(&mut params);
     Some((blocks, params))

@@ -1,9 +1,9 @@
 //! Launches of windows (`kernels/window.cuh`): a thread for every cell of the destination.
 
-use super::general::operand_turns;
+use super::general::operand_loops;
 use super::kind::{self, Kind};
 use super::launch::{Emit, Launch, grid};
-use super::params::{Divisor, Index, OperandTurn, Operation, Params};
+use super::params::{Divisor, Index, OperandLoop, Operation, Params};
 use super::selection::{self, Call, Kernels, Query};
 use super::{plane, pool, response};
 use crate::backend::reference::lowest;
@@ -64,7 +64,7 @@ pub struct Parameters {
     pub at: [u64; OPERANDS],
     /// Cells of the destination.
     pub count: u64,
-    /// What turns faster: cells of the axes, or places of the loops around; of columns, the taps.
+    /// What runs faster: cells of the axes, or places of the loops around; of columns, the taps.
     pub split: Divisor,
     /// From the computation type to the destination.
     pub operation: Operation,
@@ -84,12 +84,12 @@ pub struct Parameters {
     pub centred: u32,
     /// 1 if the gradient of the means is wanted.
     pub means: u32,
-    /// 1 if the loops around turn faster than the axes.
+    /// 1 if the loops around run faster than the axes.
     pub outer_inside: u32,
     /// Number of loops around.
     pub rank: u32,
     /// The loops around, innermost first.
-    pub turns: [OperandTurn; MAX_AXES],
+    pub loops: [OperandLoop; MAX_AXES],
     /// The axes, the last one the fastest.
     pub axes: [AxisParameters; MAX_WINDOW_AXES],
 }
@@ -315,7 +315,7 @@ fn parameters(window: &Window, at: [u64; OPERANDS], ordered: bool, index: Index)
         means: 0,
         outer_inside: u32::from(outer_inside),
         rank: nest.axes().len() as u32,
-        turns: operand_turns(&nest, index),
+        loops: operand_loops(&nest, index),
         axes: all,
     };
     let mut response = |Power { k, scale, beta }: Power| {

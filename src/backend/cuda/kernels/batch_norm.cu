@@ -20,9 +20,9 @@ __device__ __forceinline__ Cursor cursor_of(const Normal &p, u32 group, u32 posi
     const u32 step = u32(p.member[0].step[1]), base = group * u32(p.group[0].step[1]);
     Cursor cursor(base, step, position, stride);
     if (p.member_rank < 2) return cursor;
-    const Divisor &turns = p.member[0].extent;
-    const u32 outer = u32(quotient(u64(position), turns)), slow = u32(quotient(u64(stride), turns));
-    cursor.nest(base, step, u32(turns.divisor), u32(p.member[1].step[1]), outer, slow);
+    const Divisor &inner = p.member[0].extent;
+    const u32 outer = u32(quotient(u64(position), inner)), slow = u32(quotient(u64(stride), inner));
+    cursor.nest(base, step, u32(inner.divisor), u32(p.member[1].step[1]), outer, slow);
     return cursor;
 }
 

@@ -18,9 +18,9 @@ struct alignas(16) Tile {
         PITCH = SIDE + 4,              // from term to term: neighbours in either direction meet different banks
         EACH = SIDE * STEP / THREADS,  // elements of an operand that a thread stages
     };
-    T staged[2][2][STEP][PITCH];  // by turns; a and b. In the end, sums on their way out.
+    T staged[2][2][STEP][PITCH];  // double-buffered; a and b. Stages the epilogue at the end.
     Tables<POSITION, SIDE> tables;
-    static_assert(SIDE * STRIPE_PITCH <= 4 * STEP * PITCH, "sums on their way out have no room");
+    static_assert(SIDE * SUBTILE_PITCH <= 4 * STEP * PITCH, "sums on their way out have no room");
 };
 
 // Which elements of an operand a thread stages: neighbours in memory by neighbouring threads.
@@ -96,16 +96,16 @@ __device__ __forceinline__ void tiled(const Contract &p) {
         }
         read_all(p.scalar[OF_B], from, inside, b);
     };
-    const auto stage = [&](u32 turn) {
+    const auto stage = [&](u32 buffer) {
 #pragma unroll
         for (u32 i = 0; i < EACH; ++i) {
             const u32 row = of_a.side + i * of_a.side_step, term = of_a.term + i * of_a.term_step;
-            tile.staged[turn][0][term][row] = Factor<T>::widened(p.scalar[OF_A], a[i]);
+            tile.staged[buffer][0][term][row] = Factor<T>::widened(p.scalar[OF_A], a[i]);
         }
 #pragma unroll
         for (u32 i = 0; i < EACH; ++i) {
             const u32 column = of_b.side + i * of_b.side_step, term = of_b.term + i * of_b.term_step;
-            tile.staged[turn][1][term][column] = Factor<T>::widened(p.scalar[OF_B], b[i]);
+            tile.staged[buffer][1][term][column] = Factor<T>::widened(p.scalar[OF_B], b[i]);
         }
     };
 
@@ -117,14 +117,14 @@ __device__ __forceinline__ void tiled(const Contract &p) {
 #pragma unroll
         for (u32 j = 0; j < SQUARE; ++j) sums[i][j] = T(0);
     }
-    u32 turn = 0;
+    u32 buffer = 0;
     if (p.depth > 0) {
         fetch(part.begin);
         stage(0);
     }
     __syncthreads();
 #pragma unroll 1
-    for (u64 first = part.begin; first < part.end; first += STEP, turn ^= 1) {
+    for (u64 first = part.begin; first < part.end; first += STEP, buffer ^= 1) {
         const u64 next = first + STEP;
         const bool more = next < part.end;
         if (more) {
@@ -140,8 +140,8 @@ __device__ __forceinline__ void tiled(const Contract &p) {
             Four<T> left[SQUARE / 4], above[SQUARE / 4];
 #pragma unroll
             for (u32 k = 0; k < SQUARE / 4; ++k) {
-                left[k] = *reinterpret_cast<const Four<T> *>(&tile.staged[turn][0][term][y + 64 * k]);
-                above[k] = *reinterpret_cast<const Four<T> *>(&tile.staged[turn][1][term][x + 64 * k]);
+                left[k] = *reinterpret_cast<const Four<T> *>(&tile.staged[buffer][0][term][y + 64 * k]);
+                above[k] = *reinterpret_cast<const Four<T> *>(&tile.staged[buffer][1][term][x + 64 * k]);
             }
 #pragma unroll
             for (u32 i = 0; i < SQUARE; ++i) {
@@ -151,25 +151,25 @@ __device__ __forceinline__ void tiled(const Contract &p) {
                 }
             }
         }
-        if (more) stage(turn ^ 1);
+        if (more) stage(buffer ^ 1);
         __syncthreads();
     }
 
     T *const out = &tile.staged[0][0][0][0];
 #pragma unroll 1
-    for (u32 stripe = 0; stripe < SIDE / STRIPE; ++stripe) {
-        if (x / STRIPE == stripe % 2) {
+    for (u32 subtile = 0; subtile < SIDE / SUBTILE; ++subtile) {
+        if (x / SUBTILE == subtile % 2) {
 #pragma unroll
             for (u32 i = 0; i < SQUARE; ++i) {
 #pragma unroll
                 for (u32 j = 0; j < 4; ++j) {
                     const T near = sums[i][j], far = sums[i][SQUARE - 4 + j];
-                    out[(y + i % 4 + 64 * (i / 4)) * STRIPE_PITCH + x % STRIPE + j] = stripe < 2 ? near : far;
+                    out[(y + i % 4 + 64 * (i / 4)) * SUBTILE_PITCH + x % SUBTILE + j] = subtile < 2 ? near : far;
                 }
             }
         }
         __syncthreads();
-        write_stripe<Tile::SIDE, CUT>(p, tables, out, corner.row, corner.column, stripe);
+        write_subtile<Tile::SIDE, CUT>(p, tables, out, corner.row, corner.column, subtile);
         __syncthreads();
     }
 }
@@ -189,7 +189,7 @@ __device__ __forceinline__ void direct(const Contract &p) {
     const PartOfSum part = part_of_sum(p);
     const u64 index = part.block * THREADS + me;
     const bool is_one = index < p.columns;
-    Walk here = nowhere();
+    ContractOffsets here = nowhere();
     walk(p, OF_COLUMNS, is_one ? index : 0, here);
 #pragma unroll
     for (u32 k = 0; k < BOUNDS; ++k) here.position[k] += p.bounds[k].start;
@@ -199,7 +199,7 @@ __device__ __forceinline__ void direct(const Contract &p) {
     for (u64 first = part.begin; first < part.end; first += THREADS) {
         if (first > part.begin) __syncthreads();
         if (first + me < part.end) {
-            Walk there = nowhere();
+            ContractOffsets there = nowhere();
             walk(p, OF_DEPTH, first + me, there);
             term[0][me] = there.of[OF_A];
             term[1][me] = there.of[OF_B];

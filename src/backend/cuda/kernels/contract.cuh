@@ -1,5 +1,5 @@
-// What the kernels of contractions share (`ops/contract.rs`): where the turns of loops are, operands as numbers, and the way
-// from a sum to the destination.
+// What the kernels of contractions share (`ops/contract.rs`): where the iterations of loops are, operands as numbers, and
+// the way from a sum to the destination.
 #pragma once
 
 #include "formula.cuh"
@@ -8,7 +8,7 @@ enum { BOUNDS = 6 };
 
 enum OperandOf : u32 { OF_DST, OF_A, OF_B, OF_Z, OF_BIAS, OPERANDS };
 
-// The loops by their part, in the order in which they stand in `turns`. `direct` has its outputs in the place of OF_COLUMNS.
+// The loops by their part, in the order in which they stand in `loops`. `direct` has its outputs in the place of OF_COLUMNS.
 enum PartOf : u32 { OF_DEPTH, OF_COLUMNS, OF_ROWS, OF_BATCH, PARTS };
 
 enum ContractFlags : u32 {
@@ -25,8 +25,8 @@ enum ContractFlags : u32 {
     ACTIVATES = 1024,
 };
 
-// One loop: bytes that each operand moves per turn, and how far its bound's position moves.
-struct ContractTurn {
+// One loop: bytes that each operand moves per iteration, and how far its bound's position moves.
+struct ContractLoop {
     Divisor extent;
     i64 step[OPERANDS];
     i64 along;
@@ -34,7 +34,8 @@ struct ContractTurn {
     u32 unused;
 };
 
-// Where `a` has elements along one dimension: where the position of all loops' first turns, plus theirs, is below `extent`.
+// Where `a` has elements along one dimension: where the position of all loops' first iterations, plus theirs, is below
+// `extent`.
 struct ContractBound {
     i64 start, extent;
 };
@@ -55,21 +56,21 @@ struct Contract {
     u64 part;        // terms of each
     Divisor blocks;  // of each
     char *sums;      // scratch: of parts, those of a block side by side; null if sums are not cut
-    u32 first[PARTS], rank[PARTS];  // of `turns`
-    ContractTurn turns[20];         // of each part the innermost first
+    u32 first[PARTS], rank[PARTS];  // of `loops`
+    ContractLoop loops[20];         // of each part the innermost first
 };
 
-static_assert(sizeof(ContractTurn) == 24 + 40 + 16, "contract.rs has another ContractTurn");
+static_assert(sizeof(ContractLoop) == 24 + 40 + 16, "contract.rs has another ContractLoop");
 static_assert(sizeof(Contract) == 40 + 24 + 48 + 32 + 96 + 32 + 48 + 32 + 80 * 20, "contract.rs has another Contract");
 
 // Offsets in bytes, and positions along the bounds.
-struct Walk {
+struct ContractOffsets {
     i64 of[OPERANDS];
     i64 position[BOUNDS];
 };
 
-__device__ __forceinline__ Walk nowhere() {
-    Walk walk;
+__device__ __forceinline__ ContractOffsets nowhere() {
+    ContractOffsets walk;
 #pragma unroll
     for (u32 i = 0; i < OPERANDS; ++i) walk.of[i] = 0;
 #pragma unroll
@@ -77,21 +78,21 @@ __device__ __forceinline__ Walk nowhere() {
     return walk;
 }
 
-// Moves on by turn `index` of all loops of a part together.
-__device__ __forceinline__ void walk(const Contract &p, u32 part, u64 index, Walk &to) {
+// Moves on to iteration `index` of all loops of a part together.
+__device__ __forceinline__ void walk(const Contract &p, u32 part, u64 index, ContractOffsets &to) {
     const u32 first = p.first[part], end = first + p.rank[part];
     u64 rest = index;
 #pragma unroll 1
     for (u32 i = first; i < end; ++i) {
-        const ContractTurn &turn = p.turns[i];
+        const ContractLoop &loop = p.loops[i];
         // What is left belongs to the outermost loop.
-        const u64 outer = i + 1 < end ? quotient(rest, turn.extent) : 0;
-        const i64 here = i64(rest - outer * turn.extent.divisor);
+        const u64 outer = i + 1 < end ? quotient(rest, loop.extent) : 0;
+        const i64 here = i64(rest - outer * loop.extent.divisor);
         rest = outer;
 #pragma unroll
-        for (u32 k = 0; k < OPERANDS; ++k) to.of[k] += here * turn.step[k];
+        for (u32 k = 0; k < OPERANDS; ++k) to.of[k] += here * loop.step[k];
 #pragma unroll
-        for (u32 k = 0; k < BOUNDS; ++k) to.position[k] += turn.bound == k ? here * turn.along : 0;
+        for (u32 k = 0; k < BOUNDS; ++k) to.position[k] += loop.bound == k ? here * loop.along : 0;
     }
 }
 
@@ -139,7 +140,7 @@ struct Tables {
         const bool is_row = me < SIDE;
         const u32 i = me % SIDE, kind = is_row ? 0 : 1;
         const u64 wanted = (is_row ? corner.row : corner.column) + i, last = (is_row ? p.rows : p.columns) - 1;
-        Walk here = nowhere();
+        ContractOffsets here = nowhere();
         walk(p, OF_BATCH, batch, here);
         if (!is_row) here.of[OF_DST] = here.of[OF_Z] = here.of[OF_BIAS] = 0;
         walk(p, is_row ? OF_ROWS : OF_COLUMNS, wanted < last ? wanted : last, here);
@@ -162,7 +163,7 @@ struct Tables {
     __device__ __forceinline__ void tabulate(const Contract &p, u64 first) {
         const u32 me = threadIdx.x;
         if (me >= TERMS || first + me >= p.depth) return;
-        Walk here = nowhere();
+        ContractOffsets here = nowhere();
         walk(p, OF_DEPTH, first + me, here);
         term[0][me] = here.of[OF_A];
         term[1][me] = here.of[OF_B];
@@ -259,28 +260,29 @@ __device__ __forceinline__ void finish(const Contract &p, T total, i64 dst, i64 
     finish_in<f32>(p, f32(total), dst, z, bias);
 }
 
-// Sums of a stripe of columns, staged in shared memory, on their way out: neighbours in memory by neighbouring threads.
-enum : u32 { STRIPE = 32, STRIPE_PITCH = STRIPE + 1 };
+// The epilogue writes a tile by subtiles of so many columns, staged in shared memory: neighbours in memory by neighbouring
+// threads.
+enum : u32 { SUBTILE = 32, SUBTILE_PITCH = SUBTILE + 1 };
 
 // Of a part of all terms, as sums that `joined` finds in the same order.
 template <u32 SIDE, bool CUT, typename T, typename Tables>
-__device__ __forceinline__ void write_stripe(const Contract &p, const Tables &tables, const T *sums, u64 first_row,
-                                             u64 first_column, u32 stripe) {
+__device__ __forceinline__ void write_subtile(const Contract &p, const Tables &tables, const T *sums, u64 first_row,
+                                             u64 first_column, u32 subtile) {
     const bool along_columns = p.flags & DST_ALONG_COLUMNS;
 #pragma unroll 1
-    for (u32 i = threadIdx.x; i < SIDE * STRIPE; i += THREADS) {
-        const u32 row = along_columns ? i / STRIPE : i % SIDE, within = along_columns ? i % STRIPE : i / SIDE;
-        const u32 column = stripe * STRIPE + within;
+    for (u32 i = threadIdx.x; i < SIDE * SUBTILE; i += THREADS) {
+        const u32 row = along_columns ? i / SUBTILE : i % SIDE, within = along_columns ? i % SUBTILE : i / SIDE;
+        const u32 column = subtile * SUBTILE + within;
         if (first_row + row >= p.rows || first_column + column >= p.columns) continue;
         if (CUT && p.sums) {
             const u64 own = u64(blockIdx.x) * (SIDE * SIDE) + (along_columns ? row * SIDE + column : column * SIDE + row);
-            put<T>(p.sums + own * sizeof(T), sums[row * STRIPE_PITCH + within]);
+            put<T>(p.sums + own * sizeof(T), sums[row * SUBTILE_PITCH + within]);
             continue;
         }
         i64 of[3];
 #pragma unroll
         for (u32 k = 0; k < 3; ++k) of[k] = tables.place[k][0][row] + tables.place[k][1][column];
-        finish(p, sums[row * STRIPE_PITCH + within], of[0], of[1], of[2]);
+        finish(p, sums[row * SUBTILE_PITCH + within], of[0], of[1], of[2]);
     }
 }
 

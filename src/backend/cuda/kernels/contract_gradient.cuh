@@ -19,12 +19,12 @@ struct alignas(16) Term {
 };
 
 // What a thread copies of both operands: a vector of neighbours, for terms that are some apart.
-template <typename Loop>
+template <typename Config>
 struct TermCopier {
-    enum : u32 { A_APART = Loop::BLOCK / Loop::A_VECTORS, B_APART = Loop::BLOCK / Loop::B_VECTORS };
+    enum : u32 { A_APART = Config::BLOCK / Config::A_VECTORS, B_APART = Config::BLOCK / Config::B_VECTORS };
     static_assert(A_APART % 8 == 0 && B_APART % 8 == 0, "vectors of a thread change places differently");
-    static_assert((Loop::STAGES - 1) * Loop::TERMS <= TABLE, "the first stages have terms of the first table");
-    static_assert(u32(Loop::BLOCK) >= TABLE, "a thread enters a term");
+    static_assert((Config::STAGES - 1) * Config::TERMS <= TABLE, "the first stages have terms of the first table");
+    static_assert(u32(Config::BLOCK) >= TABLE, "a thread enters a term");
 
     Term (*tables)[TABLE];
     const char *rows, *columns;                // of `b`, and of `a`
@@ -42,14 +42,14 @@ struct TermCopier {
         next = part.begin;
         end = part.end;
         tabulate(p, 0);
-        Walk outside = nowhere();
+        ContractOffsets outside = nowhere();
         walk(p, OF_BATCH, batch, outside);
         // Beyond the last vector that one is read again.
-        const u64 row = first_row + me % Loop::A_VECTORS * Loop::TOGETHER, last_row = p.columns - Loop::TOGETHER;
-        Walk here = nowhere();
+        const u64 row = first_row + me % Config::A_VECTORS * Config::TOGETHER, last_row = p.columns - Config::TOGETHER;
+        ContractOffsets here = nowhere();
         walk(p, OF_COLUMNS, row < last_row ? row : last_row, here);
         rows = kept(p.at[OF_B] + outside.of[OF_B] + here.of[OF_B]);
-        const u64 column = first_column + me % Loop::B_VECTORS * Loop::TOGETHER, last_column = p.rows - Loop::TOGETHER;
+        const u64 column = first_column + me % Config::B_VECTORS * Config::TOGETHER, last_column = p.rows - Config::TOGETHER;
         here = outside;
         walk(p, OF_ROWS, column < last_column ? column : last_column, here);
         columns = kept(p.at[OF_A] + here.of[OF_A]);
@@ -60,8 +60,8 @@ struct TermCopier {
             limit[k] = kept(is_bound ? u32(p.bounds[k].extent) : ~0u);
         }
         entry = 0;
-        a_to = kept(shared_place(stages + swizzle<Loop::A_VECTORS, Loop::SIZE>(me / Loop::A_VECTORS, me % Loop::A_VECTORS)));
-        b_to = kept(shared_place(stages + swizzle<Loop::B_VECTORS, Loop::SIZE>(me / Loop::B_VECTORS, me % Loop::B_VECTORS)));
+        a_to = kept(shared_place(stages + swizzle<Config::A_VECTORS, Config::SIZE>(me / Config::A_VECTORS, me % Config::A_VECTORS)));
+        b_to = kept(shared_place(stages + swizzle<Config::B_VECTORS, Config::SIZE>(me / Config::B_VECTORS, me % Config::B_VECTORS)));
         go_to(0);
         __syncthreads();
     }
@@ -70,7 +70,7 @@ struct TermCopier {
     __device__ __forceinline__ void tabulate(const Contract &p, u32 table) {
         const u32 me = threadIdx.x;
         if (me < TABLE) {
-            Walk here = nowhere();
+            ContractOffsets here = nowhere();
             const bool is_there = next + me < end;
             if (is_there) walk(p, OF_DEPTH, next + me, here);
             Term term;
@@ -85,16 +85,16 @@ struct TermCopier {
     }
 
     template <u32 I = 0>
-    __device__ __forceinline__ void copy_a(const char *const (&from)[Loop::A_EACH], const u32 (&bytes)[Loop::A_EACH]) const {
-        if constexpr (I < Loop::A_EACH) {
-            copy_16_to<I * 16 * Loop::BLOCK>(a_at, from[I], bytes[I]);
+    __device__ __forceinline__ void copy_a(const char *const (&from)[Config::A_EACH], const u32 (&bytes)[Config::A_EACH]) const {
+        if constexpr (I < Config::A_EACH) {
+            copy_16_to<I * 16 * Config::BLOCK>(a_at, from[I], bytes[I]);
             copy_a<I + 1>(from, bytes);
         }
     }
     template <u32 I = 0>
-    __device__ __forceinline__ void copy_b(const char *const (&from)[Loop::B_EACH], const u32 (&bytes)[Loop::B_EACH]) const {
-        if constexpr (I < Loop::B_EACH) {
-            copy_16_to<Loop::A_BYTES + I * 16 * Loop::BLOCK>(b_at, from[I], bytes[I]);
+    __device__ __forceinline__ void copy_b(const char *const (&from)[Config::B_EACH], const u32 (&bytes)[Config::B_EACH]) const {
+        if constexpr (I < Config::B_EACH) {
+            copy_16_to<Config::A_BYTES + I * 16 * Config::BLOCK>(b_at, from[I], bytes[I]);
             copy_b<I + 1>(from, bytes);
         }
     }
@@ -106,18 +106,18 @@ struct TermCopier {
     // Begins the copies of the next stage; zeros behind the last term.
     __device__ __forceinline__ void copy(const Contract &p) {
         const u32 me = threadIdx.x;
-        const Term *const of_rows = &tables[0][entry + me / Loop::A_VECTORS];
-        const Term *const of_columns = &tables[0][entry + me / Loop::B_VECTORS];
-        const char *a_from[Loop::A_EACH], *b_from[Loop::B_EACH];
-        u32 a_bytes[Loop::A_EACH], b_bytes[Loop::B_EACH];
+        const Term *const of_rows = &tables[0][entry + me / Config::A_VECTORS];
+        const Term *const of_columns = &tables[0][entry + me / Config::B_VECTORS];
+        const char *a_from[Config::A_EACH], *b_from[Config::B_EACH];
+        u32 a_bytes[Config::A_EACH], b_bytes[Config::B_EACH];
 #pragma unroll
-        for (u32 i = 0; i < Loop::A_EACH; ++i) {
+        for (u32 i = 0; i < Config::A_EACH; ++i) {
             const Term term = of_rows[i * A_APART];
             a_from[i] = rows + term.of_b;
             a_bytes[i] = term.bytes;
         }
 #pragma unroll
-        for (u32 i = 0; i < Loop::B_EACH; ++i) {
+        for (u32 i = 0; i < Config::B_EACH; ++i) {
             const Term term = of_columns[i * B_APART];
             u32 is_inside = 1;
 #pragma unroll
@@ -127,16 +127,16 @@ struct TermCopier {
         }
         copy_a(a_from, a_bytes);
         copy_b(b_from, b_bytes);
-        entry = (entry + Loop::TERMS) % (2 * TABLE);
+        entry = (entry + Config::TERMS) % (2 * TABLE);
         // The last terms of a table are copied behind the next barrier, and the first ones of the other behind one more.
-        if (entry % TABLE == TABLE - Loop::TERMS) tabulate(p, entry / TABLE ^ 1);
+        if (entry % TABLE == TABLE - Config::TERMS) tabulate(p, entry / TABLE ^ 1);
     }
 };
 
 #define OF_TILE(NAME, TYPE, M, N, WARPS_M, WARPS_N, STAGES, K_BYTES, RESIDENT)                                            \
     extern "C" __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N, RESIDENT) NAME(const Contract p) {               \
-        typedef Mainloop<TYPE, N, M, WARPS_N, WARPS_M, STAGES, true, true, K_BYTES> Loop;                                 \
-        multistage<Loop, TermCopier<Loop>>(p);                                                                            \
+        typedef Mainloop<TYPE, N, M, WARPS_N, WARPS_M, STAGES, true, true, K_BYTES> Config;                               \
+        multistage<Config, TermCopier<Config>>(p);                                                                        \
     }
 // Kernels for three tiles, by rows and columns of the contraction.
 #define GRADIENT(NAME, TYPE)                            \

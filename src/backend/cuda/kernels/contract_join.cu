@@ -33,7 +33,7 @@ template <typename T>
 __device__ __forceinline__ void joined_directly(const Contract &p) {
     const u64 index = u64(blockIdx.x) * THREADS + threadIdx.x;
     if (index >= p.columns) return;
-    Walk here = nowhere();
+    ContractOffsets here = nowhere();
     walk(p, OF_COLUMNS, index, here);
     finish(p, sum_of_parts<T>(p, index, p.columns), here.of[OF_DST], here.of[OF_Z], here.of[OF_BIAS]);
 }

@@ -62,24 +62,24 @@ __device__ __forceinline__ u32 swizzle(u32 row, u32 vector) {
 }
 
 // The fragments of a warp for 16 terms, 8 of 4 bytes, or 32 of one.
-template <typename Loop>
+template <typename Config>
 struct Fragments {
-    u32 a[Loop::MMA_M][4], b[Loop::MMA_N][2];
+    u32 a[Config::MMA_M][4], b[Config::MMA_N][2];
 
     template <u32 OFFSET, u32 I = 0>
     __device__ __forceinline__ void load_a(SharedPlace from) {
-        if constexpr (I < Loop::MMA_M) {
-            if constexpr (Loop::ALONG_M && Loop::SIZE == 4) {
-                enum : u32 { HERE = OFFSET + I / 2 * 128, BELOW = HERE + 4 * Loop::A_PITCH };
+        if constexpr (I < Config::MMA_M) {
+            if constexpr (Config::ALONG_M && Config::SIZE == 4) {
+                enum : u32 { HERE = OFFSET + I / 2 * 128, BELOW = HERE + 4 * Config::A_PITCH };
                 const SharedPlace left = other_place(from, I % 2 * 64), right = other_place(from, I % 2 * 64 + 32);
                 a[I][0] = load_word<HERE>(left);
                 a[I][1] = load_word<HERE>(right);
                 a[I][2] = load_word<BELOW>(left);
                 a[I][3] = load_word<BELOW>(right);
-            } else if constexpr (Loop::ALONG_M) {
+            } else if constexpr (Config::ALONG_M) {
                 load_matrices<OFFSET, true>(other_place(from, 32 * I), a[I]);
             } else {
-                load_matrices<I * 16 * Loop::K_BYTES, false>(from, a[I]);
+                load_matrices<I * 16 * Config::K_BYTES, false>(from, a[I]);
             }
             load_a<OFFSET, I + 1>(from);
         }
@@ -87,9 +87,9 @@ struct Fragments {
     // Of numbers of 4 bytes, which no instruction transposes.
     template <u32 OFFSET, u32 J = 0>
     __device__ __forceinline__ void load_words_of_b(SharedPlace from) {
-        if constexpr (J < Loop::MMA_N) {
+        if constexpr (J < Config::MMA_N) {
             b[J][0] = load_word<OFFSET>(other_place(from, 32 * J));
-            b[J][1] = load_word<OFFSET + 4 * Loop::B_PITCH>(other_place(from, 32 * J));
+            b[J][1] = load_word<OFFSET + 4 * Config::B_PITCH>(other_place(from, 32 * J));
             load_words_of_b<OFFSET, J + 1>(from);
         }
     }
@@ -97,47 +97,47 @@ struct Fragments {
     template <u32 PAIR, u32 OFFSET>
     __device__ __forceinline__ void load_pair(SharedPlace from) {
         u32 words[4];
-        load_matrices<OFFSET, Loop::B_ALONG_N>(from, words);
+        load_matrices<OFFSET, Config::B_ALONG_N>(from, words);
 #pragma unroll
         for (u32 k = 0; k < 4; ++k) b[2 * PAIR + k / 2][k % 2] = words[k];
     }
     // Of the terms from HALF times as many on; `from` and `other` are the places of both, of one stage.
     template <u32 HALF>
     __device__ __forceinline__ void load(SharedPlace from_a, SharedPlace from_b) {
-        if constexpr (Loop::ALONG_M) {
-            load_a<HALF * 32 / Loop::SIZE * Loop::A_PITCH>(from_a);
+        if constexpr (Config::ALONG_M) {
+            load_a<HALF * 32 / Config::SIZE * Config::A_PITCH>(from_a);
         } else {
             load_a<0>(HALF ? other_place(from_a, 32) : from_a);
         }
         const SharedPlace other = other_place(from_b, 32);
-        if constexpr (Loop::B_ALONG_N && Loop::SIZE == 4) {
-            load_words_of_b<HALF * 8 * Loop::B_PITCH>(from_b);
-        } else if constexpr (Loop::B_ALONG_N) {
-            load_pair<0, HALF * 16 * Loop::B_PITCH>(from_b);
-            load_pair<1, HALF * 16 * Loop::B_PITCH>(other);
+        if constexpr (Config::B_ALONG_N && Config::SIZE == 4) {
+            load_words_of_b<HALF * 8 * Config::B_PITCH>(from_b);
+        } else if constexpr (Config::B_ALONG_N) {
+            load_pair<0, HALF * 16 * Config::B_PITCH>(from_b);
+            load_pair<1, HALF * 16 * Config::B_PITCH>(other);
         } else {
             load_pair<0, 0>(HALF ? other : from_b);
-            load_pair<1, 16 * Loop::K_BYTES>(HALF ? other : from_b);
+            load_pair<1, 16 * Config::K_BYTES>(HALF ? other : from_b);
         }
     }
 };
 
-template <typename Loop>
-__device__ __forceinline__ void multiply(typename Loop::Sum (&sums)[Loop::MMA_M][Loop::MMA_N][4], const Fragments<Loop> &by) {
-    typedef typename Loop::Mma Mma;
-    u32 b[Loop::MMA_N][2];
+template <typename Config>
+__device__ __forceinline__ void multiply(typename Config::Sum (&sums)[Config::MMA_M][Config::MMA_N][4], const Fragments<Config> &by) {
+    typedef typename Config::Mma Mma;
+    u32 b[Config::MMA_N][2];
 #pragma unroll
-    for (u32 j = 0; j < Loop::MMA_N; ++j) {
+    for (u32 j = 0; j < Config::MMA_N; ++j) {
 #pragma unroll
         for (u32 r = 0; r < 2; ++r) b[j][r] = ready(Mma(), by.b[j][r]);
     }
 #pragma unroll
-    for (u32 i = 0; i < Loop::MMA_M; ++i) {
+    for (u32 i = 0; i < Config::MMA_M; ++i) {
         u32 a[4];
 #pragma unroll
         for (u32 r = 0; r < 4; ++r) a[r] = ready(Mma(), by.a[i][r]);
 #pragma unroll
-        for (u32 j = 0; j < Loop::MMA_N; ++j) mma(Mma(), sums[i][j], a, b[j]);
+        for (u32 j = 0; j < Config::MMA_N; ++j) mma(Mma(), sums[i][j], a, b[j]);
     }
 }
 
@@ -248,34 +248,34 @@ struct PartOfTiles {
 
 // Sums of a warp to the destination, 16 rows at a time: by way of shared memory of its own, where a lane finds eight
 // neighbours of a row.
-template <typename Loop>
-__device__ __forceinline__ void write(const Contract &p, typename Loop::Sum (&sums)[Loop::MMA_M][Loop::MMA_N][4], char *shared,
+template <typename Config>
+__device__ __forceinline__ void write(const Contract &p, typename Config::Sum (&sums)[Config::MMA_M][Config::MMA_N][4], char *shared,
                                       u64 part, u64 batch, u64 first_row, u64 first_column) {
-    typedef typename Loop::Sum Sum;
-    enum : u32 { PITCH = Loop::SUMS_PITCH };
-    const u64 rows = Loop::ALONG_M ? p.columns : p.rows, columns = Loop::ALONG_M ? p.rows : p.columns;
-    const u32 me = threadIdx.x, lane = me % 32, warp = me / 32, left = warp % Loop::WARPS_N * Loop::WARP_N;
-    const u32 above = warp / Loop::WARPS_N * Loop::WARP_M;
-    i64(*const places)[3] = reinterpret_cast<i64(*)[3]>(shared + Loop::BLOCK / 32 * Loop::SUMS_BYTES);
-    if (me < Loop::TILE_M) {
-        Walk here = nowhere();
+    typedef typename Config::Sum Sum;
+    enum : u32 { PITCH = Config::SUMS_PITCH };
+    const u64 rows = Config::ALONG_M ? p.columns : p.rows, columns = Config::ALONG_M ? p.rows : p.columns;
+    const u32 me = threadIdx.x, lane = me % 32, warp = me / 32, left = warp % Config::WARPS_N * Config::WARP_N;
+    const u32 above = warp / Config::WARPS_N * Config::WARP_M;
+    i64(*const places)[3] = reinterpret_cast<i64(*)[3]>(shared + Config::BLOCK / 32 * Config::SUMS_BYTES);
+    if (me < Config::TILE_M) {
+        ContractOffsets here = nowhere();
         walk(p, OF_BATCH, batch, here);
-        walk(p, Loop::ROWS, first_row + me < rows ? first_row + me : rows - 1, here);
+        walk(p, Config::ROWS, first_row + me < rows ? first_row + me : rows - 1, here);
         places[me][0] = here.of[OF_DST];
         places[me][1] = here.of[OF_Z];
         places[me][2] = here.of[OF_BIAS];
     }
     const u64 column = first_column + left + lane % 4 * 8;
     const bool is_column = column < columns;
-    Walk across = nowhere();
-    walk(p, Loop::COLUMNS, is_column ? column : 0, across);
+    ContractOffsets across = nowhere();
+    walk(p, Config::COLUMNS, is_column ? column : 0, across);
     const i64 of_column[3] = {across.of[OF_DST], across.of[OF_Z], across.of[OF_BIAS]};
     __syncthreads();
-    Sum *const own = reinterpret_cast<Sum *>(shared + warp * Loop::SUMS_BYTES);
+    Sum *const own = reinterpret_cast<Sum *>(shared + warp * Config::SUMS_BYTES);
 #pragma unroll
-    for (u32 i = 0; i < Loop::MMA_M; ++i) {
+    for (u32 i = 0; i < Config::MMA_M; ++i) {
 #pragma unroll
-        for (u32 j = 0; j < Loop::MMA_N; ++j) {
+        for (u32 j = 0; j < Config::MMA_N; ++j) {
 #pragma unroll
             for (u32 k = 0; k < 4; k += 2) {
                 const u64 both = bits_of<u32>(sums[i][j][k]) | u64(bits_of<u32>(sums[i][j][k + 1])) << 32;
@@ -289,7 +289,7 @@ __device__ __forceinline__ void write(const Contract &p, typename Loop::Sum (&su
             if (is_column && first_row + row < rows) {
                 const Four<Sum> *const from = reinterpret_cast<const Four<Sum> *>(own + within * PITCH + lane % 4 * 8);
                 const Four<Sum> low = from[0], high = from[1];
-                if (Loop::ALONG_M && p.sums) {
+                if (Config::ALONG_M && p.sums) {
                     const PartOfTiles tiles(p, part, batch);
                     Four<Sum> *const to = reinterpret_cast<Four<Sum> *>(p.sums) + tiles.place(column, first_row + row) / 4;
                     to[0] = low;
@@ -309,61 +309,61 @@ __device__ __forceinline__ void write(const Contract &p, typename Loop::Sum (&su
     }
 }
 
-template <typename Loop, typename Copier>
+template <typename Config, typename Copier>
 __device__ __forceinline__ void multistage(const Contract &p) {
-    alignas(128) __shared__ char stages[Loop::STAGES * Loop::STAGE];
-    const PartOfSum part = Loop::ALONG_M ? part_of_sum(p) : PartOfSum{0, blockIdx.x, 0, p.depth};
+    alignas(128) __shared__ char stages[Config::STAGES * Config::STAGE];
+    const PartOfSum part = Config::ALONG_M ? part_of_sum(p) : PartOfSum{0, blockIdx.x, 0, p.depth};
     const u64 outer = quotient(part.block, p.column_tiles), batch = quotient(outer, p.row_tiles);
     const u64 down = outer - batch * p.row_tiles.divisor, right = part.block - outer * p.column_tiles.divisor;
-    const u64 first_row = (Loop::ALONG_M ? right : down) * Loop::TILE_M;
-    const u64 first_column = (Loop::ALONG_M ? down : right) * Loop::TILE_N;
+    const u64 first_row = (Config::ALONG_M ? right : down) * Config::TILE_M;
+    const u64 first_column = (Config::ALONG_M ? down : right) * Config::TILE_N;
     Copier copier;
     copier.begin(p, part, batch, first_row, first_column, stages);
 #pragma unroll 1
-    for (u32 s = 0; s + 1 < Loop::STAGES; ++s) {
+    for (u32 s = 0; s + 1 < Config::STAGES; ++s) {
         copier.copy(p);
-        copier.go_to((s + 1) * Loop::STAGE);
+        copier.go_to((s + 1) * Config::STAGE);
         end_of_copies();
     }
 
     // The rows that this lane names to `ldmatrix`, or its words, in the first stage.
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const u32 above = warp / Loop::WARPS_N * Loop::WARP_M, left = warp % Loop::WARPS_N * Loop::WARP_N;
-    constexpr bool BY_WORDS = Loop::SIZE == 4;
+    const u32 above = warp / Config::WARPS_N * Config::WARP_M, left = warp % Config::WARPS_N * Config::WARP_N;
+    constexpr bool BY_WORDS = Config::SIZE == 4;
     const u32 term = mma_member(), vector = mma_group() / 4, word = mma_group() % 4 * 4;
-    const u32 first_a = Loop::ALONG_M && BY_WORDS ? swizzle<Loop::A_VECTORS, 4>(term, above / 4 + vector) + word
-                        : Loop::ALONG_M           ? swizzle<Loop::A_VECTORS>(lane / 16 * 8 + lane % 8, above / 8 + lane / 8 % 2)
-                                                  : swizzle<Loop::A_VECTORS>(above + lane % 16, lane / 16);
-    const u32 first_b = Loop::B_ALONG_N && BY_WORDS ? swizzle<Loop::B_VECTORS, 4>(term, left / 4 + vector) + word
-                        : Loop::B_ALONG_N           ? swizzle<Loop::B_VECTORS>(lane % 16, left / 8 + lane / 16)
-                                          : swizzle<Loop::B_VECTORS>(left + lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    const u32 first_a = Config::ALONG_M && BY_WORDS ? swizzle<Config::A_VECTORS, 4>(term, above / 4 + vector) + word
+                        : Config::ALONG_M           ? swizzle<Config::A_VECTORS>(lane / 16 * 8 + lane % 8, above / 8 + lane / 8 % 2)
+                                                  : swizzle<Config::A_VECTORS>(above + lane % 16, lane / 16);
+    const u32 first_b = Config::B_ALONG_N && BY_WORDS ? swizzle<Config::B_VECTORS, 4>(term, left / 4 + vector) + word
+                        : Config::B_ALONG_N           ? swizzle<Config::B_VECTORS>(lane % 16, left / 8 + lane / 16)
+                                          : swizzle<Config::B_VECTORS>(left + lane / 16 * 8 + lane % 8, lane / 8 % 2);
     const SharedPlace of_a = kept(shared_place(stages + first_a));
-    const SharedPlace of_b = kept(shared_place(stages + Loop::A_BYTES + first_b));
+    const SharedPlace of_b = kept(shared_place(stages + Config::A_BYTES + first_b));
 
-    typename Loop::Sum sums[Loop::MMA_M][Loop::MMA_N][4];
+    typename Config::Sum sums[Config::MMA_M][Config::MMA_N][4];
 #pragma unroll
-    for (u32 i = 0; i < Loop::MMA_M; ++i) {
+    for (u32 i = 0; i < Config::MMA_M; ++i) {
 #pragma unroll
-        for (u32 j = 0; j < Loop::MMA_N; ++j) {
+        for (u32 j = 0; j < Config::MMA_N; ++j) {
 #pragma unroll
             for (u32 k = 0; k < 4; ++k) sums[i][j][k] = 0;
         }
     }
-    wait_for_copies<Loop::STAGES - 2>();
+    wait_for_copies<Config::STAGES - 2>();
     __syncthreads();
-    Fragments<Loop> first, second;
+    Fragments<Config> first, second;
     SharedPlace a_at = of_a, b_at = of_b;
     first.template load<0>(a_at, b_at);
     u32 read = 0;
     // To the next stage. The one that it leaves is filled next: all warps have its fragments at the next barrier.
     const auto go_on = [&]() {
         copier.go_to(read);
-        read = read + Loop::STAGE < Loop::STAGES * Loop::STAGE ? read + Loop::STAGE : 0;
+        read = read + Config::STAGE < Config::STAGES * Config::STAGE ? read + Config::STAGE : 0;
         a_at = of_a + read;
         b_at = of_b + read;
     };
-    const u32 stage_count = u32((part.end - part.begin + (Loop::TERMS - 1)) / Loop::TERMS);
-    if constexpr (Loop::K_BYTES == 64) {
+    const u32 stage_count = u32((part.end - part.begin + (Config::TERMS - 1)) / Config::TERMS);
+    if constexpr (Config::K_BYTES == 64) {
         u32 steps = stage_count;
 #pragma unroll 1
         do {
@@ -372,7 +372,7 @@ __device__ __forceinline__ void multistage(const Contract &p) {
             copier.copy(p);
             end_of_copies();
             multiply(sums, first);
-            wait_for_copies<Loop::STAGES - 2>();
+            wait_for_copies<Config::STAGES - 2>();
             __syncthreads();
             go_on();
             // Behind the last step there are zeros.
@@ -380,10 +380,10 @@ __device__ __forceinline__ void multistage(const Contract &p) {
             multiply(sums, second);
         } while (--steps > 0);
     } else {
-        const auto turn = [&](const Fragments<Loop> &now, Fragments<Loop> &next) {
+        const auto advance = [&](const Fragments<Config> &now, Fragments<Config> &next) {
             copier.copy(p);
             end_of_copies();
-            wait_for_copies<Loop::STAGES - 2>();
+            wait_for_copies<Config::STAGES - 2>();
             __syncthreads();
             go_on();
             next.template load<0>(a_at, b_at);
@@ -393,11 +393,11 @@ __device__ __forceinline__ void multistage(const Contract &p) {
         u32 steps = (stage_count + 1) / 2;
 #pragma unroll 1
         do {
-            turn(first, second);
-            turn(second, first);
+            advance(first, second);
+            advance(second, first);
         } while (--steps > 0);
     }
     wait_for_copies<0>();
     __syncthreads();
-    write<Loop>(p, sums, stages, part.number, batch, first_row, first_column);
+    write<Config>(p, sums, stages, part.number, batch, first_row, first_column);
 }

@@ -9,7 +9,7 @@
 enum { MOST_OPERANDS = 5 };
 
 // One loop over the destination and the operands.
-struct FormulaTurn {
+struct FormulaLoop {
     Divisor extent;
     i64 step[1 + MOST_OPERANDS];
 };
@@ -29,7 +29,7 @@ struct Formula {
     u32 wide;  // whether `formula_ordered` computes in binary64
     u32 splats;  // bit k: operand k has one element along the innermost loop
     u32 alike;   // whether all operands behind the second lie as that one does
-    FormulaTurn turns[20];  // innermost first
+    FormulaLoop loops[20];  // innermost first
 };
 
 static_assert(sizeof(Formula) == 48 + 8 + 32 + 24 + 32 + 72 * 20, "formula.rs has another Formula");
@@ -44,13 +44,13 @@ __device__ __forceinline__ FormulaOffsets formula_offsets(Index index, const For
     Index rest = index;
 #pragma unroll 1
     for (u32 i = 0; i < p.rank; ++i) {
-        const FormulaTurn &turn = p.turns[i];
+        const FormulaLoop &loop = p.loops[i];
         // What is left belongs to the outermost loop.
-        const Index outer = i + 1 < p.rank ? quotient(rest, turn.extent) : Index(0);
-        const i64 here = i64(rest - outer * Index(turn.extent.divisor));
+        const Index outer = i + 1 < p.rank ? quotient(rest, loop.extent) : Index(0);
+        const i64 here = i64(rest - outer * Index(loop.extent.divisor));
         rest = outer;
 #pragma unroll
-        for (u32 k = 0; k <= MOST_OPERANDS; ++k) offsets.of[k] += here * turn.step[k];
+        for (u32 k = 0; k <= MOST_OPERANDS; ++k) offsets.of[k] += here * loop.step[k];
     }
     return offsets;
 }

@@ -9,10 +9,10 @@ struct Strided {
     Operation operation;
     u32 rank;
     u32 fills;
-    Turn turns[20];  // innermost first
+    Loop loops[20];  // innermost first
 };
 
-struct MappedTurn {
+struct MappedLoop {
     Divisor extent;
     i64 dst;
     u32 axis;
@@ -35,10 +35,10 @@ struct Mapped {
     Operation fill;
     Divisor group;
     u32 rank;
-    u32 loops;
+    u32 loop_count;
     u32 unfolds;
     u32 src_size;
-    MappedTurn turns[9];  // innermost first
+    MappedLoop loops[9];  // innermost first
     MappedAxis axes[8];
 };
 
@@ -60,16 +60,16 @@ __device__ __forceinline__ Offsets<Signed> offsets_of(Index index, const Strided
     Index rest = index;
 #pragma unroll 1
     for (u32 i = 0; i + 1 < p.rank; ++i) {
-        const Turn &turn = p.turns[i];
-        const Index outer = quotient(rest, turn.extent);
-        const Signed here = Signed(rest - outer * Index(turn.extent.divisor));
-        offsets.dst += here * Signed(turn.dst);
-        offsets.src += here * Signed(turn.src);
+        const Loop &loop = p.loops[i];
+        const Index outer = quotient(rest, loop.extent);
+        const Signed here = Signed(rest - outer * Index(loop.extent.divisor));
+        offsets.dst += here * Signed(loop.dst);
+        offsets.src += here * Signed(loop.src);
         rest = outer;
     }
     // What is left belongs to the outermost loop.
-    offsets.dst += Signed(rest) * Signed(p.turns[p.rank - 1].dst);
-    offsets.src += Signed(rest) * Signed(p.turns[p.rank - 1].src);
+    offsets.dst += Signed(rest) * Signed(p.loops[p.rank - 1].dst);
+    offsets.src += Signed(rest) * Signed(p.loops[p.rank - 1].src);
     return offsets;
 }
 
@@ -204,14 +204,14 @@ __device__ __forceinline__ void map(const Mapped &p) {
         Signed coordinate[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         i64 dst = 0;
 #pragma unroll 1
-        for (u32 t = 0; t < p.loops; ++t) {
-            const MappedTurn &turn = p.turns[t];
-            const Index outer = quotient(rest, turn.extent);
-            const Signed here = Signed(rest - outer * Index(turn.extent.divisor));
+        for (u32 t = 0; t < p.loop_count; ++t) {
+            const MappedLoop &loop = p.loops[t];
+            const Index outer = quotient(rest, loop.extent);
+            const Signed here = Signed(rest - outer * Index(loop.extent.divisor));
             rest = outer;
-            dst += i64(here) * turn.dst;
+            dst += i64(here) * loop.dst;
 #pragma unroll
-            for (u32 k = 0; k < 8; ++k) coordinate[k] += k == turn.axis ? here * Signed(turn.step) : 0;
+            for (u32 k = 0; k < 8; ++k) coordinate[k] += k == loop.axis ? here * Signed(loop.step) : 0;
         }
         bool tail = false;
 #pragma unroll

@@ -46,8 +46,8 @@ struct Normal {
     char *constants;  // scratch: `Constants` of every group
     u64 elements;     // of all groups
     Divisor fast;     // of what is walked element by element: groups or members
-    NormalTurn group[GROUP_AXES];    // innermost first: y, x, z, reserve, numbers; or dx, x, dy, dz, reserve, numbers
-    NormalTurn member[MEMBER_AXES];  // the same without numbers
+    NormalLoop group[GROUP_AXES];    // innermost first: y, x, z, reserve, numbers; or dx, x, dy, dz, reserve, numbers
+    NormalLoop member[MEMBER_AXES];  // the same without numbers
 };
 
 static_assert(sizeof(Normal) == 88 + 72 + 32 + 56 + 72 * 20, "normalise.rs has another Normal");
@@ -55,7 +55,7 @@ static_assert(sizeof(Normal) == 88 + 72 + 32 + 56 + 72 * 20, "normalise.rs has a
 // A walk over positions of a group at equal distances: one division at its start, none on its way.
 template <u32 L>
 struct Walk {
-    u64 inner, outer;  // the innermost turn, and all others together
+    u64 inner, outer;  // the innermost loop, and all others together
     u32 quick, slow;   // what a stride adds to each
 
     __device__ __forceinline__ Walk(const Normal &p, u64 position, u32 stride)

@@ -51,15 +51,15 @@ struct Pointers {
     const char *src;
 };
 
-// One loop: how often it turns, and how many bytes each operand moves per turn.
-struct Turn {
+// One loop: its iterations, and how many bytes each operand moves per iteration.
+struct Loop {
     Divisor extent;
     i64 dst;
     i64 src;
 };
 
 // One loop over three operands, of which the destination is the first.
-struct OperandTurn {
+struct OperandLoop {
     Divisor extent;
     i64 step[3];
 };

@@ -4,7 +4,7 @@
 #include "params.cuh"
 
 // One loop over the operands of a group or of what it holds.
-struct NormalTurn {
+struct NormalLoop {
     Divisor extent;
     i64 step[6];
 };
@@ -13,17 +13,17 @@ struct Places {
     i64 of[6];
 };
 
-__device__ __forceinline__ Places places(u64 index, const NormalTurn *turns, u32 rank) {
+__device__ __forceinline__ Places places(u64 index, const NormalLoop *loops, u32 rank) {
     Places offsets = {{0, 0, 0, 0, 0, 0}};
     u64 rest = index;
 #pragma unroll 1
     for (u32 i = 0; i < rank; ++i) {
-        const NormalTurn &turn = turns[i];
-        const u64 outer = i + 1 < rank ? quotient(rest, turn.extent) : 0;
-        const i64 here = i64(rest - outer * turn.extent.divisor);
+        const NormalLoop &loop = loops[i];
+        const u64 outer = i + 1 < rank ? quotient(rest, loop.extent) : 0;
+        const i64 here = i64(rest - outer * loop.extent.divisor);
         rest = outer;
 #pragma unroll
-        for (u32 k = 0; k < 6; ++k) offsets.of[k] += here * turn.step[k];
+        for (u32 k = 0; k < 6; ++k) offsets.of[k] += here * loop.step[k];
     }
     return offsets;
 }

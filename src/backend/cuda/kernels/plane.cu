@@ -8,7 +8,7 @@ struct Planes {
     const char *src;
     i64 to[2], from[2];  // bytes that the loops around move: of the destination, of the source, the faster one last
     i64 row, column;     // bytes from row to row and from column to column
-    Divisor near;        // turns of the faster loop around
+    Divisor near;        // iterations of the faster loop around
     u32 planes;
     u32 height, width;   // of a plane
     u32 lanes;           // of a warp that have a plane together

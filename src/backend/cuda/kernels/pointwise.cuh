@@ -18,7 +18,7 @@ struct Pointwise {
     u32 rank;
     u32 splats;  // bit k: operand k has one element along the innermost loop
     u32 wide;    // whether `op_ordered` computes in binary64
-    OperandTurn turns[20];  // innermost first
+    OperandLoop loops[20];  // innermost first
 };
 
 static_assert(sizeof(Pointwise) == 24 + 8 + 24 + 32 + 48 * 20, "op.rs has another Pointwise");
@@ -29,18 +29,18 @@ struct OperandOffsets {
 };
 
 template <typename Index>
-__device__ __forceinline__ OperandOffsets operand_offsets(Index index, const OperandTurn *turns, u32 rank) {
+__device__ __forceinline__ OperandOffsets operand_offsets(Index index, const OperandLoop *loops, u32 rank) {
     OperandOffsets offsets = {{0, 0, 0}};
     Index rest = index;
 #pragma unroll 1
     for (u32 i = 0; i < rank; ++i) {
-        const OperandTurn &turn = turns[i];
+        const OperandLoop &loop = loops[i];
         // What is left belongs to the outermost loop.
-        const Index outer = i + 1 < rank ? quotient(rest, turn.extent) : Index(0);
-        const i64 here = i64(rest - outer * Index(turn.extent.divisor));
+        const Index outer = i + 1 < rank ? quotient(rest, loop.extent) : Index(0);
+        const i64 here = i64(rest - outer * Index(loop.extent.divisor));
         rest = outer;
 #pragma unroll
-        for (u32 k = 0; k < 3; ++k) offsets.of[k] += here * turn.step[k];
+        for (u32 k = 0; k < 3; ++k) offsets.of[k] += here * loop.step[k];
     }
     return offsets;
 }
@@ -55,7 +55,7 @@ __device__ __forceinline__ T computed(const Pointwise &p, u32 function, T a, T b
 
 template <typename T, typename Index>
 __device__ __forceinline__ void op_element(const Pointwise &p, Index index) {
-    const OperandOffsets offsets = operand_offsets(index, p.turns, p.rank);
+    const OperandOffsets offsets = operand_offsets(index, p.loops, p.rank);
     char *c = p.at[0] + offsets.of[0];
     const T a = p.arity > 0 ? Real<T>::load(p.src, p.at[1] + offsets.of[1]) : T(0);
     const T b = p.arity > 1 ? Real<T>::load(p.src, p.at[2] + offsets.of[2]) : T(0);
@@ -74,7 +74,7 @@ __device__ __forceinline__ void op_of(const Pointwise &p) {
     for (u32 i = 0; i < PER_THREAD; ++i) {
         const Index index = first + i * THREADS;
         const bool is_one = index < Index(p.count);
-        const OperandOffsets offsets = operand_offsets(is_one ? index : Index(0), p.turns, p.rank);
+        const OperandOffsets offsets = operand_offsets(is_one ? index : Index(0), p.loops, p.rank);
         to[i] = p.at[0] + offsets.of[0];
         from[0][i] = p.at[1] + offsets.of[1];
         from[1][i] = p.at[2] + offsets.of[2];
@@ -134,7 +134,7 @@ __device__ __forceinline__ void op_vectors(const Pointwise &p, F function) {
     constexpr u32 BYTES = width_of(SCALAR), LANES_OF_VECTOR = 16 / BYTES;
     const u32 index = blockIdx.x * THREADS + threadIdx.x;
     if (index >= u32(p.count)) return;
-    const OperandOffsets offsets = operand_offsets(index, p.turns, p.rank);
+    const OperandOffsets offsets = operand_offsets(index, p.loops, p.rank);
     char *to = p.at[0] + offsets.of[0];
     Vector a = operand_vector<BYTES>(p, 1, offsets.of[1]), b, c = {{0, 0, 0, 0}};
     if (ARITY > 1) b = operand_vector<BYTES>(p, 2, offsets.of[2]);

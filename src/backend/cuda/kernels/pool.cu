@@ -14,12 +14,12 @@ struct Pool {
     i32 step[3][2];    // bytes from coordinate to coordinate: of the destination, of x, of dy
     i32 outer[3][2];   // of the loops around, the faster one last
     u32 count;         // threads
-    u32 columns_first; // whether columns turn faster than the loops around
+    u32 columns_first; // whether columns run faster than the loops around
     u32 rows;          // windows of a thread, one below the other
     u32 height;        // windows of a column
     u32 propagates;    // of a maximum: NaNs win
     u32 padded;        // of an average: padding counts
-    Divisor extent[3]; // of what turns fastest, next, and then; the outer loop is what is left
+    Divisor extent[3]; // of what runs fastest, next, and then; the outer loop is what is left
 };
 
 static_assert(sizeof(Pool) == 24 + 24 + 24 + 24 + 24 + 72, "pool.rs has another Pool");
@@ -34,17 +34,17 @@ struct Column {
 };
 
 __device__ __forceinline__ Column column_of(const Pool &p, u32 index) {
-    u32 turn[3], rest = index;
+    u32 place[3], rest = index;
 #pragma unroll
     for (u32 k = 0; k < 3; ++k) {
         const u32 next = quotient(rest, p.extent[k]);
-        turn[k] = rest - next * u32(p.extent[k].divisor);
+        place[k] = rest - next * u32(p.extent[k].divisor);
         rest = next;
     }
     Column c;
-    const u32 near = p.columns_first ? turn[2] : turn[0];
-    c.column = i32(p.columns_first ? turn[0] : turn[1]);
-    c.first = i32((p.columns_first ? turn[1] : turn[2]) * p.rows);
+    const u32 near = p.columns_first ? place[2] : place[0];
+    c.column = i32(p.columns_first ? place[0] : place[1]);
+    c.first = i32((p.columns_first ? place[1] : place[2]) * p.rows);
 #pragma unroll
     for (u32 k = 0; k < 3; ++k) c.outer[k] = i32(rest) * p.outer[k][0] + i32(near) * p.outer[k][1];
     return c;

@@ -15,7 +15,7 @@ struct Ragged {
     u32 wide;        // whether offsets have 64 bits
     u32 stores;      // whether the ragged operand is written
     u32 rank;
-    Turn turns[8];  // of a batch, innermost first, in elements: dense, ragged
+    Loop loops[8];  // of a batch, innermost first, in elements: dense, ragged
 };
 
 static_assert(sizeof(Ragged) == 32 + 24 + 24 + 16 + 40 * 8, "ragged.rs has another Ragged");
@@ -44,11 +44,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) ragged(const Ragged p) 
         i64 near = i64(batch) * p.stride, far = p.first;
 #pragma unroll 1
         for (u32 k = 0; k < p.rank; ++k) {
-            const Turn &turn = p.turns[k];
-            const u64 outer = k + 1 < p.rank ? quotient(rest, turn.extent) : u64(0);
-            const i64 index = i64(rest - outer * turn.extent.divisor);
-            near += index * turn.dst;
-            far += index * turn.src;
+            const Loop &loop = p.loops[k];
+            const u64 outer = k + 1 < p.rank ? quotient(rest, loop.extent) : u64(0);
+            const i64 index = i64(rest - outer * loop.extent.divisor);
+            near += index * loop.dst;
+            far += index * loop.src;
             rest = outer;
         }
         const i64 begin = offset_of(p, i64(batch)), end = offset_of(p, i64(batch) + 1);

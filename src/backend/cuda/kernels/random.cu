@@ -34,7 +34,7 @@ __device__ __forceinline__ void apply_mask(const Random &p) {
     for (u32 i = 0; i < APPLIED; ++i) {
         const Index index = first + i * APPLYING;
         const bool is_one = index < Index(p.count);
-        const OperandOffsets offsets = operand_offsets(is_one ? index : Index(0), p.turns, p.rank);
+        const OperandOffsets offsets = operand_offsets(is_one ? index : Index(0), p.loops, p.rank);
         const Index number = Index(p.first) + Index(offsets.of[2]);
         to[i] = Signed(offsets.of[0]);
         from[i] = Signed(offsets.of[1]);

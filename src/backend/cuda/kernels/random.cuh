@@ -17,7 +17,7 @@ struct Random {
     u32 wide;    // whether numbers are binary64
     u32 rank;
     u32 pixels;  // of `random_pixels_of_*`
-    OperandTurn turns[20];  // innermost first: bytes of destination and source, number of the element
+    OperandLoop loops[20];  // innermost first: bytes of destination and source, number of the element
 };
 
 static_assert(sizeof(Random) == 72 + 16 + 48 * 20, "random.rs has another Random");

@@ -77,7 +77,7 @@ __device__ __forceinline__ void dropped_pixels(const Random &p) {
     constexpr u32 size = width_of(SCALAR), LANES = 16 / size, mask = size == 4 ? 0xffffffff : 0xffff;
     const u32 index = blockIdx.x * THREADS + threadIdx.x;
     if (index >= u32(p.count)) return;
-    const OperandTurn &channels = p.turns[0], &pixels = p.turns[1], &around = p.turns[2];
+    const OperandLoop &channels = p.loops[0], &pixels = p.loops[1], &around = p.loops[2];
     const u32 rest = quotient(index, channels.extent), vector = index - rest * u32(channels.extent.divisor);
     const u32 outer = quotient(rest, pixels.extent), first = (rest - outer * u32(pixels.extent.divisor)) * PIXELS;
     const u32 count = p.pixels - first < PIXELS ? p.pixels - first : u32(PIXELS);

@@ -7,14 +7,14 @@
 #include "linear.cuh"
 #include "pointwise.cuh"
 
-// A part of what an output reduces. The turns move the index in the place of a destination.
+// A part of what an output reduces. The loops move the index in the place of a destination.
 struct Piece {
     i64 src;    // bytes from the start of the output's sequence
     i64 index;  // of its first element
     u64 count;
     u32 rank;
     u32 unused;
-    Turn turns[20];  // innermost first
+    Loop loops[20];  // innermost first
 };
 
 struct Reduce {
@@ -32,7 +32,7 @@ struct Reduce {
     u32 index_bytes;
     u32 level;  // log2 of the blocks of the tree that are a chunk; 0: a warp has a whole output
     u32 rank;
-    OperandTurn outer[20];  // over outputs, innermost first: destination, source, place among the indices
+    OperandLoop outer[20];  // over outputs, innermost first: destination, source, place among the indices
     Piece pieces[2];
 };
 
@@ -93,12 +93,12 @@ __device__ __forceinline__ Whereabouts whereabouts(const Reduce &p, Index positi
     Whereabouts found = {piece.src, piece.index};
 #pragma unroll 1
     for (u32 k = 0; k < piece.rank; ++k) {
-        const Turn &turn = piece.turns[k];
-        const Index outer = k + 1 < piece.rank ? quotient(rest, turn.extent) : Index(0);
-        const i64 here = i64(rest - outer * Index(turn.extent.divisor));
+        const Loop &loop = piece.loops[k];
+        const Index outer = k + 1 < piece.rank ? quotient(rest, loop.extent) : Index(0);
+        const i64 here = i64(rest - outer * Index(loop.extent.divisor));
         rest = outer;
-        found.offset += here * turn.src;
-        found.index += here * turn.dst;
+        found.offset += here * loop.src;
+        found.index += here * loop.dst;
     }
     return found;
 }
@@ -139,8 +139,8 @@ struct Batch {
     __device__ __forceinline__ Batch(const Reduce &p, const char *sequence, Index first, u32 stride, Index end)
         : p(p), first(first), stride(stride) {
         const Piece &piece = p.pieces[0];
-        const char *from[N], *next = sequence + piece.src + i64(first) * piece.turns[0].src;
-        const i64 step = i64(stride) * piece.turns[0].src;
+        const char *from[N], *next = sequence + piece.src + i64(first) * piece.loops[0].src;
+        const i64 step = i64(stride) * piece.loops[0].src;
 #pragma unroll
         for (u32 k = 0; k < N; ++k) {
             const Index position = first + k * stride;
@@ -170,7 +170,7 @@ struct Batch {
         node.value = there ? value : identity_of<T>(FOLD == SUM ? u32(SUM) : p.fold);
         if constexpr (INDEXED) {
             const Piece &piece = p.pieces[0];
-            const i64 own = PLAIN ? piece.index + i64(first + k * stride) * piece.turns[0].dst : index[PLAIN ? 0 : k];
+            const i64 own = PLAIN ? piece.index + i64(first + k * stride) * piece.loops[0].dst : index[PLAIN ? 0 : k];
             node.first = there ? own : no_index();
         }
         return node;

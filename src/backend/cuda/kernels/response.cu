@@ -11,7 +11,7 @@ struct Response {
     i64 channel[3];     // bytes from channel to channel
     i64 place[3];       // bytes from place to place, and from image to image
     i64 image[3];
-    Divisor extent[2];  // of what turns fastest, and next: places and runs of channels; images are what is left
+    Divisor extent[2];  // of what runs fastest, and next: places and runs of channels; images are what is left
     u32 count;          // threads
     u32 channels;
 };

@@ -31,7 +31,7 @@ struct RowNormal {
     u32 rank;
     u32 columns;     // of a block that sums up gradients of parameters
     u32 unused;
-    NormalTurn turns[ROW_AXES];  // the loops over rows, innermost first
+    NormalLoop loops[ROW_AXES];  // the loops over rows, innermost first
 };
 
 static_assert(sizeof(RowNormal) == 64 + 24 + 32 + 16 + 72 * ROW_AXES, "row_norm.rs has another RowNormal");
@@ -45,7 +45,7 @@ enum Operand : u32 { DX, DSCALE, DBIAS, X, DY, SCALE, MEANS, INVERSES };
 enum Place : u32 { DX_PLACE, X_PLACE, DY_PLACE, SCALE_PLACE, MEAN_PLACE, INVERSE_PLACE };
 }
 
-__device__ __forceinline__ Places row_places(const RowNormal &p, u64 row) { return places(row, p.turns, p.rank); }
+__device__ __forceinline__ Places row_places(const RowNormal &p, u64 row) { return places(row, p.loops, p.rank); }
 
 // The mean of numbers whose sum is known.
 template <typename T>

@@ -33,7 +33,7 @@ struct RowsOf {
     static __device__ __forceinline__ void add(const RowNormal &p, u64 place, u64 row, u64 end, Both<f32> &both) {
         using namespace backwards;
         typedef typename Unit<width_of(SCALAR)>::Type Bits;
-        const i64 *step = p.turns[0].step;
+        const i64 *step = p.loops[0].step;
         Bits x[AHEAD], dy[AHEAD];
         u32 mean[AHEAD], inverse[AHEAD];
         const i64 begin = i64(place * sizeof(Bits));

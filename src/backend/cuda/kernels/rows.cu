@@ -16,8 +16,8 @@ struct Rows {
     u32 element_rank;
     u32 wide;     // whether `rows_by_thread` computes in binary64
     u32 ordered;  // whether one thread computes all groups in order
-    OperandTurn group_turns[20];    // innermost first
-    OperandTurn element_turns[20];  // innermost first
+    OperandLoop group_loops[20];    // innermost first
+    OperandLoop element_loops[20];  // innermost first
 };
 
 static_assert(sizeof(Rows) == 24 + 16 + 32 + 32 + 2 * 48 * 20, "rows.rs has another Rows");
@@ -38,7 +38,7 @@ struct Group {
     Rounded<T> peak, statistic;
 
     __device__ __forceinline__ Place place(u64 element) const {
-        const OperandOffsets offsets = operand_offsets(element, p.element_turns, p.element_rank);
+        const OperandOffsets offsets = operand_offsets(element, p.element_loops, p.element_rank);
         return {{start.at[0] + offsets.of[0], start.at[1] + offsets.of[1], start.at[2] + offsets.of[2]}};
     }
 
@@ -140,7 +140,7 @@ struct Group {
 
 template <typename T>
 __device__ __forceinline__ Group<T> group_of(const Rows &p, u64 number) {
-    const OperandOffsets offsets = operand_offsets(number, p.group_turns, p.group_rank);
+    const OperandOffsets offsets = operand_offsets(number, p.group_loops, p.group_rank);
     return {p, {{p.at[0] + offsets.of[0], p.at[1] + offsets.of[1], p.at[2] + offsets.of[2]}}, {T(0)}, {T(0)}};
 }
 

@@ -12,7 +12,7 @@ struct Set {
     u32 tail;   // bytes of a run behind its last vector
     u32 rank;
     u32 unused;
-    Turn turns[20];  // innermost first
+    Loop loops[20];  // innermost first
 };
 
 static_assert(sizeof(Set) == 24 + 16 + 40 * 20, "fill.rs has another Set");
@@ -49,9 +49,9 @@ __device__ __forceinline__ void set_cells(const Set &p) {
         Signed offset = 0;
 #pragma unroll 1
         for (u32 k = 0; k < p.rank; ++k) {
-            const Turn &turn = p.turns[k];
-            const Index outer = k + 1 < p.rank ? quotient(rest, turn.extent) : Index(0);
-            offset += Signed(rest - outer * Index(turn.extent.divisor)) * Signed(turn.dst);
+            const Loop &loop = p.loops[k];
+            const Index outer = k + 1 < p.rank ? quotient(rest, loop.extent) : Index(0);
+            offset += Signed(rest - outer * Index(loop.extent.divisor)) * Signed(loop.dst);
             rest = outer;
         }
         put<Type>(p.at + offset, cell);

@@ -17,7 +17,7 @@ struct Tiled {
     u32 vector_dst;  // whether every row of the destination starts on 16 bytes
     u32 vector_src;  // whether every row of the source starts on 16 bytes
     u32 rank;
-    Turn turns[18];  // of the batch, innermost first
+    Loop loops[18];  // of the batch, innermost first
 };
 
 static_assert(sizeof(Tiled) == 16 + 32 + 32 + 48 + 16 + 40 * 18, "tiled.rs has another Tiled");
@@ -40,11 +40,11 @@ __device__ __forceinline__ Place place_of(const Tiled &p, u32 tile_a, u32 tile_b
     rest = outer;
 #pragma unroll 1
     for (u32 i = 0; i < p.rank; ++i) {
-        const Turn &turn = p.turns[i];
-        outer = quotient(rest, turn.extent);
-        const i64 here = i64(rest - outer * u32(turn.extent.divisor));
-        place.dst += here * turn.dst;
-        place.src += here * turn.src;
+        const Loop &loop = p.loops[i];
+        outer = quotient(rest, loop.extent);
+        const i64 here = i64(rest - outer * u32(loop.extent.divisor));
+        place.dst += here * loop.dst;
+        place.src += here * loop.src;
         rest = outer;
     }
     return place;
@@ -53,13 +53,13 @@ __device__ __forceinline__ Place place_of(const Tiled &p, u32 tile_a, u32 tile_b
 // A tile is WIDTH squares of 128 bytes by 128 bytes / WIDTH rows: 16 KiB whatever the width. Shared memory holds each
 // row of a (128 bytes, contiguous in b) as 8 chunks of 16 bytes, chunk c of row r at position c ^ key(r). With that:
 // - loading, 8 threads write the 8 chunks of one row: all banks once;
-// - turning, 8 threads along a read one column of 8 groups of rows whose keys are 0 to 7: all banks once.
+// - transposing, 8 threads along a read one column of 8 groups of rows whose keys are 0 to 7: all banks once.
 template <u32 WIDTH>
 struct Square {
     enum {
         SIDE = 128 / WIDTH,                  // elements
         BYTES = SIDE * 128,                  // of shared memory
-        COLUMN = WIDTH < 4 ? 4 : WIDTH,      // bytes of b that a thread reads per row when it turns
+        COLUMN = WIDTH < 4 ? 4 : WIDTH,      // bytes of b that a thread reads per row when it transposes
         COLUMNS = 128 / COLUMN,              // per row
         ROWS = WIDTH < 16 ? 16 / WIDTH : 1,  // of a in one vector of the destination
         VECTORS = COLUMN / WIDTH,            // of the destination that come of one column
@@ -99,7 +99,7 @@ __device__ constexpr bool is_free_of_conflicts() {
     return true;
 }
 
-// Turns ROWS columns into VECTORS vectors: the transpose inside registers.
+// Transposes ROWS columns into VECTORS vectors: the transpose inside registers.
 template <u32 WIDTH>
 struct Turned;
 
@@ -223,7 +223,7 @@ struct Column {
 
 // Reads four vectors of the destination from the tile: the transpose. What lies outside the tensor is not looked at.
 template <u32 WIDTH>
-__device__ __forceinline__ void turn(Vector *out, const char *tile) {
+__device__ __forceinline__ void transpose_in_registers(Vector *out, const char *tile) {
     typedef Square<WIDTH> S;
 #pragma unroll
     for (u32 u = 0; u < 4 / S::VECTORS; ++u) {
@@ -293,6 +293,6 @@ __device__ __forceinline__ void transpose(const Tiled &p) {
     }
     __syncthreads();
     Vector out[4];
-    turn<WIDTH>(out, bytes);
+    transpose_in_registers<WIDTH>(out, bytes);
     store_vectors<WIDTH>(p, place, out);
 }

@@ -180,7 +180,7 @@ __device__ __forceinline__ void transpose_shifted(const Shifted &shifted) {
     }
     __syncthreads();
     Vector out[4];
-    turn<WIDTH>(out, bytes);
+    transpose_in_registers<WIDTH>(out, bytes);
     if (p.vector_dst) {
         store_vectors<WIDTH>(p, place, out);
     } else {

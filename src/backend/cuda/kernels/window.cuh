@@ -60,7 +60,7 @@ __device__ __forceinline__ Place place_of(const Window &p, Index cell) {
     const Index outside = quotient(cell, p.split), inside = cell - outside * Index(p.split.divisor);
     Index rest = p.outer_inside ? inside : outside;
     Place place;
-    const OperandOffsets outer = operand_offsets(rest, p.turns, p.rank);
+    const OperandOffsets outer = operand_offsets(rest, p.loops, p.rank);
 #pragma unroll
     for (u32 k = 0; k < 3; ++k) place.outer[k] = outer.of[k];
     rest = p.outer_inside ? outside : inside;
@@ -101,20 +101,20 @@ template <typename T>
 __device__ __forceinline__ bool wins(const Window &p, const Place &place, const i32 *output, T mine) {
     const Bounds bounds = window_of(p, output);
     // Its own number among the cells: where the axes in front are, and the last two.
-    u32 own_turn = 0;
+    u32 own_iteration = 0;
 #pragma unroll
     for (u32 k = 0; k + 2 < AXES; ++k) {
-        own_turn = own_turn * u32(bounds.end[k] - bounds.begin[k]) + u32(place.index[k] - bounds.begin[k]);
+        own_iteration = own_iteration * u32(bounds.end[k] - bounds.begin[k]) + u32(place.index[k] - bounds.begin[k]);
     }
     const u32 row = u32(place.index[AXES - 2] - bounds.begin[AXES - 2]);
     const u32 own = row * u32(bounds.end[AXES - 1] - bounds.begin[AXES - 1]) + u32(place.index[AXES - 1] - bounds.begin[AXES - 1]);
     const bool propagates = p.propagates != 0;
     bool wins = true;
-    each<T>(p, place, 1, p.at[2], bounds, [&](u32 turn, u32 first, const T (&number)[TAPS], u32 count) {
+    each<T>(p, place, 1, p.at[2], bounds, [&](u32 iteration, u32 first, const T (&number)[TAPS], u32 count) {
 #pragma unroll
         for (u32 k = 0; k < TAPS; ++k) {
-            if (k >= count || (turn == own_turn && first + k == own)) continue;
-            const bool before = turn < own_turn || (turn == own_turn && first + k < own);
+            if (k >= count || (iteration == own_iteration && first + k == own)) continue;
+            const bool before = iteration < own_iteration || (iteration == own_iteration && first + k < own);
             wins = wins && (before ? beats(mine, number[k], propagates) : !beats(number[k], mine, propagates));
         }
     });
@@ -126,12 +126,12 @@ __device__ __forceinline__ T maximum_gradient(const Window &p, const Place &plac
     const Reader<T> read = {p, place};
     const T mine = read.source(place.index);
     const Bounds bounds = holders_of<u64>(p, place.index);
-    const u32 turns = turns_of(bounds);
+    const u32 iterations = iterations_of(bounds);
     T total = T(0);
     i32 output[AXES];
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn) {
-        front_of(bounds, turn, output);
+    for (u32 iteration = 0; iteration < iterations; ++iteration) {
+        front_of(bounds, iteration, output);
 #pragma unroll 1
         for (output[AXES - 2] = bounds.begin[AXES - 2]; output[AXES - 2] < bounds.end[AXES - 2]; ++output[AXES - 2]) {
 #pragma unroll 1

@@ -30,7 +30,7 @@ enum PowerOf : u32 { POWER_HALF, POWER_THREE_QUARTERS, POWER_ONE, POWER_ANY };
 struct Window {
     char *at[5];
     u64 count;             // cells of the destination
-    Divisor split;         // what turns faster: cells of the axes, or places of the loops around
+    Divisor split;         // what runs faster: cells of the axes, or places of the loops around
     Operation operation;   // from the computation type to the destination
     f64 number[4];         // k, scale, beta and 2 * beta * scale
     f64 lowest;            // the maximum of nothing
@@ -40,9 +40,9 @@ struct Window {
     u32 padded;            // of an average: padding counts
     u32 centred;           // whether there are means
     u32 means;             // whether their gradient is wanted
-    u32 outer_inside;      // whether the loops around turn faster than the axes
+    u32 outer_inside;      // whether the loops around run faster than the axes
     u32 rank;              // of the loops around
-    OperandTurn turns[20];  // the loops around, innermost first
+    OperandLoop loops[20];  // the loops around, innermost first
     WindowAxis axes[ALL_AXES];  // the last one is the fastest; those in front that are not used have extents 1
 };
 
@@ -139,24 +139,24 @@ __device__ __forceinline__ void numbers(u32 scalar, const typename Real<T>::Bits
 
 // The coordinates of the axes in front of the last two, which are mostly not used and therefore one loop: six loops would
 // take more registers than there are.
-__device__ __forceinline__ u32 turns_of(const Bounds &bounds) {
-    u32 turns = 1;
+__device__ __forceinline__ u32 iterations_of(const Bounds &bounds) {
+    u32 iterations = 1;
 #pragma unroll
-    for (u32 k = AXES - 2; k-- > 0;) turns *= u32(bounds.end[k] - bounds.begin[k]);
-    return turns;
+    for (u32 k = AXES - 2; k-- > 0;) iterations *= u32(bounds.end[k] - bounds.begin[k]);
+    return iterations;
 }
 
-__device__ __forceinline__ void front_of(const Bounds &bounds, u32 turn, i32 *index) {
+__device__ __forceinline__ void front_of(const Bounds &bounds, u32 iteration, i32 *index) {
 #pragma unroll
     for (u32 k = AXES - 2; k-- > 0;) {
         const u32 extent = u32(bounds.end[k] - bounds.begin[k]);
-        index[k] = bounds.begin[k] + i32(turn % extent);
-        turn /= extent;
+        index[k] = bounds.begin[k] + i32(iteration % extent);
+        iteration /= extent;
     }
 }
 
 // Calls `f(first, numbers, count)` with the numbers that some cells hold, TAPS of them or what is left, all loaded before
-// the first is looked at: those of `n` coordinates of an axis for each of `m` of another one, which turns slower. LAST: which
+// the first is looked at: those of `n` coordinates of an axis for each of `m` of another one, which runs slower. LAST: which
 // of the two is the last axis, the faster one or the slower one.
 template <typename T, bool LAST, typename F>
 __device__ __forceinline__ void walk(const Window &p, u32 layout, const char *from, i32 slow, i32 fast, u32 m, u32 n, F f) {
@@ -169,9 +169,9 @@ __device__ __forceinline__ void walk(const Window &p, u32 layout, const char *fr
         for (u32 k = 0; k < TAPS; ++k) {
             const i64 last = LAST ? fast + i64(j) : slow + i64(i), other = LAST ? slow + i64(i) : fast + i64(j);
             place[k] = from + along(p, axis_of(p, AXES - 1), layout, last) + other * axis_of(p, AXES - 2).step[layout];
-            const bool turns = ++j == n;
-            i += turns;
-            j = turns ? 0 : j;
+            const bool wraps = ++j == n;
+            i += wraps;
+            j = wraps ? 0 : j;
         }
         const u32 count = all - first < u32(TAPS) ? all - first : u32(TAPS);
         typename Real<T>::Bits bits[TAPS];
@@ -190,18 +190,18 @@ __device__ __forceinline__ i64 front_offset(const Window &p, const Place &place,
     return offset;
 }
 
-// Calls `f(turn, first, numbers, count)` with the numbers of the cells between bounds, in row-major order.
+// Calls `f(iteration, first, numbers, count)` with the numbers of the cells between bounds, in row-major order.
 template <typename T, typename F>
 __device__ __forceinline__ void each(const Window &p, const Place &place, u32 layout, const char *base, const Bounds &bounds, F f) {
-    const u32 turns = turns_of(bounds);
+    const u32 iterations = iterations_of(bounds);
     const u32 m = u32(bounds.end[AXES - 2] - bounds.begin[AXES - 2]), n = u32(bounds.end[AXES - 1] - bounds.begin[AXES - 1]);
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn) {
+    for (u32 iteration = 0; iteration < iterations; ++iteration) {
         i32 index[AXES];
-        front_of(bounds, turn, index);
+        front_of(bounds, iteration, index);
         const char *from = base + front_offset(p, place, layout, index);
         walk<T, true>(p, layout, from, bounds.begin[AXES - 2], bounds.begin[AXES - 1], m, n,
-                      [&](u32 first, const T (&number)[TAPS], u32 count) { f(turn, first, number, count); });
+                      [&](u32 first, const T (&number)[TAPS], u32 count) { f(iteration, first, number, count); });
     }
 }
 
@@ -209,18 +209,18 @@ __device__ __forceinline__ void each(const Window &p, const Place &place, u32 la
 // term asks for coordinates.
 template <typename T, bool INDEXED, typename F>
 __device__ __forceinline__ T sum_of(const Window &p, const Place &place, u32 layout, const char *base, const Bounds &bounds, F term) {
-    const u32 turns = turns_of(bounds);
+    const u32 iterations = iterations_of(bounds);
     const u32 m = u32(bounds.end[AXES - 1] - bounds.begin[AXES - 1]), n = u32(bounds.end[AXES - 2] - bounds.begin[AXES - 2]);
-    if (turns * n == 0) return T(0);
-    // Together where nothing but the two axes turns, else one coordinate of the last one after the other.
-    const u32 together = turns == 1 ? m : 1;
+    if (iterations * n == 0) return T(0);
+    // Together where only the two axes have iterations, else one coordinate of the last one after the other.
+    const u32 together = iterations == 1 ? m : 1;
     T total = T(0), part = T(0);
 #pragma unroll 1
     for (u32 begin = 0; begin < m; begin += together) {
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn) {
+        for (u32 iteration = 0; iteration < iterations; ++iteration) {
             i32 index[AXES];
-            front_of(bounds, turn, index);
+            front_of(bounds, iteration, index);
             const i32 last = bounds.begin[AXES - 1] + i32(begin);
             const char *from = base + front_offset(p, place, layout, index);
             u32 i = 0, j = 0;
@@ -233,7 +233,7 @@ __device__ __forceinline__ T sum_of(const Window &p, const Place &place, u32 lay
                     if (++j < n) return;
                     j = 0;
                     ++i;
-                    if (turn + 1 < turns) return;
+                    if (iteration + 1 < iterations) return;
                     total = sum(total, part);
                     part = T(0);
                 };
@@ -255,15 +255,15 @@ __device__ __forceinline__ T sum_of(const Window &p, const Place &place, u32 lay
 // The sum of `term(index)` where that is a sum by itself, and finds its own numbers.
 template <typename T, typename F>
 __device__ __forceinline__ T sum_of_sums(const Bounds &bounds, F term) {
-    const u32 turns = turns_of(bounds);
+    const u32 iterations = iterations_of(bounds);
     T total = T(0);
     i32 index[AXES];
 #pragma unroll 1
     for (index[AXES - 1] = bounds.begin[AXES - 1]; index[AXES - 1] < bounds.end[AXES - 1]; ++index[AXES - 1]) {
         T part = T(0);
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn) {
-            front_of(bounds, turn, index);
+        for (u32 iteration = 0; iteration < iterations; ++iteration) {
+            front_of(bounds, iteration, index);
 #pragma unroll 1
             for (index[AXES - 2] = bounds.begin[AXES - 2]; index[AXES - 2] < bounds.end[AXES - 2]; ++index[AXES - 2]) {
                 part = sum(part, term(index));

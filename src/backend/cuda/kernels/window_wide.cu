@@ -22,7 +22,7 @@ __device__ __forceinline__ void columns(const Window &p) {
         }
         const u64 place = quotient(rest, p.split);
         u64 tap = rest - place * p.split.divisor;
-        const OperandOffsets outer = operand_offsets(place, p.turns, p.rank);
+        const OperandOffsets outer = operand_offsets(place, p.loops, p.rank);
         i64 to = outer.of[0], from = outer.of[1];
         bool inside = true;
 #pragma unroll

@@ -18,10 +18,10 @@ const PLACES: usize = 1 + MOST_OPERANDS;
 /// One loop over the destination and the operands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
-pub struct FormulaTurn {
-    /// How often it turns.
+pub struct FormulaLoop {
+    /// Its iterations.
     pub extent: Divisor,
-    /// Bytes that each moves per turn.
+    /// Bytes that each moves per iteration.
     pub step: [i64; PLACES],
 }
 
@@ -58,7 +58,7 @@ pub struct Parameters {
     /// 1 if all operands behind the second lie as that one does.
     pub alike: u32,
     /// The loops, innermost first.
-    pub turns: [FormulaTurn; MAX_AXES],
+    pub loops: [FormulaLoop; MAX_AXES],
 }
 
 // The same number stands in the kernels' source.
@@ -144,10 +144,10 @@ pub(super) fn rest<const N: usize>(map: &Map<N>, at: [u64; N], rest: i64, emit: 
 /// What a kernel of this index type is given for these loops.
 fn parameters<const N: usize>(map: &Map<N>, bytes: &Bytes<N>, index: Index) -> Parameters {
     const { assert!(N <= PLACES) };
-    let mut turns = [FormulaTurn { extent: Divisor::ONE, step: [0; PLACES] }; MAX_AXES];
-    for (turn, axis) in turns.iter_mut().zip(bytes.nest.axes().iter().rev()) {
-        turn.extent = Divisor::new(axis.extent, index);
-        turn.step[..N].copy_from_slice(&axis.strides);
+    let mut loops = [FormulaLoop { extent: Divisor::ONE, step: [0; PLACES] }; MAX_AXES];
+    for (slot, axis) in loops.iter_mut().zip(bytes.nest.axes().iter().rev()) {
+        slot.extent = Divisor::new(axis.extent, index);
+        slot.step[..N].copy_from_slice(&axis.strides);
     }
     // As the parameters of a channel do.
     let alike =
@@ -167,7 +167,7 @@ fn parameters<const N: usize>(map: &Map<N>, bytes: &Bytes<N>, index: Index) -> P
         wide: u32::from(map.compute == Compute::Double),
         splats: 0,
         alike: u32::from(alike),
-        turns,
+        loops,
     }
 }
 

@@ -2,9 +2,9 @@
 //! source (`kernels/pointwise.cuh`).
 
 use super::vectors::{Bytes, THREADS, Vectors, tail};
-use crate::backend::cuda::general::{index_for, launch, operand_turns};
+use crate::backend::cuda::general::{index_for, launch, operand_loops};
 use crate::backend::cuda::launch::{Emit, Launch, Pointers, grid};
-use crate::backend::cuda::params::{Index, OperandTurn, Params};
+use crate::backend::cuda::params::{Index, OperandLoop, Params};
 use crate::backend::cuda::selection::Query;
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -42,7 +42,7 @@ pub struct Parameters {
     /// 1 if `op_ordered` computes in binary64.
     pub wide: u32,
     /// The loops, innermost first.
-    pub turns: [OperandTurn; MAX_AXES],
+    pub loops: [OperandLoop; MAX_AXES],
 }
 
 // The same number stands in the kernels' source.
@@ -123,7 +123,7 @@ fn parameters<const N: usize>(map: &Map<N>, bytes: &Bytes<N>, index: Index) -> P
         rank: bytes.nest.axes().len() as u32,
         splats: 0,
         wide: u32::from(map.compute == Compute::Double),
-        turns: operand_turns(&bytes.nest, index),
+        loops: operand_loops(&bytes.nest, index),
     }
 }
 

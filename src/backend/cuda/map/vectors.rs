@@ -1,4 +1,4 @@
-//! The loops of a map in bytes, and those that turn over vectors of 16 bytes.
+//! The loops of a map in bytes, and those that run over vectors of 16 bytes.
 
 use crate::layout::{Axis, LoopNest};
 use crate::ops::Map;
@@ -37,7 +37,7 @@ impl<const N: usize> Bytes<N> {
     }
 }
 
-/// Loops of which the innermost turns over vectors.
+/// Loops of which the innermost runs over vectors.
 pub(super) struct Vectors<const N: usize> {
     /// The loops, and where the operands start.
     pub bytes: Bytes<N>,

@@ -5,9 +5,9 @@
 //! chunks, which are whole subtrees, if there is a workspace for what they are joined to. The bits
 //! are the same in every case.
 
-use crate::backend::cuda::general::{operand_turns, turns};
+use crate::backend::cuda::general::{loops, operand_loops};
 use crate::backend::cuda::launch::{Emit, Launch, grid};
-use crate::backend::cuda::params::{Divisor, Index, OperandTurn, Operation, Params, Turn};
+use crate::backend::cuda::params::{Divisor, Index, Loop, OperandLoop, Operation, Params};
 use crate::backend::cuda::selection::Query;
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -41,7 +41,7 @@ pub struct Piece {
     /// Keeps the size a multiple of 8 on both sides.
     pub unused: u32,
     /// The loops, innermost first, with the index in the place of a destination.
-    pub turns: [Turn; MAX_AXES],
+    pub loops: [Loop; MAX_AXES],
 }
 
 /// Many elements joined to one, for each output: `reduce_*`.
@@ -77,7 +77,7 @@ pub struct Parameters {
     /// Number of loops over outputs.
     pub rank: u32,
     /// The loops over outputs, innermost first: destination, source, place among the indices.
-    pub outer: [OperandTurn; MAX_AXES],
+    pub outer: [OperandLoop; MAX_AXES],
     /// What each output reduces.
     pub pieces: [Piece; 2],
 }
@@ -161,7 +161,7 @@ fn parameters(problem: &Reduce, schedule: Schedule, partition: Partition, at: [u
         count: 0,
         rank: 0,
         unused: 0,
-        turns: turns(&LoopNest::new(&[], [0; 2]), Index::I64),
+        loops: loops(&LoopNest::new(&[], [0; 2]), Index::I64),
     };
     // The kernels of constant types count in 32 bits.
     let index = if Family::of(problem, schedule).is_usual() { Index::I32 } else { Index::I64 };
@@ -177,7 +177,7 @@ fn parameters(problem: &Reduce, schedule: Schedule, partition: Partition, at: [u
             count: piece.len() as u64,
             rank: nest.axes().len() as u32,
             unused: 0,
-            turns: turns(&nest, index),
+            loops: loops(&nest, index),
         };
     }
     let start = |address: u64, k: usize| address.wrapping_add_signed(outputs.offsets[k] * sizes[k]);
@@ -198,7 +198,7 @@ fn parameters(problem: &Reduce, schedule: Schedule, partition: Partition, at: [u
         index_bytes: index_bytes as u32,
         level: partition.level,
         rank: outer.axes().len() as u32,
-        outer: operand_turns(&outer, Index::I64),
+        outer: operand_loops(&outer, Index::I64),
         pieces,
     }
 }
