@@ -93,7 +93,7 @@ pub struct Parameters {
     /// Blocks for each part.
     pub blocks: Divisor,
     /// Where the sums of parts go, or come from; 0 if sums are not cut.
-    pub sums: u64,
+    pub partials: u64,
     /// Where the loops of each part are in `loops`: of the sum, the columns, the rows, the batch.
     pub first: [u32; 4],
     /// How many each part has.
@@ -153,7 +153,7 @@ impl Kind for Contract {
         let Some((parts, join)) = parts.zip(kernel.join) else {
             return launch(kernel.name, kernel.threads, blocks, &parameters);
         };
-        parameters.sums = step.workspace_slot().map_or(0, |slot| at[slot]);
+        parameters.partials = step.workspace_slot().map_or(0, |slot| at[slot]);
         (parameters.parts, parameters.part) = (parts.count as u32, parts.terms as u64);
         parameters.blocks = Divisor::new(blocks as i64, Index::I64);
         launch(kernel.name, kernel.threads, blocks * parts.count as u64, &parameters)?;
@@ -278,7 +278,7 @@ fn parameters(step: &Contract, at: &[u64], tile: Option<[i64; 2]>) -> Parameters
         unused: 0,
         part: depth as u64,
         blocks: Divisor::new(i64::MAX >> 1, Index::I64),
-        sums: 0,
+        partials: 0,
         first,
         rank,
         loops,

@@ -20,7 +20,7 @@ struct alignas(16) Tile {
     };
     T staged[2][2][STEP][PITCH];  // double-buffered; a and b. Stages the epilogue at the end.
     Tables<POSITION, SIDE> tables;
-    static_assert(SIDE * SUBTILE_PITCH <= 4 * STEP * PITCH, "sums on their way out have no room");
+    static_assert(SIDE * SUBTILE_PITCH <= 4 * STEP * PITCH, "a subtile of the epilogue has no room");
 };
 
 // Which elements of an operand a thread stages: neighbours in memory by neighbouring threads.
@@ -111,11 +111,11 @@ __device__ __forceinline__ void tiled(const Contract &p) {
 
     // Squares of 4 x 4, 64 apart.
     const u32 x = threadIdx.x % 16 * 4, y = threadIdx.x / 16 * 4;
-    T sums[SQUARE][SQUARE];
+    T acc[SQUARE][SQUARE];
 #pragma unroll
     for (u32 i = 0; i < SQUARE; ++i) {
 #pragma unroll
-        for (u32 j = 0; j < SQUARE; ++j) sums[i][j] = T(0);
+        for (u32 j = 0; j < SQUARE; ++j) acc[i][j] = T(0);
     }
     u32 buffer = 0;
     if (p.depth > 0) {
@@ -147,7 +147,7 @@ __device__ __forceinline__ void tiled(const Contract &p) {
             for (u32 i = 0; i < SQUARE; ++i) {
 #pragma unroll
                 for (u32 j = 0; j < SQUARE; ++j) {
-                    sums[i][j] = fused(left[i / 4].value[i % 4], above[j / 4].value[j % 4], sums[i][j]);
+                    acc[i][j] = fused(left[i / 4].value[i % 4], above[j / 4].value[j % 4], acc[i][j]);
                 }
             }
         }
@@ -163,7 +163,7 @@ __device__ __forceinline__ void tiled(const Contract &p) {
             for (u32 i = 0; i < SQUARE; ++i) {
 #pragma unroll
                 for (u32 j = 0; j < 4; ++j) {
-                    const T near = sums[i][j], far = sums[i][SQUARE - 4 + j];
+                    const T near = acc[i][j], far = acc[i][SQUARE - 4 + j];
                     out[(y + i % 4 + 64 * (i / 4)) * SUBTILE_PITCH + x % SUBTILE + j] = subtile < 2 ? near : far;
                 }
             }
@@ -225,8 +225,8 @@ __device__ __forceinline__ void direct(const Contract &p) {
         }
     }
     if (!is_one) return;
-    if (p.sums) return put<T>(p.sums + (part.number * p.columns + index) * sizeof(T), total);
-    finish(p, total, here.of[OF_DST], here.of[OF_Z], here.of[OF_BIAS]);
+    if (p.partials) return put<T>(p.partials + (part.number * p.columns + index) * sizeof(T), total);
+    epilogue(p, total, here.of[OF_DST], here.of[OF_Z], here.of[OF_BIAS]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_direct_f32(const Contract p) { direct<f32>(p); }

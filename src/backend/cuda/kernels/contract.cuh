@@ -55,7 +55,7 @@ struct Contract {
     u32 unused;
     u64 part;        // terms of each
     Divisor blocks;  // of each
-    char *sums;      // scratch: of parts, those of a block side by side; null if sums are not cut
+    char *partials;  // scratch: of parts, those of a block side by side; null if sums are not cut
     u32 first[PARTS], rank[PARTS];  // of `loops`
     ContractLoop loops[20];         // of each part the innermost first
 };
@@ -245,7 +245,7 @@ __device__ __forceinline__ R activated(const Contract &p, R x) {
 
 // Every product and every sum is rounded by itself.
 template <typename R>
-__device__ __forceinline__ void finish_in(const Contract &p, R total, i64 dst, i64 z, i64 bias) {
+__device__ __forceinline__ void epilogue_in(const Contract &p, R total, i64 dst, i64 z, i64 bias) {
     char *const to = p.at[OF_DST] + dst;
     R r = product(R(p.alpha), total);
     if (p.flags & BLENDED_DST) r = sum(r, product(R(p.beta), Real<R>::load(p.scalar[OF_DST], to)));
@@ -255,9 +255,9 @@ __device__ __forceinline__ void finish_in(const Contract &p, R total, i64 dst, i
 }
 
 template <typename T>
-__device__ __forceinline__ void finish(const Contract &p, T total, i64 dst, i64 z, i64 bias) {
-    if (sizeof(T) == 8 || (p.flags & WIDE)) return finish_in<f64>(p, f64(total), dst, z, bias);
-    finish_in<f32>(p, f32(total), dst, z, bias);
+__device__ __forceinline__ void epilogue(const Contract &p, T total, i64 dst, i64 z, i64 bias) {
+    if (sizeof(T) == 8 || (p.flags & WIDE)) return epilogue_in<f64>(p, f64(total), dst, z, bias);
+    epilogue_in<f32>(p, f32(total), dst, z, bias);
 }
 
 // The epilogue writes a tile by subtiles of so many columns, staged in shared memory: neighbours in memory by neighbouring
@@ -266,7 +266,7 @@ enum : u32 { SUBTILE = 32, SUBTILE_PITCH = SUBTILE + 1 };
 
 // Of a part of all terms, as sums that `joined` finds in the same order.
 template <u32 SIDE, bool CUT, typename T, typename Tables>
-__device__ __forceinline__ void write_subtile(const Contract &p, const Tables &tables, const T *sums, u64 first_row,
+__device__ __forceinline__ void write_subtile(const Contract &p, const Tables &tables, const T *acc, u64 first_row,
                                              u64 first_column, u32 subtile) {
     const bool along_columns = p.flags & DST_ALONG_COLUMNS;
 #pragma unroll 1
@@ -274,15 +274,15 @@ __device__ __forceinline__ void write_subtile(const Contract &p, const Tables &t
         const u32 row = along_columns ? i / SUBTILE : i % SIDE, within = along_columns ? i % SUBTILE : i / SIDE;
         const u32 column = subtile * SUBTILE + within;
         if (first_row + row >= p.rows || first_column + column >= p.columns) continue;
-        if (CUT && p.sums) {
+        if (CUT && p.partials) {
             const u64 own = u64(blockIdx.x) * (SIDE * SIDE) + (along_columns ? row * SIDE + column : column * SIDE + row);
-            put<T>(p.sums + own * sizeof(T), sums[row * SUBTILE_PITCH + within]);
+            put<T>(p.partials + own * sizeof(T), acc[row * SUBTILE_PITCH + within]);
             continue;
         }
         i64 of[3];
 #pragma unroll
         for (u32 k = 0; k < 3; ++k) of[k] = tables.place[k][0][row] + tables.place[k][1][column];
-        finish(p, sums[row * SUBTILE_PITCH + within], of[0], of[1], of[2]);
+        epilogue(p, acc[row * SUBTILE_PITCH + within], of[0], of[1], of[2]);
     }
 }
 
@@ -294,7 +294,7 @@ __device__ __forceinline__ i32 sum(i32 a, i32 b) { return i32(u32(a) + u32(b)); 
 template <typename T>
 __device__ __forceinline__ T sum_of_parts(const Contract &p, u64 first, u64 step) {
     enum : u32 { AT_ONCE = 8 };
-    const char *from = p.sums + first * sizeof(T);
+    const char *from = p.partials + first * sizeof(T);
     T total = at<T>(from);
     u32 i = 1;
 #pragma unroll 1

@@ -6,7 +6,7 @@ template <typename T>
 __device__ __forceinline__ void joined(const Contract &p) {
     enum : u32 { SIDE = 64, SLICES = SIDE * SIDE / THREADS };
     __shared__ Tables<i64, SIDE> tables;
-    __shared__ u32 inside[2];  // rows and columns; kept here, as a call in `finish` leaves few registers
+    __shared__ u32 inside[2];  // rows and columns; kept here, as a call in `epilogue` leaves few registers
     const u64 tile = blockIdx.x / SLICES;
     const auto corner = tables.locate(p, tile);
     if (threadIdx.x == 0) {
@@ -22,7 +22,7 @@ __device__ __forceinline__ void joined(const Contract &p) {
     i64 of[3];
 #pragma unroll
     for (u32 k = 0; k < 3; ++k) of[k] = tables.place[k][0][row] + tables.place[k][1][column];
-    finish(p, total, of[0], of[1], of[2]);
+    epilogue(p, total, of[0], of[1], of[2]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_join_f32(const Contract p) { joined<f32>(p); }
@@ -35,7 +35,7 @@ __device__ __forceinline__ void joined_directly(const Contract &p) {
     if (index >= p.columns) return;
     ContractOffsets here = nowhere();
     walk(p, OF_COLUMNS, index, here);
-    finish(p, sum_of_parts<T>(p, index, p.columns), here.of[OF_DST], here.of[OF_Z], here.of[OF_BIAS]);
+    epilogue(p, sum_of_parts<T>(p, index, p.columns), here.of[OF_DST], here.of[OF_Z], here.of[OF_BIAS]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) contract_join_direct_f32(const Contract p) { joined_directly<f32>(p); }

@@ -43,15 +43,15 @@ struct Mainloop {
         B_PITCH = B_ALONG_N_ ? TILE_N * SIZE : K_BYTES,
         A_VECTORS = A_PITCH / 16,            // of a row in shared memory: of a row, or of a term
         B_VECTORS = B_PITCH / 16,            // of a column, or of a term
-        SUMS_PITCH = WARP_N + 8,             // of sums on their way out
-        SUMS_BYTES = 16 * SUMS_PITCH * 4,    // of a warp
+        STAGED_PITCH = WARP_N + 8,           // of a row of accumulators that is staged for the epilogue
+        STAGED_BYTES = 16 * STAGED_PITCH * 4,  // of a warp
     };
     static constexpr bool ALONG_M = ALONG_M_, B_ALONG_N = B_ALONG_N_;
     static constexpr PartOf ROWS = ALONG_M_ ? OF_COLUMNS : OF_ROWS, COLUMNS = ALONG_M_ ? OF_ROWS : OF_COLUMNS;
     static_assert(WARP_N == 32, "a warp writes 32 columns of a row");
     static_assert(B_ALONG_N_ || !ALONG_M_, "terms of one factor alone lie together in the first one");
     static_assert(STAGES * STAGE <= 48 << 10, "more shared memory than a block has");
-    static_assert(WARPS_M_ * WARPS_N_ * SUMS_BYTES + TILE_M * 24 <= STAGES * STAGE, "sums on their way out have no room");
+    static_assert(WARPS_M_ * WARPS_N_ * STAGED_BYTES + TILE_M * 24 <= STAGES * STAGE, "a subtile of the epilogue has no room");
 };
 
 // Where a vector of a row lies, which has 64 bytes or a multiple of 128: the same vectors of 8 rows meet different banks. Of terms
@@ -123,7 +123,7 @@ struct Fragments {
 };
 
 template <typename Config>
-__device__ __forceinline__ void multiply(typename Config::Sum (&sums)[Config::MMA_M][Config::MMA_N][4], const Fragments<Config> &by) {
+__device__ __forceinline__ void multiply(typename Config::Sum (&acc)[Config::MMA_M][Config::MMA_N][4], const Fragments<Config> &by) {
     typedef typename Config::Mma Mma;
     u32 b[Config::MMA_N][2];
 #pragma unroll
@@ -137,7 +137,7 @@ __device__ __forceinline__ void multiply(typename Config::Sum (&sums)[Config::MM
 #pragma unroll
         for (u32 r = 0; r < 4; ++r) a[r] = ready(Mma(), by.a[i][r]);
 #pragma unroll
-        for (u32 j = 0; j < Config::MMA_N; ++j) mma(Mma(), sums[i][j], a, b[j]);
+        for (u32 j = 0; j < Config::MMA_N; ++j) mma(Mma(), acc[i][j], a, b[j]);
     }
 }
 
@@ -197,7 +197,7 @@ __device__ __forceinline__ void store_eight(u32 scalar, char *to, const f32 (&x)
 __device__ __forceinline__ void load_eight(u32 scalar, const char *from, f32 (&x)[8], f32) { load_eight(scalar, from, x); }
 __device__ __forceinline__ void store_eight(u32 scalar, char *to, const f32 (&x)[8], f32) { store_eight(scalar, to, x); }
 
-// As `finish_in` of contract.cuh, of eight neighbours whose sums were of this type.
+// As `epilogue_in` of contract.cuh, of eight neighbours whose sums were of this type.
 template <typename Sum>
 __device__ __forceinline__ void finish_eight(const Contract &p, f32 (&x)[8], const i64 (&of)[3]) {
     char *const to = p.at[OF_DST] + of[0];
@@ -249,14 +249,14 @@ struct PartOfTiles {
 // Sums of a warp to the destination, 16 rows at a time: by way of shared memory of its own, where a lane finds eight
 // neighbours of a row.
 template <typename Config>
-__device__ __forceinline__ void write(const Contract &p, typename Config::Sum (&sums)[Config::MMA_M][Config::MMA_N][4], char *shared,
+__device__ __forceinline__ void write(const Contract &p, typename Config::Sum (&acc)[Config::MMA_M][Config::MMA_N][4], char *shared,
                                       u64 part, u64 batch, u64 first_row, u64 first_column) {
     typedef typename Config::Sum Sum;
-    enum : u32 { PITCH = Config::SUMS_PITCH };
+    enum : u32 { PITCH = Config::STAGED_PITCH };
     const u64 rows = Config::ALONG_M ? p.columns : p.rows, columns = Config::ALONG_M ? p.rows : p.columns;
     const u32 me = threadIdx.x, lane = me % 32, warp = me / 32, left = warp % Config::WARPS_N * Config::WARP_N;
     const u32 above = warp / Config::WARPS_N * Config::WARP_M;
-    i64(*const places)[3] = reinterpret_cast<i64(*)[3]>(shared + Config::BLOCK / 32 * Config::SUMS_BYTES);
+    i64(*const places)[3] = reinterpret_cast<i64(*)[3]>(shared + Config::BLOCK / 32 * Config::STAGED_BYTES);
     if (me < Config::TILE_M) {
         ContractOffsets here = nowhere();
         walk(p, OF_BATCH, batch, here);
@@ -271,14 +271,14 @@ __device__ __forceinline__ void write(const Contract &p, typename Config::Sum (&
     walk(p, Config::COLUMNS, is_column ? column : 0, across);
     const i64 of_column[3] = {across.of[OF_DST], across.of[OF_Z], across.of[OF_BIAS]};
     __syncthreads();
-    Sum *const own = reinterpret_cast<Sum *>(shared + warp * Config::SUMS_BYTES);
+    Sum *const own = reinterpret_cast<Sum *>(shared + warp * Config::STAGED_BYTES);
 #pragma unroll
     for (u32 i = 0; i < Config::MMA_M; ++i) {
 #pragma unroll
         for (u32 j = 0; j < Config::MMA_N; ++j) {
 #pragma unroll
             for (u32 k = 0; k < 4; k += 2) {
-                const u64 both = bits_of<u32>(sums[i][j][k]) | u64(bits_of<u32>(sums[i][j][k + 1])) << 32;
+                const u64 both = bits_of<u32>(acc[i][j][k]) | u64(bits_of<u32>(acc[i][j][k + 1])) << 32;
                 *reinterpret_cast<u64 *>(own + mma_c_row(k) * PITCH + 8 * j + mma_c_column(k)) = both;
             }
         }
@@ -289,9 +289,9 @@ __device__ __forceinline__ void write(const Contract &p, typename Config::Sum (&
             if (is_column && first_row + row < rows) {
                 const Four<Sum> *const from = reinterpret_cast<const Four<Sum> *>(own + within * PITCH + lane % 4 * 8);
                 const Four<Sum> low = from[0], high = from[1];
-                if (Config::ALONG_M && p.sums) {
+                if (Config::ALONG_M && p.partials) {
                     const PartOfTiles tiles(p, part, batch);
-                    Four<Sum> *const to = reinterpret_cast<Four<Sum> *>(p.sums) + tiles.place(column, first_row + row) / 4;
+                    Four<Sum> *const to = reinterpret_cast<Four<Sum> *>(p.partials) + tiles.place(column, first_row + row) / 4;
                     to[0] = low;
                     to[1] = high;
                     continue;
@@ -340,13 +340,13 @@ __device__ __forceinline__ void multistage(const Contract &p) {
     const SharedPlace of_a = kept(shared_place(stages + first_a));
     const SharedPlace of_b = kept(shared_place(stages + Config::A_BYTES + first_b));
 
-    typename Config::Sum sums[Config::MMA_M][Config::MMA_N][4];
+    typename Config::Sum acc[Config::MMA_M][Config::MMA_N][4];
 #pragma unroll
     for (u32 i = 0; i < Config::MMA_M; ++i) {
 #pragma unroll
         for (u32 j = 0; j < Config::MMA_N; ++j) {
 #pragma unroll
-            for (u32 k = 0; k < 4; ++k) sums[i][j][k] = 0;
+            for (u32 k = 0; k < 4; ++k) acc[i][j][k] = 0;
         }
     }
     wait_for_copies<Config::STAGES - 2>();
@@ -371,13 +371,13 @@ __device__ __forceinline__ void multistage(const Contract &p) {
             // To the stage of the step before, of which all warps had their fragments at the last barrier.
             copier.copy(p);
             end_of_copies();
-            multiply(sums, first);
+            multiply(acc, first);
             wait_for_copies<Config::STAGES - 2>();
             __syncthreads();
             go_on();
             // Behind the last step there are zeros.
             first.template load<0>(a_at, b_at);
-            multiply(sums, second);
+            multiply(acc, second);
         } while (--steps > 0);
     } else {
         const auto advance = [&](const Fragments<Config> &now, Fragments<Config> &next) {
@@ -387,7 +387,7 @@ __device__ __forceinline__ void multistage(const Contract &p) {
             __syncthreads();
             go_on();
             next.template load<0>(a_at, b_at);
-            multiply(sums, now);
+            multiply(acc, now);
         };
         // Two stages a step; behind the last one there are zeros.
         u32 steps = (stage_count + 1) / 2;
@@ -399,5 +399,5 @@ __device__ __forceinline__ void multistage(const Contract &p) {
     }
     wait_for_copies<0>();
     __syncthreads();
-    write<Config>(p, sums, stages, part.number, batch, first_row, first_column);
+    write<Config>(p, acc, stages, part.number, batch, first_row, first_column);
 }

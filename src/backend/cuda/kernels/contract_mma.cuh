@@ -33,7 +33,7 @@ template <typename Type, u32 SIDE>
 struct alignas(16) MmaTile {
     u32 staged[2][2][SIDE][WORD_PITCH];  // double-buffered; a and b. Stages the epilogue at the end.
     Tables<i32, SIDE> tables;
-    static_assert(SIDE * SUBTILE_PITCH <= 4 * SIDE * WORD_PITCH, "sums on their way out have no room");
+    static_assert(SIDE * SUBTILE_PITCH <= 4 * SIDE * WORD_PITCH, "a subtile of the epilogue has no room");
 };
 
 // Which words of an operand a thread stages: its first one, by its row of `a` or column of `b` and its number there, and the
@@ -140,13 +140,13 @@ __device__ __forceinline__ void mainloop(const Contract &p) {
     };
 
     const u32 warp = me / 32, above = warp / 4 * (SIDE / 2), left = warp % 4 * (SIDE / 4);
-    Sum sums[MMA_M][MMA_N][4];
+    Sum acc[MMA_M][MMA_N][4];
 #pragma unroll
     for (u32 i = 0; i < MMA_M; ++i) {
 #pragma unroll
         for (u32 j = 0; j < MMA_N; ++j) {
 #pragma unroll
-            for (u32 k = 0; k < 4; ++k) sums[i][j][k] = Sum(0);
+            for (u32 k = 0; k < 4; ++k) acc[i][j][k] = Sum(0);
         }
     }
     // Each iteration loads the operands of the next one, so the first has nothing to multiply yet.
@@ -184,7 +184,7 @@ __device__ __forceinline__ void mainloop(const Contract &p) {
                     rows[r] = ready(Type(), tile.staged[buffer][0][above + 16 * i + mma_a_row(r)][word]);
                 }
 #pragma unroll
-                for (u32 j = 0; j < MMA_N; ++j) mma(Type(), sums[i][j], rows, columns[j]);
+                for (u32 j = 0; j < MMA_N; ++j) mma(Type(), acc[i][j], rows, columns[j]);
             }
         }
         if (more) finish_loads(buffer ^ 1);
@@ -203,7 +203,7 @@ __device__ __forceinline__ void mainloop(const Contract &p) {
 #pragma unroll
                     for (u32 k = 0; k < 4; ++k) {
                         const u32 row = above + 16 * i + mma_c_row(k), column = left % SUBTILE + 8 * j + mma_c_column(k);
-                        out[row * SUBTILE_PITCH + column] = sums[i][j][k];
+                        out[row * SUBTILE_PITCH + column] = acc[i][j][k];
                     }
                 }
             }
