@@ -196,11 +196,13 @@ fn of_program(name: &str, place: Option<Place>) -> Result<(String, Value, u8)> {
         Ok(elf) => examined
             .libraries
             .iter()
-            .map(|library| match elf.resolve(&path, &library.soname, &folders) {
-                Some(file) => format!("{} => {}", library.soname, file.display()),
-                None => format!("{}: not found", library.soname),
+            .map(|library| {
+                Ok(match elf.resolve(&path, &library.soname, &folders)? {
+                    Some(file) => format!("{} => {}", library.soname, file.display()),
+                    None => format!("{}: not found", library.soname),
+                })
             })
-            .collect(),
+            .collect::<Result<_>>()?,
         Err(_) => Vec::new(),
     };
     let version = examined.libraries.iter().find_map(|library| {

@@ -1,9 +1,9 @@
 //! What an ELF file says of itself, and which files the loader would take for what it needs.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{fs, io};
 
 use object::elf::{
     DF_1_NOW, DF_BIND_NOW, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH,
@@ -160,26 +160,32 @@ impl Elf {
     }
 
     /// The folders of RPATH or RUNPATH of the file at `at`.
-    fn own_folders(&self, at: &Path) -> Vec<PathBuf> {
-        let file = fs::canonicalize(at).unwrap_or_default();
+    fn own_folders(&self, at: &Path) -> Result<Vec<PathBuf>> {
+        let file = unless_no_memory(fs::canonicalize(at))?.unwrap_or_default();
         let origin = file.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
         let whole = |dir: &String| dir.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
-        self.path.iter().map(|dir| PathBuf::from(whole(dir))).collect()
+        Ok(self.path.iter().map(|dir| PathBuf::from(whole(dir))).collect())
     }
 
     /// The file that the loader would take for `soname`, which the file at `at` needs, with these
     /// folders in `LD_LIBRARY_PATH`: as its manual describes, but for folders of hardware levels.
-    pub fn resolve(&self, at: &Path, soname: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    ///
+    /// # Errors
+    /// There is no memory to look for it.
+    pub fn resolve(&self, at: &Path, soname: &str, folders: &[PathBuf]) -> Result<Option<PathBuf>> {
         if soname.contains('/') {
-            return Some(PathBuf::from(soname)).filter(|file| file.exists());
+            return Ok(Some(PathBuf::from(soname)).filter(|file| file.exists()));
         }
-        let own = self.own_folders(at);
+        let own = self.own_folders(at)?;
         let folders = if self.path_first { [&own, folders].concat() } else { [folders, &own].concat() };
         let mut files = folders.into_iter().map(|dir| dir.join(soname));
-        files.find(|file| file.exists()).or_else(|| cached(soname)).or_else(|| {
+        if let Some(file) = files.find(|file| file.exists()) {
+            return Ok(Some(file));
+        }
+        Ok(cached(soname)?.or_else(|| {
             let system = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(|dir| Path::new(dir).join(soname));
             system.into_iter().find(|file| file.exists())
-        })
+        }))
     }
 }
 
@@ -190,16 +196,29 @@ pub fn environment() -> Vec<PathBuf> {
 }
 
 /// What the loader's cache has for `soname`.
-fn cached(soname: &str) -> Option<PathBuf> {
+fn cached(soname: &str) -> Result<Option<PathBuf>> {
     static LIST: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    let list = LIST.get_or_init(|| {
-        let said = ["ldconfig", "/sbin/ldconfig"]
-            .into_iter()
-            .find_map(|ldconfig| Command::new(ldconfig).arg("-p").output().ok());
-        said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default()
-    });
-    let line = list.lines().find(|line| line.trim_start().starts_with(&format!("{soname} ")))?;
-    line.split(" => ").nth(1).map(PathBuf::from)
+    if LIST.get().is_none() {
+        let mut list = String::new();
+        for ldconfig in ["ldconfig", "/sbin/ldconfig"] {
+            if let Some(said) = unless_no_memory(Command::new(ldconfig).arg("-p").output())? {
+                list = String::from_utf8_lossy(&said.stdout).into_owned();
+                break;
+            }
+        }
+        LIST.get_or_init(|| list);
+    }
+    let mut lines = LIST.get().map_or("", String::as_str).lines();
+    let line = lines.find(|line| line.trim_start().starts_with(&format!("{soname} ")));
+    Ok(line.and_then(|line| line.split(" => ").nth(1)).map(PathBuf::from))
+}
+
+/// What there is, if it is there; want of memory does not tell whether it is.
+fn unless_no_memory<T>(outcome: io::Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(Failure::new(error)),
+        outcome => Ok(outcome.ok()),
+    }
 }
 
 /// Whether `data` holds `text`.

@@ -134,8 +134,7 @@ fn plan(from: &Explained, to: &Explained) -> Result<Option<String>> {
     if src_size.max(dst_size) > PLANNED {
         return Ok(None);
     }
-    // SAFETY: no other thread runs yet.
-    unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", "cpu") };
+    library::choose_cpu_core()?;
     library::record_plans()?;
     // Words, so that every type is aligned.
     let (x, mut y) = (vec![0_u64; src_size.div_ceil(8)], vec![0_u64; dst_size.div_ceil(8)]);

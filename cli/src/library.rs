@@ -6,6 +6,7 @@
 #![allow(deprecated, reason = "the interface is, this use of it is not")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -18,6 +19,19 @@ use cudnn::dtype::{DataType, Scalar};
 
 use crate::functions::functions;
 use crate::{Failure, Result};
+
+/// Has the library compute on the CPU core, whatever the environment says. No other thread may run
+/// yet.
+///
+/// # Errors
+/// There is no memory for it; `std::env::set_var` would panic.
+pub fn choose_cpu_core() -> Result<()> {
+    // SAFETY: C strings, and no other thread reads the environment.
+    match unsafe { libc::setenv(c"CUDNN_SHIM_BACKEND".as_ptr(), c"cpu".as_ptr(), 1) } {
+        0 => Ok(()),
+        _ => Err(Failure::new(io::Error::last_os_error())),
+    }
+}
 
 /// The version that the library reports.
 ///

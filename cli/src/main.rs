@@ -12,6 +12,7 @@
 //!  npy.rs        .npy headers
 //!  pixels.rs     PNG, JPEG and PPM
 //!  library.rs    the library's C interface, as far as it is used here; functions.rs loads it
+//!  memory.rs     what happens where no memory is left
 //!  place.rs      where the library is that programs are given
 //!  elf.rs        what an ELF file says of itself
 //!  program.rs    what becomes of a program; python.rs what Python brings
@@ -29,6 +30,7 @@ mod explain;
 mod figure;
 mod functions;
 mod library;
+mod memory;
 mod npy;
 mod pixels;
 mod place;

@@ -235,7 +235,7 @@ impl Search<'_> {
                 if !self.seen.insert(soname.clone()) {
                     continue;
                 }
-                let found = elf.resolve(&at, soname, &folders);
+                let found = elf.resolve(&at, soname, &folders)?;
                 let read = found.as_ref().and_then(|file| Elf::read(file).ok());
                 if let Some(next) = self.library(&at, &elf, soname, found, read) {
                     queue.push(next);

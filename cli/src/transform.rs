@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
@@ -12,7 +12,8 @@ use cudnn::layout::Arrangement;
 
 use crate::arguments::{data_type, is_of_images, of_image, type_name};
 use crate::changes::{change, yielded};
-use crate::library::{Change, Handle, Tensor};
+use crate::library::{Change, Handle, Tensor, choose_cpu_core};
+use crate::memory;
 use crate::npy::Header;
 use crate::pixels::{self, Pixels};
 use crate::source::{Bytes, Source, open, plain};
@@ -373,8 +374,7 @@ pub fn run(given: &ArgMatches) -> Result<()> {
     let name = |id: &str| given.get_one::<String>(id).map_or("", String::as_str);
     let (input, output) = (name("in"), name("out"));
     // Host memory is what files are mapped to.
-    // SAFETY: no other thread runs yet.
-    unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", "cpu") };
+    choose_cpu_core()?;
     let out_path = Path::new(output);
     if out_path.is_dir() {
         return Err(Failure::new(format!("{output}: a directory, not a file")));
@@ -408,7 +408,7 @@ pub fn run(given: &ArgMatches) -> Result<()> {
         let file = pixels::encode(&Pixels { height, width, channels, bytes }, format).map_err(in_output)?;
         let mut temporary = beside(out_path).map_err(failed)?;
         temporary.write_all(&file).map_err(failed)?;
-        return temporary.persist(out_path).map(drop).map_err(|error| failed(error.error));
+        return named(temporary, out_path).map_err(failed);
     }
     let header = Header { data_type: task.data_type, fortran: false, shape: task.shape() }.to_bytes()?;
     let cells =
@@ -456,14 +456,21 @@ pub fn run(given: &ArgMatches) -> Result<()> {
     }
     let temporary = beside(out_path).map_err(failed)?;
     write(temporary.as_file())?;
-    temporary.persist(out_path).map(drop).map_err(|error| failed(error.error))
+    named(temporary, out_path).map_err(failed)
 }
 
 /// A temporary file in the folder of `path`, which takes its name in the end and is gone otherwise.
 fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::Builder::new()
-        .prefix(".cudnn-shim-")
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
+    tempfile::Builder::new().prefix(".cudnn-shim-").make_in(folder, |path| {
+        memory::begins(path)?;
+        fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o666).open(path)
+    })
+}
+
+/// Gives a file that is complete its name.
+fn named(temporary: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
+    temporary.persist(path).map_err(|error| error.error)?;
+    memory::is_finished();
+    Ok(())
 }

@@ -13,7 +13,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Everything that a library allocates without being able to say that it failed.
 struct WithReserve;
@@ -27,6 +27,7 @@ static ALLOCATOR: WithReserve = WithReserve;
 static SMALL: Slots<1024, 64> = Slots::new();
 static LARGE: Slots<32_768, 2> = Slots::new();
 static HUGE: Slots<524_288, 1> = Slots::new();
+static HAS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// 64 slots of `SIZE` bytes for each of `WORDS` words of `taken`.
 #[repr(C, align(64))]
@@ -94,6 +95,12 @@ pub fn is_low() -> bool {
     (SMALL.is_low() || LARGE.is_low() || HUGE.is_low()) && !has_memory()
 }
 
+/// Whether an allocation has failed: neither the system nor the reserve had room for it. A handler
+/// of signals may ask.
+pub fn has_refused() -> bool {
+    HAS_REFUSED.load(Ordering::Relaxed)
+}
+
 /// Whether the system has memory for a list. What lies in the reserve then may stay there.
 #[cold]
 fn has_memory() -> bool {
@@ -114,7 +121,10 @@ fn has_memory() -> bool {
 #[cold]
 fn take(layout: Layout) -> *mut u8 {
     let slot = SMALL.take(layout).or_else(|| LARGE.take(layout)).or_else(|| HUGE.take(layout));
-    slot.unwrap_or(std::ptr::null_mut())
+    slot.unwrap_or_else(|| {
+        HAS_REFUSED.store(true, Ordering::Relaxed);
+        std::ptr::null_mut()
+    })
 }
 
 // SAFETY: memory is the system's or a slot of its own, large and aligned enough; each goes back to

@@ -2,6 +2,7 @@
 
 mod docs;
 mod explain;
+mod memory;
 mod programs;
 mod refusals;
 mod transform;
