@@ -79,7 +79,7 @@ impl Elf {
     /// Whether this file is an ELF file at all.
     pub fn is_one(path: &Path) -> bool {
         let mut start = [0; 4];
-        fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start)).is_ok()
+        fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut start)).is_ok()
             && start == *b"\x7fELF"
     }
 

@@ -8,10 +8,11 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::time::Instant;
 use std::{ptr, thread};
 
 use crate::buffer::{Content, hash};
-use crate::problem::{Bench, Buffers, REFUSED, Run, Verdict, digest_with, first_difference};
+use crate::problem::{Bench, Buffers, Lent, REFUSED, Run, Verdict};
 use crate::problems::end_if_it_hangs;
 use testkit::random::Rng;
 
@@ -116,7 +117,7 @@ fn attempt(bench: &Bench, line: &str, n: i64, alone: bool) -> Result<(Run, bool,
     FAILED.store(false, Relaxed);
     FAILS_ALONE.store(alone, Relaxed);
     LEFT.store(n, Relaxed);
-    let run = bench.run_on_cpu(line, &mut |call, buffers| {
+    let run = bench.run_tested(line, &mut |call, buffers| {
         let before = kept(buffers);
         let answer = call();
         if !FAILED.load(Relaxed) || answer[0] != NO_MEMORY || refused.get() {
@@ -138,12 +139,6 @@ fn attempt(bench: &Bench, line: &str, n: i64, alone: bool) -> Result<(Run, bool,
     }
 }
 
-/// A pointer to the bench, for a thread of its own while nobody else uses it.
-struct Lent<'a>(&'a Bench);
-
-// SAFETY: the thread that lends it waits.
-unsafe impl Send for Lent<'_> {}
-
 /// [`attempt`], on a thread whose first calls these are.
 fn on_new_thread(bench: &Bench, line: &str, n: i64, alone: bool) -> Result<(Run, bool, bool), String> {
     let lent = Lent(bench);
@@ -163,21 +158,25 @@ struct Returned(Run);
 // SAFETY: its thread has ended.
 unsafe impl Send for Returned {}
 
-/// Runs a line with each allocation failing in turn, or with a sample of them where there are many.
+/// Runs a line with each allocation failing in turn, or with a sample of them where there are many,
+/// until `end`.
 ///
 /// # Errors
 /// What is wrong.
-pub fn judge(bench: &Bench, line: &str) -> Result<Verdict, String> {
-    let want = bench.run_on_cpu(line, &mut |call, _| call());
+pub fn judge(bench: &Bench, line: &str, end: Instant) -> Result<Verdict, String> {
+    let want = bench.run_tested(line, &mut |call, _| call());
     let last = want.answers.last().expect("calls");
     if last == REFUSED {
-        return Ok(Verdict { digest: 0, refused: Some(want.reason), without_memory: 0 });
+        return Ok(Verdict { digest: 0, refused: Some(want.reason), disturbances: 0 });
     }
     let mut rng = Rng(hash(line));
-    let mut without_memory = 0;
+    let mut disturbances = 0;
     for is_new in [true, false] {
         let mut n = 0;
         for _ in 0..ATTEMPTS {
+            if Instant::now() >= end {
+                break;
+            }
             end_if_it_hangs();
             let alone = rng.below(2) == 0;
             let run = if is_new { on_new_thread } else { attempt };
@@ -187,18 +186,9 @@ pub fn judge(bench: &Bench, line: &str) -> Result<Verdict, String> {
                 format!("allocation {n}{which} failed{thread}: ")
             };
             let (got, failed, refused) = run(bench, line, n, alone).map_err(|text| how() + &text)?;
-            without_memory += usize::from(refused);
-            let other = got.answers.iter().zip(&want.answers).position(|(got, want)| got != want);
-            if let Some(at) = other.or((got.answers.len() != want.answers.len()).then_some(0)) {
-                let (got, call) = (&got.answers[at], line.split("; ").nth(at).unwrap_or(""));
-                return Err(format!("{}{call} answers {got}, not {}", how(), want.answers[at]));
-            }
-            for (name, (buffer, pages)) in &got.buffers {
-                if buffer.content != Content::Scratch
-                    && let Some(at) = first_difference(pages.bytes(), want.buffers[name].1.bytes())
-                {
-                    return Err(format!("{}byte {at} of {name} is another one", how()));
-                }
+            disturbances += usize::from(refused);
+            if let Some(text) = got.differs_from(&want, line) {
+                return Err(how() + &text);
             }
             if !failed {
                 break;
@@ -207,7 +197,5 @@ pub fn judge(bench: &Bench, line: &str) -> Result<Verdict, String> {
             n += 1 + rng.below(1 + n as usize / 8) as i64;
         }
     }
-    let results = want.buffers.iter().filter(|(_, (buffer, _))| buffer.content != Content::Scratch);
-    let digest = results.fold(0, |digest, (name, (_, pages))| digest_with(digest, name, pages.bytes()));
-    Ok(Verdict { digest, refused: None, without_memory })
+    Ok(Verdict { digest: want.digest(), refused: None, disturbances })
 }

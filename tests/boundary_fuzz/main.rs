@@ -4,14 +4,17 @@
 //!   at a page that must not be touched, workspaces of just the told size, at every level of vector
 //!   instructions and for several numbers of threads, against the loops that define them.
 //! - The same while memory runs out: each allocation of a line fails (see `exhausted.rs`).
+//! - The same while signals arrive, children are forked and threads cannot be made (see
+//!   `disturbed.rs`), and, on the CUDA core, while a driver fails (see `driver.rs`).
 //! - Sizes of workspaces and reserve spaces, which grow with every extent (see `sizes.rs`).
 //! - Sequences of any calls at all with handles and numbers that make no sense (see `calls.rs`).
 //!
 //! The parts run in child processes, as they may end by a signal and as the library reads its
 //! environment once. Every run draws its own: `CUDNN_SHIM_FUZZ_FROM` names the first seed,
 //! `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take, `CUDNN_SHIM_FUZZ_PART` asks for
-//! `sizes`, `problems`, `memory` or `calls` alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of
-//! these kinds, `CUDNN_SHIM_FUZZ_AGAIN` runs one line again.
+//! `sizes`, `problems`, `memory`, `disturbances`, `driver` or `calls` alone,
+//! `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of these kinds, `CUDNN_SHIM_FUZZ_AGAIN` runs
+//! one line again.
 
 mod buffer;
 #[path = "../oracle/call.rs"]
@@ -22,7 +25,9 @@ mod calls;
 mod case;
 #[path = "../common/mod.rs"]
 mod common;
+mod disturbed;
 mod draw;
+mod driver;
 mod exhausted;
 mod lists;
 mod problem;
@@ -83,9 +88,19 @@ fn main() -> ExitCode {
     if asked("memory") {
         faults.push(problems::run(Question::Memory, from, seconds));
     }
+    if asked("disturbances") {
+        faults.push(problems::run(Question::Disturbances, from, seconds));
+    }
+    let mut skipped = 0;
+    if asked("driver") {
+        match driver::prepare() {
+            true => faults.push(problems::run(Question::Driver, from, seconds)),
+            false => skipped += 1,
+        }
+    }
     if asked("calls") {
         faults.push(calls::run(from, seconds));
     }
     let failed = faults.iter().filter(|&&faults| faults > 0).count();
-    common::conclude(faults.len() - failed, failed, 0)
+    common::conclude(faults.len() - failed, failed, skipped)
 }

@@ -20,7 +20,7 @@ use testkit::pages::{Pages, Side};
 /// What every problem is run on: the handles are made once.
 pub struct Bench {
     library: Library,
-    /// On the CPU core and on the reference core.
+    /// On the core that is tested and on the reference core.
     handles: [u64; 2],
 }
 
@@ -38,21 +38,54 @@ pub struct Run {
     pub buffers: Buffers,
 }
 
+impl Run {
+    /// What is other than in `want`, a run of the same line; scratch may be.
+    pub fn differs_from(&self, want: &Run, line: &str) -> Option<String> {
+        let other = self.answers.iter().zip(&want.answers).position(|(got, want)| got != want);
+        if let Some(at) = other.or((self.answers.len() != want.answers.len()).then_some(0)) {
+            let (got, call) = (&self.answers[at], line.split("; ").nth(at).unwrap_or(""));
+            return Some(format!("{call} answers {got}, not {}", want.answers[at]));
+        }
+        self.results().find_map(|(name, pages)| {
+            let at = first_difference(pages.bytes(), want.buffers[name].1.bytes())?;
+            Some(format!("byte {at} of {name} is another one"))
+        })
+    }
+
+    /// A hash of all results.
+    pub fn digest(&self) -> u64 {
+        self.results().fold(0, |digest, (name, pages)| digest_with(digest, name, pages.bytes()))
+    }
+
+    /// The buffers but scratch.
+    fn results(&self) -> impl Iterator<Item = (&str, &Pages)> {
+        let kept = self.buffers.iter().filter(|(_, (buffer, _))| buffer.content != Content::Scratch);
+        kept.map(|(name, (_, pages))| (name.as_str(), pages))
+    }
+}
+
+/// What another thread may read while this one waits for it.
+pub struct Lent<'a, T>(pub &'a T);
+
+// SAFETY: the thread that lends it waits, or is not there any more in the process that reads it.
+unsafe impl<T> Send for Lent<'_, T> {}
+
 /// What became of a problem that showed no fault.
 pub struct Verdict {
     /// A hash of all results, for comparison with other machines.
     pub digest: u64,
     /// Why both cores refused it, if they did.
     pub refused: Option<String>,
-    /// How often a call had no memory, where one was made to fail.
-    pub without_memory: usize,
+    /// How often something was done to it: a call had no memory, a signal arrived, a child was
+    /// forked, a call of the driver failed.
+    pub disturbances: usize,
 }
 
 pub const REFUSED: &str = "3000";
 
 impl Bench {
-    pub fn new(library: Library) -> Bench {
-        let handles = ["cpu", "reference"].map(|core| {
+    pub fn new(library: Library, tested: &str) -> Bench {
+        let handles = [tested, "reference"].map(|core| {
             // SAFETY: no other thread is there yet.
             unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", core) };
             let mut machine = Machine::default();
@@ -62,7 +95,7 @@ impl Bench {
         });
         // The calls without a handle compute on the core that is asked for when the first one
         // comes. SAFETY: as above.
-        unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", "cpu") };
+        unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", tested) };
         Bench { library, handles }
     }
 
@@ -80,8 +113,8 @@ impl Bench {
         self.run_by(line, core, magnitudes, &mut |call, _| call())
     }
 
-    /// Runs a line on the CPU core; `caller` makes its calls.
-    pub fn run_on_cpu(&self, line: &str, caller: &mut Caller<'_>) -> Run {
+    /// Runs a line on the core that is tested; `caller` makes its calls.
+    pub fn run_tested(&self, line: &str, caller: &mut Caller<'_>) -> Run {
         self.run_by(line, 0, false, caller)
     }
 
@@ -224,19 +257,19 @@ impl Bench {
                 return Err(format!("{name}: element {element} is another one than in the whole batch"));
             }
         }
-        Ok(Verdict { digest, refused: refused.then_some(got.reason), without_memory: 0 })
+        Ok(Verdict { digest, refused: refused.then_some(got.reason), disturbances: 0 })
     }
 }
 
 /// A hash of the results before it and of those of one more buffer.
-pub fn digest_with(digest: u64, name: &str, bytes: &[u8]) -> u64 {
+fn digest_with(digest: u64, name: &str, bytes: &[u8]) -> u64 {
     let of_bytes = bytes
         .iter()
         .fold(7, |hash: u64, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(5));
     hash(&format!("{digest} {name} ")) ^ of_bytes
 }
 
-pub fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
     a.iter().zip(b).position(|(a, b)| a != b)
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use crate::problem::{Bench, Verdict};
-use crate::{common, draw, exhausted, library};
+use crate::{common, disturbed, draw, driver, exhausted, library};
 use testkit::random::Rng;
 
 /// What is asked of each problem.
@@ -21,7 +21,16 @@ pub enum Question {
     Results,
     /// Whether memory that runs out is survived, see `exhausted.rs`.
     Memory,
+    /// Whether signals, children and threads that cannot be made change anything, see
+    /// `disturbed.rs`.
+    Disturbances,
+    /// Whether a driver that fails is survived, see `driver.rs`.
+    Driver,
 }
+
+/// All of them, by the part that asks them.
+const QUESTIONS: [Question; 4] =
+    [Question::Results, Question::Memory, Question::Disturbances, Question::Driver];
 
 impl Question {
     /// The name of the part, as `CUDNN_SHIM_FUZZ_PART` takes it.
@@ -29,6 +38,8 @@ impl Question {
         match self {
             Question::Results => "problems",
             Question::Memory => "memory",
+            Question::Disturbances => "disturbances",
+            Question::Driver => "driver",
         }
     }
 
@@ -37,18 +48,26 @@ impl Question {
         match self {
             Question::Results => "",
             Question::Memory => "memory ",
+            Question::Disturbances => "disturbances ",
+            Question::Driver => "driver ",
         }
     }
 
     /// This program again, as a child process.
-    fn child(self) -> Command {
+    fn child(self, scratch: &Path) -> Command {
         let mut child = common::itself();
-        if self == Question::Memory {
+        match self {
+            Question::Results => &mut child,
             // As in a program that is linked with the library: of one that is loaded later, the C
             // library makes room for the variables of a thread when the thread asks for them first,
             // and ends the process where there is none.
-            child.env("LD_PRELOAD", common::library());
-        }
+            Question::Memory => child.env("LD_PRELOAD", common::library()),
+            Question::Disturbances => child.env("LD_PRELOAD", disturbed::shim(scratch)),
+            // Operands lie where the program's other data do.
+            Question::Driver => {
+                child.env("LD_LIBRARY_PATH", driver::folder()).env("DRIVER_DOUBLE_PAGEABLE", "1")
+            }
+        };
         child
     }
 
@@ -57,13 +76,16 @@ impl Question {
         if self == Question::Memory {
             library.around = exhausted::around;
         }
-        Bench::new(library)
+        Bench::new(library, if self == Question::Driver { "cuda" } else { "cpu" })
     }
 
-    fn judge(self, bench: &Bench, line: &str) -> Result<Verdict, String> {
+    /// Judges a line; what can be left out of it is, once `end` is over.
+    fn judge(self, bench: &Bench, line: &str, end: Instant) -> Result<Verdict, String> {
         match self {
             Question::Results => bench.judge(line),
-            Question::Memory => exhausted::judge(bench, line),
+            Question::Memory => exhausted::judge(bench, line, end),
+            Question::Disturbances => disturbed::judge(bench, line, end),
+            Question::Driver => driver::judge(bench, line, end),
         }
     }
 }
@@ -84,6 +106,9 @@ const SAME_AT_ALL_LEVELS: &str = "CausalConv1d";
 /// A problem that takes longer hangs, or a run of it while memory runs out.
 const SECONDS_PER_RUN: u32 = 60;
 
+/// Seconds after which some problem has begun threads, by far.
+const LONG: u64 = 300;
+
 /// So many faults are printed; all are counted.
 const SHOWN: usize = 40;
 
@@ -98,7 +123,7 @@ pub fn run_as_child() -> bool {
     let Ok(text) = env::var(CHILD) else { return false };
     let mut words = text.splitn(4, ' ');
     let part = words.next();
-    let question = [Question::Results, Question::Memory].into_iter().find(|it| Some(it.part()) == part);
+    let question = QUESTIONS.into_iter().find(|it| Some(it.part()) == part);
     let question = question.expect("a part");
     let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).expect("a number");
     let (first, milliseconds) = (number(), number());
@@ -115,9 +140,9 @@ pub fn run_as_child() -> bool {
         // What is left of it if the process dies: a line ends at the first line break.
         state.write_all_at(format!("{seed} {line}\n").as_bytes(), 0).expect("the line is noted");
         end_if_it_hangs();
-        let word = match question.judge(&bench, &line) {
+        let word = match question.judge(&bench, &line, end) {
             Ok(Verdict { refused: Some(reason), .. }) => format!("refused {reason}"),
-            Ok(verdict) => format!("{:016x} {}", verdict.digest, verdict.without_memory),
+            Ok(verdict) => format!("{:016x} {}", verdict.digest, verdict.disturbances),
             Err(text) => format!("FAULT {text}\t{line}"),
         };
         writeln!(out, "{seed} {word}").expect("the parent listens");
@@ -138,8 +163,8 @@ struct Report {
     refused: usize,
     /// How often each reason was given, its numbers aside.
     reasons: BTreeMap<String, usize>,
-    /// How many calls had no memory.
-    without_memory: usize,
+    /// How often calls had no memory or were disturbed.
+    disturbances: usize,
     /// By seed.
     digests: HashMap<u64, String>,
     /// What is wrong, and the line.
@@ -160,7 +185,9 @@ fn child(
         && left > Duration::from_millis(200)
     {
         let output = question
-            .child()
+            .child(scratch)
+            .env("CUDNN_SHIM_FUZZ_NO_THREAD", disturbed::no_thread(seed))
+            .env("CUDNN_SHIM_FUZZ_REFUSED", disturbed::refused(scratch))
             .env(CHILD, format!("{part} {next} {} {}", left.as_millis(), state.display()))
             .env("CUDNN_SHIM_ISA", level)
             .env("CUDNN_SHIM_NUM_THREADS", threads.to_string())
@@ -179,8 +206,8 @@ fn child(
                     *report.reasons.entry(reason).or_default() += 1;
                 }
                 None => {
-                    let (digest, without_memory) = word.split_once(' ').expect("two numbers");
-                    report.without_memory += without_memory.parse::<usize>().expect("a number");
+                    let (digest, disturbances) = word.split_once(' ').expect("two numbers");
+                    report.disturbances += disturbances.parse::<usize>().expect("a number");
                     report.digests.insert(seed.parse().expect("a seed"), digest.to_owned());
                 }
             }
@@ -202,9 +229,10 @@ fn child(
 pub fn run(question: Question, from: u64, seconds: u64) -> usize {
     println!("{} through the C boundary: CUDNN_SHIM_FUZZ_FROM={from}", question.part());
     let scratch = common::scratch_dir("boundary_fuzz");
+    disturbed::prepare(&scratch);
     let start = Instant::now();
     let (mut ran, mut refused, mut faults, mut shown) = (0, 0, 0, 0);
-    let mut without_memory = 0;
+    let mut disturbances = 0;
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut rng = Rng(from);
     let rounds = (seconds / 60).max(1);
@@ -227,11 +255,15 @@ pub fn run(question: Question, from: u64, seconds: u64) -> usize {
             });
             children.map(|child| child.join().expect("no child's keeper panics"))
         });
+        let refused_thread = match question {
+            Question::Disturbances => format!("CUDNN_SHIM_FUZZ_NO_THREAD={} ", disturbed::no_thread(seed)),
+            _ => String::new(),
+        };
         let mut tell = |level: &str, threads: usize, text: &str, line: &str| {
             shown += 1;
             if shown <= SHOWN {
                 println!(
-                    "{text}\n  CUDNN_SHIM_ISA={level} CUDNN_SHIM_NUM_THREADS={threads} cargo xtask fuzz --again '{}{}'",
+                    "{text}\n  {refused_thread}CUDNN_SHIM_ISA={level} CUDNN_SHIM_NUM_THREADS={threads} cargo xtask fuzz --again '{}{}'",
                     question.prefix(),
                     line.replace('\'', "'\\''")
                 );
@@ -243,7 +275,7 @@ pub fn run(question: Question, from: u64, seconds: u64) -> usize {
                 .reasons
                 .iter()
                 .for_each(|(reason, count)| *reasons.entry(reason.clone()).or_default() += count);
-            without_memory += report.without_memory;
+            disturbances += report.disturbances;
             faults += report.faults.len();
             report.faults.iter().for_each(|(text, line)| tell(level, threads, text, line));
         }
@@ -268,7 +300,9 @@ pub fn run(question: Question, from: u64, seconds: u64) -> usize {
     }
     let memory = match question {
         Question::Results => String::new(),
-        Question::Memory => format!("; {without_memory} calls without memory"),
+        Question::Memory => format!("; {disturbances} calls without memory"),
+        Question::Disturbances => format!("; {disturbances} signals and children"),
+        Question::Driver => format!("; {disturbances} calls met a driver that failed"),
     };
     println!(
         "{ran} problems in {} s, of which {refused} were refused{memory}; {faults} faults",
@@ -278,19 +312,26 @@ pub fn run(question: Question, from: u64, seconds: u64) -> usize {
         println!("the most common reason, {count} times: {reason}");
     }
     assert!(ran > 0 && refused * 3 < ran, "too few problems were computed");
-    assert!(question == Question::Results || without_memory > 0, "no call was without memory");
+    assert!(question == Question::Results || disturbances > 0, "nothing was done to any call");
+    if question == Question::Disturbances && seconds >= LONG {
+        assert!(disturbed::refused(&scratch).exists(), "each thread could be made");
+    }
     faults
 }
 
 /// Runs one line.
 pub fn again(line: &str) -> ExitCode {
-    let of_memory = line.strip_prefix(Question::Memory.prefix());
-    let question = if of_memory.is_some() { Question::Memory } else { Question::Results };
-    if question == Question::Memory && env::var_os("LD_PRELOAD").is_none() {
-        let status = question.child().status().expect("the test program starts itself");
+    // The prefix of results is empty, and so each line has one.
+    let stripped = QUESTIONS.iter().rev().find_map(|it| Some((*it, line.strip_prefix(it.prefix())?)));
+    let (question, line) = stripped.expect("a question");
+    if question != Question::Results && env::var_os(CHILD).is_none() {
+        let scratch = common::scratch_dir("boundary_fuzz");
+        disturbed::prepare(&scratch);
+        let status =
+            question.child(&scratch).env(CHILD, "").status().expect("the test program starts itself");
         return if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    match question.judge(&question.bench(), of_memory.unwrap_or(line)) {
+    match question.judge(&question.bench(), line, Instant::now() + Duration::from_secs(3600)) {
         Ok(Verdict { refused: Some(reason), .. }) => println!("refused: {reason}"),
         Ok(verdict) => println!("as the reference: {:016x}", verdict.digest),
         Err(text) => {

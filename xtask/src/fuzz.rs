@@ -26,8 +26,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     // Other cases than in the runs before.
     let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     // Steps of the listed kinds, graphs, then sizes, problems and calls through the C boundary in a
-    // build that checks itself: three eighths of the time for problems, one for memory that runs
-    // out, a quarter for calls.
+    // build that checks itself: three eighths of the time for problems, three sixteenths for memory
+    // that runs out, signals and forks, and a driver that fails, as much for calls.
     let part = |test: &str, seconds: u64, how: &[(&str, &str)], arguments: &[&str]| {
         let mut command = shell::cargo();
         command.args(["test", "--test", test]).args(arguments);
@@ -41,8 +41,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     part("plans", seconds / 8, &[], &["--release", "--", graphs, "--exact", "--nocapture"])?;
     part("boundary_fuzz", 0, &[("CUDNN_SHIM_FUZZ_PART", "sizes")], &[])?;
     part("boundary_fuzz", seconds * 3 / 8, &[("CUDNN_SHIM_FUZZ_PART", "problems")], &[])?;
-    part("boundary_fuzz", seconds / 8, &[("CUDNN_SHIM_FUZZ_PART", "memory")], &[])?;
-    part("boundary_fuzz", seconds / 4, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])?;
+    part("boundary_fuzz", seconds / 16, &[("CUDNN_SHIM_FUZZ_PART", "memory")], &[])?;
+    part("boundary_fuzz", seconds / 16, &[("CUDNN_SHIM_FUZZ_PART", "disturbances")], &[])?;
+    part("boundary_fuzz", seconds / 16, &[("CUDNN_SHIM_FUZZ_PART", "driver")], &[])?;
+    part("boundary_fuzz", seconds * 3 / 16, &[("CUDNN_SHIM_FUZZ_PART", "calls")], &[])?;
     // What is too slow for every run, in whatever time it takes.
     let full = ("CUDNN_SHIM_TEST_FULL", "1");
     part("plans", 0, &[full], &["--release", "--", "recurrent_cpu::"])?;

@@ -109,6 +109,13 @@ pub const CHECKS: &[Check] = &[
         figure: Figure::Last(" problems in "),
     },
     Check {
+        name: "disturbances",
+        about: "signals each millisecond, children forked during calls, threads that cannot be made: the same bits",
+        minutes: 35,
+        run: boundary(&[("CUDNN_SHIM_FUZZ_PART", "disturbances"), ("CUDNN_SHIM_FUZZ_SECONDS", "1800")]),
+        figure: Figure::Last(" problems in "),
+    },
+    Check {
         name: "driver",
         about: "each call of the driver fails in each listed step: the driver's error, and the same bits afterwards",
         minutes: 30,
@@ -124,6 +131,13 @@ pub const CHECKS: &[Check] = &[
             &[("CUDNN_SHIM_TEST_FULL", "1")],
         ),
         figure: Figure::Tests,
+    },
+    Check {
+        name: "driver-calls",
+        about: "calls of the driver fail in random problems of every family on the CUDA core: its error, and the same bits",
+        minutes: 35,
+        run: boundary(&[("CUDNN_SHIM_FUZZ_PART", "driver"), ("CUDNN_SHIM_FUZZ_SECONDS", "1800")]),
+        figure: Figure::Last(" problems in "),
     },
     Check {
         name: "calls",
