@@ -250,6 +250,26 @@ impl Job<'_> {
         }
     }
 
+    /// Adds what an edge gets where it was chosen to its row, and leaves the other columns as they
+    /// are, whatever bits a NaN there has. `given` and `sum` have room for a number.
+    ///
+    /// # Safety
+    /// As for [`Kind::run`]; the graph is in order.
+    unsafe fn add_chosen(&self, (edge, target): (i64, i64), row: i64, given: &mut [f32], sum: &mut [f32]) {
+        let (step, [node, width, _]) = (self.step, self.step.columns);
+        for column in 0..width {
+            // SAFETY: a column of a target, and one of a row of edges.
+            unsafe {
+                if self.graph.chosen(self.at[4], target * step.joined() + node + column) == edge {
+                    self.read(3, target, step.width(), node + column, given);
+                    self.read(1, row, width, column, sum);
+                    sum[0] += given[0];
+                    self.write(1, row, width, column, sum);
+                }
+            }
+        }
+    }
+
     /// # Safety
     /// As for [`Kind::run`]; the graph is in order.
     unsafe fn backward(&self) -> Result<()> {
@@ -301,6 +321,10 @@ impl Job<'_> {
                         let (row, sums) = (&mut row[..edge as usize], &mut sums[..edge as usize]);
                         for i in self.graph.edges(target) {
                             let to = self.graph.row(i);
+                            if step.join.is_choice() {
+                                self.add_chosen((i, target), to, &mut row[..1], &mut sums[..1]);
+                                continue;
+                            }
                             self.read(1, to, edge, 0, sums);
                             self.add((i, target), node, row, sums);
                             self.write(1, to, edge, 0, sums);
