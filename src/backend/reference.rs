@@ -3,6 +3,7 @@
 
 mod aggregate;
 mod attend;
+mod attend_backward;
 mod causal;
 mod contract;
 mod ctc;
@@ -18,6 +19,7 @@ mod window;
 
 pub use aggregate::aggregate;
 pub use attend::{attend, attend_row};
+pub use attend_backward::{attend_backward, gradient_columns, gradient_row, gradient_rows};
 pub use causal::causal;
 pub use contract::{contract, sums};
 pub use ctc::{ctc, words};

@@ -1,9 +1,9 @@
 //! Attend: scaled dot-product attention of many heads in one step, `o = softmax(scale q k^T) v`
-//! with a mask, which keeps no matrix of scores.
+//! with a mask, which keeps no matrix of scores; and its gradients.
 //!
-//! A kind of step of its own, because a core that has a kernel for it needs no memory between the
-//! products: one launch stands for all tiles of all heads. Graphs have it where their strategy asks
-//! for it; elsewhere scores are computed tile by tile, by steps of other kinds.
+//! Kinds of steps of their own, because a core that has kernels for them needs no memory between
+//! the products: one launch stands for all tiles of all heads. Graphs have them where their
+//! strategy asks for it; elsewhere scores are computed tile by tile, by steps of other kinds.
 
 use std::fmt;
 
@@ -104,9 +104,21 @@ impl Attend {
 /// Types, extents and strides in one line, for the log.
 impl fmt::Display for Attend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |numbers: &[i64]| numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+        f.write_str("attend ")?;
+        self.list(f)
+    }
+}
+
+/// Numbers with commas between them.
+fn list(numbers: &[i64]) -> String {
+    numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
+}
+
+impl Attend {
+    /// What follows the name of the step in its line.
+    fn list(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([batch, heads, rows, keys], [of_k, of_v]) = (self.extents, self.heads);
-        write!(f, "attend {} {batch}x{heads}x{rows}x{keys}", self.scalar.name())?;
+        write!(f, "{} {batch}x{heads}x{rows}x{keys}", self.scalar.name())?;
         write!(f, " widths={} heads={of_k},{of_v}", list(&self.widths))?;
         for (name, strides) in ["o", "q", "k", "v"].into_iter().zip(&self.strides) {
             write!(f, " {name}=({})", list(strides))?;
@@ -129,6 +141,67 @@ impl fmt::Display for Attend {
             write!(f, " {name}={}", bound.map_or("none", Scalar::name))?;
             f.write_str(if strict { " strict" } else { "" })?;
             f.write_str(if moves { " moves" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// The gradients of [`Attend`] from that of its result.
+///
+/// Operands dq, dk, dv, do, and those of [`Attend`], which are all read: o, statistics, q, k, v,
+/// scale, fill, lengths of queries and of keys, bounds on the right and on the left.
+///
+/// With scores as [`Attend`] has them, `p = exp(score - statistics)`, where statistics below the
+/// lowest number of binary32 count as that, and `d = sum of do * o` along a row: `dv` sums `p do`
+/// over the rows, `dq` sums `scale ds k` over the keys, and `dk` sums `scale ds q` over the rows,
+/// where `ds = p (do v^T - d)`, and 0 for what is outside of the band. Heads of queries that share
+/// a head of keys or values are summed. Sums are binary32, in an order of each core's own that
+/// depends on nothing but the row of a result.
+///
+/// # Memory
+/// Matrices have any strides. No row beyond the lengths is read; those of results are zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttendBackward {
+    /// The attention, which has statistics.
+    pub forward: Attend,
+    /// Of dq, dk, dv and do: from batch to batch, head to head, row to row, column to column.
+    pub strides: [[i64; 4]; 4],
+}
+
+impl AttendBackward {
+    /// How many operands a step has, the first of which are written.
+    pub const OPERANDS: usize = Self::FORWARD + Attend::OPERANDS;
+    /// Which operand do is; those before it are results.
+    pub const DO: usize = 3;
+    /// Which operand is the first of those of the attention.
+    pub const FORWARD: usize = 4;
+
+    /// Scalar types of all operands, as [`Attend::scalars`] has them.
+    pub fn scalars(&self) -> [Scalar; Self::OPERANDS] {
+        let of = self.forward.scalars();
+        std::array::from_fn(|k| if k < Self::FORWARD { self.forward.scalar } else { of[k - Self::FORWARD] })
+    }
+
+    /// Which operands are touched.
+    pub fn touches(&self) -> [bool; Self::OPERANDS] {
+        let of = self.forward.touches();
+        std::array::from_fn(|k| k < Self::FORWARD || of[k - Self::FORWARD])
+    }
+
+    /// Whether there is nothing to compute.
+    pub fn is_empty(&self) -> bool {
+        let [batch, heads, ..] = self.forward.extents;
+        [batch, heads].contains(&0)
+    }
+}
+
+/// As the attention, and the strides of its gradients.
+impl fmt::Display for AttendBackward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("attend backward ")?;
+        self.forward.list(f)?;
+        for (name, strides) in ["dq", "dk", "dv", "do"].into_iter().zip(&self.strides) {
+            write!(f, " {name}=({})", list(strides))?;
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ use crate::layout::LoopNest;
 
 pub use activation::ActivationPlan;
 pub use aggregate::Aggregate;
-pub use attend::Attend;
+pub use attend::{Attend, AttendBackward};
 pub use attention::AttentionPlan;
 pub use causal::Causal;
 pub use contract::{Contract, Phases};

@@ -8,8 +8,9 @@ use std::fmt;
 
 use super::contract::{Contract, Phases};
 use super::{
-    Aggregate, Attend, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded, Ragged, Random,
-    Reduce, RowNorm, RowNormBackward, Rows, Sample, Scale, Set, Transform, TransformPlan, Window, Words,
+    Aggregate, Attend, AttendBackward, ByteSpan, Causal, Ctc, Map, Normalise, NormaliseBackward, Padded,
+    Ragged, Random, Reduce, RowNorm, RowNormBackward, Rows, Sample, Scale, Set, Transform, TransformPlan,
+    Window, Words,
 };
 use crate::dtype::Scalar;
 use crate::error::Result;
@@ -318,6 +319,8 @@ steps! {
     Ragged(Ragged);
     /// Attention of all heads; operands as [`Attend`] lists them.
     Attend(Attend);
+    /// The gradients of that; operands as [`AttendBackward`] lists them.
+    AttendBackward(AttendBackward);
     /// Write integers of the host; operand dst.
     Words(Words);
     /// Align labels with inputs; operands costs, gradients, workspace, probs, labels, their

@@ -1,10 +1,11 @@
-//! Attention in one step: what two cores leave, within a bound, and nothing else.
+//! Attention in one step, and its gradients: what two cores leave, within a bound, and nothing
+//! else.
 
 use cudnn::dtype::Scalar;
-use cudnn::ops::Attend;
+use cudnn::ops::{Attend, AttendBackward};
 
 use crate::run_step;
-use crate::steps::Row;
+use crate::steps::{Owned, Row, attention};
 
 /// The number of these bytes.
 fn number(bytes: &[u8], scalar: Scalar) -> f64 {
@@ -36,37 +37,88 @@ fn bound(scalar: Scalar) -> f64 {
     }
 }
 
-/// Every result is near the wanted one, and all other bytes are the same. Each operand has the
-/// guards of [`run_step::contents`]. Panics where that is not so.
-pub fn assert_near(row: &Row, step: &Attend, got: &[Vec<u8>], want: &[Vec<u8>]) {
-    let [batch, heads, rows, keys] = step.extents;
-    let size = step.scalar.size();
-    let bytes_at = |bytes: &[u8], k: usize, at: isize, size: usize| {
-        let first = (run_step::first(&row.operands[k]) + at) as usize;
-        bytes[first..][..size].to_vec()
-    };
-    let values = places(&[batch, step.heads[1], keys, step.widths[1]], &step.strides[3], size);
-    let of_values = values.iter().map(|&at| number(&bytes_at(&want[4], 4, at, size), step.scalar).abs());
-    let largest = of_values.fold(1e-30, f64::max);
-    let mut results =
-        vec![(0, places(&[batch, heads, rows, step.widths[1]], &step.strides[0], size), step.scalar)];
-    if let Some(strides) = step.stats {
-        results.push((1, places(&[batch, heads, rows], &strides, 4), Scalar::F32));
+/// What a row leaves on two cores.
+struct Left<'a> {
+    row: &'a Row,
+    got: Vec<Vec<u8>>,
+    want: &'a [Vec<u8>],
+}
+
+impl Left<'_> {
+    /// The first byte of an element, which lies so many from the operand's pointer.
+    fn first(&self, operand: usize, at: isize) -> usize {
+        (run_step::first(&self.row.operands[operand]) + at) as usize
     }
-    let mut got = got.to_vec();
-    for (k, places, scalar) in results {
-        for at in places {
-            let size = scalar.size();
-            let [own, wanted] = [&got[k], &want[k]].map(|bytes| bytes_at(bytes, k, at, size));
-            let [x, y] = [&own, &wanted].map(|bytes| number(bytes, scalar));
-            let bound = if k == 0 { bound(scalar) * largest } else { 1e-5 * y.abs().max(1.0) };
-            let is_near = x == y || (x - y).abs() <= bound;
-            assert!(is_near, "{}: byte {at} of operand {k} is {x} instead of {y}\n{row}", row.name);
-            let first = (run_step::first(&row.operands[k]) + at) as usize;
-            got[k][first..][..size].copy_from_slice(&wanted);
+
+    /// The largest magnitude of these elements of an operand.
+    fn largest(&self, operand: usize, places: &[isize], scalar: Scalar) -> f64 {
+        let bytes = |&at: &isize| &self.want[operand][self.first(operand, at)..];
+        places.iter().map(|at| number(bytes(at), scalar).abs()).fold(1e-30, f64::max)
+    }
+
+    /// Each of these elements is as near the wanted one as a bound says.
+    fn check(&mut self, operand: usize, places: &[isize], scalar: Scalar, bound: impl Fn(f64) -> f64) {
+        for &at in places {
+            let first = self.first(operand, at);
+            let wanted = &self.want[operand][first..][..scalar.size()];
+            let own = &mut self.got[operand][first..][..scalar.size()];
+            let [x, y] = [&*own, wanted].map(|bytes| number(bytes, scalar));
+            let is_near = x == y || (x - y).abs() <= bound(y);
+            let (name, row) = (&self.row.name, self.row);
+            assert!(is_near, "{name}: byte {at} of operand {operand} is {x} instead of {y}\n{row}");
+            own.copy_from_slice(wanted);
         }
     }
-    for (k, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!(got == want, "{}: more than elements of operand {k} is written\n{row}", row.name);
+
+    /// Nothing but what was checked differs.
+    fn check_rest(&self) {
+        for (k, (got, want)) in self.got.iter().zip(self.want).enumerate() {
+            let (name, row) = (&self.row.name, self.row);
+            assert!(got == want, "{name}: more than elements of operand {k} is written\n{row}");
+        }
+    }
+}
+
+/// Whether a step is attention or its gradients, whose sums have an order of each core's own.
+pub fn is_of_attention(step: &Owned) -> bool {
+    matches!(step, Owned::Attend(_) | Owned::AttendBackward(_))
+}
+
+/// Every result is near the wanted one, and all other bytes are the same. Each operand has the
+/// guards of [`run_step::contents`]. Panics where that is not so.
+pub fn assert_near(row: &Row, got: &[Vec<u8>], want: &[Vec<u8>]) {
+    let mut left = Left { row, got: got.to_vec(), want };
+    match &row.step {
+        Owned::Attend(step) => check_results(&mut left, step),
+        Owned::AttendBackward(step) => check_gradients(&mut left, step),
+        _ => panic!("{row}"),
+    }
+    left.check_rest();
+}
+
+fn check_results(left: &mut Left<'_>, step: &Attend) {
+    let [batch, heads, rows, _] = step.extents;
+    let (dims, size) = (attention::matrices(step), step.scalar.size());
+    let largest = left.largest(4, &places(&dims[3], &step.strides[3], size), step.scalar);
+    left.check(0, &places(&dims[0], &step.strides[0], size), step.scalar, |_| bound(step.scalar) * largest);
+    if let Some(strides) = step.stats {
+        let places = places(&[batch, heads, rows], &strides, 4);
+        left.check(1, &places, Scalar::F32, |y| 1e-5 * y.abs().max(1.0));
+    }
+}
+
+/// A gradient is a sum of terms that may cancel: it counts as no less than a term of the largest
+/// factors.
+fn check_gradients(left: &mut Left<'_>, step: &AttendBackward) {
+    let (scalar, size) = (step.forward.scalar, step.forward.scalar.size());
+    let places: Vec<_> = attention::gradients(step)
+        .into_iter()
+        .zip(step.strides)
+        .map(|(dims, strides)| places(&dims, &strides, size))
+        .collect();
+    let bound = if scalar == Scalar::F32 { 1e-4 } else { 2.0 * bound(scalar) };
+    for (operand, places) in places.iter().enumerate().take(AttendBackward::DO) {
+        let largest = left.largest(operand, places, scalar).max(1.0);
+        left.check(operand, places, scalar, |_| bound * largest);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use cudnn::backend::{self, Address, Machine, reference};
 use cudnn::dtype::Scalar;
-use cudnn::ops::{Operand, Plan, Role};
+use cudnn::ops::{AttendBackward, Operand, Plan, Role};
 
 use crate::extent::levels;
 use crate::random::Rng;
@@ -51,7 +51,8 @@ pub fn first(operand: &Operand) -> isize {
 pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
     let exact = matches!(row.step, Owned::Contract(_) | Owned::Normalise(_) | Owned::NormaliseBackward(_));
     // Of a sum of two NaNs either may be the result.
-    let wild = !exact && !matches!(row.step, Owned::Causal(_) | Owned::Attend(_)) && rng.below(2) == 0;
+    let of_sums = matches!(row.step, Owned::Causal(_) | Owned::Attend(_) | Owned::AttendBackward(_));
+    let wild = !exact && !of_sums && rng.below(2) == 0;
     let positive = matches!(row.step, Owned::Normalise(_) | Owned::NormaliseBackward(_));
     let seed = rng.word();
     let fill = |(k, operand): (usize, &Operand)| {
@@ -65,7 +66,7 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
             // So that products are rounded, and their order shows.
             Owned::Causal(_) => 0.3,
             // So that weights differ.
-            Owned::Attend(_) => 0.7,
+            Owned::Attend(_) | Owned::AttendBackward(_) => 0.7,
             _ => 1.0,
         };
         // Labels and lengths that are some, or anything at all.
@@ -84,6 +85,7 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
         let mut words = vec![0x5a5a_5a5a_5a5a_5a5a; MARGIN];
         let numbers = match &row.step {
             Owned::Attend(step) => attention::numbers(step, operand.name, seed),
+            Owned::AttendBackward(step) => attention::numbers(&step.forward, operand.name, seed),
             _ => None,
         };
         let listed = match &row.step {
@@ -99,7 +101,14 @@ pub fn contents(row: &Row, rng: &mut Rng) -> Memory {
         words.extend([0x5a5a_5a5a_5a5a_5a5a; MARGIN]);
         words
     };
-    Memory(row.operands().iter().enumerate().map(fill).collect())
+    let mut memory = Memory(row.operands().iter().enumerate().map(fill).collect());
+    if let Owned::AttendBackward(step) = &row.step {
+        let at = memory.places(row);
+        // Results and statistics are those of the attention, so that weights sum up to one.
+        // SAFETY: every operand has its span.
+        unsafe { reference::attend(&step.forward, &at[AttendBackward::FORWARD..]) };
+    }
+    memory
 }
 
 /// Integers in this type, eight bytes each time, and one more word behind them, as every operand

@@ -1,9 +1,9 @@
-//! Attention in one step on the CUDA core: near the definition in binary64, the same bits each
-//! time, and those of each batch alone; on the kernels' sources and on their PTX.
+//! Attention in one step on the CUDA core, and its gradients: near the definition in binary64, the
+//! same bits each time, and those of each batch alone; on the kernels' sources and on their PTX.
 
 use cudnn::backend::cuda::module;
 use cudnn::exec::Address;
-use cudnn::ops::{Attend, Role};
+use cudnn::ops::{Attend, AttendBackward, Role};
 
 use crate::child;
 use crate::cores::{Cores, check_counts};
@@ -35,12 +35,25 @@ impl Call {
     }
 
     fn line(&self) -> String {
+        format!("call attend {}", self.text())
+    }
+
+    /// The line of its gradients.
+    fn backward(&self) -> String {
+        let ([_, heads, rows, keys], [of_k, of_v], [width, columns]) =
+            (self.extents, self.heads, self.widths);
+        let (dq, dk) = (self.strides(heads, rows, width), self.strides(of_k, keys, width));
+        let (dv, own) = (self.strides(of_v, keys, columns), self.strides(heads, rows, columns));
+        format!("call attend backward {} dq={dq} dk={dk} dv={dv} do={own}", self.text())
+    }
+
+    fn text(&self) -> String {
         let ([batch, heads, rows, keys], [of_k, of_v], [width, columns]) =
             (self.extents, self.heads, self.widths);
         let (o, q) = (self.strides(heads, rows, columns), self.strides(heads, rows, width));
         let (k, v) = (self.strides(of_k, keys, width), self.strides(of_v, keys, columns));
         format!(
-            "call attend {} {batch}x{heads}x{rows}x{keys} widths={width},{columns} heads={of_k},{of_v} o={o} q={q} k={k} v={v}{}",
+            "{} {batch}x{heads}x{rows}x{keys} widths={width},{columns} heads={of_k},{of_v} o={o} q={q} k={k} v={v}{}",
             self.scalar, self.rest
         )
     }
@@ -82,7 +95,6 @@ fn bytes_of(memory: &run_step::Memory, operand: usize) -> Vec<u8> {
 /// The call on both cores, twice on this one, and the last batch by itself.
 fn solve(cores: &mut Cores, line: &str, rng: &mut Rng) {
     let row = Row::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-    let Owned::Attend(step) = &row.step else { panic!("{line}") };
     let before = run_step::contents(&row, rng);
     let held = || (0..row.operands.len()).map(|k| Memory::new(&bytes_of(&before, k))).collect::<Vec<_>>();
     let got = left(cores, &row, &held());
@@ -91,32 +103,37 @@ fn solve(cores: &mut Cores, line: &str, rng: &mut Rng) {
     // SAFETY: as above.
     unsafe { cores.cpu.run(&row, &at) }.unwrap_or_else(|error| panic!("{row}: {error}"));
     let wanted: Vec<Vec<u8>> = (0..row.operands.len()).map(|k| bytes_of(&wanted, k)).collect();
-    assert_near(&row, step, &got, &wanted);
+    assert_near(&row, &got, &wanted);
     assert!(left(cores, &row, &held()) == got, "{line}: other bits the second time");
-    alone(cores, &row, step, &held(), &got);
+    alone(cores, &row, &held(), &got);
     cores.solved += 1;
 }
 
+/// From batch to batch of the operands of an attention, in elements.
+fn batch_strides(step: &Attend) -> [i64; Attend::OPERANDS] {
+    let of_lengths = step.lengths.map(|length| length.map_or(0, |(_, stride)| stride));
+    let [o, q, k, v] = step.strides.map(|strides| strides[0]);
+    let stats = step.stats.map_or(0, |strides| strides[0]);
+    [o, stats, q, k, v, 0, 0, of_lengths[0], of_lengths[1], 0, 0]
+}
+
 /// The last batch alone leaves the bits that it leaves among others.
-fn alone(cores: &Cores, row: &Row, step: &Attend, held: &[Memory], got: &[Vec<u8>]) {
-    let last = step.extents[0] - 1;
-    let mut one = *step;
-    one.extents[0] = 1;
-    let own = Row::new(&row.name, Owned::Attend(one)).expect("a part of the step");
-    let strides = [
-        step.strides[0][0],
-        step.stats.map_or(0, |strides| strides[0]),
-        step.strides[1][0],
-        step.strides[2][0],
-        step.strides[3][0],
-        0,
-        0,
-        step.lengths[0].map_or(0, |(_, stride)| stride),
-        step.lengths[1].map_or(0, |(_, stride)| stride),
-        0,
-        0,
-    ];
-    let places = held.iter().zip(&row.operands).zip(strides).map(|((memory, operand), stride)| {
+fn alone(cores: &Cores, row: &Row, held: &[Memory], got: &[Vec<u8>]) {
+    let mut one = row.step.clone();
+    let (last, strides) = match &mut one {
+        Owned::Attend(step) => {
+            let strides = batch_strides(step).to_vec();
+            (std::mem::replace(&mut step.extents[0], 1) - 1, strides)
+        }
+        Owned::AttendBackward(AttendBackward { forward, strides }) => {
+            let of_gradients = strides.map(|strides| strides[0]);
+            let strides = of_gradients.into_iter().chain(batch_strides(forward)).collect();
+            (std::mem::replace(&mut forward.extents[0], 1) - 1, strides)
+        }
+        _ => panic!("{row}"),
+    };
+    let own = Row::new(&row.name, one).expect("a part of the step");
+    let places = held.iter().zip(&row.operands).zip(&strides).map(|((memory, operand), stride)| {
         let moved = last * stride * operand.scalar.size() as i64;
         match operand.is_touched() {
             true => Address::from(
@@ -142,24 +159,26 @@ fn alone(cores: &Cores, row: &Row, step: &Attend, held: &[Memory], got: &[Vec<u8
     }
 }
 
-/// Rows and keys around the ends of blocks, columns of every kernel, heads that share keys, and
-/// rows that are no vectors.
-fn problems(runs: Runs) {
-    let mut cores = Cores::new();
-    let mut rng = Rng(71);
-    let shapes = [
-        ([2, 2, 70, 130], [2, 2], [16, 16], false),
-        ([1, 4, 64, 64], [2, 1], [64, 64], true),
-        ([2, 2, 33, 200], [1, 2], [128, 128], true),
-        ([1, 2, 130, 65], [2, 2], [80, 40], false),
-        ([2, 1, 1, 100], [1, 1], [72, 96], false),
-        ([1, 2, 129, 7], [1, 1], [24, 128], true),
-    ];
-    for (at, (extents, heads, widths, inside)) in shapes.into_iter().enumerate() {
+/// Extents, heads of keys and values, columns, and whether heads are inside of rows.
+type Shape = ([i64; 4], [i64; 2], [i64; 2], bool);
+
+/// Rows and keys around the ends of blocks, columns of every kernel, heads that share keys.
+const SHAPES: [Shape; 6] = [
+    ([2, 2, 70, 130], [2, 2], [16, 16], false),
+    ([1, 4, 64, 64], [2, 1], [64, 64], true),
+    ([2, 2, 33, 200], [1, 2], [128, 128], true),
+    ([1, 2, 130, 65], [2, 2], [80, 40], false),
+    ([2, 1, 1, 100], [1, 1], [72, 96], false),
+    ([1, 2, 129, 7], [1, 1], [24, 128], true),
+];
+
+/// All of these with all that there may be besides, on PTX, which takes longer, one of `sampled`;
+/// and rows that are no vectors.
+fn all(runs: Runs, sampled: usize, mut solve: impl FnMut(&Call)) {
+    for (at, (extents, heads, widths, inside)) in SHAPES.into_iter().enumerate() {
         for (of, scalar) in ["f16", "bf16", "f32"].into_iter().enumerate() {
             for number in 0..7 {
-                // On PTX, which takes longer, each once.
-                if runs == Runs::Ptx && (at + of + number) % 4 != 0 {
+                if runs == Runs::Ptx && (at + of + number) % sampled != 0 {
                     continue;
                 }
                 for gap in [0, 3] {
@@ -167,12 +186,24 @@ fn problems(runs: Runs) {
                         continue;
                     }
                     let rest = rest(extents, number).leak();
-                    let call = Call { extents, heads, widths, scalar, inside, gap, rest };
-                    solve(&mut cores, &call.line(), &mut rng);
+                    solve(&Call { extents, heads, widths, scalar, inside, gap, rest });
                 }
             }
         }
     }
+}
+
+/// Counts the problems of kernels whose names begin so.
+fn check(cores: &Cores, of: impl Fn(&str) -> bool) {
+    let kernels = module::kernels().iter().map(|kernel| kernel.name);
+    check_counts(kernels.filter(|name| name.starts_with("attend") && of(name)));
+    println!("{} problems", cores.solved);
+}
+
+fn problems(runs: Runs) {
+    let mut cores = Cores::new();
+    let mut rng = Rng(71);
+    all(runs, 4, |call| solve(&mut cores, &call.line(), &mut rng));
     // Keys whose columns lie apart, and results, too.
     for scalar in ["f16", "bf16", "f32"] {
         let line = format!(
@@ -181,9 +212,27 @@ fn problems(runs: Runs) {
         );
         solve(&mut cores, &line, &mut rng);
     }
-    let kernels = module::kernels().iter().filter(|kernel| kernel.family().starts_with("attend"));
-    check_counts(kernels.map(|kernel| kernel.name));
-    println!("{} problems", cores.solved);
+    check(&cores, |name| !name.starts_with("attend_gradient"));
+}
+
+fn gradients(runs: Runs) {
+    let mut cores = Cores::new();
+    let mut rng = Rng(73);
+    all(runs, 7, |call| {
+        if call.rest.contains("stats=") {
+            solve(&mut cores, &call.backward(), &mut rng);
+        }
+    });
+    // Keys whose columns lie apart, and gradients, too; a matrix that all heads share.
+    for scalar in ["f16", "bf16", "f32"] {
+        let line = format!(
+            "call attend backward {scalar} 1x2x70x90 widths=32,24 heads=1,2 o=(3360,1680,1,70) q=(4480,2240,32,1) \
+             k=(2880,2880,1,90) v=(4320,2160,24,1) stats=(140,1,2) scale=f32 fill=f32 right=none dq=(4480,32,64,1) \
+             dk=(2880,2880,1,90) dv=(4320,1,48,2) do=(0,0,0,1)"
+        );
+        solve(&mut cores, &line, &mut rng);
+    }
+    check(&cores, |name| name.starts_with("attend_gradient"));
 }
 
 #[test]
@@ -194,4 +243,14 @@ fn attention_in_one_step_is_near_its_definition() {
 #[test]
 fn attention_in_one_step_is_near_its_definition_on_ptx() {
     child::run(&double::of(Runs::Ptx), &[], || problems(Runs::Ptx));
+}
+
+#[test]
+fn gradients_in_one_step_are_near_their_definition() {
+    child::run(&double::of(Runs::Source), &[("DRIVER_DOUBLE_ORDER", "reverse")], || gradients(Runs::Source));
+}
+
+#[test]
+fn gradients_in_one_step_are_near_their_definition_on_ptx() {
+    child::run(&double::of(Runs::Ptx), &[], || gradients(Runs::Ptx));
 }

@@ -11,7 +11,7 @@ use cudnn::ops::contract::Accumulate;
 use cudnn::ops::function::TABLE;
 use cudnn::ops::sample::{Pictures, SampleFunction};
 use cudnn::ops::window::WindowFunction;
-use cudnn::ops::{Compute, Draw, Map, Scaling};
+use cudnn::ops::{AttendBackward, Compute, Draw, Map, Scaling};
 use testkit::agree::{Counts, Setting, check};
 use testkit::problems::Row;
 use testkit::random::Rng;
@@ -239,7 +239,7 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             step.join = rng.pick(&[Join::Sum, Join::Mean, Join::Max, Join::Min]);
             step.mapped = rng.below(2) == 0;
         }
-        Owned::Attend(step) => {
+        Owned::Attend(step) | Owned::AttendBackward(AttendBackward { forward: step, .. }) => {
             step.scalar = rng.pick(&[Scalar::F32, Scalar::F16, Scalar::Bf16]);
             step.fill = rng.pick(&[None, Some(Scalar::F32)]);
             step.scale = rng.pick(&[None, Some(Scalar::F32), Some(Scalar::F16)]);

@@ -56,6 +56,7 @@ fn every_listed_step_equals_the_reference() {
     let all = [
         "aggregate",
         "attend",
+        "attend backward",
         "causal",
         "contract",
         "ctc",

@@ -11,7 +11,7 @@ use crate::ops::attend::{Attend, Side};
 /// Queries of a block.
 const ROWS: i64 = 64;
 /// Threads of a block that multiplies in binary32, and of one that has Tensor Cores do it.
-const THREADS: u32 = 256;
+pub(super) const THREADS: u32 = 256;
 const MMA_THREADS: u32 = 128;
 /// From which compute capability on Tensor Cores multiply such fragments.
 const MMA_FROM: u32 = 80;
@@ -81,15 +81,24 @@ impl Kind for Attend {
         if self.is_empty() {
             return Ok(());
         }
-        let most = self.widths[0].max(self.widths[1]);
-        let fits = [Scalar::F32, Scalar::F16, Scalar::Bf16].contains(&self.scalar)
-            && most <= Attend::MOST_COLUMNS
-            && self.extents.iter().all(|&extent| extent < 1 << 24);
-        if !fits {
-            return Err(Error::unsupported("attention of other types, or of more columns or rows"));
+        if !fits(self) {
+            return Err(unsupported());
         }
         selection::launch(KERNELS, &call.of(self), emit)
     }
+}
+
+/// Whether kernels are for matrices of these types and extents.
+pub(super) fn fits(step: &Attend) -> bool {
+    let most = step.widths[0].max(step.widths[1]);
+    [Scalar::F32, Scalar::F16, Scalar::Bf16].contains(&step.scalar)
+        && most <= Attend::MOST_COLUMNS
+        && step.extents.iter().all(|&extent| extent < 1 << 24)
+}
+
+/// What is said of those that they are not for.
+pub(super) fn unsupported() -> Error {
+    Error::unsupported("attention of other types, or of more columns or rows")
 }
 
 /// The bits of a side.
@@ -99,21 +108,22 @@ fn side_flags(side: Option<Side>, [is_there, strict, moves]: [u32; 3]) -> u32 {
     })
 }
 
-fn blocks_of(step: &Attend) -> i64 {
+/// Blocks of the queries of a head.
+pub(super) fn blocks_of(step: &Attend) -> i64 {
     (step.extents[2] - 1) / ROWS + 1
 }
 
-fn launch(query: &Query<'_, Attend>, kernel: &'static str, threads: u32) -> Result<Launch> {
-    let step = query.step;
-    let (touches, at) = (step.touches(), query.places::<{ Attend::OPERANDS }>());
-    let [batch, heads, rows, keys] = step.extents;
+/// The parameters of an attention whose operands lie here.
+pub(super) fn parameters(step: &Attend, at: [u64; Attend::OPERANDS]) -> Parameters {
+    let touches = step.touches();
+    let [_, heads, rows, keys] = step.extents;
     let (size, scalars) = (step.scalar.size() as i64, step.scalars().map(|scalar| scalar as u32));
     let share = step.heads.map(|own| Divisor::new(heads / own, Index::I64));
     let flags = if step.padded { PADDED } else { 0 }
         | side_flags(step.right, SIDES[0])
         | side_flags(step.left, SIDES[1])
         | if step.log2 { LOG2 } else { 0 };
-    let parameters = Parameters {
+    Parameters {
         at: std::array::from_fn(|k| if touches[k] { at[k] } else { 0 }),
         step: step.strides.map(|strides| strides.map(|stride| stride * size)),
         stats_step: step.stats.unwrap_or([0; 3]).map(|stride| stride * Scalar::F32.size() as i64),
@@ -127,9 +137,14 @@ fn launch(query: &Query<'_, Attend>, kernel: &'static str, threads: u32) -> Resu
         scalar: step.scalar as u32,
         numbers: std::array::from_fn(|k| scalars[5 + k]),
         flags,
-    };
+    }
+}
+
+fn launch(query: &Query<'_, Attend>, kernel: &'static str, threads: u32) -> Result<Launch> {
+    let step = query.step;
+    let [batch, heads, ..] = step.extents;
     let blocks = (batch * heads).saturating_mul(blocks_of(step)) as u64;
-    let params = Params::new(&parameters);
+    let params = Params::new(&parameters(step, query.places()));
     Ok(Launch { kernel, grid: grid(blocks)?, block: [threads, 1, 1], shared: 0, params })
 }
 

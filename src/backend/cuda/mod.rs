@@ -11,7 +11,7 @@
 //!  binding.rs  which context a handle works in                  unavailable.rs  why there is no CUDA core
 //!  trial.rs    whether the device works at all          streams.rs      the core of a call without a handle
 //!  kind.rs     what the core knows of a kind of steps   machine.rs      which machine code a device runs
-//!  transform.rs linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs row_norm.rs contract.rs attend.rs    the launches
+//!  transform.rs linear.rs tiled.rs general.rs map.rs fill.rs reduce.rs random.rs normalise.rs row_norm.rs contract.rs attend.rs attend_backward.rs    the launches
 //!  held_rows.rs  how rows that registers hold are launched
 //! ```
 //! A call makes its context current if it is not, queues kernels and puts back what was current; it
@@ -20,6 +20,7 @@
 
 mod aggregate;
 mod attend;
+mod attend_backward;
 mod batch_norm;
 mod binding;
 mod bytes;

@@ -37,6 +37,69 @@ unsafe fn number(step: &Attend, at: &[Address], operand: usize, offset: i64) -> 
     }
 }
 
+/// Where an element lies, in elements.
+pub(super) fn offset<const N: usize>(strides: [i64; N], index: [i64; N]) -> i64 {
+    strides.iter().zip(index).map(|(stride, index)| stride * index).sum()
+}
+
+/// What the scores of a batch are made with.
+pub(super) struct Scores<'a> {
+    step: &'a Attend,
+    scale: f64,
+    fill: f64,
+    queries: f64,
+    keys: f64,
+    right: f64,
+    left: f64,
+}
+
+impl<'a> Scores<'a> {
+    /// # Safety
+    /// As for [`attend`].
+    pub unsafe fn of(step: &'a Attend, at: &[Address], batch: i64) -> Self {
+        let of_batch = |k: usize| step.lengths[k].map_or(0, |(_, stride)| stride * batch);
+        // SAFETY: the numbers are there if the step touches them.
+        let [scale, fill, queries, keys, right, left] = unsafe {
+            [
+                number(step, at, 5, 0),
+                number(step, at, 6, 0),
+                number(step, at, 7, of_batch(0)),
+                number(step, at, 8, of_batch(1)),
+                number(step, at, 9, 0),
+                number(step, at, 10, 0),
+            ]
+        };
+        let scale = if step.scale.is_some() { scale } else { 1.0 };
+        let fill = if step.fill.is_some() { fill } else { f64::NEG_INFINITY };
+        Scores { step, scale, fill, queries, keys, right, left }
+    }
+
+    /// What products are multiplied by.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// The score of a query and a key whose product this is, and whether it is made of that.
+    pub fn of_pair(&self, row: i64, column: i64, product: impl FnOnce() -> f64) -> (f64, bool) {
+        let step = self.step;
+        let counts = |index: i64, length: usize, end: f64| {
+            !step.padded || step.lengths[length].is_none() || (index as f64) < end
+        };
+        let sees = |side: Option<Side>, near: f64, far: f64, bound: f64, moved: f64| {
+            let Some(side) = side else { return true };
+            let near = near + bound + if side.moves { moved } else { 0.0 };
+            if side.strict { near > far } else { near >= far }
+        };
+        if !counts(row, 0, self.queries) || !counts(column, 1, self.keys) {
+            return (f64::NEG_INFINITY, false);
+        }
+        let (near, far) = (row as f64, column as f64);
+        let is_seen = sees(step.right, near, far, self.right, self.keys - self.queries)
+            && sees(step.left, far, near, self.left, self.queries - self.keys);
+        if is_seen { (self.scale * product(), true) } else { (self.fill, false) }
+    }
+}
+
 /// One row; `weights` has a place for each key.
 ///
 /// # Safety
@@ -47,44 +110,13 @@ pub unsafe fn attend_row(step: &Attend, at: &[Address], [batch, head, row]: [i64
     let of_values = head / (step.extents[1] / step.heads[1]);
     // SAFETY: an element of a matrix of the step.
     let element = |operand: usize, strides: [i64; 4], index: [i64; 4]| unsafe {
-        let offset = strides.iter().zip(index).map(|(stride, index)| stride * index).sum();
-        load::<f64>(step.scalar, at[operand].pointer(), offset)
+        load::<f64>(step.scalar, at[operand].pointer(), offset(strides, index))
     };
-    // SAFETY: the numbers are there if the step touches them.
-    let [scale, fill, queries, keys, right, left] = unsafe {
-        let of_batch = |k: usize| step.lengths[k].map_or(0, |(_, stride)| stride * batch);
-        [
-            number(step, at, 5, 0),
-            number(step, at, 6, 0),
-            number(step, at, 7, of_batch(0)),
-            number(step, at, 8, of_batch(1)),
-            number(step, at, 9, 0),
-            number(step, at, 10, 0),
-        ]
-    };
-    let counts = |index: i64, length: usize, end: f64| {
-        !step.padded || step.lengths[length].is_none() || (index as f64) < end
-    };
-    let sees = |side: Option<Side>, near: f64, far: f64, bound: f64, moved: f64| {
-        let Some(side) = side else { return true };
-        let near = near + bound + if side.moves { moved } else { 0.0 };
-        if side.strict { near > far } else { near >= far }
-    };
+    // SAFETY: the operands are those of the step.
+    let scores = unsafe { Scores::of(step, at, batch) };
     for (column, weight) in (0..).zip(&mut *weights) {
-        *weight = f64::NEG_INFINITY;
-        if !counts(row, 0, queries) || !counts(column, 1, keys) {
-            continue;
-        }
-        let (near, far) = (row as f64, column as f64);
-        let is_seen = sees(step.right, near, far, right, keys - queries)
-            && sees(step.left, far, near, left, queries - keys);
-        if !is_seen {
-            *weight = if step.fill.is_some() { fill } else { f64::NEG_INFINITY };
-            continue;
-        }
         let product = |c: i64| element(2, q, [batch, head, row, c]) * element(3, k, [batch, own, column, c]);
-        let sum: f64 = (0..step.widths[0]).map(product).sum();
-        *weight = if step.scale.is_some() { scale * sum } else { sum };
+        (*weight, _) = scores.of_pair(row, column, || (0..step.widths[0]).map(product).sum());
     }
     let largest = weights.iter().fold(f64::from(f32::MIN), |a, &b| if a > b || a.is_nan() { a } else { b });
     weights.iter_mut().for_each(|weight| *weight = (*weight - largest).exp());
@@ -94,16 +126,18 @@ pub unsafe fn attend_row(step: &Attend, at: &[Address], [batch, head, row]: [i64
         let sum: f64 =
             seen.map(|(column, weight)| weight * element(4, v, [batch, of_values, column, c])).sum();
         let y = if total == 0.0 { 0.0 } else { sum / total };
-        let offset = o.iter().zip([batch, head, row, c]).map(|(stride, index)| stride * index).sum();
         // SAFETY: an element of o.
-        unsafe { store(step.scalar, at[0].pointer(), offset, y, Scaling::MOVE) };
+        unsafe {
+            store(step.scalar, at[0].pointer(), offset(o, [batch, head, row, c]), y, Scaling::MOVE);
+        }
     }
     if let Some(strides) = step.stats {
         let natural = total.ln() + largest;
         let y = if step.log2 { natural * std::f64::consts::LOG2_E } else { natural };
-        let offset = strides.iter().zip([batch, head, row]).map(|(stride, index)| stride * index).sum();
         // SAFETY: a number of the statistics.
-        unsafe { store(Scalar::F32, at[1].pointer(), offset, y, Scaling::MOVE) };
+        unsafe {
+            store(Scalar::F32, at[1].pointer(), offset(strides, [batch, head, row]), y, Scaling::MOVE);
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //!  expand/        operations that are graphs of others
 //!  chain/         operations that follow each other, some rows at a time
 //!  stream/        attention tile by tile
-//!  attend.rs      attention in one step
+//!  attend/        attention in one step, and its gradients
 //!  order.rs       in which order of dimensions virtual tensors lie
 //!  fuse.rs        products with what follows them
 //!  allocator.rs   places in the workspace, by lifetime

@@ -137,7 +137,7 @@ impl Program {
         let least = if whole.streams { 0 } else { i64::MAX };
         let tiles = Tiles { least, ..whole.strategy.tiles };
         let chains = if whole.has_chains() { 0 } else { i64::MAX };
-        let attends = whole.names.contains(&ATTEND).then_some(0);
+        let attends = whole.names.iter().any(|name| ATTENDS.contains(name)).then_some(0);
         let strategy = Strategy { tiles, chains, attends, ..whole.strategy };
         let planned = |strategy| {
             let own = Program::new(graph, strategy)?;
@@ -353,9 +353,9 @@ fn value(tensor: &Tensor, scalar: Scalar, offset: usize) -> Result<Value> {
     }
 }
 
-/// The names of a chain, and of attention in one step.
+/// The names of a chain, and of attention in one step and its gradients.
 const CHAIN: &str = "chain";
-const ATTEND: &str = "attend";
+const ATTENDS: [&str; 2] = ["attend", "attend backward"];
 
 /// The most elements that are passed by value.
 const MOST_VALUES: usize = 1024;

@@ -100,6 +100,9 @@ pub enum Kind {
     /// Attention without dropout and with no mask but bands and lengths, as one step: reads Q, K,
     /// V, Scale, B (what stands outside of the band), lengths and bounds, writes O, Stats.
     Attend(Attended),
+    /// The gradients of that, as one step: reads what it reads, and O, Stats and Do, writes Dq, Dk,
+    /// Dv.
+    AttendBackward(Attended),
     /// Operations on tensors of scores, computed tile by tile: reads and writes what they share
     /// with the rest of the graph.
     Stream(Box<super::stream::Region>),
@@ -172,6 +175,7 @@ impl Kind {
             Kind::Weights => "attention weights",
             Kind::Fused(_) => "fused product",
             Kind::Attend(_) => "attend",
+            Kind::AttendBackward(_) => "attend backward",
             Kind::Stream(_) => "stream",
             Kind::Chain(_) => "chain",
             Kind::Tile(_) => "tile",
@@ -465,7 +469,7 @@ pub struct Attention {
     pub dropout: f64,
 }
 
-/// Settings of an attention that is one step.
+/// Settings of an attention that is one step, and of its gradients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attended {
     /// Whether K or V is given with its last two dimensions the other way about.

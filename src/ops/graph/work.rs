@@ -12,7 +12,8 @@ use crate::ops::contract::Contract;
 use crate::ops::map::Map;
 use crate::ops::plan::{self, Operand, PlacedSink, Plan, Reader, Step, StepSink, Tasks};
 use crate::ops::{
-    Aggregate, Attend, Compute, Ragged, Random, Reduce, RowNorm, RowNormBackward, Set, Transform, Window,
+    Aggregate, Attend, AttendBackward, Compute, Ragged, Random, Reduce, RowNorm, RowNormBackward, Set,
+    Transform, Window,
 };
 
 /// A step that a plan keeps.
@@ -30,6 +31,7 @@ pub(super) enum Work {
     Aggregate(Aggregate),
     Ragged(Box<Ragged>),
     Attend(Box<Attend>),
+    AttendBackward(Box<AttendBackward>),
 }
 
 impl Work {
@@ -48,6 +50,7 @@ impl Work {
             Work::Aggregate(step) => Step::Aggregate(step),
             Work::Ragged(step) => Step::Ragged(step),
             Work::Attend(step) => Step::Attend(step),
+            Work::AttendBackward(step) => Step::AttendBackward(step),
         }
     }
 
@@ -139,7 +142,8 @@ impl Work {
             | Work::Random(_)
             | Work::Aggregate(_)
             | Work::Ragged(_)
-            | Work::Attend(_) => false,
+            | Work::Attend(_)
+            | Work::AttendBackward(_) => false,
         }
     }
 }
@@ -152,6 +156,7 @@ pub(super) fn writes_beside<P: PartialEq>(work: &Work, places: &[P], write: &P) 
             (1..RowNormBackward::X).any(|k| step.touches()[k] && places[k] == *write)
         }
         Work::Attend(step) => (1..Attend::Q).any(|k| step.touches()[k] && places[k] == *write),
+        Work::AttendBackward(_) => places[1..AttendBackward::DO].contains(write),
         _ => false,
     }
 }

@@ -133,9 +133,11 @@ impl Problem {
         self.operations.push(Operation::new(kind, reads, writes));
     }
 
-    /// The operation that is attention, forward.
+    /// The operation that is attention, forward or backward.
     pub fn attention(&self) -> Option<&Operation> {
-        self.operations.iter().find(|operation| matches!(operation.kind, Kind::AttentionForward(_)))
+        let is_attention =
+            |kind: &Kind| matches!(kind, Kind::AttentionForward(_) | Kind::AttentionBackward(_));
+        self.operations.iter().find(|operation| is_attention(&operation.kind))
     }
 
     /// The problem without the maxima and sums of attention, which is one step then.

@@ -1,7 +1,8 @@
-//! Attention in one step: its line, its operands, what these have to hold, and shorter ones.
+//! Attention in one step, and its gradients: their lines, their operands, what these have to hold,
+//! and shorter ones.
 
 use cudnn::dtype::Scalar;
-use cudnn::ops::attend::{Attend, Side};
+use cudnn::ops::attend::{Attend, AttendBackward, Side};
 use cudnn::ops::{Operand, Role};
 
 use super::operands::{absent, operand, read};
@@ -78,30 +79,58 @@ impl Text<'_> {
             left,
         })
     }
+
+    /// The same, which has statistics, and ` dq=(a,b,c,d) dk=(..) dv=(..) do=(..)`
+    pub fn attend_backward(&mut self) -> Result<AttendBackward> {
+        let forward = self.attend()?;
+        if forward.stats.is_none() {
+            return Err("gradients need statistics".to_owned());
+        }
+        let mut strides = [[0; 4]; 4];
+        for (name, strides) in [" dq=(", " dk=(", " dv=(", " do=("].into_iter().zip(&mut strides) {
+            self.expect(name)?;
+            *strides = self.list()?;
+            self.expect(")")?;
+        }
+        Ok(AttendBackward { forward, strides })
+    }
 }
 
 /// The names of operands that hold a number, or one for each batch.
 const NAMES: [&str; 6] = ["scale", "fill", "queries", "keys", "right", "left"];
 
-/// In the order of the step.
-pub fn operands(step: &Attend) -> Vec<Operand> {
+/// Extents of o, q, k and v.
+pub fn matrices(step: &Attend) -> [[i64; 4]; 4] {
     let [batch, heads, rows, keys] = step.extents;
     let ([of_k, of_v], [width, columns]) = (step.heads, step.widths);
-    let dims = [
+    [
         [batch, heads, rows, columns],
         [batch, heads, rows, width],
         [batch, of_k, keys, width],
         [batch, of_v, keys, columns],
-    ];
-    let reach = |dims: &[i64], strides: &[i64]| -> (i64, i64) {
-        let ends = dims.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride);
-        ends.fold((0, 0), |(low, high), end| (low + end.min(0), high + end.max(0)))
-    };
+    ]
+}
+
+/// Extents of dq, dk, dv and do.
+pub fn gradients(step: &AttendBackward) -> [[i64; 4]; 4] {
+    let [o, q, k, v] = matrices(&step.forward);
+    [q, k, v, o]
+}
+
+/// The first and the last element.
+fn reach(dims: &[i64], strides: &[i64]) -> (i64, i64) {
+    let ends = dims.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride);
+    ends.fold((0, 0), |(low, high), end| (low + end.min(0), high + end.max(0)))
+}
+
+/// In the order of the step, of which o and the statistics are written or read.
+fn operands_as(step: &Attend, role: Role) -> Vec<Operand> {
+    let [batch, heads, rows, _] = step.extents;
+    let dims = matrices(step);
     let matrix = |k: usize| reach(&dims[k], &step.strides[k]);
     let (scalars, touches) = (step.scalars(), step.touches());
     let stats = step.stats.map_or((0, 0), |strides| reach(&[batch, heads, rows], &strides));
-    let mut all =
-        vec![operand(Role::Write, matrix(0), step.scalar), operand(Role::Write, stats, Scalar::F32)];
+    let mut all = vec![operand(role, matrix(0), step.scalar), operand(role, stats, Scalar::F32)];
     all.extend((1..4).map(|k| read(matrix(k), step.scalar)));
     for (k, name) in NAMES.into_iter().enumerate() {
         let count =
@@ -110,6 +139,22 @@ pub fn operands(step: &Attend) -> Vec<Operand> {
     }
     let each = all.into_iter().zip(touches);
     each.map(|(operand, touched)| if touched { operand } else { absent(operand.scalar) }).collect()
+}
+
+/// In the order of the step.
+pub fn operands(step: &Attend) -> Vec<Operand> {
+    operands_as(step, Role::Write)
+}
+
+/// Likewise.
+pub fn backward_operands(step: &AttendBackward) -> Vec<Operand> {
+    let scalar = step.forward.scalar;
+    let spans = gradients(step).into_iter().zip(step.strides).map(|(dims, strides)| reach(&dims, &strides));
+    let roles = [Role::Write, Role::Write, Role::Write, Role::Read];
+    let mut all: Vec<_> =
+        roles.into_iter().zip(spans).map(|(role, span)| operand(role, span, scalar)).collect();
+    all.extend(operands_as(&step.forward, Role::Read));
+    all
 }
 
 /// What an operand that is a number, or lengths, has to hold, if it is one: lengths of sequences
@@ -141,4 +186,9 @@ pub fn shorter(step: &Attend, f: Shorten<'_>) -> Attend {
     }
     short.widths = step.widths.map(|width| shortened(width, f));
     short
+}
+
+/// Likewise.
+pub fn shorter_backward(step: &AttendBackward, f: Shorten<'_>) -> AttendBackward {
+    AttendBackward { forward: shorter(&step.forward, f), ..*step }
 }

@@ -42,6 +42,7 @@ pub fn of(step: &Owned) -> Result<Vec<Operand>, String> {
         Owned::Aggregate(step) => offsets::of_aggregate(step)?,
         Owned::Ragged(step) => offsets::of_ragged(step)?,
         Owned::Attend(step) => attention::operands(step),
+        Owned::AttendBackward(step) => attention::backward_operands(step),
         Owned::Words(step) => offsets::of_words(step),
         Owned::Phases(_) => return Err("no line says a step of this kind".to_owned()),
     };

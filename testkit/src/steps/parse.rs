@@ -43,6 +43,7 @@ pub fn step(line: &str) -> Result<Owned> {
         "ctc" => Owned::Ctc(text.ctc()?),
         "causal" => Owned::Causal(text.causal()?),
         "aggregate" => Owned::Aggregate(text.aggregate()?),
+        "attend" if text.eat(" backward") => Owned::AttendBackward(text.attend_backward()?),
         "attend" => Owned::Attend(text.attend()?),
         "ragged" => Owned::Ragged(text.ragged()?),
         "words" => Owned::Words(text.words()?),

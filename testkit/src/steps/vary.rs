@@ -101,6 +101,7 @@ impl Vary for Owned {
             Owned::Aggregate(step) => Owned::Aggregate(offsets::shorter_aggregate(step, f)),
             Owned::Ragged(step) => Owned::Ragged(offsets::shorter_ragged(step, f)),
             Owned::Attend(step) => Owned::Attend(attention::shorter(step, f)),
+            Owned::AttendBackward(step) => Owned::AttendBackward(attention::shorter_backward(step, f)),
             Owned::Words(step) => Owned::Words(offsets::fewer_words(step, f)),
             // No line says these.
             Owned::Phases(_) => self.clone(),

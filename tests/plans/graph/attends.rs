@@ -1,4 +1,5 @@
-//! Attention in one step: which graphs have it, and what it gives against plain loops.
+//! Attention in one step, and its gradients: which graphs have it, and what it gives against plain
+//! loops.
 
 use cudnn::ops::graph::{Override, Strategy};
 use testkit::operations::masked::{Call, Mask};
@@ -17,15 +18,17 @@ fn planned(operations: &[Operation], strategy: Strategy) -> Execution {
     Execution::planned(&Graph { operations: operations.to_vec() }, strategy).expect("the graph runs")
 }
 
-/// Lengths, bands from either corner, shared heads, pages and packed sequences are one step; what
-/// changes scores in another way, sinks and dropout are not.
+/// Lengths, bands from either corner, shared heads, pages and packed sequences are one step in
+/// either direction; what changes scores in another way, sinks and dropout are not.
 #[test]
 fn attention_in_one_step_gives_what_plain_loops_give() {
-    let (mut one, mut others) = (0, 0);
+    let (mut one, mut others, mut gradients) = (0, 0, 0);
     for problem in operations::problems() {
         let problem = problem.without_maxima();
         let Some(operation) = problem.attention() else { continue };
-        let Kind::AttentionForward(settings) = &operation.kind else { continue };
+        let (Kind::AttentionForward(settings) | Kind::AttentionBackward(settings)) = &operation.kind else {
+            continue;
+        };
         // Lengths that are the distances of ends are other tensors than those of a band.
         let has_ends = operation.read(Port::CumulativeKv).is_some();
         let moves = |operation: &Operation| {
@@ -48,9 +51,17 @@ fn attention_in_one_step_gives_what_plain_loops_give() {
         problem.wanted.iter().for_each(|(tensor, _)| world.room(tensor));
         world.execute(&execution);
         problem.check(&|tensor| world.get(tensor));
-        if expected { one += 1 } else { others += 1 }
+        if expected {
+            one += 1
+        } else {
+            others += 1
+        }
+        gradients += usize::from(execution.parts().any(|part| part.contains("attend backward ")));
     }
-    assert!(one > 5 && others > 3, "{one} in one step, {others} are not");
+    assert!(
+        one > 10 && gradients > 5 && others > 6,
+        "{one} in one step, {gradients} backward, {others} are not"
+    );
 }
 
 fn call(extent: i64, width: i64, mask: Mask, data_type: DataType) -> Call {
@@ -63,23 +74,29 @@ fn call(extent: i64, width: i64, mask: Mask, data_type: DataType) -> Call {
 fn a_gpu_has_attention_in_one_step_and_no_room_for_scores() {
     for mask in [Mask::None, Mask::Causal, Mask::Window(5)] {
         for data_type in [DataType::Float, DataType::Half, DataType::Bfloat16] {
-            for extent in [16, 64, 2048] {
-                let (operations, ..) = call(extent, 64, mask, data_type).operations(true);
+            for (extent, is_forward) in
+                [16, 64, 2048].into_iter().flat_map(|extent| [(extent, true), (extent, false)])
+            {
+                let (operations, ..) = call(extent, 64, mask, data_type).operations(is_forward);
                 let execution = planned(&operations, Strategy::CUDA);
                 assert!(attends(&execution), "{mask:?} {data_type:?} {extent}");
                 // What is passed by value.
                 assert!(execution.workspace() <= 1024, "{} bytes", execution.workspace());
                 assert!(!attends(&planned(&operations, Strategy::CPU)));
             }
-            let (operations, ..) = call(15, 64, mask, data_type).operations(true);
-            assert!(!attends(&planned(&operations, Strategy::CUDA)));
+            for is_forward in [true, false] {
+                let (operations, ..) = call(15, 64, mask, data_type).operations(is_forward);
+                assert!(!attends(&planned(&operations, Strategy::CUDA)));
+            }
         }
     }
-    let (operations, ..) = call(64, 128, Mask::Causal, DataType::Half).operations(true);
-    assert!(attends(&planned(&operations, Strategy::CUDA)));
-    for (width, data_type) in [(129, DataType::Half), (64, DataType::Double)] {
-        let (operations, ..) = call(64, width, Mask::Causal, data_type).operations(true);
-        assert!(!attends(&planned(&operations, Strategy::CUDA)), "{width} columns of {data_type:?}");
+    for is_forward in [true, false] {
+        let (operations, ..) = call(64, 128, Mask::Causal, DataType::Half).operations(is_forward);
+        assert!(attends(&planned(&operations, Strategy::CUDA)));
+        for (width, data_type) in [(129, DataType::Half), (64, DataType::Double)] {
+            let (operations, ..) = call(64, width, Mask::Causal, data_type).operations(is_forward);
+            assert!(!attends(&planned(&operations, Strategy::CUDA)), "{width} columns of {data_type:?}");
+        }
     }
 }
 
@@ -115,16 +132,18 @@ fn scores_that_are_seen_keep_their_steps() {
 /// Under smaller extents, however few, it stays one step, and takes no more workspace.
 #[test]
 fn smaller_extents_take_no_more_workspace() {
-    let graph = Graph { operations: call(64, 64, Mask::None, DataType::Half).operations(true).0 };
-    let whole = Execution::planned(&graph, Strategy::CUDA).expect("the graph runs");
-    let smaller = call(3, 40, Mask::None, DataType::Half).operations(true).0;
-    let of = |tensor: &Arc<Tensor>| Override {
-        uid: tensor.uid,
-        dims: tensor.dims.to_vec(),
-        strides: tensor.strides.to_vec(),
-    };
-    let links = smaller.iter().flat_map(|operation| operation.reads.iter().chain(&operation.writes));
-    let overrides: Vec<_> = links.map(|link| of(&link.tensor)).collect();
-    let own = whole.overridden(&overrides).expect("the graph runs");
-    assert!(attends(&own) && own.workspace() <= whole.workspace());
+    for is_forward in [true, false] {
+        let graph = Graph { operations: call(64, 64, Mask::None, DataType::Half).operations(is_forward).0 };
+        let whole = Execution::planned(&graph, Strategy::CUDA).expect("the graph runs");
+        let smaller = call(3, 40, Mask::None, DataType::Half).operations(is_forward).0;
+        let of = |tensor: &Arc<Tensor>| Override {
+            uid: tensor.uid,
+            dims: tensor.dims.to_vec(),
+            strides: tensor.strides.to_vec(),
+        };
+        let links = smaller.iter().flat_map(|operation| operation.reads.iter().chain(&operation.writes));
+        let overrides: Vec<_> = links.map(|link| of(&link.tensor)).collect();
+        let own = whole.overridden(&overrides).expect("the graph runs");
+        assert!(attends(&own) && own.workspace() <= whole.workspace());
+    }
 }

@@ -140,6 +140,17 @@ struct Sight {
         if (row >= queries || column >= keys) return no_number();
         return column > row + right || column < row + left ? fill : score;
     }
+    // How many queries count.
+    __device__ __forceinline__ u32 counted_queries() const { return queries > 0 ? u32(queries) : 0; }
+    // Whether the score of a row and a column is that of their product.
+    __device__ __forceinline__ bool sees(i32 row, i32 column) const {
+        return row < queries && column < keys && column <= row + right && column >= row + left;
+    }
+    // Whether all rows from the first to the last one see all of a tile of keys.
+    __device__ __forceinline__ bool sees_all(i32 first, i32 last, i32 key) const {
+        const i32 last_key = key + i32(ATTEND_KEYS - 1);
+        return last_key < keys && last < queries && last_key <= first + right && key >= last + left;
+    }
     // Whether a row whose largest score this is needs what stands outside of the band.
     __device__ __forceinline__ bool needs_all(i32 row, f32 largest) const {
         return row < queries && !(sum(largest, -fill) > 110.0f);
@@ -177,8 +188,7 @@ struct Tiles {
     }
     // Whether all rows see all of a tile.
     static __device__ __forceinline__ bool is_inside(const Sight &sight, const AttendPlace &place, i32 key) {
-        const i32 last_key = key + i32(ATTEND_KEYS - 1), first = i32(place.first), last = i32(place.last);
-        return last_key < sight.keys && last < sight.queries && last_key <= first + sight.right && key >= last + sight.left;
+        return sight.sees_all(i32(place.first), i32(place.last), key);
     }
 };
 

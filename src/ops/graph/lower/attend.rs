@@ -1,11 +1,11 @@
-//! Attention as the one step that it is.
+//! Attention as the one step that it is, and its gradients likewise.
 
 use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::work::Work;
-use super::super::{Attended, Port};
+use super::super::{Attended, Edge, Port};
 use crate::error::{Error, Result};
-use crate::ops::attend::{Attend, Side};
+use crate::ops::attend::{Attend, AttendBackward, Side};
 
 /// Adds the step.
 ///
@@ -14,6 +14,67 @@ use crate::ops::attend::{Attend, Side};
 pub fn lower(of: &Attended, steps: &mut Builder<'_>) -> Result<()> {
     let o = steps.write(Port::O)?;
     let stats = steps.wanted(Port::Stats, 0.0)?;
+    let (step, views) = attention(of, o, stats, steps)?;
+    steps.step(Work::Attend(Box::new(step)), &views.each_ref());
+    Ok(())
+}
+
+/// Adds the step of the gradients.
+///
+/// # Errors
+/// As for [`lower`].
+pub fn gradients(of: &Attended, steps: &mut Builder<'_>) -> Result<()> {
+    let [dq, dk, dv] = [steps.write(Port::Dq)?, steps.write(Port::Dk)?, steps.write(Port::Dv)?];
+    let (o, own) = (steps.read(Port::O)?, steps.read(Port::Do)?);
+    let stats = steps.read(Port::Stats)?;
+    let (forward, views) = attention(of, o, Some(stats), steps)?;
+    let gradients = [dq, dk, dv, own];
+    let ([batch, heads, rows, keys], [width, columns]) = (forward.extents, forward.widths);
+    let dims = [
+        [batch, heads, rows, width],
+        [batch, forward.heads[0], keys, width],
+        [batch, forward.heads[1], keys, columns],
+        [batch, heads, rows, columns],
+    ];
+    let mut strides = [[0; 4]; 4];
+    for ((view, dims), strides) in gradients.iter().zip(dims).zip(&mut strides) {
+        let (own, found) = matrix(view, false)?;
+        if !is_whole(view) || own != dims || view.scalar != forward.scalar {
+            return Err(unfit());
+        }
+        *strides = found;
+    }
+    let step = AttendBackward { forward, strides };
+    let views: Vec<&View> = gradients.iter().chain(&views).collect();
+    steps.step(Work::AttendBackward(Box::new(step)), &views);
+    Ok(())
+}
+
+fn unfit() -> Error {
+    Error::unsupported("matrices of attention that do not fit each other")
+}
+
+/// Whether a view is of all of a tensor, which has elements.
+fn is_whole(view: &View) -> bool {
+    view.offset == 0 && view.layout.split.is_none() && !view.is_empty()
+}
+
+/// Extents and strides of a matrix, or of its transpose.
+fn matrix(view: &View, swaps: bool) -> Result<([i64; 4], [i64; 4])> {
+    let of = |list: &[i64]| <[i64; 4]>::try_from(list).ok();
+    let both = of(&view.layout.dims).zip(of(&view.layout.strides));
+    let (mut dims, mut strides) = both.ok_or_else(|| Error::unsupported("attention of other ranks"))?;
+    if swaps {
+        dims.swap(2, 3);
+        strides.swap(2, 3);
+    }
+    Ok((dims, strides))
+}
+
+/// The step forward, and its operands, of which these two are written or read.
+fn attention(
+    of: &Attended, o: View, stats: Option<View>, steps: &mut Builder<'_>,
+) -> Result<(Attend, [View; Attend::OPERANDS])> {
     let [q, k, v] = [steps.read(Port::Q)?, steps.read(Port::K)?, steps.read(Port::V)?];
     let (scale, fill) = (steps.given(Port::Scale)?, steps.given(Port::B)?);
     let lengths = [steps.given(Port::LengthQ)?, steps.given(Port::LengthKv)?];
@@ -31,20 +92,9 @@ pub fn lower(of: &Attended, steps: &mut Builder<'_>) -> Result<()> {
         bounds[0],
         bounds[1],
     ];
-    let fits = |view: &View| view.offset == 0 && view.layout.split.is_none() && !view.is_empty();
-    if !all.iter().flatten().all(fits) {
+    if !all.iter().flatten().all(is_whole) {
         return Err(Error::unsupported("attention of parts of tensors"));
     }
-    let matrix = |view: &View, swaps: bool| -> Result<([i64; 4], [i64; 4])> {
-        let of = |list: &[i64]| <[i64; 4]>::try_from(list).ok();
-        let both = of(&view.layout.dims).zip(of(&view.layout.strides));
-        let (mut dims, mut strides) = both.ok_or_else(|| Error::unsupported("attention of other ranks"))?;
-        if swaps {
-            dims.swap(2, 3);
-            strides.swap(2, 3);
-        }
-        Ok((dims, strides))
-    };
     let (to, of_o) = matrix(&o, false)?;
     let ((queries, of_q), (keys, of_k)) = (matrix(&q, false)?, matrix(&k, of.transposed[0])?);
     let (values, of_v) = matrix(&v, of.transposed[1])?;
@@ -57,9 +107,9 @@ pub fn lower(of: &Attended, steps: &mut Builder<'_>) -> Result<()> {
         && are_shared
         && [o, k, v].iter().all(|view| view.scalar == q.scalar);
     if !fits {
-        return Err(Error::unsupported("matrices of attention that do not fit each other"));
+        return Err(unfit());
     }
-    let side = |edge: Option<super::super::Edge>, bound: Option<View>| {
+    let side = |edge: Option<Edge>, bound: Option<View>| {
         edge.map(|edge| Side { bound: bound.map(|view| view.scalar), strict: edge.strict, moves: edge.moves })
     };
     let by_batch = |view: View| (view.scalar, if view.dims()[0] == 1 { 0 } else { view.layout.strides[0] });
@@ -78,7 +128,5 @@ pub fn lower(of: &Attended, steps: &mut Builder<'_>) -> Result<()> {
         right: side(of.right, bounds[0]),
         left: side(of.left, bounds[1]),
     };
-    let views = all.map(|view| view.unwrap_or(o));
-    steps.step(Work::Attend(Box::new(step)), &views.each_ref());
-    Ok(())
+    Ok((step, all.map(|view| view.unwrap_or(o))))
 }

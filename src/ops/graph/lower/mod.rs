@@ -107,6 +107,7 @@ pub(super) fn lower(operation: &Operation, steps: &mut Builder<'_>) -> Result<()
             ragged::lower(RaggedFunction::Store, *multiplier, operation, steps)
         }
         Kind::Attend(of) => attend::lower(of, steps),
+        Kind::AttendBackward(of) => attend::gradients(of, steps),
         Kind::Weights => softmax::weights(steps),
         Kind::Tile(of) => tiles::lower(of, steps),
         // What is a graph of others is one when it gets here.

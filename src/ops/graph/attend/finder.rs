@@ -1,0 +1,258 @@
+//! What both directions of attention have: the operations around their scores, one after the other.
+
+use std::sync::Arc;
+
+use super::super::expand::REDUCE_ADD;
+use super::super::{Attended, Edge, Graph, Kind, Operation, Port, Tensor, Type, mode};
+use crate::dtype::DataType;
+
+/// Dimensions of rows and columns of a matrix.
+pub(super) const ROWS: usize = 2;
+pub(super) const COLUMNS: usize = 3;
+
+/// What an attention is found to be, from the operation on that makes its weights.
+pub(super) struct Finder<'a> {
+    pub graph: &'a Graph,
+    /// The places of its operations.
+    pub members: Vec<usize>,
+    /// Numbers and lengths that it reads.
+    pub reads: Vec<(Port, Arc<Tensor>)>,
+    pub of: Attended,
+}
+
+pub(super) fn plain(tensor: &Tensor) -> bool {
+    tensor.vector.is_none() && tensor.ragged.is_none() && tensor.reorder == 0
+}
+
+/// Whether a tensor has one element.
+fn is_one(tensor: &Tensor) -> bool {
+    tensor.dims.iter().all(|&dim| dim == 1)
+}
+
+pub(super) fn is_double(data_type: Type) -> bool {
+    [DataType::Double, DataType::Int32, DataType::Int64].iter().any(|&wide| data_type == wide.into())
+}
+
+/// Whether a step is for these matrices, of scores of these extents: one type, whose rows are not
+/// too long, and indices that are exact in binary32.
+pub(super) fn are_for_a_step(matrices: &[&Arc<Tensor>], scores: &Tensor) -> bool {
+    let own = matrices[0].data_type;
+    let fits = |matrix: &&Arc<Tensor>| {
+        matrix.data_type == own
+            && matrix.dims.rank() == COLUMNS + 1
+            && plain(matrix)
+            && !matrix.dims.contains(&0)
+            && matrix.dims[0] == matrices[0].dims[0]
+    };
+    [DataType::Float, DataType::Half, DataType::Bfloat16].iter().any(|&known| own == known.into())
+        && matrices.iter().all(fits)
+        && scores.dims.iter().all(|&extent| extent < 1 << 24)
+}
+
+/// Whether statistics are a number for each row of such scores.
+pub(super) fn is_of_rows(stats: &Tensor, scores: &Tensor) -> bool {
+    let [batch, heads, rows, _] = scores.dims[..] else { return false };
+    stats.data_type == DataType::Float.into() && *stats.dims == [batch, heads, rows, 1] && plain(stats)
+}
+
+impl<'a> Finder<'a> {
+    /// Nothing but the operation at this place.
+    pub fn new(graph: &'a Graph, at: usize, log2: bool) -> Self {
+        let of = Attended { transposed: [false; 2], log2, padded: false, right: None, left: None };
+        Finder { graph, members: vec![at], reads: Vec::new(), of }
+    }
+
+    /// Whether the scores of this tensor are of as many queries.
+    pub fn is_long(scores: &Tensor, least: i64) -> bool {
+        scores.dims.get(ROWS).is_some_and(|&rows| rows >= least)
+    }
+
+    /// The operations that read a tensor of the graph's own, each as often as it does.
+    pub fn readers(&self, tensor: &Tensor) -> Vec<usize> {
+        let reads = |(at, operation): (usize, &'a Operation)| {
+            operation.reads.iter().filter(|link| link.tensor.uid == tensor.uid).map(move |_| at)
+        };
+        match tensor.is_virtual {
+            true => self.graph.operations.iter().enumerate().flat_map(reads).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// What a matrix was before zeros were put into its rows beyond these lengths, which the step
+    /// does not read; the matrix if something else reads it so.
+    pub fn unpadded(&mut self, matrix: &Arc<Tensor>, lengths: Port) -> Arc<Tensor> {
+        let graph = self.graph;
+        let known = self.reads.iter().find(|(port, _)| *port == lengths).map(|(_, known)| known.uid);
+        let before = |operation: &'a Operation| {
+            let Kind::Padding(of) = &operation.kind else { return None };
+            // The lengths bound the rows of the matrix.
+            let (x, own) = (operation.read(Port::X)?, operation.read(Port::LengthQ)?);
+            let is_of_rows = of.value == 0.0 && of.rows == ROWS && operation.read(Port::LengthKv).is_none();
+            (is_of_rows && Some(own.uid) == known && x.data_type == matrix.data_type).then_some(x)
+        };
+        let found = self.writer(matrix.uid).and_then(|at| Some((at, before(&graph.operations[at])?)));
+        let readers = self.readers(matrix);
+        match found {
+            Some((at, x))
+                if self.of.padded
+                    && !readers.is_empty()
+                    && readers.iter().all(|reader| self.members.contains(reader)) =>
+            {
+                self.members.push(at);
+                Arc::clone(x)
+            }
+            _ => Arc::clone(matrix),
+        }
+    }
+
+    /// The two factors and the result of the product of matrices at this place, which becomes a
+    /// part of the attention, if these of them are transposed.
+    pub fn product(&mut self, at: usize, transposed: [bool; 2]) -> Option<[&'a Arc<Tensor>; 3]> {
+        let operation = &self.graph.operations[at];
+        let Kind::Matmul(of) = &operation.kind else { return None };
+        let is_plain = operation.reads.len() == 2 && of.transposed == transposed && !is_double(of.math);
+        is_plain.then_some(())?;
+        self.members.push(at);
+        Some([operation.read(Port::A)?, operation.read(Port::B)?, operation.write(Port::C)?])
+    }
+
+    /// The operands and the result of the pointwise operation at this place, which becomes a part
+    /// of the attention, if it is of this mode and these factors. One operand is both.
+    pub fn pointwise(&mut self, at: usize, mode: i32, alpha: [f64; 2]) -> Option<[&'a Arc<Tensor>; 3]> {
+        let operation = &self.graph.operations[at];
+        let Kind::Pointwise(of) = &operation.kind else { return None };
+        (of.mode == mode && of.alpha == alpha && !is_double(of.math)).then_some(())?;
+        self.members.push(at);
+        let x = operation.read(Port::X)?;
+        Some([x, operation.read(Port::B).unwrap_or(x), operation.write(Port::Y)?])
+    }
+
+    /// What the sum at this place joins, and the result, likewise.
+    pub fn sum(&mut self, at: usize) -> Option<[&'a Arc<Tensor>; 2]> {
+        let operation = &self.graph.operations[at];
+        let Kind::Reduction(of) = &operation.kind else { return None };
+        let is_plain = of.operator == REDUCE_ADD && operation.reads.len() == 1 && !is_double(of.math);
+        is_plain.then_some(())?;
+        self.members.push(at);
+        Some([operation.read(Port::X)?, operation.write(Port::Y)?])
+    }
+
+    /// The operation that writes a tensor.
+    pub fn writer(&self, uid: i64) -> Option<usize> {
+        let writes = |operation: &Operation| operation.writes.iter().any(|link| link.tensor.uid == uid);
+        self.graph.operations.iter().position(writes)
+    }
+
+    /// The operation that writes a tensor which nothing but this one reads.
+    pub fn writer_for(&self, tensor: &Tensor, reader: usize) -> Option<usize> {
+        (self.reader(tensor) == Some(reader)).then_some(())?;
+        self.writer(tensor.uid)
+    }
+
+    /// The one operation that reads a tensor of the graph's own.
+    pub fn reader(&self, tensor: &Tensor) -> Option<usize> {
+        let readers = self.readers(tensor);
+        (readers.len() == 1).then(|| readers[0])
+    }
+
+    /// Adds a tensor that is read; whether it is the same as before, if there was one.
+    fn take(&mut self, port: Port, tensor: &Arc<Tensor>) -> Option<()> {
+        match self.reads.iter().find(|(other, _)| *other == port) {
+            Some((_, known)) => (known.uid == tensor.uid).then_some(()),
+            None => {
+                self.reads.push((port, Arc::clone(tensor)));
+                plain(tensor).then_some(())
+            }
+        }
+    }
+
+    /// Adds the lengths that an operation has, one or one for each batch.
+    fn take_lengths(&mut self, operation: &Operation, batch: i64) -> Option<()> {
+        for port in [Port::LengthQ, Port::LengthKv] {
+            if let Some(tensor) = operation.read(port) {
+                let [batches, 1, 1, 1] = tensor.dims[..] else { return None };
+                (batches == batch || batches == 1).then_some(())?;
+                self.take(port, tensor)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Queries and keys of the scores that weights are made of: masks, the factor and the product,
+    /// from the last one to the first.
+    pub fn scores(&mut self, last: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
+        let dims = last.dims;
+        let [batch, _, _, _] = dims[..] else { return None };
+        let mut scores = Arc::clone(last);
+        let (mut has_band, mut has_scale) = (false, false);
+        loop {
+            let own = *scores.dims == *dims && scores.data_type == DataType::Float.into();
+            (own && self.reader(&scores).is_some()).then_some(())?;
+            let at = self.writer(scores.uid)?;
+            self.members.push(at);
+            let operation = &self.graph.operations[at];
+            scores = match &operation.kind {
+                Kind::Padding(of) if !self.of.padded && !has_band && !has_scale => {
+                    let fits = of.value == f64::NEG_INFINITY && [of.rows, of.columns] == [ROWS, COLUMNS];
+                    fits.then_some(())?;
+                    self.take_lengths(operation, batch)?;
+                    self.of.padded = true;
+                    Arc::clone(operation.read(Port::X)?)
+                }
+                Kind::BandMask(of) if !has_scale => {
+                    has_band = true;
+                    self.band(operation, of.comparison, batch)?;
+                    Arc::clone(operation.read(Port::X)?)
+                }
+                Kind::Pointwise(of) if of.mode == mode::MUL && !has_scale => {
+                    (of.alpha == [1.0; 2] && !is_double(of.math)).then_some(())?;
+                    has_scale = true;
+                    let (x, b) = (operation.read(Port::X)?, operation.read(Port::B)?);
+                    let (x, factor) = if is_one(b) { (x, b) } else { (b, x) };
+                    (is_one(factor) && !is_one(x) && !is_double(factor.data_type)).then_some(())?;
+                    self.take(Port::Scale, factor)?;
+                    Arc::clone(x)
+                }
+                Kind::Matmul(of) => {
+                    let is_plain = operation.reads.len() == 2 && !of.transposed[0] && !is_double(of.math);
+                    is_plain.then_some(())?;
+                    self.of.transposed[0] = !of.transposed[1];
+                    return Some((
+                        Arc::clone(operation.read(Port::A)?),
+                        Arc::clone(operation.read(Port::B)?),
+                    ));
+                }
+                _ => return None,
+            };
+        }
+    }
+
+    /// One side of the band.
+    fn band(&mut self, operation: &Operation, comparison: i32, batch: i64) -> Option<()> {
+        let ends = [Port::CumulativeQ, Port::CumulativeKv];
+        ends.iter().all(|&port| operation.read(port).is_none()).then_some(())?;
+        let strict = match comparison {
+            mode::GREATER => true,
+            mode::GREATER_OR_EQUAL => false,
+            _ => return None,
+        };
+        let (left, right) = (operation.read(Port::LeftBound), operation.read(Port::RightBound));
+        let lengths = [Port::LengthQ, Port::LengthKv].map(|port| operation.read(port).is_some());
+        // One alone would move the band by itself.
+        (lengths[0] == lengths[1] && !(left.is_some() && right.is_some())).then_some(())?;
+        self.take_lengths(operation, batch)?;
+        self.take(Port::B, operation.read(Port::B)?)?;
+        is_one(operation.read(Port::B)?).then_some(())?;
+        let (side, port) = match left {
+            Some(_) => (&mut self.of.left, Port::LeftBound),
+            None => (&mut self.of.right, Port::RightBound),
+        };
+        side.is_none().then_some(())?;
+        *side = Some(Edge { strict, moves: lengths[0] });
+        if let Some(bound) = left.or(right) {
+            is_one(bound).then_some(())?;
+            self.take(port, bound)?;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,47 @@
+//! Attention forward: a product that makes scores, its factor, masks, the softmax and the product
+//! with the values.
+
+use std::sync::Arc;
+
+use super::super::{Graph, Kind, Operation, Port, Tensor};
+use super::finder::{COLUMNS, Finder, are_for_a_step, is_of_rows};
+use crate::ops::attend::Attend;
+
+/// The attention around the softmax at this place, if it is one: the places of its operations, and
+/// the operation that they are.
+pub(super) fn find(graph: &Graph, softmax: usize, least: i64) -> Option<(Vec<usize>, Operation)> {
+    let operation = &graph.operations[softmax];
+    let Kind::Softmax(settings) = &operation.kind else { return None };
+    let (x, y) = (operation.read(Port::X)?, operation.write(Port::Y)?);
+    let stats = operation.write(Port::Stats);
+    let is_alone = operation.reads.len() == 1 && operation.writes.len() == 1 + usize::from(stats.is_some());
+    (is_alone && Finder::is_long(x, least)).then_some(())?;
+    let mut finder = Finder::new(graph, softmax, settings.log2);
+    let (q, k) = finder.scores(x)?;
+    let (v, o) = finder.values(y)?;
+    let fits = are_for_a_step(&[&q, &k, &v, &o], x)
+        && q.dims[COLUMNS] <= Attend::MOST_COLUMNS
+        && o.dims[COLUMNS] <= Attend::MOST_COLUMNS
+        // Weights are multiplied in the type of the matrices.
+        && y.data_type == q.data_type;
+    (fits && stats.is_none_or(|stats| is_of_rows(stats, x))).then_some(())?;
+    let mut reads = vec![(Port::Q, &q), (Port::K, &k), (Port::V, &v)];
+    reads.extend(finder.reads.iter().map(|(port, tensor)| (*port, tensor)));
+    let mut writes = vec![(Port::O, &o)];
+    writes.extend(stats.map(|stats| (Port::Stats, stats)));
+    let operation = Operation::new(Kind::Attend(finder.of.clone()), &reads, &writes);
+    Some((finder.members, operation))
+}
+
+impl Finder<'_> {
+    /// The values that weights are multiplied by, and the result.
+    fn values(&mut self, weights: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
+        let at = self.reader(weights)?;
+        let Kind::Matmul(of) = &self.graph.operations[at].kind else { return None };
+        let [factor, v, o] = self.product(at, [false, of.transposed[1]])?;
+        (factor.uid == weights.uid).then_some(())?;
+        self.of.transposed[1] = of.transposed[1];
+        let v = if of.transposed[1] { Arc::clone(v) } else { self.unpadded(v, Port::LengthKv) };
+        Some((v, Arc::clone(o)))
+    }
+}
