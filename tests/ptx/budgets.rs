@@ -80,10 +80,8 @@ const COLUMNS: &str =
 const PRODUCTS: &str = "products in binary32 take far longer than what is read for them";
 
 /// Rows that are expected below [`SHARE`], and why.
-const SLOWER: [(&str, &str); 15] = [
+const SLOWER: [(&str, &str); 13] = [
     ("attend-back-causal-f16", PRODUCTS),
-    ("attend-back-f16", PRODUCTS),
-    ("attend-back-window-bf16", PRODUCTS),
     ("sum-all", FEW_SUMS),
     ("bias-gradient", FEW_SUMS),
     ("bias-gradient-nhwc", "as above, and a thread where sums lie side by side"),

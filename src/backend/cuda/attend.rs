@@ -12,11 +12,11 @@ use crate::ops::attend::{Attend, Side};
 const ROWS: i64 = 64;
 /// Threads of a block that multiplies in binary32, and of one that has Tensor Cores do it.
 pub(super) const THREADS: u32 = 256;
-const MMA_THREADS: u32 = 128;
+pub(super) const MMA_THREADS: u32 = 128;
 /// From which compute capability on Tensor Cores multiply such fragments.
-const MMA_FROM: u32 = 80;
+pub(super) const MMA_FROM: u32 = 80;
 /// Bytes that such a block copies at once.
-const VECTOR: i64 = 16;
+pub(super) const VECTOR: i64 = 16;
 
 const PADDED: u32 = 1;
 /// Right and left: whether there is such a side, whether it is strict, and whether it moves.
@@ -155,7 +155,9 @@ const BY_FRAGMENTS: [(Scalar, [&str; 2]); 2] = [
 ];
 
 /// Whether all rows of a matrix begin at a multiple of `vector` bytes.
-fn is_in_vectors(strides: [i64; 4], extents: [i64; 3], size: i64, address: u64, vector: i64) -> bool {
+pub(super) fn is_in_vectors(
+    strides: [i64; 4], extents: [i64; 3], size: i64, address: u64, vector: i64,
+) -> bool {
     let is_aligned = |(stride, extent): (&i64, i64)| extent == 1 || (stride * size) % vector == 0;
     strides[3] == 1
         && address.is_multiple_of(vector as u64)

@@ -4,16 +4,7 @@
 // heads that share it, head by head and in ascending order: dk and dv. No block adds to what another one writes, and what a row of
 // a result is a sum of comes in tiles that begin at multiples of their size: its bits depend on no other row or batch.
 #include "attend_any.cuh"
-
-struct AttendGradient {
-    Attend forward;
-    char *dq, *dk, *dv;    // those that the launch writes
-    const char *gradient;  // of the results
-    i64 step[4][4];        // bytes of these from batch to batch, head to head, row to row, column to column
-    Divisor tiles, groups; // of keys, and of the heads that blocks of keys are of
-};
-
-static_assert(sizeof(AttendGradient) == 400 + 32 + 128 + 48, "attend_backward.rs has another AttendGradient");
+#include "attend_gradient.cuh"
 
 enum Begin : u32 { OF_O, OF_Q, OF_K, OF_V, OF_GRADIENT, OF_STATS, BEGINS };
 
@@ -34,8 +25,6 @@ struct HeadRows {
     u32 first, limit;
 };
 
-__device__ __forceinline__ i64 head_of(const i64 (&step)[4], i64 batch, i64 head) { return batch * step[0] + head * step[1]; }
-
 // Where the matrices begin that a head of queries has.
 __device__ __forceinline__ void find_head(const AttendGradient &p, GradientRoom &room, i64 batch, i64 head) {
     const Attend &of = p.forward;
@@ -50,13 +39,6 @@ __device__ __forceinline__ void find_head(const AttendGradient &p, GradientRoom 
         room.begin[OF_STATS] = batch * of.stats_step[0] + head * of.stats_step[1];
     }
     __syncthreads();
-}
-
-// What the exponents of a row are counted from.
-__device__ __forceinline__ f32 shift_of(const Attend &of, const GradientRoom &room, u32 row) {
-    const f32 own = at<f32>(of.stats + room.begin[OF_STATS] + i64(row) * of.stats_step[2]);
-    const f32 natural = of.flags & IS_LOG2 ? product(own, 0.6931472f) : own;
-    return natural < lowest_number() ? lowest_number() : natural;
 }
 
 // What is known of 64 queries before their scores. Four neighbouring threads have a row.
@@ -81,7 +63,7 @@ __device__ __forceinline__ void find_queries(const AttendGradient &p, GradientRo
     total = sum(total, __shfl_xor_sync(~0u, total, 2));
     if (part == 0) {
         room.distance[own] = total;
-        room.shift[own] = row < limit ? shift_of(of, room, row) : 0.0f;
+        room.shift[own] = row < limit ? shift_of(of, of.stats + room.begin[OF_STATS], row) : 0.0f;
     }
 }
 
@@ -186,33 +168,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) attend_gradient_q_any(c
     put_rows(of.scalar, dq, p.step[0], place.first + 4 * down, of.rows, of.width[0], across, sight.scale, result);
 }
 
-// The tiles of queries that see one of 64 keys, and whether the others may need them all the same: what stands outside of the band
-// has a weight, too.
-struct QueryTiles {
-    u32 begin, end, all;
-
-    __device__ __forceinline__ QueryTiles(const Sight &sight, u32 queries, u32 key) {
-        const i32 past = i32(key + ATTEND_KEYS) < sight.keys ? i32(key + ATTEND_KEYS) : sight.keys;
-        i32 low = i32(key) - sight.right, high = past - sight.left;
-        low = low > 0 ? low : 0;
-        high = high < i32(queries) ? high : i32(queries);
-        const bool is_there = i32(key) < sight.keys, is_any = is_there && low < high;
-        begin = is_any ? u32(low) / ATTEND_ROWS : 0;
-        end = is_any ? (u32(high) + (ATTEND_ROWS - 1)) / ATTEND_ROWS : 0;
-        all = is_there ? (queries + (ATTEND_ROWS - 1)) / ATTEND_ROWS : 0;
-    }
-    // Whether a row of the other tiles needs what stands outside of the band.
-    __device__ __forceinline__ bool needs_others(const Attend &of, const GradientRoom &room, const Sight &sight, u32 queries) const {
-        bool needs = false;
-#pragma unroll 4
-        for (u32 row = threadIdx.x; row < queries; row += THREADS) {
-            const bool is_other = row / ATTEND_ROWS < begin || row / ATTEND_ROWS >= end;
-            needs = needs || (is_other && sight.needs_all(i32(row), shift_of(of, room, row)));
-        }
-        return __syncthreads_or(needs);
-    }
-};
-
 extern "C" __global__ void __launch_bounds__(THREADS) attend_gradient_kv_any(const AttendGradient p) {
     __shared__ GradientRoom room;
     const Attend &of = p.forward;
@@ -230,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attend_gradient_kv_any(con
 #pragma unroll 1
     for (u64 head = group * share; head < (group + 1) * share; ++head) {
         find_head(p, room, i64(batch), i64(head));
-        const bool needs_all = may_need_all && tiles.needs_others(of, room, sight, queries);
+        const bool needs_all = may_need_all && tiles.needs_others<THREADS>(of, of.stats + room.begin[OF_STATS], sight, queries);
         const u32 end = needs_all ? tiles.all : tiles.end;
 #pragma unroll 1
         for (u32 tile = needs_all ? 0 : tiles.begin; tile < end; ++tile) {
