@@ -152,7 +152,7 @@ impl Job {
         thread::scope(|scope| {
             let (full, to_write): (SyncSender<Piece>, Receiver<Piece>) = sync_channel(1);
             let (empty, to_fill): (SyncSender<Vec<u64>>, Receiver<Vec<u64>>) = sync_channel(2);
-            let writer = scope.spawn(move || -> std::io::Result<()> {
+            let write = move || -> std::io::Result<()> {
                 for piece in to_write {
                     let bytes = piece.bytes();
                     for (k, offset) in piece.offsets.iter().enumerate() {
@@ -163,7 +163,8 @@ impl Job {
                     let _ = empty.send(piece.buffer);
                 }
                 Ok(())
-            });
+            };
+            let writer = thread::Builder::new().spawn_scoped(scope, write).map_err(Failure::new)?;
             let mut made = 0;
             for at in 0..total {
                 let (mut rest, mut start) = (at, vec![0; tile.len()]);
