@@ -16,6 +16,8 @@ use crate::sync::{Lock, Vanished};
 pub struct Execution {
     program: Program,
     graph: Graph,
+    /// What runs where the numbers are others than the program supposes.
+    otherwise: Option<Arc<Execution>>,
     /// The same graph under other extents, the last used one last.
     others: Lock<Vec<(Vec<Override>, Arc<Execution>)>>,
     scratch: Known,
@@ -38,9 +40,16 @@ impl Execution {
     /// # Errors
     /// As for [`Program::new`].
     pub fn planned(graph: &Graph, strategy: Strategy) -> Result<Self> {
-        let others = Lock::new(Vec::new());
-        let (program, scratch) = (Program::new(graph, strategy)?, Known::new());
-        Ok(Execution { program, graph: graph.clone(), others, scratch })
+        let program = Program::new(graph, strategy)?;
+        let otherwise = match program.supposed[..] {
+            [] => None,
+            _ => Some(Arc::new(Execution::planned(graph, Strategy { attends: None, ..strategy })?)),
+        };
+        Ok(Execution::of(program, graph.clone(), otherwise))
+    }
+
+    fn of(program: Program, graph: Graph, otherwise: Option<Arc<Execution>>) -> Self {
+        Execution { program, graph, otherwise, others: Lock::new(Vec::new()), scratch: Known::new() }
     }
 
     /// The same graph where some tensors have other extents: planned when it is first asked for.
@@ -58,8 +67,8 @@ impl Execution {
             drop(others);
             let graph = self.graph.overridden(overrides)?;
             let program = Program::under(&graph, &self.program)?;
-            let made =
-                Arc::new(Execution { program, graph, others: Lock::new(Vec::new()), scratch: Known::new() });
+            let otherwise = self.otherwise.as_ref().map(|other| other.overridden(overrides)).transpose()?;
+            let made = Arc::new(Execution::of(program, graph, otherwise));
             others = self.others.write(forget);
             if others.len() == MOST_OTHERS {
                 others.remove(0);
@@ -75,7 +84,22 @@ impl Execution {
     /// Bytes of workspace, wherever it begins; never 0, which would leave a driver-level allocation
     /// nothing to allocate.
     pub fn workspace(&self) -> usize {
-        self.program.workspace.saturating_add(WORKSPACE_ALIGNMENT)
+        let other = self.otherwise.as_ref().map_or(0, |other| other.program.workspace);
+        self.program.workspace.max(other).saturating_add(WORKSPACE_ALIGNMENT)
+    }
+
+    /// Whether numbers are what the program supposes. Of a pointer that is missing the run tells.
+    ///
+    /// # Safety
+    /// As for [`run`](Execution::run).
+    unsafe fn holds(&self, pointer: &dyn Fn(i64) -> Option<Address>) -> bool {
+        self.program.supposed.iter().all(|supposed| {
+            let at = pointer(supposed.uid).filter(|address| *address != Address::NULL);
+            // SAFETY: a tensor that is passed by value lies in host memory; it has one element of
+            // binary32.
+            let number = |at: Address| unsafe { at.pointer().cast::<[u8; 4]>().read() };
+            at.is_none_or(|at| supposed.holds(f32::from_ne_bytes(number(at))))
+        })
     }
 
     /// The operations of the graph in the order in which they run, each with its steps.
@@ -102,6 +126,15 @@ impl Execution {
     pub unsafe fn run(
         &self, call: &mut Call<'_>, pointer: &dyn Fn(i64) -> Option<Address>, workspace: Address,
     ) -> Result<()> {
+        if let Some(otherwise) = &self.otherwise {
+            // SAFETY: each pointer leads to the memory of its tensor, and the workspace has room
+            // for either program.
+            unsafe {
+                if !self.holds(pointer) {
+                    return otherwise.run(call, pointer, workspace);
+                }
+            }
+        }
         let given = workspace;
         // The size has room for that.
         let gap = given.addr().next_multiple_of(WORKSPACE_ALIGNMENT) - given.addr();

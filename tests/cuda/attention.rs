@@ -9,8 +9,9 @@ use std::sync::Arc;
 use cudnn::dtype::DataType;
 use cudnn::exec::Execution;
 use cudnn::ops::graph::{Graph, Kind, Operation, Strategy, Tensor, Tiles};
+use testkit::operations::described::{LOWEST_BEFORE, ONE, SCALE, STATS};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
-use testkit::operations::{self, by_value};
+use testkit::operations::{self, by_value, float};
 
 use crate::child;
 use crate::composed::{self, Numbers};
@@ -167,6 +168,36 @@ fn whole_matrices(runs: Runs) {
     println!("{} problems", cores.solved);
 }
 
+/// Gradients as cudnn-frontend describes them, in one step: near whole matrices on both cores.
+fn by_single_operations() {
+    let mut cores = Cores::new();
+    let one_step = Strategy { attends: Some(0), ..WHOLE };
+    for (mask, data_type, heads) in [
+        (Mask::None, DataType::Float, 4),
+        (Mask::Causal, DataType::Half, 4),
+        (Mask::Window(9), DataType::Float, 1),
+        (Mask::Window(3), DataType::Bfloat16, 2),
+    ] {
+        let call = Call { dims: [2, heads, 21, 37], width: 8, mask, data_type };
+        let what = format!("{mask:?} {data_type:?}, {heads} heads");
+        let (operations, given, results) = call.described();
+        let mut given = numbers_of(&mut cores, &call, &given);
+        let (stats, count) = (float(STATS, &[2, heads, 21, 1]), 2 * heads as usize * 21);
+        given.push((stats, (0..count).map(|_| 3.0 + cores.rng.below(65) as f64 / 64.0).collect()));
+        given.push((by_value(SCALE, DataType::Float, 4), vec![0.25]));
+        given.push((by_value(ONE, DataType::Float, 4), vec![1.0]));
+        given.push((by_value(LOWEST_BEFORE, DataType::Float, 4), vec![f64::NEG_INFINITY]));
+        let execution = planned(&operations, one_step);
+        assert!(execution.parts().any(|part| part.contains("attend backward ")), "{what}");
+        let found = composed::results(&cores.cuda, &execution, &given, &results);
+        let bound = if data_type == DataType::Float { 1e-5 } else { 0.02 };
+        for (core, name) in [(&cores.cuda, "whole matrices"), (&cores.cpu, "the CPU core")] {
+            let whole = composed::results(core, &planned(&operations, WHOLE), &given, &results);
+            assert_near(&found, &whole, bound, &format!("{what}, {name}"));
+        }
+    }
+}
+
 /// Values behind the mask that no tile of it reads may be anything: whole matrices multiply them
 /// by zeros.
 fn outside_of_masks() {
@@ -223,6 +254,11 @@ fn in_a_capture() {
 #[test]
 fn attention_in_one_step_gives_what_plain_loops_give() {
     double::run(&[("CUDNN_SHIM_CHECK", "1")], in_one_step);
+}
+
+#[test]
+fn gradients_of_attention_by_single_operations_are_near_whole_matrices() {
+    double::run(&[("CUDNN_SHIM_CHECK", "1")], by_single_operations);
 }
 
 #[test]

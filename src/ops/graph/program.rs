@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::allocator::WorkspaceAllocator;
-use super::attend;
+use super::attend::{self, Supposed};
 use super::chain::{self, ChainPlan};
 use super::dag::Dag;
 use super::fuse::{self, Fusion};
@@ -108,6 +108,8 @@ pub struct Program {
     pub uids: Vec<i64>,
     /// Bytes of workspace.
     pub workspace: usize,
+    /// Numbers that it is the program of the graph with, and of no other.
+    pub supposed: Vec<Supposed>,
     /// What lies in it.
     places: Places,
     strategy: Strategy,
@@ -165,31 +167,35 @@ impl Program {
         let expanded = order::arranged(expand::expanded(graph)?);
         let attended = strategy.attends.and_then(|least| attend::attended(&expanded, least));
         let mut forms = Vec::new();
-        let whole: Vec<(Cow<'_, Graph>, bool)> = attended
+        let whole: Vec<(Cow<'_, Graph>, bool, &[Supposed])> = attended
             .iter()
-            .chain([&*expanded])
-            .flat_map(|form| {
+            .map(|(form, supposed)| (form, &supposed[..]))
+            .chain([(&*expanded, &[][..])])
+            .flat_map(|(form, supposed)| {
                 let streamed = stream::streamed(form, strategy.tiles);
-                streamed
-                    .map(|form| (Cow::Owned(form), true))
-                    .into_iter()
-                    .chain([(Cow::Borrowed(form), false)])
+                streamed.map(|form| (Cow::Owned(form), true, supposed)).into_iter().chain([(
+                    Cow::Borrowed(form),
+                    false,
+                    supposed,
+                )])
             })
             .collect();
-        for (form, streams) in &whole {
+        for (form, streams, supposed) in &whole {
             reserve::check()?;
-            let (form, streams) = (&**form, *streams);
+            let (form, streams, supposed) = (&**form, *streams, *supposed);
             let fused = fuse::fused(form, strategy.fusion);
             let chained = chain::chained(fused.as_ref().unwrap_or(form), strategy);
-            forms.extend([chained, fused].into_iter().flatten().map(|form| (Cow::Owned(form), streams)));
-            forms.push((Cow::Borrowed(form), streams));
+            let others = [chained, fused].into_iter().flatten();
+            forms.extend(others.map(|form| (Cow::Owned(form), streams, supposed)));
+            forms.push((Cow::Borrowed(form), streams, supposed));
         }
         // What one form cannot compute the next one may; the last one is single operations.
         let mut outcome = Err(Error::Internal("no form of a graph".into()));
-        for (form, streams) in forms {
+        for (form, streams, supposed) in forms {
             outcome = Program::of(&form, given, strategy).map(|program| Program {
                 streams,
                 uids: graph.uids(),
+                supposed: supposed.to_vec(),
                 ..program
             });
             // Without memory, no form is tried in place of the one that there would be with it.
@@ -306,6 +312,7 @@ impl Program {
             values,
             uids: graph.uids(),
             workspace,
+            supposed: Vec::new(),
             places,
             strategy,
             streams: false,

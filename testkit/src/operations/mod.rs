@@ -3,6 +3,7 @@
 
 mod attention;
 mod blocks;
+pub mod described;
 pub mod masked;
 mod others;
 mod ragged;

@@ -2,7 +2,8 @@
 //! loops.
 
 use cudnn::ops::graph::{Override, Strategy};
-use testkit::operations::masked::{Call, Mask};
+use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
+use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
 use super::*;
 
@@ -97,6 +98,145 @@ fn a_gpu_has_attention_in_one_step_and_no_room_for_scores() {
             let (operations, ..) = call(64, width, Mask::Causal, data_type).operations(is_forward);
             assert!(!attends(&planned(&operations, Strategy::CUDA)), "{width} columns of {data_type:?}");
         }
+    }
+}
+
+/// What a graph gives, of random operands and these numbers by value.
+fn given(
+    operations: &[Operation], results: &[Arc<Tensor>], numbers: &[(i64, f64)], of: Strategy,
+) -> Vec<Vec<f64>> {
+    let (mut world, mut rng) = (World::default(), Rng(61));
+    let writes: Vec<i64> =
+        operations.iter().flat_map(|operation| &operation.writes).map(|link| link.tensor.uid).collect();
+    let reads = operations.iter().flat_map(|operation| &operation.reads).map(|link| &link.tensor);
+    let mut tensors: Vec<_> = reads.filter(|x| !x.is_virtual && !writes.contains(&x.uid)).collect();
+    tensors.sort_by_key(|tensor| tensor.uid);
+    tensors.dedup_by_key(|tensor| tensor.uid);
+    for tensor in tensors {
+        match numbers.iter().find(|(uid, _)| *uid == tensor.uid) {
+            Some((_, number)) => world.put(tensor, &[*number]),
+            None => drop(world.random(&mut rng, tensor)),
+        }
+    }
+    results.iter().for_each(|tensor| world.room(tensor));
+    world.execute(&planned(operations, of));
+    results.iter().map(|tensor| world.get(tensor)).collect()
+}
+
+const WHOLE: Strategy = Strategy { attends: None, ..Strategy::CUDA };
+
+/// As cudnn-frontend describes them, with any mask that it has, and with keys that heads share; its
+/// sums are written all the same. Other numbers than it passes give what single operations give.
+#[test]
+fn gradients_by_single_operations_are_one_step() {
+    for mask in [Mask::None, Mask::Causal, Mask::Window(5)] {
+        for (data_type, bound) in
+            [(DataType::Float, 1e-5), (DataType::Half, 0.01), (DataType::Bfloat16, 0.05)]
+        {
+            for heads in [1, 4] {
+                let call = Call { dims: [2, heads, 24, 20], width: 8, mask, data_type };
+                let (operations, _, results) = call.described();
+                let what = format!("{mask:?} {data_type:?}, {heads} heads");
+                let execution = planned(&operations, Strategy::CUDA);
+                assert!(attends(&execution), "{what}");
+                assert!(!attends(&planned(&operations, Strategy::CPU)), "{what}");
+                let products = execution.parts().filter(|part| part.contains("matmul"));
+                assert_eq!(products.count(), 0, "{what}");
+                let mut numbers = [
+                    (SCALE, 0.125),
+                    (ONE, 1.0),
+                    (LOWEST, f64::NEG_INFINITY),
+                    (NEAREST, 5.0),
+                    (LOWEST_BEFORE, f64::NEG_INFINITY),
+                ];
+                let of = |numbers: &[_], strategy| given(&operations, &results, numbers, strategy);
+                let (own, whole) = (of(&numbers, Strategy::CUDA), of(&numbers, WHOLE));
+                for (k, (own, whole)) in own.iter().zip(&whole).enumerate() {
+                    assert_near(own, whole, bound, &format!("{what}, result {k}"));
+                }
+                let others = if let Mask::None = mask { &[1][..] } else { &[1, 2][..] };
+                for &other in others {
+                    let before = std::mem::replace(&mut numbers[other].1, -2.0);
+                    let found = of(&numbers, Strategy::CUDA);
+                    assert!(found == of(&numbers, WHOLE), "{what}, other numbers");
+                    assert_ne!(found[1], whole[1], "{what}, other numbers");
+                    numbers[other].1 = before;
+                }
+            }
+        }
+    }
+}
+
+/// What version 1.32.0 of the package makes of `sdpa_backward`, by its arguments, and whether that
+/// is one step.
+const RECORDED: [(&str, &str, bool); 8] = [
+    ("plain", include_str!("../../data/frontend/plain.json"), true),
+    ("causal", include_str!("../../data/frontend/causal.json"), true),
+    ("a window, BFLOAT16", include_str!("../../data/frontend/window.json"), true),
+    ("causal from the lower right corner, FLOAT", include_str!("../../data/frontend/float.json"), true),
+    ("deterministic", include_str!("../../data/frontend/deterministic.json"), true),
+    ("a bias", include_str!("../../data/frontend/bias.json"), false),
+    ("dropout", include_str!("../../data/frontend/dropout.json"), false),
+    ("lengths", include_str!("../../data/frontend/lengths.json"), false),
+];
+
+#[test]
+fn recorded_gradients_of_cudnn_frontend_are_one_step() {
+    for (name, text, expected) in RECORDED {
+        let graph = cudnn::desc::graph::text::graph(text.as_bytes()).expect("a plan's text");
+        let graph = Graph::of(&graph).expect("a graph");
+        assert_eq!(attends(&planned(&graph.operations, Strategy::CUDA)), expected, "{name}");
+    }
+}
+
+/// A bias, dropout, weights that are seen, another factor, operands the other way about: single
+/// operations.
+#[test]
+fn what_is_almost_a_gradient_of_attention_keeps_its_steps() {
+    let call = Call { dims: [2, 4, 24, 20], width: 8, mask: Mask::Causal, data_type: DataType::Half };
+    let (operations, ..) = call.described();
+    let find = |is: &dyn Fn(&Operation) -> bool| operations.iter().position(is).expect("it is there");
+    let is = |operation: &Operation, wanted: i32| matches!(&operation.kind, Kind::Pointwise(of) if of.mode == wanted);
+    let reads = |operation: &Operation, uid: i64| operation.reads.iter().any(|link| link.tensor.uid == uid);
+    let apart = find(&|operation| is(operation, SUB) && reads(operation, STATS));
+    let difference = find(&|operation| is(operation, SUB) && !reads(operation, STATS));
+    let exponential = find(&|operation| is(operation, EXP));
+    let weights = &operations[exponential].writes[0].tensor;
+    let turned =
+        find(&|operation| matches!(operation.kind, Kind::Reshape(_)) && reads(operation, weights.uid));
+    let last = operations.iter().rposition(|operation| is(operation, MUL) && reads(operation, SCALE));
+    let last = last.expect("it is there");
+    // Something before what an operation reads.
+    let after = |at: usize, mode: i32, other: &Arc<Tensor>| {
+        let mut operations = operations.clone();
+        let x = Arc::clone(&operations[at].reads[0].tensor);
+        let y = hidden(400, DataType::Float, &x.dims);
+        operations.push(map(mode, &[&x, other], &y));
+        operations[at].reads[0].tensor = y;
+        operations
+    };
+    let all = float(401, &call.dims);
+    let mut near = vec![
+        ("a bias", after(apart, ADD, &all)),
+        ("dropout", after(turned, MUL, &all)),
+        ("another factor", after(last, MUL, &by_value(402, DataType::Float, 4))),
+    ];
+    let seen = map(IDENTITY, &[weights], &all);
+    near.push(("weights that are seen", [operations.clone(), vec![seen]].concat()));
+    let mut other = operations.clone();
+    other[last].reads[1].tensor = by_value(402, DataType::Float, 4);
+    near.push(("the factor of another tensor", other));
+    let mut other = operations.clone();
+    let [x, b] = &mut other[difference].reads[..] else { panic!("two operands") };
+    std::mem::swap(&mut x.tensor, &mut b.tensor);
+    near.push(("a difference the other way about", other));
+    let mut other = operations.clone();
+    let Kind::Pointwise(of) = &mut other[exponential].kind else { panic!("an exponential") };
+    of.alpha[0] = 2.0;
+    near.push(("twice the scores", other));
+    assert!(attends(&planned(&operations, Strategy::CUDA)));
+    for (what, operations) in near {
+        assert!(!attends(&planned(&operations, Strategy::CUDA)), "{what}");
     }
 }
 

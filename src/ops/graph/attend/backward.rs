@@ -1,34 +1,51 @@
 //! The gradients of attention: the weights once more, from their statistics, and what
-//! `expand/attention.rs` makes of them.
+//! `expand/attention.rs` makes of them, or cudnn-frontend, which describes all of it by single
+//! operations (`scaled_dot_product_flash_attention.h`).
+//!
+//! The frontend subtracts statistics before its masks, and has none on the way back: where minus
+//! infinity stands outside of a band, weights are 0 there, and so are gradients of scores. It keeps
+//! sums of rows, and those of dq in FLOAT, in memory of its own, which it hands over like results;
+//! they are written, though the step does not read them.
 
 use std::sync::Arc;
 
-use super::super::{Graph, Kind, Operation, Port, Tensor, mode};
+use super::super::{Graph, Kind, Operation, Pointwise, Port, Tensor, Type, mode};
 use super::finder::{COLUMNS, Finder, are_for_a_step, is_of_rows};
+use super::{Found, Number};
 use crate::dtype::DataType;
 use crate::ops::attend::Attend;
 
-/// The gradients around the weights at this place, if they are some: the places of their
-/// operations, and the operation that they are.
-pub(super) fn find(graph: &Graph, weights: usize, least: i64) -> Option<(Vec<usize>, Operation)> {
+/// A tensor of scores as an operation at a place reads it.
+type Use = (Arc<Tensor>, usize);
+
+/// The gradients around the weights at this place, if they are some.
+pub(super) fn find(graph: &Graph, weights: usize, least: i64) -> Option<Found> {
     let operation = &graph.operations[weights];
-    let (x, stats) = (operation.read(Port::X)?, operation.read(Port::Stats)?);
-    let y = operation.write(Port::Y)?;
+    let (x, y) = (operation.read(Port::X)?, operation.write(Port::Y)?);
     Finder::is_long(x, least).then_some(())?;
     let mut finder = Finder::new(graph, weights, false);
+    finder.stats = operation.read(Port::Stats).cloned();
+    if finder.stats.is_none() {
+        finder.pointwise(weights, mode::EXP, [1.0; 2])?;
+        finder.is_difference = true;
+    }
     let (queries, keys) = finder.scores(x)?;
-    (!finder.of.transposed[0] && y.data_type == x.data_type).then_some(())?;
-    let is_narrow = queries.data_type != DataType::Float.into();
-    let (of_values, distances) = finder.readers_of_weights(y)?;
-    let (factor, at) = finder.rounded(y, of_values, is_narrow)?;
-    let [first, gradient, dv] = finder.product(at, [true, false])?;
+    let stats = finder.stats.clone()?;
+    let is_transposed = std::mem::take(&mut finder.of.transposed[0]);
+    let keys = finder.upright(&keys, is_transposed)?;
+    (y.data_type == x.data_type && y.dims == x.dims).then_some(())?;
+    let own_type = queries.data_type;
+    let is_product = |kind: &Kind| matches!(kind, Kind::Matmul(_));
+    let [(factor, of_values), (_, distances)] = finder.two_uses(y, own_type, is_product)?;
+    let ([first, gradient, dv], false) = finder.product(of_values, true)? else { return None };
     (first.uid == factor.uid).then_some(())?;
     let (per_score, values, results) = finder.gradients_of_scores(y, distances, gradient)?;
-    let [dq, dk] = finder.products_of_scores(&per_score, is_narrow, &queries, &keys)?;
+    let [dq, dk] = finder.products_of_scores(&per_score, own_type, &queries, &keys)?;
     let [q, o, own] = [&queries, &results, gradient].map(|x| finder.unpadded(x, Port::LengthQ));
-    let stats = finder.unpadded(stats, Port::LengthQ);
+    let stats = finder.unpadded(&stats, Port::LengthQ);
     let [k, v] = [&keys, &values].map(|x| finder.unpadded(x, Port::LengthKv));
     let (dk, dv) = (finder.shared(&dk, &k)?, finder.shared(dv, &v)?);
+    let (dq, whole) = finder.narrowed(&dq, own_type)?;
     let fits = are_for_a_step(&[&q, &k, &v, &o, &own, &dq, &dk, &dv], x)
         && [(&dq, &q), (&dk, &k), (&dv, &v), (&own, &o)].iter().all(|(a, b)| a.dims == b.dims)
         && q.dims[COLUMNS] <= Attend::MOST_COLUMNS
@@ -45,32 +62,31 @@ pub(super) fn find(graph: &Graph, weights: usize, least: i64) -> Option<(Vec<usi
     reads.extend(finder.reads.iter().map(|(port, tensor)| (*port, tensor)));
     let writes = [(Port::Dq, &dq), (Port::Dk, &dk), (Port::Dv, &dv)];
     let operation = Operation::new(Kind::AttendBackward(finder.of.clone()), &reads, &writes);
-    Some((finder.members, operation))
+    Some(finder.found([operation].into_iter().chain(whole).collect()))
 }
 
 impl<'a> Finder<'a> {
-    /// The operation on the way to the gradient of the values, and the product with distances.
-    fn readers_of_weights(&self, weights: &Tensor) -> Option<(usize, usize)> {
-        let [first, second] = self.readers(weights)[..] else { return None };
-        let is_product = |at: usize| {
-            let kind = &self.graph.operations[at].kind;
-            matches!(kind, Kind::Pointwise(of) if of.mode == mode::MUL)
-        };
-        match [first, second].map(is_product) {
-            [false, true] => Some((first, second)),
-            [true, false] => Some((second, first)),
-            _ => None,
+    /// The operations that read scores, or these rounded to a type.
+    fn uses(&mut self, x: &Arc<Tensor>, own: Type) -> Vec<Use> {
+        let mut found = Vec::new();
+        for at in self.readers(x) {
+            let rounded = self.pointwise(at, mode::IDENTITY, [1.0; 2]).map(|[_, _, y]| y);
+            match rounded.filter(|y| y.data_type == own && y.dims == x.dims) {
+                Some(y) => found.extend(self.readers(y).into_iter().map(|at| (Arc::clone(y), at))),
+                None => found.push((Arc::clone(x), at)),
+            }
         }
+        found
     }
 
-    /// Scores as a matrix is multiplied by them, and the operation that does: this one, or the one
-    /// behind it, where it rounds them to the type of the matrices.
-    fn rounded(&mut self, x: &Arc<Tensor>, reader: usize, is_narrow: bool) -> Option<(Arc<Tensor>, usize)> {
-        if !is_narrow {
-            return Some((Arc::clone(x), reader));
+    /// The same where there are two, one of which is of a kind: that one first.
+    fn two_uses(&mut self, x: &Arc<Tensor>, own: Type, is_first: impl Fn(&Kind) -> bool) -> Option<[Use; 2]> {
+        let [first, second] = <[Use; 2]>::try_from(self.uses(x, own)).ok()?;
+        match [&first, &second].map(|(_, at)| is_first(&self.graph.operations[*at].kind)) {
+            [true, false] => Some([first, second]),
+            [false, true] => Some([second, first]),
+            _ => None,
         }
-        let [_, _, y] = self.pointwise(reader, mode::IDENTITY, [1.0; 2])?;
-        Some((Arc::clone(y), self.reader(y)?))
     }
 
     /// `weights (gradient values^T - sum of gradient * results)`, through the bands and the factor;
@@ -78,23 +94,29 @@ impl<'a> Finder<'a> {
     fn gradients_of_scores(
         &mut self, weights: &Arc<Tensor>, at: usize, gradient: &Arc<Tensor>,
     ) -> Option<(Arc<Tensor>, Arc<Tensor>, Arc<Tensor>)> {
-        let [first, distance, per_weight] = self.pointwise(at, mode::MUL, [1.0; 2])?;
-        (first.uid == weights.uid).then_some(())?;
+        let [distance, per_weight] = self.product_with(weights, at)?;
         let difference = self.writer_for(distance, at)?;
-        let [product, row_sums, _] = self.pointwise(difference, mode::ADD, [1.0, -1.0])?;
+        let [product, row_sums, _] = match self.pointwise(difference, mode::ADD, [1.0, -1.0]) {
+            Some(found) => found,
+            None => self.pointwise(difference, mode::SUB, [1.0; 2])?,
+        };
         let of_product = self.writer_for(product, difference)?;
-        let [own, values, _] = self.product(of_product, [false, true])?;
-        let of_sums = self.writer_for(row_sums, difference)?;
-        let [products, _] = self.sum(of_sums)?;
-        let of_products = self.writer_for(products, of_sums)?;
-        let [other, results, _] = self.pointwise(of_products, mode::MUL, [1.0; 2])?;
-        let is_same = own.uid == gradient.uid && other.uid == gradient.uid && is_of_rows(row_sums, weights);
+        let ([own, values, _], is_transposed) = self.product(of_product, false)?;
+        let values = self.upright(values, !is_transposed)?;
+        let results = self.results(row_sums, difference, gradient)?;
+        // Nothing is rounded on the way.
+        let is_whole = |of: &Arc<Tensor>| of.data_type == DataType::Float.into() && of.dims == weights.dims;
+        let is_same = own.uid == gradient.uid
+            && [distance, product, per_weight].into_iter().all(is_whole)
+            && is_of_rows(row_sums, weights);
         is_same.then_some(())?;
-        // The same bands that scores went through, from the last one to the first.
         let mut per_score = per_weight;
         let graph = self.graph;
+        // The same bands that scores went through, from the last one to the first.
+        let has_bands = !self.is_difference;
         let members: Vec<&Operation> = self.members.iter().map(|&at| &graph.operations[at]).collect();
-        for band in members.into_iter().filter(|member| matches!(member.kind, Kind::BandMask(_))) {
+        let is_band = |member: &&Operation| has_bands && matches!(member.kind, Kind::BandMask(_));
+        for band in members.into_iter().filter(is_band) {
             let at = self.reader(per_score)?;
             let operation = &graph.operations[at];
             let others = |operation: &'a Operation| {
@@ -110,35 +132,72 @@ impl<'a> Finder<'a> {
             per_score = operation.write(Port::Y)?;
         }
         if let Some((_, scale)) = self.reads.iter().find(|(port, _)| *port == Port::Scale) {
-            let scale = scale.uid;
-            let at = self.reader(per_score)?;
-            let [_, factor, y] = self.pointwise(at, mode::MUL, [1.0; 2])?;
-            (factor.uid == scale).then_some(())?;
-            per_score = y;
+            let (scale, at) = (Arc::clone(scale), self.reader(per_score)?);
+            per_score = self.product_with(&scale, at)?[1];
         }
-        Some((Arc::clone(per_score), Arc::clone(values), Arc::clone(results)))
+        is_whole(per_score).then(|| (Arc::clone(per_score), values, results))
+    }
+
+    /// The other factor and the result where this tensor is multiplied, element by element.
+    fn product_with(&mut self, factor: &Tensor, at: usize) -> Option<[&'a Arc<Tensor>; 2]> {
+        let [x, b, y] = self.pointwise(at, mode::MUL, [1.0; 2])?;
+        match [x, b].map(|of| of.uid == factor.uid) {
+            [true, false] => Some([b, y]),
+            [false, true] => Some([x, y]),
+            _ => None,
+        }
+    }
+
+    /// What the gradient is multiplied by, element by element, in the sums of rows that an
+    /// operation reads. Sums that the caller gets are made as before.
+    fn results(
+        &mut self, row_sums: &Arc<Tensor>, reader: usize, gradient: &Arc<Tensor>,
+    ) -> Option<Arc<Tensor>> {
+        let before = self.members.len();
+        let source = |finder: &Self, of: &Tensor, reader: usize| match row_sums.is_virtual {
+            true => finder.writer_for(of, reader),
+            false => finder.writer(of.uid),
+        };
+        let mut at = source(self, row_sums, reader)?;
+        if let Some([sums, factor, _]) = self.pointwise(at, mode::MUL, [1.0; 2]) {
+            let is_whole = sums.dims == row_sums.dims && sums.data_type == row_sums.data_type;
+            is_whole.then_some(())?;
+            self.suppose(factor, Number::One)?;
+            at = source(self, sums, at)?;
+        }
+        let [products, _] = self.sum(at)?;
+        let is_whole = products.data_type == row_sums.data_type && products.dims == gradient.dims;
+        is_whole.then_some(())?;
+        let at = source(self, products, at)?;
+        let [results, _] = self.product_with(gradient, at)?;
+        if !row_sums.is_virtual {
+            self.members.truncate(before);
+        }
+        Some(Arc::clone(results))
     }
 
     /// The products of the gradients of scores with keys and with queries.
     fn products_of_scores(
-        &mut self, per_score: &Arc<Tensor>, is_narrow: bool, queries: &Tensor, keys: &Tensor,
+        &mut self, per_score: &Arc<Tensor>, own: Type, queries: &Tensor, keys: &Tensor,
     ) -> Option<[Arc<Tensor>; 2]> {
-        let mut factor = Arc::clone(per_score);
-        if is_narrow {
-            let at = self.reader(per_score)?;
-            let [_, _, y] = self.pointwise(at, mode::IDENTITY, [1.0; 2])?;
-            factor = Arc::clone(y);
-        }
-        let [first, second] = self.readers(&factor)[..] else { return None };
-        let is_transposed = |at: usize| {
-            let kind = &self.graph.operations[at].kind;
-            matches!(kind, Kind::Matmul(of) if of.transposed == [true, false])
-        };
-        let (of_keys, of_queries) = if is_transposed(first) { (second, first) } else { (first, second) };
-        let [own, k, dq] = self.product(of_keys, [false; 2])?;
-        let [other, q, dk] = self.product(of_queries, [true, false])?;
-        let is_same = [own.uid, other.uid] == [factor.uid; 2] && [q.uid, k.uid] == [queries.uid, keys.uid];
+        let is_transposed = |kind: &Kind| matches!(kind, Kind::Matmul(of) if of.transposed[0]);
+        let [(second, of_queries), (first, of_keys)] = self.two_uses(per_score, own, is_transposed)?;
+        let ([own, k, dq], is_transposed) = self.product(of_keys, false)?;
+        let k = self.before_widening(k, of_keys);
+        let k = self.upright(k, is_transposed)?;
+        let ([other, q, dk], false) = self.product(of_queries, true)? else { return None };
+        let is_same = [own.uid, other.uid] == [first.uid, second.uid]
+            && [q.uid, k.uid] == [queries.uid, keys.uid]
+            && (k.dims, k.strides) == (keys.dims, keys.strides);
         is_same.then(|| [Arc::clone(dq), Arc::clone(dk)])
+    }
+
+    /// What a matrix was before it became one of binary32 for an operation, which changes no
+    /// number.
+    fn before_widening(&mut self, matrix: &'a Arc<Tensor>, reader: usize) -> &'a Arc<Tensor> {
+        let at = self.writer_for(matrix, reader).filter(|_| matrix.data_type == DataType::Float.into());
+        let identity = at.and_then(|at| self.pointwise(at, mode::IDENTITY, [1.0; 2]));
+        identity.map_or(matrix, |[x, ..]| if x.dims == matrix.dims { x } else { matrix })
     }
 
     /// The gradient of a matrix, of whose heads this is that of each head of queries.
@@ -148,5 +207,19 @@ impl<'a> Finder<'a> {
         }
         let [_, joined] = self.sum(self.reader(of_queries)?)?;
         Some(Arc::clone(joined))
+    }
+
+    /// A gradient, or what it is rounded to; then, if the caller gets both, the operation that
+    /// makes the first of the second.
+    fn narrowed(&mut self, whole: &Arc<Tensor>, own: Type) -> Option<(Arc<Tensor>, Option<Operation>)> {
+        if whole.data_type == own {
+            return Some((Arc::clone(whole), None));
+        }
+        let [at] = self.readers_of(whole.uid)[..] else { return None };
+        let [_, _, y] = self.pointwise(at, mode::IDENTITY, [1.0; 2])?;
+        (y.dims == whole.dims && whole.data_type == DataType::Float.into()).then_some(())?;
+        let identity = Kind::Pointwise(Pointwise::new(mode::IDENTITY));
+        let back = || Operation::new(identity, &[(Port::X, y)], &[(Port::Y, whole)]);
+        Some((Arc::clone(y), (!whole.is_virtual).then(back)))
     }
 }

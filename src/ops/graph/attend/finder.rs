@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::expand::REDUCE_ADD;
 use super::super::{Attended, Edge, Graph, Kind, Operation, Port, Tensor, Type, mode};
+use super::{Found, Number, Supposed};
 use crate::dtype::DataType;
 
 /// Dimensions of rows and columns of a matrix.
@@ -18,6 +19,11 @@ pub(super) struct Finder<'a> {
     /// Numbers and lengths that it reads.
     pub reads: Vec<(Port, Arc<Tensor>)>,
     pub of: Attended,
+    /// Whether statistics are subtracted from the scores, by an operation of its own.
+    pub is_difference: bool,
+    /// The statistics that weights are made again from.
+    pub stats: Option<Arc<Tensor>>,
+    supposed: Vec<Supposed>,
 }
 
 pub(super) fn plain(tensor: &Tensor) -> bool {
@@ -59,7 +65,30 @@ impl<'a> Finder<'a> {
     /// Nothing but the operation at this place.
     pub fn new(graph: &'a Graph, at: usize, log2: bool) -> Self {
         let of = Attended { transposed: [false; 2], log2, padded: false, right: None, left: None };
-        Finder { graph, members: vec![at], reads: Vec::new(), of }
+        let (reads, supposed) = (Vec::new(), Vec::new());
+        Finder { graph, members: vec![at], reads, of, is_difference: false, stats: None, supposed }
+    }
+
+    /// What was found, with these operations in the place of its own.
+    pub fn found(self, operations: Vec<Operation>) -> Found {
+        Found { members: self.members, operations, supposed: self.supposed }
+    }
+
+    /// Supposes a number, or looks at it if it is known.
+    pub fn suppose(&mut self, tensor: &Tensor, number: Number) -> Option<()> {
+        let is_number = is_one(tensor)
+            && tensor.by_value
+            && !tensor.is_virtual
+            && tensor.data_type == DataType::Float.into();
+        is_number.then_some(())?;
+        let supposed = Supposed { uid: tensor.uid, number };
+        match tensor.constant {
+            Some(cell) => supposed.holds(f32::from_bits(cell as u32)).then_some(()),
+            None => {
+                self.supposed.push(supposed);
+                Some(())
+            }
+        }
     }
 
     /// Whether the scores of this tensor are of as many queries.
@@ -69,13 +98,15 @@ impl<'a> Finder<'a> {
 
     /// The operations that read a tensor of the graph's own, each as often as it does.
     pub fn readers(&self, tensor: &Tensor) -> Vec<usize> {
+        if tensor.is_virtual { self.readers_of(tensor.uid) } else { Vec::new() }
+    }
+
+    /// The operations that read any tensor, likewise.
+    pub fn readers_of(&self, uid: i64) -> Vec<usize> {
         let reads = |(at, operation): (usize, &'a Operation)| {
-            operation.reads.iter().filter(|link| link.tensor.uid == tensor.uid).map(move |_| at)
+            operation.reads.iter().filter(move |link| link.tensor.uid == uid).map(move |_| at)
         };
-        match tensor.is_virtual {
-            true => self.graph.operations.iter().enumerate().flat_map(reads).collect(),
-            false => Vec::new(),
-        }
+        self.graph.operations.iter().enumerate().flat_map(reads).collect()
     }
 
     /// What a matrix was before zeros were put into its rows beyond these lengths, which the step
@@ -106,14 +137,31 @@ impl<'a> Finder<'a> {
     }
 
     /// The two factors and the result of the product of matrices at this place, which becomes a
-    /// part of the attention, if these of them are transposed.
-    pub fn product(&mut self, at: usize, transposed: [bool; 2]) -> Option<[&'a Arc<Tensor>; 3]> {
+    /// part of the attention, if its first factor is transposed as is said here; and whether the
+    /// second one is.
+    pub fn product(&mut self, at: usize, first: bool) -> Option<([&'a Arc<Tensor>; 3], bool)> {
         let operation = &self.graph.operations[at];
         let Kind::Matmul(of) = &operation.kind else { return None };
-        let is_plain = operation.reads.len() == 2 && of.transposed == transposed && !is_double(of.math);
+        let is_plain = operation.reads.len() == 2 && of.transposed[0] == first && !is_double(of.math);
         is_plain.then_some(())?;
         self.members.push(at);
-        Some([operation.read(Port::A)?, operation.read(Port::B)?, operation.write(Port::C)?])
+        let tensors = [operation.read(Port::A)?, operation.read(Port::B)?, operation.write(Port::C)?];
+        Some((tensors, of.transposed[1]))
+    }
+
+    /// A matrix that is given transposed, or is not, as the step takes it.
+    pub fn upright(&self, matrix: &Arc<Tensor>, is_transposed: bool) -> Option<Arc<Tensor>> {
+        if !is_transposed {
+            return Some(Arc::clone(matrix));
+        }
+        // What writes a tensor says how it lies.
+        let is_given = matrix.dims.rank() == COLUMNS + 1 && self.writer(matrix.uid).is_none();
+        is_given.then(|| {
+            let mut own = Tensor::clone(matrix);
+            own.dims.swap(ROWS, COLUMNS);
+            own.strides.swap(ROWS, COLUMNS);
+            Arc::new(own)
+        })
     }
 
     /// The operands and the result of the pointwise operation at this place, which becomes a part
@@ -178,8 +226,8 @@ impl<'a> Finder<'a> {
         Some(())
     }
 
-    /// Queries and keys of the scores that weights are made of: masks, the factor and the product,
-    /// from the last one to the first.
+    /// Queries and keys of the scores that weights are made of: masks, statistics, the factor and
+    /// the product, from the last one to the first.
     pub fn scores(&mut self, last: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
         let dims = last.dims;
         let [batch, _, _, _] = dims[..] else { return None };
@@ -202,6 +250,12 @@ impl<'a> Finder<'a> {
                 Kind::BandMask(of) if !has_scale => {
                     has_band = true;
                     self.band(operation, of.comparison, batch)?;
+                    Arc::clone(operation.read(Port::X)?)
+                }
+                Kind::Pointwise(of) if of.mode == mode::SUB && self.is_difference && !has_scale => {
+                    let is_first = self.stats.is_none() && of.alpha == [1.0; 2] && !is_double(of.math);
+                    is_first.then_some(())?;
+                    self.stats = operation.read(Port::B).cloned();
                     Arc::clone(operation.read(Port::X)?)
                 }
                 Kind::Pointwise(of) if of.mode == mode::MUL && !has_scale => {
@@ -241,8 +295,13 @@ impl<'a> Finder<'a> {
         // One alone would move the band by itself.
         (lengths[0] == lengths[1] && !(left.is_some() && right.is_some())).then_some(())?;
         self.take_lengths(operation, batch)?;
-        self.take(Port::B, operation.read(Port::B)?)?;
-        is_one(operation.read(Port::B)?).then_some(())?;
+        let fill = operation.read(Port::B)?;
+        is_one(fill).then_some(())?;
+        // Of a difference it would be the weight itself, and have a gradient.
+        match self.is_difference {
+            true => self.suppose(fill, Number::Lowest)?,
+            false => self.take(Port::B, fill)?,
+        }
         let (side, port) = match left {
             Some(_) => (&mut self.of.left, Port::LeftBound),
             None => (&mut self.of.right, Port::RightBound),

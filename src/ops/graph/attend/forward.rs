@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use super::super::{Graph, Kind, Operation, Port, Tensor};
+use super::Found;
 use super::finder::{COLUMNS, Finder, are_for_a_step, is_of_rows};
 use crate::ops::attend::Attend;
 
-/// The attention around the softmax at this place, if it is one: the places of its operations, and
-/// the operation that they are.
-pub(super) fn find(graph: &Graph, softmax: usize, least: i64) -> Option<(Vec<usize>, Operation)> {
+/// The attention around the softmax at this place, if it is one.
+pub(super) fn find(graph: &Graph, softmax: usize, least: i64) -> Option<Found> {
     let operation = &graph.operations[softmax];
     let Kind::Softmax(settings) = &operation.kind else { return None };
     let (x, y) = (operation.read(Port::X)?, operation.write(Port::Y)?);
@@ -30,18 +30,17 @@ pub(super) fn find(graph: &Graph, softmax: usize, least: i64) -> Option<(Vec<usi
     let mut writes = vec![(Port::O, &o)];
     writes.extend(stats.map(|stats| (Port::Stats, stats)));
     let operation = Operation::new(Kind::Attend(finder.of.clone()), &reads, &writes);
-    Some((finder.members, operation))
+    Some(finder.found(vec![operation]))
 }
 
 impl Finder<'_> {
     /// The values that weights are multiplied by, and the result.
     fn values(&mut self, weights: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
         let at = self.reader(weights)?;
-        let Kind::Matmul(of) = &self.graph.operations[at].kind else { return None };
-        let [factor, v, o] = self.product(at, [false, of.transposed[1]])?;
+        let ([factor, v, o], is_transposed) = self.product(at, false)?;
         (factor.uid == weights.uid).then_some(())?;
-        self.of.transposed[1] = of.transposed[1];
-        let v = if of.transposed[1] { Arc::clone(v) } else { self.unpadded(v, Port::LengthKv) };
+        self.of.transposed[1] = is_transposed;
+        let v = if is_transposed { Arc::clone(v) } else { self.unpadded(v, Port::LengthKv) };
         Some((v, Arc::clone(o)))
     }
 }

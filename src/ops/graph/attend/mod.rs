@@ -6,28 +6,66 @@
 //!  forward.rs     from the softmax on
 //!  backward.rs    from the weights that are made again from their statistics on
 //! ```
+//! cudnn-frontend passes by value what stands outside of a band and a factor of 1: such numbers are
+//! known when the graph runs, and no sooner. So the finder supposes them, and who runs the graph
+//! looks whether they are so.
 
 mod backward;
 mod finder;
 mod forward;
 
-use super::{Graph, Kind};
+use super::{Graph, Kind, Operation, mode, stream};
 
-/// The graph in which attention of at least `least` queries of a head is one operation; `None` if
-/// it has none that is.
-pub(super) fn attended(graph: &Graph, least: i64) -> Option<Graph> {
-    let mut graph = graph.clone();
-    let mut found_any = false;
-    let find = |graph: &Graph, at: usize| match graph.operations[at].kind {
+/// A number of binary32 that a graph reads by value, and without which it is no attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supposed {
+    /// The uid of its tensor.
+    pub uid: i64,
+    number: Number,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    One,
+    Lowest,
+}
+
+impl Supposed {
+    /// Whether the number is the supposed one.
+    pub fn holds(&self, number: f32) -> bool {
+        match self.number {
+            Number::One => number == 1.0,
+            Number::Lowest => number == f32::NEG_INFINITY,
+        }
+    }
+}
+
+/// What is found to be attention.
+struct Found {
+    /// The places of the operations that it stands for.
+    members: Vec<usize>,
+    /// The attention, and what follows it.
+    operations: Vec<Operation>,
+    supposed: Vec<Supposed>,
+}
+
+/// The graph in which attention of at least `least` queries of a head is one operation, and what
+/// numbers that supposes; `None` if it has none that is.
+pub(super) fn attended(graph: &Graph, least: i64) -> Option<(Graph, Vec<Supposed>)> {
+    let mut graph = stream::straight(graph.clone());
+    let (mut found_any, mut supposed) = (false, Vec::new());
+    let find = |graph: &Graph, at: usize| match &graph.operations[at].kind {
         Kind::Softmax(_) => forward::find(graph, at, least),
         Kind::Weights => backward::find(graph, at, least),
+        Kind::Pointwise(of) if of.mode == mode::EXP => backward::find(graph, at, least),
         _ => None,
     };
-    while let Some((members, operation)) = (0..graph.operations.len()).find_map(|at| find(&graph, at)) {
+    while let Some(found) = (0..graph.operations.len()).find_map(|at| find(&graph, at)) {
         let mut at = 0..;
-        graph.operations.retain(|_| !at.next().is_some_and(|at| members.contains(&at)));
-        graph.operations.push(operation);
+        graph.operations.retain(|_| !at.next().is_some_and(|at| found.members.contains(&at)));
+        graph.operations.extend(found.operations);
+        supposed.extend(found.supposed);
         found_any = true;
     }
-    found_any.then_some(graph)
+    found_any.then_some((graph, supposed))
 }

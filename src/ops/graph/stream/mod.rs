@@ -36,6 +36,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(super) use plan::StreamPlan;
+pub(super) use transposed::straight;
 
 use super::dag::Dag;
 use super::expand::Parts;
@@ -90,7 +91,7 @@ pub struct Region {
 /// The graph in which regions are operations; `None` if it has no region.
 pub(super) fn streamed(graph: &Graph, tiles: Tiles) -> Option<Graph> {
     let operations = Dag::new(graph).ok()?.operations.into_iter().cloned().collect();
-    let mut graph = transposed::straight(Graph { operations });
+    let mut graph = straight(Graph { operations });
     let mut found_any = false;
     while let Some(found) = region::find(&graph.operations, tiles) {
         graph = in_place(&graph, &found, tiles);
