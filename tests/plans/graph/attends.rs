@@ -1,10 +1,11 @@
 //! Attention in one step, and its gradients: which graphs have it, and what it gives against plain
 //! loops.
 
-use cudnn::ops::graph::{Override, Strategy};
+use cudnn::ops::graph::Strategy;
 use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
+use super::overrides::extents;
 use super::*;
 
 /// As for a GPU, however few queries there are.
@@ -275,15 +276,8 @@ fn smaller_extents_take_no_more_workspace() {
     for is_forward in [true, false] {
         let graph = Graph { operations: call(64, 64, Mask::None, DataType::Half).operations(is_forward).0 };
         let whole = Execution::planned(&graph, Strategy::CUDA).expect("the graph runs");
-        let smaller = call(3, 40, Mask::None, DataType::Half).operations(is_forward).0;
-        let of = |tensor: &Arc<Tensor>| Override {
-            uid: tensor.uid,
-            dims: tensor.dims.to_vec(),
-            strides: tensor.strides.to_vec(),
-        };
-        let links = smaller.iter().flat_map(|operation| operation.reads.iter().chain(&operation.writes));
-        let overrides: Vec<_> = links.map(|link| of(&link.tensor)).collect();
-        let own = whole.overridden(&overrides).expect("the graph runs");
+        let smaller = Graph { operations: call(3, 40, Mask::None, DataType::Half).operations(is_forward).0 };
+        let own = whole.overridden(&extents(&smaller)).expect("the graph runs");
         assert!(attends(&own) && own.workspace() <= whole.workspace());
     }
 }

@@ -52,7 +52,7 @@ fn convolved(batch: i64, height: i64, width: i64) -> Graph {
 }
 
 /// What the tensors of the caller's are in a graph.
-fn extents(graph: &Graph) -> Vec<Override> {
+pub(super) fn extents(graph: &Graph) -> Vec<Override> {
     let links = graph.operations.iter().flat_map(|operation| operation.links());
     let real = links.map(|link| &link.tensor).filter(|tensor| !tensor.is_virtual);
     real.map(|tensor| Override {

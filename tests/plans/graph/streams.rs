@@ -1,9 +1,10 @@
 //! Attention tile by tile: against plain loops, and against the same graph with whole matrices of
 //! scores.
 
-use cudnn::ops::graph::{Override, Strategy, Tiles};
+use cudnn::ops::graph::{Strategy, Tiles};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
+use super::overrides::extents;
 use super::*;
 
 /// Whether scores are computed in tiles.
@@ -233,15 +234,8 @@ fn tiles_of_several_heads_take_no_more_under_smaller_extents() {
         let graph = Graph { operations: call(15, 2100).operations(is_forward).0 };
         let whole = Execution::planned(&graph, IN_TILES).expect("the graph runs");
         for (heads, extent) in [(15, 1024), (14, 1024), (8, 2100), (13, 700), (1, 40)] {
-            let smaller = call(heads, extent).operations(is_forward).0;
-            let of = |tensor: &Arc<Tensor>| Override {
-                uid: tensor.uid,
-                dims: tensor.dims.to_vec(),
-                strides: tensor.strides.to_vec(),
-            };
-            let links = smaller.iter().flat_map(|operation| operation.reads.iter().chain(&operation.writes));
-            let overrides: Vec<_> = links.map(|link| of(&link.tensor)).collect();
-            let own = whole.overridden(&overrides).expect("the graph runs");
+            let smaller = Graph { operations: call(heads, extent).operations(is_forward).0 };
+            let own = whole.overridden(&extents(&smaller)).expect("the graph runs");
             assert!(streams(&own), "{heads} heads with {extent} positions");
             let [own, most] = [own.workspace(), whole.workspace()];
             assert!(own <= most, "{own} bytes of {heads} heads with {extent} positions instead of {most}");
