@@ -66,6 +66,7 @@ impl From<cudnn::Error> for Failure {
 }
 
 fn main() -> ExitCode {
+    memory::thread_runs();
     // A reader that goes away ends the program quietly, as it ends other tools.
     // SAFETY: no other thread runs yet, and the default action has no preconditions.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

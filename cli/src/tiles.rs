@@ -10,7 +10,7 @@ use std::thread;
 use cudnn::dtype::DataType;
 
 use crate::library::{Handle, Tensor};
-use crate::{Failure, Result};
+use crate::{Failure, Result, memory};
 
 /// Bytes of both sides that one tile may touch.
 const BUDGET: i64 = 40 << 20;
@@ -153,6 +153,7 @@ impl Job {
             let (full, to_write): (SyncSender<Piece>, Receiver<Piece>) = sync_channel(1);
             let (empty, to_fill): (SyncSender<Vec<u64>>, Receiver<Vec<u64>>) = sync_channel(2);
             let write = move || -> std::io::Result<()> {
+                memory::thread_runs();
                 for piece in to_write {
                     let bytes = piece.bytes();
                     for (k, offset) in piece.offsets.iter().enumerate() {
@@ -164,6 +165,7 @@ impl Job {
                 }
                 Ok(())
             };
+            memory::starts_thread();
             let writer = thread::Builder::new().spawn_scoped(scope, write).map_err(Failure::new)?;
             let mut made = 0;
             for at in 0..total {
