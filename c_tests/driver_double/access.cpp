@@ -114,6 +114,38 @@ inline void note(History &history, Touch touch, bool write) {
     }
 }
 
+// Whether this is what nearly all accesses are, those of whole words of shared memory that their block has touched as a whole, in
+// order and after they were written. Then it is noted; all else is left to `check`, with every complaint.
+template <size_t SIZE, bool WRITE>
+inline bool is_orderly(void *pointer) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    const size_t place = address - (address_of(__bss_start) & ~uintptr_t(3));
+    const size_t size = address_of(_end) - (address_of(__bss_start) & ~uintptr_t(3));
+    if (SIZE % 4 != 0 || place >= size || address % SIZE != 0 || words == NULL || running_kernel() == NULL) return false;
+    if (is_built_in(address)) return false;
+    const uintptr_t dynamic = address - address_of(dynamic_shared[0]);
+    if (dynamic < MAX_DYNAMIC_SHARED && dynamic + SIZE > dynamic_shared_size()) return false;
+    const emu::Thread *thread = emu::running.thread;
+    const Touch touch = touch_of(number(thread), now(thread));
+    Word *word = words + place / 4;
+    for (size_t i = 0; i < SIZE / 4; ++i) {
+        const History &history = word[i].history;
+        if (word[i].block != block || word[i].is_split || unordered(history.written, touch)) return false;
+        if (WRITE && (unordered(history.read[0], touch) || unordered(history.read[1], touch))) return false;
+        if (!WRITE && history.written == 0) return false;
+    }
+    for (size_t i = 0; i < SIZE / 4; ++i) {
+        History &history = word[i].history;
+        if (WRITE) {
+            history.written = touch;
+            word[i].known = 15;
+        } else {
+            history.read[unordered(history.read[0], touch)] = touch;
+        }
+    }
+    return true;
+}
+
 void check_shared(uintptr_t address, size_t place, size_t size, bool write) {
     const emu::Thread *thread = emu::running.thread;
     const Touch touch = touch_of(number(thread), now(thread));
@@ -229,8 +261,22 @@ void check(void *pointer, size_t size, bool write, bool aligned, const void *pla
 
 void forget_accesses() { ++block; }
 
-void touch(void *pointer, size_t size, bool write, const void *place) { check(pointer, size, write, true, place); }
+void touch(void *pointer, size_t size, bool write, const void *place) {
+    bool is_noted = false;
+    if (size == 4) is_noted = write ? is_orderly<4, true>(pointer) : is_orderly<4, false>(pointer);
+    if (size == 16) is_noted = write ? is_orderly<16, true>(pointer) : is_orderly<16, false>(pointer);
+    if (!is_noted) check(pointer, size, write, true, place);
+}
 
+bool are_known(const void *shared, size_t size) {
+    const size_t place = place_of(reinterpret_cast<uintptr_t>(shared));
+    if (place == SIZE_MAX || place % 4 != 0 || size % 4 != 0) return false;
+    for (size_t i = 0; i < size / 4; ++i) {
+        const Word &word = words[place / 4 + i];
+        if (word.block != block || word.known != 15) return false;
+    }
+    return true;
+}
 bool is_known(const void *shared) {
     const size_t place = place_of(reinterpret_cast<uintptr_t>(shared));
     return place != SIZE_MAX && word_at(place).known >> place % 4 & 1;
@@ -243,12 +289,17 @@ void forget_known(const void *shared) {
 }  // namespace driver_double
 
 using driver_double::check;
+using driver_double::is_orderly;
 
 #define PLACE __builtin_return_address(0)
 #define SANITIZER extern "C" __attribute__((visibility("hidden"))) void
 #define ACCESS(size)                                                                        \
-    SANITIZER __tsan_read##size(void *p) { check(p, size, false, true, PLACE); }            \
-    SANITIZER __tsan_write##size(void *p) { check(p, size, true, true, PLACE); }            \
+    SANITIZER __tsan_read##size(void *p) {                                                  \
+        if (!is_orderly<size, false>(p)) check(p, size, false, true, PLACE);                \
+    }                                                                                       \
+    SANITIZER __tsan_write##size(void *p) {                                                 \
+        if (!is_orderly<size, true>(p)) check(p, size, true, true, PLACE);                  \
+    }                                                                                       \
     SANITIZER __tsan_unaligned_read##size(void *p) { check(p, size, false, false, PLACE); } \
     SANITIZER __tsan_unaligned_write##size(void *p) { check(p, size, true, false, PLACE); } \
     SANITIZER __tsan_volatile_read##size(void *p) { check(p, size, false, true, PLACE); }   \

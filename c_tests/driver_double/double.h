@@ -116,19 +116,29 @@ int running_device();
 // Which of two places this thread uses for what it exchanges with its warp: lanes that are ahead by one exchange use the
 // other one.
 bool exchange_row(const emu::Thread *thread);
-// The kernel that is running, NULL between kernels.
-const emu::Kernel *running_kernel();
+// What every access of a kernel asks, which would rather not call: grid.cpp alone writes it.
+struct Asked {
+    // The one that is running, NULL between kernels.
+    const emu::Kernel *kernel;
+    unsigned dynamic_shared;
+    // Where the stacks of its threads lie, one after the other.
+    uintptr_t stacks;
+    // Barriers that the block has passed, and each warp of it.
+    unsigned block_barriers, warp_barriers[emu::MAX_THREADS / 32];
+};
+extern Asked asked;
+constexpr size_t STACK = size_t(64) << 10;
+inline const emu::Kernel *running_kernel() { return asked.kernel; }
 // Counts barriers: two accesses are ordered if a barrier lies between them.
 struct Moment {
     unsigned block, warp;
 };
-Moment now(const emu::Thread *thread);
-// Whether the address lies on a stack of the kernels.
-bool on_kernel_stack(uintptr_t address);
+inline Moment now(const emu::Thread *thread) { return {asked.block_barriers, asked.warp_barriers[thread->warp]}; }
+inline bool on_kernel_stack(uintptr_t address) { return address - asked.stacks < STACK * emu::MAX_THREADS; }
 // Where dynamic shared memory lies and how much of it the running kernel asked for.
 enum { MAX_DYNAMIC_SHARED = 48 << 10 };
 extern char dynamic_shared[MAX_DYNAMIC_SHARED];
-unsigned dynamic_shared_size();
+inline unsigned dynamic_shared_size() { return asked.dynamic_shared; }
 
 // access.cpp ----------------------------------------------------------------------------------------------------------
 
@@ -138,6 +148,8 @@ void forget_accesses();
 void touch(void *pointer, size_t size, bool write, const void *place = NULL);
 // Whether a byte of shared memory holds what a thread of the running block has computed; and that it does not, though one wrote it.
 bool is_known(const void *shared);
+// Whether that holds of whole words; false, too, of what are no whole ones.
+bool are_known(const void *shared, size_t size);
 void forget_known(const void *shared);
 
 // traffic.cpp ---------------------------------------------------------------------------------------------------------

@@ -21,10 +21,9 @@ const Kernel *kernels;
 namespace driver_double {
 
 char dynamic_shared[MAX_DYNAMIC_SHARED] __attribute__((aligned(16)));
+Asked asked;
 
 namespace {
-
-constexpr size_t STACK = size_t(64) << 10;
 
 struct Fiber {
 #if defined(__x86_64__)
@@ -70,8 +69,7 @@ struct Meeting {
 };
 
 struct Warp {
-    unsigned alive;     // lanes that have not come to the end
-    unsigned barriers;  // passed in this block
+    unsigned alive;  // lanes that have not come to the end
     uint64_t slots[2][32];
     std::vector<Meeting> meetings;
 };
@@ -80,7 +78,6 @@ struct Barrier {
     std::vector<Fiber *> waiting;
     const char *file;
     int line;
-    unsigned passed;
 };
 
 const Grid *grid;
@@ -94,7 +91,6 @@ Barrier barrier;
 int votes, voted;
 bool parity[emu::MAX_THREADS];
 
-char *stacks;
 Fiber fibers[emu::MAX_THREADS];
 unsigned fibers_used;
 std::vector<Fiber *> ready, idle;
@@ -128,7 +124,7 @@ Fiber *new_fiber() {
         return fiber;
     }
     Fiber *fiber = &fibers[fibers_used];
-    char *stack = stacks + STACK * fibers_used++;
+    char *stack = reinterpret_cast<char *>(asked.stacks) + STACK * fibers_used++;
 #if defined(__x86_64__)
     // Six registers and the address to return to. That lies on a multiple of 16, for a function expects its stack
     // eight bytes above one, where the call has put the caller's address.
@@ -221,12 +217,12 @@ void run_block() {
     started = finished = 0;
     votes = 0;
     barrier.waiting.clear();
-    barrier.passed = 0;
+    asked.block_barriers = 0;
     ready.clear();
     for (unsigned w = 0; w * 32 < count; ++w) {
         const unsigned lanes = count - w * 32;
         warps[w].alive = lanes >= 32 ? ~0u : (1u << lanes) - 1;
-        warps[w].barriers = 0;
+        asked.warp_barriers[w] = 0;
         warps[w].meetings.clear();
     }
     while (finished < count && outcome == SUCCESS) {
@@ -250,7 +246,6 @@ void leave_kernel(int code) {
     abort();  // the fibers of a grid that was left are never resumed
 }
 
-const emu::Kernel *running_kernel() { return grid == NULL ? NULL : grid->kernel; }
 bool exchange_row(const emu::Thread *thread) {
     const bool row = parity[number(thread)];
     parity[number(thread)] = !row;
@@ -259,23 +254,20 @@ bool exchange_row(const emu::Thread *thread) {
 int running_device() { return grid->device; }
 unsigned launch_number() { return launches; }
 uint64_t block_number() { return block_at; }
-Moment now(const emu::Thread *thread) { return {barrier.passed, warps[thread->warp].barriers}; }
-unsigned dynamic_shared_size() { return grid->shared; }
-bool on_kernel_stack(uintptr_t address) {
-    return address - reinterpret_cast<uintptr_t>(stacks) < STACK * emu::MAX_THREADS;
-}
 
 int run_grid(const Grid &what) {
-    if (stacks == NULL) {
+    if (asked.stacks == 0) {
         void *map = mmap(NULL, STACK * emu::MAX_THREADS, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (map == MAP_FAILED) return OUT_OF_MEMORY;
-        stacks = static_cast<char *>(map);
+        asked.stacks = reinterpret_cast<uintptr_t>(map);
         const char *order = getenv("DRIVER_DOUBLE_ORDER");
         backwards = order != NULL && strcmp(order, "reverse") == 0;
     }
     const uint3 b = what.threads, g = what.blocks;
     grid = &what;
+    asked.kernel = what.kernel;
+    asked.dynamic_shared = what.shared;
     outcome = SUCCESS;
     count = b.x * b.y * b.z;
     fibers_used = 0;
@@ -308,6 +300,7 @@ int run_grid(const Grid &what) {
     close_memory();
     current = &root;
     grid = NULL;
+    asked.kernel = NULL;
     return outcome;
 }
 
@@ -333,8 +326,8 @@ void emu::sync_block(const char *file, int line) {
     if (barrier.waiting.size() + 1 < count) return wait_in(barrier.waiting);
     voted = votes;
     votes = 0;
-    ++barrier.passed;
-    for (unsigned w = 0; w * 32 < count; ++w) ++warps[w].barriers;
+    ++asked.block_barriers;
+    for (unsigned w = 0; w * 32 < count; ++w) ++asked.warp_barriers[w];
     release(barrier.waiting);
 }
 
@@ -372,7 +365,7 @@ void emu::sync_warp(unsigned mask, Together what) {
     if (mine->arrived != mask) {
         return wait_in(mine->waiting);
     }
-    if (what == Together::BARRIER) ++warp.barriers;
+    if (what == Together::BARRIER) ++asked.warp_barriers[me->warp];
     release(mine->waiting);
     warp.meetings.erase(warp.meetings.begin() + (mine - warp.meetings.data()));
 }

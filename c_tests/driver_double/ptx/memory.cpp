@@ -41,6 +41,7 @@ uint64_t address_of(const Frame &frame, const Instruction &i, uint32_t slot) {
 // The bits of bytes of shared memory that nobody has computed.
 template <class T>
 T unknown_bytes(const unsigned char *shared) {
+    if (are_known(shared, sizeof(T))) return 0;
     uint64_t bits = 0;
     for (size_t i = 0; i < sizeof(T); ++i) bits |= driver_double::is_known(shared + i) ? 0 : uint64_t(255) << (8 * i);
     return T(bits);
