@@ -310,6 +310,7 @@ fn counted_cargo(command: &mut Command) -> Result<Tally> {
     // The tool's test of long files takes this many.
     command.env("CUDNN_SHIM_TEST_GB", "4");
     let status = shell::stream(command, |line| count.look(line))?;
+    count.runs(None);
     count.times.print();
     if let [solved, all] = count.sampled
         && solved < all
@@ -350,8 +351,8 @@ struct CargoCount {
     sampled: [usize; 2],
     skipping_tests: usize,
     this_test_skips: bool,
-    /// The test program that runs.
-    program: String,
+    /// The test program that runs, and since when. Not all tell their own time.
+    program: Option<(String, Instant)>,
     times: Times,
 }
 
@@ -364,12 +365,10 @@ impl CargoCount {
             };
             let tally = Tally { passed: count("passed"), failed: count("failed"), skipped: count("ignored") };
             self.reported = self.reported + tally;
-            let seconds = result.rsplit("finished in ").next().and_then(|rest| rest.strip_suffix('s'));
-            if let Some(seconds) = seconds.and_then(|seconds| seconds.parse().ok()) {
-                self.times.push(std::mem::take(&mut self.program), seconds);
-            }
         } else if let Some(program) = line.trim_start().strip_prefix("Running ") {
-            self.program = program.split(" (").next().unwrap_or(program).to_owned();
+            self.runs(Some(program.split(" (").next().unwrap_or(program)));
+        } else if line.trim_start().starts_with("Doc-tests ") {
+            self.runs(Some(line.trim_start()));
         } else if line.starts_with("---- ") || line == "failures:" {
             self.this_test_skips = false;
         } else if line.starts_with("skipped: ") {
@@ -378,6 +377,14 @@ impl CargoCount {
             self.this_test_skips = true;
         } else if let Some(counts) = line.strip_prefix("sampled: ").and_then(sample) {
             self.sampled = [0, 1].map(|at| self.sampled[at] + counts[at]);
+        }
+    }
+
+    /// From now on `program` runs, or none.
+    fn runs(&mut self, program: Option<&str>) {
+        let next = program.map(|name| (name.to_owned(), Instant::now()));
+        if let Some((name, start)) = std::mem::replace(&mut self.program, next) {
+            self.times.push(name, start.elapsed().as_secs_f64());
         }
     }
 
@@ -445,11 +452,14 @@ sampled: 400 of 1200 problems
 sampled: 60 of 200 problems
 test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s
      Running tests/oracle/main.rs (target/debug/deps/oracle-0123456789abcdef)
-test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.25s";
+test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
+   Doc-tests cudnn";
         let mut count = CargoCount::default();
         output.lines().for_each(|line| count.look(line));
         assert_eq!(count.tally(), Tally { passed: 7, failed: 1, skipped: 4 });
         assert_eq!(count.sampled, [460, 1400]);
-        assert_eq!(count.times.0[1], ("tests/oracle/main.rs".to_owned(), 1.25));
+        count.runs(None);
+        let timed: Vec<&str> = count.times.0.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(timed, ["tests/oracle/main.rs", "Doc-tests cudnn"]);
     }
 }
