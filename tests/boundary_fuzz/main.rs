@@ -46,7 +46,7 @@ use problems::Question;
 use signature::Signatures;
 
 /// Seconds of a part that is not told how long to go on.
-const SECONDS: u64 = 12;
+const SECONDS: u64 = 4;
 
 fn library() -> Library {
     // With what version 9 took away, which is there as well.

@@ -233,12 +233,12 @@ fn large_tiles(core: &mut Core) {
     // Those that have large tiles of their own.
     let types = &types[..[1, 3, 7][TENSOR_CORES.iter().filter(|&&of| core.device.capability >= of).count()]];
     // The last are terms side by side in both operands, 16 bytes of them at a time.
-    let extents = [[1275, 1030, 5], [65, 10_200, 19], [1025, 1030, 32]];
+    let extents = [[1275, 1030, 5], [65, 10_200, 19], [1025, 1030, 16]];
     for ([m, n, k], (scalars, accumulate)) in
         extents.into_iter().flat_map(|extents| types.iter().map(move |&of| (extents, of)))
     {
         let dims = [[1, m, n], [1, m, k], [1, k, n]];
-        let orders = (k == 32).then_some([[0, 1, 2], [0, 1, 2], [0, 2, 1]]);
+        let orders = (k == 16).then_some([[0, 1, 2], [0, 1, 2], [0, 2, 1]]);
         let [c, a, b] = [0, 1, 2].map(|of| match orders {
             Some(orders) => ordered(&mut rng, dims[of], dims[of], orders[of], scalars[of]),
             None => matrix(&mut rng, dims[of], scalars[of]),
@@ -328,16 +328,22 @@ fn refusals(core: &mut Core) {
 /// filled with NaNs, and no room for less.
 fn long_sums(core: &mut Core) {
     let mut rng = Rng(29);
-    for ([m, n, k], g) in [([70, 66, 3000], 2), ([9, 64, 5001], 1), ([9, 1, 4100], 3), ([130, 40, 1500], 1)] {
-        for (types, accumulate) in [
-            ([Scalar::F32; 3], Accumulate::Single),
-            ([Scalar::F64; 3], Accumulate::Double),
-            ([Scalar::F32, Scalar::F16, Scalar::F16], Accumulate::Single),
-            ([Scalar::I32, Scalar::I8, Scalar::I8], Accumulate::Int32),
-        ] {
-            let [c, a, b] = [([g, m, n], types[0]), ([g, m, k], types[1]), ([g, k, n], types[2])]
+    let extents = [([70, 66, 3000], 2), ([9, 64, 5001], 1), ([9, 1, 4100], 3), ([130, 40, 1500], 1)];
+    let kinds = [
+        ([Scalar::F32; 3], Accumulate::Single),
+        ([Scalar::F64; 3], Accumulate::Double),
+        ([Scalar::F32, Scalar::F16, Scalar::F16], Accumulate::Single),
+        ([Scalar::I32, Scalar::I8, Scalar::I8], Accumulate::Int32),
+    ];
+    for (at, ([m, n, k], g)) in extents.into_iter().enumerate() {
+        for (of, (types, accumulate)) in kinds.into_iter().enumerate() {
+            // Half of them on a double, but for the short ones of one column, which have kernels of
+            // their own.
+            if !double::does_all() && n > 1 && (at + of) % 2 == 1 {
+                continue;
+            }
+            let [c, mut a, mut b] = [([g, m, n], types[0]), ([g, m, k], types[1]), ([g, k, n], types[2])]
                 .map(|(dims, scalar)| matrix(&mut rng, dims, scalar));
-            let (mut a, mut b) = (a, b);
             let terms = Terms::scaled(Scaling { alpha: 2.0, beta: 1.0 });
             let mut step = Contract::matmul(side(&c), side(&a), side(&b), accumulate, &terms).unwrap();
             let mut want = c.clone();
@@ -348,13 +354,13 @@ fn long_sums(core: &mut Core) {
             let layout =
                 Layout { dims: Dims::new(&[1, floats]), strides: Dims::new(&[floats, 1]), split: None };
             let scratch = Tensor::new(layout, Scalar::F32).fill(|| f64::NAN);
-            let before: usize =
-                core.kernels.iter().filter(|(name, _)| name.contains("join")).map(|(_, n)| n).sum();
+            let joins = |core: &Core| -> usize {
+                core.kernels.iter().filter(|(name, _)| name.contains("join")).map(|(_, n)| n).sum()
+            };
+            let before = joins(core);
             let got = core.run(&[step], &[&c, &a, &b, &scratch]);
             assert!(got.same_bytes(&want), "{step}\n{}", differences(&got, &want));
-            let after: usize =
-                core.kernels.iter().filter(|(name, _)| name.contains("join")).map(|(_, n)| n).sum();
-            assert_eq!(after, before + 1, "{step}: not cut");
+            assert_eq!(joins(core), before + 1, "{step}: not cut");
         }
     }
 }

@@ -374,7 +374,10 @@ fn long_extents(cores: &mut Cores) {
     for position in 0..4 {
         let mut dims = [1, 2, 1, 3];
         dims[position] = 70_000;
-        for data_type in [DataType::Uint8, DataType::Half] {
+        for (number, data_type) in [DataType::Uint8, DataType::Half].into_iter().enumerate() {
+            if !double::is_sampled(position + number) {
+                continue;
+            }
             let (nchw, nhwc) =
                 (format(data_type, Format::Nchw, &dims), format(data_type, Format::Nhwc, &dims));
             cores.transform(nchw, nhwc, (1.0, 0.0));

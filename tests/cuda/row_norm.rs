@@ -87,11 +87,15 @@ impl Types<'_> {
     }
 }
 
-/// Every length in every type, and rows enough for several blocks of sums.
+/// Every length in every type, and rows enough for several blocks of sums; on a double half of
+/// them, moderate numbers and any bits by turns.
 pub fn all(cores: &mut Cores) {
-    for scalar in SCALARS {
-        for length in LENGTHS {
-            for made in [moderate as Contents, any_bits] {
+    for (of, scalar) in SCALARS.into_iter().enumerate() {
+        for (at, length) in LENGTHS.into_iter().enumerate() {
+            for (number, made) in [moderate as Contents, any_bits].into_iter().enumerate() {
+                if !double::does_all() && at % 2 != number {
+                    continue;
+                }
                 let rows = if length > 1024 { 2 } else { 9 };
                 let parameters = cores.rng.pick(&[scalar, "f32"]);
                 let types = Types { data: [scalar; 2], parameters, statistics: "f32", compute: "f32" };
@@ -100,7 +104,11 @@ pub fn all(cores: &mut Cores) {
             }
         }
         // One row fewer and one more than whole blocks of the tree, and more than threads have.
-        for (rows, length) in [(1, 40), (63, 9), (64, 33), (65, 17), (200, 300), (4161, 3), (9000, 1)] {
+        let heights = [(1, 40), (63, 9), (64, 33), (65, 17), (200, 300), (4161, 3), (9000, 1)];
+        for (at, (rows, length)) in heights.into_iter().enumerate() {
+            if !double::does_all() && (at + of) % 2 == 1 {
+                continue;
+            }
             let types = Types { data: [scalar; 2], parameters: "f32", statistics: "f32", compute: "f32" };
             types.backward(cores, rows, length, moderate);
         }

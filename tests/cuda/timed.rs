@@ -11,7 +11,7 @@ use crate::{child, double};
 use testkit::steps::{self, Owned, Row, Vary};
 
 /// Turns of all loops of a row together at most on a double.
-const TURNS: i64 = 500;
+const TURNS: i64 = 150;
 
 /// A copy that reads and writes as many bytes together.
 fn copy_of(bytes: i64) -> Row {

@@ -163,7 +163,10 @@ fn layers_with_kernels_of_their_own_agree_with_the_definition() {
 #[test]
 fn layers_of_contiguous_channels_agree_with_the_reference() {
     let mut rng = Rng(17);
-    for case in 0..16 {
+    // A sample has half of the pairs of directions.
+    let is_sampled = |case: &usize| extent::is_full() || (case / 2).is_multiple_of(2);
+    extent::say((0..16).filter(is_sampled).count(), 16);
+    for case in (0..16).filter(is_sampled) {
         let direction = [Direction::Forward, Direction::Data][case % 2];
         let summed = 32 + 8 * rng.below(3) as i64;
         // The last ones have 171 tiles, whose blocks differ in size, and many panels.

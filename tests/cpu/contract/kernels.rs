@@ -12,7 +12,7 @@ use cudnn::ops::{Contract, Scaling};
 
 use super::runs::{lines, referenced};
 use testkit::convolution::{Convolution, DIRECTIONS, Direction};
-use testkit::extent::levels;
+use testkit::extent::{self, levels};
 use testkit::random::Rng;
 use testkit::tensor::Tensor;
 
@@ -124,7 +124,7 @@ fn every_kernel_computes_what_it_accepts() {
     (conv.x, conv.w, conv.y) = (vec![2, 6, 16, 17], vec![8, 6, 1, 1], vec![2, 8, 16, 17]);
     conv.geometry.padding = Dims::new(&[0, 0]);
     assert_layer(&conv, Direction::Filter, TYPES[0], false, &mut rng, "one tap", &mut forced);
-    for case in 0..160 {
+    for case in extent::cases(80, 160) {
         let conv = Convolution::drawn(if case % 16 == 0 { 60_000 } else { 8_000 }, &mut rng);
         let (direction, types, near) = (DIRECTIONS[case % 3], rng.pick(TYPES), rng.below(2) == 0);
         let what = format!("case {case}, {direction:?}, near: {near}");
