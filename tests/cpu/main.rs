@@ -2,6 +2,7 @@
 //! against plain formulas. `cargo test --test cpu contract::` runs one of them.
 
 mod arithmetic;
+mod attend;
 mod candidates;
 mod causal;
 mod contract;

@@ -1,6 +1,6 @@
 //! The one problem language: every line of `problems/steps.txt` is read, shown as it was, and run
 //! on the CPU core at every instruction set level, by one thread and by two, against the reference
-//! loops, bit for bit.
+//! loops, bit for bit; attention within a bound.
 
 use std::collections::BTreeSet;
 

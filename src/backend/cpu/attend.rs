@@ -1,47 +1,61 @@
-//! Attention in one step on the CPU, and its gradients: a row at a time, as the reference has it.
-//! Graphs that are planned for this core compute it in tiles, by other steps.
+//! Attention in one step on the CPU, and its gradients: blocks of queries by tiles of keys, whose
+//! scores are in scratch alone.
+//!
+//! ```text
+//!  forward.rs  attention                    backward.rs  its gradients
+//!  sight.rs    which keys a query sees      matrix.rs    rows in binary32, and back
+//!  packed.rs   rows packed for products     loops.rs     the loops over rows of scores, per level
+//! ```
+//! Products are those of contractions' micro-kernels. What a row of a result is added up from comes
+//! in tiles that begin at multiples of their extent, term by term: its bits depend on no other row,
+//! on no other head or batch, and on no number of threads.
 
+mod backward;
+mod forward;
+mod loops;
+mod matrix;
+mod packed;
+mod sight;
+
+use self::backward::Backward;
+use self::forward::Forward;
+use super::Machine;
+use super::arena::KEPT_BYTES;
 use super::kind::{Call, Kind};
-use super::scratch::Parts;
-use super::threads;
-use crate::backend::reference::{attend_row, gradient_columns, gradient_row, gradient_rows};
 use crate::error::Result;
 use crate::ops::attend::{Attend, AttendBackward};
 
+/// Keys of a tile: as many as stay in the second-level cache.
+fn tile_of(_step: &Attend) -> usize {
+    128
+}
+
 impl Kind for Attend {
+    /// Its scratch is that of a few tiles.
+    fn is_modest(&self, _machine: Machine) -> bool {
+        true
+    }
+
     unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
-        let [batch, heads, rows, keys] = self.extents;
-        let (items, keys) = ((batch * heads * rows) as usize, keys as usize);
-        let columns = (self.widths[0] + self.widths[1]) as usize;
-        let threads = call.machine.threads_for(items.saturating_mul(keys).saturating_mul(columns));
-        let bytes = super::scratch::bytes_of::<f64>(keys);
-        threads::in_ranges(threads, items, bytes, &|scratch, range| {
-            // SAFETY: the scratch holds a number for each key.
-            let weights = unsafe { Parts::new(scratch).filled(keys, 0.0_f64) };
-            for item in range {
-                let item = item as i64;
-                let (head, row) = (item / rows, item % rows);
-                // SAFETY: a row of the step, whose operands are there.
-                unsafe { attend_row(self, call.at, [head / heads, head % heads, row], weights) };
-            }
-        })
+        if self.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the operands are those of the step.
+        unsafe { Forward::new(self, call.at, call.machine).run() }
     }
 }
 
 impl Kind for AttendBackward {
+    /// Gradients of whole heads have sums for all of their keys.
+    fn is_modest(&self, machine: Machine) -> bool {
+        Backward::most_scratch(self, machine.isa) <= KEPT_BYTES
+    }
+
     unsafe fn run(&self, call: &Call<'_>) -> Result<()> {
-        let [_, heads, rows, keys] = self.forward.extents;
-        let (items, columns) = (gradient_rows(self) as usize, gradient_columns(self));
-        let pairs = heads.saturating_mul(rows.max(keys)) as usize;
-        let threads = call.machine.threads_for(items.saturating_mul(pairs).saturating_mul(columns));
-        let bytes = super::scratch::bytes_of::<f64>(columns);
-        threads::in_ranges(threads, items, bytes, &|scratch, range| {
-            // SAFETY: the scratch holds a number for each column.
-            let sums = unsafe { Parts::new(scratch).filled(columns, 0.0_f64) };
-            for item in range {
-                // SAFETY: a row of the step, whose operands are there.
-                unsafe { gradient_row(self, call.at, item as i64, sums) };
-            }
-        })
+        if self.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the operands are those of the step.
+        unsafe { Backward::new(self, call.at, call.machine).run() }
     }
 }

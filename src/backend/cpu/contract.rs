@@ -26,8 +26,10 @@
 //!  wgrad_few_filters.rs     sums over the pixels of a few channels     conv_few_channels.rs     windows over few channels
 //!  grouped_few_channels.rs  groups of few channels side by side        winograd.rs              F(2x2, 3x3)
 //!  taps.rs                  the taps that the outputs of a row meet
+//! blocks.rs   products of blocks that other kinds of steps pack themselves
 //! ```
 
+pub(super) mod blocks;
 mod direct;
 mod epilogue;
 mod gemm;

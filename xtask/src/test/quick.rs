@@ -29,6 +29,7 @@ const fn kind(name: &'static str, tests: &'static [&'static str]) -> Kind {
 
 const KINDS: &[Kind] = &[
     kind("Aggregate", &["graphs::"]),
+    Kind { name: "Attend", other: Some("AttendBackward"), tests: &["attend::"] },
     kind("Causal", &["causal::"]),
     Kind { name: "Contract", other: Some("Phases"), tests: &["contract::"] },
     kind("Ctc", &["ctc::"]),

@@ -156,7 +156,7 @@ unsafe fn neon_dot<S: Simd, const M: usize, const N: usize>(
 
 /// The kernels of one level and type, by rows and by half or whole width.
 pub(super) struct Kernels<S: Simd> {
-    tiles: [[Kernel<S>; 2]; MR],
+    pub(super) tiles: [[Kernel<S>; 2]; MR],
     /// One row by [`WIDE`](Simd::WIDE) vectors.
     pub(super) wide: Kernel<S>,
 }

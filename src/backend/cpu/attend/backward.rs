@@ -1,0 +1,369 @@
+//! The gradients of attention: weights once more from their statistics, tile by tile.
+//!
+//! Heads are computed in parallel where there are enough of them: five products of each tile, and
+//! sums of all keys of a head in scratch. Else the gradients of keys and values are computed first,
+//! in ranges of keys, and those of queries then, in ranges of queries: seven products. Either way
+//! sums have the same order.
+
+use std::ops::Range;
+
+use super::forward::mask;
+use super::loops::{LANES, MOST_ROWS, Scores};
+use super::matrix::{Matrix, Types};
+use super::packed::{Level, Packed};
+use super::sight::Sight;
+use super::tile_of;
+use crate::backend::Address;
+use crate::backend::cpu::contract::blocks::Left;
+use crate::backend::cpu::scratch::Parts;
+use crate::backend::cpu::{Isa, Machine, threads};
+use crate::error::Result;
+use crate::ops::attend::AttendBackward;
+
+/// Rows whose scores are computed at once, and of a part, for which tiles of keys are packed.
+const ROWS: usize = MOST_ROWS;
+const PART: usize = 2 * ROWS;
+
+/// Bytes of scratch up to which a thread computes whole heads.
+const MOST_SCRATCH: usize = 32 << 20;
+
+/// Tiles of a range of keys, where these are computed by themselves.
+const TILES: usize = 2;
+
+/// A step that is ready to run.
+pub struct Backward<'a> {
+    step: &'a AttendBackward,
+    at: &'a [Address],
+    machine: Machine,
+    level: Level,
+    types: Types,
+    /// dq, dk, dv, do, o, q, k and v.
+    matrices: [Matrix; 8],
+    /// Keys of a tile.
+    tile: usize,
+}
+
+// SAFETY: addresses; tasks write rows of their own.
+unsafe impl Sync for Backward<'_> {}
+
+/// What a thread computes with.
+struct Scratch {
+    /// A part of queries, and of gradients of results.
+    q: Packed,
+    own: Packed,
+    /// A tile of keys and values.
+    k: Packed,
+    v: Packed,
+    /// A row of results.
+    o: Packed,
+    /// Statistics of a part, and sums of its rows.
+    stats: *mut f32,
+    distances: *mut f32,
+    weights: *mut f32,
+    slopes: *mut f32,
+    /// Sums of gradients of the queries of a part, and of keys and values.
+    sums: [*mut f32; 3],
+}
+
+/// Which gradients are added up.
+#[derive(Clone, Copy)]
+struct Wanted {
+    queries: bool,
+    keys: bool,
+}
+
+impl Wanted {
+    const ALL: Wanted = Wanted { queries: true, keys: true };
+}
+
+impl Scratch {
+    fn new(level: Level, step: &AttendBackward, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
+        let ([width, columns], tile) = (step.forward.widths, tile_of(&step.forward));
+        let mut packed = |rows: usize, columns: i64, transposes: bool| {
+            Packed::new(level, rows, columns, transposes, parts)
+        };
+        let (q, own) = (packed(PART, width, false), packed(PART, columns, false));
+        let (k, v) = (packed(tile, width, true), packed(tile, columns, true));
+        let o = packed(1, columns, false);
+        let of = |is_wanted: bool, rows: usize, pitch: usize| if is_wanted { rows * pitch } else { 0 };
+        let mut take = |count: usize| parts.take(count);
+        Scratch {
+            q,
+            own,
+            k,
+            v,
+            o,
+            stats: take(PART),
+            distances: take(PART),
+            weights: take(ROWS * tile),
+            slopes: take(ROWS * tile),
+            sums: [
+                take(of(wanted.queries, PART, q.pitch)),
+                take(of(wanted.keys, keys, q.pitch)),
+                take(of(wanted.keys, keys, own.pitch)),
+            ],
+        }
+    }
+}
+
+impl<'a> Backward<'a> {
+    pub fn new(step: &'a AttendBackward, at: &'a [Address], machine: Machine) -> Self {
+        let forward = &step.forward;
+        let types = Types::of(forward.scalar, machine.isa);
+        let [width, columns] = forward.widths;
+        let gradient = |k: usize, columns: i64| Matrix::new(at[k], step.strides[k], columns, types);
+        let own = |k: usize, columns: i64| {
+            let operand = AttendBackward::FORWARD + if k == 0 { 0 } else { k + 1 };
+            Matrix::new(at[operand], forward.strides[k], columns, types)
+        };
+        let matrices = [
+            gradient(0, width),
+            gradient(1, width),
+            gradient(2, columns),
+            gradient(3, columns),
+            own(0, columns),
+            own(1, width),
+            own(2, width),
+            own(3, columns),
+        ];
+        let tile = tile_of(forward);
+        Backward { step, at, machine, level: Level::of(machine.isa), types, matrices, tile }
+    }
+
+    fn scratch(&self, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
+        Scratch::new(self.level, self.step, wanted, keys, parts)
+    }
+
+    fn bytes(&self, wanted: Wanted, keys: usize) -> usize {
+        let mut counted = Parts::new(std::ptr::null_mut());
+        self.scratch(wanted, keys, &mut counted);
+        counted.bytes
+    }
+
+    /// Bytes of scratch of a thread that computes whole heads.
+    pub fn most_scratch(step: &AttendBackward, isa: Isa) -> usize {
+        let mut counted = Parts::new(std::ptr::null_mut());
+        let keys = step.forward.extents[3] as usize;
+        Scratch::new(Level::of(isa), step, Wanted::ALL, keys, &mut counted);
+        counted.bytes
+    }
+
+    /// Runs the step.
+    ///
+    /// # Errors
+    /// Host allocation, with nothing written.
+    ///
+    /// # Safety
+    /// The operands are those of the step.
+    pub unsafe fn run(&self) -> Result<()> {
+        let forward = &self.step.forward;
+        let [batch, heads, rows, keys] = forward.extents.map(|extent| extent as usize);
+        let [of_k, of_v] = forward.heads;
+        let columns = (forward.widths[0] + forward.widths[1]) as usize;
+        let products = (batch * heads).saturating_mul(rows).saturating_mul(keys).saturating_mul(columns);
+        let threads = self.machine.threads_for(products);
+        // Heads that share keys, or values, are of one group.
+        let groups = gcd(of_k, of_v) as usize;
+        let share = heads / groups;
+        let (all, whole, all_groups) = (Wanted::ALL, self.bytes(Wanted::ALL, keys), batch * groups);
+        let are_enough = threads == 1 || all_groups >= 2 * threads || all_groups.is_multiple_of(threads);
+        if are_enough && whole <= MOST_SCRATCH {
+            return threads::run_with(threads, all_groups, whole, &|scratch, task| {
+                let (batch, group) = (task / groups, task % groups);
+                let mut scratch = self.scratch(all, keys, &mut Parts::new(scratch));
+                // SAFETY: the gradients are those of the group.
+                unsafe { self.group(batch, group * share..(group + 1) * share, 0..keys, all, &mut scratch) };
+            });
+        }
+        let range = TILES * self.tile;
+        let (ranges, parts) = (keys.div_ceil(range), rows.div_ceil(PART));
+        let of_keys = Wanted { queries: false, keys: true };
+        let of_queries = Wanted { queries: true, keys: false };
+        let bytes = self.bytes(of_keys, range).max(self.bytes(of_queries, 0));
+        // One job, so that nothing is written where there is no scratch.
+        let (first, second) = (all_groups * ranges, batch * heads * parts);
+        threads::run_with(threads, first + second, bytes, &|scratch, task| {
+            let parted = &mut Parts::new(scratch);
+            if task < first {
+                let (outer, at) = (task / ranges, task % ranges * range);
+                let (batch, group) = (outer / groups, outer % groups);
+                let mut scratch = self.scratch(of_keys, range, parted);
+                let (heads, keys) = (group * share..(group + 1) * share, at..keys.min(at + range));
+                // SAFETY: the gradients are those of some keys of a group.
+                unsafe { self.group(batch, heads, keys, of_keys, &mut scratch) };
+            } else {
+                let (outer, at) = ((task - first) / parts, (task - first) % parts * PART);
+                let (place, rows) = ([outer / heads, outer % heads], at..rows.min(at + PART));
+                let mut scratch = self.scratch(of_queries, 0, parted);
+                // SAFETY: the gradients are those of some queries of a head.
+                unsafe { self.part(place, rows, 0..keys, of_queries, &mut scratch) };
+            }
+        })
+    }
+
+    /// The gradients of some keys of a group of heads, and those of its queries if they are wanted.
+    ///
+    /// # Safety
+    /// As for [`run`](Backward::run); no other task has these, or the scratch.
+    unsafe fn group(
+        &self, batch: usize, heads: Range<usize>, keys: Range<usize>, wanted: Wanted, scratch: &mut Scratch,
+    ) {
+        let forward = &self.step.forward;
+        let (all_heads, rows) = (forward.extents[1] as usize, forward.extents[2] as usize);
+        let shares = forward.heads.map(|own| all_heads / own as usize);
+        let pitches = [scratch.q.pitch, scratch.own.pitch];
+        for head in heads {
+            for (k, share) in shares.into_iter().enumerate() {
+                if head % share == 0 {
+                    // SAFETY: there is a row of sums for each key.
+                    unsafe { scratch.sums[1 + k].write_bytes(0, keys.len() * pitches[k]) };
+                }
+            }
+            for first in (0..rows).step_by(PART) {
+                let rows = first..rows.min(first + PART);
+                // SAFETY: the gradients are those of the task.
+                unsafe { self.part([batch, head], rows, keys.clone(), wanted, scratch) };
+            }
+            for (k, share) in shares.into_iter().enumerate() {
+                if (head + 1) % share == 0 {
+                    for (row, key) in keys.clone().enumerate() {
+                        let place = [batch as i64, (head / share) as i64, key as i64];
+                        // SAFETY: the row of sums is that of the key.
+                        unsafe {
+                            self.matrices[1 + k].store(place, scratch.sums[1 + k].add(row * pitches[k]));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What some queries of a head add to the gradients of some keys, which begin with a tile, and
+    /// these to those of the queries, which are written.
+    ///
+    /// # Safety
+    /// As for [`group`](Backward::group).
+    unsafe fn part(
+        &self, [batch, head]: [usize; 2], rows: Range<usize>, keys: Range<usize>, wanted: Wanted,
+        scratch: &mut Scratch,
+    ) {
+        let (forward, at) = (&self.step.forward, &self.at[AttendBackward::FORWARD..]);
+        let [dq, _, _, own, _, q, k, v] = &self.matrices;
+        let [batch, head, first] = [batch, head, rows.start].map(|index| index as i64);
+        let heads = forward.heads.map(|own| head / (forward.extents[1] / own));
+        // SAFETY: the operands and the scratch are those of the task.
+        unsafe {
+            let sight = Sight::of(forward, at, batch, self.machine.isa);
+            let end = sight.queries.min(rows.end as i64).max(first);
+            let counted = (end - first) as usize;
+            let seen = sight.of_rows(first..end);
+            let begin = seen.start.max(keys.start as i64);
+            let seen = begin - begin % self.tile as i64..seen.end.min(keys.end as i64);
+            if wanted.queries {
+                scratch.sums[0].write_bytes(0, rows.len() * scratch.q.pitch);
+            }
+            if !seen.is_empty() {
+                scratch.q.load(q, [batch, head], first..end, true);
+                scratch.q.scale(counted, sight.scale);
+                scratch.own.load(own, [batch, head], first..end, false);
+                self.read_rows([batch, head, first], counted, scratch);
+            }
+            for begin in seen.clone().step_by(self.tile) {
+                let tile = begin..seen.end.min(begin + self.tile as i64);
+                scratch.k.load(k, [batch, heads[0]], tile.clone(), false);
+                scratch.v.load(v, [batch, heads[1]], tile.clone(), false);
+                for block in (0..counted).step_by(ROWS) {
+                    let block = block..counted.min(block + ROWS);
+                    self.block(&sight, first, block, &tile, keys.start, wanted, scratch);
+                }
+            }
+            if wanted.queries {
+                let pitch = scratch.q.pitch;
+                (self.level.loops.multiply)(scratch.sums[0], rows.len() * pitch, sight.scale);
+                for (row, number) in rows.enumerate() {
+                    dq.store([batch, head, number as i64], scratch.sums[0].add(row * pitch));
+                }
+            }
+        }
+    }
+
+    /// Reads the statistics of some rows, and adds up products of their results and gradients.
+    ///
+    /// # Safety
+    /// As for [`group`](Backward::group).
+    unsafe fn read_rows(&self, [batch, head, first]: [i64; 3], count: usize, scratch: &mut Scratch) {
+        let forward = &self.step.forward;
+        let strides = forward.stats.unwrap_or_default();
+        let stats = self.at[AttendBackward::FORWARD + 1].pointer().cast::<f32>();
+        for (row, number) in (0..count).zip(first..) {
+            let offset = batch * strides[0] + head * strides[1] + number * strides[2];
+            // SAFETY: the row is one of the head, and the scratch has room for it.
+            unsafe {
+                let own = stats.offset(offset as isize).read();
+                let natural = if forward.log2 { own * std::f32::consts::LN_2 } else { own };
+                scratch.stats.add(row).write(if natural < f32::MIN { f32::MIN } else { natural });
+                scratch.o.load(&self.matrices[4], [batch, head], number..number + 1, false);
+                let count =
+                    self.step.forward.widths[1].cast_unsigned().next_multiple_of(LANES as u64) as usize;
+                let sum = (self.level.loops.dot)(scratch.own.row(row), scratch.o.row(0), count);
+                scratch.distances.add(row).write(sum);
+            }
+        }
+    }
+
+    /// Some rows of a part, by a tile of keys. Sums of keys begin with the key `base`.
+    ///
+    /// # Safety
+    /// As for [`group`](Backward::group).
+    #[allow(clippy::too_many_arguments, reason = "the two ranges of a tile, and what it is for")]
+    unsafe fn block(
+        &self, sight: &Sight, start: i64, rows: Range<usize>, tile: &Range<i64>, base: usize, wanted: Wanted,
+        scratch: &mut Scratch,
+    ) {
+        let Level { blocks, loops } = &self.level;
+        let [width, of_values] = self.step.forward.widths.map(|width| width as usize);
+        let seen = sight.of_rows(start + rows.start as i64..start + rows.end as i64);
+        let end = seen.end.min(tile.end);
+        if end <= tile.start.max(seen.start) {
+            return;
+        }
+        let (count, columns) = (rows.len(), (end - tile.start) as usize);
+        let whole = columns.next_multiple_of(LANES);
+        let (weights, slopes, pitch) = (scratch.weights, scratch.slopes, self.tile);
+        // SAFETY: the rows and columns are those of the part and of the tile.
+        unsafe {
+            let (q, keys) = (scratch.q.left(rows.start), scratch.k.as_columns);
+            blocks.multiply([count, columns, width], q, keys, weights, pitch, false);
+            let (own, values) = (scratch.own.left(rows.start), scratch.v.as_columns);
+            blocks.multiply([count, columns, of_values], own, values, slopes, pitch, false);
+            let place = (start + rows.start as i64, tile.start);
+            let scores = Scores { at: weights, pitch, rows: count, columns: whole };
+            mask(sight, scores, columns, place, sight.fill);
+            let of_rows = [scratch.stats, scratch.distances].map(|at| at.add(rows.start).cast_const());
+            (loops.weigh)(scores, slopes, of_rows);
+            if sight.has_fill() {
+                mask(sight, Scores { at: slopes, ..scores }, columns, place, 0.0);
+            }
+            self.types.round(scores);
+            self.types.round(Scores { at: slopes, ..scores });
+            if wanted.queries {
+                let sums = scratch.sums[0].add(rows.start * scratch.q.pitch);
+                let left = Left { at: slopes, row: pitch, term: 1 };
+                scratch.k.add_product([count, columns], left, 0, sums);
+            }
+            if wanted.keys {
+                let key = tile.start as usize - base;
+                let across = |at: *mut f32| Left { at, row: 1, term: pitch };
+                let sums = scratch.sums[1].add(key * scratch.q.pitch);
+                scratch.q.add_product([columns, count], across(slopes), rows.start, sums);
+                let sums = scratch.sums[2].add(key * scratch.own.pitch);
+                scratch.own.add_product([columns, count], across(weights), rows.start, sums);
+            }
+        }
+    }
+}
+
+/// The greatest common divisor.
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

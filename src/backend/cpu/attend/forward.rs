@@ -1,0 +1,235 @@
+//! Attention: blocks of queries by tiles of keys, with the softmax on the way.
+
+use std::ops::Range;
+
+use super::loops::{LANES, Scores, Sums, joined};
+use super::matrix::{Matrix, Types};
+use super::packed::{Level, Packed};
+use super::sight::Sight;
+use super::tile_of;
+use crate::backend::Address;
+use crate::backend::cpu::contract::blocks::Left;
+use crate::backend::cpu::scratch::Parts;
+use crate::backend::cpu::{Machine, threads};
+use crate::error::Result;
+use crate::ops::attend::Attend;
+
+/// Rows whose scores are computed at once: some micro-panels.
+const ROWS: usize = 48;
+
+/// Rows of a task at most, in blocks of [`ROWS`]: a tile of keys is packed once for all of them.
+const MOST_BLOCKS: usize = 4;
+
+/// A step that is ready to run.
+pub struct Forward<'a> {
+    step: &'a Attend,
+    at: &'a [Address],
+    machine: Machine,
+    level: Level,
+    types: Types,
+    /// o, q, k and v.
+    matrices: [Matrix; 4],
+    /// Keys of a tile, and rows of a task.
+    tile: usize,
+    rows: usize,
+}
+
+// SAFETY: addresses; tasks write rows of their own.
+unsafe impl Sync for Forward<'_> {}
+
+/// What a thread computes with.
+struct Scratch {
+    /// Queries of the task, and a tile of keys and values.
+    q: Packed,
+    k: Packed,
+    v: Packed,
+    scores: *mut f32,
+    /// Sums of values, lanes of the sums of weights, and the largest scores.
+    sums: *mut f32,
+    lanes: *mut f32,
+    largest: *mut f32,
+}
+
+impl<'a> Forward<'a> {
+    pub fn new(step: &'a Attend, at: &'a [Address], machine: Machine) -> Self {
+        let types = Types::of(step.scalar, machine.isa);
+        let [width, columns] = step.widths;
+        let matrix = |k: usize, columns: i64| {
+            Matrix::new(at[if k == 0 { 0 } else { k + 1 }], step.strides[k], columns, types)
+        };
+        let heads = (step.extents[0] * step.extents[1]) as usize;
+        let all = (step.extents[2] as usize).div_ceil(ROWS);
+        // Several tasks for each thread, if there are as many blocks.
+        let wanted = (all * heads).div_ceil(4 * machine.threads);
+        Forward {
+            step,
+            at,
+            machine,
+            level: Level::of(machine.isa),
+            types,
+            matrices: [matrix(0, columns), matrix(1, width), matrix(2, width), matrix(3, columns)],
+            tile: tile_of(step),
+            rows: ROWS * wanted.clamp(1, MOST_BLOCKS).min(all.max(1)),
+        }
+    }
+
+    fn scratch(&self, parts: &mut Parts) -> Scratch {
+        let [width, columns] = self.step.widths;
+        let q = Packed::new(self.level, self.rows, width, false, parts);
+        let k = Packed::new(self.level, self.tile, width, true, parts);
+        let v = Packed::new(self.level, self.tile, columns, false, parts);
+        Scratch {
+            q,
+            k,
+            v,
+            scores: parts.take(ROWS * self.tile),
+            sums: parts.take(self.rows * v.pitch),
+            lanes: parts.take(self.rows * LANES),
+            largest: parts.take(self.rows),
+        }
+    }
+
+    /// Runs the step.
+    ///
+    /// # Errors
+    /// Host allocation, with nothing written.
+    ///
+    /// # Safety
+    /// The operands are those of the step.
+    pub unsafe fn run(&self) -> Result<()> {
+        let [batch, heads, rows, keys] = self.step.extents.map(|extent| extent as usize);
+        let parts = rows.div_ceil(self.rows);
+        let items = batch * heads * rows;
+        let columns = (self.step.widths[0] + self.step.widths[1]) as usize;
+        let threads = self.machine.threads_for(items.saturating_mul(keys).saturating_mul(columns));
+        let mut counted = Parts::new(std::ptr::null_mut());
+        self.scratch(&mut counted);
+        threads::run_with(threads, batch * heads * parts, counted.bytes, &|scratch, task| {
+            let (head, part) = (task / parts, task % parts);
+            // The last rows, of which a causal band leaves the most, come first.
+            let first = (parts - 1 - part) * self.rows;
+            let mut scratch = self.scratch(&mut Parts::new(scratch));
+            let head = [(head / heads) as i64, (head % heads) as i64];
+            // SAFETY: the rows are those of the task.
+            unsafe { self.task(head, first as i64..rows.min(first + self.rows) as i64, &mut scratch) };
+        })
+    }
+
+    /// Some rows of a head.
+    ///
+    /// # Safety
+    /// As for [`run`](Forward::run); no other task has these rows, or the scratch.
+    unsafe fn task(&self, [batch, head]: [i64; 2], rows: Range<i64>, scratch: &mut Scratch) {
+        let (step, count) = (self.step, (rows.end - rows.start) as usize);
+        let [_, q, k, v] = &self.matrices;
+        // SAFETY: the operands and the scratch are those of the task.
+        unsafe {
+            let sight = Sight::of(step, self.at, batch, self.machine.isa);
+            let end = sight.queries.min(rows.end).max(rows.start);
+            let counted = (end - rows.start) as usize;
+            scratch.q.load(q, [batch, head], rows.start..end, true);
+            scratch.q.scale(counted, sight.scale);
+            scratch.sums.write_bytes(0, count * scratch.v.pitch);
+            scratch.lanes.write_bytes(0, count * LANES);
+            (0..count).for_each(|row| scratch.largest.add(row).write(f32::MIN));
+            let own = step.heads.map(|own| head / (step.extents[1] / own));
+            let all = sight.of_rows(rows.start..end);
+            let first = all.start - all.start % self.tile as i64;
+            for begin in (first..all.end).step_by(self.tile) {
+                let tile = begin..all.end.min(begin + self.tile as i64);
+                scratch.k.load(k, [batch, own[0]], tile.clone(), false);
+                scratch.v.load(v, [batch, own[1]], tile.clone(), false);
+                for block in (0..counted).step_by(ROWS) {
+                    self.block(&sight, rows.start, block..counted.min(block + ROWS), &tile, scratch);
+                }
+            }
+            for row in 0..count {
+                self.finish([batch, head, rows.start + row as i64], row, scratch);
+            }
+        }
+    }
+
+    /// Some rows of a task, by a tile of keys.
+    ///
+    /// # Safety
+    /// As for [`task`](Forward::task).
+    unsafe fn block(
+        &self, sight: &Sight, start: i64, rows: Range<usize>, tile: &Range<i64>, scratch: &Scratch,
+    ) {
+        let Level { blocks, loops } = &self.level;
+        let seen = sight.of_rows(start + rows.start as i64..start + rows.end as i64);
+        let end = seen.end.min(tile.end);
+        if end <= tile.start.max(seen.start) {
+            return;
+        }
+        let (count, columns) = (rows.len(), (end - tile.start) as usize);
+        let (whole, pitch) = (columns.next_multiple_of(LANES), scratch.v.pitch);
+        let sums = scratch.sums.wrapping_add(rows.start * pitch);
+        // SAFETY: the rows and columns are those of the task and of the tile.
+        unsafe {
+            let (q, keys) = (scratch.q.left(rows.start), scratch.k.as_columns);
+            let extents = [count, columns, self.step.widths[0] as usize];
+            blocks.multiply(extents, q, keys, scratch.scores, self.tile, false);
+            let scores = Scores { at: scratch.scores, pitch: self.tile, rows: count, columns: whole };
+            let place = (start + rows.start as i64, tile.start);
+            mask(sight, scores, columns, place, sight.fill);
+            let own = Sums {
+                largest: scratch.largest.add(rows.start),
+                lanes: scratch.lanes.add(rows.start * LANES),
+                values: sums,
+                pitch,
+            };
+            (loops.soften)(scores, own);
+            self.types.round(scores);
+            let weights = Left { at: scratch.scores, row: self.tile, term: 1 };
+            scratch.v.add_product([count, columns], weights, 0, sums);
+        }
+    }
+
+    /// Writes a row.
+    ///
+    /// # Safety
+    /// As for [`task`](Forward::task).
+    unsafe fn finish(&self, place: [i64; 3], row: usize, scratch: &Scratch) {
+        let sums = scratch.sums.wrapping_add(row * scratch.v.pitch);
+        // SAFETY: the row is the task's.
+        unsafe {
+            let total = joined(scratch.lanes.cast::<[f32; LANES]>().add(row).read());
+            let factor = if total == 0.0 { 0.0 } else { 1.0 / total };
+            (self.level.loops.multiply)(sums, scratch.v.pitch, factor);
+            self.matrices[0].store(place, sums);
+            let Some(strides) = self.step.stats else { return };
+            let natural = f64::from(total).ln() + f64::from(scratch.largest.add(row).read());
+            let stats = if self.step.log2 { natural * std::f64::consts::LOG2_E } else { natural };
+            let offset: i64 = strides.iter().zip(place).map(|(stride, index)| stride * index).sum();
+            self.at[1].pointer().cast::<f32>().offset(offset as isize).write(stats as f32);
+        }
+    }
+}
+
+/// What rows do not see becomes `fill`, and what is behind the columns minus infinity. The place is
+/// that of the first row and of the first key.
+///
+/// # Safety
+/// The scores are writable.
+pub unsafe fn mask(sight: &Sight, scores: Scores, columns: usize, (row, key): (i64, i64), fill: f32) {
+    let set = |row: usize, begin: usize, end: usize, to: f32| {
+        // SAFETY: a part of a row.
+        (begin..end).for_each(|at| unsafe { scores.row(row).add(at).write(to) });
+    };
+    if columns < scores.columns {
+        (0..scores.rows).for_each(|row| set(row, columns, scores.columns, f32::NEG_INFINITY));
+    }
+    // Both ends of what a row sees grow with the row.
+    let last = sight.of_row(row + scores.rows as i64 - 1);
+    if last.start <= key && sight.of_row(row).end >= key + columns as i64 {
+        return;
+    }
+    for number in 0..scores.rows {
+        let seen = sight.of_row(row + number as i64);
+        let within = |at: i64| (at - key).clamp(0, columns as i64) as usize;
+        let (begin, end) = (within(seen.start), within(seen.end));
+        set(number, 0, begin, fill);
+        set(number, end.max(begin), columns, fill);
+    }
+}
