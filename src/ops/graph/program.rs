@@ -71,14 +71,15 @@ pub struct Strategy {
 
 impl Strategy {
     /// For the CPU core, of which one thread sums up gradients of parameters: larger ones come in
-    /// blocks, of which each thread has its own.
+    /// blocks, of which each thread has its own. Of few queries attention would pack its keys for
+    /// little.
     pub const CPU: Strategy = Strategy {
         tiles: Tiles::DEFAULT,
         fusion: Fusion::All,
         chains: 32 << 10,
         block: 16 << 10,
         rows: Some(1 << 16),
-        attends: None,
+        attends: Some(16),
     };
     /// For the CUDA core: a block is too little for a GPU, and no row too much. Attention of few
     /// queries, whose blocks have more rows, has too few of them for a GPU.
@@ -90,8 +91,14 @@ impl Strategy {
         ..Strategy::BY_OPERATION
     };
     /// Each operation by itself.
-    pub const BY_OPERATION: Strategy =
-        Strategy { tiles: Tiles::NONE, fusion: Fusion::None, chains: i64::MAX, rows: None, ..Strategy::CPU };
+    pub const BY_OPERATION: Strategy = Strategy {
+        tiles: Tiles::NONE,
+        fusion: Fusion::None,
+        chains: i64::MAX,
+        rows: None,
+        attends: None,
+        ..Strategy::CPU
+    };
 }
 
 /// A graph as plans that run one after the other.

@@ -8,6 +8,9 @@ use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 use super::overrides::extents;
 use super::*;
 
+/// On either core.
+const BOTH: [Strategy; 2] = [Strategy::CUDA, Strategy::CPU];
+
 /// As for a GPU, however few queries there are.
 const ALWAYS: Strategy = Strategy { attends: Some(0), ..Strategy::CUDA };
 
@@ -70,25 +73,27 @@ fn call(extent: i64, width: i64, mask: Mask, data_type: DataType) -> Call {
     Call { dims: [2, 4, extent, extent], width, mask, data_type }
 }
 
-/// On the CUDA core alone, and of more than a few queries; nothing of the scores is in the
-/// workspace.
+/// Of more than a few queries; nothing of the scores is in the workspace.
 #[test]
-fn a_gpu_has_attention_in_one_step_and_no_room_for_scores() {
+fn attention_in_one_step_has_no_room_for_scores() {
     for mask in [Mask::None, Mask::Causal, Mask::Window(5)] {
         for data_type in [DataType::Float, DataType::Half, DataType::Bfloat16] {
             for (extent, is_forward) in
                 [16, 64, 2048].into_iter().flat_map(|extent| [(extent, true), (extent, false)])
             {
                 let (operations, ..) = call(extent, 64, mask, data_type).operations(is_forward);
-                let execution = planned(&operations, Strategy::CUDA);
-                assert!(attends(&execution), "{mask:?} {data_type:?} {extent}");
-                // What is passed by value.
-                assert!(execution.workspace() <= 1024, "{} bytes", execution.workspace());
-                assert!(!attends(&planned(&operations, Strategy::CPU)));
+                for strategy in BOTH {
+                    let execution = planned(&operations, strategy);
+                    assert!(attends(&execution), "{mask:?} {data_type:?} {extent}");
+                    // What is passed by value.
+                    assert!(execution.workspace() <= 1024, "{} bytes", execution.workspace());
+                }
             }
             for is_forward in [true, false] {
                 let (operations, ..) = call(15, 64, mask, data_type).operations(is_forward);
-                assert!(!attends(&planned(&operations, Strategy::CUDA)));
+                for strategy in BOTH {
+                    assert!(!attends(&planned(&operations, strategy)));
+                }
             }
         }
     }
@@ -97,7 +102,9 @@ fn a_gpu_has_attention_in_one_step_and_no_room_for_scores() {
         assert!(attends(&planned(&operations, Strategy::CUDA)));
         for (width, data_type) in [(129, DataType::Half), (64, DataType::Double)] {
             let (operations, ..) = call(64, width, Mask::Causal, data_type).operations(is_forward);
-            assert!(!attends(&planned(&operations, Strategy::CUDA)), "{width} columns of {data_type:?}");
+            for strategy in BOTH {
+                assert!(!attends(&planned(&operations, strategy)), "{width} columns of {data_type:?}");
+            }
         }
     }
 }
@@ -139,8 +146,7 @@ fn gradients_by_single_operations_are_one_step() {
                 let (operations, _, results) = call.described();
                 let what = format!("{mask:?} {data_type:?}, {heads} heads");
                 let execution = planned(&operations, Strategy::CUDA);
-                assert!(attends(&execution), "{what}");
-                assert!(!attends(&planned(&operations, Strategy::CPU)), "{what}");
+                assert!(BOTH.iter().all(|&strategy| attends(&planned(&operations, strategy))), "{what}");
                 let products = execution.parts().filter(|part| part.contains("matmul"));
                 assert_eq!(products.count(), 0, "{what}");
                 let mut numbers = [
@@ -186,7 +192,9 @@ fn recorded_gradients_of_cudnn_frontend_are_one_step() {
     for (name, text, expected) in RECORDED {
         let graph = cudnn::desc::graph::text::graph(text.as_bytes()).expect("a plan's text");
         let graph = Graph::of(&graph).expect("a graph");
-        assert_eq!(attends(&planned(&graph.operations, Strategy::CUDA)), expected, "{name}");
+        for strategy in BOTH {
+            assert_eq!(attends(&planned(&graph.operations, strategy)), expected, "{name}");
+        }
     }
 }
 

@@ -13,8 +13,11 @@ fn streams(execution: &Execution) -> bool {
 }
 
 fn in_tiles(operations: &[Operation], tiles: Tiles) -> Execution {
-    Execution::planned(&Graph { operations: operations.to_vec() }, Strategy { tiles, ..Strategy::CPU })
-        .expect("the graph runs")
+    Execution::planned(
+        &Graph { operations: operations.to_vec() },
+        Strategy { tiles, attends: None, ..Strategy::CPU },
+    )
+    .expect("the graph runs")
 }
 
 /// Tiles of some rows and columns, however few scores there are.
