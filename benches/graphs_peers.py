@@ -232,14 +232,11 @@ def other_extents(handle):
 
 
 def rows():
-    for gradients in (False, True):
-        for causal in (False, True):
-            for length in (512, 2048, 8192):
-                name = f"attention {'gradients' if gradients else 'forward'} {'causal' if causal else 'full'} {length}x64"
-                yield name, lambda handle, at=(length, 64, causal, gradients): attention(handle, *at)
-    for gradients in (False, True):
-        name = f"attention {'gradients' if gradients else 'forward'} bf16 full 2048x64"
-        yield name, lambda handle, gradients=gradients: attention(handle, 2048, 64, False, gradients, torch.bfloat16)
+    for gradients, kind, width, causal, length in itertools.product(
+        (False, True), (torch.float32, torch.bfloat16), (64, 128), (False, True), (512, 2048, 8192)):  # fmt: skip
+        narrow = " bf16" if kind == torch.bfloat16 else ""
+        name = f"attention {'gradients' if gradients else 'forward'}{narrow} {'causal' if causal else 'full'} {length}x{width}"
+        yield name, lambda handle, at=(length, width, causal, gradients, kind): attention(handle, *at)
     for count in (4, 16, 64):
         yield f"experts {count}", lambda handle, count=count: experts(handle, count)
     for activation in (None, "relu", "gelu"):
