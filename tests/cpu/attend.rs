@@ -99,6 +99,18 @@ fn gradients_are_near_their_definition() {
     problems(80, 92, false);
 }
 
+/// More rows than those that keys are packed for at once, and several tiles of keys.
+#[test]
+fn parts_meet_without_a_seam() {
+    let mut rng = Rng(96);
+    for ([rows, keys], widths) in [([800, 130], [8, 16]), ([400, 600], [16, 8]), ([500, 520], [65, 1])] {
+        for is_forward in [true, false] {
+            let line = line(&mut rng, [1, 1, rows, keys], [1, 1], widths, is_forward);
+            run_step::check(&row(&line), &[1, 2], &mut rng);
+        }
+    }
+}
+
 /// Contents of operands, which lie apart.
 struct Operands {
     row: Row,

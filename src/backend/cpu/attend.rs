@@ -22,16 +22,23 @@ use self::forward::Forward;
 use super::Machine;
 use super::arena::KEPT_BYTES;
 use super::kind::{Call, Kind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ops::attend::{Attend, AttendBackward};
 
-/// Keys of a tile: as many as stay in the second-level cache.
-fn tile_of(_step: &Attend) -> usize {
-    128
+/// Whether the matrices have columns, and no more than a tile.
+///
+/// # Errors
+/// Not supported if they do not.
+fn fits(step: &Attend) -> Result<()> {
+    let fits = |width: &i64| (1..=Attend::MOST_COLUMNS).contains(width);
+    match step.widths.iter().all(fits) {
+        true => Ok(()),
+        false => Err(Error::unsupported("attention of matrices without columns, or of more than 128")),
+    }
 }
 
 impl Kind for Attend {
-    /// Its scratch is that of a few tiles.
+    /// Its scratch is that of some rows and a tile.
     fn is_modest(&self, _machine: Machine) -> bool {
         true
     }
@@ -40,6 +47,7 @@ impl Kind for Attend {
         if self.is_empty() {
             return Ok(());
         }
+        fits(self)?;
         // SAFETY: the operands are those of the step.
         unsafe { Forward::new(self, call.at, call.machine).run() }
     }
@@ -55,6 +63,7 @@ impl Kind for AttendBackward {
         if self.is_empty() {
             return Ok(());
         }
+        fits(&self.forward)?;
         // SAFETY: the operands are those of the step.
         unsafe { Backward::new(self, call.at, call.machine).run() }
     }

@@ -12,7 +12,6 @@ use super::loops::{LANES, MOST_ROWS, Scores};
 use super::matrix::{Matrix, Types};
 use super::packed::{Level, Packed};
 use super::sight::Sight;
-use super::tile_of;
 use crate::backend::Address;
 use crate::backend::cpu::contract::blocks::Left;
 use crate::backend::cpu::scratch::Parts;
@@ -22,10 +21,13 @@ use crate::ops::attend::AttendBackward;
 
 /// Rows whose scores are computed at once, and of a part, for which tiles of keys are packed.
 const ROWS: usize = MOST_ROWS;
-const PART: usize = 2 * ROWS;
+const PART: usize = 4 * ROWS;
 
 /// Bytes of scratch up to which a thread computes whole heads.
 const MOST_SCRATCH: usize = 32 << 20;
+
+/// Keys of a tile.
+const TILE: usize = 128;
 
 /// Tiles of a range of keys, where these are computed by themselves.
 const TILES: usize = 2;
@@ -39,8 +41,6 @@ pub struct Backward<'a> {
     types: Types,
     /// dq, dk, dv, do, o, q, k and v.
     matrices: [Matrix; 8],
-    /// Keys of a tile.
-    tile: usize,
 }
 
 // SAFETY: addresses; tasks write rows of their own.
@@ -78,12 +78,12 @@ impl Wanted {
 
 impl Scratch {
     fn new(level: Level, step: &AttendBackward, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
-        let ([width, columns], tile) = (step.forward.widths, tile_of(&step.forward));
+        let [width, columns] = step.forward.widths;
         let mut packed = |rows: usize, columns: i64, transposes: bool| {
             Packed::new(level, rows, columns, transposes, parts)
         };
         let (q, own) = (packed(PART, width, false), packed(PART, columns, false));
-        let (k, v) = (packed(tile, width, true), packed(tile, columns, true));
+        let (k, v) = (packed(TILE, width, true), packed(TILE, columns, true));
         let o = packed(1, columns, false);
         let of = |is_wanted: bool, rows: usize, pitch: usize| if is_wanted { rows * pitch } else { 0 };
         let mut take = |count: usize| parts.take(count);
@@ -95,8 +95,8 @@ impl Scratch {
             o,
             stats: take(PART),
             distances: take(PART),
-            weights: take(ROWS * tile),
-            slopes: take(ROWS * tile),
+            weights: take(ROWS * TILE),
+            slopes: take(ROWS * TILE),
             sums: [
                 take(of(wanted.queries, PART, q.pitch)),
                 take(of(wanted.keys, keys, q.pitch)),
@@ -126,8 +126,7 @@ impl<'a> Backward<'a> {
             own(2, width),
             own(3, columns),
         ];
-        let tile = tile_of(forward);
-        Backward { step, at, machine, level: Level::of(machine.isa), types, matrices, tile }
+        Backward { step, at, machine, level: Level::of(machine.isa), types, matrices }
     }
 
     fn scratch(&self, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
@@ -175,7 +174,7 @@ impl<'a> Backward<'a> {
                 unsafe { self.group(batch, group * share..(group + 1) * share, 0..keys, all, &mut scratch) };
             });
         }
-        let range = TILES * self.tile;
+        let range = TILES * TILE;
         let (ranges, parts) = (keys.div_ceil(range), rows.div_ceil(PART));
         let of_keys = Wanted { queries: false, keys: true };
         let of_queries = Wanted { queries: true, keys: false };
@@ -258,19 +257,24 @@ impl<'a> Backward<'a> {
             let counted = (end - first) as usize;
             let seen = sight.of_rows(first..end);
             let begin = seen.start.max(keys.start as i64);
-            let seen = begin - begin % self.tile as i64..seen.end.min(keys.end as i64);
+            let seen = begin - begin % TILE as i64..seen.end.min(keys.end as i64);
             if wanted.queries {
                 scratch.sums[0].write_bytes(0, rows.len() * scratch.q.pitch);
             }
             if !seen.is_empty() {
                 scratch.q.load(q, [batch, head], first..end, true);
+                scratch.q.look(counted);
                 scratch.q.scale(counted, sight.scale);
                 scratch.own.load(own, [batch, head], first..end, false);
+                scratch.own.look(counted);
                 self.read_rows([batch, head, first], counted, scratch);
             }
-            for begin in seen.clone().step_by(self.tile) {
-                let tile = begin..seen.end.min(begin + self.tile as i64);
+            for begin in seen.clone().step_by(TILE) {
+                let tile = begin..seen.end.min(begin + TILE as i64);
                 scratch.k.load(k, [batch, heads[0]], tile.clone(), false);
+                if wanted.queries {
+                    scratch.k.look((tile.end - tile.start) as usize);
+                }
                 scratch.v.load(v, [batch, heads[1]], tile.clone(), false);
                 for block in (0..counted).step_by(ROWS) {
                     let block = block..counted.min(block + ROWS);
@@ -329,7 +333,7 @@ impl<'a> Backward<'a> {
         }
         let (count, columns) = (rows.len(), (end - tile.start) as usize);
         let whole = columns.next_multiple_of(LANES);
-        let (weights, slopes, pitch) = (scratch.weights, scratch.slopes, self.tile);
+        let (weights, slopes, pitch) = (scratch.weights, scratch.slopes, TILE);
         // SAFETY: the rows and columns are those of the part and of the tile.
         unsafe {
             let (q, keys) = (scratch.q.left(rows.start), scratch.k.as_columns);

@@ -6,7 +6,6 @@ use super::loops::{LANES, Scores, Sums, joined};
 use super::matrix::{Matrix, Types};
 use super::packed::{Level, Packed};
 use super::sight::Sight;
-use super::tile_of;
 use crate::backend::Address;
 use crate::backend::cpu::contract::blocks::Left;
 use crate::backend::cpu::scratch::Parts;
@@ -17,8 +16,15 @@ use crate::ops::attend::Attend;
 /// Rows whose scores are computed at once: some micro-panels.
 const ROWS: usize = 48;
 
-/// Rows of a task at most, in blocks of [`ROWS`]: a tile of keys is packed once for all of them.
-const MOST_BLOCKS: usize = 4;
+/// Elements of the queries and the sums of a task at most, and its blocks of rows: a tile of keys
+/// is packed once for all of them.
+const MOST: usize = 96 << 10;
+const MOST_BLOCKS: usize = 8;
+
+/// Keys of a tile, over which a row is softened at once, and of those whose values are added at
+/// once.
+const TILE: usize = 256;
+const ADDED: usize = 128;
 
 /// A step that is ready to run.
 pub struct Forward<'a> {
@@ -29,8 +35,7 @@ pub struct Forward<'a> {
     types: Types,
     /// o, q, k and v.
     matrices: [Matrix; 4],
-    /// Keys of a tile, and rows of a task.
-    tile: usize,
+    /// Rows of a task.
     rows: usize,
 }
 
@@ -59,30 +64,31 @@ impl<'a> Forward<'a> {
         };
         let heads = (step.extents[0] * step.extents[1]) as usize;
         let all = (step.extents[2] as usize).div_ceil(ROWS);
+        let level = Level::of(machine.isa);
+        let most = MOST / (level.pitch(width as usize) + level.pitch(columns as usize)) / ROWS;
         // Several tasks for each thread, if there are as many blocks.
         let wanted = (all * heads).div_ceil(4 * machine.threads);
         Forward {
             step,
             at,
             machine,
-            level: Level::of(machine.isa),
+            level,
             types,
             matrices: [matrix(0, columns), matrix(1, width), matrix(2, width), matrix(3, columns)],
-            tile: tile_of(step),
-            rows: ROWS * wanted.clamp(1, MOST_BLOCKS).min(all.max(1)),
+            rows: ROWS * wanted.min(most).clamp(1, MOST_BLOCKS).min(all.max(1)),
         }
     }
 
     fn scratch(&self, parts: &mut Parts) -> Scratch {
         let [width, columns] = self.step.widths;
         let q = Packed::new(self.level, self.rows, width, false, parts);
-        let k = Packed::new(self.level, self.tile, width, true, parts);
-        let v = Packed::new(self.level, self.tile, columns, false, parts);
+        let k = Packed::new(self.level, TILE, width, true, parts);
+        let v = Packed::new(self.level, TILE, columns, false, parts);
         Scratch {
             q,
             k,
             v,
-            scores: parts.take(ROWS * self.tile),
+            scores: parts.take(ROWS * TILE),
             sums: parts.take(self.rows * v.pitch),
             lanes: parts.take(self.rows * LANES),
             largest: parts.take(self.rows),
@@ -110,16 +116,27 @@ impl<'a> Forward<'a> {
             let first = (parts - 1 - part) * self.rows;
             let mut scratch = self.scratch(&mut Parts::new(scratch));
             let head = [(head / heads) as i64, (head % heads) as i64];
+            let rows = first as i64..rows.min(first + self.rows) as i64;
             // SAFETY: the rows are those of the task.
-            unsafe { self.task(head, first as i64..rows.min(first + self.rows) as i64, &mut scratch) };
+            unsafe {
+                if !self.add_up(head, rows.clone(), false, &mut scratch) {
+                    self.add_up(head, rows.clone(), true, &mut scratch);
+                }
+                for (row, number) in rows.enumerate() {
+                    self.finish([head[0], head[1], number], row, &scratch);
+                }
+            }
         })
     }
 
-    /// Some rows of a head.
+    /// Adds up some rows of a head: whether all sums are finite. Values that are not may stand
+    /// where a row sees nothing, so they are looked at only if that `looks`.
     ///
     /// # Safety
     /// As for [`run`](Forward::run); no other task has these rows, or the scratch.
-    unsafe fn task(&self, [batch, head]: [i64; 2], rows: Range<i64>, scratch: &mut Scratch) {
+    unsafe fn add_up(
+        &self, [batch, head]: [i64; 2], rows: Range<i64>, looks: bool, scratch: &mut Scratch,
+    ) -> bool {
         let (step, count) = (self.step, (rows.end - rows.start) as usize);
         let [_, q, k, v] = &self.matrices;
         // SAFETY: the operands and the scratch are those of the task.
@@ -134,25 +151,26 @@ impl<'a> Forward<'a> {
             (0..count).for_each(|row| scratch.largest.add(row).write(f32::MIN));
             let own = step.heads.map(|own| head / (step.extents[1] / own));
             let all = sight.of_rows(rows.start..end);
-            let first = all.start - all.start % self.tile as i64;
-            for begin in (first..all.end).step_by(self.tile) {
-                let tile = begin..all.end.min(begin + self.tile as i64);
+            let first = all.start - all.start % TILE as i64;
+            for begin in (first..all.end).step_by(TILE) {
+                let tile = begin..all.end.min(begin + TILE as i64);
                 scratch.k.load(k, [batch, own[0]], tile.clone(), false);
                 scratch.v.load(v, [batch, own[1]], tile.clone(), false);
+                if looks {
+                    scratch.v.look((tile.end - tile.start) as usize);
+                }
                 for block in (0..counted).step_by(ROWS) {
                     self.block(&sight, rows.start, block..counted.min(block + ROWS), &tile, scratch);
                 }
             }
-            for row in 0..count {
-                self.finish([batch, head, rows.start + row as i64], row, scratch);
-            }
+            (self.level.loops.are_finite)(scratch.sums, count * scratch.v.pitch)
         }
     }
 
     /// Some rows of a task, by a tile of keys.
     ///
     /// # Safety
-    /// As for [`task`](Forward::task).
+    /// As for [`add_up`](Forward::add_up).
     unsafe fn block(
         &self, sight: &Sight, start: i64, rows: Range<usize>, tile: &Range<i64>, scratch: &Scratch,
     ) {
@@ -169,8 +187,8 @@ impl<'a> Forward<'a> {
         unsafe {
             let (q, keys) = (scratch.q.left(rows.start), scratch.k.as_columns);
             let extents = [count, columns, self.step.widths[0] as usize];
-            blocks.multiply(extents, q, keys, scratch.scores, self.tile, false);
-            let scores = Scores { at: scratch.scores, pitch: self.tile, rows: count, columns: whole };
+            blocks.multiply(extents, q, keys, scratch.scores, TILE, false);
+            let scores = Scores { at: scratch.scores, pitch: TILE, rows: count, columns: whole };
             let place = (start + rows.start as i64, tile.start);
             mask(sight, scores, columns, place, sight.fill);
             let own = Sums {
@@ -181,15 +199,17 @@ impl<'a> Forward<'a> {
             };
             (loops.soften)(scores, own);
             self.types.round(scores);
-            let weights = Left { at: scratch.scores, row: self.tile, term: 1 };
-            scratch.v.add_product([count, columns], weights, 0, sums);
+            for first in (0..columns).step_by(ADDED) {
+                let weights = Left { at: scratch.scores.add(first), row: TILE, term: 1 };
+                scratch.v.add_product([count, ADDED.min(columns - first)], weights, first, sums);
+            }
         }
     }
 
     /// Writes a row.
     ///
     /// # Safety
-    /// As for [`task`](Forward::task).
+    /// As for [`add_up`](Forward::add_up).
     unsafe fn finish(&self, place: [i64; 3], row: usize, scratch: &Scratch) {
         let sums = scratch.sums.wrapping_add(row * scratch.v.pitch);
         // SAFETY: the row is the task's.

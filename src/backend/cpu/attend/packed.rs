@@ -67,6 +67,7 @@ impl Packed {
     /// They are readable, and there is room for them, which nothing else uses.
     pub unsafe fn load(&mut self, matrix: &Matrix, [batch, head]: [i64; 2], rows: Range<i64>, copies: bool) {
         let count = (rows.end - rows.start).max(0) as usize;
+        self.is_finite = true;
         let first = [batch, head, rows.start];
         // SAFETY: the rows are those of the matrix, and there is room for them.
         unsafe {
@@ -80,17 +81,27 @@ impl Packed {
                     (self.room.cast_const(), self.pitch)
                 }
             };
-            let are_finite = self.level.loops.are_finite;
-            self.is_finite = if self.step == self.columns {
-                are_finite(self.rows, count * self.step)
-            } else {
-                (0..count).all(|row| are_finite(self.row(row), self.columns))
-            };
             if let Some(to) = self.transposed {
                 let extents = [count, self.columns];
                 self.as_columns = self.level.blocks.transpose(self.rows, self.step, extents, to);
             }
         }
+    }
+
+    /// Looks whether the first rows are finite. Where they are not, products leave out terms whose
+    /// left factor is 0.
+    ///
+    /// # Safety
+    /// They have been found.
+    pub unsafe fn look(&mut self, count: usize) {
+        let are_finite = self.level.loops.are_finite;
+        // SAFETY: rows with all their columns.
+        self.is_finite = unsafe {
+            match self.step == self.columns {
+                true => are_finite(self.rows, count * self.step),
+                false => (0..count).all(|row| are_finite(self.row(row), self.columns)),
+            }
+        };
     }
 
     /// Multiplies the first rows by a number.
@@ -114,8 +125,8 @@ impl Packed {
         Left { at: self.row(first), row: self.step, term: 1 }
     }
 
-    /// `c += left * rows`, of the rows from one on, where factors of 0 add nothing to `rows` of
-    /// `c`.
+    /// `c += left * rows`, of the rows from one on, without the terms whose left factor is 0 if
+    /// some of the rows are not finite.
     ///
     /// # Safety
     /// The rows have been found; `left` has as many terms as there are, and `c` a row of their
