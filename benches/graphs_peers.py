@@ -1,10 +1,11 @@
 """Runs PyTorch beside graphs of cudnn-frontend on the CPU core, in one process and in turns: attention and its gradients, products by experts,
 products and convolutions with bias and activation, pointwise operations, and normalisations with their gradients.
 
-usage: graphs_peers.py [--threads N] [--seconds S] [NAME...]
+usage: graphs_peers.py [--threads N] [--seconds S] [--processor] [NAME...]
 
 The library and the CUDA runtime on host memory have to be found: `cudnn-shim run python3 graphs_peers.py`. Every row prints milliseconds a call, the
-best of its rounds, and the speed as a multiple of PyTorch's; then, where there is one, the milliseconds of a yardstick - the product alone, or
+best of its rounds - with --processor the time that the process had a processor, for one thread beside other
+work -, and the speed as a multiple of PyTorch's; then, where there is one, the milliseconds of a yardstick - the product alone, or
 PyTorch's copy of the largest tensor - and the time as a multiple of that. Results are compared before anything is measured.
 """
 
@@ -253,15 +254,15 @@ def rows():
         yield f"batchnorm {'gradients' if gradients else 'forward'}", lambda handle, at=gradients: batch_norm(handle, at)
 
 
-def best(calls, seconds):
+def best(calls, seconds, clock):
     """Milliseconds of each call, in turns: some of each, as PyTorch's threads spin for a while after a call and take a processor from the next one."""
     times, end = [math.inf] * len(calls), time.time() + seconds
     while time.time() < end or math.inf in times:
         for place, call in enumerate(calls):
             for _ in range(4):
-                start = time.perf_counter()
+                start = clock()
                 call()
-                times[place] = min(times[place], (time.perf_counter() - start) * 1e3)
+                times[place] = min(times[place], (clock() - start) * 1e3)
     return times
 
 
@@ -269,8 +270,10 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--processor", action="store_true")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
+    clock = time.process_time if given.processor else time.perf_counter
     torch.set_num_threads(given.threads)
     handle = cudnn.create_handle()
     for name, make in rows():
@@ -282,7 +285,7 @@ def main():
         for result, want in zip(results, wants):
             error = (result.double() - want.double()).abs().max() / want.double().abs().max()
             assert error < (2e-2 if result.dtype == torch.bfloat16 else 1e-4), f"{name}: {error}"
-        own, other, *more = best((ours, theirs, *yardsticks), given.seconds)
+        own, other, *more = best((ours, theirs, *yardsticks), given.seconds, clock)
         line = "".join(f" {yardstick:9.3f} {own / yardstick:6.2f}" for yardstick in more)
         print(f"{name:36} {own:9.3f} {other:9.3f} {other / own:6.2f}{line}", flush=True)
 
