@@ -16,6 +16,9 @@ use crate::ops::attend::Attend;
 /// Rows whose scores are computed at once: some micro-panels.
 const ROWS: usize = 48;
 
+/// The same where rows see less of a tile than its end: more of them would leave out less.
+const EDGE_ROWS: usize = 12;
+
 /// Elements of the queries and the sums of a task at most, and its blocks of rows: a tile of keys
 /// is packed once for all of them.
 const MOST: usize = 96 << 10;
@@ -160,7 +163,13 @@ impl<'a> Forward<'a> {
                     scratch.v.look((tile.end - tile.start) as usize);
                 }
                 for block in (0..counted).step_by(ROWS) {
-                    self.block(&sight, rows.start, block..counted.min(block + ROWS), &tile, scratch);
+                    let block = block..counted.min(block + ROWS);
+                    let seen = sight.of_row(rows.start + block.start as i64);
+                    let step = if seen.end < tile.end { EDGE_ROWS } else { ROWS };
+                    for first in block.clone().step_by(step) {
+                        let part = first..block.end.min(first + step);
+                        self.block(&sight, rows.start, part, &tile, scratch);
+                    }
                 }
             }
             (self.level.loops.are_finite)(scratch.sums, count * scratch.v.pitch)

@@ -130,6 +130,7 @@ fn exp<const FUSED: bool>(x: f32) -> f32 {
 ///
 /// # Safety
 /// The scores and sums are readable and writable; no more than [`MOST_ROWS`] of them.
+#[allow(clippy::needless_range_loop, reason = "one number indexes several lists")]
 #[vectorized(FUSES, true, true)]
 unsafe fn soften<const FUSED: bool>(scores: Scores, sums: Sums) {
     let mut factors = [0.0; MOST_ROWS];
