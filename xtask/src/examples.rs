@@ -106,7 +106,7 @@ const LEARNERS: [Learner; 2] = [
         steps: "700",
         data: "demo/digits.dat",
         libraries: &[],
-        has_learned: |rows| rows.len() == 2 && rows[0] > 0.5 * rows[1],
+        has_learned: |rows| rows.len() == 2 && rows[0] > 0.75 * rows[1],
     },
 ];
 
