@@ -118,9 +118,8 @@ int running_device();
 bool exchange_row(const emu::Thread *thread);
 // What every access of a kernel asks, which would rather not call: grid.cpp alone writes it.
 struct Asked {
-    // The one that is running, NULL between kernels.
-    const emu::Kernel *kernel;
-    unsigned dynamic_shared;
+    // What is running, NULL between kernels.
+    const Grid *grid;
     // Where the stacks of its threads lie, one after the other.
     uintptr_t stacks;
     // Barriers that the block has passed, and each warp of it.
@@ -128,7 +127,7 @@ struct Asked {
 };
 extern Asked asked;
 constexpr size_t STACK = size_t(64) << 10;
-inline const emu::Kernel *running_kernel() { return asked.kernel; }
+inline const emu::Kernel *running_kernel() { return asked.grid == NULL ? NULL : asked.grid->kernel; }
 // Counts barriers: two accesses are ordered if a barrier lies between them.
 struct Moment {
     unsigned block, warp;
@@ -138,7 +137,7 @@ inline bool on_kernel_stack(uintptr_t address) { return address - asked.stacks <
 // Where dynamic shared memory lies and how much of it the running kernel asked for.
 enum { MAX_DYNAMIC_SHARED = 48 << 10 };
 extern char dynamic_shared[MAX_DYNAMIC_SHARED];
-inline unsigned dynamic_shared_size() { return asked.dynamic_shared; }
+inline unsigned dynamic_shared_size() { return asked.grid->shared; }
 
 // access.cpp ----------------------------------------------------------------------------------------------------------
 

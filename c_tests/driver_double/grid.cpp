@@ -80,7 +80,6 @@ struct Barrier {
     int line;
 };
 
-const Grid *grid;
 unsigned count, started, finished;
 unsigned launches;
 uint64_t block_at;
@@ -182,16 +181,16 @@ void finish(emu::Thread *thread) {
     end_of_thread(thread);
     ++finished;
     if (!barrier.waiting.empty()) {
-        complain("%s: thread %u ends while others wait at the barrier of line %d", grid->kernel->name, number(thread),
-                 barrier.line);
+        complain("%s: thread %u ends while others wait at the barrier of line %d",
+                 running_kernel()->name, number(thread), barrier.line);
         leave_kernel(LAUNCH_FAILED);
     }
     Warp &warp = warps[thread->warp];
     warp.alive &= ~(1u << thread->lane);
     for (const Meeting &meeting : warp.meetings) {
         if ((meeting.mask >> thread->lane & 1) == 0) continue;
-        complain("%s: thread %u ends while others of its warp wait for it at %s", grid->kernel->name, number(thread),
-                 name_of(meeting.what));
+        complain("%s: thread %u ends while others of its warp wait for it at %s",
+                 running_kernel()->name, number(thread), name_of(meeting.what));
         leave_kernel(LAUNCH_FAILED);
     }
 }
@@ -203,7 +202,7 @@ void run_threads() {
             ++started;
             emu::Thread *thread = &emu::running.threads[i];
             current->thread = emu::running.thread = thread;
-            grid->kernel->call(grid->parameter.data());
+            asked.grid->kernel->call(asked.grid->parameter.data());
             finish(thread);
         }
         idle.push_back(current);
@@ -228,7 +227,7 @@ void run_block() {
     while (finished < count && outcome == SUCCESS) {
         Fiber *fiber = next_fiber();
         if (fiber == &root) {
-            complain("%s: threads wait for each other", grid->kernel->name);
+            complain("%s: threads wait for each other", running_kernel()->name);
             outcome = LAUNCH_FAILED;
         } else {
             go(fiber);
@@ -251,7 +250,7 @@ bool exchange_row(const emu::Thread *thread) {
     parity[number(thread)] = !row;
     return row;
 }
-int running_device() { return grid->device; }
+int running_device() { return asked.grid->device; }
 unsigned launch_number() { return launches; }
 uint64_t block_number() { return block_at; }
 
@@ -265,9 +264,7 @@ int run_grid(const Grid &what) {
         backwards = order != NULL && strcmp(order, "reverse") == 0;
     }
     const uint3 b = what.threads, g = what.blocks;
-    grid = &what;
-    asked.kernel = what.kernel;
-    asked.dynamic_shared = what.shared;
+    asked.grid = &what;
     outcome = SUCCESS;
     count = b.x * b.y * b.z;
     fibers_used = 0;
@@ -299,8 +296,7 @@ int run_grid(const Grid &what) {
     }
     close_memory();
     current = &root;
-    grid = NULL;
-    asked.kernel = NULL;
+    asked.grid = NULL;
     return outcome;
 }
 
@@ -314,12 +310,12 @@ void emu::sync_block(const char *file, int line) {
         barrier.line = line;
     }
     if (barrier.line != line || strcmp(barrier.file, file) != 0) {
-        complain("%s: thread %u is at the barrier of line %d while others wait at that of line %d", grid->kernel->name,
-                 number(running.thread), line, barrier.line);
+        complain("%s: thread %u is at the barrier of line %d while others wait at that of line %d",
+                 running_kernel()->name, number(running.thread), line, barrier.line);
         leave_kernel(LAUNCH_FAILED);
     }
     if (finished > 0) {
-        complain("%s: thread %u waits at the barrier of line %d, but others have ended", grid->kernel->name,
+        complain("%s: thread %u waits at the barrier of line %d, but others have ended", running_kernel()->name,
                  number(running.thread), line);
         leave_kernel(LAUNCH_FAILED);
     }
@@ -344,8 +340,8 @@ void emu::sync_warp(unsigned mask, Together what) {
     const Thread *me = running.thread;
     Warp &warp = warps[me->warp];
     const auto wrong = [&](const char *how) {
-        complain("%s: thread %u comes to %s with the mask %#x, %s", grid->kernel->name, number(me), name_of(what), mask,
-                 how);
+        complain("%s: thread %u comes to %s with the mask %#x, %s",
+                 running_kernel()->name, number(me), name_of(what), mask, how);
         leave_kernel(LAUNCH_FAILED);
     };
     if ((mask >> me->lane & 1) == 0) wrong("which lacks its own lane");
@@ -376,8 +372,8 @@ uint64_t emu::shuffle(unsigned mask, uint64_t value, unsigned source) {
     slots[me->lane] = value;
     sync_warp(mask, Together::SHUFFLE);
     if ((mask >> (source & 31) & 1) == 0) {
-        complain("%s: thread %u shuffles with the mask %#x and wants the value of lane %u", grid->kernel->name, number(me),
-                 mask, source & 31);
+        complain("%s: thread %u shuffles with the mask %#x and wants the value of lane %u",
+                 running_kernel()->name, number(me), mask, source & 31);
         leave_kernel(LAUNCH_FAILED);
     }
     return slots[source & 31];
