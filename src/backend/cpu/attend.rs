@@ -3,8 +3,9 @@
 //!
 //! ```text
 //!  forward.rs  attention                    backward.rs  its gradients
-//!  sight.rs    which keys a query sees      matrix.rs    rows in binary32, and back
-//!  packed.rs   rows packed for products     loops.rs     the loops over rows of scores, per level
+//!  problem.rs  what both have               sight.rs     which keys a query sees
+//!  matrix.rs   rows in binary32, and back   packed.rs    rows packed for products
+//!  loops.rs    the loops over rows of scores, per level
 //! ```
 //! Products are those of contractions' micro-kernels. What a row of a result is added up from comes
 //! in tiles that begin at multiples of their extent, term by term: its bits depend on no other row,
@@ -15,10 +16,12 @@ mod forward;
 mod loops;
 mod matrix;
 mod packed;
+mod problem;
 mod sight;
 
 use self::backward::Backward;
 use self::forward::Forward;
+use self::problem::Problem;
 use super::Machine;
 use super::arena::KEPT_BYTES;
 use super::kind::{Call, Kind};
@@ -49,7 +52,7 @@ impl Kind for Attend {
         }
         fits(self)?;
         // SAFETY: the operands are those of the step.
-        unsafe { Forward::new(self, call.at, call.machine).run() }
+        unsafe { Forward::new(Problem::new(self, call.at, call.machine)).run() }
     }
 }
 

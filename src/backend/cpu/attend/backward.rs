@@ -7,17 +7,17 @@
 
 use std::ops::Range;
 
-use super::forward::mask;
 use super::loops::{LANES, MOST_ROWS, Scores};
-use super::matrix::{Matrix, Types};
+use super::matrix::Matrix;
 use super::packed::{Level, Packed};
+use super::problem::Problem;
 use super::sight::Sight;
 use crate::backend::Address;
 use crate::backend::cpu::contract::blocks::Left;
 use crate::backend::cpu::scratch::Parts;
 use crate::backend::cpu::{Isa, Machine, threads};
 use crate::error::Result;
-use crate::ops::attend::AttendBackward;
+use crate::ops::attend::{Attend, AttendBackward};
 
 /// Rows whose scores are computed at once, and of a part, for which tiles of keys are packed.
 const ROWS: usize = MOST_ROWS;
@@ -34,11 +34,8 @@ const TILES: usize = 2;
 
 /// A step that is ready to run.
 pub struct Backward<'a> {
-    step: &'a AttendBackward,
-    at: &'a [Address],
-    machine: Machine,
-    level: Level,
-    types: Types,
+    /// The attention.
+    problem: Problem<'a>,
     /// dq, dk, dv, do, o, q, k and v.
     matrices: [Matrix; 8],
 }
@@ -76,9 +73,19 @@ impl Wanted {
     const ALL: Wanted = Wanted { queries: true, keys: true };
 }
 
+/// What is computed of some queries of a head.
+struct Part {
+    sight: Sight,
+    /// The first of them.
+    first: i64,
+    /// The key that sums of keys begin with.
+    base: usize,
+    wanted: Wanted,
+}
+
 impl Scratch {
-    fn new(level: Level, step: &AttendBackward, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
-        let [width, columns] = step.forward.widths;
+    fn new(level: Level, step: &Attend, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
+        let [width, columns] = step.widths;
         let mut packed = |rows: usize, columns: i64, transposes: bool| {
             Packed::new(level, rows, columns, transposes, parts)
         };
@@ -108,29 +115,17 @@ impl Scratch {
 
 impl<'a> Backward<'a> {
     pub fn new(step: &'a AttendBackward, at: &'a [Address], machine: Machine) -> Self {
-        let forward = &step.forward;
-        let types = Types::of(forward.scalar, machine.isa);
-        let [width, columns] = forward.widths;
-        let gradient = |k: usize, columns: i64| Matrix::new(at[k], step.strides[k], columns, types);
-        let own = |k: usize, columns: i64| {
-            let operand = AttendBackward::FORWARD + if k == 0 { 0 } else { k + 1 };
-            Matrix::new(at[operand], forward.strides[k], columns, types)
-        };
-        let matrices = [
-            gradient(0, width),
-            gradient(1, width),
-            gradient(2, columns),
-            gradient(3, columns),
-            own(0, columns),
-            own(1, width),
-            own(2, width),
-            own(3, columns),
-        ];
-        Backward { step, at, machine, level: Level::of(machine.isa), types, matrices }
+        let problem = Problem::new(&step.forward, &at[AttendBackward::FORWARD..], machine);
+        let [width, columns] = step.forward.widths;
+        let gradient = |k: usize, columns: i64| Matrix::new(at[k], step.strides[k], columns, problem.types);
+        let [dq, dk] = [0, 1].map(|k| gradient(k, width));
+        let [dv, own] = [2, 3].map(|k| gradient(k, columns));
+        let [o, q, k, v] = problem.matrices();
+        Backward { problem, matrices: [dq, dk, dv, own, o, q, k, v] }
     }
 
     fn scratch(&self, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
-        Scratch::new(self.level, self.step, wanted, keys, parts)
+        Scratch::new(self.problem.level, self.problem.step, wanted, keys, parts)
     }
 
     fn bytes(&self, wanted: Wanted, keys: usize) -> usize {
@@ -143,7 +138,7 @@ impl<'a> Backward<'a> {
     pub fn most_scratch(step: &AttendBackward, isa: Isa) -> usize {
         let mut counted = Parts::new(std::ptr::null_mut());
         let keys = step.forward.extents[3] as usize;
-        Scratch::new(Level::of(isa), step, Wanted::ALL, keys, &mut counted);
+        Scratch::new(Level::of(isa), &step.forward, Wanted::ALL, keys, &mut counted);
         counted.bytes
     }
 
@@ -155,12 +150,12 @@ impl<'a> Backward<'a> {
     /// # Safety
     /// The operands are those of the step.
     pub unsafe fn run(&self) -> Result<()> {
-        let forward = &self.step.forward;
+        let forward = self.problem.step;
         let [batch, heads, rows, keys] = forward.extents.map(|extent| extent as usize);
         let [of_k, of_v] = forward.heads;
         let columns = (forward.widths[0] + forward.widths[1]) as usize;
         let products = (batch * heads).saturating_mul(rows).saturating_mul(keys).saturating_mul(columns);
-        let threads = self.machine.threads_for(products);
+        let threads = self.problem.machine.threads_for(products);
         // Heads that share keys, or values, are of one group.
         let groups = gcd(of_k, of_v) as usize;
         let share = heads / groups;
@@ -207,7 +202,7 @@ impl<'a> Backward<'a> {
     unsafe fn group(
         &self, batch: usize, heads: Range<usize>, keys: Range<usize>, wanted: Wanted, scratch: &mut Scratch,
     ) {
-        let forward = &self.step.forward;
+        let forward = self.problem.step;
         let (all_heads, rows) = (forward.extents[1] as usize, forward.extents[2] as usize);
         let shares = forward.heads.map(|own| all_heads / own as usize);
         let pitches = [scratch.q.pitch, scratch.own.pitch];
@@ -246,13 +241,14 @@ impl<'a> Backward<'a> {
         &self, [batch, head]: [usize; 2], rows: Range<usize>, keys: Range<usize>, wanted: Wanted,
         scratch: &mut Scratch,
     ) {
-        let (forward, at) = (&self.step.forward, &self.at[AttendBackward::FORWARD..]);
+        let forward = self.problem.step;
         let [dq, _, _, own, _, q, k, v] = &self.matrices;
         let [batch, head, first] = [batch, head, rows.start].map(|index| index as i64);
         let heads = forward.heads.map(|own| head / (forward.extents[1] / own));
         // SAFETY: the operands and the scratch are those of the task.
         unsafe {
-            let sight = Sight::of(forward, at, batch, self.machine.isa);
+            let sight = Sight::of(&self.problem, batch);
+            let of = Part { sight, first, base: keys.start, wanted };
             let end = sight.queries.min(rows.end as i64).max(first);
             let counted = (end - first) as usize;
             let seen = sight.of_rows(first..end);
@@ -278,12 +274,12 @@ impl<'a> Backward<'a> {
                 scratch.v.load(v, [batch, heads[1]], tile.clone(), false);
                 for block in (0..counted).step_by(ROWS) {
                     let block = block..counted.min(block + ROWS);
-                    self.block(&sight, first, block, &tile, keys.start, wanted, scratch);
+                    self.block(&of, block, &tile, scratch);
                 }
             }
             if wanted.queries {
                 let pitch = scratch.q.pitch;
-                (self.level.loops.multiply)(scratch.sums[0], rows.len() * pitch, sight.scale);
+                (self.problem.level.loops.multiply)(scratch.sums[0], rows.len() * pitch, sight.scale);
                 for (row, number) in rows.enumerate() {
                     dq.store([batch, head, number as i64], scratch.sums[0].add(row * pitch));
                 }
@@ -296,9 +292,9 @@ impl<'a> Backward<'a> {
     /// # Safety
     /// As for [`group`](Backward::group).
     unsafe fn read_rows(&self, [batch, head, first]: [i64; 3], count: usize, scratch: &mut Scratch) {
-        let forward = &self.step.forward;
+        let forward = self.problem.step;
         let strides = forward.stats.unwrap_or_default();
-        let stats = self.at[AttendBackward::FORWARD + 1].pointer().cast::<f32>();
+        let stats = self.problem.at[1].pointer().cast::<f32>();
         for (row, number) in (0..count).zip(first..) {
             let offset = batch * strides[0] + head * strides[1] + number * strides[2];
             // SAFETY: the row is one of the head, and the scratch has room for it.
@@ -307,26 +303,21 @@ impl<'a> Backward<'a> {
                 let natural = if forward.log2 { own * std::f32::consts::LN_2 } else { own };
                 scratch.stats.add(row).write(if natural < f32::MIN { f32::MIN } else { natural });
                 scratch.o.load(&self.matrices[4], [batch, head], number..number + 1, false);
-                let count =
-                    self.step.forward.widths[1].cast_unsigned().next_multiple_of(LANES as u64) as usize;
-                let sum = (self.level.loops.dot)(scratch.own.row(row), scratch.o.row(0), count);
+                let count = (forward.widths[1] as usize).next_multiple_of(LANES);
+                let sum = (self.problem.level.loops.dot)(scratch.own.row(row), scratch.o.row(0), count);
                 scratch.distances.add(row).write(sum);
             }
         }
     }
 
-    /// Some rows of a part, by a tile of keys. Sums of keys begin with the key `base`.
+    /// Some rows of a part, by a tile of keys.
     ///
     /// # Safety
     /// As for [`group`](Backward::group).
-    #[allow(clippy::too_many_arguments, reason = "the two ranges of a tile, and what it is for")]
-    unsafe fn block(
-        &self, sight: &Sight, start: i64, rows: Range<usize>, tile: &Range<i64>, base: usize, wanted: Wanted,
-        scratch: &mut Scratch,
-    ) {
-        let Level { blocks, loops } = &self.level;
-        let [width, of_values] = self.step.forward.widths.map(|width| width as usize);
-        let seen = sight.of_rows(start + rows.start as i64..start + rows.end as i64);
+    unsafe fn block(&self, of: &Part, rows: Range<usize>, tile: &Range<i64>, scratch: &mut Scratch) {
+        let (Level { blocks, loops }, Part { sight, wanted, .. }) = (&self.problem.level, of);
+        let [width, of_values] = self.problem.step.widths.map(|width| width as usize);
+        let seen = sight.of_rows(of.first + rows.start as i64..of.first + rows.end as i64);
         let end = seen.end.min(tile.end);
         if end <= tile.start.max(seen.start) {
             return;
@@ -340,23 +331,23 @@ impl<'a> Backward<'a> {
             blocks.multiply([count, columns, width], q, keys, weights, pitch, false);
             let (own, values) = (scratch.own.left(rows.start), scratch.v.as_columns);
             blocks.multiply([count, columns, of_values], own, values, slopes, pitch, false);
-            let place = (start + rows.start as i64, tile.start);
+            let place = (of.first + rows.start as i64, tile.start);
             let scores = Scores { at: weights, pitch, rows: count, columns: whole };
-            mask(sight, scores, columns, place, sight.fill);
+            sight.mask(scores, columns, place, sight.fill);
             let of_rows = [scratch.stats, scratch.distances].map(|at| at.add(rows.start).cast_const());
             (loops.weigh)(scores, slopes, of_rows);
             if sight.has_fill() {
-                mask(sight, Scores { at: slopes, ..scores }, columns, place, 0.0);
+                sight.mask(Scores { at: slopes, ..scores }, columns, place, 0.0);
             }
-            self.types.round(scores);
-            self.types.round(Scores { at: slopes, ..scores });
+            self.problem.types.round(scores);
+            self.problem.types.round(Scores { at: slopes, ..scores });
             if wanted.queries {
                 let sums = scratch.sums[0].add(rows.start * scratch.q.pitch);
                 let left = Left { at: slopes, row: pitch, term: 1 };
                 scratch.k.add_product([count, columns], left, 0, sums);
             }
             if wanted.keys {
-                let key = tile.start as usize - base;
+                let key = tile.start as usize - of.base;
                 let across = |at: *mut f32| Left { at, row: 1, term: pitch };
                 let sums = scratch.sums[1].add(key * scratch.q.pitch);
                 scratch.q.add_product([columns, count], across(slopes), rows.start, sums);

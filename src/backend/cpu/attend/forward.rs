@@ -3,15 +3,14 @@
 use std::ops::Range;
 
 use super::loops::{LANES, Scores, Sums, joined};
-use super::matrix::{Matrix, Types};
+use super::matrix::Matrix;
 use super::packed::{Level, Packed};
+use super::problem::Problem;
 use super::sight::Sight;
-use crate::backend::Address;
 use crate::backend::cpu::contract::blocks::Left;
 use crate::backend::cpu::scratch::Parts;
-use crate::backend::cpu::{Machine, threads};
+use crate::backend::cpu::threads;
 use crate::error::Result;
-use crate::ops::attend::Attend;
 
 /// Rows whose scores are computed at once: some micro-panels.
 const ROWS: usize = 48;
@@ -31,11 +30,7 @@ const ADDED: usize = 128;
 
 /// A step that is ready to run.
 pub struct Forward<'a> {
-    step: &'a Attend,
-    at: &'a [Address],
-    machine: Machine,
-    level: Level,
-    types: Types,
+    problem: Problem<'a>,
     /// o, q, k and v.
     matrices: [Matrix; 4],
     /// Rows of a task.
@@ -59,34 +54,22 @@ struct Scratch {
 }
 
 impl<'a> Forward<'a> {
-    pub fn new(step: &'a Attend, at: &'a [Address], machine: Machine) -> Self {
-        let types = Types::of(step.scalar, machine.isa);
-        let [width, columns] = step.widths;
-        let matrix = |k: usize, columns: i64| {
-            Matrix::new(at[if k == 0 { 0 } else { k + 1 }], step.strides[k], columns, types)
-        };
+    pub fn new(problem: Problem<'a>) -> Self {
+        let (step, level) = (problem.step, problem.level);
         let heads = (step.extents[0] * step.extents[1]) as usize;
         let all = (step.extents[2] as usize).div_ceil(ROWS);
-        let level = Level::of(machine.isa);
-        let most = MOST / (level.pitch(width as usize) + level.pitch(columns as usize)) / ROWS;
+        let pitches: usize = step.widths.iter().map(|&width| level.pitch(width as usize)).sum();
         // Several tasks for each thread, if there are as many blocks.
-        let wanted = (all * heads).div_ceil(4 * machine.threads);
-        Forward {
-            step,
-            at,
-            machine,
-            level,
-            types,
-            matrices: [matrix(0, columns), matrix(1, width), matrix(2, width), matrix(3, columns)],
-            rows: ROWS * wanted.min(most).clamp(1, MOST_BLOCKS).min(all.max(1)),
-        }
+        let wanted = (all * heads).div_ceil(4 * problem.machine.threads);
+        let rows = ROWS * wanted.min(MOST / pitches / ROWS).clamp(1, MOST_BLOCKS).min(all.max(1));
+        Forward { problem, matrices: problem.matrices(), rows }
     }
 
     fn scratch(&self, parts: &mut Parts) -> Scratch {
-        let [width, columns] = self.step.widths;
-        let q = Packed::new(self.level, self.rows, width, false, parts);
-        let k = Packed::new(self.level, TILE, width, true, parts);
-        let v = Packed::new(self.level, TILE, columns, false, parts);
+        let (level, [width, columns]) = (self.problem.level, self.problem.step.widths);
+        let q = Packed::new(level, self.rows, width, false, parts);
+        let k = Packed::new(level, TILE, width, true, parts);
+        let v = Packed::new(level, TILE, columns, false, parts);
         Scratch {
             q,
             k,
@@ -106,11 +89,12 @@ impl<'a> Forward<'a> {
     /// # Safety
     /// The operands are those of the step.
     pub unsafe fn run(&self) -> Result<()> {
-        let [batch, heads, rows, keys] = self.step.extents.map(|extent| extent as usize);
+        let step = self.problem.step;
+        let [batch, heads, rows, keys] = step.extents.map(|extent| extent as usize);
         let parts = rows.div_ceil(self.rows);
         let items = batch * heads * rows;
-        let columns = (self.step.widths[0] + self.step.widths[1]) as usize;
-        let threads = self.machine.threads_for(items.saturating_mul(keys).saturating_mul(columns));
+        let columns = (step.widths[0] + step.widths[1]) as usize;
+        let threads = self.problem.machine.threads_for(items.saturating_mul(keys).saturating_mul(columns));
         let mut counted = Parts::new(std::ptr::null_mut());
         self.scratch(&mut counted);
         threads::run_with(threads, batch * heads * parts, counted.bytes, &|scratch, task| {
@@ -140,11 +124,11 @@ impl<'a> Forward<'a> {
     unsafe fn add_up(
         &self, [batch, head]: [i64; 2], rows: Range<i64>, looks: bool, scratch: &mut Scratch,
     ) -> bool {
-        let (step, count) = (self.step, (rows.end - rows.start) as usize);
+        let (step, count) = (self.problem.step, (rows.end - rows.start) as usize);
         let [_, q, k, v] = &self.matrices;
         // SAFETY: the operands and the scratch are those of the task.
         unsafe {
-            let sight = Sight::of(step, self.at, batch, self.machine.isa);
+            let sight = Sight::of(&self.problem, batch);
             let end = sight.queries.min(rows.end).max(rows.start);
             let counted = (end - rows.start) as usize;
             scratch.q.load(q, [batch, head], rows.start..end, true);
@@ -172,7 +156,7 @@ impl<'a> Forward<'a> {
                     }
                 }
             }
-            (self.level.loops.are_finite)(scratch.sums, count * scratch.v.pitch)
+            (self.problem.level.loops.are_finite)(scratch.sums, count * scratch.v.pitch)
         }
     }
 
@@ -183,7 +167,7 @@ impl<'a> Forward<'a> {
     unsafe fn block(
         &self, sight: &Sight, start: i64, rows: Range<usize>, tile: &Range<i64>, scratch: &Scratch,
     ) {
-        let Level { blocks, loops } = &self.level;
+        let Level { blocks, loops } = &self.problem.level;
         let seen = sight.of_rows(start + rows.start as i64..start + rows.end as i64);
         let end = seen.end.min(tile.end);
         if end <= tile.start.max(seen.start) {
@@ -195,11 +179,11 @@ impl<'a> Forward<'a> {
         // SAFETY: the rows and columns are those of the task and of the tile.
         unsafe {
             let (q, keys) = (scratch.q.left(rows.start), scratch.k.as_columns);
-            let extents = [count, columns, self.step.widths[0] as usize];
+            let extents = [count, columns, self.problem.step.widths[0] as usize];
             blocks.multiply(extents, q, keys, scratch.scores, TILE, false);
             let scores = Scores { at: scratch.scores, pitch: TILE, rows: count, columns: whole };
             let place = (start + rows.start as i64, tile.start);
-            mask(sight, scores, columns, place, sight.fill);
+            sight.mask(scores, columns, place, sight.fill);
             let own = Sums {
                 largest: scratch.largest.add(rows.start),
                 lanes: scratch.lanes.add(rows.start * LANES),
@@ -207,7 +191,7 @@ impl<'a> Forward<'a> {
                 pitch,
             };
             (loops.soften)(scores, own);
-            self.types.round(scores);
+            self.problem.types.round(scores);
             for first in (0..columns).step_by(ADDED) {
                 let weights = Left { at: scratch.scores.add(first), row: TILE, term: 1 };
                 scratch.v.add_product([count, ADDED.min(columns - first)], weights, first, sums);
@@ -225,40 +209,13 @@ impl<'a> Forward<'a> {
         unsafe {
             let total = joined(scratch.lanes.cast::<[f32; LANES]>().add(row).read());
             let factor = if total == 0.0 { 0.0 } else { 1.0 / total };
-            (self.level.loops.multiply)(sums, scratch.v.pitch, factor);
+            (self.problem.level.loops.multiply)(sums, scratch.v.pitch, factor);
             self.matrices[0].store(place, sums);
-            let Some(strides) = self.step.stats else { return };
+            let Some(strides) = self.problem.step.stats else { return };
             let natural = f64::from(total).ln() + f64::from(scratch.largest.add(row).read());
-            let stats = if self.step.log2 { natural * std::f64::consts::LOG2_E } else { natural };
+            let stats = if self.problem.step.log2 { natural * std::f64::consts::LOG2_E } else { natural };
             let offset: i64 = strides.iter().zip(place).map(|(stride, index)| stride * index).sum();
-            self.at[1].pointer().cast::<f32>().offset(offset as isize).write(stats as f32);
+            self.problem.at[1].pointer().cast::<f32>().offset(offset as isize).write(stats as f32);
         }
-    }
-}
-
-/// What rows do not see becomes `fill`, and what is behind the columns minus infinity. The place is
-/// that of the first row and of the first key.
-///
-/// # Safety
-/// The scores are writable.
-pub unsafe fn mask(sight: &Sight, scores: Scores, columns: usize, (row, key): (i64, i64), fill: f32) {
-    let set = |row: usize, begin: usize, end: usize, to: f32| {
-        // SAFETY: a part of a row.
-        (begin..end).for_each(|at| unsafe { scores.row(row).add(at).write(to) });
-    };
-    if columns < scores.columns {
-        (0..scores.rows).for_each(|row| set(row, columns, scores.columns, f32::NEG_INFINITY));
-    }
-    // Both ends of what a row sees grow with the row.
-    let last = sight.of_row(row + scores.rows as i64 - 1);
-    if last.start <= key && sight.of_row(row).end >= key + columns as i64 {
-        return;
-    }
-    for number in 0..scores.rows {
-        let seen = sight.of_row(row + number as i64);
-        let within = |at: i64| (at - key).clamp(0, columns as i64) as usize;
-        let (begin, end) = (within(seen.start), within(seen.end));
-        set(number, 0, begin, fill);
-        set(number, end.max(begin), columns, fill);
     }
 }

@@ -2,12 +2,9 @@
 
 use std::ops::Range;
 
-use crate::backend::Address;
-use crate::backend::cpu::Isa;
-use crate::backend::cpu::row::between;
-use crate::dtype::Scalar;
-use crate::ops::Scaling;
-use crate::ops::attend::{Attend, Side};
+use super::loops::Scores;
+use super::problem::Problem;
+use crate::ops::attend::Side;
 
 /// Beyond all indices, and far from the ends of their type.
 const FAR: f64 = (1_u64 << 40) as f64;
@@ -34,20 +31,12 @@ fn index(x: f64, without: f64) -> i64 {
 
 impl Sight {
     /// # Safety
-    /// The operands of the step are at `at`.
-    pub unsafe fn of(step: &Attend, at: &[Address], batch: i64, isa: Isa) -> Sight {
-        let (scalars, touches) = (step.scalars(), step.touches());
-        let number = |operand: usize, offset: i64, without: f64| {
-            let mut x = without;
-            if touches[operand] {
-                let scalar = scalars[operand];
-                let from = at[operand].pointer().wrapping_offset(offset as isize * scalar.size() as isize);
-                let read = between(scalar, Scalar::F64, Scaling::MOVE, isa);
-                // SAFETY: the step touches the number.
-                unsafe { read((&raw mut x).cast(), from, 1, Scaling::MOVE) };
-            }
-            x
-        };
+    /// The operands are those of the step.
+    pub unsafe fn of(problem: &Problem<'_>, batch: i64) -> Sight {
+        let step = problem.step;
+        // SAFETY: the operands are those of the step.
+        let number =
+            |operand: usize, offset: i64, without: f64| unsafe { problem.number(operand, offset, without) };
         let lengths = [0, 1].map(|k| {
             let stride = step.lengths[k].map_or(0, |(_, stride)| stride);
             number(7 + k, stride * batch, 0.0)
@@ -104,5 +93,32 @@ impl Sight {
         let (first, last) = (self.of_row(rows.start), self.of_row(last));
         // Both ends grow with the row.
         first.start..last.end.max(first.start)
+    }
+
+    /// What rows do not see becomes `fill`, and what is behind the columns minus infinity. The
+    /// place is that of the first row and of the first key.
+    ///
+    /// # Safety
+    /// The scores are writable.
+    pub unsafe fn mask(&self, scores: Scores, columns: usize, (row, key): (i64, i64), fill: f32) {
+        let set = |row: usize, begin: usize, end: usize, to: f32| {
+            // SAFETY: a part of a row.
+            (begin..end).for_each(|at| unsafe { scores.row(row).add(at).write(to) });
+        };
+        if columns < scores.columns {
+            (0..scores.rows).for_each(|row| set(row, columns, scores.columns, f32::NEG_INFINITY));
+        }
+        // Both ends of what a row sees grow with the row.
+        let last = self.of_row(row + scores.rows as i64 - 1);
+        if last.start <= key && self.of_row(row).end >= key + columns as i64 {
+            return;
+        }
+        for number in 0..scores.rows {
+            let seen = self.of_row(row + number as i64);
+            let within = |at: i64| (at - key).clamp(0, columns as i64) as usize;
+            let (begin, end) = (within(seen.start), within(seen.end));
+            set(number, 0, begin, fill);
+            set(number, end.max(begin), columns, fill);
+        }
     }
 }

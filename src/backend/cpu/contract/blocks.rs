@@ -38,6 +38,15 @@ pub struct Right {
     pub tile: usize,
 }
 
+/// Rows on the left of one tile: where they begin, how many they are, elements from term to term,
+/// and where the lines of the tile are that the terms are multiplied by.
+struct Rows<'a> {
+    at: RowPointers<f32>,
+    count: usize,
+    step: usize,
+    offsets: &'a [i32],
+}
+
 impl Blocks {
     pub fn of(isa: Isa) -> Blocks {
         macro_rules! of {
@@ -72,24 +81,17 @@ impl Blocks {
         offsets[..terms].iter_mut().enumerate().for_each(|(k, offset)| *offset = (k * b.term) as i32);
         for (tile, first) in (0..columns).step_by(self.lanes).enumerate() {
             for row in (0..rows).step_by(MR) {
-                let count = MR.min(rows - row);
-                let mut from: RowPointers<f32> = [std::ptr::null(); MR];
-                let mut to = [std::ptr::null_mut(); MR];
-                for m in 0..count {
-                    from[m] = a.at.wrapping_add((row + m) * a.row);
-                    to[m] = c.wrapping_add((row + m) * pitch + first);
-                }
-                let panel = Panel {
-                    rows: &raw const from,
-                    segments: 1,
-                    len: terms,
+                let mut of = Rows {
+                    at: [std::ptr::null(); MR],
+                    count: MR.min(rows - row),
                     step: a.term,
-                    offsets: offsets.as_ptr(),
-                    v: b.at.wrapping_add(tile * b.tile),
+                    offsets: &offsets[..terms],
                 };
-                let wide = columns - first > self.lanes / 2;
-                // SAFETY: the panel has its rows, terms and lanes, and the rows of `c` have room.
-                unsafe { self.tiles[count - 1][usize::from(wide)](&panel, &to, add) };
+                let begin = |m: usize| a.at.wrapping_add((row + m) * a.row);
+                of.at[..of.count].iter_mut().enumerate().for_each(|(m, at)| *at = begin(m));
+                let (v, c) = (b.at.wrapping_add(tile * b.tile), c.wrapping_add(row * pitch + first));
+                // SAFETY: the rows have their terms, the tile its lanes, and `c` has room.
+                unsafe { self.tile(&of, v, columns - first, c, pitch, add) };
             }
         }
     }
@@ -115,24 +117,32 @@ impl Blocks {
             if count == 0 {
                 continue;
             }
-            let mut from = [std::ptr::null(); MR];
-            from[0] = factors.as_ptr();
+            let mut of = Rows { at: [std::ptr::null(); MR], count: 1, step: 1, offsets: &offsets[..count] };
+            of.at[0] = factors.as_ptr();
             for (tile, first) in (0..columns).step_by(self.lanes).enumerate() {
-                let mut to = [std::ptr::null_mut(); MR];
-                to[0] = c.wrapping_add(row * pitch + first);
-                let panel = Panel {
-                    rows: &raw const from,
-                    segments: 1,
-                    len: count,
-                    step: 1,
-                    offsets: offsets.as_ptr(),
-                    v: b.at.wrapping_add(tile * b.tile),
-                };
-                let wide = columns - first > self.lanes / 2;
-                // SAFETY: the panel has its terms and lanes, and the row of `c` has room.
-                unsafe { self.tiles[0][usize::from(wide)](&panel, &to, true) };
+                let (v, c) = (b.at.wrapping_add(tile * b.tile), c.wrapping_add(row * pitch + first));
+                // SAFETY: the row has its terms, the tile its lanes, and `c` has room.
+                unsafe { self.tile(&of, v, columns - first, c, pitch, true) };
             }
         }
+    }
+
+    /// The products of some rows with a tile at `v`, from which on there are `columns`.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Blocks::multiply), of the rows and the tile.
+    #[inline(always)]
+    unsafe fn tile(
+        &self, of: &Rows<'_>, v: *const f32, columns: usize, c: *mut f32, pitch: usize, add: bool,
+    ) {
+        let mut to = [std::ptr::null_mut(); MR];
+        to[..of.count].iter_mut().enumerate().for_each(|(m, to)| *to = c.wrapping_add(m * pitch));
+        let offsets = of.offsets.as_ptr();
+        let panel =
+            Panel { rows: &raw const of.at, segments: 1, len: of.offsets.len(), step: of.step, offsets, v };
+        let wide = columns > self.lanes / 2;
+        // SAFETY: the panel has its rows, terms and lanes, and the rows of `c` have room.
+        unsafe { self.tiles[of.count - 1][usize::from(wide)](&panel, &to, add) };
     }
 
     /// The transpose of a block as a factor on the right: its `rows`, `pitch` apart, become
