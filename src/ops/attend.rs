@@ -72,8 +72,8 @@ impl Attend {
     pub const OPERANDS: usize = 11;
     /// Which operand q is; those before it are results.
     pub const Q: usize = 2;
-    /// The most columns of a matrix.
-    pub const MOST_COLUMNS: i64 = 128;
+    /// The most columns of a matrix, on any core.
+    pub const MOST_COLUMNS: i64 = 256;
 
     /// Scalar types of all operands; of those that are not touched, that of q.
     pub fn scalars(&self) -> [Scalar; Self::OPERANDS] {

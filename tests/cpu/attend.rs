@@ -82,7 +82,7 @@ fn problems(count: usize, seed: u64, is_forward: bool) {
         let batch = 1 + rng.below(2) as i64;
         let most = 320 / (batch * heads) as usize;
         let (rows, keys) = (extent(&mut rng, most), extent(&mut rng, 300));
-        let mut width = || [8, 16, 24, 40, 64, 65, 80, 128, 1][rng.below(9)];
+        let mut width = || [8, 16, 24, 40, 64, 65, 80, 128, 1, 129, 200, 256][rng.below(12)];
         let widths = [width(), width()];
         let line = line(&mut rng, [batch, heads, rows, keys], heads_of, widths, is_forward);
         run_step::check(&row(&line), &[1, 2, 5], &mut rng);
@@ -103,7 +103,9 @@ fn gradients_are_near_their_definition() {
 #[test]
 fn parts_meet_without_a_seam() {
     let mut rng = Rng(96);
-    for ([rows, keys], widths) in [([800, 130], [8, 16]), ([400, 600], [16, 8]), ([500, 520], [65, 1])] {
+    for ([rows, keys], widths) in
+        [([800, 130], [8, 16]), ([400, 600], [16, 8]), ([500, 520], [65, 1]), ([400, 300], [256, 192])]
+    {
         for is_forward in [true, false] {
             let line = line(&mut rng, [1, 1, rows, keys], [1, 1], widths, is_forward);
             run_step::check(&row(&line), &[1, 2], &mut rng);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudnn::dtype::DataType;
 use cudnn::exec::Execution;
-use cudnn::ops::graph::{Graph, Kind, Operation, Strategy, Tensor, Tiles};
+use cudnn::ops::graph::{Attends, Graph, Kind, Operation, Strategy, Tensor, Tiles};
 use testkit::operations::described::{LOWEST_BEFORE, ONE, SCALE, STATS};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 use testkit::operations::{self, by_value, float};
@@ -59,7 +59,7 @@ fn plain_loops(runs: Runs) {
 /// and packed sequences.
 fn in_one_step() {
     let mut cores = Cores::new();
-    let strategy = Strategy { attends: Some(0), ..Strategy::CUDA };
+    let strategy = Strategy { attends: Some(Attends { least: 0, ..Attends::CUDA }), ..Strategy::CUDA };
     for problem in operations::problems() {
         let problem = problem.without_maxima();
         let graph = Graph { operations: problem.operations.clone() };
@@ -136,7 +136,7 @@ fn whole_matrices(runs: Runs) {
             assert_near(&found, &whole, bound, &what);
             let on_cpu = composed::results(&cores.cpu, &planned(&operations, tiles), &given, &results);
             assert_near(&found, &on_cpu, bound, &format!("{what}, the CPU core"));
-            let one = own(Strategy { attends: Some(0), ..WHOLE });
+            let one = own(Strategy { attends: Some(Attends { least: 0, ..Attends::CUDA }), ..WHOLE });
             assert_near(&one, &whole, bound, &format!("{what}, one step"));
             if runs == Runs::Source {
                 // Of other heads together bits are the same.
@@ -171,7 +171,7 @@ fn whole_matrices(runs: Runs) {
 /// Gradients as cudnn-frontend describes them, in one step: near whole matrices on both cores.
 fn by_single_operations() {
     let mut cores = Cores::new();
-    let one_step = Strategy { attends: Some(0), ..WHOLE };
+    let one_step = Strategy { attends: Some(Attends { least: 0, ..Attends::CUDA }), ..WHOLE };
     for (mask, data_type, heads) in [
         (Mask::None, DataType::Float, 4),
         (Mask::Causal, DataType::Half, 4),

@@ -36,7 +36,7 @@ fn fits(step: &Attend) -> Result<()> {
     let fits = |width: &i64| (1..=Attend::MOST_COLUMNS).contains(width);
     match step.widths.iter().all(fits) {
         true => Ok(()),
-        false => Err(Error::unsupported("attention of matrices without columns, or of more than 128")),
+        false => Err(Error::unsupported("attention of matrices without columns, or of more than 256")),
     }
 }
 

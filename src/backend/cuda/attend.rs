@@ -18,6 +18,9 @@ pub(super) const MMA_FROM: u32 = 80;
 /// Bytes that such a block copies at once.
 pub(super) const VECTOR: i64 = 16;
 
+/// The most columns of a matrix.
+const MOST_COLUMNS: i64 = 128;
+
 const PADDED: u32 = 1;
 /// Right and left: whether there is such a side, whether it is strict, and whether it moves.
 const SIDES: [[u32; 3]; 2] = [[2, 4, 8], [16, 32, 64]];
@@ -92,7 +95,7 @@ impl Kind for Attend {
 pub(super) fn fits(step: &Attend) -> bool {
     let most = step.widths[0].max(step.widths[1]);
     [Scalar::F32, Scalar::F16, Scalar::Bf16].contains(&step.scalar)
-        && most <= Attend::MOST_COLUMNS
+        && most <= MOST_COLUMNS
         && step.extents.iter().all(|&extent| extent < 1 << 24)
 }
 

@@ -56,6 +56,7 @@ mod work;
 use std::fmt;
 use std::sync::Arc;
 
+pub use attend::Attends;
 pub use attend::Supposed;
 pub use chain::Chain;
 pub use fuse::Fusion;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::allocator::WorkspaceAllocator;
-use super::attend::{self, Supposed};
+use super::attend::{self, Attends, Supposed};
 use super::chain::{self, ChainPlan};
 use super::dag::Dag;
 use super::fuse::{self, Fusion};
@@ -65,29 +65,27 @@ pub struct Strategy {
     /// Elements up to which rows are normalised in one step that sums up gradients of parameters,
     /// where they are in one step at all.
     pub rows: Option<i64>,
-    /// Queries of a head from which on attention is one step where it can be, if it is at all.
-    pub attends: Option<i64>,
+    /// Which attention is one step, if any is.
+    pub attends: Option<Attends>,
 }
 
 impl Strategy {
     /// For the CPU core, of which one thread sums up gradients of parameters: larger ones come in
-    /// blocks, of which each thread has its own. Of few queries attention would pack its keys for
-    /// little.
+    /// blocks, of which each thread has its own.
     pub const CPU: Strategy = Strategy {
         tiles: Tiles::DEFAULT,
         fusion: Fusion::All,
         chains: 32 << 10,
         block: 16 << 10,
         rows: Some(1 << 16),
-        attends: Some(16),
+        attends: Some(Attends::CPU),
     };
-    /// For the CUDA core: a block is too little for a GPU, and no row too much. Attention of few
-    /// queries, whose blocks have more rows, has too few of them for a GPU.
+    /// For the CUDA core: a block is too little for a GPU, and no row too much.
     pub const CUDA: Strategy = Strategy {
         tiles: Tiles::CUDA,
         fusion: Fusion::Products,
         rows: Some(i64::MAX),
-        attends: Some(16),
+        attends: Some(Attends::CUDA),
         ..Strategy::BY_OPERATION
     };
     /// Each operation by itself.
@@ -146,7 +144,8 @@ impl Program {
         let least = if whole.streams { 0 } else { i64::MAX };
         let tiles = Tiles { least, ..whole.strategy.tiles };
         let chains = if whole.has_chains() { 0 } else { i64::MAX };
-        let attends = whole.names.iter().any(|name| ATTENDS.contains(name)).then_some(0);
+        let attends = whole.strategy.attends.map(|of| Attends { least: 0, ..of });
+        let attends = attends.filter(|_| whole.names.iter().any(|name| ATTENDS.contains(name)));
         let strategy = Strategy { tiles, chains, attends, ..whole.strategy };
         let planned = |strategy| {
             let own = Program::new(graph, strategy)?;
@@ -172,7 +171,7 @@ impl Program {
     /// have to fit.
     fn placed(graph: &Graph, given: Option<&Places>, strategy: Strategy) -> Result<Self> {
         let expanded = order::arranged(expand::expanded(graph)?);
-        let attended = strategy.attends.and_then(|least| attend::attended(&expanded, least));
+        let attended = strategy.attends.and_then(|of| attend::attended(&expanded, of));
         let mut forms = Vec::new();
         let whole: Vec<(Cow<'_, Graph>, bool, &[Supposed])> = attended
             .iter()

@@ -58,7 +58,9 @@ struct Made {
 
 impl Attention {
     fn draw(rng: &mut Rng) -> Attention {
-        let size = |rng: &mut Rng| rng.pick(&[1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 40, 64, 96, 128]);
+        let size = |rng: &mut Rng| {
+            rng.pick(&[1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 40, 64, 96, 128, 160, 256])
+        };
         let rows = |rng: &mut Rng| rng.pick(&[1, 1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 64, 65, 100, 130, 260]);
         let kept = 1 + rng.below(3) as i64;
         let all = kept * (1 + rng.below(3) as i64);

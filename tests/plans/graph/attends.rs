@@ -1,7 +1,7 @@
 //! Attention in one step, and its gradients: which graphs have it, and what it gives against plain
 //! loops.
 
-use cudnn::ops::graph::Strategy;
+use cudnn::ops::graph::{Attends, Strategy};
 use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
@@ -12,7 +12,7 @@ use super::*;
 const BOTH: [Strategy; 2] = [Strategy::CUDA, Strategy::CPU];
 
 /// As for a GPU, however few queries there are.
-const ALWAYS: Strategy = Strategy { attends: Some(0), ..Strategy::CUDA };
+const ALWAYS: Strategy = Strategy { attends: Some(Attends { least: 0, ..Attends::CUDA }), ..Strategy::CUDA };
 
 /// Whether attention is one step.
 fn attends(execution: &Execution) -> bool {
@@ -98,13 +98,16 @@ fn attention_in_one_step_has_no_room_for_scores() {
         }
     }
     for is_forward in [true, false] {
-        let (operations, ..) = call(64, 128, Mask::Causal, DataType::Half).operations(is_forward);
-        assert!(attends(&planned(&operations, Strategy::CUDA)));
-        for (width, data_type) in [(129, DataType::Half), (64, DataType::Double)] {
+        for (width, data_type, expected) in [
+            (128, DataType::Half, [true, true]),
+            (129, DataType::Half, [false, true]),
+            (256, DataType::Float, [false, true]),
+            (257, DataType::Half, [false, false]),
+            (64, DataType::Double, [false, false]),
+        ] {
             let (operations, ..) = call(64, width, Mask::Causal, data_type).operations(is_forward);
-            for strategy in BOTH {
-                assert!(!attends(&planned(&operations, strategy)), "{width} columns of {data_type:?}");
-            }
+            let found = BOTH.map(|strategy| attends(&planned(&operations, strategy)));
+            assert_eq!(found, expected, "{width} columns of {data_type:?}");
         }
     }
 }

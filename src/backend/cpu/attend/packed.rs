@@ -7,7 +7,6 @@ use super::matrix::Matrix;
 use crate::backend::cpu::Isa;
 use crate::backend::cpu::contract::blocks::{Blocks, Left, Right};
 use crate::backend::cpu::scratch::Parts;
-use crate::ops::attend::Attend;
 
 /// What a level computes with.
 #[derive(Clone, Copy)]
@@ -29,7 +28,7 @@ impl Level {
 
 /// Elements from row to row up to which rows are read in place: of more, all would be in a few sets
 /// of the first-level cache.
-const DENSE: usize = 2 * Attend::MOST_COLUMNS as usize;
+const DENSE: usize = 256;
 
 /// Some rows of a head in binary32: in place, or copied.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use super::operands::pack::{MANY, transpose_many};
 use crate::backend::cpu::Isa;
 
 /// The most terms of a sum.
-pub const MOST_TERMS: usize = 128;
+pub const MOST_TERMS: usize = 256;
 
 /// The micro-kernels of a level. Every sum is added up term by term, in order: its bits depend
 /// neither on the other rows and columns nor on how many there are.

@@ -11,18 +11,17 @@ use std::sync::Arc;
 
 use super::super::{Graph, Kind, Operation, Pointwise, Port, Tensor, Type, mode};
 use super::finder::{COLUMNS, Finder, are_for_a_step, is_of_rows};
-use super::{Found, Number};
+use super::{Attends, Found, Number};
 use crate::dtype::DataType;
-use crate::ops::attend::Attend;
 
 /// A tensor of scores as an operation at a place reads it.
 type Use = (Arc<Tensor>, usize);
 
 /// The gradients around the weights at this place, if they are some.
-pub(super) fn find(graph: &Graph, weights: usize, least: i64) -> Option<Found> {
+pub(super) fn find(graph: &Graph, weights: usize, of: Attends) -> Option<Found> {
     let operation = &graph.operations[weights];
     let (x, y) = (operation.read(Port::X)?, operation.write(Port::Y)?);
-    Finder::is_long(x, least).then_some(())?;
+    of.is_for(x).then_some(())?;
     let mut finder = Finder::new(graph, weights, false);
     finder.stats = operation.read(Port::Stats).cloned();
     if finder.stats.is_none() {
@@ -48,8 +47,7 @@ pub(super) fn find(graph: &Graph, weights: usize, least: i64) -> Option<Found> {
     let (dq, whole) = finder.narrowed(&dq, own_type)?;
     let fits = are_for_a_step(&[&q, &k, &v, &o, &own, &dq, &dk, &dv], x)
         && [(&dq, &q), (&dk, &k), (&dv, &v), (&own, &o)].iter().all(|(a, b)| a.dims == b.dims)
-        && q.dims[COLUMNS] <= Attend::MOST_COLUMNS
-        && o.dims[COLUMNS] <= Attend::MOST_COLUMNS;
+        && [&q, &o].iter().all(|matrix| matrix.dims[COLUMNS] <= of.columns);
     (fits && is_of_rows(&stats, x)).then_some(())?;
     let mut reads = vec![
         (Port::Q, &q),

@@ -91,11 +91,6 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Whether the scores of this tensor are of as many queries.
-    pub fn is_long(scores: &Tensor, least: i64) -> bool {
-        scores.dims.get(ROWS).is_some_and(|&rows| rows >= least)
-    }
-
     /// The operations that read a tensor of the graph's own, each as often as it does.
     pub fn readers(&self, tensor: &Tensor) -> Vec<usize> {
         if tensor.is_virtual { self.readers_of(tensor.uid) } else { Vec::new() }

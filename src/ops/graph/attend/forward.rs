@@ -4,24 +4,22 @@
 use std::sync::Arc;
 
 use super::super::{Graph, Kind, Operation, Port, Tensor};
-use super::Found;
 use super::finder::{COLUMNS, Finder, are_for_a_step, is_of_rows};
-use crate::ops::attend::Attend;
+use super::{Attends, Found};
 
 /// The attention around the softmax at this place, if it is one.
-pub(super) fn find(graph: &Graph, softmax: usize, least: i64) -> Option<Found> {
+pub(super) fn find(graph: &Graph, softmax: usize, of: Attends) -> Option<Found> {
     let operation = &graph.operations[softmax];
     let Kind::Softmax(settings) = &operation.kind else { return None };
     let (x, y) = (operation.read(Port::X)?, operation.write(Port::Y)?);
     let stats = operation.write(Port::Stats);
     let is_alone = operation.reads.len() == 1 && operation.writes.len() == 1 + usize::from(stats.is_some());
-    (is_alone && Finder::is_long(x, least)).then_some(())?;
+    (is_alone && of.is_for(x)).then_some(())?;
     let mut finder = Finder::new(graph, softmax, settings.log2);
     let (q, k) = finder.scores(x)?;
     let (v, o) = finder.values(y)?;
     let fits = are_for_a_step(&[&q, &k, &v, &o], x)
-        && q.dims[COLUMNS] <= Attend::MOST_COLUMNS
-        && o.dims[COLUMNS] <= Attend::MOST_COLUMNS
+        && [&q, &o].iter().all(|matrix| matrix.dims[COLUMNS] <= of.columns)
         // Weights are multiplied in the type of the matrices.
         && y.data_type == q.data_type;
     (fits && stats.is_none_or(|stats| is_of_rows(stats, x))).then_some(())?;

@@ -14,7 +14,29 @@ mod backward;
 mod finder;
 mod forward;
 
-use super::{Graph, Kind, Operation, mode, stream};
+use super::{Graph, Kind, Operation, Tensor, mode, stream};
+use crate::ops::attend::Attend;
+
+/// Which attention a core has as one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attends {
+    /// Queries of a head from which on it is.
+    pub least: i64,
+    /// The most columns of a matrix.
+    pub columns: i64,
+}
+
+impl Attends {
+    /// On the CPU core, which would pack its keys for little where there are few queries.
+    pub const CPU: Attends = Attends { least: 16, columns: Attend::MOST_COLUMNS };
+    /// On the CUDA core, whose blocks have more rows than few queries would fill.
+    pub const CUDA: Attends = Attends { least: 16, columns: 128 };
+
+    /// Whether scores of this tensor are of enough queries.
+    fn is_for(&self, scores: &Tensor) -> bool {
+        scores.dims.get(finder::ROWS).is_some_and(|&rows| rows >= self.least)
+    }
+}
 
 /// A number of binary32 that a graph reads by value, and without which it is no attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,15 +71,15 @@ struct Found {
     supposed: Vec<Supposed>,
 }
 
-/// The graph in which attention of at least `least` queries of a head is one operation, and what
-/// numbers that supposes; `None` if it has none that is.
-pub(super) fn attended(graph: &Graph, least: i64) -> Option<(Graph, Vec<Supposed>)> {
+/// The graph in which such attention is one operation, and what numbers that supposes; `None` if it
+/// has none that is.
+pub(super) fn attended(graph: &Graph, of: Attends) -> Option<(Graph, Vec<Supposed>)> {
     let mut graph = stream::straight(graph.clone());
     let (mut found_any, mut supposed) = (false, Vec::new());
     let find = |graph: &Graph, at: usize| match &graph.operations[at].kind {
-        Kind::Softmax(_) => forward::find(graph, at, least),
-        Kind::Weights => backward::find(graph, at, least),
-        Kind::Pointwise(of) if of.mode == mode::EXP => backward::find(graph, at, least),
+        Kind::Softmax(_) => forward::find(graph, at, of),
+        Kind::Weights => backward::find(graph, at, of),
+        Kind::Pointwise(exp) if exp.mode == mode::EXP => backward::find(graph, at, of),
         _ => None,
     };
     while let Some(found) = (0..graph.operations.len()).find_map(|at| find(&graph, at)) {
