@@ -34,7 +34,7 @@ fn main() {
     for problem in problems::devices::read() {
         row(&format!("gpu {}", problem.name), &problem.plan());
     }
-    for step in steps::read() {
+    for step in steps::of_both_cores() {
         row(&step.name, &step);
     }
 }

@@ -21,9 +21,10 @@ pub struct Side {
 }
 
 /// Operands o, statistics, q, k, v, scale, fill, lengths of queries and of keys, bounds on the
-/// right and on the left.
+/// right and on the left, bias.
 ///
-/// A score is `scale` times the product of a row of q and one of k. With lengths
+/// A score is `scale` times the product of a row of q and one of k, and the bias of both, if there
+/// is one. With lengths
 /// [counted](Attend::padded), scores beyond them are minus infinity. Else a query in `row` sees the
 /// key in `column` if `row + bound >= column` (on the right), and if `column + bound >= row` (on
 /// the left), each `>` where it is strict, and where the band moves with the length of keys less
@@ -35,7 +36,7 @@ pub struct Side {
 /// own that depends on nothing but the row.
 ///
 /// # Memory
-/// Matrices have any strides. Keys and values beyond the lengths are not read.
+/// Matrices and the bias have any strides. Keys and values beyond the lengths are not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attend {
     /// Batches, heads, queries and keys.
@@ -65,13 +66,18 @@ pub struct Attend {
     pub right: Option<Side>,
     /// The same on the left.
     pub left: Option<Side>,
+    /// The type of the bias, as matrices may have it, and from batch to batch, head to head, query
+    /// to query, key to key: 0 where all have the same.
+    pub bias: Option<(Scalar, [i64; 4])>,
 }
 
 impl Attend {
     /// How many operands a step has, the first of which are written.
-    pub const OPERANDS: usize = 11;
+    pub const OPERANDS: usize = 12;
     /// Which operand q is; those before it are results.
     pub const Q: usize = 2;
+    /// Which operand the bias is. Nothing changes a score if no operand from there on is touched.
+    pub const BIAS: usize = 11;
     /// The most columns of a matrix, on any core.
     pub const MOST_COLUMNS: i64 = 256;
 
@@ -82,7 +88,8 @@ impl Attend {
         let [right, left] =
             [self.right, self.left].map(|side| side.and_then(|side| side.bound).unwrap_or(of));
         let [scale, fill] = [self.scale, self.fill].map(|number| number.unwrap_or(of));
-        [of, Scalar::F32, of, of, of, scale, fill, queries, keys, right, left]
+        let bias = self.bias.map_or(of, |(scalar, _)| scalar);
+        [of, Scalar::F32, of, of, of, scale, fill, queries, keys, right, left, bias]
     }
 
     /// Which operands are touched.
@@ -91,7 +98,13 @@ impl Attend {
         let [right, left] = [self.right, self.left].map(|side| side.is_some_and(|side| side.bound.is_some()));
         let stats = self.stats.is_some();
         let (scale, fill) = (self.scale.is_some(), self.fill.is_some());
-        [true, stats, true, true, true, scale, fill, queries, keys, right, left]
+        let bias = self.bias.is_some();
+        [true, stats, true, true, true, scale, fill, queries, keys, right, left, bias]
+    }
+
+    /// Whether scores are more than products.
+    pub fn is_changed(&self) -> bool {
+        self.touches()[Self::BIAS..].contains(&true)
     }
 
     /// Whether there is nothing to compute.
@@ -142,6 +155,9 @@ impl Attend {
             f.write_str(if strict { " strict" } else { "" })?;
             f.write_str(if moves { " moves" } else { "" })?;
         }
+        if let Some((scalar, strides)) = self.bias {
+            write!(f, " bias={}({})", scalar.name(), list(&strides))?;
+        }
         Ok(())
     }
 }
@@ -149,7 +165,7 @@ impl Attend {
 /// The gradients of [`Attend`] from that of its result.
 ///
 /// Operands dq, dk, dv, do, and those of [`Attend`], which are all read: o, statistics, q, k, v,
-/// scale, fill, lengths of queries and of keys, bounds on the right and on the left.
+/// scale, fill, lengths of queries and of keys, bounds on the right and on the left, bias.
 ///
 /// With scores as [`Attend`] has them, `p = exp(score - statistics)`, where statistics below the
 /// lowest number of binary32 count as that, and `d = sum of do * o` along a row: `dv` sums `p do`

@@ -16,6 +16,23 @@ fn strides(form: usize, heads: i64, rows: i64, width: i64, gap: i64) -> String {
     }
 }
 
+/// A bias in every second line: its axes have a stride each, or none, and lie in either order.
+fn bias(rng: &mut Rng, extents: [i64; 4]) -> String {
+    if rng.below(2) == 0 {
+        return String::new();
+    }
+    let order = if rng.below(4) == 0 { [2, 3, 1, 0] } else { [3, 2, 1, 0] };
+    let (mut strides, mut step) = ([0; 4], 1);
+    for axis in order {
+        if rng.below(3) > 0 {
+            strides[axis] = step;
+            step *= extents[axis] + 1;
+        }
+    }
+    let scalar = ["f32", "f16", "bf16"][rng.below(3)];
+    format!(" bias={scalar}({})", strides.map(|stride| stride.to_string()).join(","))
+}
+
 /// A line of attention, or of its gradients, with anything that there may be.
 fn line(rng: &mut Rng, extents: [i64; 4], heads: [i64; 2], widths: [i64; 2], is_forward: bool) -> String {
     let ([batch, of_q, rows, keys], [of_k, of_v], [width, columns]) = (extents, heads, widths);
@@ -54,11 +71,12 @@ fn line(rng: &mut Rng, extents: [i64; 4], heads: [i64; 2], widths: [i64; 2], is_
         }
     };
     let (right, left) = (side("right"), side("left"));
+    let bias = bias(rng, [batch, of_q, rows, keys]);
     let (word, gradients) = if is_forward { ("", "") } else { (" backward", &*gradients) };
     let matrices = format!("o={o} q={q} k={k} v={v}");
     format!(
         "call attend{word} {scalar} {batch}x{of_q}x{rows}x{keys} widths={width},{columns} heads={of_k},{of_v} \
-         {matrices}{stats}{log2}{scale}{fill}{lengths}{padded}{right}{left}{gradients}"
+         {matrices}{stats}{log2}{scale}{fill}{lengths}{padded}{right}{left}{bias}{gradients}"
     )
 }
 

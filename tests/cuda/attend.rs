@@ -115,7 +115,8 @@ fn batch_strides(step: &Attend) -> [i64; Attend::OPERANDS] {
     let of_lengths = step.lengths.map(|length| length.map_or(0, |(_, stride)| stride));
     let [o, q, k, v] = step.strides.map(|strides| strides[0]);
     let stats = step.stats.map_or(0, |strides| strides[0]);
-    [o, stats, q, k, v, 0, 0, of_lengths[0], of_lengths[1], 0, 0]
+    let known = [o, stats, q, k, v, 0, 0, of_lengths[0], of_lengths[1]];
+    std::array::from_fn(|operand| known.get(operand).copied().unwrap_or(0))
 }
 
 /// The last batch alone leaves the bits that it leaves among others.

@@ -29,7 +29,7 @@ fn table() {
     let cores = Cores::new();
     println!("\n{:<44}{:>12}{:>10}{:>10}", "# step", "best us", "GB/s", "of copy");
     let (mut told, mut rows) = (0, 0);
-    for row in steps::read() {
+    for row in steps::of_both_cores() {
         rows += 1;
         let step = if double::is_full() { row.step.clone() } else { row.step.shrunk(TURNS) };
         let row = Row::new(&row.name, step).expect("a part of the step");

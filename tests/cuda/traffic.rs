@@ -102,7 +102,7 @@ fn counted(cuda: &Context) -> BTreeMap<String, [f64; 5]> {
             }
         }
     }
-    for step in steps::read() {
+    for step in steps::of_both_cores() {
         count(&step.name, &Row::new(&step.name, step.step.shrunk(TURNS)).expect("a part of the step"));
     }
     rows

@@ -244,6 +244,8 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             step.fill = rng.pick(&[None, Some(Scalar::F32)]);
             step.scale = rng.pick(&[None, Some(Scalar::F32), Some(Scalar::F16)]);
             (step.log2, step.padded) = (rng.below(2) == 0, rng.below(2) == 0);
+            let of = rng.pick(&[Scalar::F32, Scalar::F16, Scalar::Bf16]);
+            step.bias = (rng.below(3) == 0).then(|| (of, bias_strides(step.extents, rng)));
         }
         Owned::Ragged(step) => {
             step.scalar = rng.pick(&Scalar::ALL);
@@ -254,6 +256,21 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
         Owned::Set(_) | Owned::Words(_) | Owned::Phases(_) => {}
     }
     varied
+}
+
+/// Of a bias that has an element for each index of an axis, or the same for all of them, with the
+/// axes in their order or the other way about.
+fn bias_strides(extents: [i64; 4], rng: &mut Rng) -> [i64; 4] {
+    let (mut strides, mut step) = ([0; 4], 1);
+    let is_reversed = rng.below(4) == 0;
+    for k in 0..4 {
+        let axis = if is_reversed { k } else { 3 - k };
+        if rng.below(3) > 0 {
+            strides[axis] = step;
+            step *= extents[axis];
+        }
+    }
+    strides
 }
 
 /// Each case is also written and read again, so that what a failure shows can be put into the list.

@@ -4,14 +4,15 @@
 //! ```text
 //!  forward.rs  attention                    backward.rs  its gradients
 //!  problem.rs  what both have               sight.rs     which keys a query sees
+//!  change.rs   what is added to scores      loops.rs     the loops over rows of scores, per level
 //!  matrix.rs   rows in binary32, and back   packed.rs    rows packed for products
-//!  loops.rs    the loops over rows of scores, per level
 //! ```
 //! Products are those of contractions' micro-kernels. What a row of a result is added up from comes
 //! in tiles that begin at multiples of their extent, term by term: its bits depend on no other row,
 //! on no other head or batch, and on no number of threads.
 
 mod backward;
+mod change;
 mod forward;
 mod loops;
 mod matrix;
@@ -25,18 +26,24 @@ use self::problem::Problem;
 use super::Machine;
 use super::arena::KEPT_BYTES;
 use super::kind::{Call, Kind};
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::ops::attend::{Attend, AttendBackward};
 
-/// Whether the matrices have columns, and no more than a tile.
+/// Whether the matrices have columns, and no more than a tile, and a bias is no wider than they
+/// are.
 ///
 /// # Errors
 /// Not supported if they do not.
 fn fits(step: &Attend) -> Result<()> {
     let fits = |width: &i64| (1..=Attend::MOST_COLUMNS).contains(width);
-    match step.widths.iter().all(fits) {
-        true => Ok(()),
-        false => Err(Error::unsupported("attention of matrices without columns, or of more than 256")),
+    if !step.widths.iter().all(fits) {
+        return Err(Error::unsupported("attention of matrices without columns, or of more than 256"));
+    }
+    let is_known = |scalar: Scalar| [Scalar::F32, Scalar::F16, Scalar::Bf16].contains(&scalar);
+    match step.bias {
+        Some((scalar, _)) if !is_known(scalar) => Err(Error::unsupported("a bias of another type")),
+        _ => Ok(()),
     }
 }
 

@@ -30,8 +30,8 @@ const LOG2: u32 = 128;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct Parameters {
-    /// The operands of the step; 0 where there is none.
-    pub at: [u64; Attend::OPERANDS],
+    /// The operands of the step up to those that change scores; 0 where there is none.
+    pub at: [u64; Attend::BIAS],
     /// Bytes of o, q, k and v from batch to batch, head to head, row to row, column to column.
     pub step: [[i64; 4]; 4],
     /// Bytes of the statistics from batch to batch, head to head, row to row.
@@ -96,12 +96,13 @@ pub(super) fn fits(step: &Attend) -> bool {
     let most = step.widths[0].max(step.widths[1]);
     [Scalar::F32, Scalar::F16, Scalar::Bf16].contains(&step.scalar)
         && most <= MOST_COLUMNS
+        && !step.is_changed()
         && step.extents.iter().all(|&extent| extent < 1 << 24)
 }
 
 /// What is said of those that they are not for.
 pub(super) fn unsupported() -> Error {
-    Error::unsupported("attention of other types, or of more columns or rows")
+    Error::unsupported("attention of other types, of more columns or rows, or of changed scores")
 }
 
 /// The bits of a side.
@@ -117,7 +118,7 @@ pub(super) fn blocks_of(step: &Attend) -> i64 {
 }
 
 /// The parameters of an attention whose operands lie here.
-pub(super) fn parameters(step: &Attend, at: [u64; Attend::OPERANDS]) -> Parameters {
+pub(super) fn parameters(step: &Attend, at: [u64; Attend::BIAS]) -> Parameters {
     let touches = step.touches();
     let [_, heads, rows, keys] = step.extents;
     let (size, scalars) = (step.scalar.size() as i64, step.scalars().map(|scalar| scalar as u32));
@@ -147,7 +148,7 @@ fn launch(query: &Query<'_, Attend>, kernel: &'static str, threads: u32) -> Resu
     let step = query.step;
     let [batch, heads, ..] = step.extents;
     let blocks = (batch * heads).saturating_mul(blocks_of(step)) as u64;
-    let params = Params::new(&parameters(step, query.places()));
+    let params = Params::new(&parameters(step, std::array::from_fn(|operand| query.place(operand))));
     Ok(Launch { kernel, grid: grid(blocks)?, block: [threads, 1, 1], shared: 0, params })
 }
 

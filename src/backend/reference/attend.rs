@@ -45,6 +45,8 @@ pub(super) fn offset<const N: usize>(strides: [i64; N], index: [i64; N]) -> i64 
 /// What the scores of a batch are made with.
 pub(super) struct Scores<'a> {
     step: &'a Attend,
+    at: &'a [Address],
+    batch: i64,
     scale: f64,
     fill: f64,
     queries: f64,
@@ -55,8 +57,8 @@ pub(super) struct Scores<'a> {
 
 impl<'a> Scores<'a> {
     /// # Safety
-    /// As for [`attend`].
-    pub unsafe fn of(step: &'a Attend, at: &[Address], batch: i64) -> Self {
+    /// As for [`attend`], as long as they are used.
+    pub unsafe fn of(step: &'a Attend, at: &'a [Address], batch: i64) -> Self {
         let of_batch = |k: usize| step.lengths[k].map_or(0, |(_, stride)| stride * batch);
         // SAFETY: the numbers are there if the step touches them.
         let [scale, fill, queries, keys, right, left] = unsafe {
@@ -71,7 +73,7 @@ impl<'a> Scores<'a> {
         };
         let scale = if step.scale.is_some() { scale } else { 1.0 };
         let fill = if step.fill.is_some() { fill } else { f64::NEG_INFINITY };
-        Scores { step, scale, fill, queries, keys, right, left }
+        Scores { step, at, batch, scale, fill, queries, keys, right, left }
     }
 
     /// What products are multiplied by.
@@ -79,8 +81,9 @@ impl<'a> Scores<'a> {
         self.scale
     }
 
-    /// The score of a query and a key whose product this is, and whether it is made of that.
-    pub fn of_pair(&self, row: i64, column: i64, product: impl FnOnce() -> f64) -> (f64, bool) {
+    /// The score of a query and a key of a head whose product this is, and whether it is made of
+    /// that.
+    pub fn of_pair(&self, [head, row, column]: [i64; 3], product: impl FnOnce() -> f64) -> (f64, bool) {
         let step = self.step;
         let counts = |index: i64, length: usize, end: f64| {
             !step.padded || step.lengths[length].is_none() || (index as f64) < end
@@ -96,7 +99,15 @@ impl<'a> Scores<'a> {
         let (near, far) = (row as f64, column as f64);
         let is_seen = sees(step.right, near, far, self.right, self.keys - self.queries)
             && sees(step.left, far, near, self.left, self.queries - self.keys);
-        if is_seen { (self.scale * product(), true) } else { (self.fill, false) }
+        let place = [self.batch, head, row, column];
+        if is_seen { (self.scale * product() + self.bias(place), true) } else { (self.fill, false) }
+    }
+
+    /// What is added to a score.
+    fn bias(&self, place: [i64; 4]) -> f64 {
+        let Some((scalar, strides)) = self.step.bias else { return 0.0 };
+        // SAFETY: an element of the bias.
+        unsafe { load(scalar, self.at[Attend::BIAS].pointer(), offset(strides, place)) }
     }
 }
 
@@ -116,7 +127,7 @@ pub unsafe fn attend_row(step: &Attend, at: &[Address], [batch, head, row]: [i64
     let scores = unsafe { Scores::of(step, at, batch) };
     for (column, weight) in (0..).zip(&mut *weights) {
         let product = |c: i64| element(2, q, [batch, head, row, c]) * element(3, k, [batch, own, column, c]);
-        (*weight, _) = scores.of_pair(row, column, || (0..step.widths[0]).map(product).sum());
+        (*weight, _) = scores.of_pair([head, row, column], || (0..step.widths[0]).map(product).sum());
     }
     let largest = weights.iter().fold(f64::from(f32::MIN), |a, &b| if a > b || a.is_nan() { a } else { b });
     weights.iter_mut().for_each(|weight| *weight = (*weight - largest).exp());

@@ -142,7 +142,8 @@ impl<'a> Pairs<'a> {
     fn weight(&self, head: i64, row: i64, column: i64) -> (f64, bool) {
         let (forward, of_keys) = (&self.step.forward, self.key_head(0, head));
         let term = |c: i64| self.matrix(Q, head, row, c) * self.matrix(K, of_keys, column, c);
-        let (score, is_product) = self.scores.of_pair(row, column, || (0..forward.widths[0]).map(term).sum());
+        let (score, is_product) =
+            self.scores.of_pair([head, row, column], || (0..forward.widths[0]).map(term).sum());
         if score == f64::NEG_INFINITY {
             return (0.0, is_product);
         }

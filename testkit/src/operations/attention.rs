@@ -20,6 +20,8 @@ enum Change {
     BottomRight,
     /// A bias of each head.
     Bias,
+    /// A narrow bias of each key, then a band as above.
+    KeyBias,
     /// `3 tanh(score / 3)`, then a causal band.
     Capped,
 }
@@ -67,15 +69,33 @@ impl Call {
         [self.batch, self.heads[heads], rows, width]
     }
 
+    fn has_bias(&self) -> bool {
+        matches!(self.change, Change::Bias | Change::KeyBias)
+    }
+
+    fn bias_dims(&self) -> [i64; 4] {
+        match self.change {
+            Change::KeyBias => [self.batch, 1, 1, self.keys],
+            _ => [1, self.heads[0], self.queries, self.keys],
+        }
+    }
+
     fn changed(&self, score: f64, at: [i64; 4], data: &Data) -> f64 {
-        let [batch, head, row, column] = at;
+        let [batch, _, row, column] = at;
         let [queries, keys] = [&data.lengths[0], &data.lengths[1]].map(|lengths| lengths[batch as usize]);
         let capped = if self.change == Change::Capped { 3.0 * (score / 3.0).tanh() } else { score };
+        let bias = if data.bias.is_empty() {
+            0.0
+        } else {
+            let dims = self.bias_dims();
+            let place = at.iter().zip(dims).map(|(&index, dim)| index.min(dim - 1));
+            let element = place.zip(row_major(&dims)).map(|(index, stride)| index * stride).sum::<i64>();
+            data.bias[element as usize]
+        };
         let changed = match self.change {
             Change::Causal | Change::Capped if column > row => f64::NEG_INFINITY,
-            Change::BottomRight if column > row + keys - queries => f64::NEG_INFINITY,
-            Change::Bias => score + data.bias[((head * self.queries + row) * self.keys + column) as usize],
-            _ => capped,
+            Change::BottomRight | Change::KeyBias if column > row + keys - queries => f64::NEG_INFINITY,
+            _ => capped + bias,
         };
         if row >= queries || column >= keys { f64::NEG_INFINITY } else { changed }
     }
@@ -140,6 +160,7 @@ impl Tensors {
             let strides = [dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1];
             Arc::new(Tensor::new(uid, call.of, &dims, &strides))
         };
+        let bias_type = if call.change == Change::KeyBias { DataType::Bfloat16 } else { DataType::Float };
         Tensors {
             q: sides(1, call.dims(call.queries, 0, d)),
             k: sides(2, call.dims(call.keys, 1, d)),
@@ -148,7 +169,7 @@ impl Tensors {
             stats: float(5, &call.dims(call.queries, 0, 1)),
             scale: by_value(6, DataType::Float, 4),
             lengths: [7, 8].map(|uid| packed(uid, DataType::Int32, &[call.batch, 1, 1, 1])),
-            bias: float(9, &[1, call.heads[0], call.queries, call.keys]),
+            bias: packed(9, bias_type, &call.bias_dims()),
             sink: float(10, &[1, call.heads[0], 1, 1]),
         }
     }
@@ -156,7 +177,7 @@ impl Tensors {
     /// Numbers for all of them, with NaNs beyond the lengths.
     fn fill(&self, call: &Call, problem: &mut Problem, rng: &mut Rng) -> Data {
         let [q, k, v] = [&self.q, &self.k, &self.v].map(|tensor| problem.random(rng, tensor));
-        let bias = if call.change == Change::Bias { problem.random(rng, &self.bias) } else { Vec::new() };
+        let bias = if call.has_bias() { problem.random(rng, &self.bias) } else { Vec::new() };
         let sink = if call.sink { problem.random(rng, &self.sink) } else { Vec::new() };
         let full = [call.queries, call.keys];
         let lengths = full.map(|full| {
@@ -217,6 +238,9 @@ impl Tensors {
             Change::Causal => vec![band(&input, false)],
             Change::BottomRight => vec![band(&input, true)],
             Change::Bias => vec![simple(ADD, &[(Port::X, &input), (Port::B, &self.bias)], &output)],
+            Change::KeyBias => {
+                vec![simple(ADD, &[(Port::X, &self.bias), (Port::B, &input)], &one), band(&one, true)]
+            }
             Change::Capped => vec![
                 // Not in the order in which they are computed.
                 band(&two, false),
@@ -228,7 +252,7 @@ impl Tensors {
         if call.change == Change::Capped {
             problem.given.push((Arc::clone(&three), vec![3.0]));
         }
-        if matches!(call.change, Change::Causal | Change::BottomRight | Change::Capped) {
+        if matches!(call.change, Change::Causal | Change::BottomRight | Change::KeyBias | Change::Capped) {
             problem.given.push((Arc::clone(&lowest), vec![f64::NEG_INFINITY]));
         }
         let modifier = Some(Modifier { operations, input: 100, output: 103 });
@@ -380,6 +404,7 @@ pub fn problems(rng: &mut Rng) -> Vec<Problem> {
         Call { change: Change::Causal, queries: 5, ..plain.clone() },
         Call { change: Change::BottomRight, lengths: true, ..plain.clone() },
         Call { change: Change::Bias, sink: true, ..plain.clone() },
+        Call { change: Change::KeyBias, lengths: true, of: DataType::Half, ..plain.clone() },
         Call { change: Change::Capped, heads: [2, 2, 2], ..plain.clone() },
         Call { lengths: true, sink: true, ..plain.clone() },
         Call { of: DataType::Half, change: Change::Causal, ..plain.clone() },

@@ -13,7 +13,8 @@ use crate::random::Rng;
 
 impl Text<'_> {
     /// ` f16 2x8x512x512 widths=64,64 heads=8,2 o=(a,b,c,d) q=(..) k=(..) v=(..) stats=(a,b,c) log2
-    /// scale=f32 fill=f32 queries=s32*1 keys=s32*1 padded right=s32 strict moves left=none`
+    /// scale=f32 fill=f32 queries=s32*1 keys=s32*1 padded right=s32 strict moves left=none
+    /// bias=f16(a,b,c,d)`
     pub fn attend(&mut self) -> Result<Attend> {
         self.expect(" ")?;
         let scalar = self.scalar()?;
@@ -63,6 +64,7 @@ impl Text<'_> {
             }
         }
         let [right, left] = sides;
+        let bias = if self.eat(" bias=") { Some(self.bias()?) } else { None };
         Ok(Attend {
             extents,
             heads,
@@ -77,7 +79,17 @@ impl Text<'_> {
             padded,
             right,
             left,
+            bias,
         })
+    }
+
+    /// `f16(a,b,c,d)`
+    fn bias(&mut self) -> Result<(Scalar, [i64; 4])> {
+        let scalar = self.scalar()?;
+        self.expect("(")?;
+        let strides = self.list()?;
+        self.expect(")")?;
+        Ok((scalar, strides))
     }
 
     /// The same, which has statistics, and ` dq=(a,b,c,d) dk=(..) dv=(..) do=(..)`
@@ -137,6 +149,8 @@ fn operands_as(step: &Attend, role: Role) -> Vec<Operand> {
             if let 2 | 3 = k { step.lengths[k - 2].map_or(0, |(_, stride)| stride * (batch - 1)) } else { 0 };
         all.push(Operand { name, ..read((0, count), scalars[5 + k]) });
     }
+    let of_bias = step.bias.map_or((0, 0), |(_, strides)| reach(&step.extents, &strides));
+    all.push(Operand { name: "bias", ..read(of_bias, scalars[Attend::BIAS]) });
     let each = all.into_iter().zip(touches);
     each.map(|(operand, touched)| if touched { operand } else { absent(operand.scalar) }).collect()
 }
@@ -176,6 +190,11 @@ pub fn numbers(step: &Attend, name: &str, seed: u64) -> Option<Vec<f64>> {
         "left" => some(1, rows / 2),
         _ => return None,
     })
+}
+
+/// Whether the CUDA core has kernels for it.
+pub fn is_for_cuda(step: &Attend) -> bool {
+    !step.is_changed() && step.widths.iter().all(|&width| width <= 128)
 }
 
 /// The same with other extents. Heads stay as they are shared.

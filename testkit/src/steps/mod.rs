@@ -18,7 +18,7 @@ use std::fmt;
 
 use cudnn::error::Result;
 pub use cudnn::ops::OwnedStep as Owned;
-use cudnn::ops::{Operand, Plan, StepSink};
+use cudnn::ops::{AttendBackward, Operand, Plan, StepSink};
 #[allow(unused_imports, reason = "every program uses its own part of this module")]
 pub use vary::Vary;
 
@@ -48,6 +48,16 @@ impl Row {
         Row::new(name, parse::step(step)?)
     }
 
+    /// Whether the CUDA core has kernels for it, too.
+    pub fn is_for_cuda(&self) -> bool {
+        match &self.step {
+            Owned::Attend(step) | Owned::AttendBackward(AttendBackward { forward: step, .. }) => {
+                attention::is_for_cuda(step)
+            }
+            _ => true,
+        }
+    }
+
     /// Bytes that the step reads and writes, if it touches all that its operands span.
     pub fn bytes(&self) -> usize {
         self.operands.iter().map(|operand| (operand.span.1 - operand.span.0) as usize).sum()
@@ -75,6 +85,11 @@ impl fmt::Display for Row {
 /// Every line of the list. Panics with the line that cannot be read.
 pub fn read() -> Vec<Row> {
     rows("problems/steps.txt", include_str!("../../../problems/steps.txt"))
+}
+
+/// Those that both cores have kernels for.
+pub fn of_both_cores() -> Vec<Row> {
+    read().into_iter().filter(Row::is_for_cuda).collect()
 }
 
 /// Every line of a list; empty ones and those that begin with `#` do not count. Panics with the one

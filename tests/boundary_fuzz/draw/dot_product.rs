@@ -38,8 +38,8 @@ struct Attention {
     /// The type of the counts of rows before each batch, where batches are only as long as they are
     /// and follow each other.
     ragged: Option<Scalar>,
-    /// The extents of what is added to the scores.
-    bias: Option<[i64; 4]>,
+    /// The type and the extents of what is added to the scores.
+    bias: Option<(Scalar, [i64; 4])>,
     /// How far right, and left, of the diagonal scores count.
     right: Option<i64>,
     left: Option<i64>,
@@ -100,7 +100,8 @@ impl Attention {
         }
         if rng.below(3) == 0 {
             let all = [of.batch, of.heads[0], of.rows[0], of.rows[1]];
-            of.bias = Some(all.map(|extent| if rng.below(2) == 0 { 1 } else { extent }));
+            let scalar = rng.pick(&[Scalar::F32, Scalar::F32, Scalar::F16, Scalar::Bf16]);
+            of.bias = Some((scalar, all.map(|extent| if rng.below(2) == 0 { 1 } else { extent })));
         }
         of
     }
@@ -232,8 +233,9 @@ impl Attention {
         let o = rows(self.heads[0], outer, 0, "nan:near");
         let statistics = graph.laid_out(&self.statistics(), Some("nan:near"));
         let scale = graph.value(Scalar::F32, 4, scale);
-        let bias =
-            self.bias.map(|extents| graph.laid_out(&Tensor::packed(Scalar::F32, &extents), Some("real")));
+        let bias = self
+            .bias
+            .map(|(scalar, extents)| graph.laid_out(&Tensor::packed(scalar, &extents), Some("real")));
         let lengths = self.describe_lengths(graph);
         let scores = self.describe_scores(graph, FORWARD, bias.as_ref(), lengths.as_ref());
         let row = Tensor::packed(Scalar::F32, &[1, self.heads[0], 1, 1]);

@@ -1,7 +1,7 @@
 //! Attention in one step, and its gradients: which graphs have it, and what it gives against plain
 //! loops.
 
-use cudnn::ops::graph::{Attends, Strategy};
+use cudnn::ops::graph::{Attends, BandMask, Strategy};
 use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
@@ -11,8 +11,11 @@ use super::*;
 /// On either core.
 const BOTH: [Strategy; 2] = [Strategy::CUDA, Strategy::CPU];
 
-/// As for a GPU, however few queries there are.
-const ALWAYS: Strategy = Strategy { attends: Some(Attends { least: 0, ..Attends::CUDA }), ..Strategy::CUDA };
+/// However few queries there are.
+const ALWAYS: [Strategy; 2] = [
+    Strategy { attends: Some(Attends { least: 0, ..Attends::CUDA }), ..Strategy::CUDA },
+    Strategy { attends: Some(Attends { least: 0, ..Attends::CPU }), ..Strategy::CPU },
+];
 
 /// Whether attention is one step.
 fn attends(execution: &Execution) -> bool {
@@ -24,10 +27,21 @@ fn planned(operations: &[Operation], strategy: Strategy) -> Execution {
 }
 
 /// Lengths, bands from either corner, shared heads, pages and packed sequences are one step in
-/// either direction; what changes scores in another way, sinks and dropout are not.
+/// either direction, and on the CPU core a bias; what changes scores in another way, sinks and
+/// dropout are not.
 #[test]
 fn attention_in_one_step_gives_what_plain_loops_give() {
-    let (mut one, mut others, mut gradients) = (0, 0, 0);
+    for (strategy, least) in ALWAYS.into_iter().zip([[10, 5, 6], [14, 7, 6]]) {
+        let counts = attended_problems(strategy);
+        let is_enough = counts.iter().zip(least).all(|(&count, least)| count > least);
+        assert!(is_enough, "{counts:?} in one step, in one step backward, in several steps");
+    }
+}
+
+/// How many problems are one step, how many of these are gradients, and how many are none.
+fn attended_problems(strategy: Strategy) -> [i32; 3] {
+    let [mut one, mut gradients, mut others] = [0; 3];
+    let has_changes = strategy == ALWAYS[1];
     for problem in operations::problems() {
         let problem = problem.without_maxima();
         let Some(operation) = problem.attention() else { continue };
@@ -42,14 +56,16 @@ fn attention_in_one_step_gives_what_plain_loops_give() {
         let is_band = |operation: &Operation| {
             matches!(operation.kind, Kind::BandMask(_)) && !(has_ends && moves(operation))
         };
-        let has_only_bands =
-            settings.modifier.as_ref().is_none_or(|modifier| modifier.operations.iter().all(is_band));
+        let is_sum = |operation: &Operation| matches!(&operation.kind, Kind::Pointwise(of) if of.mode == ADD);
+        let is_known = |operation: &Operation| is_band(operation) || has_changes && is_sum(operation);
+        let is_plain_graph =
+            settings.modifier.as_ref().is_none_or(|modifier| modifier.operations.iter().all(is_known));
         let is_wide = operation.read(Port::Q).is_some_and(|q| operations::data_type(q) == DataType::Double);
         let others_read = [Port::Sink, Port::DescaleQ, Port::DescaleK, Port::DescaleS, Port::ScaleS];
         let is_plain = others_read.iter().all(|&port| operation.read(port).is_none())
             && operation.write(Port::AmaxS).is_none();
-        let execution = planned(&problem.operations, ALWAYS);
-        let expected = settings.dropout == 0.0 && has_only_bands && is_plain && !is_wide;
+        let execution = planned(&problem.operations, strategy);
+        let expected = settings.dropout == 0.0 && is_plain_graph && is_plain && !is_wide;
         assert_eq!(attends(&execution), expected, "{}", problem.name);
         let mut world = World::default();
         problem.given.iter().for_each(|(tensor, numbers)| world.put(tensor, numbers));
@@ -61,12 +77,9 @@ fn attention_in_one_step_gives_what_plain_loops_give() {
         } else {
             others += 1
         }
-        gradients += usize::from(execution.parts().any(|part| part.contains("attend backward ")));
+        gradients += i32::from(execution.parts().any(|part| part.contains("attend backward ")));
     }
-    assert!(
-        one > 10 && gradients > 5 && others > 6,
-        "{one} in one step, {gradients} backward, {others} are not"
-    );
+    [one, gradients, others]
 }
 
 fn call(extent: i64, width: i64, mask: Mask, data_type: DataType) -> Call {
@@ -178,16 +191,16 @@ fn gradients_by_single_operations_are_one_step() {
 }
 
 /// What version 1.32.0 of the package makes of `sdpa_backward`, by its arguments, and whether that
-/// is one step.
-const RECORDED: [(&str, &str, bool); 8] = [
-    ("plain", include_str!("../../data/frontend/plain.json"), true),
-    ("causal", include_str!("../../data/frontend/causal.json"), true),
-    ("a window, BFLOAT16", include_str!("../../data/frontend/window.json"), true),
-    ("causal from the lower right corner, FLOAT", include_str!("../../data/frontend/float.json"), true),
-    ("deterministic", include_str!("../../data/frontend/deterministic.json"), true),
-    ("a bias", include_str!("../../data/frontend/bias.json"), false),
-    ("dropout", include_str!("../../data/frontend/dropout.json"), false),
-    ("lengths", include_str!("../../data/frontend/lengths.json"), false),
+/// is one step on the CUDA core, and on the CPU core.
+const RECORDED: [(&str, &str, [bool; 2]); 8] = [
+    ("plain", include_str!("../../data/frontend/plain.json"), [true; 2]),
+    ("causal", include_str!("../../data/frontend/causal.json"), [true; 2]),
+    ("a window, BFLOAT16", include_str!("../../data/frontend/window.json"), [true; 2]),
+    ("causal from the lower right corner, FLOAT", include_str!("../../data/frontend/float.json"), [true; 2]),
+    ("deterministic", include_str!("../../data/frontend/deterministic.json"), [true; 2]),
+    ("a bias", include_str!("../../data/frontend/bias.json"), [false, true]),
+    ("dropout", include_str!("../../data/frontend/dropout.json"), [false; 2]),
+    ("lengths", include_str!("../../data/frontend/lengths.json"), [false; 2]),
 ];
 
 #[test]
@@ -195,14 +208,13 @@ fn recorded_gradients_of_cudnn_frontend_are_one_step() {
     for (name, text, expected) in RECORDED {
         let graph = cudnn::desc::graph::text::graph(text.as_bytes()).expect("a plan's text");
         let graph = Graph::of(&graph).expect("a graph");
-        for strategy in BOTH {
-            assert_eq!(attends(&planned(&graph.operations, strategy)), expected, "{name}");
-        }
+        let found = BOTH.map(|strategy| attends(&planned(&graph.operations, strategy)));
+        assert_eq!(found, expected, "{name}");
     }
 }
 
-/// A bias, dropout, weights that are seen, another factor, operands the other way about: single
-/// operations.
+/// Dropout, weights that are seen, another factor, operands the other way about: single operations;
+/// and a bias where there are no kernels for it, or if it is more than one tensor of the caller's.
 #[test]
 fn what_is_almost_a_gradient_of_attention_keeps_its_steps() {
     let call = Call { dims: [2, 4, 24, 20], width: 8, mask: Mask::Causal, data_type: DataType::Half };
@@ -228,8 +240,9 @@ fn what_is_almost_a_gradient_of_attention_keeps_its_steps() {
         operations
     };
     let all = float(401, &call.dims);
+    let changed = after(apart, ADD, &all);
+    assert!(!attends(&planned(&changed, Strategy::CUDA)) && attends(&planned(&changed, Strategy::CPU)));
     let mut near = vec![
-        ("a bias", after(apart, ADD, &all)),
         ("dropout", after(turned, MUL, &all)),
         ("another factor", after(last, MUL, &by_value(402, DataType::Float, 4))),
     ];
@@ -246,10 +259,114 @@ fn what_is_almost_a_gradient_of_attention_keeps_its_steps() {
     let Kind::Pointwise(of) = &mut other[exponential].kind else { panic!("an exponential") };
     of.alpha[0] = 2.0;
     near.push(("twice the scores", other));
-    assert!(attends(&planned(&operations, Strategy::CUDA)));
-    for (what, operations) in near {
-        assert!(!attends(&planned(&operations, Strategy::CUDA)), "{what}");
+    // A bias that is not the caller's, of other extents, or twice.
+    let own = hidden(403, DataType::Float, &call.dims);
+    near.push(("a bias of its own", [vec![map(IDENTITY, &[&all], &own)], after(apart, ADD, &own)].concat()));
+    let mut other = changed.clone();
+    let y = hidden(404, DataType::Float, &call.dims);
+    other.push(map(ADD, &[&other[apart].reads[0].tensor.clone(), &all], &y));
+    other[apart].reads[0].tensor = y;
+    near.push(("two biases", other));
+    for strategy in BOTH {
+        assert!(attends(&planned(&operations, strategy)));
+        for (what, operations) in &near {
+            assert!(!attends(&planned(operations, strategy)), "{what}");
+        }
     }
+}
+
+/// Of any extents that broadcast, before or after a band, either way about: what plain operations
+/// give, in either direction.
+#[test]
+fn a_bias_in_single_operations_is_one_step() {
+    for (dims, data_type) in [
+        ([2, 4, 24, 20], DataType::Float),
+        ([1, 4, 24, 20], DataType::Half),
+        ([2, 1, 1, 20], DataType::Bfloat16),
+        ([1, 1, 24, 1], DataType::Float),
+        ([1, 1, 1, 1], DataType::Float),
+    ] {
+        let bias = packed(410, data_type, &dims);
+        for mask in [Mask::None, Mask::Causal] {
+            let call = Call { dims: [2, 4, 24, 20], width: 8, mask, data_type: DataType::Float };
+            let (mut operations, _, results) = call.described();
+            add_to_scores(&mut operations, &bias, |operation| {
+                matches!(&operation.kind, Kind::Pointwise(of) if of.mode == SUB)
+                    && operation.reads.iter().any(|link| link.tensor.uid == STATS)
+            });
+            same_as_whole(&operations, &results, &format!("gradients, {dims:?} {mask:?}"));
+            for is_late in [false, true] {
+                let (mut operations, o) = forward_of_operations(&call);
+                add_to_scores(&mut operations, &bias, |operation| match operation.kind {
+                    Kind::Softmax(_) => is_late,
+                    Kind::BandMask(_) => !is_late,
+                    _ => false,
+                });
+                if is_late || !matches!(mask, Mask::None) {
+                    same_as_whole(&operations, &[o], &format!("forward, {dims:?} {mask:?} {is_late}"));
+                }
+            }
+        }
+    }
+}
+
+/// Adds a bias to what the first such operation reads first.
+fn add_to_scores(operations: &mut Vec<Operation>, bias: &Arc<Tensor>, is_it: impl Fn(&Operation) -> bool) {
+    let Some(at) = operations.iter().position(is_it) else { return };
+    let x = Arc::clone(&operations[at].reads[0].tensor);
+    let y = hidden(420, DataType::Float, &x.dims);
+    operations.push(map(ADD, &[bias, &x], &y));
+    operations[at].reads[0].tensor = y;
+}
+
+/// One step on the CPU core, which gives what single operations give.
+fn same_as_whole(operations: &[Operation], results: &[Arc<Tensor>], what: &str) {
+    assert!(attends(&planned(operations, Strategy::CPU)), "{what}");
+    assert!(!attends(&planned(operations, Strategy::CUDA)), "{what}");
+    let numbers = [
+        (SCALE, 0.125),
+        (ONE, 1.0),
+        (LOWEST, f64::NEG_INFINITY),
+        (NEAREST, 5.0),
+        (LOWEST_BEFORE, f64::NEG_INFINITY),
+    ];
+    let own = given(operations, results, &numbers, Strategy::CPU);
+    let whole = given(operations, results, &numbers, WHOLE);
+    for (k, (own, whole)) in own.iter().zip(&whole).enumerate() {
+        assert_near(own, whole, 1e-5, &format!("{what}, result {k}"));
+    }
+}
+
+/// Attention of a call by single operations, and its result.
+fn forward_of_operations(call: &Call) -> (Vec<Operation>, Arc<Tensor>) {
+    let [batch, heads, rows, columns] = call.dims;
+    let of = |uid, heads, rows| packed(uid, call.data_type, &[batch, heads, rows, call.width]);
+    let (q, v, o) = (of(1, heads, rows), of(3, 1, columns), of(4, heads, rows));
+    let k = packed(2, call.data_type, &[batch, 1, call.width, columns]);
+    let [scores, scaled, masked, weights] =
+        [50, 51, 52, 53].map(|uid| hidden(uid, DataType::Float, &call.dims));
+    let product = |a: &Arc<Tensor>, b: &Arc<Tensor>, c: &Arc<Tensor>| {
+        let of = Matmul { math: DataType::Float.into(), padding: 0.0, transposed: [false; 2] };
+        Operation::new(Kind::Matmul(of), &[(Port::A, a), (Port::B, b)], &[(Port::C, c)])
+    };
+    let mut operations = vec![
+        product(&q, &k, &scores),
+        map(MUL, &[&scores, &by_value(SCALE, DataType::Float, 4)], &scaled),
+        product(&weights, &v, &o),
+    ];
+    let last = if let Mask::None = call.mask { &scaled } else { &masked };
+    if last.uid == masked.uid {
+        let lowest = by_value(LOWEST, DataType::Float, 4);
+        let kind = Kind::BandMask(BandMask { comparison: 303 });
+        operations.push(Operation::new(
+            kind,
+            &[(Port::X, &scaled), (Port::B, &lowest)],
+            &[(Port::Y, &masked)],
+        ));
+    }
+    let softmax = Kind::Softmax(Softmax { log2: false });
+    operations.push(Operation::new(softmax, &[(Port::X, last)], &[(Port::Y, &weights)]));
+    (operations, o)
 }
 
 /// Scores that something else reads stay, and so do their steps.

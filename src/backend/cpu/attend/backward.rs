@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::change::Change;
 use super::loops::{LANES, MOST_ROWS, Scores};
 use super::matrix::Matrix;
 use super::packed::{Level, Packed};
@@ -76,6 +77,7 @@ impl Wanted {
 /// What is computed of some queries of a head.
 struct Part {
     sight: Sight,
+    change: Change,
     /// The first of them.
     first: i64,
     /// The key that sums of keys begin with.
@@ -247,8 +249,9 @@ impl<'a> Backward<'a> {
         let heads = forward.heads.map(|own| head / (forward.extents[1] / own));
         // SAFETY: the operands and the scratch are those of the task.
         unsafe {
-            let sight = Sight::of(&self.problem, batch);
-            let of = Part { sight, first, base: keys.start, wanted };
+            let (sight, change) = (Sight::of(&self.problem, batch), Change::of(&self.problem, [batch, head]));
+            let of = Part { sight, change, first, base: keys.start, wanted };
+            let sight = &of.sight;
             let end = sight.queries.min(rows.end as i64).max(first);
             let counted = (end - first) as usize;
             let seen = sight.of_rows(first..end);
@@ -333,6 +336,7 @@ impl<'a> Backward<'a> {
             blocks.multiply([count, columns, of_values], own, values, slopes, pitch, false);
             let place = (of.first + rows.start as i64, tile.start);
             let scores = Scores { at: weights, pitch, rows: count, columns: whole };
+            of.change.apply(scores, columns, place);
             sight.mask(scores, columns, place, sight.fill);
             let of_rows = [scratch.stats, scratch.distances].map(|at| at.add(rows.start).cast_const());
             (loops.weigh)(scores, slopes, of_rows);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::change::Change;
 use super::loops::{LANES, Scores, Sums, joined};
 use super::matrix::Matrix;
 use super::packed::{Level, Packed};
@@ -129,6 +130,7 @@ impl<'a> Forward<'a> {
         // SAFETY: the operands and the scratch are those of the task.
         unsafe {
             let sight = Sight::of(&self.problem, batch);
+            let change = Change::of(&self.problem, [batch, head]);
             let end = sight.queries.min(rows.end).max(rows.start);
             let counted = (end - rows.start) as usize;
             scratch.q.load(q, [batch, head], rows.start..end, true);
@@ -152,7 +154,7 @@ impl<'a> Forward<'a> {
                     let step = if seen.end < tile.end { EDGE_ROWS } else { ROWS };
                     for first in block.clone().step_by(step) {
                         let part = first..block.end.min(first + step);
-                        self.block(&sight, rows.start, part, &tile, scratch);
+                        self.block((&sight, &change), rows.start, part, &tile, scratch);
                     }
                 }
             }
@@ -165,7 +167,8 @@ impl<'a> Forward<'a> {
     /// # Safety
     /// As for [`add_up`](Forward::add_up).
     unsafe fn block(
-        &self, sight: &Sight, start: i64, rows: Range<usize>, tile: &Range<i64>, scratch: &Scratch,
+        &self, (sight, change): (&Sight, &Change), start: i64, rows: Range<usize>, tile: &Range<i64>,
+        scratch: &Scratch,
     ) {
         let Level { blocks, loops } = &self.problem.level;
         let seen = sight.of_rows(start + rows.start as i64..start + rows.end as i64);
@@ -183,6 +186,7 @@ impl<'a> Forward<'a> {
             blocks.multiply(extents, q, keys, scratch.scores, TILE, false);
             let scores = Scores { at: scratch.scores, pitch: TILE, rows: count, columns: whole };
             let place = (start + rows.start as i64, tile.start);
+            change.apply(scores, columns, place);
             sight.mask(scores, columns, place, sight.fill);
             let own = Sums {
                 largest: scratch.largest.add(rows.start),

@@ -45,6 +45,7 @@ const FUSES: bool = cfg!(target_arch = "aarch64");
 pub struct Loops {
     pub are_finite: unsafe fn(*const f32, usize) -> bool,
     pub multiply: unsafe fn(*mut f32, usize, f32),
+    pub add: unsafe fn(*mut f32, *const f32, usize),
     pub soften: unsafe fn(Scores, Sums),
     pub weigh: unsafe fn(Scores, *mut f32, [*const f32; 2]),
     pub dot: unsafe fn(*const f32, *const f32, usize) -> f32,
@@ -55,6 +56,7 @@ impl Loops {
         Loops {
             are_finite: are_finite::of(isa),
             multiply: multiply::of(isa),
+            add: add::of(isa),
             soften: soften::of(isa),
             weigh: weigh::of(isa),
             dot: dot::of(isa),
@@ -86,6 +88,19 @@ unsafe fn multiply(x: *mut f32, count: usize, factor: f32) {
     for i in 0..count {
         // SAFETY: one of them.
         unsafe { *x.add(i) *= factor };
+    }
+}
+
+/// Adds other numbers to all.
+///
+/// # Safety
+/// They are readable and writable, as many others are readable, and both lie apart.
+#[vectorized]
+unsafe fn add(x: *mut f32, y: *const f32, count: usize) {
+    // SAFETY: they are, and nothing else refers to them.
+    let (x, y) = unsafe { (std::slice::from_raw_parts_mut(x, count), std::slice::from_raw_parts(y, count)) };
+    for i in 0..count {
+        x[i] += y[i];
     }
 }
 

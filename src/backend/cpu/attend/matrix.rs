@@ -12,7 +12,9 @@ use crate::ops::attend::Attend;
 const MOST_COLUMNS: usize = Attend::MOST_COLUMNS as usize;
 
 /// The most keys of a tile.
-const MOST_KEYS: usize = 256;
+pub const MOST_KEYS: usize = 256;
+
+const _: () = assert!(MOST_KEYS <= MOST_COLUMNS, "cells have room for a tile");
 
 /// How numbers of a type become binary32, and back.
 #[derive(Clone, Copy)]
@@ -64,6 +66,17 @@ pub struct Matrix {
 impl Matrix {
     pub fn new(at: Address, strides: [i64; 4], columns: i64, types: Types) -> Matrix {
         Matrix { at: at.pointer(), strides, columns: columns as usize, types }
+    }
+
+    /// Some of its columns.
+    pub fn part(&self, first: i64, columns: usize) -> Matrix {
+        let apart = first as isize * self.strides[3] as isize * self.types.scalar.size() as isize;
+        Matrix { at: self.at.wrapping_offset(apart), columns, ..*self }
+    }
+
+    /// Whether all rows of a head are one.
+    pub fn repeats_rows(&self) -> bool {
+        self.strides[2] == 0
     }
 
     fn row(&self, [batch, head, row]: [i64; 3]) -> *mut u8 {

@@ -22,7 +22,7 @@ pub(super) fn find(graph: &Graph, weights: usize, of: Attends) -> Option<Found> 
     let operation = &graph.operations[weights];
     let (x, y) = (operation.read(Port::X)?, operation.write(Port::Y)?);
     of.is_for(x).then_some(())?;
-    let mut finder = Finder::new(graph, weights, false);
+    let mut finder = Finder::new(graph, weights, false, of);
     finder.stats = operation.read(Port::Stats).cloned();
     if finder.stats.is_none() {
         finder.pointwise(weights, mode::EXP, [1.0; 2])?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::expand::REDUCE_ADD;
 use super::super::{Attended, Edge, Graph, Kind, Operation, Port, Tensor, Type, mode};
-use super::{Found, Number, Supposed};
+use super::{Attends, Found, Number, Supposed};
 use crate::dtype::DataType;
 
 /// Dimensions of rows and columns of a matrix.
@@ -24,6 +24,8 @@ pub(super) struct Finder<'a> {
     /// The statistics that weights are made again from.
     pub stats: Option<Arc<Tensor>>,
     supposed: Vec<Supposed>,
+    /// What the core has.
+    wanted: Attends,
 }
 
 pub(super) fn plain(tensor: &Tensor) -> bool {
@@ -61,12 +63,24 @@ pub(super) fn is_of_rows(stats: &Tensor, scores: &Tensor) -> bool {
     stats.data_type == DataType::Float.into() && *stats.dims == [batch, heads, rows, 1] && plain(stats)
 }
 
+/// Whether a tensor of the caller's may be added to scores of these extents.
+fn is_added(tensor: &Tensor, dims: &[i64]) -> bool {
+    let is_known = [DataType::Float, DataType::Half, DataType::Bfloat16]
+        .iter()
+        .any(|&known| tensor.data_type == known.into());
+    let fits = |(&own, &all): (&i64, &i64)| own == all || own == 1;
+    is_known
+        && !tensor.is_virtual
+        && tensor.dims.rank() == dims.len()
+        && tensor.dims.iter().zip(dims).all(fits)
+}
+
 impl<'a> Finder<'a> {
     /// Nothing but the operation at this place.
-    pub fn new(graph: &'a Graph, at: usize, log2: bool) -> Self {
+    pub fn new(graph: &'a Graph, at: usize, log2: bool, wanted: Attends) -> Self {
         let of = Attended { transposed: [false; 2], log2, padded: false, right: None, left: None };
         let (reads, supposed) = (Vec::new(), Vec::new());
-        Finder { graph, members: vec![at], reads, of, is_difference: false, stats: None, supposed }
+        Finder { graph, members: vec![at], reads, of, is_difference: false, stats: None, supposed, wanted }
     }
 
     /// What was found, with these operations in the place of its own.
@@ -198,6 +212,14 @@ impl<'a> Finder<'a> {
         (readers.len() == 1).then(|| readers[0])
     }
 
+    fn has(&self, port: Port) -> bool {
+        self.reads.iter().any(|(other, _)| *other == port)
+    }
+
+    fn has_bias(&self) -> bool {
+        self.has(Port::Bias)
+    }
+
     /// Adds a tensor that is read; whether it is the same as before, if there was one.
     fn take(&mut self, port: Port, tensor: &Arc<Tensor>) -> Option<()> {
         match self.reads.iter().find(|(other, _)| *other == port) {
@@ -221,8 +243,8 @@ impl<'a> Finder<'a> {
         Some(())
     }
 
-    /// Queries and keys of the scores that weights are made of: masks, statistics, the factor and
-    /// the product, from the last one to the first.
+    /// Queries and keys of the scores that weights are made of: masks, statistics, the bias, the
+    /// factor and the product, from the last one to the first.
     pub fn scores(&mut self, last: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
         let dims = last.dims;
         let [batch, _, _, _] = dims[..] else { return None };
@@ -252,6 +274,14 @@ impl<'a> Finder<'a> {
                     is_first.then_some(())?;
                     self.stats = operation.read(Port::B).cloned();
                     Arc::clone(operation.read(Port::X)?)
+                }
+                Kind::Pointwise(of) if of.mode == mode::ADD && !has_scale && !self.has_bias() => {
+                    (of.alpha == [1.0; 2] && !is_double(of.math) && self.wanted.changed).then_some(())?;
+                    let (x, b) = (operation.read(Port::X)?, operation.read(Port::B)?);
+                    let (x, bias) = if x.is_virtual { (x, b) } else { (b, x) };
+                    is_added(bias, &dims).then_some(())?;
+                    self.take(Port::Bias, bias)?;
+                    Arc::clone(x)
                 }
                 Kind::Pointwise(of) if of.mode == mode::MUL && !has_scale => {
                     (of.alpha == [1.0; 2] && !is_double(of.math)).then_some(())?;
@@ -292,8 +322,11 @@ impl<'a> Finder<'a> {
         self.take_lengths(operation, batch)?;
         let fill = operation.read(Port::B)?;
         is_one(fill).then_some(())?;
-        // Of a difference it would be the weight itself, and have a gradient.
-        match self.is_difference {
+        // Of a difference it would be the weight itself, and have a gradient; of a sum it would be
+        // another number for each score.
+        let is_changed = self.is_difference || self.has_bias();
+        (!is_changed || !self.has(Port::B)).then_some(())?;
+        match is_changed {
             true => self.suppose(fill, Number::Lowest)?,
             false => self.take(Port::B, fill)?,
         }

@@ -15,7 +15,7 @@ pub(super) fn find(graph: &Graph, softmax: usize, of: Attends) -> Option<Found> 
     let stats = operation.write(Port::Stats);
     let is_alone = operation.reads.len() == 1 && operation.writes.len() == 1 + usize::from(stats.is_some());
     (is_alone && of.is_for(x)).then_some(())?;
-    let mut finder = Finder::new(graph, softmax, settings.log2);
+    let mut finder = Finder::new(graph, softmax, settings.log2, of);
     let (q, k) = finder.scores(x)?;
     let (v, o) = finder.values(y)?;
     let fits = are_for_a_step(&[&q, &k, &v, &o], x)

@@ -24,13 +24,15 @@ pub struct Attends {
     pub least: i64,
     /// The most columns of a matrix.
     pub columns: i64,
+    /// Whether scores may be more than products.
+    pub changed: bool,
 }
 
 impl Attends {
     /// On the CPU core, which would pack its keys for little where there are few queries.
-    pub const CPU: Attends = Attends { least: 16, columns: Attend::MOST_COLUMNS };
+    pub const CPU: Attends = Attends { least: 16, columns: Attend::MOST_COLUMNS, changed: true };
     /// On the CUDA core, whose blocks have more rows than few queries would fill.
-    pub const CUDA: Attends = Attends { least: 16, columns: 128 };
+    pub const CUDA: Attends = Attends { least: 16, columns: 128, changed: false };
 
     /// Whether scores of this tensor are of enough queries.
     fn is_for(&self, scores: &Tensor) -> bool {

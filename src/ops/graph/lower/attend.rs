@@ -71,6 +71,17 @@ fn matrix(view: &View, swaps: bool) -> Result<([i64; 4], [i64; 4])> {
     Ok((dims, strides))
 }
 
+/// Whether a view has these extents, or 1.
+fn is_spread(view: &View, extents: [i64; 4]) -> bool {
+    let dims = view.dims();
+    dims.rank() == extents.len() && dims.iter().zip(extents).all(|(&own, all)| own == all || own == 1)
+}
+
+/// From one index to the next of such a view; 0 where one element stands for all.
+fn spread(view: &View) -> [i64; 4] {
+    std::array::from_fn(|axis| if view.dims()[axis] == 1 { 0 } else { view.layout.strides[axis] })
+}
+
 /// The step forward, and its operands, of which these two are written or read.
 fn attention(
     of: &Attended, o: View, stats: Option<View>, steps: &mut Builder<'_>,
@@ -79,6 +90,7 @@ fn attention(
     let (scale, fill) = (steps.given(Port::Scale)?, steps.given(Port::B)?);
     let lengths = [steps.given(Port::LengthQ)?, steps.given(Port::LengthKv)?];
     let bounds = [steps.given(Port::RightBound)?, steps.given(Port::LeftBound)?];
+    let bias = steps.given(Port::Bias)?;
     let all = [
         Some(o),
         stats,
@@ -91,6 +103,7 @@ fn attention(
         lengths[1],
         bounds[0],
         bounds[1],
+        bias,
     ];
     if !all.iter().flatten().all(is_whole) {
         return Err(Error::unsupported("attention of parts of tensors"));
@@ -105,6 +118,7 @@ fn attention(
         && keys == [batch, of_keys, count, width]
         && values == [batch, of_values, count, columns]
         && are_shared
+        && bias.is_none_or(|bias| is_spread(&bias, [batch, heads, rows, count]))
         && [o, k, v].iter().all(|view| view.scalar == q.scalar);
     if !fits {
         return Err(unfit());
@@ -127,6 +141,7 @@ fn attention(
         padded: of.padded,
         right: side(of.right, bounds[0]),
         left: side(of.left, bounds[1]),
+        bias: bias.map(|view| (view.scalar, spread(&view))),
     };
     Ok((step, all.map(|view| view.unwrap_or(o))))
 }
