@@ -20,16 +20,28 @@ pub struct Side {
     pub moves: bool,
 }
 
+/// `outer tanh(inner x)` of a score x, or `outer tanh(x / inner)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// The type of the inner number.
+    pub inner: Scalar,
+    /// The type of the outer one.
+    pub outer: Scalar,
+    /// Whether scores are divided by the inner one.
+    pub divides: bool,
+}
+
 /// Operands o, statistics, q, k, v, scale, fill, lengths of queries and of keys, bounds on the
-/// right and on the left, bias.
+/// right and on the left, bias, inner and outer number of the cap, sink.
 ///
-/// A score is `scale` times the product of a row of q and one of k, and the bias of both, if there
-/// is one. With lengths
+/// A score is `scale` times the product of a row of q and one of k, [capped](Cap), and the bias of
+/// both, if there is a cap or a bias. With lengths
 /// [counted](Attend::padded), scores beyond them are minus infinity. Else a query in `row` sees the
 /// key in `column` if `row + bound >= column` (on the right), and if `column + bound >= row` (on
 /// the left), each `>` where it is strict, and where the band moves with the length of keys less
 /// that of queries added to the side of the row. A score that is not seen is `fill`, or minus
-/// infinity if there is none. A row of minus infinity gives zeros.
+/// infinity if there is none. A sink is one more score of each row, whose value is zeros. A row of
+/// minus infinity gives zeros.
 ///
 /// The statistics are `max + log(sum of exp(score - max))`, of which a largest score of minus
 /// infinity counts as the lowest number of binary32. Sums are binary32, in an order of each core's
@@ -69,15 +81,25 @@ pub struct Attend {
     /// The type of the bias, as matrices may have it, and from batch to batch, head to head, query
     /// to query, key to key: 0 where all have the same.
     pub bias: Option<(Scalar, [i64; 4])>,
+    /// What scores are limited by before that.
+    pub cap: Option<Cap>,
+    /// The type of the sinks, and from head to head.
+    pub sink: Option<(Scalar, i64)>,
 }
 
 impl Attend {
     /// How many operands a step has, the first of which are written.
-    pub const OPERANDS: usize = 12;
+    pub const OPERANDS: usize = 15;
     /// Which operand q is; those before it are results.
     pub const Q: usize = 2;
     /// Which operand the bias is. Nothing changes a score if no operand from there on is touched.
     pub const BIAS: usize = 11;
+    /// Which operand the inner number of the cap is.
+    pub const INNER: usize = 12;
+    /// Which the outer one is.
+    pub const OUTER: usize = 13;
+    /// Which the sinks are.
+    pub const SINK: usize = 14;
     /// The most columns of a matrix, on any core.
     pub const MOST_COLUMNS: i64 = 256;
 
@@ -89,7 +111,9 @@ impl Attend {
             [self.right, self.left].map(|side| side.and_then(|side| side.bound).unwrap_or(of));
         let [scale, fill] = [self.scale, self.fill].map(|number| number.unwrap_or(of));
         let bias = self.bias.map_or(of, |(scalar, _)| scalar);
-        [of, Scalar::F32, of, of, of, scale, fill, queries, keys, right, left, bias]
+        let [inner, outer] = self.cap.map_or([of; 2], |cap| [cap.inner, cap.outer]);
+        let sink = self.sink.map_or(of, |(scalar, _)| scalar);
+        [of, Scalar::F32, of, of, of, scale, fill, queries, keys, right, left, bias, inner, outer, sink]
     }
 
     /// Which operands are touched.
@@ -98,11 +122,11 @@ impl Attend {
         let [right, left] = [self.right, self.left].map(|side| side.is_some_and(|side| side.bound.is_some()));
         let stats = self.stats.is_some();
         let (scale, fill) = (self.scale.is_some(), self.fill.is_some());
-        let bias = self.bias.is_some();
-        [true, stats, true, true, true, scale, fill, queries, keys, right, left, bias]
+        let (bias, cap, sink) = (self.bias.is_some(), self.cap.is_some(), self.sink.is_some());
+        [true, stats, true, true, true, scale, fill, queries, keys, right, left, bias, cap, cap, sink]
     }
 
-    /// Whether scores are more than products.
+    /// Whether scores are more than products, or there is one more.
     pub fn is_changed(&self) -> bool {
         self.touches()[Self::BIAS..].contains(&true)
     }
@@ -158,19 +182,25 @@ impl Attend {
         if let Some((scalar, strides)) = self.bias {
             write!(f, " bias={}({})", scalar.name(), list(&strides))?;
         }
-        Ok(())
+        if let Some(Cap { inner, outer, divides }) = self.cap {
+            write!(f, " cap={},{}", inner.name(), outer.name())?;
+            f.write_str(if divides { " divides" } else { "" })?;
+        }
+        self.sink.map_or(Ok(()), |(scalar, step)| write!(f, " sink={}*{step}", scalar.name()))
     }
 }
 
 /// The gradients of [`Attend`] from that of its result.
 ///
 /// Operands dq, dk, dv, do, and those of [`Attend`], which are all read: o, statistics, q, k, v,
-/// scale, fill, lengths of queries and of keys, bounds on the right and on the left, bias.
+/// scale, fill, lengths of queries and of keys, bounds on the right and on the left, bias, both
+/// numbers of the cap, sink.
 ///
 /// With scores as [`Attend`] has them, `p = exp(score - statistics)`, where statistics below the
 /// lowest number of binary32 count as that, and `d = sum of do * o` along a row: `dv` sums `p do`
 /// over the rows, `dq` sums `scale ds k` over the keys, and `dk` sums `scale ds q` over the rows,
-/// where `ds = p (do v^T - d)`, and 0 for what is outside of the band. Heads of queries that share
+/// where `ds = p (do v^T - d)` times the slope of the cap, and 0 for what is outside of the band.
+/// Of a sink there is no gradient. Heads of queries that share
 /// a head of keys or values are summed. Sums are binary32, in an order of each core's own that
 /// depends on nothing but the row of a result.
 ///

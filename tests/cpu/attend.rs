@@ -71,12 +71,14 @@ fn line(rng: &mut Rng, extents: [i64; 4], heads: [i64; 2], widths: [i64; 2], is_
         }
     };
     let (right, left) = (side("right"), side("left"));
-    let bias = bias(rng, [batch, of_q, rows, keys]);
+    let changes = bias(rng, [batch, of_q, rows, keys])
+        + ["", "", " cap=f32,f32", " cap=f16,f32 divides"][rng.below(4)]
+        + ["", "", " sink=f32*1", " sink=bf16*2"][rng.below(4)];
     let (word, gradients) = if is_forward { ("", "") } else { (" backward", &*gradients) };
     let matrices = format!("o={o} q={q} k={k} v={v}");
     format!(
         "call attend{word} {scalar} {batch}x{of_q}x{rows}x{keys} widths={width},{columns} heads={of_k},{of_v} \
-         {matrices}{stats}{log2}{scale}{fill}{lengths}{padded}{right}{left}{bias}{gradients}"
+         {matrices}{stats}{log2}{scale}{fill}{lengths}{padded}{right}{left}{changes}{gradients}"
     )
 }
 

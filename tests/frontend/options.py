@@ -6,7 +6,7 @@ import numpy as np
 from kit import FLOAT, INT32, INT64
 
 SCALE = 0.25
-BATCH, HEADS, SHARED, QUERIES, KEYS, WIDTH = 2, 4, 2, 8, 16, 8
+BATCH, HEADS, SHARED, QUERIES, KEYS, WIDTH = 2, 4, 2, 16, 20, 8
 ROWS, COLUMNS = np.arange(QUERIES)[:, None], np.arange(KEYS)
 
 
@@ -94,8 +94,8 @@ def dropout(t):
 
     def want():
         assert set(np.unique(drawn)) == {0, 1}
-        # Of 1024 elements; the deviation is 0.014.
-        assert abs(drawn.mean() - 0.75) < 0.07
+        # Of 2560 elements; the deviation is 0.009.
+        assert abs(drawn.mean() - 0.75) < 0.045
         return outcome(*(x for _, x in given), factor=drawn.astype(np.float64) / 0.75)[0]
 
     o, _ = attend(t, given, dropout=(0.25, seed, offset), rng_dump=dump)

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use cudnn::dtype::Scalar;
 use cudnn::ops::aggregate::Join;
+use cudnn::ops::attend::Cap;
 use cudnn::ops::contract::Accumulate;
 use cudnn::ops::function::TABLE;
 use cudnn::ops::sample::{Pictures, SampleFunction};
@@ -245,6 +246,10 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             step.scale = rng.pick(&[None, Some(Scalar::F32), Some(Scalar::F16)]);
             (step.log2, step.padded) = (rng.below(2) == 0, rng.below(2) == 0);
             let of = rng.pick(&[Scalar::F32, Scalar::F16, Scalar::Bf16]);
+            let one = |rng: &mut Rng| rng.pick(&[Scalar::F32, Scalar::F16]);
+            let cap = Cap { inner: one(rng), outer: one(rng), divides: rng.below(2) == 0 };
+            step.cap = (rng.below(4) == 0).then_some(cap);
+            step.sink = (rng.below(4) == 0).then(|| (one(rng), rng.below(3) as i64));
             step.bias = (rng.below(3) == 0).then(|| (of, bias_strides(step.extents, rng)));
         }
         Owned::Ragged(step) => {

@@ -53,6 +53,8 @@ pub(super) struct Scores<'a> {
     keys: f64,
     right: f64,
     left: f64,
+    /// The inner and the outer number of the cap.
+    cap: [f64; 2],
 }
 
 impl<'a> Scores<'a> {
@@ -61,7 +63,7 @@ impl<'a> Scores<'a> {
     pub unsafe fn of(step: &'a Attend, at: &'a [Address], batch: i64) -> Self {
         let of_batch = |k: usize| step.lengths[k].map_or(0, |(_, stride)| stride * batch);
         // SAFETY: the numbers are there if the step touches them.
-        let [scale, fill, queries, keys, right, left] = unsafe {
+        let [scale, fill, queries, keys, right, left, inner, outer] = unsafe {
             [
                 number(step, at, 5, 0),
                 number(step, at, 6, 0),
@@ -69,11 +71,13 @@ impl<'a> Scores<'a> {
                 number(step, at, 8, of_batch(1)),
                 number(step, at, 9, 0),
                 number(step, at, 10, 0),
+                number(step, at, Attend::INNER, 0),
+                number(step, at, Attend::OUTER, 0),
             ]
         };
         let scale = if step.scale.is_some() { scale } else { 1.0 };
         let fill = if step.fill.is_some() { fill } else { f64::NEG_INFINITY };
-        Scores { step, at, batch, scale, fill, queries, keys, right, left }
+        Scores { step, at, batch, scale, fill, queries, keys, right, left, cap: [inner, outer] }
     }
 
     /// What products are multiplied by.
@@ -81,9 +85,9 @@ impl<'a> Scores<'a> {
         self.scale
     }
 
-    /// The score of a query and a key of a head whose product this is, and whether it is made of
-    /// that.
-    pub fn of_pair(&self, [head, row, column]: [i64; 3], product: impl FnOnce() -> f64) -> (f64, bool) {
+    /// The score of a query and a key of a head whose product this is, and how much it grows with
+    /// that times the factor.
+    pub fn of_pair(&self, [head, row, column]: [i64; 3], product: impl FnOnce() -> f64) -> (f64, f64) {
         let step = self.step;
         let counts = |index: i64, length: usize, end: f64| {
             !step.padded || step.lengths[length].is_none() || (index as f64) < end
@@ -94,13 +98,32 @@ impl<'a> Scores<'a> {
             if side.strict { near > far } else { near >= far }
         };
         if !counts(row, 0, self.queries) || !counts(column, 1, self.keys) {
-            return (f64::NEG_INFINITY, false);
+            return (f64::NEG_INFINITY, 0.0);
         }
         let (near, far) = (row as f64, column as f64);
         let is_seen = sees(step.right, near, far, self.right, self.keys - self.queries)
             && sees(step.left, far, near, self.left, self.queries - self.keys);
-        let place = [self.batch, head, row, column];
-        if is_seen { (self.scale * product() + self.bias(place), true) } else { (self.fill, false) }
+        if !is_seen {
+            return (self.fill, 0.0);
+        }
+        let (capped, slope) = self.capped(self.scale * product());
+        (capped + self.bias([self.batch, head, row, column]), slope)
+    }
+
+    /// What the cap makes of a number, and its slope there.
+    fn capped(&self, x: f64) -> (f64, f64) {
+        let Some(cap) = self.step.cap else { return (x, 1.0) };
+        let [inner, outer] = self.cap;
+        let inner = if cap.divides { 1.0 / inner } else { inner };
+        let y = (inner * x).tanh();
+        (outer * y, outer * inner * (1.0 - y * y))
+    }
+
+    /// The score of the sink of a head, if there is one.
+    pub fn sink(&self, head: i64) -> Option<f64> {
+        let (_, step) = self.step.sink?;
+        // SAFETY: the number of the head.
+        Some(unsafe { number(self.step, self.at, Attend::SINK, head * step) })
     }
 
     /// What is added to a score.
@@ -129,9 +152,11 @@ pub unsafe fn attend_row(step: &Attend, at: &[Address], [batch, head, row]: [i64
         let product = |c: i64| element(2, q, [batch, head, row, c]) * element(3, k, [batch, own, column, c]);
         (*weight, _) = scores.of_pair([head, row, column], || (0..step.widths[0]).map(product).sum());
     }
-    let largest = weights.iter().fold(f64::from(f32::MIN), |a, &b| if a > b || a.is_nan() { a } else { b });
+    let sink = scores.sink(head);
+    let lowest = f64::from(f32::MIN).max(sink.unwrap_or(f64::NEG_INFINITY));
+    let largest = weights.iter().fold(lowest, |a, &b| if a > b || a.is_nan() { a } else { b });
     weights.iter_mut().for_each(|weight| *weight = (*weight - largest).exp());
-    let total: f64 = weights.iter().sum();
+    let total = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| (sink - largest).exp());
     for c in 0..step.widths[1] {
         let seen = (0..).zip(&*weights).filter(|(_, weight)| **weight != 0.0);
         let sum: f64 =

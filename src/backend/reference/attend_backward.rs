@@ -138,32 +138,32 @@ impl<'a> Pairs<'a> {
         (0..self.step.forward.widths[1]).map(product).sum()
     }
 
-    /// The weight of a key, and whether it is made of a product.
-    fn weight(&self, head: i64, row: i64, column: i64) -> (f64, bool) {
+    /// The weight of a key, and the slope of its score.
+    fn weight(&self, head: i64, row: i64, column: i64) -> (f64, f64) {
         let (forward, of_keys) = (&self.step.forward, self.key_head(0, head));
         let term = |c: i64| self.matrix(Q, head, row, c) * self.matrix(K, of_keys, column, c);
-        let (score, is_product) =
+        let (score, slope) =
             self.scores.of_pair([head, row, column], || (0..forward.widths[0]).map(term).sum());
         if score == f64::NEG_INFINITY {
-            return (0.0, is_product);
+            return (0.0, slope);
         }
         let place = offset(forward.stats.unwrap_or_default(), [self.batch, head, row]);
         // SAFETY: a number of the statistics.
         let stats: f64 = unsafe { load(Scalar::F32, self.at[STATS].pointer(), place) };
         let natural = if forward.log2 { stats / std::f64::consts::LOG2_E } else { stats };
         let lowest = f64::from(f32::MIN);
-        ((score - if natural < lowest { lowest } else { natural }).exp(), is_product)
+        ((score - if natural < lowest { lowest } else { natural }).exp(), slope)
     }
 
     /// The gradient of a score, of a row that sums up to `distance`.
     fn of_score(&self, head: i64, row: i64, column: i64, distance: f64) -> f64 {
-        let (weight, is_product) = self.weight(head, row, column);
-        if weight == 0.0 || !is_product {
+        let (weight, slope) = self.weight(head, row, column);
+        if weight == 0.0 || slope == 0.0 {
             return 0.0;
         }
         let of_values = self.key_head(1, head);
         let term = |c: i64| self.matrix(DO, head, row, c) * self.matrix(V, of_values, column, c);
-        weight * ((0..self.step.forward.widths[1]).map(term).sum::<f64>() - distance)
+        slope * weight * ((0..self.step.forward.widths[1]).map(term).sum::<f64>() - distance)
     }
 }
 

@@ -215,6 +215,10 @@ ports! {
     Scale;
     /// Bias of a normalisation, or what is added to a product.
     Bias;
+    /// What the hyperbolic tangent of scores is taken of: them times that number, or over it.
+    Inner;
+    /// What that tangent is multiplied by.
+    Outer;
     /// What is added to a product before its bias.
     Residual;
     /// Epsilon of a normalisation.

@@ -482,6 +482,8 @@ pub struct Attended {
     pub right: Option<Edge>,
     /// The one that bounds them from below.
     pub left: Option<Edge>,
+    /// Whether the cap of scores, if there is one, divides them by its inner number.
+    pub divides: bool,
 }
 
 /// One side of a band.

@@ -2,7 +2,7 @@
 //! and shorter ones.
 
 use cudnn::dtype::Scalar;
-use cudnn::ops::attend::{Attend, AttendBackward, Side};
+use cudnn::ops::attend::{Attend, AttendBackward, Cap, Side};
 use cudnn::ops::{Operand, Role};
 
 use super::operands::{absent, operand, read};
@@ -14,7 +14,7 @@ use crate::random::Rng;
 impl Text<'_> {
     /// ` f16 2x8x512x512 widths=64,64 heads=8,2 o=(a,b,c,d) q=(..) k=(..) v=(..) stats=(a,b,c) log2
     /// scale=f32 fill=f32 queries=s32*1 keys=s32*1 padded right=s32 strict moves left=none
-    /// bias=f16(a,b,c,d)`
+    /// bias=f16(a,b,c,d) cap=f32,f32 divides sink=f32*1`
     pub fn attend(&mut self) -> Result<Attend> {
         self.expect(" ")?;
         let scalar = self.scalar()?;
@@ -49,9 +49,7 @@ impl Text<'_> {
         let mut lengths = [None; 2];
         for (name, length) in [" queries=", " keys="].into_iter().zip(&mut lengths) {
             if self.eat(name) {
-                let scalar = self.scalar()?;
-                self.expect("*")?;
-                *length = Some((scalar, self.number("from batch to batch")?));
+                *length = Some((self.scalar()?, self.after_star()?));
             }
         }
         let padded = self.eat(" padded");
@@ -65,6 +63,11 @@ impl Text<'_> {
         }
         let [right, left] = sides;
         let bias = if self.eat(" bias=") { Some(self.bias()?) } else { None };
+        let cap = if self.eat(" cap=") { Some(self.cap()?) } else { None };
+        let sink = match self.eat(" sink=") {
+            true => Some((self.scalar()?, self.after_star()?)),
+            false => None,
+        };
         Ok(Attend {
             extents,
             heads,
@@ -80,7 +83,22 @@ impl Text<'_> {
             right,
             left,
             bias,
+            cap,
+            sink,
         })
+    }
+
+    /// `*1`
+    fn after_star(&mut self) -> Result<i64> {
+        self.expect("*")?;
+        self.number("from one to the next")
+    }
+
+    /// `f32,f32 divides`
+    fn cap(&mut self) -> Result<Cap> {
+        let inner = self.scalar()?;
+        self.expect(",")?;
+        Ok(Cap { inner, outer: self.scalar()?, divides: self.eat(" divides") })
     }
 
     /// `f16(a,b,c,d)`
@@ -151,6 +169,11 @@ fn operands_as(step: &Attend, role: Role) -> Vec<Operand> {
     }
     let of_bias = step.bias.map_or((0, 0), |(_, strides)| reach(&step.extents, &strides));
     all.push(Operand { name: "bias", ..read(of_bias, scalars[Attend::BIAS]) });
+    for (name, operand) in [("inner", Attend::INNER), ("outer", Attend::OUTER)] {
+        all.push(Operand { name, ..read((0, 0), scalars[operand]) });
+    }
+    let of_sink = step.sink.map_or((0, 0), |(_, step)| reach(&[heads], &[step]));
+    all.push(Operand { name: "sink", ..read(of_sink, scalars[Attend::SINK]) });
     let each = all.into_iter().zip(touches);
     each.map(|(operand, touched)| if touched { operand } else { absent(operand.scalar) }).collect()
 }
@@ -183,6 +206,9 @@ pub fn numbers(step: &Attend, name: &str, seed: u64) -> Option<Vec<f64>> {
     let count = |k: usize| step.lengths[k].map_or(1, |(_, stride)| stride * (batch - 1) + 1);
     Some(match name {
         "scale" => vec![0.375],
+        // So small that it bends what scores there are.
+        "inner" => vec![if step.cap.is_some_and(|cap| cap.divides) { 1.5 } else { 0.75 }],
+        "outer" => vec![1.75],
         "fill" => vec![[-3.0, f64::from(f32::MIN), f64::NEG_INFINITY, f64::NEG_INFINITY][rng.below(4)]],
         "queries" => some(count(0), rows),
         "keys" => some(count(1), keys),

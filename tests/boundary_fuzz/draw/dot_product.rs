@@ -16,6 +16,9 @@ const SOFTMAX: u32 = 45;
 
 // Numbers of pointwise modes.
 const ADD: u32 = 0;
+const MUL: u32 = 1;
+const DIV: u32 = 6;
+const TANH: u32 = 101;
 const GREATER: u32 = 302;
 const NOT_LESS: u32 = 303;
 
@@ -40,6 +43,8 @@ struct Attention {
     ragged: Option<Scalar>,
     /// The type and the extents of what is added to the scores.
     bias: Option<(Scalar, [i64; 4])>,
+    /// Whether a hyperbolic tangent limits the scores.
+    caps: bool,
     /// How far right, and left, of the diagonal scores count.
     right: Option<i64>,
     left: Option<i64>,
@@ -75,6 +80,7 @@ impl Attention {
             lengths: None,
             ragged: None,
             bias: None,
+            caps: rng.below(5) == 0,
             right: (rng.below(3) == 0).then(|| rng.below(4) as i64),
             left: (rng.below(4) == 0).then(|| 1 + rng.below(8) as i64),
             at_the_end: false,
@@ -175,16 +181,14 @@ impl Attention {
         let first = graph.operations();
         let input = graph.laid_out(&self.scores(), None);
         let mut at = input.clone();
+        if self.caps {
+            let most = graph.value(Scalar::F32, 4, "list=2");
+            for (mode, number) in [(DIV, Some(&most)), (TANH, None), (MUL, Some(&most))] {
+                at = self.pointwise(graph, mode, &at, number);
+            }
+        }
         if let Some(bias) = bias {
-            let y = graph.laid_out(&self.scores(), None);
-            let how = graph.create(POINTWISE);
-            graph.choice(&how, 0, POINTWISE_MODE, ADD);
-            graph.choice(&how, 1, super::graph::DATA_TYPE, 0);
-            graph.finish(&how);
-            let links = [(750, how.as_str()), (751, &at.name), (752, &bias.name), (753, &y.name)];
-            let name = graph.operation(OF_POINTWISE, &links);
-            graph.finish(&name);
-            at = y;
+            at = self.pointwise(graph, ADD, &at, Some(bias));
         }
         for (bound, attribute, compared) in [(self.right, 3004, NOT_LESS), (self.left, 3003, GREATER)] {
             let Some(bound) = bound else { continue };
@@ -212,6 +216,20 @@ impl Attention {
         let (_, attributes) = INNER.into_iter().find(|(of, _)| *of == kind)?;
         let [graph, from, to] = attributes;
         Some([(graph, inner), (from, input.uid.to_string()), (to, at.uid.to_string())])
+    }
+
+    /// Scores by a pointwise operation of these, and of another tensor.
+    fn pointwise(&self, graph: &mut Graph<'_>, mode: u32, x: &Node, b: Option<&Node>) -> Node {
+        let y = graph.laid_out(&self.scores(), None);
+        let how = graph.create(POINTWISE);
+        graph.choice(&how, 0, POINTWISE_MODE, mode);
+        graph.choice(&how, 1, super::graph::DATA_TYPE, 0);
+        graph.finish(&how);
+        let mut links = vec![(750, how.as_str()), (751, x.name.as_str()), (753, y.name.as_str())];
+        links.extend(b.map(|b| (752, b.name.as_str())));
+        let name = graph.operation(OF_POINTWISE, &links);
+        graph.finish(&name);
+        y
     }
 
     fn attach(graph: &mut Graph<'_>, name: &str, scores: Option<[(u32, String); 3]>) {
@@ -319,7 +337,9 @@ impl Attention {
         if let Some([queries, keys]) = &lengths {
             links.extend([(2857, queries), (2858, keys)]);
         }
-        let gradient = sink.as_ref().map(|sink| graph.laid_out(&sink.layout, Some("nan:near")));
+        // In the type of the results, by whose rounding it may be off.
+        let own = Tensor::packed(self.of, &[1, self.heads[0], 1, 1]);
+        let gradient = sink.as_ref().map(|_| graph.laid_out(&own, Some("nan:near")));
         if let (Some(sink), Some(gradient)) = (&sink, &gradient) {
             links.extend([(2863, sink), (2864, gradient)]);
         }

@@ -17,6 +17,10 @@ const ALWAYS: [Strategy; 2] = [
     Strategy { attends: Some(Attends { least: 0, ..Attends::CPU }), ..Strategy::CPU },
 ];
 
+const DIV: i32 = 6;
+const TANH: i32 = 101;
+const TANH_BACKWARD: i32 = 201;
+
 /// Whether attention is one step.
 fn attends(execution: &Execution) -> bool {
     execution.parts().any(|part| part.contains("attend "))
@@ -27,11 +31,10 @@ fn planned(operations: &[Operation], strategy: Strategy) -> Execution {
 }
 
 /// Lengths, bands from either corner, shared heads, pages and packed sequences are one step in
-/// either direction, and on the CPU core a bias; what changes scores in another way, sinks and
-/// dropout are not.
+/// either direction, and on the CPU core a bias, a cap and sinks; dropout is not.
 #[test]
 fn attention_in_one_step_gives_what_plain_loops_give() {
-    for (strategy, least) in ALWAYS.into_iter().zip([[10, 5, 6], [14, 7, 6]]) {
+    for (strategy, least) in ALWAYS.into_iter().zip([[10, 5, 6], [20, 9, 0]]) {
         let counts = attended_problems(strategy);
         let is_enough = counts.iter().zip(least).all(|(&count, least)| count > least);
         assert!(is_enough, "{counts:?} in one step, in one step backward, in several steps");
@@ -56,13 +59,17 @@ fn attended_problems(strategy: Strategy) -> [i32; 3] {
         let is_band = |operation: &Operation| {
             matches!(operation.kind, Kind::BandMask(_)) && !(has_ends && moves(operation))
         };
-        let is_sum = |operation: &Operation| matches!(&operation.kind, Kind::Pointwise(of) if of.mode == ADD);
-        let is_known = |operation: &Operation| is_band(operation) || has_changes && is_sum(operation);
+        let is_change =
+            |operation: &Operation| [ADD, DIV, TANH, MUL].iter().any(|&mode| is_of(operation, mode));
+        let is_known = |operation: &Operation| is_band(operation) || has_changes && is_change(operation);
         let is_plain_graph =
             settings.modifier.as_ref().is_none_or(|modifier| modifier.operations.iter().all(is_known));
         let is_wide = operation.read(Port::Q).is_some_and(|q| operations::data_type(q) == DataType::Double);
-        let others_read = [Port::Sink, Port::DescaleQ, Port::DescaleK, Port::DescaleS, Port::ScaleS];
+        let is_backward = matches!(operation.kind, Kind::AttentionBackward(_));
+        let others_read = [Port::DescaleQ, Port::DescaleK, Port::DescaleS, Port::ScaleS];
         let is_plain = others_read.iter().all(|&port| operation.read(port).is_none())
+            // Gradients have no sink in the step.
+            && (has_changes || is_backward || operation.read(Port::Sink).is_none())
             && operation.write(Port::AmaxS).is_none();
         let execution = planned(&problem.operations, strategy);
         let expected = settings.dropout == 0.0 && is_plain_graph && is_plain && !is_wide;
@@ -310,6 +317,108 @@ fn a_bias_in_single_operations_is_one_step() {
     }
 }
 
+/// A factor or a divisor within the hyperbolic tangent, whose derivative reads either side of that.
+#[test]
+fn a_cap_in_single_operations_is_one_step() {
+    let call = Call { dims: [2, 4, 24, 20], width: 8, mask: Mask::Causal, data_type: DataType::Float };
+    for (inner_mode, reads) in [(MUL, Port::X), (MUL, Port::Y), (DIV, Port::X), (DIV, Port::Y)] {
+        let (mut operations, _, results) = call.described();
+        add_cap(&mut operations, inner_mode, reads);
+        same_as_whole(&operations, &results, &format!("gradients, {inner_mode} {reads:?}"));
+        // A derivative by something else, or of other numbers.
+        let at = operations.iter().position(|operation| operation.read(Port::Dy).is_some());
+        let at = at.expect("it is there");
+        let all = float(440, &call.dims);
+        for port in [Port::Dy, reads] {
+            let mut other = operations.clone();
+            let links = &mut other[at].reads;
+            links.iter_mut().find(|link| link.port == port).expect("it reads it").tensor = all.clone();
+            assert!(!attends(&planned(&other, Strategy::CPU)), "{inner_mode} {reads:?} {port:?}");
+        }
+        let mut other = operations.clone();
+        let last =
+            other.iter().rposition(|operation| operation.reads.iter().any(|link| link.tensor.uid == INNER));
+        let links = &mut other[last.expect("it is there")].reads;
+        let number = links.iter_mut().find(|link| link.tensor.uid == INNER).expect("it reads it");
+        number.tensor = by_value(OUTER, DataType::Float, 4);
+        assert!(!attends(&planned(&other, Strategy::CPU)), "{inner_mode} {reads:?}");
+    }
+    let (mut operations, o) = forward_of_operations(&call);
+    add_cap(&mut operations, DIV, Port::Y);
+    same_as_whole(&operations, &[o], "forward");
+    // What somebody reads of it on the way.
+    let tanh = operations.iter().find(|operation| is_of(operation, TANH)).expect("it is there");
+    let seen = map(IDENTITY, &[&tanh.writes[0].tensor], &float(441, &call.dims));
+    operations.push(seen);
+    assert!(!attends(&planned(&operations, Strategy::CPU)));
+}
+
+/// By value.
+const INNER: i64 = 430;
+const OUTER: i64 = 431;
+
+fn is_of(operation: &Operation, mode: i32) -> bool {
+    matches!(&operation.kind, Kind::Pointwise(of) if of.mode == mode)
+}
+
+/// Limits what the factor makes, and, where gradients are multiplied by it once more, these before.
+fn add_cap(operations: &mut Vec<Operation>, inner_mode: i32, reads: Port) {
+    let numbers = [INNER, OUTER].map(|uid| by_value(uid, DataType::Float, 4));
+    let [inner, outer] = &numbers;
+    let is_scale = |operation: &Operation| operation.reads.iter().any(|link| link.tensor.uid == SCALE);
+    let places: Vec<usize> = (0..operations.len()).filter(|&at| is_scale(&operations[at])).collect();
+    let scaled = Arc::clone(&operations[places[0]].writes[0].tensor);
+    let between = |uid| hidden(uid, DataType::Float, &scaled.dims);
+    let [x, y, capped] = [432, 433, 434].map(between);
+    for operation in operations.iter_mut() {
+        for link in operation.reads.iter_mut().filter(|link| link.tensor.uid == scaled.uid) {
+            link.tensor = Arc::clone(&capped);
+        }
+    }
+    operations.extend([
+        map(inner_mode, &[&scaled, inner], &x),
+        map(TANH, &[&x], &y),
+        map(MUL, &[&y, outer], &capped),
+    ]);
+    let Some(&back) = places.get(1) else { return };
+    let [first, second, third] = [435, 436, 437].map(between);
+    let of_scores = std::mem::replace(&mut operations[back].reads[0].tensor, Arc::clone(&third));
+    let kind = Kind::Pointwise(Pointwise::new(TANH_BACKWARD));
+    let own = if reads == Port::X { &x } else { &y };
+    operations.extend([
+        map(MUL, &[&of_scores, outer], &first),
+        Operation::new(kind, &[(Port::Dy, &first), (reads, own)], &[(Port::Dx, &second)]),
+        map(inner_mode, &[&second, inner], &third),
+    ]);
+}
+
+/// One sink for each head.
+#[test]
+fn sinks_are_a_part_of_one_step() {
+    let call = Call { dims: [2, 4, 24, 20], width: 8, mask: Mask::Causal, data_type: DataType::Float };
+    let (operations, o) = forward_of_operations(&call);
+    for (dims, data_type, expected) in [
+        ([1, 4, 1, 1], DataType::Float, true),
+        ([1, 4, 1, 1], DataType::Half, true),
+        ([1, 1, 1, 1], DataType::Float, false),
+    ] {
+        let sink = packed(450, data_type, &dims);
+        let mut operations = operations.clone();
+        let softmax = operations.iter_mut().find(|operation| matches!(operation.kind, Kind::Softmax(_)));
+        let softmax = softmax.expect("it is there");
+        *softmax = Operation::new(
+            softmax.kind.clone(),
+            &[(Port::X, &softmax.reads[0].tensor), (Port::Sink, &sink)],
+            &[(Port::Y, &softmax.writes[0].tensor)],
+        );
+        if expected {
+            same_as_whole(&operations, std::slice::from_ref(&o), &format!("{data_type:?}"));
+        } else {
+            assert!(!attends(&planned(&operations, Strategy::CPU)), "{dims:?}");
+        }
+    }
+}
+
 /// Adds a bias to what the first such operation reads first.
 fn add_to_scores(operations: &mut Vec<Operation>, bias: &Arc<Tensor>, is_it: impl Fn(&Operation) -> bool) {
     let Some(at) = operations.iter().position(is_it) else { return };
@@ -329,6 +438,8 @@ fn same_as_whole(operations: &[Operation], results: &[Arc<Tensor>], what: &str) 
         (LOWEST, f64::NEG_INFINITY),
         (NEAREST, 5.0),
         (LOWEST_BEFORE, f64::NEG_INFINITY),
+        (INNER, 0.5),
+        (OUTER, 1.5),
     ];
     let own = given(operations, results, &numbers, Strategy::CPU);
     let whole = given(operations, results, &numbers, WHOLE);

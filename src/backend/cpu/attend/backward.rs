@@ -59,6 +59,8 @@ struct Scratch {
     distances: *mut f32,
     weights: *mut f32,
     slopes: *mut f32,
+    /// Slopes of a cap.
+    bends: *mut f32,
     /// Sums of gradients of the queries of a part, and of keys and values.
     sums: [*mut f32; 3],
 }
@@ -106,6 +108,7 @@ impl Scratch {
             distances: take(PART),
             weights: take(ROWS * TILE),
             slopes: take(ROWS * TILE),
+            bends: take(of(step.cap.is_some(), ROWS, TILE)),
             sums: [
                 take(of(wanted.queries, PART, q.pitch)),
                 take(of(wanted.keys, keys, q.pitch)),
@@ -336,10 +339,11 @@ impl<'a> Backward<'a> {
             blocks.multiply([count, columns, of_values], own, values, slopes, pitch, false);
             let place = (of.first + rows.start as i64, tile.start);
             let scores = Scores { at: weights, pitch, rows: count, columns: whole };
-            of.change.apply(scores, columns, place);
+            of.change.apply(scores, columns, place, scratch.bends);
             sight.mask(scores, columns, place, sight.fill);
             let of_rows = [scratch.stats, scratch.distances].map(|at| at.add(rows.start).cast_const());
             (loops.weigh)(scores, slopes, of_rows);
+            of.change.bend(Scores { at: slopes, ..scores }, scratch.bends);
             if sight.has_fill() {
                 sight.mask(Scores { at: slopes, ..scores }, columns, place, 0.0);
             }

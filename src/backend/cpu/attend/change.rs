@@ -1,36 +1,76 @@
 //! What changes the scores of a head on their way to the softmax.
 
-use super::loops::Scores;
+use super::loops::{Loops, Scores};
 use super::matrix::{MOST_KEYS, Matrix, Types};
 use super::problem::Problem;
 use crate::ops::attend::Attend;
 
-/// The changes of the scores of a head: the bias that is added to them.
+/// The changes of the scores of a head: what limits them, and the bias that is added then.
 pub struct Change {
+    /// The inner factor and the outer one.
+    cap: Option<[f32; 2]>,
     /// A row for each query, a column for each key.
     bias: Option<Matrix>,
     /// The batch and the head.
     head: [i64; 2],
-    add: unsafe fn(*mut f32, *const f32, usize),
+    loops: Loops,
 }
 
 impl Change {
-    pub fn of(problem: &Problem<'_>, head: [i64; 2]) -> Change {
+    /// # Safety
+    /// The operands are those of the step.
+    pub unsafe fn of(problem: &Problem<'_>, head: [i64; 2]) -> Change {
+        let cap = problem.step.cap.map(|cap| {
+            // SAFETY: the operands are those of the step.
+            let [inner, outer] =
+                [Attend::INNER, Attend::OUTER].map(|operand| unsafe { problem.number(operand, 0, 1.0) });
+            [if cap.divides { 1.0 / inner } else { inner } as f32, outer as f32]
+        });
         let bias = problem.step.bias.map(|(scalar, strides)| {
             let types = Types::of(scalar, problem.machine.isa);
             Matrix::new(problem.at[Attend::BIAS], strides, problem.step.extents[3], types)
         });
-        Change { bias, head, add: problem.level.loops.add }
+        Change { cap, bias, head, loops: problem.level.loops }
     }
 
-    /// Changes the first `columns` of some scores. The place is that of the first row and of the
-    /// first key.
+    /// Changes the first `columns` of some scores, and leaves the slopes of the cap, if there is
+    /// one and a place for them. The place is that of the first row and of the first key.
     ///
     /// # Safety
     /// The operands are those of the step, which has such a place; the scores are readable and
-    /// writable.
-    pub unsafe fn apply(&self, scores: Scores, columns: usize, (first, key): (i64, i64)) {
-        let Some(bias) = &self.bias else { return };
+    /// writable, and there is room for as many slopes.
+    pub unsafe fn apply(&self, scores: Scores, columns: usize, place: (i64, i64), slopes: *mut f32) {
+        if let Some(cap) = self.cap {
+            // SAFETY: the scores are writable, and there is room for the slopes.
+            unsafe {
+                for row in (0..scores.rows).map(|row| scores.row(row)) {
+                    row.add(columns).write_bytes(0, scores.columns - columns);
+                }
+                (self.loops.limit)(scores, cap, slopes);
+            }
+        }
+        if let Some(bias) = &self.bias {
+            // SAFETY: the operands and the scores are as above.
+            unsafe { self.add(bias, scores, columns, place) };
+        }
+    }
+
+    /// Multiplies gradients of changed scores by the slopes that were left.
+    ///
+    /// # Safety
+    /// They are readable and writable, and so are as many slopes if there is a cap.
+    pub unsafe fn bend(&self, gradients: Scores, slopes: *const f32) {
+        if self.cap.is_some() {
+            // SAFETY: the slopes are there.
+            unsafe { (self.loops.bend)(gradients, slopes) };
+        }
+    }
+
+    /// Adds the bias.
+    ///
+    /// # Safety
+    /// As for [`apply`](Change::apply).
+    unsafe fn add(&self, bias: &Matrix, scores: Scores, columns: usize, (first, key): (i64, i64)) {
         let ([batch, head], tile) = (self.head, bias.part(key, columns));
         let mut cells = [0.0; MOST_KEYS];
         for (row, number) in (0..scores.rows).zip(first..) {
@@ -46,7 +86,7 @@ impl Change {
                 }
             };
             // SAFETY: the columns of a row.
-            unsafe { (self.add)(scores.row(row), added, columns) };
+            unsafe { (self.loops.add)(scores.row(row), added, columns) };
         }
     }
 }

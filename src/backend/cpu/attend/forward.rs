@@ -12,6 +12,7 @@ use crate::backend::cpu::contract::blocks::Left;
 use crate::backend::cpu::scratch::Parts;
 use crate::backend::cpu::threads;
 use crate::error::Result;
+use crate::ops::attend::Attend;
 
 /// Rows whose scores are computed at once: some micro-panels.
 const ROWS: usize = 48;
@@ -52,6 +53,14 @@ struct Scratch {
     sums: *mut f32,
     lanes: *mut f32,
     largest: *mut f32,
+}
+
+/// What is computed of some queries of a head.
+struct Part {
+    sight: Sight,
+    change: Change,
+    /// The first of them.
+    first: i64,
 }
 
 impl<'a> Forward<'a> {
@@ -130,7 +139,8 @@ impl<'a> Forward<'a> {
         // SAFETY: the operands and the scratch are those of the task.
         unsafe {
             let sight = Sight::of(&self.problem, batch);
-            let change = Change::of(&self.problem, [batch, head]);
+            let of = Part { change: Change::of(&self.problem, [batch, head]), sight, first: rows.start };
+            let sight = &of.sight;
             let end = sight.queries.min(rows.end).max(rows.start);
             let counted = (end - rows.start) as usize;
             scratch.q.load(q, [batch, head], rows.start..end, true);
@@ -138,6 +148,15 @@ impl<'a> Forward<'a> {
             scratch.sums.write_bytes(0, count * scratch.v.pitch);
             scratch.lanes.write_bytes(0, count * LANES);
             (0..count).for_each(|row| scratch.largest.add(row).write(f32::MIN));
+            if let Some((_, step)) = step.sink {
+                // A score that all rows have seen before the first key, and that adds no values.
+                let sink = self.problem.number(Attend::SINK, head * step, 0.0) as f32;
+                let largest = if sink > f32::MIN { sink } else { f32::MIN };
+                for row in 0..count {
+                    scratch.largest.add(row).write(largest);
+                    scratch.lanes.add(row * LANES).write((sink - largest).exp());
+                }
+            }
             let own = step.heads.map(|own| head / (step.extents[1] / own));
             let all = sight.of_rows(rows.start..end);
             let first = all.start - all.start % TILE as i64;
@@ -154,7 +173,7 @@ impl<'a> Forward<'a> {
                     let step = if seen.end < tile.end { EDGE_ROWS } else { ROWS };
                     for first in block.clone().step_by(step) {
                         let part = first..block.end.min(first + step);
-                        self.block((&sight, &change), rows.start, part, &tile, scratch);
+                        self.block(&of, part, &tile, scratch);
                     }
                 }
             }
@@ -166,10 +185,8 @@ impl<'a> Forward<'a> {
     ///
     /// # Safety
     /// As for [`add_up`](Forward::add_up).
-    unsafe fn block(
-        &self, (sight, change): (&Sight, &Change), start: i64, rows: Range<usize>, tile: &Range<i64>,
-        scratch: &Scratch,
-    ) {
+    unsafe fn block(&self, of: &Part, rows: Range<usize>, tile: &Range<i64>, scratch: &Scratch) {
+        let (sight, start) = (&of.sight, of.first);
         let Level { blocks, loops } = &self.problem.level;
         let seen = sight.of_rows(start + rows.start as i64..start + rows.end as i64);
         let end = seen.end.min(tile.end);
@@ -186,7 +203,7 @@ impl<'a> Forward<'a> {
             blocks.multiply(extents, q, keys, scratch.scores, TILE, false);
             let scores = Scores { at: scratch.scores, pitch: TILE, rows: count, columns: whole };
             let place = (start + rows.start as i64, tile.start);
-            change.apply(scores, columns, place);
+            of.change.apply(scores, columns, place, std::ptr::null_mut());
             sight.mask(scores, columns, place, sight.fill);
             let own = Sums {
                 largest: scratch.largest.add(rows.start),

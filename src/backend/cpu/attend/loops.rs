@@ -3,7 +3,8 @@
 use cudnn_shim_macros::vectorized;
 
 use crate::backend::cpu::Isa;
-use crate::dtype::numbers::Math;
+use crate::dtype::math::tanh;
+use crate::dtype::numbers::{Math, Numbers, Together};
 
 /// Partial sums of a row, which are the same at every level.
 pub const LANES: usize = 16;
@@ -46,6 +47,8 @@ pub struct Loops {
     pub are_finite: unsafe fn(*const f32, usize) -> bool,
     pub multiply: unsafe fn(*mut f32, usize, f32),
     pub add: unsafe fn(*mut f32, *const f32, usize),
+    pub limit: unsafe fn(Scores, [f32; 2], *mut f32),
+    pub bend: unsafe fn(Scores, *const f32),
     pub soften: unsafe fn(Scores, Sums),
     pub weigh: unsafe fn(Scores, *mut f32, [*const f32; 2]),
     pub dot: unsafe fn(*const f32, *const f32, usize) -> f32,
@@ -57,6 +60,8 @@ impl Loops {
             are_finite: are_finite::of(isa),
             multiply: multiply::of(isa),
             add: add::of(isa),
+            limit: limit::of(isa),
+            bend: bend::of(isa),
             soften: soften::of(isa),
             weigh: weigh::of(isa),
             dot: dot::of(isa),
@@ -101,6 +106,54 @@ unsafe fn add(x: *mut f32, y: *const f32, count: usize) {
     let (x, y) = unsafe { (std::slice::from_raw_parts_mut(x, count), std::slice::from_raw_parts(y, count)) };
     for i in 0..count {
         x[i] += y[i];
+    }
+}
+
+/// Turns scores into `outer tanh(inner score)`, and leaves the slopes of that, as far apart, if
+/// there is a place for them.
+///
+/// # Safety
+/// The scores are readable and writable, and there is room for the slopes.
+#[vectorized]
+unsafe fn limit(scores: Scores, [inner, outer]: [f32; 2], slopes: *mut f32) {
+    for row in 0..scores.rows {
+        for first in (0..scores.columns).step_by(LANES) {
+            let at = scores.row(row).wrapping_add(first).cast::<[f32; LANES]>();
+            // SAFETY: whole lanes of a row.
+            let x = unsafe { at.read_unaligned() };
+            let y = tanh(Together(x) * Together::all(inner)).0;
+            let (mut capped, mut slope) = ([0.0; LANES], [0.0; LANES]);
+            for j in 0..LANES {
+                capped[j] = outer * y[j];
+                slope[j] = outer * inner * (1.0 - y[j] * y[j]);
+            }
+            // SAFETY: whole lanes of a row, and of its slopes.
+            unsafe {
+                at.write_unaligned(capped);
+                if !slopes.is_null() {
+                    let to = slopes.add(row * scores.pitch + first).cast::<[f32; LANES]>();
+                    to.write_unaligned(slope);
+                }
+            }
+        }
+    }
+}
+
+/// Multiplies gradients of scores by these slopes; 0 stays 0, whatever the slope is.
+///
+/// # Safety
+/// Both are readable, the gradients writable.
+#[vectorized]
+unsafe fn bend(gradients: Scores, slopes: *const f32) {
+    for row in 0..gradients.rows {
+        let (own, slopes) = (gradients.row(row), slopes.wrapping_add(row * gradients.pitch));
+        for i in 0..gradients.columns {
+            // SAFETY: one of them.
+            unsafe {
+                let x = own.add(i).read();
+                own.add(i).write(if x == 0.0 { 0.0 } else { x * slopes.add(i).read() });
+            }
+        }
     }
 }
 

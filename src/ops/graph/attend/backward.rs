@@ -129,15 +129,20 @@ impl<'a> Finder<'a> {
             self.members.push(at);
             per_score = operation.write(Port::Y)?;
         }
-        if let Some((_, scale)) = self.reads.iter().find(|(port, _)| *port == Port::Scale) {
-            let (scale, at) = (Arc::clone(scale), self.reader(per_score)?);
+        if let Some(outer) = self.known(Port::Outer) {
+            let all = self.bent(per_score, &outer)?;
+            all.into_iter().all(is_whole).then_some(())?;
+            per_score = all[2];
+        }
+        if let Some(scale) = self.known(Port::Scale) {
+            let at = self.reader(per_score)?;
             per_score = self.product_with(&scale, at)?[1];
         }
         is_whole(per_score).then(|| (Arc::clone(per_score), values, results))
     }
 
     /// The other factor and the result where this tensor is multiplied, element by element.
-    fn product_with(&mut self, factor: &Tensor, at: usize) -> Option<[&'a Arc<Tensor>; 2]> {
+    pub fn product_with(&mut self, factor: &Tensor, at: usize) -> Option<[&'a Arc<Tensor>; 2]> {
         let [x, b, y] = self.pointwise(at, mode::MUL, [1.0; 2])?;
         match [x, b].map(|of| of.uid == factor.uid) {
             [true, false] => Some([b, y]),
@@ -147,12 +152,13 @@ impl<'a> Finder<'a> {
     }
 
     /// What the gradient is multiplied by, element by element, in the sums of rows that an
-    /// operation reads. Sums that the caller gets are made as before.
+    /// operation reads. Sums that others get are made as before.
     fn results(
         &mut self, row_sums: &Arc<Tensor>, reader: usize, gradient: &Arc<Tensor>,
     ) -> Option<Arc<Tensor>> {
         let before = self.members.len();
-        let source = |finder: &Self, of: &Tensor, reader: usize| match row_sums.is_virtual {
+        let is_own = self.reader(row_sums) == Some(reader);
+        let source = |finder: &Self, of: &Tensor, reader: usize| match is_own {
             true => finder.writer_for(of, reader),
             false => finder.writer(of.uid),
         };
@@ -168,7 +174,7 @@ impl<'a> Finder<'a> {
         is_whole.then_some(())?;
         let at = source(self, products, at)?;
         let [results, _] = self.product_with(gradient, at)?;
-        if !row_sums.is_virtual {
+        if !is_own {
             self.members.truncate(before);
         }
         Some(Arc::clone(results))

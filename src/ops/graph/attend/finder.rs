@@ -24,8 +24,10 @@ pub(super) struct Finder<'a> {
     /// The statistics that weights are made again from.
     pub stats: Option<Arc<Tensor>>,
     supposed: Vec<Supposed>,
+    /// The derivative of the cap on the way back.
+    pub bend: Option<usize>,
     /// What the core has.
-    wanted: Attends,
+    pub wanted: Attends,
 }
 
 pub(super) fn plain(tensor: &Tensor) -> bool {
@@ -63,8 +65,15 @@ pub(super) fn is_of_rows(stats: &Tensor, scores: &Tensor) -> bool {
     stats.data_type == DataType::Float.into() && *stats.dims == [batch, heads, rows, 1] && plain(stats)
 }
 
+/// What an operation multiplies by a number, or divides by one, and that.
+pub(super) fn scaled(operation: &Operation) -> Option<(&Arc<Tensor>, &Arc<Tensor>)> {
+    let (x, b) = (operation.read(Port::X)?, operation.read(Port::B)?);
+    let (x, factor) = if is_one(b) { (x, b) } else { (b, x) };
+    (is_one(factor) && !is_one(x) && !is_double(factor.data_type)).then_some((x, factor))
+}
+
 /// Whether a tensor of the caller's may be added to scores of these extents.
-fn is_added(tensor: &Tensor, dims: &[i64]) -> bool {
+pub(super) fn is_added(tensor: &Tensor, dims: &[i64]) -> bool {
     let is_known = [DataType::Float, DataType::Half, DataType::Bfloat16]
         .iter()
         .any(|&known| tensor.data_type == known.into());
@@ -78,9 +87,20 @@ fn is_added(tensor: &Tensor, dims: &[i64]) -> bool {
 impl<'a> Finder<'a> {
     /// Nothing but the operation at this place.
     pub fn new(graph: &'a Graph, at: usize, log2: bool, wanted: Attends) -> Self {
-        let of = Attended { transposed: [false; 2], log2, padded: false, right: None, left: None };
+        let of =
+            Attended { transposed: [false; 2], log2, padded: false, right: None, left: None, divides: false };
         let (reads, supposed) = (Vec::new(), Vec::new());
-        Finder { graph, members: vec![at], reads, of, is_difference: false, stats: None, supposed, wanted }
+        Finder {
+            graph,
+            members: vec![at],
+            reads,
+            of,
+            is_difference: false,
+            stats: None,
+            supposed,
+            bend: None,
+            wanted,
+        }
     }
 
     /// What was found, with these operations in the place of its own.
@@ -220,8 +240,13 @@ impl<'a> Finder<'a> {
         self.has(Port::Bias)
     }
 
+    /// The tensor that it reads at a port.
+    pub fn known(&self, port: Port) -> Option<Arc<Tensor>> {
+        self.reads.iter().find(|(other, _)| *other == port).map(|(_, tensor)| Arc::clone(tensor))
+    }
+
     /// Adds a tensor that is read; whether it is the same as before, if there was one.
-    fn take(&mut self, port: Port, tensor: &Arc<Tensor>) -> Option<()> {
+    pub fn take(&mut self, port: Port, tensor: &Arc<Tensor>) -> Option<()> {
         match self.reads.iter().find(|(other, _)| *other == port) {
             Some((_, known)) => (known.uid == tensor.uid).then_some(()),
             None => {
@@ -244,38 +269,40 @@ impl<'a> Finder<'a> {
     }
 
     /// Queries and keys of the scores that weights are made of: masks, statistics, the bias, the
-    /// factor and the product, from the last one to the first.
+    /// cap, the factor and the product, from the last one to the first.
     pub fn scores(&mut self, last: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
         let dims = last.dims;
         let [batch, _, _, _] = dims[..] else { return None };
         let mut scores = Arc::clone(last);
-        let (mut has_band, mut has_scale) = (false, false);
+        // Within a cap there is but the factor.
+        let (mut has_band, mut has_cap, mut has_scale) = (false, false, false);
         loop {
             let own = *scores.dims == *dims && scores.data_type == DataType::Float.into();
             (own && self.reader(&scores).is_some()).then_some(())?;
             let at = self.writer(scores.uid)?;
             self.members.push(at);
             let operation = &self.graph.operations[at];
+            let is_inside = has_cap || has_scale;
             scores = match &operation.kind {
-                Kind::Padding(of) if !self.of.padded && !has_band && !has_scale => {
+                Kind::Padding(of) if !self.of.padded && !has_band && !is_inside => {
                     let fits = of.value == f64::NEG_INFINITY && [of.rows, of.columns] == [ROWS, COLUMNS];
                     fits.then_some(())?;
                     self.take_lengths(operation, batch)?;
                     self.of.padded = true;
                     Arc::clone(operation.read(Port::X)?)
                 }
-                Kind::BandMask(of) if !has_scale => {
+                Kind::BandMask(of) if !is_inside => {
                     has_band = true;
                     self.band(operation, of.comparison, batch)?;
                     Arc::clone(operation.read(Port::X)?)
                 }
-                Kind::Pointwise(of) if of.mode == mode::SUB && self.is_difference && !has_scale => {
+                Kind::Pointwise(of) if of.mode == mode::SUB && self.is_difference && !is_inside => {
                     let is_first = self.stats.is_none() && of.alpha == [1.0; 2] && !is_double(of.math);
                     is_first.then_some(())?;
                     self.stats = operation.read(Port::B).cloned();
                     Arc::clone(operation.read(Port::X)?)
                 }
-                Kind::Pointwise(of) if of.mode == mode::ADD && !has_scale && !self.has_bias() => {
+                Kind::Pointwise(of) if of.mode == mode::ADD && !is_inside && !self.has_bias() => {
                     (of.alpha == [1.0; 2] && !is_double(of.math) && self.wanted.changed).then_some(())?;
                     let (x, b) = (operation.read(Port::X)?, operation.read(Port::B)?);
                     let (x, bias) = if x.is_virtual { (x, b) } else { (b, x) };
@@ -285,12 +312,16 @@ impl<'a> Finder<'a> {
                 }
                 Kind::Pointwise(of) if of.mode == mode::MUL && !has_scale => {
                     (of.alpha == [1.0; 2] && !is_double(of.math)).then_some(())?;
-                    has_scale = true;
-                    let (x, b) = (operation.read(Port::X)?, operation.read(Port::B)?);
-                    let (x, factor) = if is_one(b) { (x, b) } else { (b, x) };
-                    (is_one(factor) && !is_one(x) && !is_double(factor.data_type)).then_some(())?;
-                    self.take(Port::Scale, factor)?;
-                    Arc::clone(x)
+                    let (x, factor) = scaled(operation)?;
+                    if let Some(tanh) = self.tanh(x).filter(|_| !has_cap) {
+                        has_cap = true;
+                        self.take(Port::Outer, factor)?;
+                        self.limited(at, x, tanh, &dims)?
+                    } else {
+                        has_scale = true;
+                        self.take(Port::Scale, factor)?;
+                        Arc::clone(x)
+                    }
                 }
                 Kind::Matmul(of) => {
                     let is_plain = operation.reads.len() == 2 && !of.transposed[0] && !is_double(of.math);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::super::{Graph, Kind, Operation, Port, Tensor};
-use super::finder::{COLUMNS, Finder, are_for_a_step, is_of_rows};
+use super::finder::{COLUMNS, Finder, are_for_a_step, is_added, is_of_rows};
 use super::{Attends, Found};
 
 /// The attention around the softmax at this place, if it is one.
@@ -13,15 +13,19 @@ pub(super) fn find(graph: &Graph, softmax: usize, of: Attends) -> Option<Found> 
     let Kind::Softmax(settings) = &operation.kind else { return None };
     let (x, y) = (operation.read(Port::X)?, operation.write(Port::Y)?);
     let stats = operation.write(Port::Stats);
-    let is_alone = operation.reads.len() == 1 && operation.writes.len() == 1 + usize::from(stats.is_some());
+    let sink = operation.read(Port::Sink);
+    let is_alone = operation.reads.len() == 1 + usize::from(sink.is_some())
+        && operation.writes.len() == 1 + usize::from(stats.is_some());
     (is_alone && of.is_for(x)).then_some(())?;
     let mut finder = Finder::new(graph, softmax, settings.log2, of);
     let (q, k) = finder.scores(x)?;
     let (v, o) = finder.values(y)?;
+    sink.map_or(Some(()), |sink| finder.take_sink(sink, x))?;
     let fits = are_for_a_step(&[&q, &k, &v, &o], x)
         && [&q, &o].iter().all(|matrix| matrix.dims[COLUMNS] <= of.columns)
         // Weights are multiplied in the type of the matrices.
-        && y.data_type == q.data_type;
+        && y.data_type == q.data_type
+        && finder.bend.is_none();
     (fits && stats.is_none_or(|stats| is_of_rows(stats, x))).then_some(())?;
     let mut reads = vec![(Port::Q, &q), (Port::K, &k), (Port::V, &v)];
     reads.extend(finder.reads.iter().map(|(port, tensor)| (*port, tensor)));
@@ -32,6 +36,13 @@ pub(super) fn find(graph: &Graph, softmax: usize, of: Attends) -> Option<Found> 
 }
 
 impl Finder<'_> {
+    /// Adds the sinks of these scores.
+    fn take_sink(&mut self, sink: &Arc<Tensor>, scores: &Tensor) -> Option<()> {
+        let is_of_heads = *sink.dims == [1, scores.dims[1], 1, 1];
+        (is_of_heads && is_added(sink, &scores.dims) && self.wanted.changed).then_some(())?;
+        self.take(Port::Sink, sink)
+    }
+
     /// The values that weights are multiplied by, and the result.
     fn values(&mut self, weights: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
         let at = self.reader(weights)?;

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  finder.rs      what both directions have: factors, masks and the product that makes scores
+//!  cap.rs         what limits scores, and its derivative
 //!  forward.rs     from the softmax on
 //!  backward.rs    from the weights that are made again from their statistics on
 //! ```
@@ -11,6 +12,7 @@
 //! looks whether they are so.
 
 mod backward;
+mod cap;
 mod finder;
 mod forward;
 

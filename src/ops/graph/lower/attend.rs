@@ -5,7 +5,7 @@ use super::super::view::View;
 use super::super::work::Work;
 use super::super::{Attended, Edge, Port};
 use crate::error::{Error, Result};
-use crate::ops::attend::{Attend, AttendBackward, Side};
+use crate::ops::attend::{Attend, AttendBackward, Cap, Side};
 
 /// Adds the step.
 ///
@@ -90,7 +90,8 @@ fn attention(
     let (scale, fill) = (steps.given(Port::Scale)?, steps.given(Port::B)?);
     let lengths = [steps.given(Port::LengthQ)?, steps.given(Port::LengthKv)?];
     let bounds = [steps.given(Port::RightBound)?, steps.given(Port::LeftBound)?];
-    let bias = steps.given(Port::Bias)?;
+    let (bias, sink) = (steps.given(Port::Bias)?, steps.given(Port::Sink)?);
+    let cap = [steps.given(Port::Inner)?, steps.given(Port::Outer)?];
     let all = [
         Some(o),
         stats,
@@ -104,6 +105,9 @@ fn attention(
         bounds[0],
         bounds[1],
         bias,
+        cap[0],
+        cap[1],
+        sink,
     ];
     if !all.iter().flatten().all(is_whole) {
         return Err(Error::unsupported("attention of parts of tensors"));
@@ -119,6 +123,7 @@ fn attention(
         && values == [batch, of_values, count, columns]
         && are_shared
         && bias.is_none_or(|bias| is_spread(&bias, [batch, heads, rows, count]))
+        && sink.is_none_or(|sink| is_spread(&sink, [1, heads, 1, 1]))
         && [o, k, v].iter().all(|view| view.scalar == q.scalar);
     if !fits {
         return Err(unfit());
@@ -142,6 +147,12 @@ fn attention(
         right: side(of.right, bounds[0]),
         left: side(of.left, bounds[1]),
         bias: bias.map(|view| (view.scalar, spread(&view))),
+        cap: cap[0].zip(cap[1]).map(|(inner, outer)| Cap {
+            inner: inner.scalar,
+            outer: outer.scalar,
+            divides: of.divides,
+        }),
+        sink: sink.map(|view| (view.scalar, spread(&view)[1])),
     };
     Ok((step, all.map(|view| view.unwrap_or(o))))
 }
