@@ -229,7 +229,8 @@ void Network::measure(const Table &table, std::uint64_t seed) {
 }
 
 // Inference: all layers share one piece of memory, in which each has the lowest place that nobody needs any more: what was just
-// written stays in the caches. The input's serves no one else: it is there for the next forward pass, too. Training keeps all.
+// written stays in the caches. A sum is written over what is added, if nobody needs that any more. The input's serves no one
+// else: it is there for the next forward pass, too. Training keeps all.
 void Network::place() {
     int step = 0;
     for (Node &node : nodes_) {
@@ -266,9 +267,16 @@ void Network::place() {
         std::sort(busy.begin(), busy.end(), [](const Place &a, const Place &b) { return a.begin < b.begin; });
         const std::size_t bytes = (node.desc->bytes() + 63) / 64 * 64;
         std::size_t begin = 0;
-        for (const Place &place : busy) {
-            if (begin + bytes <= place.begin) break;
-            begin = place.end;
+        const auto summand = std::find_if(busy.begin(), busy.end(), [&](const Place &place) {
+            return place.node == node.add && node.add->last_use == step;
+        });
+        if (summand != busy.end()) {
+            begin = summand->begin;
+        } else {
+            for (const Place &place : busy) {
+                if (begin + bytes <= place.begin) break;
+                begin = place.end;
+            }
         }
         places.push_back({begin, begin + bytes, &node});
         all = std::max(all, begin + bytes);
