@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
 use lzma_rust2::{LzmaOptions, LzmaWriter};
@@ -75,7 +76,7 @@ fn pack_kernels() {
         .collect();
     files.sort();
     let mut families = String::from("static FAMILIES: &[Family] = &[\n");
-    let mut kernels = Vec::new();
+    let (mut kernels, mut texts) = (Vec::new(), Vec::new());
     for (number, file) in files.iter().enumerate() {
         let name = file.file_stem().and_then(|stem| stem.to_str()).expect("a family's name is ASCII");
         let text = fs::read_to_string(file).expect("a file of that folder");
@@ -100,15 +101,16 @@ fn pack_kernels() {
             let (name, parameter, end) = (kernel.name.to_owned(), kernel.parameter, packed.len());
             kernels.push((name, parameter, number, start, end));
         }
-        let bytes = compressed(packed.as_bytes(), &out.join(format!("{name}.lzma")));
         writeln!(
             families,
             "    Family {{ name: {name:?}, preamble: {preamble}, size: {}, \
-             packed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.lzma\")), machine: {machine} }}, // {bytes} bytes",
+             packed: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}.lzma\")), machine: {machine} }},",
             packed.len()
         )
         .expect("a string grows");
+        texts.push((out.join(format!("{name}.lzma")), packed));
     }
+    compress(&texts);
     if let Some(folder) = cubins.filter(|_| packs == 0) {
         panic!("{CUBINS}: {} has no pack of a family; `cargo xtask cubins` makes them", folder.display());
     }
@@ -137,14 +139,27 @@ fn embed(pack: &Path, modules: &[(&str, String)], to: &Path) {
     fs::write(to, bytes).expect("the output folder takes files");
 }
 
-fn compressed(bytes: &[u8], to: &Path) -> usize {
+/// Writes what these texts compress to, on as many threads as cargo has jobs.
+fn compress(texts: &[(PathBuf, String)]) {
+    // A build without optimisation is for tests, which are not worth the ten times as long.
+    let is_optimised = env::var("OPT_LEVEL").is_ok_and(|level| !matches!(level.as_str(), "0" | "1"));
+    let preset = if is_optimised { 6 } else { 1 };
+    let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((to, text)) = texts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            fs::write(to, compressed(text.as_bytes(), preset)).expect("the output folder takes files");
+        }
+    };
+    std::thread::scope(|scope| (0..jobs).for_each(|_| _ = scope.spawn(work)));
+}
+
+fn compressed(bytes: &[u8], preset: u32) -> Vec<u8> {
     // Who unpacks takes as much memory as the dictionary has.
     let dict_size = bytes.len().next_multiple_of(4096) as u32;
     // Text has no alignment.
-    let options = LzmaOptions { dict_size, pb: 0, ..LzmaOptions::with_preset(6) };
-    let packed = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))
+    let options = LzmaOptions { dict_size, pb: 0, ..LzmaOptions::with_preset(preset) };
+    LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))
         .and_then(|mut writer| writer.write_all(bytes).and_then(|()| writer.finish()))
-        .expect("a buffer takes what is written");
-    fs::write(to, &packed).expect("the output folder takes files");
-    packed.len()
+        .expect("a buffer takes what is written")
 }

@@ -207,9 +207,9 @@ fn the_stripped_library_is_small() {
     let copy = scratch("small").join("stripped.so");
     run(Command::new("strip").arg(lib(nine).join(nine.soname())).arg("-o").arg(&copy));
     let bytes = std::fs::metadata(&copy).expect("strip wrote it").len();
-    // A build of tests checks itself, and is larger than a release: 20.34 MB, and in the many parts
-    // of an incremental build up to 0.8 MB more.
-    assert!(bytes < 21_200_000, "{bytes} bytes");
+    // A build of tests checks itself and compresses kernels less, and is larger than a release:
+    // some 21.7 MB, and in the many parts of an incremental build up to 0.8 MB more.
+    assert!(bytes < 22_500_000, "{bytes} bytes");
 }
 
 /// Between builds of one version nothing changes for its users; between the versions much does, and
