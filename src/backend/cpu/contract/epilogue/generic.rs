@@ -108,7 +108,9 @@ pub unsafe fn epilogue<A: Element>(outputs: &Outputs<'_>, row: &[i64; 5], run: &
         return unsafe { narrow.epilogue(row, run, acc.cast()) };
     }
     // SAFETY: the sums and the operands are those of the run.
-    with_real!(outputs.step.real(), R => unsafe { epilogue_in::<A, R>(outputs, row, run, acc) })
+    with_real!(outputs.step.real(), R => unsafe {
+        epilogue_in::<A, R>(outputs, std::slice::from_ref(row), run, &[acc]);
+    })
 }
 
 /// The same as a function of its own, for kernels of which there are many.
@@ -139,51 +141,84 @@ pub unsafe fn rows_epilogue<A: Element>(
         // binary32.
         return unsafe { f32_epilogue.epilogue(rows, run, acc.as_ptr().cast()) };
     }
-    for (row, from) in rows.iter().zip(acc) {
-        // SAFETY: each row has the sums and the operands of the run.
-        unsafe { epilogue(outputs, row, run, from) };
+    #[cfg(target_arch = "x86_64")]
+    if outputs.narrow.is_some() {
+        for (row, from) in rows.iter().zip(acc) {
+            // SAFETY: each row has the sums and the operands of the run.
+            unsafe { epilogue(outputs, row, run, from) };
+        }
+        return;
     }
+    // SAFETY: each row has the sums and the operands of the run.
+    with_real!(outputs.step.real(), R => unsafe { epilogue_in::<A, R>(outputs, rows, run, &acc) })
 }
 
-/// Not compiled for every kernel that ends in it: conversions are what costs, and have functions of
-/// their own.
+/// Finishes the sums of one run of at most [`MR`] rows. Not compiled for every kernel that ends in
+/// it: conversions are what costs, and have functions of their own.
 ///
 /// # Safety
-/// As for [`epilogue`].
+/// As for [`epilogue`], for every row.
 #[inline(never)]
-unsafe fn epilogue_in<A: Element, R: Real>(outputs: &Outputs<'_>, row: &[i64; 5], run: &Run, acc: *const A) {
+unsafe fn epilogue_in<A: Element, R: Real>(
+    outputs: &Outputs<'_>, rows: &[[i64; 5]], run: &Run, acc: &[*const A],
+) {
     let epilogue = &outputs.step.epilogue;
     let mut begin = 0;
     while begin < run.len as usize {
         let len = (run.len as usize - begin).min(ROOM);
-        let place = |k: usize| row[k] + run.at[k] + begin as i64 * run.by[k];
-        let mut r = [R::ZERO; ROOM];
-        let r = &mut r[..len];
-        // SAFETY: there are as many sums as the run is long; operands are read where the epilogue
-        // has them.
+        let place = |row: &[i64; 5], k: usize| row[k] + run.at[k] + begin as i64 * run.by[k];
+        let mut lines = Lines([R::ZERO; MR * ROOM]);
+        let results = &mut lines.0[..rows.len() * len];
+        // SAFETY: there are as many sums as the run is long in every row; operands are read where
+        // the epilogue has them.
         unsafe {
-            let alpha = R::from_f64(epilogue.scaling.alpha);
-            for (i, r) in r.iter_mut().enumerate() {
-                *r = alpha * convert::<A, R>(acc.add(begin + i).read());
+            for ((row, acc), r) in rows.iter().zip(acc).zip(results.chunks_exact_mut(len)) {
+                sum_up(outputs, r, acc.add(begin), run.by, |k| place(row, k));
             }
-            if epilogue.scaling.beta != 0.0 {
-                let beta = R::from_f64(epilogue.scaling.beta);
-                let row = Some(outputs.load[0]);
-                add::<R>(r, outputs.step.dst, outputs.dst, place(0), run.by[0], Some(beta), row);
+            // All rows together: a function of few numbers takes as long as one of many.
+            activate(epilogue.activation, results, outputs.isa);
+            for (row, r) in rows.iter().zip(results.chunks_exact(len)) {
+                store::<R>(r, outputs, place(row, 0), run.by[0]);
             }
-            if let Some((scalar, alpha2)) = epilogue.z
-                && alpha2 != 0.0
-            {
-                let (factor, row) = (Some(R::from_f64(alpha2)), Some(outputs.load[1]));
-                add::<R>(r, scalar, outputs.z, place(3), run.by[3], factor, row);
-            }
-            if let Some(scalar) = epilogue.bias {
-                add::<R>(r, scalar, outputs.bias, place(4), run.by[4], None, None);
-            }
-            activate(epilogue.activation, r, outputs.isa);
-            store::<R>(r, outputs, place(0), run.by[0]);
         }
         begin += len;
+    }
+}
+
+/// Results of some rows, which begin where vectors do.
+#[repr(align(64))]
+struct Lines<R>([R; MR * ROOM]);
+
+/// `r = alpha * acc + beta * dst + alpha2 * z + bias`, for neighbours of one row; operand `k` begins
+/// at `place(k)`, and its elements are `by[k]` apart.
+///
+/// # Safety
+/// As for [`epilogue`].
+#[inline(always)]
+unsafe fn sum_up<A: Element, R: Real>(
+    outputs: &Outputs<'_>, r: &mut [R], acc: *const A, by: [i64; 5], place: impl Fn(usize) -> i64,
+) {
+    let epilogue = &outputs.step.epilogue;
+    // SAFETY: there are as many sums as results; operands are read where the epilogue has them.
+    unsafe {
+        let alpha = R::from_f64(epilogue.scaling.alpha);
+        for (i, r) in r.iter_mut().enumerate() {
+            *r = alpha * convert::<A, R>(acc.add(i).read());
+        }
+        if epilogue.scaling.beta != 0.0 {
+            let beta = R::from_f64(epilogue.scaling.beta);
+            let row = Some(outputs.load[0]);
+            add::<R>(r, outputs.step.dst, outputs.dst, place(0), by[0], Some(beta), row);
+        }
+        if let Some((scalar, alpha2)) = epilogue.z
+            && alpha2 != 0.0
+        {
+            let (factor, row) = (Some(R::from_f64(alpha2)), Some(outputs.load[1]));
+            add::<R>(r, scalar, outputs.z, place(3), by[3], factor, row);
+        }
+        if let Some(scalar) = epilogue.bias {
+            add::<R>(r, scalar, outputs.bias, place(4), by[4], None, None);
+        }
     }
 }
 
