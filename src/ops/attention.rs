@@ -160,7 +160,8 @@ impl AttentionPlan {
     /// Whether descriptors fit each other, and so tell how long the arrays of a call are.
     ///
     /// # Errors
-    /// As [`Shapes::new`]; then bad parameter for residuals that cannot be added.
+    /// As [`Shapes::new`], then [`Shapes::check_current`]; then bad parameter for residuals that
+    /// cannot be added.
     pub fn check(
         desc: &AttentionDescriptor, sequences: Sequences<'_>, current: Option<i32>, is_training: bool,
         has_residuals: bool,
@@ -172,7 +173,10 @@ impl AttentionPlan {
         desc: &AttentionDescriptor, sequences: Sequences<'_>, current: Option<i32>, is_training: bool,
         has_residuals: bool,
     ) -> Result<Shapes> {
-        let shapes = Shapes::new(desc, sequences, current, is_training)?;
+        let shapes = Shapes::new(desc, sequences)?;
+        if let Some(current) = current {
+            shapes.check_current(sequences.0[0].0, current, is_training)?;
+        }
         if has_residuals {
             check::check_residuals(sequences)?;
         }
@@ -201,7 +205,7 @@ impl AttentionPlan {
         desc: &AttentionDescriptor, sequences: Sequences<'_>, lengths: Lengths<'_>, windows: &[[i32; 2]],
         dropouts: [Option<DropoutDescriptor>; 2],
     ) -> Result<Self> {
-        let shapes = Shapes::new(desc, sequences, None, true)?;
+        let shapes = Shapes::new(desc, sequences)?;
         let rows = 0..shapes.queries;
         Self::new(Pass::Data, desc, sequences, (shapes, rows), lengths, windows, dropouts)
     }
@@ -211,7 +215,7 @@ impl AttentionPlan {
     /// # Errors
     /// As [`Shapes::new`]. Not supported: sizes beyond 64 bits.
     pub fn weights(desc: &AttentionDescriptor, sequences: Sequences<'_>, is_added: bool) -> Result<Self> {
-        let shapes = Shapes::new(desc, sequences, None, true)?;
+        let shapes = Shapes::new(desc, sequences)?;
         let rows = 0..shapes.queries;
         let windows = vec![[0, 0]; shapes.queries as usize];
         let lengths = Lengths::OfDescriptors;

@@ -37,11 +37,8 @@ impl Shapes {
     /// Bad parameter (observed on 9.27.0): queries and output differ in time, batch, beam or
     /// lengths, keys and values in time, batch or lengths; keys with more than one beam; another
     /// number of samples of keys; more of anything than the attention allows for; vectors that are
-    /// not as long as it says; orders of axes that differ; in training any `current`, else one
-    /// beyond the time steps of the queries.
-    pub fn new(
-        desc: &AttentionDescriptor, sequences: Sequences<'_>, current: Option<i32>, is_training: bool,
-    ) -> Result<Shapes> {
+    /// not as long as it says; orders of axes that differ.
+    pub fn new(desc: &AttentionDescriptor, sequences: Sequences<'_>) -> Result<Shapes> {
         let [q, k, v, o] = sequences.0;
         alike(o, q)?;
         alike(v, k)?;
@@ -85,17 +82,23 @@ impl Shapes {
                 return Err(Error::mismatch(format!("{name} has axes {axes:?} and {q_name} {others:?}")));
             }
         }
-        if let Some(current) = current {
-            if is_training {
-                let text = "training computes all time steps: a negative number";
-                return Err(Error::argument("currIdx", current.into(), text));
-            }
-            if current >= queries {
-                let text = format!("{q_name} has {queries} time steps");
-                return Err(Error::argument("currIdx", current.into(), text));
-            }
-        }
         Ok(Shapes { queries: queries.into(), keys: keys.into(), batch: batch.into(), beam: beam.into() })
+    }
+
+    /// Judges the one time step of the queries, named `queries`, that is computed.
+    ///
+    /// # Errors
+    /// Bad parameter (observed on 9.27.0): any in training, else one beyond those that there are.
+    pub fn check_current(&self, queries: &str, current: i32, is_training: bool) -> Result<()> {
+        if is_training {
+            let text = "training computes all time steps: a negative number";
+            return Err(Error::argument("currIdx", current.into(), text));
+        }
+        if i64::from(current) >= self.queries {
+            let text = format!("{queries} has {} time steps", self.queries);
+            return Err(Error::argument("currIdx", current.into(), text));
+        }
+        Ok(())
     }
 }
 

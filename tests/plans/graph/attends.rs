@@ -266,6 +266,10 @@ fn what_is_almost_a_gradient_of_attention_keeps_its_steps() {
     let Kind::Pointwise(of) = &mut other[exponential].kind else { panic!("an exponential") };
     of.alpha[0] = 2.0;
     near.push(("twice the scores", other));
+    let mut other = operations.clone();
+    let Kind::Pointwise(of) = &mut other[apart].kind else { panic!("a difference") };
+    of.alpha[1] = 2.0;
+    near.push(("twice the statistics", other));
     // A bias that is not the caller's, of other extents, or twice.
     let own = hidden(403, DataType::Float, &call.dims);
     near.push(("a bias of its own", [vec![map(IDENTITY, &[&all], &own)], after(apart, ADD, &own)].concat()));
