@@ -141,7 +141,7 @@ fn embed(pack: &Path, modules: &[(&str, String)], to: &Path) {
 
 /// Writes what these texts compress to, on as many threads as cargo has jobs.
 fn compress(texts: &[(PathBuf, String)]) {
-    // A build without optimisation is for tests, which are not worth the ten times as long.
+    // A build without optimisation is for tests: fewer bytes are not worth ten times as long there.
     let is_optimised = env::var("OPT_LEVEL").is_ok_and(|level| !matches!(level.as_str(), "0" | "1"));
     let preset = if is_optimised { 6 } else { 1 };
     let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);

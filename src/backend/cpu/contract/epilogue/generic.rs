@@ -7,6 +7,7 @@ pub use super::run::Run;
 use super::run::rectifier;
 use crate::backend::cpu::contract::kernel::simd::MR;
 use crate::backend::cpu::row::{Row, between};
+use crate::backend::cpu::stage::Stage;
 use crate::backend::cpu::stream::fetch;
 use crate::backend::cpu::{Isa, map};
 use crate::backend::function::{Real, with_real};
@@ -162,19 +163,25 @@ pub unsafe fn rows_epilogue<A: Element>(
 unsafe fn epilogue_in<A: Element, R: Real>(
     outputs: &Outputs<'_>, rows: &[[i64; 5]], run: &Run, acc: &[*const A],
 ) {
+    assert!(rows.len() <= MR && rows.len() <= acc.len(), "{} rows of {}", rows.len(), acc.len());
     let epilogue = &outputs.step.epilogue;
     let mut begin = 0;
     while begin < run.len as usize {
         let len = (run.len as usize - begin).min(ROOM);
         let place = |row: &[i64; 5], k: usize| row[k] + run.at[k] + begin as i64 * run.by[k];
-        let mut lines = Lines([R::ZERO; MR * ROOM]);
-        let results = &mut lines.0[..rows.len() * len];
+        let mut stage = Stage::<{ MR * ROOM * size_of::<f64>() }>::new();
+        let at = stage.ptr().cast::<R>();
         // SAFETY: there are as many sums as the run is long in every row; operands are read where
-        // the epilogue has them.
+        // the epilogue has them. The stage has room for as many results of every row, which are
+        // written before they are read.
         unsafe {
-            for ((row, acc), r) in rows.iter().zip(acc).zip(results.chunks_exact_mut(len)) {
-                sum_up(outputs, r, acc.add(begin), run.by, |k| place(row, k));
+            for (number, (row, acc)) in rows.iter().zip(acc).enumerate() {
+                let to = at.add(number * len);
+                (0..len).for_each(|i| to.add(i).write(convert::<A, R>(acc.add(begin + i).read())));
+                let r = std::slice::from_raw_parts_mut(to, len);
+                sum_up(outputs, r, run.by, |k| place(row, k));
             }
+            let results = std::slice::from_raw_parts_mut(at, rows.len() * len);
             // All rows together: a function of few numbers takes as long as one of many.
             activate(epilogue.activation, results, outputs.isa);
             for (row, r) in rows.iter().zip(results.chunks_exact(len)) {
@@ -185,26 +192,18 @@ unsafe fn epilogue_in<A: Element, R: Real>(
     }
 }
 
-/// Results of some rows, which begin where vectors do.
-#[repr(align(64))]
-struct Lines<R>([R; MR * ROOM]);
-
-/// `r = alpha * acc + beta * dst + alpha2 * z + bias`, for neighbours of one row; operand `k` begins
-/// at `place(k)`, and its elements are `by[k]` apart.
+/// `r = alpha * r + beta * dst + alpha2 * z + bias`, for neighbours of one row, of which `r` has the
+/// sums; operand `k` begins at `place(k)`, and its elements are `by[k]` apart.
 ///
 /// # Safety
 /// As for [`epilogue`].
 #[inline(always)]
-unsafe fn sum_up<A: Element, R: Real>(
-    outputs: &Outputs<'_>, r: &mut [R], acc: *const A, by: [i64; 5], place: impl Fn(usize) -> i64,
-) {
+unsafe fn sum_up<R: Real>(outputs: &Outputs<'_>, r: &mut [R], by: [i64; 5], place: impl Fn(usize) -> i64) {
     let epilogue = &outputs.step.epilogue;
-    // SAFETY: there are as many sums as results; operands are read where the epilogue has them.
+    let alpha = R::from_f64(epilogue.scaling.alpha);
+    r.iter_mut().for_each(|r| *r = alpha * *r);
+    // SAFETY: operands are read where the epilogue has them.
     unsafe {
-        let alpha = R::from_f64(epilogue.scaling.alpha);
-        for (i, r) in r.iter_mut().enumerate() {
-            *r = alpha * convert::<A, R>(acc.add(i).read());
-        }
         if epilogue.scaling.beta != 0.0 {
             let beta = R::from_f64(epilogue.scaling.beta);
             let row = Some(outputs.load[0]);
