@@ -64,11 +64,13 @@ impl Record {
         self.0.get(check)
     }
 
-    /// Takes a proof down, and writes the file.
+    /// Takes a proof down, and writes the file. Other runs may have written it since it was read:
+    /// what they noted stays.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be read or written.
     pub fn note(&mut self, check: &str, proof: Proof) -> Result<()> {
+        *self = Record::read()?;
         self.0.insert(check.to_owned(), proof);
         self.write()
     }
