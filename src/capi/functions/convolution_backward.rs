@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::convolution_compute::compute;
-use super::convolution_problem::{Call, Described};
+use super::convolution_problem::{Call, Described, described};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionDescriptor_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
@@ -44,13 +44,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardData(
     algo: MaybeUninit<cudnnConvolutionBwdDataAlgo_t>, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
     beta: *const c_void, dxDesc: cudnnTensorDescriptor_t, dx: *mut c_void,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardData,
-        convolution: convDesc,
-        x: (dxDesc, "dxDesc"),
-        w: (wDesc, "wDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardData: dxDesc, wDesc, dyDesc, convDesc);
     let call = Call {
         algo: raw(algo),
         workspace: (workSpace, workSpaceSizeInBytes),
@@ -90,13 +84,7 @@ pub unsafe extern "C" fn cudnnConvolutionBackwardFilter(
     algo: MaybeUninit<cudnnConvolutionBwdFilterAlgo_t>, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
     beta: *const c_void, dwDesc: cudnnFilterDescriptor_t, dw: *mut c_void,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardFilter,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (dwDesc, "dwDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardFilter: xDesc, dwDesc, dyDesc, convDesc);
     let call = Call {
         algo: raw(algo),
         workspace: (workSpace, workSpaceSizeInBytes),

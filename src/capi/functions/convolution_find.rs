@@ -7,7 +7,7 @@ use cudnn_shim_macros::entry;
 use super::arg::{self, Out};
 use super::context;
 use super::convolution_compute;
-use super::convolution_problem::{CRecord, Described, store};
+use super::convolution_problem::{CRecord, Described, described, store};
 use super::types::{
     cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t,
     cudnnConvolutionFwdAlgoPerf_t, cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t,
@@ -50,13 +50,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithm(
     convDesc: cudnnConvolutionDescriptor_t, yDesc: cudnnTensorDescriptor_t, requestedAlgoCount: c_int,
     returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::Forward,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (wDesc, "wDesc"),
-        y: (yDesc, "yDesc"),
-    };
+    let described = described!(Forward: xDesc, wDesc, yDesc, convDesc);
     let search = Search {
         data: None,
         workspace: (std::ptr::null_mut(), 0),
@@ -99,13 +93,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
     requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int,
     perfResults: *mut cudnnConvolutionFwdAlgoPerf_t, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::Forward,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (wDesc, "wDesc"),
-        y: (yDesc, "yDesc"),
-    };
+    let described = described!(Forward: xDesc, wDesc, yDesc, convDesc);
     let search = Search {
         data: Some([(y, "y"), (x.cast_mut(), "x"), (w.cast_mut(), "w")]),
         workspace: (workSpace, workSpaceSizeInBytes),
@@ -139,13 +127,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithm(
     convDesc: cudnnConvolutionDescriptor_t, dxDesc: cudnnTensorDescriptor_t, requestedAlgoCount: c_int,
     returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardData,
-        convolution: convDesc,
-        x: (dxDesc, "dxDesc"),
-        w: (wDesc, "wDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardData: dxDesc, wDesc, dyDesc, convDesc);
     let search = Search {
         data: None,
         workspace: (std::ptr::null_mut(), 0),
@@ -181,13 +163,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
     dx: *mut c_void, requestedAlgoCount: c_int, returnedAlgoCount: *mut c_int,
     perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardData,
-        convolution: convDesc,
-        x: (dxDesc, "dxDesc"),
-        w: (wDesc, "wDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardData: dxDesc, wDesc, dyDesc, convDesc);
     let search = Search {
         data: Some([(dx, "dx"), (dy.cast_mut(), "dy"), (w.cast_mut(), "w")]),
         workspace: (workSpace, workSpaceSizeInBytes),
@@ -221,13 +197,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithm(
     convDesc: cudnnConvolutionDescriptor_t, dwDesc: cudnnFilterDescriptor_t, requestedAlgoCount: c_int,
     returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardFilter,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (dwDesc, "dwDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardFilter: xDesc, dwDesc, dyDesc, convDesc);
     let search = Search {
         data: None,
         workspace: (std::ptr::null_mut(), 0),
@@ -264,13 +234,7 @@ pub unsafe extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
     perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t, workSpace: *mut c_void,
     workSpaceSizeInBytes: usize,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardFilter,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (dwDesc, "dwDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardFilter: xDesc, dwDesc, dyDesc, convDesc);
     let search = Search {
         data: Some([(dw, "dw"), (x.cast_mut(), "x"), (y.cast_mut(), "y")]),
         workspace: (workSpace, workSpaceSizeInBytes),

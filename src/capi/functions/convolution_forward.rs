@@ -7,7 +7,7 @@ use cudnn_shim_macros::entry;
 
 use super::arg::operands;
 use super::convolution_compute::compute;
-use super::convolution_problem::{Call, Described};
+use super::convolution_problem::{Call, Described, described};
 use super::types::{
     cudnnActivationDescriptor_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
     cudnnFilterDescriptor_t, cudnnHandle_t, cudnnStatus_t, cudnnTensorDescriptor_t, raw,
@@ -63,13 +63,7 @@ pub unsafe extern "C" fn cudnnConvolutionForward(
     algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>, workSpace: *mut c_void, workSpaceSizeInBytes: usize,
     beta: *const c_void, yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::Forward,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (wDesc, "wDesc"),
-        y: (yDesc, "yDesc"),
-    };
+    let described = described!(Forward: xDesc, wDesc, yDesc, convDesc);
     let call = Call {
         algo: raw(algo),
         workspace: (workSpace, workSpaceSizeInBytes),
@@ -120,13 +114,7 @@ pub unsafe extern "C" fn cudnnConvolutionBiasActivationForward(
     biasDesc: cudnnTensorDescriptor_t, bias: *const c_void, activationDesc: cudnnActivationDescriptor_t,
     yDesc: cudnnTensorDescriptor_t, y: *mut c_void,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::Forward,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (wDesc, "wDesc"),
-        y: (yDesc, "yDesc"),
-    };
+    let described = described!(Forward: xDesc, wDesc, yDesc, convDesc);
     context::compute(handle, "cudnnConvolutionBiasActivationForward", |call| {
         let alive = described.alive()?;
         let (z_tensor, bias_tensor) = (tensor::get(zDesc, "zDesc")?, tensor::get(biasDesc, "biasDesc")?);

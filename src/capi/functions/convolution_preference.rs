@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use cudnn_shim_macros::entry;
 
 use super::arg::Out;
-use super::convolution_problem::Described;
+use super::convolution_problem::{Described, described};
 use super::convolution_query::{
     cudnnGetConvolutionBackwardDataAlgorithm_v7, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
     cudnnGetConvolutionForwardAlgorithm_v7,
@@ -48,13 +48,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm(
     preference: MaybeUninit<cudnnConvolutionFwdPreference_t>, memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionFwdAlgo_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::Forward,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (wDesc, "wDesc"),
-        y: (yDesc, "yDesc"),
-    };
+    let described = described!(Forward: xDesc, wDesc, yDesc, convDesc);
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     if is_original(handle) {
         // SAFETY: `algo` is NULL or valid for one write, and rows have the form of the results.
@@ -96,13 +90,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm(
     preference: MaybeUninit<cudnnConvolutionBwdDataPreference_t>, memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionBwdDataAlgo_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardData,
-        convolution: convDesc,
-        x: (dxDesc, "dxDesc"),
-        w: (wDesc, "wDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardData: dxDesc, wDesc, dyDesc, convDesc);
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     if is_original(handle) {
         // SAFETY: `algo` is NULL or valid for one write, and rows have the form of the results.
@@ -144,13 +132,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm(
     preference: MaybeUninit<cudnnConvolutionBwdFilterPreference_t>, memoryLimitInBytes: usize,
     algo: *mut cudnnConvolutionBwdFilterAlgo_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardFilter,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (dwDesc, "dwDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardFilter: xDesc, dwDesc, dyDesc, convDesc);
     let wish = Wish { preference: raw(preference), limit: memoryLimitInBytes, algo };
     if is_original(handle) {
         // SAFETY: `algo` is NULL or valid for one write, and rows have the form of the results.

@@ -25,6 +25,21 @@ pub(super) struct Described {
     pub y: (cudnnTensorDescriptor_t, &'static str),
 }
 
+/// The [`Described`] of a direction by the names that the call has for the descriptors of x, w and
+/// y, gradients or not, and of the convolution.
+macro_rules! described {
+    ($direction:ident: $x:ident, $w:ident, $y:ident, $convolution:ident) => {
+        Described {
+            direction: Direction::$direction,
+            convolution: $convolution,
+            x: ($x, stringify!($x)),
+            w: ($w, stringify!($w)),
+            y: ($y, stringify!($y)),
+        }
+    };
+}
+pub(super) use described;
+
 impl Described {
     /// What the handles stand for, before any check across them.
     ///

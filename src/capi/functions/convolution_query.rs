@@ -8,7 +8,7 @@ use cudnn_shim_macros::entry;
 use super::arg::{self, Out, results};
 use super::context;
 use super::convolution_compute;
-use super::convolution_problem::{CRecord, Described, store};
+use super::convolution_problem::{CRecord, Described, described, store};
 use super::types::{
     cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
     cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t,
@@ -109,13 +109,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
     convDesc: cudnnConvolutionDescriptor_t, destDesc: cudnnTensorDescriptor_t, requestedAlgoCount: c_int,
     returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionFwdAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::Forward,
-        convolution: convDesc,
-        x: (srcDesc, "srcDesc"),
-        w: (filterDesc, "filterDesc"),
-        y: (destDesc, "destDesc"),
-    };
+    let described = described!(Forward: srcDesc, filterDesc, destDesc, convDesc);
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { ranked(handle, &described, list) }
@@ -139,13 +133,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
     convDesc: cudnnConvolutionDescriptor_t, gradDesc: cudnnTensorDescriptor_t, requestedAlgoCount: c_int,
     returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionBwdDataAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardData,
-        convolution: convDesc,
-        x: (gradDesc, "gradDesc"),
-        w: (filterDesc, "filterDesc"),
-        y: (diffDesc, "diffDesc"),
-    };
+    let described = described!(BackwardData: gradDesc, filterDesc, diffDesc, convDesc);
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { ranked(handle, &described, list) }
@@ -169,13 +157,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     convDesc: cudnnConvolutionDescriptor_t, gradDesc: cudnnFilterDescriptor_t, requestedAlgoCount: c_int,
     returnedAlgoCount: *mut c_int, perfResults: *mut cudnnConvolutionBwdFilterAlgoPerf_t,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardFilter,
-        convolution: convDesc,
-        x: (srcDesc, "srcDesc"),
-        w: (gradDesc, "gradDesc"),
-        y: (diffDesc, "diffDesc"),
-    };
+    let described = described!(BackwardFilter: srcDesc, gradDesc, diffDesc, convDesc);
     let list = List { requested: requestedAlgoCount, returned: returnedAlgoCount, results: perfResults };
     // SAFETY: `returnedAlgoCount` is NULL or valid for one write, `perfResults` for `requestedAlgoCount`.
     unsafe { ranked(handle, &described, list) }
@@ -237,13 +219,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
     convDesc: cudnnConvolutionDescriptor_t, yDesc: cudnnTensorDescriptor_t,
     algo: MaybeUninit<cudnnConvolutionFwdAlgo_t>, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::Forward,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (wDesc, "wDesc"),
-        y: (yDesc, "yDesc"),
-    };
+    let described = described!(Forward: xDesc, wDesc, yDesc, convDesc);
     // SAFETY: `sizeInBytes` is NULL or valid for one write.
     unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
@@ -266,13 +242,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
     convDesc: cudnnConvolutionDescriptor_t, dxDesc: cudnnTensorDescriptor_t,
     algo: MaybeUninit<cudnnConvolutionBwdDataAlgo_t>, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardData,
-        convolution: convDesc,
-        x: (dxDesc, "dxDesc"),
-        w: (wDesc, "wDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardData: dxDesc, wDesc, dyDesc, convDesc);
     // SAFETY: `sizeInBytes` is NULL or valid for one write.
     unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
@@ -295,13 +265,7 @@ pub unsafe extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
     convDesc: cudnnConvolutionDescriptor_t, gradDesc: cudnnFilterDescriptor_t,
     algo: MaybeUninit<cudnnConvolutionBwdFilterAlgo_t>, sizeInBytes: *mut usize,
 ) -> cudnnStatus_t {
-    let described = Described {
-        direction: Direction::BackwardFilter,
-        convolution: convDesc,
-        x: (xDesc, "xDesc"),
-        w: (gradDesc, "gradDesc"),
-        y: (dyDesc, "dyDesc"),
-    };
+    let described = described!(BackwardFilter: xDesc, gradDesc, dyDesc, convDesc);
     // SAFETY: `sizeInBytes` is NULL or valid for one write.
     unsafe { workspace(handle, &described, raw(algo), sizeInBytes) }
 }
