@@ -1,7 +1,8 @@
 //! `cargo xtask mutants`: small changes of the sources, each of which a quick test must notice.
 //!
 //! All changes of a sample are compiled into one copy of the library, and an environment variable
-//! says which of them a process has: a mutant costs a run of the tests, not a build.
+//! says which of them a process has: a mutant costs a run of tests, not a build. A first run of each
+//! test, without a mutant, notes which changes it comes by; only those tests are run for one.
 
 mod equivalent;
 mod rewrite;
@@ -101,9 +102,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
         return Ok(());
     }
     let (tree, compiling) = Tree::of(&sites)?;
-    let trial = Trial::built(&tree)?;
-    for suite in &trial.suites {
-        println!("{}: {:.1} s without a mutant", suite.name, suite.takes.as_secs_f64());
+    let trial = Trial::built(&tree, sites.len())?;
+    for (program, (count, takes)) in trial.programs() {
+        println!("{program}: {count} suites of tests, {:.1} s without a mutant", takes.as_secs_f64());
     }
     let is_equivalent = |number: usize| equivalent.contains_key(&drawn[number - 1]);
     let samples: Vec<(String, Vec<usize>)> = samples

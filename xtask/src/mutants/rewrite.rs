@@ -5,27 +5,50 @@ use std::ops::Range;
 use super::sites::{Change, Site};
 
 /// The module that the changed library asks which mutant it is.
-pub const MODULE: &str = r#"//! Which mutant this process is: the number in `CUDNN_SHIM_MUTANT`, none without it.
+pub const MODULE: &str = r#"//! Which mutant this process is: the number in `CUDNN_SHIM_MUTANT`, none without it; and which
+//! changes it comes by, each a byte of the file that `CUDNN_SHIM_MUTANTS_REACHED` names.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-const UNKNOWN: usize = usize::MAX;
+struct Process {
+    active: usize,
+    reached: &'static [AtomicU8],
+}
 
-static ACTIVE: AtomicUsize = AtomicUsize::new(UNKNOWN);
+static PROCESS: OnceLock<Process> = OnceLock::new();
 
 /// Whether it is `number`.
 pub(crate) fn is(number: usize) -> bool {
-    let mut active = ACTIVE.load(Ordering::Relaxed);
-    if active == UNKNOWN {
-        active = std::env::var("CUDNN_SHIM_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-        ACTIVE.store(active, Ordering::Relaxed);
+    let process = PROCESS.get_or_init(|| Process {
+        active: std::env::var("CUDNN_SHIM_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0),
+        reached: reached().unwrap_or_default(),
+    });
+    if let Some(reached) = process.reached.get(number) {
+        reached.store(1, Ordering::Relaxed);
     }
-    active == number
+    process.active == number
+}
+
+/// The file, which all processes of a test share, and which stays mapped.
+fn reached() -> Option<&'static [AtomicU8]> {
+    let file = OpenOptions::new().read(true).write(true).open(std::env::var_os("CUDNN_SHIM_MUTANTS_REACHED")?).ok()?;
+    let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a mapping of its own, of the file as long as it is, which nobody takes away.
+    unsafe {
+        let at = libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
+        (at != libc::MAP_FAILED).then(|| std::slice::from_raw_parts(at.cast(), length))
+    }
 }
 "#;
 
-/// The environment variable that [`MODULE`] reads.
+/// The environment variables that [`MODULE`] reads: which mutant it is, and the file for what is
+/// reached.
 pub const VARIABLE: &str = "CUDNN_SHIM_MUTANT";
+pub const REACHED: &str = "CUDNN_SHIM_MUTANTS_REACHED";
 
 /// A file with its changes.
 pub struct Rewritten {

@@ -1,6 +1,6 @@
 //! The quick tests of the changed copy, built once and run for each mutant.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
-use super::rewrite::VARIABLE;
+use super::rewrite::{REACHED, VARIABLE};
 use super::tree::Tree;
 use crate::{shell, tools};
 
@@ -114,6 +114,9 @@ const C_PROGRAMS: &[&str] = &[
     "transform",
 ];
 
+/// The programs with a harness of their own, which runs no single test.
+const WHOLE: &[&str] = &[GRAPH, RECORDINGS, "boundary_fuzz"];
+
 /// All names.
 const EVERY: &[&str] = &[""];
 
@@ -149,31 +152,45 @@ const GRACE: Duration = Duration::from_secs(20);
 /// What does not even compute is waited for so much longer: other programs run as well.
 const IDLE: Duration = Duration::from_secs(100);
 
+/// What takes no longer is run before some of the recordings, which notice most.
+const QUICK: Duration = Duration::from_secs(1);
+
 /// Memory that the C library keeps instead of giving it back: the kernel takes several times as
 /// long to clear the pages of the recordings' tensors as the recordings take.
 const KEEP: &[(&str, &str)] = &[("MALLOC_MMAP_MAX_", "0"), ("MALLOC_TRIM_THRESHOLD_", "17179869184")];
 
-/// One test program.
+/// A test, or a test program whose tests cannot be run one by one.
 pub struct Suite {
+    /// That of the program.
     pub name: &'static str,
     /// What starts it.
     program: Vec<OsString>,
-    arguments: &'static [&'static str],
+    arguments: Vec<OsString>,
     /// What the names of files contain whose changes it is for.
     of: &'static [&'static str],
     /// How long it takes without a mutant.
     pub takes: Duration,
+    /// By number, whether it comes by a change at all.
+    reaches: Vec<bool>,
 }
 
-/// The test programs of the copy, the fastest first.
+impl Suite {
+    /// Whether it may notice a mutant of this file.
+    fn is_for(&self, mutant: usize, file: &str) -> bool {
+        self.reaches[mutant] && self.of.iter().any(|word| file.contains(word))
+    }
+}
+
+/// The tests of the copy, the fastest first.
 pub struct Trial {
     pub suites: Vec<Suite>,
     root: PathBuf,
 }
 
 impl Trial {
-    /// Builds them, and runs them without a mutant: all must pass.
-    pub fn built(tree: &Tree) -> Result<Trial> {
+    /// Builds them, and runs them without a mutant: all must pass. Of mutants with numbers up to
+    /// `most` it is then known which tests come by them.
+    pub fn built(tree: &Tree, most: usize) -> Result<Trial> {
         let mut command = tree.cargo();
         command.args([
             "test",
@@ -203,7 +220,13 @@ impl Trial {
                 |message: &&Value| message["target"]["name"] == name && message["executable"].is_string();
             let program = messages.iter().find(built).and_then(|message| message["executable"].as_str());
             let program = program.with_context(|| format!("cargo has not built the test {name}"))?;
-            trial.add(name, vec![program.into()], arguments, of);
+            if WHOLE.contains(&name) {
+                trial.add(name, vec![program.into()], arguments, of);
+            } else {
+                for test in tests(program, arguments)? {
+                    trial.add(name, vec![program.into()], &[test.as_str(), "--exact"], of);
+                }
+            }
         }
         let library = messages.iter().flat_map(|message| message["filenames"].as_array()).flatten();
         let library = library.filter_map(Value::as_str).map(Path::new);
@@ -219,42 +242,70 @@ impl Trial {
         }
         trial.add("C programs", c_programs(&trial.root, library)?, &[], EVERY);
         for at in 0..trial.suites.len() {
-            let start = Instant::now();
-            if !trial.passes(&trial.suites[at], trial.suites[at].arguments, 0, 0)? {
-                bail!("the test {} fails without a mutant", trial.suites[at].name);
+            let reached = trial.root.join("../reached");
+            fs::write(&reached, vec![0; most + 1])?;
+            let (start, suite) = (Instant::now(), &trial.suites[at]);
+            if !trial.passes(suite, &suite.arguments, 0, 0, Some(&reached))? {
+                bail!("the test {} {:?} fails without a mutant", suite.name, suite.arguments);
             }
-            trial.suites[at].takes = start.elapsed();
+            let takes = start.elapsed();
+            let reaches = fs::read(&reached)?.into_iter().map(|byte| byte != 0).collect();
+            let suite = &mut trial.suites[at];
+            (suite.takes, suite.reaches) = (takes, reaches);
         }
         trial.suites.sort_by_key(|suite| suite.takes);
         Ok(trial)
     }
 
     fn add(
-        &mut self, name: &'static str, program: Vec<OsString>, arguments: &'static [&'static str],
+        &mut self, name: &'static str, program: Vec<OsString>, arguments: &[&str],
         of: &'static [&'static str],
     ) {
-        self.suites.push(Suite { name, program, arguments, of, takes: Duration::from_secs(600) });
+        let arguments = arguments.iter().map(OsString::from).collect();
+        let takes = Duration::from_secs(600);
+        self.suites.push(Suite { name, program, arguments, of, takes, reaches: Vec::new() });
+    }
+
+    /// By program: how many tests there are, and how long they take without a mutant.
+    pub fn programs(&self) -> BTreeMap<&'static str, (usize, Duration)> {
+        let mut programs: BTreeMap<&str, (usize, Duration)> = BTreeMap::new();
+        for suite in &self.suites {
+            let (count, takes) = programs.entry(suite.name).or_default();
+            (*count, *takes) = (*count + 1, *takes + suite.takes);
+        }
+        programs
     }
 
     /// The first suite that fails, hangs or ends the process with this mutant, which is one of
-    /// `file`. Runs of another `lane` may go on at the same time.
+    /// `file`, among those that come by it. Runs of another `lane` may go on at the same time.
     pub fn noticed(&self, mutant: usize, file: &str, lane: usize) -> Result<Option<&'static str>> {
-        let near = near(file);
-        let first = self.suites.iter().find(|suite| suite.name == near.program);
-        let first = first.context("a program that was built")?;
-        if !self.passes(first, &near.arguments, mutant, lane)? {
-            return Ok(Some(first.name));
-        }
-        for suite in self.suites.iter().filter(|suite| suite.of.iter().any(|word| file.contains(word))) {
-            if !self.passes(suite, suite.arguments, mutant, lane)? {
-                return Ok(Some(suite.name));
+        let suites: Vec<&Suite> = self.suites.iter().filter(|suite| suite.is_for(mutant, file)).collect();
+        let (quick, slow) = suites.split_at(suites.partition_point(|suite| suite.takes < QUICK));
+        let first = |suites: &[&Suite]| -> Result<Option<&'static str>> {
+            for suite in suites {
+                if !self.passes(suite, &suite.arguments, mutant, lane, None)? {
+                    return Ok(Some(suite.name));
+                }
             }
+            Ok(None)
+        };
+        if let Some(name) = first(quick)? {
+            return Ok(Some(name));
         }
-        Ok(None)
+        // A part of a program before the whole of it.
+        let near = near(file);
+        if let Some(suite) = slow.iter().find(|suite| suite.name == near.program)
+            && !near.arguments.is_empty()
+            && !self.passes(suite, &near.arguments, mutant, lane, None)?
+        {
+            return Ok(Some(suite.name));
+        }
+        first(slow)
     }
 
     fn passes(
         &self, suite: &Suite, arguments: &[impl AsRef<OsStr>], mutant: usize, lane: usize,
+        reached: Option<&Path>,
     ) -> Result<bool> {
         let seconds = (suite.takes * PATIENCE + GRACE).as_secs();
         let mut command = Command::new("sh");
@@ -265,6 +316,7 @@ impl Trial {
         command.arg((seconds + IDLE.as_secs()).to_string()).args(&suite.program).args(arguments);
         command.envs(KEEP.iter().copied());
         command.current_dir(&self.root).env(VARIABLE, mutant.to_string()).env("RUST_BACKTRACE", "0");
+        command.envs(reached.map(|file| (REACHED, file)));
         // The same random problems for every mutant.
         command.env("CUDNN_SHIM_FUZZ_PART", "problems").env("CUDNN_SHIM_FUZZ_FROM", "2026");
         command.env("CUDNN_SHIM_FUZZ_SECONDS", "10");
@@ -274,6 +326,13 @@ impl Trial {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(command.status().context("cannot start a test")?.success())
     }
+}
+
+/// The tests of a program whose names contain one of these words.
+fn tests(program: &str, words: &[&str]) -> Result<Vec<String>> {
+    let mut list = Command::new(program);
+    let list = shell::output(list.args(words).args(["--list", "--format=terse"]))?;
+    Ok(list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
 /// Compiles the C programs against the header of `root` and a library; what runs them until one
