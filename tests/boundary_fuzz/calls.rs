@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use crate::call::{Library, Machine};
-use crate::{common, library};
+use crate::{common, library, problems};
 use testkit::pages::{Pages, Side};
 use testkit::random::Rng;
 
@@ -23,8 +23,6 @@ use testkit::random::Rng;
 const CHILD: &str = "CUDNN_SHIM_FUZZ_CALLS_CHILD";
 /// Calls of a sequence.
 const CALLS: usize = 80;
-/// A sequence that takes longer hangs.
-const SECONDS_PER_SEQUENCE: u32 = 60;
 /// Bytes of memory that calls may use as data, and those that a tensor of such a call may span.
 const ARENA: usize = 8 << 20;
 const SPAN: i64 = 8 << 10;
@@ -391,8 +389,7 @@ pub fn run_as_child() -> bool {
             break;
         }
         state.write_all_at(format!("{seed} \n").as_bytes(), 0).expect("the sequence is noted");
-        // SAFETY: a plain system call; the default action of the signal ends a process that hangs.
-        unsafe { libc::alarm(SECONDS_PER_SEQUENCE) };
+        problems::end_if_it_hangs();
         match bench.run(seed, |_| ()) {
             Ok(count) => writeln!(out, "{count}"),
             Err(text) => writeln!(out, "FAULT {seed} {text}"),

@@ -103,8 +103,10 @@ const THREADS: [usize; 5] = [1, 2, 3, 5, 8];
 /// for the reference.
 const SAME_AT_ALL_LEVELS: &str = "CausalConv1d";
 
-/// A problem that takes longer hangs, or a run of it while memory runs out.
-const SECONDS_PER_RUN: u32 = 60;
+/// A problem that computes longer hangs, or a run of it while memory runs out; so does one that
+/// waits longer, for which a machine with much other work is no reason.
+const COMPUTES: libc::time_t = 60;
+const WAITS: u32 = 600;
 
 /// Seconds after which some problem has begun threads, by far.
 const LONG: u64 = 300;
@@ -150,10 +152,15 @@ pub fn run_as_child() -> bool {
     true
 }
 
-/// Ends this process if that many seconds pass before this is called again.
+/// Ends this process if it hangs before this is called again.
 pub fn end_if_it_hangs() {
-    // SAFETY: a plain system call; the default action of the signal ends a process.
-    unsafe { libc::alarm(SECONDS_PER_RUN) };
+    let of = |tv_sec| libc::timeval { tv_sec, tv_usec: 0 };
+    let limit = libc::itimerval { it_interval: of(0), it_value: of(COMPUTES) };
+    // SAFETY: plain system calls; the default action of either signal ends a process.
+    unsafe {
+        assert_eq!(libc::setitimer(libc::ITIMER_PROF, &raw const limit, std::ptr::null_mut()), 0);
+        libc::alarm(WAITS);
+    }
 }
 
 /// What a child made of its problems.
