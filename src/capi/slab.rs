@@ -402,10 +402,12 @@ mod tests {
 
     #[test]
     fn every_bad_handle_is_refused() {
-        let tensors: Table<i32> = Table::new(Kind::Tensor);
-        let transforms: Table<i32> = Table::new(Kind::Transform);
+        // Tables live as long as the process, and keep their memory.
+        static TENSORS: Table<i32> = Table::new(Kind::Tensor);
+        static TRANSFORMS: Table<i32> = Table::new(Kind::Transform);
+        let tensors = &TENSORS;
         let live = tensors.insert(7).unwrap();
-        let other = transforms.insert(8).unwrap();
+        let other = TRANSFORMS.insert(8).unwrap();
         assert_eq!(tensors.get(live, "x"), Ok(7));
         assert_eq!(tensors.get(0, "x"), Err(Error::Null { argument: "x" }));
         for wild in
@@ -427,7 +429,8 @@ mod tests {
 
     #[test]
     fn thousands_of_handles_stay_apart() {
-        let table: Table<usize> = Table::new(Kind::Context);
+        static TABLE: Table<usize> = Table::new(Kind::Context);
+        let table = &TABLE;
         let count = if cfg!(miri) { 500 } else { 10_000 };
         let handles: Vec<usize> = (0..count).map(|i| table.insert(i).unwrap()).collect();
         for (i, &handle) in handles.iter().enumerate() {
