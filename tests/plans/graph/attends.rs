@@ -1,7 +1,7 @@
 //! Attention in one step, and its gradients: which graphs have it, and what it gives against plain
 //! loops.
 
-use cudnn::ops::graph::{Attends, BandMask, Strategy};
+use cudnn::ops::graph::{Attends, Strategy};
 use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
@@ -17,16 +17,16 @@ const ALWAYS: [Strategy; 2] = [
     Strategy { attends: Some(Attends { least: 0, ..Attends::CPU }), ..Strategy::CPU },
 ];
 
-const DIV: i32 = 6;
-const TANH: i32 = 101;
-const TANH_BACKWARD: i32 = 201;
+pub(super) const DIV: i32 = 6;
+pub(super) const TANH: i32 = 101;
+pub(super) const TANH_BACKWARD: i32 = 201;
 
 /// Whether attention is one step.
-fn attends(execution: &Execution) -> bool {
+pub(super) fn attends(execution: &Execution) -> bool {
     execution.parts().any(|part| part.contains("attend "))
 }
 
-fn planned(operations: &[Operation], strategy: Strategy) -> Execution {
+pub(super) fn planned(operations: &[Operation], strategy: Strategy) -> Execution {
     Execution::planned(&Graph { operations: operations.to_vec() }, strategy).expect("the graph runs")
 }
 
@@ -133,7 +133,7 @@ fn attention_in_one_step_has_no_room_for_scores() {
 }
 
 /// What a graph gives, of random operands and these numbers by value.
-fn given(
+pub(super) fn given(
     operations: &[Operation], results: &[Arc<Tensor>], numbers: &[(i64, f64)], of: Strategy,
 ) -> Vec<Vec<f64>> {
     let (mut world, mut rng) = (World::default(), Rng(61));
@@ -154,7 +154,7 @@ fn given(
     results.iter().map(|tensor| world.get(tensor)).collect()
 }
 
-const WHOLE: Strategy = Strategy { attends: None, ..Strategy::CUDA };
+pub(super) const WHOLE: Strategy = Strategy { attends: None, ..Strategy::CUDA };
 
 /// As cudnn-frontend describes them, with any mask that it has, and with keys that heads share; its
 /// sums are written all the same. Other numbers than it passes give what single operations give.
@@ -220,7 +220,8 @@ fn recorded_gradients_of_cudnn_frontend_are_one_step() {
     }
 }
 
-/// Dropout, weights that are seen, another factor, operands the other way about: single operations;
+/// Dropout of values alone, weights that are seen, another factor, operands the other way about:
+/// single operations;
 /// and a bias where there are no kernels for it, or if it is more than one tensor of the caller's.
 #[test]
 fn what_is_almost_a_gradient_of_attention_keeps_its_steps() {
@@ -250,7 +251,8 @@ fn what_is_almost_a_gradient_of_attention_keeps_its_steps() {
     let changed = after(apart, ADD, &all);
     assert!(!attends(&planned(&changed, Strategy::CUDA)) && attends(&planned(&changed, Strategy::CPU)));
     let mut near = vec![
-        ("dropout", after(turned, MUL, &all)),
+        ("dropout of values alone", after(turned, MUL, &all)),
+        ("weights that are scaled", after(turned, MUL, &by_value(405, DataType::Float, 4))),
         ("another factor", after(last, MUL, &by_value(402, DataType::Float, 4))),
     ];
     let seen = map(IDENTITY, &[weights], &all);
@@ -286,202 +288,8 @@ fn what_is_almost_a_gradient_of_attention_keeps_its_steps() {
     }
 }
 
-/// Of any extents that broadcast, before or after a band, either way about: what plain operations
-/// give, in either direction.
-#[test]
-fn a_bias_in_single_operations_is_one_step() {
-    for (dims, data_type) in [
-        ([2, 4, 24, 20], DataType::Float),
-        ([1, 4, 24, 20], DataType::Half),
-        ([2, 1, 1, 20], DataType::Bfloat16),
-        ([1, 1, 24, 1], DataType::Float),
-        ([1, 1, 1, 1], DataType::Float),
-    ] {
-        let bias = packed(410, data_type, &dims);
-        for mask in [Mask::None, Mask::Causal] {
-            let call = Call { dims: [2, 4, 24, 20], width: 8, mask, data_type: DataType::Float };
-            let (mut operations, _, results) = call.described();
-            add_to_scores(&mut operations, &bias, |operation| {
-                matches!(&operation.kind, Kind::Pointwise(of) if of.mode == SUB)
-                    && operation.reads.iter().any(|link| link.tensor.uid == STATS)
-            });
-            same_as_whole(&operations, &results, &format!("gradients, {dims:?} {mask:?}"));
-            for is_late in [false, true] {
-                let (mut operations, o) = forward_of_operations(&call);
-                add_to_scores(&mut operations, &bias, |operation| match operation.kind {
-                    Kind::Softmax(_) => is_late,
-                    Kind::BandMask(_) => !is_late,
-                    _ => false,
-                });
-                if is_late || !matches!(mask, Mask::None) {
-                    same_as_whole(&operations, &[o], &format!("forward, {dims:?} {mask:?} {is_late}"));
-                }
-            }
-        }
-    }
-}
-
-/// A factor or a divisor within the hyperbolic tangent, whose derivative reads either side of that.
-#[test]
-fn a_cap_in_single_operations_is_one_step() {
-    let call = Call { dims: [2, 4, 24, 20], width: 8, mask: Mask::Causal, data_type: DataType::Float };
-    for (inner_mode, reads) in [(MUL, Port::X), (MUL, Port::Y), (DIV, Port::X), (DIV, Port::Y)] {
-        let (mut operations, _, results) = call.described();
-        add_cap(&mut operations, inner_mode, reads);
-        same_as_whole(&operations, &results, &format!("gradients, {inner_mode} {reads:?}"));
-        // A derivative by something else, or of other numbers.
-        let at = operations.iter().position(|operation| operation.read(Port::Dy).is_some());
-        let at = at.expect("it is there");
-        let all = float(440, &call.dims);
-        for port in [Port::Dy, reads] {
-            let mut other = operations.clone();
-            let links = &mut other[at].reads;
-            links.iter_mut().find(|link| link.port == port).expect("it reads it").tensor = all.clone();
-            assert!(!attends(&planned(&other, Strategy::CPU)), "{inner_mode} {reads:?} {port:?}");
-        }
-        let mut other = operations.clone();
-        let last =
-            other.iter().rposition(|operation| operation.reads.iter().any(|link| link.tensor.uid == INNER));
-        let links = &mut other[last.expect("it is there")].reads;
-        let number = links.iter_mut().find(|link| link.tensor.uid == INNER).expect("it reads it");
-        number.tensor = by_value(OUTER, DataType::Float, 4);
-        assert!(!attends(&planned(&other, Strategy::CPU)), "{inner_mode} {reads:?}");
-    }
-    let (mut operations, o) = forward_of_operations(&call);
-    add_cap(&mut operations, DIV, Port::Y);
-    same_as_whole(&operations, &[o], "forward");
-    // What somebody reads of it on the way.
-    let tanh = operations.iter().find(|operation| is_of(operation, TANH)).expect("it is there");
-    let seen = map(IDENTITY, &[&tanh.writes[0].tensor], &float(441, &call.dims));
-    operations.push(seen);
-    assert!(!attends(&planned(&operations, Strategy::CPU)));
-}
-
-/// By value.
-const INNER: i64 = 430;
-const OUTER: i64 = 431;
-
-fn is_of(operation: &Operation, mode: i32) -> bool {
+pub(super) fn is_of(operation: &Operation, mode: i32) -> bool {
     matches!(&operation.kind, Kind::Pointwise(of) if of.mode == mode)
-}
-
-/// Limits what the factor makes, and, where gradients are multiplied by it once more, these before.
-fn add_cap(operations: &mut Vec<Operation>, inner_mode: i32, reads: Port) {
-    let numbers = [INNER, OUTER].map(|uid| by_value(uid, DataType::Float, 4));
-    let [inner, outer] = &numbers;
-    let is_scale = |operation: &Operation| operation.reads.iter().any(|link| link.tensor.uid == SCALE);
-    let places: Vec<usize> = (0..operations.len()).filter(|&at| is_scale(&operations[at])).collect();
-    let scaled = Arc::clone(&operations[places[0]].writes[0].tensor);
-    let between = |uid| hidden(uid, DataType::Float, &scaled.dims);
-    let [x, y, capped] = [432, 433, 434].map(between);
-    for operation in operations.iter_mut() {
-        for link in operation.reads.iter_mut().filter(|link| link.tensor.uid == scaled.uid) {
-            link.tensor = Arc::clone(&capped);
-        }
-    }
-    operations.extend([
-        map(inner_mode, &[&scaled, inner], &x),
-        map(TANH, &[&x], &y),
-        map(MUL, &[&y, outer], &capped),
-    ]);
-    let Some(&back) = places.get(1) else { return };
-    let [first, second, third] = [435, 436, 437].map(between);
-    let of_scores = std::mem::replace(&mut operations[back].reads[0].tensor, Arc::clone(&third));
-    let kind = Kind::Pointwise(Pointwise::new(TANH_BACKWARD));
-    let own = if reads == Port::X { &x } else { &y };
-    operations.extend([
-        map(MUL, &[&of_scores, outer], &first),
-        Operation::new(kind, &[(Port::Dy, &first), (reads, own)], &[(Port::Dx, &second)]),
-        map(inner_mode, &[&second, inner], &third),
-    ]);
-}
-
-/// One sink for each head.
-#[test]
-fn sinks_are_a_part_of_one_step() {
-    let call = Call { dims: [2, 4, 24, 20], width: 8, mask: Mask::Causal, data_type: DataType::Float };
-    let (operations, o) = forward_of_operations(&call);
-    for (dims, data_type, expected) in [
-        ([1, 4, 1, 1], DataType::Float, true),
-        ([1, 4, 1, 1], DataType::Half, true),
-        ([1, 1, 1, 1], DataType::Float, false),
-    ] {
-        let sink = packed(450, data_type, &dims);
-        let mut operations = operations.clone();
-        let softmax = operations.iter_mut().find(|operation| matches!(operation.kind, Kind::Softmax(_)));
-        let softmax = softmax.expect("it is there");
-        *softmax = Operation::new(
-            softmax.kind.clone(),
-            &[(Port::X, &softmax.reads[0].tensor), (Port::Sink, &sink)],
-            &[(Port::Y, &softmax.writes[0].tensor)],
-        );
-        if expected {
-            same_as_whole(&operations, std::slice::from_ref(&o), &format!("{data_type:?}"));
-        } else {
-            assert!(!attends(&planned(&operations, Strategy::CPU)), "{dims:?}");
-        }
-    }
-}
-
-/// Adds a bias to what the first such operation reads first.
-fn add_to_scores(operations: &mut Vec<Operation>, bias: &Arc<Tensor>, is_it: impl Fn(&Operation) -> bool) {
-    let Some(at) = operations.iter().position(is_it) else { return };
-    let x = Arc::clone(&operations[at].reads[0].tensor);
-    let y = hidden(420, DataType::Float, &x.dims);
-    operations.push(map(ADD, &[bias, &x], &y));
-    operations[at].reads[0].tensor = y;
-}
-
-/// One step on the CPU core, which gives what single operations give.
-fn same_as_whole(operations: &[Operation], results: &[Arc<Tensor>], what: &str) {
-    assert!(attends(&planned(operations, Strategy::CPU)), "{what}");
-    assert!(!attends(&planned(operations, Strategy::CUDA)), "{what}");
-    let numbers = [
-        (SCALE, 0.125),
-        (ONE, 1.0),
-        (LOWEST, f64::NEG_INFINITY),
-        (NEAREST, 5.0),
-        (LOWEST_BEFORE, f64::NEG_INFINITY),
-        (INNER, 0.5),
-        (OUTER, 1.5),
-    ];
-    let own = given(operations, results, &numbers, Strategy::CPU);
-    let whole = given(operations, results, &numbers, WHOLE);
-    for (k, (own, whole)) in own.iter().zip(&whole).enumerate() {
-        assert_near(own, whole, 1e-5, &format!("{what}, result {k}"));
-    }
-}
-
-/// Attention of a call by single operations, and its result.
-fn forward_of_operations(call: &Call) -> (Vec<Operation>, Arc<Tensor>) {
-    let [batch, heads, rows, columns] = call.dims;
-    let of = |uid, heads, rows| packed(uid, call.data_type, &[batch, heads, rows, call.width]);
-    let (q, v, o) = (of(1, heads, rows), of(3, 1, columns), of(4, heads, rows));
-    let k = packed(2, call.data_type, &[batch, 1, call.width, columns]);
-    let [scores, scaled, masked, weights] =
-        [50, 51, 52, 53].map(|uid| hidden(uid, DataType::Float, &call.dims));
-    let product = |a: &Arc<Tensor>, b: &Arc<Tensor>, c: &Arc<Tensor>| {
-        let of = Matmul { math: DataType::Float.into(), padding: 0.0, transposed: [false; 2] };
-        Operation::new(Kind::Matmul(of), &[(Port::A, a), (Port::B, b)], &[(Port::C, c)])
-    };
-    let mut operations = vec![
-        product(&q, &k, &scores),
-        map(MUL, &[&scores, &by_value(SCALE, DataType::Float, 4)], &scaled),
-        product(&weights, &v, &o),
-    ];
-    let last = if let Mask::None = call.mask { &scaled } else { &masked };
-    if last.uid == masked.uid {
-        let lowest = by_value(LOWEST, DataType::Float, 4);
-        let kind = Kind::BandMask(BandMask { comparison: 303 });
-        operations.push(Operation::new(
-            kind,
-            &[(Port::X, &scaled), (Port::B, &lowest)],
-            &[(Port::Y, &masked)],
-        ));
-    }
-    let softmax = Kind::Softmax(Softmax { log2: false });
-    operations.push(Operation::new(softmax, &[(Port::X, last)], &[(Port::Y, &weights)]));
-    (operations, o)
 }
 
 /// Scores that something else reads stay, and so do their steps.
