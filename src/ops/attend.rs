@@ -31,8 +31,30 @@ pub struct Cap {
     pub divides: bool,
 }
 
+/// Which weights dropout keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A number for each weight, which it is multiplied by: the type, and from batch to batch, head
+    /// to head, query to query, key to key, 0 where all have the same.
+    Given(Scalar, [i64; 4]),
+    /// Those whose random number is not below this one. Their numbers and those that are drawn are
+    /// those of [`Random`](crate::ops::Random), of all weights in the order of their batches,
+    /// heads, queries and keys. The operand has a seed and the number of the call, which stays.
+    Drawn(u64),
+}
+
+/// What becomes of weights behind the softmax.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropout {
+    /// Which of them are kept.
+    pub kept: Kept,
+    /// The type of the factor of all.
+    pub factor: Scalar,
+}
+
 /// Operands o, statistics, q, k, v, scale, fill, lengths of queries and of keys, bounds on the
-/// right and on the left, bias, inner and outer number of the cap, sink.
+/// right and on the left, bias, inner and outer number of the cap, sink, what dropout keeps and its
+/// factor.
 ///
 /// A score is `scale` times the product of a row of q and one of k, [capped](Cap), and the bias of
 /// both, if there is a cap or a bias. With lengths
@@ -41,7 +63,8 @@ pub struct Cap {
 /// the left), each `>` where it is strict, and where the band moves with the length of keys less
 /// that of queries added to the side of the row. A score that is not seen is `fill`, or minus
 /// infinity if there is none. A sink is one more score of each row, whose value is zeros. A row of
-/// minus infinity gives zeros.
+/// minus infinity gives zeros. With dropout a weight is multiplied by its number and the factor; a
+/// value whose weight is 0 counts for nothing.
 ///
 /// The statistics are `max + log(sum of exp(score - max))`, of which a largest score of minus
 /// infinity counts as the lowest number of binary32. Sums are binary32, in an order of each core's
@@ -85,14 +108,17 @@ pub struct Attend {
     pub cap: Option<Cap>,
     /// The type of the sinks, and from head to head.
     pub sink: Option<(Scalar, i64)>,
+    /// What weights are multiplied by, which statistics do not know of.
+    pub dropout: Option<Dropout>,
 }
 
 impl Attend {
     /// How many operands a step has, the first of which are written.
-    pub const OPERANDS: usize = 15;
+    pub const OPERANDS: usize = 17;
     /// Which operand q is; those before it are results.
     pub const Q: usize = 2;
-    /// Which operand the bias is. Nothing changes a score if no operand from there on is touched.
+    /// Which operand the bias is. Nothing changes a score or a weight if no operand from there on
+    /// is touched.
     pub const BIAS: usize = 11;
     /// Which operand the inner number of the cap is.
     pub const INNER: usize = 12;
@@ -100,6 +126,10 @@ impl Attend {
     pub const OUTER: usize = 13;
     /// Which the sinks are.
     pub const SINK: usize = 14;
+    /// Which are the numbers of the weights, or what they are drawn with.
+    pub const KEPT: usize = 15;
+    /// Which the factor of dropout is.
+    pub const FACTOR: usize = 16;
     /// The most columns of a matrix, on any core.
     pub const MOST_COLUMNS: i64 = 256;
 
@@ -113,7 +143,15 @@ impl Attend {
         let bias = self.bias.map_or(of, |(scalar, _)| scalar);
         let [inner, outer] = self.cap.map_or([of; 2], |cap| [cap.inner, cap.outer]);
         let sink = self.sink.map_or(of, |(scalar, _)| scalar);
-        [of, Scalar::F32, of, of, of, scale, fill, queries, keys, right, left, bias, inner, outer, sink]
+        let [kept, factor] = self.dropout.map_or([of; 2], |Dropout { kept, factor }| match kept {
+            Kept::Given(scalar, _) => [scalar, factor],
+            Kept::Drawn(_) => [Scalar::I64, factor],
+        });
+        let stats = Scalar::F32;
+        [
+            of, stats, of, of, of, scale, fill, queries, keys, right, left, bias, inner, outer, sink, kept,
+            factor,
+        ]
     }
 
     /// Which operands are touched.
@@ -123,10 +161,14 @@ impl Attend {
         let stats = self.stats.is_some();
         let (scale, fill) = (self.scale.is_some(), self.fill.is_some());
         let (bias, cap, sink) = (self.bias.is_some(), self.cap.is_some(), self.sink.is_some());
-        [true, stats, true, true, true, scale, fill, queries, keys, right, left, bias, cap, cap, sink]
+        let drops = self.dropout.is_some();
+        [
+            true, stats, true, true, true, scale, fill, queries, keys, right, left, bias, cap, cap, sink,
+            drops, drops,
+        ]
     }
 
-    /// Whether scores are more than products, or there is one more.
+    /// Whether scores are more than products, there is one more, or weights change.
     pub fn is_changed(&self) -> bool {
         self.touches()[Self::BIAS..].contains(&true)
     }
@@ -186,7 +228,13 @@ impl Attend {
             write!(f, " cap={},{}", inner.name(), outer.name())?;
             f.write_str(if divides { " divides" } else { "" })?;
         }
-        self.sink.map_or(Ok(()), |(scalar, step)| write!(f, " sink={}*{step}", scalar.name()))
+        self.sink.map_or(Ok(()), |(scalar, step)| write!(f, " sink={}*{step}", scalar.name()))?;
+        let Some(Dropout { kept, factor }) = self.dropout else { return Ok(()) };
+        write!(f, " dropout={}", factor.name())?;
+        match kept {
+            Kept::Given(scalar, strides) => write!(f, " kept={}({})", scalar.name(), list(&strides)),
+            Kept::Drawn(threshold) => write!(f, " threshold={threshold}"),
+        }
     }
 }
 
@@ -194,12 +242,14 @@ impl Attend {
 ///
 /// Operands dq, dk, dv, do, and those of [`Attend`], which are all read: o, statistics, q, k, v,
 /// scale, fill, lengths of queries and of keys, bounds on the right and on the left, bias, both
-/// numbers of the cap, sink.
+/// numbers of the cap, sink, what dropout keeps and its factor; and the inverse of that.
 ///
 /// With scores as [`Attend`] has them, `p = exp(score - statistics)`, where statistics below the
-/// lowest number of binary32 count as that, and `d = sum of do * o` along a row: `dv` sums `p do`
-/// over the rows, `dq` sums `scale ds k` over the keys, and `dk` sums `scale ds q` over the rows,
-/// where `ds = p (do v^T - d)` times the slope of the cap, and 0 for what is outside of the band.
+/// lowest number of binary32 count as that, `m` what dropout multiplies a weight by, or 1, and
+/// `d = sum of do * o` along a row: `dv` sums `m p do` over the rows, `dq` sums `scale ds k` over
+/// the keys, and `dk` sums `scale ds q` over the rows, where `ds = p (m do v^T - d)` times the
+/// slope of the cap, and 0 for what is outside of the band. If the inverse of the factor is given,
+/// `d` is multiplied by both.
 /// Of a sink there is no gradient. Heads of queries that share
 /// a head of keys or values are summed. Sums are binary32, in an order of each core's own that
 /// depends on nothing but the row of a result.
@@ -212,26 +262,37 @@ pub struct AttendBackward {
     pub forward: Attend,
     /// Of dq, dk, dv and do: from batch to batch, head to head, row to row, column to column.
     pub strides: [[i64; 4]; 4],
+    /// The type of the inverse of the factor of dropout, if it is given.
+    pub inverse: Option<Scalar>,
 }
 
 impl AttendBackward {
     /// How many operands a step has, the first of which are written.
-    pub const OPERANDS: usize = Self::FORWARD + Attend::OPERANDS;
+    pub const OPERANDS: usize = Self::INVERSE + 1;
     /// Which operand do is; those before it are results.
     pub const DO: usize = 3;
     /// Which operand is the first of those of the attention.
     pub const FORWARD: usize = 4;
+    /// Which operand the inverse of the factor of dropout is.
+    pub const INVERSE: usize = Self::FORWARD + Attend::OPERANDS;
 
     /// Scalar types of all operands, as [`Attend::scalars`] has them.
     pub fn scalars(&self) -> [Scalar; Self::OPERANDS] {
-        let of = self.forward.scalars();
-        std::array::from_fn(|k| if k < Self::FORWARD { self.forward.scalar } else { of[k - Self::FORWARD] })
+        let (own, of) = (self.forward.scalar, self.forward.scalars());
+        std::array::from_fn(|k| match k {
+            Self::INVERSE => self.inverse.unwrap_or(own),
+            _ if k < Self::FORWARD => own,
+            _ => of[k - Self::FORWARD],
+        })
     }
 
     /// Which operands are touched.
     pub fn touches(&self) -> [bool; Self::OPERANDS] {
         let of = self.forward.touches();
-        std::array::from_fn(|k| k < Self::FORWARD || of[k - Self::FORWARD])
+        std::array::from_fn(|k| match k {
+            Self::INVERSE => self.inverse.is_some(),
+            _ => k < Self::FORWARD || of[k - Self::FORWARD],
+        })
     }
 
     /// Whether there is nothing to compute.
@@ -249,6 +310,6 @@ impl fmt::Display for AttendBackward {
         for (name, strides) in ["dq", "dk", "dv", "do"].into_iter().zip(&self.strides) {
             write!(f, " {name}=({})", list(strides))?;
         }
-        Ok(())
+        self.inverse.map_or(Ok(()), |scalar| write!(f, " inverse={}", scalar.name()))
     }
 }

@@ -33,6 +33,23 @@ fn bias(rng: &mut Rng, extents: [i64; 4]) -> String {
     format!(" bias={scalar}({})", strides.map(|stride| stride.to_string()).join(","))
 }
 
+/// Dropout in every third line, by numbers that are given or drawn.
+fn dropout(rng: &mut Rng, extents: [i64; 4]) -> String {
+    match rng.below(6) {
+        0 => {
+            let bias = loop {
+                let bias = bias(rng, extents);
+                if !bias.is_empty() {
+                    break bias;
+                }
+            };
+            bias.replace(" bias=", " dropout=f32 kept=")
+        }
+        1 => format!(" dropout=f16 threshold={}", [0, 1 << 30, 3 << 30, 1_u64 << 32][rng.below(4)]),
+        _ => String::new(),
+    }
+}
+
 /// A line of attention, or of its gradients, with anything that there may be.
 fn line(rng: &mut Rng, extents: [i64; 4], heads: [i64; 2], widths: [i64; 2], is_forward: bool) -> String {
     let ([batch, of_q, rows, keys], [of_k, of_v], [width, columns]) = (extents, heads, widths);
@@ -73,7 +90,10 @@ fn line(rng: &mut Rng, extents: [i64; 4], heads: [i64; 2], widths: [i64; 2], is_
     let (right, left) = (side("right"), side("left"));
     let changes = bias(rng, [batch, of_q, rows, keys])
         + ["", "", " cap=f32,f32", " cap=f16,f32 divides"][rng.below(4)]
-        + ["", "", " sink=f32*1", " sink=bf16*2"][rng.below(4)];
+        + ["", "", " sink=f32*1", " sink=bf16*2"][rng.below(4)]
+        + &dropout(rng, [batch, of_q, rows, keys]);
+    let inverse = if changes.contains("dropout") && rng.below(2) == 0 { " inverse=f32" } else { "" };
+    let gradients = gradients + inverse;
     let (word, gradients) = if is_forward { ("", "") } else { (" backward", &*gradients) };
     let matrices = format!("o={o} q={q} k={k} v={v}");
     format!(
@@ -211,6 +231,50 @@ fn what_is_not_finite_stays_where_it_is_seen() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Weights are kept where a mask of the same seed and call is set, which starts anywhere in a word:
+/// what the mask gives as numbers of all weights has the bits of what draws it.
+#[test]
+fn what_is_drawn_is_what_a_mask_has() {
+    let mut rng = Rng(97);
+    for (rows, keys) in [(30, 64), (50, 37), (20, 300)] {
+        let threshold = 5_u64 << 29;
+        let drawn = one_head(rows, keys, 24, &format!(" dropout=f32 threshold={threshold}"));
+        let given = one_head(rows, keys, 24, &format!(" dropout=f32 kept=f32(0,0,{keys},1)"));
+        let states = [77_u64, 5 << 33 | 12];
+        let count = rows * keys;
+        let mut numbers = vec![0.0_f32; count as usize];
+        let mask = row(&format!(
+            "mask random draw elements={count} threshold={threshold} f32 scale=1 dst/src1/src2: {count}*(1,0,1) +0,+0,+0"
+        ));
+        let (one, mut words) = ([1.0_f32], vec![0_u32; (count as usize).div_ceil(32)]);
+        let mut own_states = states;
+        let at = [
+            Address::from(numbers.as_mut_ptr().cast::<u8>()),
+            Address::from(one.as_ptr().cast_mut().cast::<u8>()),
+            Address::from(words.as_mut_ptr().cast::<u8>()),
+            Address::from(own_states.as_mut_ptr().cast::<u8>()),
+        ];
+        // SAFETY: every operand has its elements.
+        unsafe { reference::run(mask.step.step(), &at) }.expect("it draws");
+        assert!(numbers.contains(&0.0) && numbers.contains(&1.0));
+        let mut drawn = Operands::new(&drawn, &mut rng);
+        let mut given = Operands::new(&given, &mut rng);
+        drawn.words[5] = vec![0.5];
+        drawn.words[16] = vec![1.5];
+        for operand in 0..=5 {
+            given.words[operand].clone_from(&drawn.words[operand]);
+        }
+        given.words[16] = vec![1.5];
+        given.words[15] = numbers;
+        let halves = states.map(|word| [word as u32, (word >> 32) as u32]);
+        drawn.words[15] = halves.as_flattened().iter().map(|&half| f32::from_bits(half)).collect();
+        for isa in Isa::available() {
+            let machine = Some(Machine { isa, threads: 2 });
+            assert!(drawn.run(machine)[..2] == given.run(machine)[..2], "{rows}x{keys}");
         }
     }
 }

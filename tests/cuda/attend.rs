@@ -127,9 +127,9 @@ fn alone(cores: &Cores, row: &Row, held: &[Memory], got: &[Vec<u8>]) {
             let strides = batch_strides(step).to_vec();
             (std::mem::replace(&mut step.extents[0], 1) - 1, strides)
         }
-        Owned::AttendBackward(AttendBackward { forward, strides }) => {
+        Owned::AttendBackward(AttendBackward { forward, strides, .. }) => {
             let of_gradients = strides.map(|strides| strides[0]);
-            let strides = of_gradients.into_iter().chain(batch_strides(forward)).collect();
+            let strides = of_gradients.into_iter().chain(batch_strides(forward)).chain([0]).collect();
             (std::mem::replace(&mut forward.extents[0], 1) - 1, strides)
         }
         _ => panic!("{row}"),

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use cudnn::dtype::Scalar;
 use cudnn::ops::aggregate::Join;
-use cudnn::ops::attend::Cap;
+use cudnn::ops::attend::{Cap, Dropout, Kept};
 use cudnn::ops::contract::Accumulate;
 use cudnn::ops::function::TABLE;
 use cudnn::ops::sample::{Pictures, SampleFunction};
@@ -251,6 +251,12 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             step.cap = (rng.below(4) == 0).then_some(cap);
             step.sink = (rng.below(4) == 0).then(|| (one(rng), rng.below(3) as i64));
             step.bias = (rng.below(3) == 0).then(|| (of, bias_strides(step.extents, rng)));
+            let kept = match rng.below(2) {
+                0 => Kept::Drawn(1 << 30),
+                _ => Kept::Given(of, bias_strides(step.extents, rng)),
+            };
+            let factor = one(rng);
+            step.dropout = (rng.below(4) == 0).then_some(Dropout { kept, factor });
         }
         Owned::Ragged(step) => {
             step.scalar = rng.pick(&Scalar::ALL);

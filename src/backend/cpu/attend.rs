@@ -6,6 +6,7 @@
 //!  problem.rs  what both have               sight.rs     which keys a query sees
 //!  change.rs   what is added to scores      loops.rs     the loops over rows of scores, per level
 //!  matrix.rs   rows in binary32, and back   packed.rs    rows packed for products
+//!  dropout.rs  what weights are multiplied by
 //! ```
 //! Products are those of contractions' micro-kernels. What a row of a result is added up from comes
 //! in tiles that begin at multiples of their extent, term by term: its bits depend on no other row,
@@ -13,6 +14,7 @@
 
 mod backward;
 mod change;
+mod dropout;
 mod forward;
 mod loops;
 mod matrix;
@@ -28,10 +30,10 @@ use super::arena::KEPT_BYTES;
 use super::kind::{Call, Kind};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
-use crate::ops::attend::{Attend, AttendBackward};
+use crate::ops::attend::{Attend, AttendBackward, Kept};
 
-/// Whether the matrices have columns, and no more than a tile, and a bias is no wider than they
-/// are.
+/// Whether the matrices have columns, and no more than a tile, and other numbers of scores and
+/// weights are no wider than they are.
 ///
 /// # Errors
 /// Not supported if they do not.
@@ -41,9 +43,14 @@ fn fits(step: &Attend) -> Result<()> {
         return Err(Error::unsupported("attention of matrices without columns, or of more than 256"));
     }
     let is_known = |scalar: Scalar| [Scalar::F32, Scalar::F16, Scalar::Bf16].contains(&scalar);
-    match step.bias {
-        Some((scalar, _)) if !is_known(scalar) => Err(Error::unsupported("a bias of another type")),
-        _ => Ok(()),
+    let bias = step.bias.map(|(scalar, _)| scalar);
+    let kept = step.dropout.and_then(|of| match of.kept {
+        Kept::Given(scalar, _) => Some(scalar),
+        Kept::Drawn(_) => None,
+    });
+    match bias.into_iter().chain(kept).all(is_known) {
+        true => Ok(()),
+        false => Err(Error::unsupported("a bias, or a mask of dropout, of another type")),
     }
 }
 

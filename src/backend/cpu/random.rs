@@ -2,15 +2,18 @@
 //!
 //! ```text
 //!  draw.rs   words of a mask: the generator        gather.rs   bits of a mask in the order of the cells
+//!  run.rs    what a mask that nobody keeps makes of a run of elements
 //! ```
 
 mod draw;
 mod gather;
+mod run;
 
 use cudnn_shim_macros::vectorized;
 
 use self::draw::{DrawWords, Numbers};
 use self::gather::{GATHERED, gather, gather_across};
+pub(super) use self::run::{MOST_RUN, Run};
 use super::kind::{self, Call, Kind, Table};
 use super::row::{self, Row};
 use super::stage::Stage;

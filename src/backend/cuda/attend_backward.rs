@@ -119,7 +119,7 @@ const BY_FRAGMENTS: [(Scalar, [&str; 2]); 2] = [
 const MOST_COLUMNS: i64 = 64;
 
 fn by_fragments(query: &Query<'_, AttendBackward>, emit: Emit<'_>) -> Result<bool> {
-    let AttendBackward { forward, strides } = query.step;
+    let AttendBackward { forward, strides, .. } = query.step;
     let Some((_, kernels)) = BY_FRAGMENTS.iter().find(|(scalar, _)| *scalar == forward.scalar) else {
         return Ok(false);
     };

@@ -1,11 +1,12 @@
 //! The obvious loops of attention: every row by its definition, in binary64.
 
+use super::random::is_kept;
 use super::{Kind, load, store};
 use crate::backend::Address;
 use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::Scaling;
-use crate::ops::attend::{Attend, Side};
+use crate::ops::attend::{Attend, Kept, Side};
 
 /// Runs `step`; `at` are its operands as [`Attend`] lists them.
 ///
@@ -126,6 +127,31 @@ impl<'a> Scores<'a> {
         Some(unsafe { number(self.step, self.at, Attend::SINK, head * step) })
     }
 
+    /// The factor of dropout, if there is one.
+    pub fn factor(&self) -> f64 {
+        let factor = self.step.dropout.map(|of| of.factor);
+        // SAFETY: the step touches the factor.
+        factor.map_or(1.0, |scalar| unsafe { load(scalar, self.at[Attend::FACTOR].pointer(), 0) })
+    }
+
+    /// What dropout multiplies a weight by.
+    pub fn kept(&self, [head, row, column]: [i64; 3]) -> f64 {
+        let Some(dropout) = self.step.dropout else { return 1.0 };
+        let (place, at) = ([self.batch, head, row, column], self.at[Attend::KEPT].pointer());
+        let own = match dropout.kept {
+            // SAFETY: a number of a weight.
+            Kept::Given(scalar, strides) => unsafe { load(scalar, at, offset(strides, place)) },
+            Kept::Drawn(threshold) => {
+                let [_, heads, rows, keys] = self.step.extents;
+                let number = offset([heads * rows * keys, rows * keys, keys, 1], place) as u64;
+                // SAFETY: two words of 64 bits.
+                let states = unsafe { at.cast::<[u64; 2]>().read_unaligned() };
+                f64::from(u8::from(is_kept(states, threshold, number)))
+            }
+        };
+        own * self.factor()
+    }
+
     /// What is added to a score.
     fn bias(&self, place: [i64; 4]) -> f64 {
         let Some((scalar, strides)) = self.step.bias else { return 0.0 };
@@ -157,6 +183,10 @@ pub unsafe fn attend_row(step: &Attend, at: &[Address], [batch, head, row]: [i64
     let largest = weights.iter().fold(lowest, |a, &b| if a > b || a.is_nan() { a } else { b });
     weights.iter_mut().for_each(|weight| *weight = (*weight - largest).exp());
     let total = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| (sink - largest).exp());
+    for (column, weight) in (0..).zip(&mut *weights).filter(|(_, weight)| **weight != 0.0) {
+        let kept = scores.kept([head, row, column]);
+        *weight = if kept == 0.0 { 0.0 } else { *weight * kept };
+    }
     for c in 0..step.widths[1] {
         let seen = (0..).zip(&*weights).filter(|(_, weight)| **weight != 0.0);
         let sum: f64 =

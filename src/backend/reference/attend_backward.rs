@@ -77,7 +77,12 @@ pub unsafe fn gradient_row(step: &AttendBackward, at: &[Address], row: i64, sums
                         let factor = pairs.of_score(head, row, place, pairs.row_sum(head, row));
                         add(factor, &|c| pairs.matrix(Q, head, row, c));
                     }
-                    _ => add(pairs.weight(head, row, place).0, &|c| pairs.matrix(DO, head, row, c)),
+                    _ => {
+                        let weight = pairs.weight(head, row, place).0;
+                        let kept = if weight == 0.0 { 0.0 } else { pairs.scores.kept([head, row, place]) };
+                        let factor = if kept == 0.0 { 0.0 } else { weight * kept };
+                        add(factor, &|c| pairs.matrix(DO, head, row, c));
+                    }
                 }
             }
         }
@@ -132,10 +137,14 @@ impl<'a> Pairs<'a> {
         unsafe { load(self.step.forward.scalar, self.at[operand].pointer(), place) }
     }
 
-    /// The sum of `do * o` along a row.
+    /// The sum of `do * o` along a row, times the factor of dropout and its inverse.
     fn row_sum(&self, head: i64, row: i64) -> f64 {
         let product = |c: i64| self.matrix(DO, head, row, c) * self.matrix(O, head, row, c);
-        (0..self.step.forward.widths[1]).map(product).sum()
+        let sum: f64 = (0..self.step.forward.widths[1]).map(product).sum();
+        let Some(scalar) = self.step.inverse else { return sum };
+        // SAFETY: the step touches the number.
+        let inverse: f64 = unsafe { load(scalar, self.at[AttendBackward::INVERSE].pointer(), 0) };
+        sum * inverse * self.scores.factor()
     }
 
     /// The weight of a key, and the slope of its score.
@@ -163,7 +172,10 @@ impl<'a> Pairs<'a> {
         }
         let of_values = self.key_head(1, head);
         let term = |c: i64| self.matrix(DO, head, row, c) * self.matrix(V, of_values, column, c);
-        slope * weight * ((0..self.step.forward.widths[1]).map(term).sum::<f64>() - distance)
+        let kept = self.scores.kept([head, row, column]);
+        let of_weight =
+            if kept == 0.0 { 0.0 } else { kept * (0..self.step.forward.widths[1]).map(term).sum::<f64>() };
+        slope * weight * (of_weight - distance)
     }
 }
 

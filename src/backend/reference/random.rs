@@ -22,6 +22,13 @@ fn philox(counter: [u32; 4], key: [u32; 2], which: usize) -> u32 {
     [a, b, c, d][which]
 }
 
+/// Whether an element is kept, by the two words of the states.
+pub(super) fn is_kept([seed, call]: [u64; 2], threshold: u64, element: u64) -> bool {
+    let halves = |x: u64| [x as u32, (x >> 32) as u32];
+    let ([b, c], [d, e]) = (halves(8 * (element / 32) + element % 8), halves(call));
+    u64::from(philox([b, c, d, e], halves(seed), (element % 32 / 8) as usize)) >= threshold
+}
+
 /// Runs `step`: `at` are destination, source, mask and, if the step draws, states.
 ///
 /// # Safety
@@ -52,14 +59,10 @@ pub unsafe fn random(step: &Random, at: &[Address]) {
 unsafe fn draw(draw: Draw, mask: *mut u32, states: *mut u64) {
     // SAFETY: the states are two readable words of 64 bits.
     let (seed, call) = unsafe { (states.read_unaligned(), states.add(1).read_unaligned()) };
-    let halves = |x: u64| [x as u32, (x >> 32) as u32];
     for word in 0..draw.words() {
         let mut bits = 0;
         for i in 32 * word..draw.elements.min(32 * word + 32) {
-            let block = 8 * (i / 32) + i % 8;
-            let ([b, c], [d, e]) = (halves(block), halves(call));
-            let number = philox([b, c, d, e], halves(seed), (i % 32 / 8) as usize);
-            bits |= u32::from(u64::from(number) >= draw.threshold) << (i % 32);
+            bits |= u32::from(is_kept([seed, call], draw.threshold, i)) << (i % 32);
         }
         // SAFETY: a word of the mask.
         unsafe { mask.add(word as usize).write(bits) };

@@ -63,9 +63,9 @@ pub use fuse::Fusion;
 pub use overrides::Override;
 pub use program::{Numbers, Program, Strategy, Value};
 pub use settings::{
-    Attended, Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Edge, Experts,
-    Fused, GenStats, Kind, Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample, Reshape,
-    Rng, Rope, Slice, Softmax, Spatial, Stage, Transpose,
+    Attended, Attention, BandMask, BatchNormFinalise, Blocks, Concat, Convolution, Direction, Dropped, Edge,
+    Experts, Fused, GenStats, Kind, Matmul, Modifier, Norm, Packing, Padding, Pointwise, Reduction, Resample,
+    Reshape, Rng, Rope, Slice, Softmax, Spatial, Stage, Transpose,
 };
 pub use stream::{Region, Tiles};
 pub use values::ValuesPlan;
@@ -219,6 +219,12 @@ ports! {
     Inner;
     /// What that tangent is multiplied by.
     Outer;
+    /// What weights of attention are multiplied by behind the softmax, one by one.
+    Kept;
+    /// The number that all of them are multiplied by there.
+    KeptFactor;
+    /// The inverse of that.
+    KeptInverse;
     /// What is added to a product before its bias.
     Residual;
     /// Epsilon of a normalisation.

@@ -97,11 +97,12 @@ pub enum Kind {
     Weights,
     /// A product with what follows it: reads and writes as the product, and Residual, Bias.
     Fused(Box<Fused>),
-    /// Attention without dropout and with no mask but bands and lengths, as one step: reads Q, K,
-    /// V, Scale, B (what stands outside of the band), lengths and bounds, writes O, Stats.
+    /// Attention with no mask but bands and lengths, as one step: reads Q, K, V, Scale, B (what
+    /// stands outside of the band), lengths and bounds, Bias, both numbers of a cap, Sink, and of
+    /// dropout Kept, or Seed and Offset, and KeptFactor; writes O, Stats.
     Attend(Attended),
-    /// The gradients of that, as one step: reads what it reads, and O, Stats and Do, writes Dq, Dk,
-    /// Dv.
+    /// The gradients of that, as one step: reads what it reads, and O, Stats, Do and KeptInverse,
+    /// writes Dq, Dk, Dv.
     AttendBackward(Attended),
     /// Operations on tensors of scores, computed tile by tile: reads and writes what they share
     /// with the rest of the graph.
@@ -484,6 +485,17 @@ pub struct Attended {
     pub left: Option<Edge>,
     /// Whether the cap of scores, if there is one, divides them by its inner number.
     pub divides: bool,
+    /// What becomes of weights behind the softmax.
+    pub dropout: Option<Dropped>,
+}
+
+/// The dropout of an attention that is one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dropped {
+    /// How it is drawn, if it is not given.
+    pub drawn: Option<Rng>,
+    /// The factor of all weights, beside the one that is a tensor.
+    pub factor: f64,
 }
 
 /// One side of a band.

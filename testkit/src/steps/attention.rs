@@ -2,7 +2,7 @@
 //! and shorter ones.
 
 use cudnn::dtype::Scalar;
-use cudnn::ops::attend::{Attend, AttendBackward, Cap, Side};
+use cudnn::ops::attend::{Attend, AttendBackward, Cap, Dropout, Kept, Side};
 use cudnn::ops::{Operand, Role};
 
 use super::operands::{absent, operand, read};
@@ -14,7 +14,8 @@ use crate::random::Rng;
 impl Text<'_> {
     /// ` f16 2x8x512x512 widths=64,64 heads=8,2 o=(a,b,c,d) q=(..) k=(..) v=(..) stats=(a,b,c) log2
     /// scale=f32 fill=f32 queries=s32*1 keys=s32*1 padded right=s32 strict moves left=none
-    /// bias=f16(a,b,c,d) cap=f32,f32 divides sink=f32*1`
+    /// bias=f16(a,b,c,d) cap=f32,f32 divides sink=f32*1 dropout=f32 kept=f16(a,b,c,d)`, or
+    /// `threshold=1` in the end
     pub fn attend(&mut self) -> Result<Attend> {
         self.expect(" ")?;
         let scalar = self.scalar()?;
@@ -68,6 +69,7 @@ impl Text<'_> {
             true => Some((self.scalar()?, self.after_star()?)),
             false => None,
         };
+        let dropout = if self.eat(" dropout=") { Some(self.dropout()?) } else { None };
         Ok(Attend {
             extents,
             heads,
@@ -85,7 +87,24 @@ impl Text<'_> {
             bias,
             cap,
             sink,
+            dropout,
         })
+    }
+
+    /// `f32 kept=f16(a,b,c,d)` or `f32 threshold=1`
+    fn dropout(&mut self) -> Result<Dropout> {
+        let factor = self.scalar()?;
+        let kept = match self.eat(" kept=") {
+            true => {
+                let (scalar, strides) = self.bias()?;
+                Kept::Given(scalar, strides)
+            }
+            false => {
+                self.expect(" threshold=")?;
+                Kept::Drawn(self.number("a random number")?)
+            }
+        };
+        Ok(Dropout { kept, factor })
     }
 
     /// `*1`
@@ -110,7 +129,7 @@ impl Text<'_> {
         Ok((scalar, strides))
     }
 
-    /// The same, which has statistics, and ` dq=(a,b,c,d) dk=(..) dv=(..) do=(..)`
+    /// The same, which has statistics, and ` dq=(a,b,c,d) dk=(..) dv=(..) do=(..) inverse=f32`
     pub fn attend_backward(&mut self) -> Result<AttendBackward> {
         let forward = self.attend()?;
         if forward.stats.is_none() {
@@ -122,7 +141,8 @@ impl Text<'_> {
             *strides = self.list()?;
             self.expect(")")?;
         }
-        Ok(AttendBackward { forward, strides })
+        let inverse = if self.eat(" inverse=") { Some(self.scalar()?) } else { None };
+        Ok(AttendBackward { forward, strides, inverse })
     }
 }
 
@@ -174,6 +194,12 @@ fn operands_as(step: &Attend, role: Role) -> Vec<Operand> {
     }
     let of_sink = step.sink.map_or((0, 0), |(_, step)| reach(&[heads], &[step]));
     all.push(Operand { name: "sink", ..read(of_sink, scalars[Attend::SINK]) });
+    let (name, of_kept) = match step.dropout.map(|of| of.kept) {
+        Some(Kept::Given(_, strides)) => ("kept", reach(&step.extents, &strides)),
+        _ => ("states", (0, 1)),
+    };
+    all.push(Operand { name, ..read(of_kept, scalars[Attend::KEPT]) });
+    all.push(Operand { name: "factor", ..read((0, 0), scalars[Attend::FACTOR]) });
     let each = all.into_iter().zip(touches);
     each.map(|(operand, touched)| if touched { operand } else { absent(operand.scalar) }).collect()
 }
@@ -191,6 +217,7 @@ pub fn backward_operands(step: &AttendBackward) -> Vec<Operand> {
     let mut all: Vec<_> =
         roles.into_iter().zip(spans).map(|(role, span)| operand(role, span, scalar)).collect();
     all.extend(operands_as(&step.forward, Role::Read));
+    all.push(step.inverse.map_or(absent(scalar), |of| Operand { name: "inverse", ..read((0, 0), of) }));
     all
 }
 
@@ -209,6 +236,8 @@ pub fn numbers(step: &Attend, name: &str, seed: u64) -> Option<Vec<f64>> {
         // So small that it bends what scores there are.
         "inner" => vec![if step.cap.is_some_and(|cap| cap.divides) { 1.5 } else { 0.75 }],
         "outer" => vec![1.75],
+        "factor" => vec![1.25],
+        "inverse" => vec![0.8125],
         "fill" => vec![[-3.0, f64::from(f32::MIN), f64::NEG_INFINITY, f64::NEG_INFINITY][rng.below(4)]],
         "queries" => some(count(0), rows),
         "keys" => some(count(1), keys),

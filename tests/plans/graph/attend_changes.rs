@@ -1,8 +1,8 @@
-//! What scores of attention have besides, in single operations: a bias, a cap and sinks are parts
-//! of one step on the CPU core, which gives what single operations give.
+//! What scores and weights of attention have besides, in single operations: a bias, a cap, sinks
+//! and dropout are parts of one step on the CPU core, which gives what single operations give.
 
 use cudnn::ops::graph::{BandMask, Strategy};
-use testkit::operations::described::{ADD, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
+use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
 use testkit::operations::masked::{Call, LOWEST, Mask, NEAREST};
 
 use super::attends::{DIV, TANH, TANH_BACKWARD, WHOLE, attends, given, is_of, planned};
@@ -114,6 +114,100 @@ fn add_cap(operations: &mut Vec<Operation>, inner_mode: i32, reads: Port) {
     ]);
 }
 
+/// What multiplies weights, as cudnn-frontend describes it in either direction: random numbers that
+/// nobody keeps, such that the caller gets, and a mask of the caller's, of any extents that
+/// broadcast.
+#[test]
+fn dropout_in_single_operations_is_one_step() {
+    let call = Call { dims: [2, 4, 24, 20], width: 8, mask: Mask::Causal, data_type: DataType::Float };
+    let drawn = [hidden(KEPT, DataType::Float, &call.dims), hidden(KEPT, DataType::Half, &call.dims)];
+    let kept = [float(KEPT, &call.dims)];
+    let given = [packed(KEPT, DataType::Half, &[1, 4, 24, 20]), float(KEPT, &[2, 1, 1, 20])];
+    for (masks, draws) in [(&drawn[..], true), (&kept, true), (&given, false)] {
+        for mask in masks {
+            let (mut operations, _, mut results) = call.described();
+            add_dropout(&mut operations, mask, draws);
+            results.extend((draws && !mask.is_virtual).then(|| mask.clone()));
+            same_as_whole(&operations, &results, &format!("gradients, {mask:?}"));
+            let (mut operations, o) = forward_of_operations(&call);
+            add_dropout(&mut operations, mask, draws);
+            results.splice(..results.len() - usize::from(draws && !mask.is_virtual), [o]);
+            same_as_whole(&operations, &results, &format!("forward, {mask:?}"));
+        }
+    }
+    // Numbers that something else reads, twice, of other extents, of another distribution.
+    let (plain, _) = forward_of_operations(&call);
+    let mut operations = plain.clone();
+    add_dropout(&mut operations, &drawn[0], true);
+    let seen = map(IDENTITY, &[&drawn[0]], &float(465, &call.dims));
+    assert!(!attends(&planned(&[operations.clone(), vec![seen]].concat(), Strategy::CPU)));
+    let place = |operation: &Operation| operation.read(Port::B).is_some_and(|b| b.uid == KEPT);
+    let again = operations.iter().position(place).expect("it is there");
+    let x = Arc::clone(&operations[again].reads[0].tensor);
+    let between = hidden(466, DataType::Float, &call.dims);
+    operations.push(map(MUL, &[&x, &drawn[0]], &between));
+    operations[again].reads[0].tensor = between;
+    assert!(!attends(&planned(&operations, Strategy::CPU)));
+    let mut operations = plain.clone();
+    add_dropout(&mut operations, &hidden(KEPT, DataType::Float, &[1, 4, 24, 20]), true);
+    assert!(!attends(&planned(&operations, Strategy::CPU)));
+    let mut operations = plain;
+    add_dropout(&mut operations, &hidden(KEPT, DataType::Float, &call.dims), true);
+    let rng = operations.iter_mut().find_map(|operation| match &mut operation.kind {
+        Kind::Rng(of) => Some(of),
+        _ => None,
+    });
+    rng.expect("it is there").distribution = 1;
+    assert!(!attends(&planned(&operations, Strategy::CPU)));
+}
+
+/// What multiplies weights, and by value its factor, and the inverse of that.
+const KEPT: i64 = 460;
+const KEPT_FACTOR: i64 = 461;
+
+/// Multiplies weights and, where there are gradients, those of what they were multiplied by.
+fn add_dropout(operations: &mut Vec<Operation>, mask: &Arc<Tensor>, draws: bool) {
+    let is_exponential = |operation: &Operation| is_of(operation, EXP);
+    let is_softmax = |operation: &Operation| matches!(operation.kind, Kind::Softmax(_));
+    let makes = operations.iter().find(|operation| is_exponential(operation) || is_softmax(operation));
+    let weights = Arc::clone(&makes.expect("it is there").writes[0].tensor);
+    let factor = by_value(KEPT_FACTOR, DataType::Float, 4);
+    let mut uids = 470..;
+    let mut between = || hidden(uids.next().expect("uids"), DataType::Float, &weights.dims);
+    let of_values = |operation: &Operation| {
+        let reads = operation.reads.iter().any(|link| link.tensor.uid == weights.uid);
+        reads && matches!(operation.kind, Kind::Matmul(_) | Kind::Reshape(_))
+    };
+    let at = operations.iter().position(of_values).expect("it is there");
+    let [kept, scaled] = [between(), between()];
+    operations[at].reads[0].tensor = Arc::clone(&scaled);
+    let mut all = vec![map(MUL, &[&weights, mask], &kept), map(MUL, &[&kept, &factor], &scaled)];
+    if draws {
+        let seed = packed(462, DataType::Int64, &[1, 1, 1, 1]);
+        let of = cudnn::ops::graph::Rng {
+            distribution: 0,
+            normal: [0.0, 1.0],
+            uniform: [0.0, 1.0],
+            probability: 0.625,
+            seed: None,
+        };
+        all.push(Operation::new(Kind::Rng(of), &[(Port::Seed, &seed)], &[(Port::Y, mask)]));
+    }
+    let reads = |operation: &Operation, uid: i64| operation.reads.iter().any(|link| link.tensor.uid == uid);
+    let difference = |operation: &Operation| is_of(operation, SUB) && !reads(operation, STATS);
+    if let Some(at) = operations.iter().position(difference) {
+        let of_weights = Arc::clone(&operations[at].reads[0].tensor);
+        let kept = between();
+        operations[at].reads[0].tensor = Arc::clone(&kept);
+        all.push(map(MUL, &[&of_weights, mask], &kept));
+        let last = operations.iter().rposition(|of| is_of(of, MUL) && reads(of, SCALE)).expect("it is there");
+        let (of_scores, scaled) = (Arc::clone(&operations[last].reads[0].tensor), between());
+        operations[last].reads[0].tensor = Arc::clone(&scaled);
+        all.push(map(MUL, &[&of_scores, &factor], &scaled));
+    }
+    operations.extend(all);
+}
+
 /// One sink for each head.
 #[test]
 fn sinks_are_a_part_of_one_step() {
@@ -162,6 +256,7 @@ fn same_as_whole(operations: &[Operation], results: &[Arc<Tensor>], what: &str) 
         (LOWEST_BEFORE, f64::NEG_INFINITY),
         (INNER, 0.5),
         (OUTER, 1.5),
+        (KEPT_FACTOR, 1.6),
     ];
     let own = given(operations, results, &numbers, Strategy::CPU);
     let whole = given(operations, results, &numbers, WHOLE);

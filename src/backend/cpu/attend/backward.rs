@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::change::Change;
+use super::dropout::Dropout;
 use super::loops::{LANES, MOST_ROWS, Scores};
 use super::matrix::Matrix;
 use super::packed::{Level, Packed};
@@ -17,6 +18,7 @@ use crate::backend::Address;
 use crate::backend::cpu::contract::blocks::Left;
 use crate::backend::cpu::scratch::Parts;
 use crate::backend::cpu::{Isa, Machine, threads};
+use crate::dtype::Scalar;
 use crate::error::Result;
 use crate::ops::attend::{Attend, AttendBackward};
 
@@ -39,6 +41,8 @@ pub struct Backward<'a> {
     problem: Problem<'a>,
     /// dq, dk, dv, do, o, q, k and v.
     matrices: [Matrix; 8],
+    /// The type of the inverse of the factor of dropout, if it is given.
+    inverse: Option<Scalar>,
 }
 
 // SAFETY: addresses; tasks write rows of their own.
@@ -61,6 +65,8 @@ struct Scratch {
     slopes: *mut f32,
     /// Slopes of a cap.
     bends: *mut f32,
+    /// What weights are multiplied by, if they are.
+    kept: *mut f32,
     /// Sums of gradients of the queries of a part, and of keys and values.
     sums: [*mut f32; 3],
 }
@@ -80,6 +86,7 @@ impl Wanted {
 struct Part {
     sight: Sight,
     change: Change,
+    dropout: Option<Dropout>,
     /// The first of them.
     first: i64,
     /// The key that sums of keys begin with.
@@ -109,6 +116,7 @@ impl Scratch {
             weights: take(ROWS * TILE),
             slopes: take(ROWS * TILE),
             bends: take(of(step.cap.is_some(), ROWS, TILE)),
+            kept: take(of(step.dropout.is_some(), ROWS, TILE)),
             sums: [
                 take(of(wanted.queries, PART, q.pitch)),
                 take(of(wanted.keys, keys, q.pitch)),
@@ -126,7 +134,7 @@ impl<'a> Backward<'a> {
         let [dq, dk] = [0, 1].map(|k| gradient(k, width));
         let [dv, own] = [2, 3].map(|k| gradient(k, columns));
         let [o, q, k, v] = problem.matrices();
-        Backward { problem, matrices: [dq, dk, dv, own, o, q, k, v] }
+        Backward { problem, matrices: [dq, dk, dv, own, o, q, k, v], inverse: step.inverse }
     }
 
     fn scratch(&self, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
@@ -253,7 +261,8 @@ impl<'a> Backward<'a> {
         // SAFETY: the operands and the scratch are those of the task.
         unsafe {
             let (sight, change) = (Sight::of(&self.problem, batch), Change::of(&self.problem, [batch, head]));
-            let of = Part { sight, change, first, base: keys.start, wanted };
+            let dropout = Dropout::of(&self.problem, [batch, head]);
+            let of = Part { sight, change, dropout, first, base: keys.start, wanted };
             let sight = &of.sight;
             let end = sight.queries.min(rows.end as i64).max(first);
             let counted = (end - first) as usize;
@@ -301,6 +310,14 @@ impl<'a> Backward<'a> {
         let forward = self.problem.step;
         let strides = forward.stats.unwrap_or_default();
         let stats = self.problem.at[1].pointer().cast::<f32>();
+        let factor = self.inverse.map_or(1.0, |scalar| {
+            let operand = AttendBackward::INVERSE - AttendBackward::FORWARD;
+            // SAFETY: the step touches both numbers.
+            unsafe {
+                let inverse = self.problem.read(operand, scalar, 0);
+                (inverse * self.problem.number(Attend::FACTOR, 0, 1.0)) as f32
+            }
+        });
         for (row, number) in (0..count).zip(first..) {
             let offset = batch * strides[0] + head * strides[1] + number * strides[2];
             // SAFETY: the row is one of the head, and the scratch has room for it.
@@ -311,7 +328,7 @@ impl<'a> Backward<'a> {
                 scratch.o.load(&self.matrices[4], [batch, head], number..number + 1, false);
                 let count = (forward.widths[1] as usize).next_multiple_of(LANES);
                 let sum = (self.problem.level.loops.dot)(scratch.own.row(row), scratch.o.row(0), count);
-                scratch.distances.add(row).write(sum);
+                scratch.distances.add(row).write(sum * factor);
             }
         }
     }
@@ -342,13 +359,21 @@ impl<'a> Backward<'a> {
             of.change.apply(scores, columns, place, scratch.bends);
             sight.mask(scores, columns, place, sight.fill);
             let of_rows = [scratch.stats, scratch.distances].map(|at| at.add(rows.start).cast_const());
+            let gradients = Scores { at: slopes, ..scores };
+            if let Some(dropout) = &of.dropout {
+                dropout.numbers(scores, columns, place, scratch.kept);
+                (loops.join)(gradients, scratch.kept);
+            }
             (loops.weigh)(scores, slopes, of_rows);
-            of.change.bend(Scores { at: slopes, ..scores }, scratch.bends);
+            of.change.bend(gradients, scratch.bends);
             if sight.has_fill() {
-                sight.mask(Scores { at: slopes, ..scores }, columns, place, 0.0);
+                sight.mask(gradients, columns, place, 0.0);
+            }
+            if of.dropout.is_some() {
+                (loops.join)(scores, scratch.kept);
             }
             self.problem.types.round(scores);
-            self.problem.types.round(Scores { at: slopes, ..scores });
+            self.problem.types.round(gradients);
             if wanted.queries {
                 let sums = scratch.sums[0].add(rows.start * scratch.q.pitch);
                 let left = Left { at: slopes, row: pitch, term: 1 };

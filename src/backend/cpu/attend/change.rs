@@ -62,7 +62,7 @@ impl Change {
     pub unsafe fn bend(&self, gradients: Scores, slopes: *const f32) {
         if self.cap.is_some() {
             // SAFETY: the slopes are there.
-            unsafe { (self.loops.bend)(gradients, slopes) };
+            unsafe { (self.loops.join)(gradients, slopes) };
         }
     }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::change::Change;
+use super::dropout::Dropout;
 use super::loops::{LANES, Scores, Sums, joined};
 use super::matrix::Matrix;
 use super::packed::{Level, Packed};
@@ -49,6 +50,8 @@ struct Scratch {
     k: Packed,
     v: Packed,
     scores: *mut f32,
+    /// What weights are multiplied by, if they are.
+    kept: *mut f32,
     /// Sums of values, lanes of the sums of weights, and the largest scores.
     sums: *mut f32,
     lanes: *mut f32,
@@ -59,6 +62,7 @@ struct Scratch {
 struct Part {
     sight: Sight,
     change: Change,
+    dropout: Option<Dropout>,
     /// The first of them.
     first: i64,
 }
@@ -85,6 +89,7 @@ impl<'a> Forward<'a> {
             k,
             v,
             scores: parts.take(ROWS * TILE),
+            kept: parts.take(if self.problem.step.dropout.is_some() { ROWS * TILE } else { 0 }),
             sums: parts.take(self.rows * v.pitch),
             lanes: parts.take(self.rows * LANES),
             largest: parts.take(self.rows),
@@ -139,7 +144,9 @@ impl<'a> Forward<'a> {
         // SAFETY: the operands and the scratch are those of the task.
         unsafe {
             let sight = Sight::of(&self.problem, batch);
-            let of = Part { change: Change::of(&self.problem, [batch, head]), sight, first: rows.start };
+            let change = Change::of(&self.problem, [batch, head]);
+            let dropout = Dropout::of(&self.problem, [batch, head]);
+            let of = Part { sight, change, dropout, first: rows.start };
             let sight = &of.sight;
             let end = sight.queries.min(rows.end).max(rows.start);
             let counted = (end - rows.start) as usize;
@@ -212,6 +219,10 @@ impl<'a> Forward<'a> {
                 pitch,
             };
             (loops.soften)(scores, own);
+            if let Some(dropout) = &of.dropout {
+                dropout.numbers(scores, columns, place, scratch.kept);
+                (loops.join)(scores, scratch.kept);
+            }
             self.problem.types.round(scores);
             for first in (0..columns).step_by(ADDED) {
                 let weights = Left { at: scratch.scores.add(first), row: TILE, term: 1 };

@@ -48,7 +48,7 @@ pub struct Loops {
     pub multiply: unsafe fn(*mut f32, usize, f32),
     pub add: unsafe fn(*mut f32, *const f32, usize),
     pub limit: unsafe fn(Scores, [f32; 2], *mut f32),
-    pub bend: unsafe fn(Scores, *const f32),
+    pub join: unsafe fn(Scores, *const f32),
     pub soften: unsafe fn(Scores, Sums),
     pub weigh: unsafe fn(Scores, *mut f32, [*const f32; 2]),
     pub dot: unsafe fn(*const f32, *const f32, usize) -> f32,
@@ -61,7 +61,7 @@ impl Loops {
             multiply: multiply::of(isa),
             add: add::of(isa),
             limit: limit::of(isa),
-            bend: bend::of(isa),
+            join: join::of(isa),
             soften: soften::of(isa),
             weigh: weigh::of(isa),
             dot: dot::of(isa),
@@ -139,19 +139,20 @@ unsafe fn limit(scores: Scores, [inner, outer]: [f32; 2], slopes: *mut f32) {
     }
 }
 
-/// Multiplies gradients of scores by these slopes; 0 stays 0, whatever the slope is.
+/// Multiplies rows by others, as far apart, number by number; a product with 0 is 0, whatever the
+/// other factor is.
 ///
 /// # Safety
-/// Both are readable, the gradients writable.
+/// Both are readable, and the first ones writable.
 #[vectorized]
-unsafe fn bend(gradients: Scores, slopes: *const f32) {
-    for row in 0..gradients.rows {
-        let (own, slopes) = (gradients.row(row), slopes.wrapping_add(row * gradients.pitch));
-        for i in 0..gradients.columns {
+unsafe fn join(rows: Scores, others: *const f32) {
+    for row in 0..rows.rows {
+        let (own, others) = (rows.row(row), others.wrapping_add(row * rows.pitch));
+        for i in 0..rows.columns {
             // SAFETY: one of them.
             unsafe {
-                let x = own.add(i).read();
-                own.add(i).write(if x == 0.0 { 0.0 } else { x * slopes.add(i).read() });
+                let (x, y) = (own.add(i).read(), others.add(i).read());
+                own.add(i).write(if x == 0.0 || y == 0.0 { 0.0 } else { x * y });
             }
         }
     }

@@ -45,14 +45,23 @@ impl<'a> Problem<'a> {
     /// # Safety
     /// The operands are those of the step.
     pub unsafe fn number(&self, operand: usize, offset: i64, without: f64) -> f64 {
-        let mut x = without;
-        if self.step.touches()[operand] {
-            let scalar = self.step.scalars()[operand];
-            let from = self.at[operand].pointer().wrapping_offset(offset as isize * scalar.size() as isize);
-            let read = between(scalar, Scalar::F64, Scaling::MOVE, self.machine.isa);
-            // SAFETY: the step touches the number.
-            unsafe { read((&raw mut x).cast(), from, 1, Scaling::MOVE) };
+        if !self.step.touches()[operand] {
+            return without;
         }
+        // SAFETY: the step touches the number.
+        unsafe { self.read(operand, self.step.scalars()[operand], offset) }
+    }
+
+    /// A number of an operand of this type.
+    ///
+    /// # Safety
+    /// It is there.
+    pub unsafe fn read(&self, operand: usize, scalar: Scalar, offset: i64) -> f64 {
+        let mut x = 0.0_f64;
+        let from = self.at[operand].pointer().wrapping_offset(offset as isize * scalar.size() as isize);
+        let read = between(scalar, Scalar::F64, Scaling::MOVE, self.machine.isa);
+        // SAFETY: the number is there.
+        unsafe { read((&raw mut x).cast(), from, 1, Scaling::MOVE) };
         x
     }
 }

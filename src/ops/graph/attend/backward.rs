@@ -10,12 +10,12 @@
 use std::sync::Arc;
 
 use super::super::{Graph, Kind, Operation, Pointwise, Port, Tensor, Type, mode};
-use super::finder::{COLUMNS, Finder, are_for_a_step, is_of_rows};
+use super::finder::{COLUMNS, Finder, are_for_a_step, is_double, is_of_rows, is_one};
 use super::{Attends, Found, Number};
 use crate::dtype::DataType;
 
 /// A tensor of scores as an operation at a place reads it.
-type Use = (Arc<Tensor>, usize);
+pub(super) type Use = (Arc<Tensor>, usize);
 
 /// The gradients around the weights at this place, if they are some.
 pub(super) fn find(graph: &Graph, weights: usize, of: Attends) -> Option<Found> {
@@ -34,8 +34,11 @@ pub(super) fn find(graph: &Graph, weights: usize, of: Attends) -> Option<Found> 
     let keys = finder.upright(&keys, is_transposed)?;
     (y.data_type == x.data_type && y.dims == x.dims).then_some(())?;
     let own_type = queries.data_type;
-    let is_product = |kind: &Kind| matches!(kind, Kind::Matmul(_));
-    let [(factor, of_values), (_, distances)] = finder.two_uses(y, own_type, is_product)?;
+    let is_product = |finder: &Finder<'_>, of: &Use| {
+        matches!(graph.operations[of.1].kind, Kind::Matmul(_)) || finder.drops(of)
+    };
+    let [of_values, (_, distances)] = finder.two_uses(y, own_type, is_product)?;
+    let (factor, of_values) = finder.dropped(of_values, own_type)?;
     let ([first, gradient, dv], false) = finder.product(of_values, true)? else { return None };
     (first.uid == factor.uid).then_some(())?;
     let (per_score, values, results) = finder.gradients_of_scores(y, distances, gradient)?;
@@ -47,7 +50,9 @@ pub(super) fn find(graph: &Graph, weights: usize, of: Attends) -> Option<Found> 
     let (dq, whole) = finder.narrowed(&dq, own_type)?;
     let fits = are_for_a_step(&[&q, &k, &v, &o, &own, &dq, &dk, &dv], x)
         && [(&dq, &q), (&dk, &k), (&dv, &v), (&own, &o)].iter().all(|(a, b)| a.dims == b.dims)
-        && [&q, &o].iter().all(|matrix| matrix.dims[COLUMNS] <= of.columns);
+        && [&q, &o].iter().all(|matrix| matrix.dims[COLUMNS] <= of.columns)
+        && finder.of.dropout.as_ref().is_none_or(|dropout| dropout.factor == 1.0)
+        && finder.draws_alone();
     (fits && is_of_rows(&stats, x)).then_some(())?;
     let mut reads = vec![
         (Port::Q, &q),
@@ -78,9 +83,11 @@ impl<'a> Finder<'a> {
     }
 
     /// The same where there are two, one of which is of a kind: that one first.
-    fn two_uses(&mut self, x: &Arc<Tensor>, own: Type, is_first: impl Fn(&Kind) -> bool) -> Option<[Use; 2]> {
+    fn two_uses(
+        &mut self, x: &Arc<Tensor>, own: Type, is_first: impl Fn(&Self, &Use) -> bool,
+    ) -> Option<[Use; 2]> {
         let [first, second] = <[Use; 2]>::try_from(self.uses(x, own)).ok()?;
-        match [&first, &second].map(|(_, at)| is_first(&self.graph.operations[*at].kind)) {
+        match [&first, &second].map(|of| is_first(self, of)) {
             [true, false] => Some([first, second]),
             [false, true] => Some([second, first]),
             _ => None,
@@ -94,21 +101,31 @@ impl<'a> Finder<'a> {
     ) -> Option<(Arc<Tensor>, Arc<Tensor>, Arc<Tensor>)> {
         let [distance, per_weight] = self.product_with(weights, at)?;
         let difference = self.writer_for(distance, at)?;
-        let [product, row_sums, _] = match self.pointwise(difference, mode::ADD, [1.0, -1.0]) {
+        let [of_weight, row_sums, _] = match self.pointwise(difference, mode::ADD, [1.0, -1.0]) {
             Some(found) => found,
             None => self.pointwise(difference, mode::SUB, [1.0; 2])?,
         };
-        let of_product = self.writer_for(product, difference)?;
+        let (mut product, mut reader) = (of_weight, difference);
+        if let Some(kept) = self.kept.clone() {
+            reader = self.writer_for(product, reader)?;
+            product = self.product_with(&kept, reader)?[0];
+        }
+        let of_product = self.writer_for(product, reader)?;
         let ([own, values, _], is_transposed) = self.product(of_product, false)?;
         let values = self.upright(values, !is_transposed)?;
         let results = self.results(row_sums, difference, gradient)?;
         // Nothing is rounded on the way.
         let is_whole = |of: &Arc<Tensor>| of.data_type == DataType::Float.into() && of.dims == weights.dims;
         let is_same = own.uid == gradient.uid
-            && [distance, product, per_weight].into_iter().all(is_whole)
+            && [distance, of_weight, product, per_weight].into_iter().all(is_whole)
             && is_of_rows(row_sums, weights);
         is_same.then_some(())?;
         let mut per_score = per_weight;
+        if let Some(factor) = self.known(Port::KeptFactor) {
+            let at = self.reader(per_score)?;
+            per_score = self.product_with(&factor, at)?[1];
+            is_whole(per_score).then_some(())?;
+        }
         let graph = self.graph;
         // The same bands that scores went through, from the last one to the first.
         let has_bands = !self.is_difference;
@@ -166,7 +183,13 @@ impl<'a> Finder<'a> {
         if let Some([sums, factor, _]) = self.pointwise(at, mode::MUL, [1.0; 2]) {
             let is_whole = sums.dims == row_sums.dims && sums.data_type == row_sums.data_type;
             is_whole.then_some(())?;
-            self.suppose(factor, Number::One)?;
+            match self.kept {
+                Some(_) if is_one(factor) && !is_double(factor.data_type) => {
+                    self.take(Port::KeptInverse, factor)?;
+                }
+                Some(_) => return None,
+                None => self.suppose(factor, Number::One)?,
+            }
             at = source(self, sums, at)?;
         }
         let [products, _] = self.sum(at)?;
@@ -184,7 +207,7 @@ impl<'a> Finder<'a> {
     fn products_of_scores(
         &mut self, per_score: &Arc<Tensor>, own: Type, queries: &Tensor, keys: &Tensor,
     ) -> Option<[Arc<Tensor>; 2]> {
-        let is_transposed = |kind: &Kind| matches!(kind, Kind::Matmul(of) if of.transposed[0]);
+        let is_transposed = |finder: &Self, (_, at): &Use| matches!(&finder.graph.operations[*at].kind, Kind::Matmul(of) if of.transposed[0]);
         let [(second, of_queries), (first, of_keys)] = self.two_uses(per_score, own, is_transposed)?;
         let ([own, k, dq], is_transposed) = self.product(of_keys, false)?;
         let k = self.before_widening(k, of_keys);

@@ -26,6 +26,8 @@ pub(super) struct Finder<'a> {
     supposed: Vec<Supposed>,
     /// The derivative of the cap on the way back.
     pub bend: Option<usize>,
+    /// What weights are multiplied by behind the softmax, one by one.
+    pub kept: Option<Arc<Tensor>>,
     /// What the core has.
     pub wanted: Attends,
 }
@@ -35,7 +37,7 @@ pub(super) fn plain(tensor: &Tensor) -> bool {
 }
 
 /// Whether a tensor has one element.
-fn is_one(tensor: &Tensor) -> bool {
+pub(super) fn is_one(tensor: &Tensor) -> bool {
     tensor.dims.iter().all(|&dim| dim == 1)
 }
 
@@ -72,7 +74,7 @@ pub(super) fn scaled(operation: &Operation) -> Option<(&Arc<Tensor>, &Arc<Tensor
     (is_one(factor) && !is_one(x) && !is_double(factor.data_type)).then_some((x, factor))
 }
 
-/// Whether a tensor of the caller's may be added to scores of these extents.
+/// Whether a tensor of the caller's may be added to scores of these extents, or multiply weights.
 pub(super) fn is_added(tensor: &Tensor, dims: &[i64]) -> bool {
     let is_known = [DataType::Float, DataType::Half, DataType::Bfloat16]
         .iter()
@@ -87,8 +89,15 @@ pub(super) fn is_added(tensor: &Tensor, dims: &[i64]) -> bool {
 impl<'a> Finder<'a> {
     /// Nothing but the operation at this place.
     pub fn new(graph: &'a Graph, at: usize, log2: bool, wanted: Attends) -> Self {
-        let of =
-            Attended { transposed: [false; 2], log2, padded: false, right: None, left: None, divides: false };
+        let of = Attended {
+            transposed: [false; 2],
+            log2,
+            padded: false,
+            right: None,
+            left: None,
+            divides: false,
+            dropout: None,
+        };
         let (reads, supposed) = (Vec::new(), Vec::new());
         Finder {
             graph,
@@ -99,6 +108,7 @@ impl<'a> Finder<'a> {
             stats: None,
             supposed,
             bend: None,
+            kept: None,
             wanted,
         }
     }

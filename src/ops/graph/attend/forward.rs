@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::super::{Graph, Kind, Operation, Port, Tensor};
+use super::super::{Graph, Kind, Operation, Port, Tensor, Type};
 use super::finder::{COLUMNS, Finder, are_for_a_step, is_added, is_of_rows};
 use super::{Attends, Found};
 
@@ -19,13 +19,12 @@ pub(super) fn find(graph: &Graph, softmax: usize, of: Attends) -> Option<Found> 
     (is_alone && of.is_for(x)).then_some(())?;
     let mut finder = Finder::new(graph, softmax, settings.log2, of);
     let (q, k) = finder.scores(x)?;
-    let (v, o) = finder.values(y)?;
+    let (v, o) = finder.values(y, q.data_type)?;
     sink.map_or(Some(()), |sink| finder.take_sink(sink, x))?;
     let fits = are_for_a_step(&[&q, &k, &v, &o], x)
         && [&q, &o].iter().all(|matrix| matrix.dims[COLUMNS] <= of.columns)
-        // Weights are multiplied in the type of the matrices.
-        && y.data_type == q.data_type
-        && finder.bend.is_none();
+        && finder.bend.is_none()
+        && finder.draws_alone();
     (fits && stats.is_none_or(|stats| is_of_rows(stats, x))).then_some(())?;
     let mut reads = vec![(Port::Q, &q), (Port::K, &k), (Port::V, &v)];
     reads.extend(finder.reads.iter().map(|(port, tensor)| (*port, tensor)));
@@ -44,10 +43,12 @@ impl Finder<'_> {
     }
 
     /// The values that weights are multiplied by, and the result.
-    fn values(&mut self, weights: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
+    fn values(&mut self, weights: &Arc<Tensor>, own: Type) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
         let at = self.reader(weights)?;
+        let (weights, at) = self.dropped((Arc::clone(weights), at), own)?;
         let ([factor, v, o], is_transposed) = self.product(at, false)?;
-        (factor.uid == weights.uid).then_some(())?;
+        // Weights are multiplied in the type of the matrices.
+        (factor.uid == weights.uid && factor.data_type == own).then_some(())?;
         self.of.transposed[1] = is_transposed;
         let v = if is_transposed { Arc::clone(v) } else { self.unpadded(v, Port::LengthKv) };
         Some((v, Arc::clone(o)))

@@ -4,6 +4,7 @@
 //! ```text
 //!  finder.rs      what both directions have: factors, masks and the product that makes scores
 //!  cap.rs         what limits scores, and its derivative
+//!  dropout.rs     what multiplies weights
 //!  forward.rs     from the softmax on
 //!  backward.rs    from the weights that are made again from their statistics on
 //! ```
@@ -13,6 +14,7 @@
 
 mod backward;
 mod cap;
+mod dropout;
 mod finder;
 mod forward;
 
@@ -26,7 +28,7 @@ pub struct Attends {
     pub least: i64,
     /// The most columns of a matrix.
     pub columns: i64,
-    /// Whether scores may be more than products.
+    /// Whether scores may be more than products, and weights multiplied.
     pub changed: bool,
 }
 

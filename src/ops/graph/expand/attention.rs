@@ -98,7 +98,7 @@ fn factor(scores: &Arc<Tensor>, matrix: &Tensor, parts: &mut Parts) -> Arc<Tenso
 }
 
 /// `CUDNN_RNG_DISTRIBUTION_BERNOULLI`
-const BERNOULLI: i32 = 0;
+pub(in super::super) const BERNOULLI: i32 = 0;
 
 /// Weights that are kept, over the probability of that, and zeros.
 fn dropped(

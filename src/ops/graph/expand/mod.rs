@@ -12,6 +12,7 @@ mod ragged;
 mod scores;
 mod sink;
 
+pub(super) use attention::BERNOULLI;
 pub(super) use blocks::{QUARTER, TILE};
 
 use std::borrow::Cow;

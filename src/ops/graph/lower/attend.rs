@@ -4,8 +4,10 @@ use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::work::Work;
 use super::super::{Attended, Edge, Port};
+use super::random;
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
-use crate::ops::attend::{Attend, AttendBackward, Cap, Side};
+use crate::ops::attend::{Attend, AttendBackward, Cap, Dropout, Kept, Side};
 
 /// Adds the step.
 ///
@@ -44,8 +46,10 @@ pub fn gradients(of: &Attended, steps: &mut Builder<'_>) -> Result<()> {
         }
         *strides = found;
     }
-    let step = AttendBackward { forward, strides };
-    let views: Vec<&View> = gradients.iter().chain(&views).collect();
+    let inverse = steps.given(Port::KeptInverse)?;
+    let step = AttendBackward { forward, strides, inverse: inverse.map(|view| view.scalar) };
+    let inverse = inverse.unwrap_or(o);
+    let views: Vec<&View> = gradients.iter().chain(&views).chain([&inverse]).collect();
     steps.step(Work::AttendBackward(Box::new(step)), &views);
     Ok(())
 }
@@ -82,6 +86,27 @@ fn spread(view: &View) -> [i64; 4] {
     std::array::from_fn(|axis| if view.dims()[axis] == 1 { 0 } else { view.layout.strides[axis] })
 }
 
+/// What dropout does, and its operands: what it keeps, or draws with, and the factor.
+fn dropout(of: &Attended, steps: &mut Builder<'_>) -> Result<Option<(Dropout, [View; 2])>> {
+    let Some(dropped) = &of.dropout else { return Ok(None) };
+    let factor = match steps.given(Port::KeptFactor)? {
+        Some(factor) => factor,
+        None => {
+            let factor = steps.piece(Scalar::F32, 1)?;
+            steps.fill(&factor, dropped.factor);
+            factor
+        }
+    };
+    let (kept, view) = match &dropped.drawn {
+        Some(rng) => (Kept::Drawn(random::threshold(rng.probability)?), random::states(rng, steps)?),
+        None => {
+            let kept = steps.read(Port::Kept)?;
+            (Kept::Given(kept.scalar, spread(&kept)), kept)
+        }
+    };
+    Ok(Some((Dropout { kept, factor: factor.scalar }, [view, factor])))
+}
+
 /// The step forward, and its operands, of which these two are written or read.
 fn attention(
     of: &Attended, o: View, stats: Option<View>, steps: &mut Builder<'_>,
@@ -92,6 +117,8 @@ fn attention(
     let bounds = [steps.given(Port::RightBound)?, steps.given(Port::LeftBound)?];
     let (bias, sink) = (steps.given(Port::Bias)?, steps.given(Port::Sink)?);
     let cap = [steps.given(Port::Inner)?, steps.given(Port::Outer)?];
+    let dropout = dropout(of, steps)?;
+    let [kept, factor] = [0, 1].map(|k| dropout.map(|(_, views)| views[k]));
     let all = [
         Some(o),
         stats,
@@ -108,6 +135,8 @@ fn attention(
         cap[0],
         cap[1],
         sink,
+        kept,
+        factor,
     ];
     if !all.iter().flatten().all(is_whole) {
         return Err(Error::unsupported("attention of parts of tensors"));
@@ -117,6 +146,7 @@ fn attention(
     let (values, of_v) = matrix(&v, of.transposed[1])?;
     let ([batch, heads, rows, width], [_, of_keys, count, _]) = (queries, keys);
     let [_, of_values, _, columns] = values;
+    let is_given = of.dropout.as_ref().is_some_and(|dropped| dropped.drawn.is_none());
     let are_shared = [of_keys, of_values].iter().all(|&own| heads % own == 0);
     let fits = to == [batch, heads, rows, columns]
         && keys == [batch, of_keys, count, width]
@@ -124,6 +154,7 @@ fn attention(
         && are_shared
         && bias.is_none_or(|bias| is_spread(&bias, [batch, heads, rows, count]))
         && sink.is_none_or(|sink| is_spread(&sink, [1, heads, 1, 1]))
+        && (!is_given || kept.is_none_or(|kept| is_spread(&kept, [batch, heads, rows, count])))
         && [o, k, v].iter().all(|view| view.scalar == q.scalar);
     if !fits {
         return Err(unfit());
@@ -153,6 +184,7 @@ fn attention(
             divides: of.divides,
         }),
         sink: sink.map(|view| (view.scalar, spread(&view)[1])),
+        dropout: dropout.map(|(dropout, _)| dropout),
     };
     Ok((step, all.map(|view| view.unwrap_or(o))))
 }

@@ -6,6 +6,7 @@
 //! other distributions take words of 32 bits, lowest first, of a mask of even chances: uniform ones
 //! word `i`, normal ones words `2 i` and `2 i + 1`.
 
+use super::super::expand::BERNOULLI;
 use super::super::steps::Builder;
 use super::super::view::View;
 use super::super::{Port, Rng};
@@ -15,9 +16,8 @@ use crate::layout::{self, Dims, Layout, LoopNest};
 use crate::ops::function::Function;
 use crate::ops::{Compute, Draw, Random, agree};
 
-/// The distributions, by their numbers in the C interface.
+/// The other distributions, by their numbers in the C interface.
 mod distribution {
-    pub const BERNOULLI: i32 = 0;
     pub const UNIFORM: i32 = 1;
     pub const NORMAL: i32 = 2;
 }
@@ -36,7 +36,7 @@ pub fn lower(of: &Rng, steps: &mut Builder<'_>) -> Result<()> {
     }
     let states = states(of, steps)?;
     match of.distribution {
-        distribution::BERNOULLI => bernoulli(of.probability, steps, &y, &states),
+        BERNOULLI => bernoulli(of.probability, steps, &y, &states),
         distribution::UNIFORM => {
             let number = uniform(steps, &y, &states, 1)?;
             let [least, most] = of.uniform;
@@ -62,7 +62,10 @@ pub fn lower(of: &Rng, steps: &mut Builder<'_>) -> Result<()> {
 }
 
 /// Seed and number of the call, of which the latter changes when a mask is drawn.
-fn states(of: &Rng, steps: &mut Builder<'_>) -> Result<View> {
+///
+/// # Errors
+/// Not supported: no seed; more than one number.
+pub(super) fn states(of: &Rng, steps: &mut Builder<'_>) -> Result<View> {
     let states = steps.piece(Scalar::I64, 2)?;
     let (seed, offset) = (steps.given(Port::Seed)?, steps.given(Port::Offset)?);
     if seed.is_none() && of.seed.is_none() {
@@ -84,11 +87,20 @@ fn states(of: &Rng, steps: &mut Builder<'_>) -> Result<View> {
     Ok(states)
 }
 
+/// The random number below which an element is dropped that is kept with this probability.
+///
+/// # Errors
+/// Not supported outside of 0 to 1.
+pub(super) fn threshold(probability: f64) -> Result<u64> {
+    match (0.0..=1.0).contains(&probability) {
+        true => Ok((((1.0 - probability) * (1_u64 << 32) as f64).round() as u64).min(1 << 32)),
+        false => Err(Error::unsupported(format!("the probability {probability}"))),
+    }
+}
+
 /// `y = 1` with this probability, else 0.
 fn bernoulli(probability: f64, steps: &mut Builder<'_>, y: &View, states: &View) -> Result<()> {
-    if !(0.0..=1.0).contains(&probability) {
-        return Err(Error::unsupported(format!("the probability {probability}")));
-    }
+    let threshold = threshold(probability)?;
     let floating = matches!(
         y.scalar,
         Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64 | Scalar::E4m3 | Scalar::E5m2
@@ -96,7 +108,6 @@ fn bernoulli(probability: f64, steps: &mut Builder<'_>, y: &View, states: &View)
     let to = if floating && y.layout.split.is_none() { *y } else { steps.wide(y.dims())? };
     let elements = elements(y.dims(), 1)?;
     let mask = steps.piece(Scalar::I32, elements.div_ceil(32) as i64)?;
-    let threshold = (((1.0 - probability) * (1_u64 << 32) as f64).round() as u64).min(1 << 32);
     let one = steps.scratch(to.scalar, &Dims::filled(y.dims().rank(), 1))?;
     steps.fill(&one, 1.0);
     let from = one.broadcast(y.dims())?;
