@@ -242,17 +242,18 @@ impl Attend {
 ///
 /// Operands dq, dk, dv, do, and those of [`Attend`], which are all read: o, statistics, q, k, v,
 /// scale, fill, lengths of queries and of keys, bounds on the right and on the left, bias, both
-/// numbers of the cap, sink, what dropout keeps and its factor; and the inverse of that.
+/// numbers of the cap, sink, what dropout keeps and its factor; then the inverse of that, and the
+/// gradient of the bias, which is written.
 ///
 /// With scores as [`Attend`] has them, `p = exp(score - statistics)`, where statistics below the
 /// lowest number of binary32 count as that, `m` what dropout multiplies a weight by, or 1, and
 /// `d = sum of do * o` along a row: `dv` sums `m p do` over the rows, `dq` sums `scale ds k` over
 /// the keys, and `dk` sums `scale ds q` over the rows, where `ds = p (m do v^T - d)` times the
 /// slope of the cap, and 0 for what is outside of the band. If the inverse of the factor is given,
-/// `d` is multiplied by both.
-/// Of a sink there is no gradient. Heads of queries that share
-/// a head of keys or values are summed. Sums are binary32, in an order of each core's own that
-/// depends on nothing but the row of a result.
+/// `d` is multiplied by both. The gradient of the bias is `ds` without that slope, summed over the
+/// batches and heads that have the same, in their order. Of a sink there is no gradient. Heads of
+/// queries that share a head of keys or values are summed. Sums are binary32, in an order of each
+/// core's own that depends on nothing but the row of a result.
 ///
 /// # Memory
 /// Matrices have any strides. No row beyond the lengths is read; those of results are zeros.
@@ -264,23 +265,30 @@ pub struct AttendBackward {
     pub strides: [[i64; 4]; 4],
     /// The type of the inverse of the factor of dropout, if it is given.
     pub inverse: Option<Scalar>,
+    /// The type of the gradient of the bias, as matrices may have it, if it is wanted, and from
+    /// batch to batch, head to head, query to query, key to key. Of batches or heads that have the
+    /// same it is 0.
+    pub bias: Option<(Scalar, [i64; 4])>,
 }
 
 impl AttendBackward {
-    /// How many operands a step has, the first of which are written.
-    pub const OPERANDS: usize = Self::INVERSE + 1;
+    /// How many operands a step has, the first of which are written, and the last one.
+    pub const OPERANDS: usize = Self::BIAS + 1;
     /// Which operand do is; those before it are results.
     pub const DO: usize = 3;
     /// Which operand is the first of those of the attention.
     pub const FORWARD: usize = 4;
     /// Which operand the inverse of the factor of dropout is.
     pub const INVERSE: usize = Self::FORWARD + Attend::OPERANDS;
+    /// Which the gradient of the bias is.
+    pub const BIAS: usize = Self::INVERSE + 1;
 
     /// Scalar types of all operands, as [`Attend::scalars`] has them.
     pub fn scalars(&self) -> [Scalar; Self::OPERANDS] {
         let (own, of) = (self.forward.scalar, self.forward.scalars());
         std::array::from_fn(|k| match k {
             Self::INVERSE => self.inverse.unwrap_or(own),
+            Self::BIAS => self.bias.map_or(own, |(scalar, _)| scalar),
             _ if k < Self::FORWARD => own,
             _ => of[k - Self::FORWARD],
         })
@@ -291,8 +299,15 @@ impl AttendBackward {
         let of = self.forward.touches();
         std::array::from_fn(|k| match k {
             Self::INVERSE => self.inverse.is_some(),
+            Self::BIAS => self.bias.is_some(),
             _ => k < Self::FORWARD || of[k - Self::FORWARD],
         })
+    }
+
+    /// Whether scores are more than products, weights change, or more is wanted than gradients of
+    /// matrices.
+    pub fn is_changed(&self) -> bool {
+        self.touches()[Self::FORWARD + Attend::BIAS..].contains(&true)
     }
 
     /// Whether there is nothing to compute.
@@ -310,6 +325,8 @@ impl fmt::Display for AttendBackward {
         for (name, strides) in ["dq", "dk", "dv", "do"].into_iter().zip(&self.strides) {
             write!(f, " {name}=({})", list(strides))?;
         }
-        self.inverse.map_or(Ok(()), |scalar| write!(f, " inverse={}", scalar.name()))
+        self.inverse.map_or(Ok(()), |scalar| write!(f, " inverse={}", scalar.name()))?;
+        let Some((scalar, strides)) = self.bias else { return Ok(()) };
+        write!(f, " dbias={}({})", scalar.name(), list(&strides))
     }
 }

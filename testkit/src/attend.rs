@@ -123,4 +123,10 @@ fn check_gradients(left: &mut Left<'_>, step: &AttendBackward) {
         let largest = left.largest(operand, places, scalar).max(1.0);
         left.check(operand, places, scalar, |_| bound * largest);
     }
+    if let Some((scalar, strides)) = step.bias {
+        let places = self::places(&attention::bias_gradient(step, strides), &strides, scalar.size());
+        let operand = AttendBackward::BIAS;
+        let largest = left.largest(operand, &places, scalar).max(1.0);
+        left.check(operand, &places, scalar, |_| bound.max(self::bound(scalar)) * largest);
+    }
 }

@@ -33,6 +33,19 @@ fn bias(rng: &mut Rng, extents: [i64; 4]) -> String {
     format!(" bias={scalar}({})", strides.map(|stride| stride.to_string()).join(","))
 }
 
+/// A gradient of the bias in every third line, of all batches or heads together or of each.
+fn bias_gradient(rng: &mut Rng, [batch, heads, rows, keys]: [i64; 4]) -> String {
+    if rng.below(3) > 0 {
+        return String::new();
+    }
+    let scalar = ["f32", "f16", "bf16"][rng.below(3)];
+    let (of_row, of_key) = if rng.below(3) == 0 { (1, rows + 2) } else { (keys + 1, 1) };
+    let of_head = if rng.below(2) == 0 { 0 } else { (rows + 2) * (keys + 1) };
+    let of_batch = if rng.below(2) == 0 { 0 } else { heads.max(1) * (rows + 2) * (keys + 1) };
+    let (of_head, of_batch) = (if heads == 1 { 0 } else { of_head }, if batch == 1 { 0 } else { of_batch });
+    format!(" dbias={scalar}({of_batch},{of_head},{of_row},{of_key})")
+}
+
 /// Dropout in every third line, by numbers that are given or drawn.
 fn dropout(rng: &mut Rng, extents: [i64; 4]) -> String {
     match rng.below(6) {
@@ -93,7 +106,7 @@ fn line(rng: &mut Rng, extents: [i64; 4], heads: [i64; 2], widths: [i64; 2], is_
         + ["", "", " sink=f32*1", " sink=bf16*2"][rng.below(4)]
         + &dropout(rng, [batch, of_q, rows, keys]);
     let inverse = if changes.contains("dropout") && rng.below(2) == 0 { " inverse=f32" } else { "" };
-    let gradients = gradients + inverse;
+    let gradients = gradients + inverse + &bias_gradient(rng, [batch, of_q, rows, keys]);
     let (word, gradients) = if is_forward { ("", "") } else { (" backward", &*gradients) };
     let matrices = format!("o={o} q={q} k={k} v={v}");
     format!(

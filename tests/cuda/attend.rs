@@ -129,7 +129,7 @@ fn alone(cores: &Cores, row: &Row, held: &[Memory], got: &[Vec<u8>]) {
         }
         Owned::AttendBackward(AttendBackward { forward, strides, .. }) => {
             let of_gradients = strides.map(|strides| strides[0]);
-            let strides = of_gradients.into_iter().chain(batch_strides(forward)).chain([0]).collect();
+            let strides = of_gradients.into_iter().chain(batch_strides(forward)).chain([0; 2]).collect();
             (std::mem::replace(&mut forward.extents[0], 1) - 1, strides)
         }
         _ => panic!("{row}"),

@@ -33,11 +33,11 @@ use crate::error::{Error, Result};
 use crate::ops::attend::{Attend, AttendBackward, Kept};
 
 /// Whether the matrices have columns, and no more than a tile, and other numbers of scores and
-/// weights are no wider than they are.
+/// weights, and a gradient of the bias, are no wider than they are.
 ///
 /// # Errors
 /// Not supported if they do not.
-fn fits(step: &Attend) -> Result<()> {
+fn fits(step: &Attend, gradient: Option<Scalar>) -> Result<()> {
     let fits = |width: &i64| (1..=Attend::MOST_COLUMNS).contains(width);
     if !step.widths.iter().all(fits) {
         return Err(Error::unsupported("attention of matrices without columns, or of more than 256"));
@@ -48,7 +48,7 @@ fn fits(step: &Attend) -> Result<()> {
         Kept::Given(scalar, _) => Some(scalar),
         Kept::Drawn(_) => None,
     });
-    match bias.into_iter().chain(kept).all(is_known) {
+    match bias.into_iter().chain(kept).chain(gradient).all(is_known) {
         true => Ok(()),
         false => Err(Error::unsupported("a bias, or a mask of dropout, of another type")),
     }
@@ -64,7 +64,7 @@ impl Kind for Attend {
         if self.is_empty() {
             return Ok(());
         }
-        fits(self)?;
+        fits(self, None)?;
         // SAFETY: the operands are those of the step.
         unsafe { Forward::new(Problem::new(self, call.at, call.machine)).run() }
     }
@@ -80,7 +80,7 @@ impl Kind for AttendBackward {
         if self.is_empty() {
             return Ok(());
         }
-        fits(&self.forward)?;
+        fits(&self.forward, self.bias.map(|(scalar, _)| scalar))?;
         // SAFETY: the operands are those of the step.
         unsafe { Backward::new(self, call.at, call.machine).run() }
     }

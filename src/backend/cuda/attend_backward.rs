@@ -59,7 +59,7 @@ impl Kind for AttendBackward {
         if self.forward.stats.is_none() {
             return Err(Error::unsupported("gradients of attention without statistics"));
         }
-        if !attend::fits(&self.forward) {
+        if !attend::fits(&self.forward) || self.is_changed() {
             return Err(attend::unsupported());
         }
         selection::launch(KERNELS, &call.of(self), emit)

@@ -87,8 +87,10 @@ impl<'a> Scores<'a> {
     }
 
     /// The score of a query and a key of a head whose product this is, and how much it grows with
-    /// that times the factor.
-    pub fn of_pair(&self, [head, row, column]: [i64; 3], product: impl FnOnce() -> f64) -> (f64, f64) {
+    /// that times the factor, if the query sees the key.
+    pub fn of_pair(
+        &self, [head, row, column]: [i64; 3], product: impl FnOnce() -> f64,
+    ) -> (f64, Option<f64>) {
         let step = self.step;
         let counts = |index: i64, length: usize, end: f64| {
             !step.padded || step.lengths[length].is_none() || (index as f64) < end
@@ -99,16 +101,16 @@ impl<'a> Scores<'a> {
             if side.strict { near > far } else { near >= far }
         };
         if !counts(row, 0, self.queries) || !counts(column, 1, self.keys) {
-            return (f64::NEG_INFINITY, 0.0);
+            return (f64::NEG_INFINITY, None);
         }
         let (near, far) = (row as f64, column as f64);
         let is_seen = sees(step.right, near, far, self.right, self.keys - self.queries)
             && sees(step.left, far, near, self.left, self.queries - self.keys);
         if !is_seen {
-            return (self.fill, 0.0);
+            return (self.fill, None);
         }
         let (capped, slope) = self.capped(self.scale * product());
-        (capped + self.bias([self.batch, head, row, column]), slope)
+        (capped + self.bias([self.batch, head, row, column]), Some(slope))
     }
 
     /// What the cap makes of a number, and its slope there.

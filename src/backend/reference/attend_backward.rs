@@ -24,13 +24,17 @@ pub unsafe fn attend_backward(step: &AttendBackward, at: &[Address]) {
 /// The most columns of a row of a gradient.
 pub fn gradient_columns(step: &AttendBackward) -> usize {
     let [width, columns] = step.forward.widths;
-    width.max(columns) as usize
+    width.max(columns).max(if step.bias.is_some() { step.forward.extents[3] } else { 0 }) as usize
 }
 
-/// How many rows dq, dk and dv have.
-fn rows_of(step: &AttendBackward) -> [i64; 3] {
+/// How many rows dq, dk, dv and the gradient of the bias have.
+fn rows_of(step: &AttendBackward) -> [i64; 4] {
     let ([batch, heads, rows, keys], [of_k, of_v]) = (step.forward.extents, step.forward.heads);
-    [batch * heads * rows, batch * of_k * keys, batch * of_v * keys]
+    let of_bias = step.bias.map_or(0, |(_, strides)| {
+        let own = |axis: usize| if strides[axis] == 0 { 1 } else { step.forward.extents[axis] };
+        own(0) * own(1) * rows
+    });
+    [batch * heads * rows, batch * of_k * keys, batch * of_v * keys, of_bias]
 }
 
 /// The same together.
@@ -38,14 +42,19 @@ pub fn gradient_rows(step: &AttendBackward) -> i64 {
     rows_of(step).iter().sum()
 }
 
-/// One row: of dq first, of dk then, and of dv; `sums` has [`gradient_columns`] places.
+/// One row: of dq first, of dk then, of dv, and of the bias; `sums` has [`gradient_columns`]
+/// places.
 ///
 /// # Safety
 /// As for [`attend_backward`].
 pub unsafe fn gradient_row(step: &AttendBackward, at: &[Address], row: i64, sums: &mut [f64]) {
     let forward = &step.forward;
     let [_, heads, rows, keys] = forward.extents;
-    let [of_q, of_k, _] = rows_of(step);
+    let [of_q, of_k, of_v, _] = rows_of(step);
+    if row >= of_q + of_k + of_v {
+        // SAFETY: the row is one of the step's.
+        return unsafe { bias_row(step, at, row - of_q - of_k - of_v, sums) };
+    }
     let (result, number, own_heads, count) = match row {
         _ if row < of_q => (0, row, heads, rows),
         _ if row < of_q + of_k => (1, row - of_q, forward.heads[0], keys),
@@ -92,6 +101,36 @@ pub unsafe fn gradient_row(step: &AttendBackward, at: &[Address], row: i64, sums
         let to = offset(step.strides[result], [batch, own, place, c]);
         // SAFETY: an element of the gradient.
         unsafe { store(forward.scalar, at[result].pointer(), to, scale * sum, Scaling::MOVE) };
+    }
+}
+
+/// One row of the gradient of the bias.
+///
+/// # Safety
+/// As for [`attend_backward`].
+unsafe fn bias_row(step: &AttendBackward, at: &[Address], row: i64, sums: &mut [f64]) {
+    let Some((scalar, strides)) = step.bias else { return };
+    let [batch, heads, rows, keys] = step.forward.extents;
+    let own_heads = if strides[1] == 0 { 1 } else { heads };
+    let (outer, place) = (row / rows, row % rows);
+    let (own_batch, own_head) = (outer / own_heads, outer % own_heads);
+    let sums = &mut sums[..keys as usize];
+    sums.fill(0.0);
+    let all = |axis: usize, own: i64, count: i64| if strides[axis] == 0 { 0..count } else { own..own + 1 };
+    for batch in all(0, own_batch, batch) {
+        // SAFETY: the operands are those of the step.
+        let pairs = unsafe { Pairs::of(step, at, batch) };
+        for head in all(1, own_head, heads) {
+            let distance = pairs.row_sum(head, place);
+            for (column, sum) in (0..).zip(&mut *sums) {
+                *sum += pairs.of_bias(head, place, column, distance).map_or(0.0, |(x, _)| x);
+            }
+        }
+    }
+    for (column, sum) in (0..).zip(&*sums) {
+        let to = offset(strides, [own_batch, own_head, place, column]);
+        // SAFETY: an element of the gradient.
+        unsafe { store(scalar, at[AttendBackward::BIAS].pointer(), to, *sum, Scaling::MOVE) };
     }
 }
 
@@ -148,7 +187,7 @@ impl<'a> Pairs<'a> {
     }
 
     /// The weight of a key, and the slope of its score.
-    fn weight(&self, head: i64, row: i64, column: i64) -> (f64, f64) {
+    fn weight(&self, head: i64, row: i64, column: i64) -> (f64, Option<f64>) {
         let (forward, of_keys) = (&self.step.forward, self.key_head(0, head));
         let term = |c: i64| self.matrix(Q, head, row, c) * self.matrix(K, of_keys, column, c);
         let (score, slope) =
@@ -166,16 +205,20 @@ impl<'a> Pairs<'a> {
 
     /// The gradient of a score, of a row that sums up to `distance`.
     fn of_score(&self, head: i64, row: i64, column: i64, distance: f64) -> f64 {
+        let found = self.of_bias(head, row, column, distance);
+        found.map_or(0.0, |(x, slope)| if slope == 0.0 { 0.0 } else { x * slope })
+    }
+
+    /// The gradient of what is added to a score, and the slope of the score, if there is one.
+    fn of_bias(&self, head: i64, row: i64, column: i64, distance: f64) -> Option<(f64, f64)> {
         let (weight, slope) = self.weight(head, row, column);
-        if weight == 0.0 || slope == 0.0 {
-            return 0.0;
-        }
+        let slope = slope.filter(|_| weight != 0.0)?;
         let of_values = self.key_head(1, head);
         let term = |c: i64| self.matrix(DO, head, row, c) * self.matrix(V, of_values, column, c);
         let kept = self.scores.kept([head, row, column]);
         let of_weight =
             if kept == 0.0 { 0.0 } else { kept * (0..self.step.forward.widths[1]).map(term).sum::<f64>() };
-        slope * weight * (of_weight - distance)
+        Some((weight * (of_weight - distance), slope))
     }
 }
 

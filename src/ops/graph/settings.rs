@@ -102,7 +102,7 @@ pub enum Kind {
     /// dropout Kept, or Seed and Offset, and KeptFactor; writes O, Stats.
     Attend(Attended),
     /// The gradients of that, as one step: reads what it reads, and O, Stats, Do and KeptInverse,
-    /// writes Dq, Dk, Dv.
+    /// writes Dq, Dk, Dv, Dbias.
     AttendBackward(Attended),
     /// Operations on tensors of scores, computed tile by tile: reads and writes what they share
     /// with the rest of the graph.

@@ -129,7 +129,8 @@ impl Text<'_> {
         Ok((scalar, strides))
     }
 
-    /// The same, which has statistics, and ` dq=(a,b,c,d) dk=(..) dv=(..) do=(..) inverse=f32`
+    /// The same, which has statistics, and ` dq=(a,b,c,d) dk=(..) dv=(..) do=(..) inverse=f32
+    /// dbias=f16(a,b,c,d)`
     pub fn attend_backward(&mut self) -> Result<AttendBackward> {
         let forward = self.attend()?;
         if forward.stats.is_none() {
@@ -142,7 +143,8 @@ impl Text<'_> {
             self.expect(")")?;
         }
         let inverse = if self.eat(" inverse=") { Some(self.scalar()?) } else { None };
-        Ok(AttendBackward { forward, strides, inverse })
+        let bias = if self.eat(" dbias=") { Some(self.bias()?) } else { None };
+        Ok(AttendBackward { forward, strides, inverse, bias })
     }
 }
 
@@ -165,6 +167,12 @@ pub fn matrices(step: &Attend) -> [[i64; 4]; 4] {
 pub fn gradients(step: &AttendBackward) -> [[i64; 4]; 4] {
     let [o, q, k, v] = matrices(&step.forward);
     [q, k, v, o]
+}
+
+/// Extents of the gradient of the bias.
+pub fn bias_gradient(step: &AttendBackward, strides: [i64; 4]) -> [i64; 4] {
+    let all = step.forward.extents;
+    std::array::from_fn(|axis| if axis < 2 && strides[axis] == 0 { 1 } else { all[axis] })
 }
 
 /// The first and the last element.
@@ -218,6 +226,9 @@ pub fn backward_operands(step: &AttendBackward) -> Vec<Operand> {
         roles.into_iter().zip(spans).map(|(role, span)| operand(role, span, scalar)).collect();
     all.extend(operands_as(&step.forward, Role::Read));
     all.push(step.inverse.map_or(absent(scalar), |of| Operand { name: "inverse", ..read((0, 0), of) }));
+    let of_bias =
+        |(scalar, strides)| operand(Role::Write, reach(&bias_gradient(step, strides), &strides), scalar);
+    all.push(step.bias.map_or(absent(scalar), of_bias));
     all
 }
 

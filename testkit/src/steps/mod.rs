@@ -18,7 +18,7 @@ use std::fmt;
 
 use cudnn::error::Result;
 pub use cudnn::ops::OwnedStep as Owned;
-use cudnn::ops::{AttendBackward, Operand, Plan, StepSink};
+use cudnn::ops::{Operand, Plan, StepSink};
 #[allow(unused_imports, reason = "every program uses its own part of this module")]
 pub use vary::Vary;
 
@@ -51,9 +51,8 @@ impl Row {
     /// Whether the CUDA core has kernels for it, too.
     pub fn is_for_cuda(&self) -> bool {
         match &self.step {
-            Owned::Attend(step) | Owned::AttendBackward(AttendBackward { forward: step, .. }) => {
-                attention::is_for_cuda(step)
-            }
+            Owned::Attend(step) => attention::is_for_cuda(step),
+            Owned::AttendBackward(step) => attention::is_for_cuda(&step.forward) && !step.is_changed(),
             _ => true,
         }
     }

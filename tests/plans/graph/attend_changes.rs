@@ -1,5 +1,6 @@
-//! What scores and weights of attention have besides, in single operations: a bias, a cap, sinks
-//! and dropout are parts of one step on the CPU core, which gives what single operations give.
+//! What scores and weights of attention have besides, in single operations: a bias and its
+//! gradient, a cap, sinks and dropout are parts of one step on the CPU core, which gives what
+//! single operations give.
 
 use cudnn::ops::graph::{BandMask, Strategy};
 use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
@@ -112,6 +113,45 @@ fn add_cap(operations: &mut Vec<Operation>, inner_mode: i32, reads: Port) {
         Operation::new(kind, &[(Port::Dy, &first), (reads, own)], &[(Port::Dx, &second)]),
         map(inner_mode, &[&second, inner], &third),
     ]);
+}
+
+/// As cudnn-frontend describes it, of some batches and heads, with anything else that there may be.
+#[test]
+fn the_gradient_of_a_bias_is_a_part_of_one_step() {
+    let call = |mask| Call { dims: [2, 4, 24, 20], width: 8, mask, data_type: DataType::Float };
+    let is_apart = |operation: &Operation| {
+        is_of(operation, SUB) && operation.reads.iter().any(|link| link.tensor.uid == STATS)
+    };
+    for mask in [Mask::None, Mask::Causal, Mask::Window(5)] {
+        for dims in [[2, 4, 24, 20], [1, 4, 24, 20], [2, 1, 24, 20], [1, 1, 24, 20]] {
+            let (mut operations, _, mut results) = call(mask).described();
+            add_to_scores(&mut operations, &float(410, &dims), is_apart);
+            results.push(add_bias_gradient(&mut operations, &dims));
+            same_as_whole(&operations, &results, &format!("{mask:?} {dims:?}"));
+            let (mut operations, _, mut results) = call(mask).described();
+            add_to_scores(&mut operations, &float(410, &dims), is_apart);
+            add_dropout(&mut operations, &hidden(KEPT, DataType::Float, &[2, 4, 24, 20]), true);
+            results.push(add_bias_gradient(&mut operations, &dims));
+            add_cap(&mut operations, DIV, Port::Y);
+            same_as_whole(&operations, &results, &format!("with all, {mask:?} {dims:?}"));
+        }
+    }
+    // Of rows or columns together.
+    for dims in [[2, 4, 1, 20], [2, 4, 24, 1]] {
+        let (mut operations, ..) = call(Mask::None).described();
+        add_bias_gradient(&mut operations, &dims);
+        assert!(!attends(&planned(&operations, Strategy::CPU)), "{dims:?}");
+    }
+}
+
+/// Sums up what is multiplied by the factor of scores in the end.
+fn add_bias_gradient(operations: &mut Vec<Operation>, dims: &[i64; 4]) -> Arc<Tensor> {
+    let reads_scale = |operation: &Operation| operation.reads.iter().any(|link| link.tensor.uid == SCALE);
+    let last = operations.iter().rfind(|operation| reads_scale(operation)).expect("it is there");
+    let (x, y) = (Arc::clone(&last.reads[0].tensor), float(480, dims));
+    let of = Reduction { operator: 0, math: DataType::Float.into() };
+    operations.push(Operation::new(Kind::Reduction(of), &[(Port::X, &x)], &[(Port::Y, &y)]));
+    y
 }
 
 /// What multiplies weights, as cudnn-frontend describes it in either direction: random numbers that

@@ -3,14 +3,15 @@
 //! Heads are computed in parallel where there are enough of them: five products of each tile, and
 //! sums of all keys of a head in scratch. Else the gradients of keys and values are computed first,
 //! in ranges of keys, and those of queries then, in ranges of queries: seven products. Either way
-//! sums have the same order.
+//! sums have the same order. The gradient of a bias that heads or batches share takes two products
+//! more, in ranges of queries, for each tile of all of these; else it is left on the way.
 
 use std::ops::Range;
 
 use super::change::Change;
 use super::dropout::Dropout;
 use super::loops::{LANES, MOST_ROWS, Scores};
-use super::matrix::Matrix;
+use super::matrix::{Matrix, Types};
 use super::packed::{Level, Packed};
 use super::problem::Problem;
 use super::sight::Sight;
@@ -32,6 +33,9 @@ const MOST_SCRATCH: usize = 32 << 20;
 /// Keys of a tile.
 const TILE: usize = 128;
 
+/// The gradients of a bias that nothing adds to.
+static ZEROS: [f32; TILE] = [0.0; TILE];
+
 /// Tiles of a range of keys, where these are computed by themselves.
 const TILES: usize = 2;
 
@@ -43,6 +47,8 @@ pub struct Backward<'a> {
     matrices: [Matrix; 8],
     /// The type of the inverse of the factor of dropout, if it is given.
     inverse: Option<Scalar>,
+    /// The gradient of the bias, if it is wanted, and whether batches and heads have one each.
+    bias: Option<(Matrix, [bool; 2])>,
 }
 
 // SAFETY: addresses; tasks write rows of their own.
@@ -67,6 +73,8 @@ struct Scratch {
     bends: *mut f32,
     /// What weights are multiplied by, if they are.
     kept: *mut f32,
+    /// Sums of gradients of a bias, of a part and a tile.
+    of_bias: *mut f32,
     /// Sums of gradients of the queries of a part, and of keys and values.
     sums: [*mut f32; 3],
 }
@@ -76,10 +84,15 @@ struct Scratch {
 struct Wanted {
     queries: bool,
     keys: bool,
+    /// Those of a bias, that of some tile.
+    bias: bool,
 }
 
 impl Wanted {
-    const ALL: Wanted = Wanted { queries: true, keys: true };
+    const ALL: Wanted = Wanted { queries: true, keys: true, bias: false };
+    const KEYS: Wanted = Wanted { queries: false, ..Wanted::ALL };
+    const QUERIES: Wanted = Wanted { keys: false, ..Wanted::ALL };
+    const BIAS: Wanted = Wanted { queries: false, keys: false, bias: true };
 }
 
 /// What is computed of some queries of a head.
@@ -87,6 +100,8 @@ struct Part {
     sight: Sight,
     change: Change,
     dropout: Option<Dropout>,
+    /// The batch and the head.
+    head: [i64; 2],
     /// The first of them.
     first: i64,
     /// The key that sums of keys begin with.
@@ -117,6 +132,7 @@ impl Scratch {
             slopes: take(ROWS * TILE),
             bends: take(of(step.cap.is_some(), ROWS, TILE)),
             kept: take(of(step.dropout.is_some(), ROWS, TILE)),
+            of_bias: take(of(wanted.bias, PART, TILE)),
             sums: [
                 take(of(wanted.queries, PART, q.pitch)),
                 take(of(wanted.keys, keys, q.pitch)),
@@ -134,7 +150,17 @@ impl<'a> Backward<'a> {
         let [dq, dk] = [0, 1].map(|k| gradient(k, width));
         let [dv, own] = [2, 3].map(|k| gradient(k, columns));
         let [o, q, k, v] = problem.matrices();
-        Backward { problem, matrices: [dq, dk, dv, own, o, q, k, v], inverse: step.inverse }
+        let bias = step.bias.map(|(scalar, strides)| {
+            let types = Types::of(scalar, machine.isa);
+            let matrix = Matrix::new(at[AttendBackward::BIAS], strides, step.forward.extents[3], types);
+            (matrix, [0, 1].map(|axis| strides[axis] != 0 || step.forward.extents[axis] == 1))
+        });
+        Backward { problem, matrices: [dq, dk, dv, own, o, q, k, v], inverse: step.inverse, bias }
+    }
+
+    /// The gradient of the bias where each head of each batch has its own.
+    fn own_bias(&self) -> Option<&Matrix> {
+        self.bias.as_ref().filter(|(_, has_own)| *has_own == [true; 2]).map(|(matrix, _)| matrix)
     }
 
     fn scratch(&self, wanted: Wanted, keys: usize, parts: &mut Parts) -> Scratch {
@@ -174,22 +200,42 @@ impl<'a> Backward<'a> {
         let share = heads / groups;
         let (all, whole, all_groups) = (Wanted::ALL, self.bytes(Wanted::ALL, keys), batch * groups);
         let are_enough = threads == 1 || all_groups >= 2 * threads || all_groups.is_multiple_of(threads);
+        let (range, parts) = (TILES * TILE, rows.div_ceil(PART));
+        // Heads and batches that share a bias are of one task.
+        let of_bias =
+            self.bias.as_ref().filter(|_| self.own_bias().is_none()).map_or([0; 2], |(_, has_own)| {
+                [0, 1].map(|axis| if has_own[axis] { [batch, heads][axis] } else { 1 })
+            });
+        let third = of_bias[0] * of_bias[1] * parts;
+        let bytes_of_bias = if third > 0 { self.bytes(Wanted::BIAS, 0) } else { 0 };
+        let bias_of = |task: usize, scratch: *mut u8| {
+            let (outer, at) = (task / parts, task % parts * PART);
+            let place = [outer / of_bias[1], outer % of_bias[1]];
+            let mut scratch = self.scratch(Wanted::BIAS, 0, &mut Parts::new(scratch));
+            // SAFETY: the gradients are those of some rows of a bias.
+            unsafe { self.bias(place, at..rows.min(at + PART), &mut scratch) };
+        };
         if are_enough && whole <= MOST_SCRATCH {
-            return threads::run_with(threads, all_groups, whole, &|scratch, task| {
+            let bytes = whole.max(bytes_of_bias);
+            return threads::run_with(threads, all_groups + third, bytes, &|scratch, task| {
+                if task >= all_groups {
+                    return bias_of(task - all_groups, scratch);
+                }
                 let (batch, group) = (task / groups, task % groups);
                 let mut scratch = self.scratch(all, keys, &mut Parts::new(scratch));
                 // SAFETY: the gradients are those of the group.
                 unsafe { self.group(batch, group * share..(group + 1) * share, 0..keys, all, &mut scratch) };
             });
         }
-        let range = TILES * TILE;
-        let (ranges, parts) = (keys.div_ceil(range), rows.div_ceil(PART));
-        let of_keys = Wanted { queries: false, keys: true };
-        let of_queries = Wanted { queries: true, keys: false };
-        let bytes = self.bytes(of_keys, range).max(self.bytes(of_queries, 0));
+        let ranges = keys.div_ceil(range);
+        let (of_keys, of_queries) = (Wanted::KEYS, Wanted::QUERIES);
+        let bytes = self.bytes(of_keys, range).max(self.bytes(of_queries, 0)).max(bytes_of_bias);
         // One job, so that nothing is written where there is no scratch.
         let (first, second) = (all_groups * ranges, batch * heads * parts);
-        threads::run_with(threads, first + second, bytes, &|scratch, task| {
+        threads::run_with(threads, first + second + third, bytes, &|scratch, task| {
+            if task >= first + second {
+                return bias_of(task - first - second, scratch);
+            }
             let parted = &mut Parts::new(scratch);
             if task < first {
                 let (outer, at) = (task / ranges, task % ranges * range);
@@ -206,6 +252,49 @@ impl<'a> Backward<'a> {
                 unsafe { self.part(place, rows, 0..keys, of_queries, &mut scratch) };
             }
         })
+    }
+
+    /// The gradients of some rows of a bias: sums over the batches and heads that have the same, in
+    /// their order.
+    ///
+    /// # Safety
+    /// As for [`run`](Backward::run); no other task has these, or the scratch.
+    unsafe fn bias(&self, [batch, head]: [usize; 2], rows: Range<usize>, scratch: &mut Scratch) {
+        let Some((matrix, has_own)) = &self.bias else { return };
+        let [batches, heads, _, keys] = self.problem.step.extents.map(|extent| extent as usize);
+        let all = |axis: usize, own: usize, count| if has_own[axis] { own..own + 1 } else { 0..count };
+        for begin in (0..keys).step_by(TILE) {
+            let tile = begin..keys.min(begin + TILE);
+            // SAFETY: the gradients and the scratch are those of the task.
+            unsafe {
+                scratch.of_bias.write_bytes(0, rows.len() * TILE);
+                for (b, h) in all(0, batch, batches).flat_map(|b| all(1, head, heads).map(move |h| (b, h))) {
+                    self.part([b, h], rows.clone(), tile.clone(), Wanted::BIAS, scratch);
+                }
+                let own = matrix.part(begin as i64, tile.len());
+                for (row, number) in rows.clone().enumerate() {
+                    let place = [batch as i64, head as i64, number as i64];
+                    own.store(place, scratch.of_bias.add(row * TILE));
+                }
+            }
+        }
+    }
+
+    /// Leaves the gradients of some rows and keys of a bias where the head has its own: `from` says
+    /// where those of a row are.
+    ///
+    /// # Safety
+    /// They are readable, and the gradients are those of the task.
+    unsafe fn leave_bias(
+        &self, [batch, head]: [i64; 2], rows: Range<i64>, keys: &Range<i64>,
+        from: impl Fn(usize) -> *const f32,
+    ) {
+        let Some(own) = self.own_bias() else { return };
+        let own = own.part(keys.start, (keys.end - keys.start) as usize);
+        for (row, number) in rows.enumerate() {
+            // SAFETY: a row of the gradients.
+            unsafe { own.store([batch, head, number], from(row)) };
+        }
     }
 
     /// The gradients of some keys of a group of heads, and those of its queries if they are wanted.
@@ -262,7 +351,7 @@ impl<'a> Backward<'a> {
         unsafe {
             let (sight, change) = (Sight::of(&self.problem, batch), Change::of(&self.problem, [batch, head]));
             let dropout = Dropout::of(&self.problem, [batch, head]);
-            let of = Part { sight, change, dropout, first, base: keys.start, wanted };
+            let of = Part { sight, change, dropout, head: [batch, head], first, base: keys.start, wanted };
             let sight = &of.sight;
             let end = sight.queries.min(rows.end as i64).max(first);
             let counted = (end - first) as usize;
@@ -271,6 +360,12 @@ impl<'a> Backward<'a> {
             let seen = begin - begin % TILE as i64..seen.end.min(keys.end as i64);
             if wanted.queries {
                 scratch.sums[0].write_bytes(0, rows.len() * scratch.q.pitch);
+                for begin in keys.clone().step_by(TILE) {
+                    // Some tiles no query sees.
+                    let tile = begin as i64..keys.end.min(begin + TILE) as i64;
+                    let numbers = rows.start as i64..rows.end as i64;
+                    self.leave_bias([batch, head], numbers, &tile, |_| ZEROS.as_ptr());
+                }
             }
             if !seen.is_empty() {
                 scratch.q.load(q, [batch, head], first..end, true);
@@ -365,10 +460,20 @@ impl<'a> Backward<'a> {
                 (loops.join)(gradients, scratch.kept);
             }
             (loops.weigh)(scores, slopes, of_rows);
-            of.change.bend(gradients, scratch.bends);
             if sight.has_fill() {
                 sight.mask(gradients, columns, place, 0.0);
             }
+            if wanted.queries {
+                let numbers = place.0..place.0 + count as i64;
+                self.leave_bias(of.head, numbers, &(tile.start..end), |row| gradients.row(row).cast_const());
+            }
+            if wanted.bias {
+                for row in 0..count {
+                    (loops.add)(scratch.of_bias.add((rows.start + row) * TILE), gradients.row(row), columns);
+                }
+                return;
+            }
+            of.change.bend(gradients, scratch.bends);
             if of.dropout.is_some() {
                 (loops.join)(scores, scratch.kept);
             }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::super::{Graph, Kind, Operation, Pointwise, Port, Tensor, Type, mode};
-use super::finder::{COLUMNS, Finder, are_for_a_step, is_double, is_of_rows, is_one};
+use super::finder::{COLUMNS, Finder, ROWS, are_for_a_step, is_double, is_of_rows, is_one, plain};
 use super::{Attends, Found, Number};
 use crate::dtype::DataType;
 
@@ -63,7 +63,8 @@ pub(super) fn find(graph: &Graph, weights: usize, of: Attends) -> Option<Found> 
         (Port::Stats, &stats),
     ];
     reads.extend(finder.reads.iter().map(|(port, tensor)| (*port, tensor)));
-    let writes = [(Port::Dq, &dq), (Port::Dk, &dk), (Port::Dv, &dv)];
+    let mut writes = vec![(Port::Dq, &dq), (Port::Dk, &dk), (Port::Dv, &dv)];
+    writes.extend(finder.of_bias.iter().map(|of_bias| (Port::Dbias, of_bias)));
     let operation = Operation::new(Kind::AttendBackward(finder.of.clone()), &reads, &writes);
     Some(finder.found([operation].into_iter().chain(whole).collect()))
 }
@@ -126,6 +127,7 @@ impl<'a> Finder<'a> {
             per_score = self.product_with(&factor, at)?[1];
             is_whole(per_score).then_some(())?;
         }
+        self.take_bias_gradient(per_score);
         let graph = self.graph;
         // The same bands that scores went through, from the last one to the first.
         let has_bands = !self.is_difference;
@@ -156,6 +158,33 @@ impl<'a> Finder<'a> {
             per_score = self.product_with(&scale, at)?[1];
         }
         is_whole(per_score).then(|| (Arc::clone(per_score), values, results))
+    }
+
+    /// Sums of gradients of scores that are differences, over batches and heads: those of a bias.
+    /// The operation that makes them is no other use of the gradients.
+    fn take_bias_gradient(&mut self, per_score: &Arc<Tensor>) {
+        let (dims, graph) = (per_score.dims, self.graph);
+        let fits = |y: &Tensor| {
+            let known = [DataType::Float, DataType::Half, DataType::Bfloat16];
+            known.iter().any(|&of| y.data_type == of.into())
+                && y.dims.rank() == dims.rank()
+                && y.dims[ROWS..] == dims[ROWS..]
+                && (0..ROWS).all(|axis| [1, dims[axis]].contains(&y.dims[axis]))
+                && plain(y)
+        };
+        let is_sum = |at: &usize| {
+            matches!(graph.operations[*at].kind, Kind::Reduction(_))
+                && graph.operations[*at].write(Port::Y).is_some_and(|y| fits(y))
+        };
+        let found = self.readers(per_score).into_iter().find(is_sum);
+        if self.is_difference
+            && self.wanted.changed
+            && let Some(at) = found
+            && let Some([_, y]) = self.sum(at)
+        {
+            self.aside.push(at);
+            self.of_bias = Some(Arc::clone(y));
+        }
     }
 
     /// The other factor and the result where this tensor is multiplied, element by element.

@@ -28,6 +28,10 @@ pub(super) struct Finder<'a> {
     pub bend: Option<usize>,
     /// What weights are multiplied by behind the softmax, one by one.
     pub kept: Option<Arc<Tensor>>,
+    /// Operations beside the attention, which nothing of it is made by.
+    pub aside: Vec<usize>,
+    /// The gradient of the bias.
+    pub of_bias: Option<Arc<Tensor>>,
     /// What the core has.
     pub wanted: Attends,
 }
@@ -109,6 +113,8 @@ impl<'a> Finder<'a> {
             supposed,
             bend: None,
             kept: None,
+            aside: Vec::new(),
+            of_bias: None,
             wanted,
         }
     }
@@ -137,7 +143,9 @@ impl<'a> Finder<'a> {
 
     /// The operations that read a tensor of the graph's own, each as often as it does.
     pub fn readers(&self, tensor: &Tensor) -> Vec<usize> {
-        if tensor.is_virtual { self.readers_of(tensor.uid) } else { Vec::new() }
+        let mut readers = if tensor.is_virtual { self.readers_of(tensor.uid) } else { Vec::new() };
+        readers.retain(|at| !self.aside.contains(at));
+        readers
     }
 
     /// The operations that read any tensor, likewise.

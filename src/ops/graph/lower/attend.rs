@@ -46,10 +46,19 @@ pub fn gradients(of: &Attended, steps: &mut Builder<'_>) -> Result<()> {
         }
         *strides = found;
     }
-    let inverse = steps.given(Port::KeptInverse)?;
-    let step = AttendBackward { forward, strides, inverse: inverse.map(|view| view.scalar) };
-    let inverse = inverse.unwrap_or(o);
-    let views: Vec<&View> = gradients.iter().chain(&views).chain([&inverse]).collect();
+    let (inverse, bias) = (steps.given(Port::KeptInverse)?, steps.wanted(Port::Dbias, 0.0)?);
+    let fits = |view: View| is_whole(&view) && is_spread(&view, forward.extents);
+    if !bias.is_none_or(fits) {
+        return Err(unfit());
+    }
+    let step = AttendBackward {
+        forward,
+        strides,
+        inverse: inverse.map(|view| view.scalar),
+        bias: bias.map(|view| (view.scalar, spread(&view))),
+    };
+    let others = [inverse.unwrap_or(o), bias.unwrap_or(o)];
+    let views: Vec<&View> = gradients.iter().chain(&views).chain(&others).collect();
     steps.step(Work::AttendBackward(Box::new(step)), &views);
     Ok(())
 }
