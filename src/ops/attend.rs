@@ -54,10 +54,11 @@ pub struct Dropout {
 
 /// Operands o, statistics, q, k, v, scale, fill, lengths of queries and of keys, bounds on the
 /// right and on the left, bias, inner and outer number of the cap, sink, what dropout keeps and its
-/// factor.
+/// factor, slopes.
 ///
 /// A score is `scale` times the product of a row of q and one of k, [capped](Cap), and the bias of
-/// both, if there is a cap or a bias. With lengths
+/// both, if there is a cap or a bias; with slopes also that of the head times the number of the key
+/// less that of the query. With lengths
 /// [counted](Attend::padded), scores beyond them are minus infinity. Else a query in `row` sees the
 /// key in `column` if `row + bound >= column` (on the right), and if `column + bound >= row` (on
 /// the left), each `>` where it is strict, and where the band moves with the length of keys less
@@ -110,11 +111,13 @@ pub struct Attend {
     pub sink: Option<(Scalar, i64)>,
     /// What weights are multiplied by, which statistics do not know of.
     pub dropout: Option<Dropout>,
+    /// The type of the slopes, and from head to head.
+    pub slopes: Option<(Scalar, i64)>,
 }
 
 impl Attend {
     /// How many operands a step has, the first of which are written.
-    pub const OPERANDS: usize = 17;
+    pub const OPERANDS: usize = 18;
     /// Which operand q is; those before it are results.
     pub const Q: usize = 2;
     /// Which operand the bias is. Nothing changes a score or a weight if no operand from there on
@@ -130,6 +133,8 @@ impl Attend {
     pub const KEPT: usize = 15;
     /// Which the factor of dropout is.
     pub const FACTOR: usize = 16;
+    /// Which the slopes are.
+    pub const SLOPES: usize = 17;
     /// The most columns of a matrix, on any core.
     pub const MOST_COLUMNS: i64 = 256;
 
@@ -147,10 +152,11 @@ impl Attend {
             Kept::Given(scalar, _) => [scalar, factor],
             Kept::Drawn(_) => [Scalar::I64, factor],
         });
+        let slopes = self.slopes.map_or(of, |(scalar, _)| scalar);
         let stats = Scalar::F32;
         [
             of, stats, of, of, of, scale, fill, queries, keys, right, left, bias, inner, outer, sink, kept,
-            factor,
+            factor, slopes,
         ]
     }
 
@@ -161,10 +167,10 @@ impl Attend {
         let stats = self.stats.is_some();
         let (scale, fill) = (self.scale.is_some(), self.fill.is_some());
         let (bias, cap, sink) = (self.bias.is_some(), self.cap.is_some(), self.sink.is_some());
-        let drops = self.dropout.is_some();
+        let (drops, slopes) = (self.dropout.is_some(), self.slopes.is_some());
         [
             true, stats, true, true, true, scale, fill, queries, keys, right, left, bias, cap, cap, sink,
-            drops, drops,
+            drops, drops, slopes,
         ]
     }
 
@@ -224,6 +230,7 @@ impl Attend {
         if let Some((scalar, strides)) = self.bias {
             write!(f, " bias={}({})", scalar.name(), list(&strides))?;
         }
+        self.slopes.map_or(Ok(()), |(scalar, step)| write!(f, " slopes={}*{step}", scalar.name()))?;
         if let Some(Cap { inner, outer, divides }) = self.cap {
             write!(f, " cap={},{}", inner.name(), outer.name())?;
             f.write_str(if divides { " divides" } else { "" })?;
@@ -242,8 +249,8 @@ impl Attend {
 ///
 /// Operands dq, dk, dv, do, and those of [`Attend`], which are all read: o, statistics, q, k, v,
 /// scale, fill, lengths of queries and of keys, bounds on the right and on the left, bias, both
-/// numbers of the cap, sink, what dropout keeps and its factor; then the inverse of that, and the
-/// gradient of the bias, which is written.
+/// numbers of the cap, sink, what dropout keeps and its factor, slopes; then the inverse of that
+/// factor, and the gradient of the bias, which is written.
 ///
 /// With scores as [`Attend`] has them, `p = exp(score - statistics)`, where statistics below the
 /// lowest number of binary32 count as that, `m` what dropout multiplies a weight by, or 1, and
@@ -251,9 +258,9 @@ impl Attend {
 /// the keys, and `dk` sums `scale ds q` over the rows, where `ds = p (m do v^T - d)` times the
 /// slope of the cap, and 0 for what is outside of the band. If the inverse of the factor is given,
 /// `d` is multiplied by both. The gradient of the bias is `ds` without that slope, summed over the
-/// batches and heads that have the same, in their order. Of a sink there is no gradient. Heads of
-/// queries that share a head of keys or values are summed. Sums are binary32, in an order of each
-/// core's own that depends on nothing but the row of a result.
+/// batches and heads that have the same, in their order. Of sinks and slopes there is no gradient.
+/// Heads of queries that share a head of keys or values are summed. Sums are binary32, in an order
+/// of each core's own that depends on nothing but the row of a result.
 ///
 /// # Memory
 /// Matrices have any strides. No row beyond the lengths is read; those of results are zeros.

@@ -102,6 +102,7 @@ fn line(rng: &mut Rng, extents: [i64; 4], heads: [i64; 2], widths: [i64; 2], is_
     };
     let (right, left) = (side("right"), side("left"));
     let changes = bias(rng, [batch, of_q, rows, keys])
+        + ["", "", " slopes=f32*1", " slopes=f16*0"][rng.below(4)]
         + ["", "", " cap=f32,f32", " cap=f16,f32 divides"][rng.below(4)]
         + ["", "", " sink=f32*1", " sink=bf16*2"][rng.below(4)]
         + &dropout(rng, [batch, of_q, rows, keys]);

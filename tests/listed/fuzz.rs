@@ -257,6 +257,7 @@ fn vary_step(step: &Owned, rng: &mut Rng) -> Owned {
             };
             let factor = one(rng);
             step.dropout = (rng.below(4) == 0).then_some(Dropout { kept, factor });
+            step.slopes = (rng.below(4) == 0).then(|| (one(rng), rng.below(3) as i64));
         }
         Owned::Ragged(step) => {
             step.scalar = rng.pick(&Scalar::ALL);

@@ -110,7 +110,8 @@ impl<'a> Scores<'a> {
             return (self.fill, None);
         }
         let (capped, slope) = self.capped(self.scale * product());
-        (capped + self.bias([self.batch, head, row, column]), Some(slope))
+        let added = self.bias([self.batch, head, row, column]) + self.lean(head) * (far - near);
+        (capped + added, Some(slope))
     }
 
     /// What the cap makes of a number, and its slope there.
@@ -152,6 +153,13 @@ impl<'a> Scores<'a> {
             }
         };
         own * self.factor()
+    }
+
+    /// What is added to the scores of a head for each key behind the query.
+    fn lean(&self, head: i64) -> f64 {
+        let step = self.step.slopes.map_or(0, |(_, step)| step);
+        // SAFETY: the number of the head.
+        unsafe { number(self.step, self.at, Attend::SLOPES, head * step) }
     }
 
     /// What is added to a score.

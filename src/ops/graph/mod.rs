@@ -219,6 +219,8 @@ ports! {
     Inner;
     /// What that tangent is multiplied by.
     Outer;
+    /// What scores grow by from key to key, one number for each head.
+    Slopes;
     /// What weights of attention are multiplied by behind the softmax, one by one.
     Kept;
     /// The number that all of them are multiplied by there.

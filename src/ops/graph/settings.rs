@@ -98,8 +98,8 @@ pub enum Kind {
     /// A product with what follows it: reads and writes as the product, and Residual, Bias.
     Fused(Box<Fused>),
     /// Attention with no mask but bands and lengths, as one step: reads Q, K, V, Scale, B (what
-    /// stands outside of the band), lengths and bounds, Bias, both numbers of a cap, Sink, and of
-    /// dropout Kept, or Seed and Offset, and KeptFactor; writes O, Stats.
+    /// stands outside of the band), lengths and bounds, Bias, Slopes, both numbers of a cap, Sink,
+    /// of dropout Kept, or Seed and Offset, and KeptFactor; writes O, Stats.
     Attend(Attended),
     /// The gradients of that, as one step: reads what it reads, and O, Stats, Do and KeptInverse,
     /// writes Dq, Dk, Dv, Dbias.

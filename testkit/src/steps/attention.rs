@@ -14,8 +14,8 @@ use crate::random::Rng;
 impl Text<'_> {
     /// ` f16 2x8x512x512 widths=64,64 heads=8,2 o=(a,b,c,d) q=(..) k=(..) v=(..) stats=(a,b,c) log2
     /// scale=f32 fill=f32 queries=s32*1 keys=s32*1 padded right=s32 strict moves left=none
-    /// bias=f16(a,b,c,d) cap=f32,f32 divides sink=f32*1 dropout=f32 kept=f16(a,b,c,d)`, or
-    /// `threshold=1` in the end
+    /// bias=f16(a,b,c,d) slopes=f32*1 cap=f32,f32 divides sink=f32*1 dropout=f32
+    /// kept=f16(a,b,c,d)`, or `threshold=1` in the end
     pub fn attend(&mut self) -> Result<Attend> {
         self.expect(" ")?;
         let scalar = self.scalar()?;
@@ -64,11 +64,9 @@ impl Text<'_> {
         }
         let [right, left] = sides;
         let bias = if self.eat(" bias=") { Some(self.bias()?) } else { None };
+        let slopes = self.by_head(" slopes=")?;
         let cap = if self.eat(" cap=") { Some(self.cap()?) } else { None };
-        let sink = match self.eat(" sink=") {
-            true => Some((self.scalar()?, self.after_star()?)),
-            false => None,
-        };
+        let sink = self.by_head(" sink=")?;
         let dropout = if self.eat(" dropout=") { Some(self.dropout()?) } else { None };
         Ok(Attend {
             extents,
@@ -88,6 +86,7 @@ impl Text<'_> {
             cap,
             sink,
             dropout,
+            slopes,
         })
     }
 
@@ -105,6 +104,11 @@ impl Text<'_> {
             }
         };
         Ok(Dropout { kept, factor })
+    }
+
+    /// `f32*1` behind its name, if it is there.
+    fn by_head(&mut self, name: &str) -> Result<Option<(Scalar, i64)>> {
+        if self.eat(name) { Ok(Some((self.scalar()?, self.after_star()?))) } else { Ok(None) }
     }
 
     /// `*1`
@@ -208,6 +212,8 @@ fn operands_as(step: &Attend, role: Role) -> Vec<Operand> {
     };
     all.push(Operand { name, ..read(of_kept, scalars[Attend::KEPT]) });
     all.push(Operand { name: "factor", ..read((0, 0), scalars[Attend::FACTOR]) });
+    let of_slopes = step.slopes.map_or((0, 0), |(_, step)| reach(&[heads], &[step]));
+    all.push(Operand { name: "slopes", ..read(of_slopes, scalars[Attend::SLOPES]) });
     let each = all.into_iter().zip(touches);
     each.map(|(operand, touched)| if touched { operand } else { absent(operand.scalar) }).collect()
 }
@@ -248,6 +254,11 @@ pub fn numbers(step: &Attend, name: &str, seed: u64) -> Option<Vec<f64>> {
         "inner" => vec![if step.cap.is_some_and(|cap| cap.divides) { 1.5 } else { 0.75 }],
         "outer" => vec![1.75],
         "factor" => vec![1.25],
+        // So small that scores stay below a hundred.
+        "slopes" => {
+            let count = step.slopes.map_or(1, |(_, apart)| apart * (step.extents[1] - 1) + 1);
+            (0..count).map(|place| 0.25 / (1 << (place % 5)) as f64).collect()
+        }
         "inverse" => vec![0.8125],
         "fill" => vec![[-3.0, f64::from(f32::MIN), f64::NEG_INFINITY, f64::NEG_INFINITY][rng.below(4)]],
         "queries" => some(count(0), rows),

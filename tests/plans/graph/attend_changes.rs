@@ -1,6 +1,6 @@
 //! What scores and weights of attention have besides, in single operations: a bias and its
-//! gradient, a cap, sinks and dropout are parts of one step on the CPU core, which gives what
-//! single operations give.
+//! gradient, slopes, a cap, sinks and dropout are parts of one step on the CPU core, which gives
+//! what single operations give.
 
 use cudnn::ops::graph::{BandMask, Strategy};
 use testkit::operations::described::{ADD, EXP, IDENTITY, LOWEST_BEFORE, MUL, ONE, SCALE, STATS, SUB, map};
@@ -273,6 +273,58 @@ fn sinks_are_a_part_of_one_step() {
             assert!(!attends(&planned(&operations, Strategy::CPU)), "{dims:?}");
         }
     }
+}
+
+/// Slopes of each head (ALiBi), as cudnn-frontend makes what it adds of indices, alone or behind a
+/// bias; indices of other axes, or the other way about, are none.
+#[test]
+fn slopes_in_single_operations_are_one_step() {
+    let slopes = float(490, &[1, 4, 1, 1]);
+    let is_apart = |operation: &Operation| {
+        is_of(operation, SUB) && operation.reads.iter().any(|link| link.tensor.uid == STATS)
+    };
+    let is_mask = |operation: &Operation| matches!(operation.kind, Kind::BandMask(_));
+    let call = Call { dims: [2, 4, 24, 20], width: 8, mask: Mask::Causal, data_type: DataType::Float };
+    for has_bias in [false, true] {
+        let (mut operations, _, results) = call.described();
+        let (mut forward, o) = forward_of_operations(&call);
+        if has_bias {
+            let bias = float(410, &[1, 4, 24, 20]);
+            add_to_scores(&mut operations, &bias, is_apart);
+            add_to_scores(&mut forward, &bias, is_mask);
+        }
+        add_slopes(&mut operations, &slopes, [3, 2], is_apart);
+        add_slopes(&mut forward, &slopes, [3, 2], is_mask);
+        same_as_whole(&operations, &results, &format!("gradients, {has_bias}"));
+        same_as_whole(&forward, &[o], &format!("forward, {has_bias}"));
+    }
+    for (slopes, axes) in [(&slopes, [2, 3]), (&slopes, [3, 1]), (&float(490, &[2, 4, 1, 1]), [3, 2])] {
+        let (mut forward, _) = forward_of_operations(&call);
+        add_slopes(&mut forward, slopes, axes, is_mask);
+        assert!(!attends(&planned(&forward, Strategy::CPU)), "{axes:?}");
+    }
+}
+
+/// Adds slopes times the difference of indices along two axes to what such an operation reads.
+fn add_slopes(
+    operations: &mut Vec<Operation>, slopes: &Arc<Tensor>, axes: [i64; 2], is_it: impl Fn(&Operation) -> bool,
+) {
+    let at = operations.iter().position(is_it).expect("it is there");
+    let x = Arc::clone(&operations[at].reads[0].tensor);
+    let of = |uid, data_type| hidden(uid, data_type, &x.dims);
+    let [first, second, distance] = [491, 492, 493].map(|uid| of(uid, DataType::Int32));
+    let (added, y) = (of(494, DataType::Float), of(495, DataType::Float));
+    for (axis, index) in axes.into_iter().zip([&first, &second]) {
+        let math = DataType::Int32.into();
+        let kind = Pointwise { axis: Some(axis), math, ..Pointwise::new(501) };
+        operations.push(Operation::new(Kind::Pointwise(kind), &[(Port::X, &x)], &[(Port::Y, index)]));
+    }
+    let kind = Pointwise { math: DataType::Int32.into(), ..Pointwise::new(SUB) };
+    let reads = [(Port::X, &first), (Port::B, &second)];
+    operations.push(Operation::new(Kind::Pointwise(kind), &reads, &[(Port::Y, &distance)]));
+    operations.push(map(MUL, &[&distance, slopes], &added));
+    operations.push(map(ADD, &[&x, &added], &y));
+    operations[at].reads[0].tensor = y;
 }
 
 /// Adds a bias to what the first such operation reads first.

@@ -5,12 +5,14 @@ use super::matrix::{MOST_KEYS, Matrix, Types};
 use super::problem::Problem;
 use crate::ops::attend::Attend;
 
-/// The changes of the scores of a head: what limits them, and the bias that is added then.
+/// The changes of the scores of a head: what limits them, and what is added then.
 pub struct Change {
     /// The inner factor and the outer one.
     cap: Option<[f32; 2]>,
     /// A row for each query, a column for each key.
     bias: Option<Matrix>,
+    /// What a score grows by for each key behind its query.
+    slope: Option<f32>,
     /// The batch and the head.
     head: [i64; 2],
     loops: Loops,
@@ -30,7 +32,11 @@ impl Change {
             let types = Types::of(scalar, problem.machine.isa);
             Matrix::new(problem.at[Attend::BIAS], strides, problem.step.extents[3], types)
         });
-        Change { cap, bias, head, loops: problem.level.loops }
+        let slope = problem.step.slopes.map(|(_, step)| {
+            // SAFETY: the operands are those of the step.
+            unsafe { problem.number(Attend::SLOPES, head[1] * step, 0.0) as f32 }
+        });
+        Change { cap, bias, slope, head, loops: problem.level.loops }
     }
 
     /// Changes the first `columns` of some scores, and leaves the slopes of the cap, if there is
@@ -52,6 +58,12 @@ impl Change {
         if let Some(bias) = &self.bias {
             // SAFETY: the operands and the scores are as above.
             unsafe { self.add(bias, scores, columns, place) };
+        }
+        if let Some(slope) = self.slope {
+            for (row, number) in (0..scores.rows).zip(place.0..) {
+                // SAFETY: the columns of a row.
+                unsafe { (self.loops.lean)(scores.row(row), columns, (place.1 - number) as f32, slope) };
+            }
         }
     }
 

@@ -47,6 +47,7 @@ pub struct Loops {
     pub are_finite: unsafe fn(*const f32, usize) -> bool,
     pub multiply: unsafe fn(*mut f32, usize, f32),
     pub add: unsafe fn(*mut f32, *const f32, usize),
+    pub lean: unsafe fn(*mut f32, usize, f32, f32),
     pub limit: unsafe fn(Scores, [f32; 2], *mut f32),
     pub join: unsafe fn(Scores, *const f32),
     pub soften: unsafe fn(Scores, Sums),
@@ -60,6 +61,7 @@ impl Loops {
             are_finite: are_finite::of(isa),
             multiply: multiply::of(isa),
             add: add::of(isa),
+            lean: lean::of(isa),
             limit: limit::of(isa),
             join: join::of(isa),
             soften: soften::of(isa),
@@ -106,6 +108,18 @@ unsafe fn add(x: *mut f32, y: *const f32, count: usize) {
     let (x, y) = unsafe { (std::slice::from_raw_parts_mut(x, count), std::slice::from_raw_parts(y, count)) };
     for i in 0..count {
         x[i] += y[i];
+    }
+}
+
+/// Adds the slope times the number of each, from a whole one on.
+///
+/// # Safety
+/// They are readable and writable.
+#[vectorized]
+unsafe fn lean(x: *mut f32, count: usize, first: f32, slope: f32) {
+    for i in 0..count {
+        // SAFETY: one of them.
+        unsafe { *x.add(i) += slope * (first + i as u32 as f32) };
     }
 }
 

@@ -7,7 +7,8 @@ use super::super::{Attended, Edge, Graph, Kind, Operation, Port, Tensor, Type, m
 use super::{Attends, Found, Number, Supposed};
 use crate::dtype::DataType;
 
-/// Dimensions of rows and columns of a matrix.
+/// Dimensions of heads, and of rows and columns of a matrix.
+pub(super) const HEADS: usize = 1;
 pub(super) const ROWS: usize = 2;
 pub(super) const COLUMNS: usize = 3;
 
@@ -250,12 +251,13 @@ impl<'a> Finder<'a> {
         (readers.len() == 1).then(|| readers[0])
     }
 
-    fn has(&self, port: Port) -> bool {
+    pub fn has(&self, port: Port) -> bool {
         self.reads.iter().any(|(other, _)| *other == port)
     }
 
-    fn has_bias(&self) -> bool {
-        self.has(Port::Bias)
+    /// Whether something is added to scores.
+    fn is_sum(&self) -> bool {
+        self.has(Port::Bias) || self.has(Port::Slopes)
     }
 
     /// The tensor that it reads at a port.
@@ -286,8 +288,8 @@ impl<'a> Finder<'a> {
         Some(())
     }
 
-    /// Queries and keys of the scores that weights are made of: masks, statistics, the bias, the
-    /// cap, the factor and the product, from the last one to the first.
+    /// Queries and keys of the scores that weights are made of: masks, statistics, what is added,
+    /// the cap, the factor and the product, from the last one to the first.
     pub fn scores(&mut self, last: &Arc<Tensor>) -> Option<(Arc<Tensor>, Arc<Tensor>)> {
         let dims = last.dims;
         let [batch, _, _, _] = dims[..] else { return None };
@@ -320,13 +322,9 @@ impl<'a> Finder<'a> {
                     self.stats = operation.read(Port::B).cloned();
                     Arc::clone(operation.read(Port::X)?)
                 }
-                Kind::Pointwise(of) if of.mode == mode::ADD && !is_inside && !self.has_bias() => {
+                Kind::Pointwise(of) if of.mode == mode::ADD && !is_inside => {
                     (of.alpha == [1.0; 2] && !is_double(of.math) && self.wanted.changed).then_some(())?;
-                    let (x, b) = (operation.read(Port::X)?, operation.read(Port::B)?);
-                    let (x, bias) = if x.is_virtual { (x, b) } else { (b, x) };
-                    is_added(bias, &dims).then_some(())?;
-                    self.take(Port::Bias, bias)?;
-                    Arc::clone(x)
+                    self.added(at, &dims)?
                 }
                 Kind::Pointwise(of) if of.mode == mode::MUL && !has_scale => {
                     (of.alpha == [1.0; 2] && !is_double(of.math)).then_some(())?;
@@ -373,7 +371,7 @@ impl<'a> Finder<'a> {
         is_one(fill).then_some(())?;
         // Of a difference it would be the weight itself, and have a gradient; of a sum it would be
         // another number for each score.
-        let is_changed = self.is_difference || self.has_bias();
+        let is_changed = self.is_difference || self.is_sum();
         (!is_changed || !self.has(Port::B)).then_some(())?;
         match is_changed {
             true => self.suppose(fill, Number::Lowest)?,

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  finder.rs      what both directions have: factors, masks and the product that makes scores
+//!  added.rs       what is added to scores
 //!  cap.rs         what limits scores, and its derivative
 //!  dropout.rs     what multiplies weights
 //!  forward.rs     from the softmax on
@@ -12,6 +13,7 @@
 //! known when the graph runs, and no sooner. So the finder supposes them, and who runs the graph
 //! looks whether they are so.
 
+mod added;
 mod backward;
 mod cap;
 mod dropout;

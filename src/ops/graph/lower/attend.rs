@@ -125,6 +125,7 @@ fn attention(
     let lengths = [steps.given(Port::LengthQ)?, steps.given(Port::LengthKv)?];
     let bounds = [steps.given(Port::RightBound)?, steps.given(Port::LeftBound)?];
     let (bias, sink) = (steps.given(Port::Bias)?, steps.given(Port::Sink)?);
+    let slopes = steps.given(Port::Slopes)?;
     let cap = [steps.given(Port::Inner)?, steps.given(Port::Outer)?];
     let dropout = dropout(of, steps)?;
     let [kept, factor] = [0, 1].map(|k| dropout.map(|(_, views)| views[k]));
@@ -146,6 +147,7 @@ fn attention(
         sink,
         kept,
         factor,
+        slopes,
     ];
     if !all.iter().flatten().all(is_whole) {
         return Err(Error::unsupported("attention of parts of tensors"));
@@ -162,7 +164,7 @@ fn attention(
         && values == [batch, of_values, count, columns]
         && are_shared
         && bias.is_none_or(|bias| is_spread(&bias, [batch, heads, rows, count]))
-        && sink.is_none_or(|sink| is_spread(&sink, [1, heads, 1, 1]))
+        && [sink, slopes].iter().flatten().all(|view| is_spread(view, [1, heads, 1, 1]))
         && (!is_given || kept.is_none_or(|kept| is_spread(&kept, [batch, heads, rows, count])))
         && [o, k, v].iter().all(|view| view.scalar == q.scalar);
     if !fits {
@@ -193,6 +195,7 @@ fn attention(
             divides: of.divides,
         }),
         sink: sink.map(|view| (view.scalar, spread(&view)[1])),
+        slopes: slopes.map(|view| (view.scalar, spread(&view)[1])),
         dropout: dropout.map(|(dropout, _)| dropout),
     };
     Ok((step, all.map(|view| view.unwrap_or(o))))
