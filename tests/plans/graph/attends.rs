@@ -199,13 +199,15 @@ fn gradients_by_single_operations_are_one_step() {
 
 /// What version 1.32.0 of the package makes of `sdpa_backward`, by its arguments, and whether that
 /// is one step on the CUDA core, and on the CPU core.
-const RECORDED: [(&str, &str, [bool; 2]); 8] = [
+const RECORDED: [(&str, &str, [bool; 2]); 10] = [
     ("plain", include_str!("../../data/frontend/plain.json"), [true; 2]),
     ("causal", include_str!("../../data/frontend/causal.json"), [true; 2]),
     ("a window, BFLOAT16", include_str!("../../data/frontend/window.json"), [true; 2]),
     ("causal from the lower right corner, FLOAT", include_str!("../../data/frontend/float.json"), [true; 2]),
     ("deterministic", include_str!("../../data/frontend/deterministic.json"), [true; 2]),
     ("a bias", include_str!("../../data/frontend/bias.json"), [false, true]),
+    ("the gradient of a bias", include_str!("../../data/frontend/bias_gradient.json"), [false, true]),
+    ("slopes, causal", include_str!("../../data/frontend/slopes.json"), [false, true]),
     ("dropout", include_str!("../../data/frontend/dropout.json"), [false, true]),
     ("lengths", include_str!("../../data/frontend/lengths.json"), [false; 2]),
 ];
