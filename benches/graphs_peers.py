@@ -23,7 +23,7 @@ import torch.nn.functional as F
 
 FLOAT = cudnn.data_type.FLOAT
 BFLOAT16 = cudnn.data_type.BFLOAT16
-TYPES = {torch.float32: FLOAT, torch.bfloat16: BFLOAT16, torch.int32: cudnn.data_type.INT32}
+TYPES = {torch.float32: FLOAT, torch.bfloat16: BFLOAT16, torch.int32: cudnn.data_type.INT32, torch.int64: cudnn.data_type.INT64}
 TRAINING = cudnn.norm_forward_phase.TRAINING
 EPSILON = 1e-5
 
@@ -81,25 +81,51 @@ def capped(graph, back=False):
     return {"score_mod": change, **({"score_mod_bprop": derivative} if back else {})}
 
 
+def dropped(handle, heads, rows):
+    """Dropout of a quarter of the weights, and the numbers that it draws, which a graph of its own keeps."""
+    words, kept = [torch.full((1, 1, 1, 1), word) for word in (7, 3)], torch.empty(1, heads, rows, rows)
+    how = lambda graph: {"dropout": (0.25, *map(graph.read, words))}
+    graph, matrix = Graph(handle), torch.randn(1, heads, rows, 8)
+    o, _ = graph.g.sdpa(*[graph.read(matrix) for _ in range(3)], generate_stats=False, rng_dump=graph.read(kept), **how(graph))
+    graph.write(o, *matrix.shape)
+    graph.run()()
+    return how, kept
+
+
+def leaning(heads, rows):
+    """Slopes of each head times the distance of key and query, up to the query."""
+    slopes = 2.0 ** (-8 / heads * torch.arange(1, heads + 1)).reshape(1, heads, 1, 1)
+    distance = torch.arange(rows) - torch.arange(rows).reshape(-1, 1)
+    return torch.where(distance > 0, -math.inf, slopes * distance)
+
+
 def attention(handle, rows, width, causal, gradients, kind=torch.float32, change=None):
     heads = max(1, 4096 // rows)
     shape = (1, heads, rows, width)
     q, k, v, loss = (torch.randn(shape).to(kind).requires_grad_() for _ in range(4))
-    bias = torch.randn(1, 1, rows, rows).to(kind) if change == "bias" else None
+    bias, leaves, given = None, [q, k, v], lambda graph: {}
+    if change == "dropout":
+        given, kept = dropped(handle, heads, rows)
+    elif change == "slopes":
+        bias, given = leaning(heads, rows).to(kind), lambda graph: {"use_alibi_mask": True, "use_causal_mask": True}
+    elif change in ("bias", "own bias"):
+        bias, given = torch.randn(1, 1 if change == "bias" else heads, rows, rows).to(kind), lambda graph: {"bias": graph.read(bias.detach())}
+    if change == "own bias":
+        leaves.append(bias.requires_grad_())
 
     def theirs(q, k, v):
-        if change != "cap":
+        if change not in ("cap", "dropout"):
             return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal)
         scores = q @ k.transpose(-1, -2) / math.sqrt(width)
-        return torch.softmax(20 * torch.tanh(scores / 20), -1) @ v
+        if change == "cap":
+            return torch.softmax(20 * torch.tanh(scores / 20), -1) @ v
+        return (torch.softmax(scores, -1) * (kept / 0.75)).to(kind) @ v
 
     def changes(graph, back):
-        if change == "cap":
-            return capped(graph, back)
-        return {} if bias is None else {"bias": graph.read(bias)}
+        return capped(graph, back) if change == "cap" else given(graph)
 
     out = theirs(q, k, v)
-    graph, how = Graph(handle, kind), {"attn_scale": 1 / math.sqrt(width), "use_causal_mask": causal}
+    graph, how = Graph(handle, kind), {"attn_scale": 1 / math.sqrt(width), **({"use_causal_mask": True} if causal else {})}
     tensors = [graph.read(x.detach()) for x in (q, k, v)]
     o, stats = graph.g.sdpa(*tensors, generate_stats=True, **how, **changes(graph, False))
     results = [graph.write(o, *shape)]
@@ -111,9 +137,10 @@ def attention(handle, rows, width, causal, gradients, kind=torch.float32, change
     run()
     graph = Graph(handle, kind)
     tensors = [graph.read(x.detach()) for x in (q, k, v, out, loss)]
-    found = graph.g.sdpa_backward(*tensors, graph.read(statistics), **how, **changes(graph, True))
-    results = [graph.write(x, *shape) for x in found]
-    autograd = lambda: torch.autograd.grad(out, (q, k, v), loss, retain_graph=True)
+    of_bias = graph.read(torch.empty_like(bias)) if change == "own bias" else None
+    found = graph.g.sdpa_backward(*tensors, graph.read(statistics), **how, **changes(graph, True), **({} if of_bias is None else {"dBias": of_bias}))
+    results = [graph.write(x, *shape) for x in found] + ([] if of_bias is None else [graph.pack[of_bias]])
+    autograd = lambda: torch.autograd.grad(out, leaves, loss, retain_graph=True)
     return graph.run(), autograd, results, autograd()
 
 
@@ -264,7 +291,7 @@ def rows():
         name = f"attention {'gradients' if gradients else 'forward'}{narrow} {'causal' if causal else 'full'} {length}x{width}"
         yield name, lambda handle, at=(length, width, causal, gradients, kind): attention(handle, *at)
     for gradients, kind, change, width, length in itertools.product(
-        (False, True), (torch.float32, torch.bfloat16), ("bias", "cap"), (64, 128, 256), (512, 2048)):  # fmt: skip
+        (False, True), (torch.float32, torch.bfloat16), ("bias", "own bias", "slopes", "cap", "dropout"), (64, 128, 256), (512, 2048)):  # fmt: skip
         narrow = " bf16" if kind == torch.bfloat16 else ""
         name = f"attention {'gradients' if gradients else 'forward'}{narrow} {change} {length}x{width}"
         yield name, lambda handle, at=(length, width, False, gradients, kind, change): attention(handle, *at)
@@ -315,7 +342,7 @@ def main():
         for result, want in zip(results, wants):
             error = (result.double() - want.double()).abs().max() / want.double().abs().max()
             # Functions that PyTorch calls one after the other round each result.
-            narrow = 6e-2 if "cap" in name else 2e-2
+            narrow = 6e-2 if "cap" in name or "dropout" in name else 2e-2
             assert error < (narrow if result.dtype == torch.bfloat16 else 1e-4), f"{name}: {error}"
         own, other, *more = best((ours, theirs, *yardsticks), given.seconds, clock)
         line = "".join(f" {yardstick:9.3f} {own / yardstick:6.2f}" for yardstick in more)
