@@ -31,6 +31,7 @@ static const struct kind {
     cudnnMathType_t math;
 } kinds[] = {
     {"f32", CUDNN_DATA_FLOAT, 4, CUDNN_FMA_MATH},
+    {"f32-default", CUDNN_DATA_FLOAT, 4, CUDNN_DEFAULT_MATH},
     {"tf32", CUDNN_DATA_FLOAT, 4, CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION},
     {"f16", CUDNN_DATA_HALF, 2, CUDNN_TENSOR_OP_MATH},
     {"bf16", CUDNN_DATA_BFLOAT16, 2, CUDNN_TENSOR_OP_MATH},

@@ -167,7 +167,7 @@ pub struct Contract {
     /// leaves out the smaller parts of products in tiles.
     pub allow_conversion: bool,
     /// Whether sums may have the order of tile instructions: as Tensor Cores, they are no chain of
-    /// fused multiply-adds, and count denormal bf16 as 0. The CUDA core does not ask.
+    /// fused multiply-adds, and count denormal bf16 as 0. The CUDA core asks of binary32 alone.
     pub allow_tiles: bool,
     /// Whether windows of 3 x 3 taps may be computed by Winograd's F(2x2, 3x3), whose bound and
     /// range are not those of a sum; the CUDA core never does.

@@ -47,6 +47,7 @@ mod row_norm;
 mod sample;
 mod search;
 mod specialised;
+mod split;
 mod streams;
 mod strict;
 mod tensors;

@@ -156,6 +156,7 @@ pub fn launches() -> Vec<(String, Launch)> {
             }
         }
     }
+    list.extend(split());
     for (scalar, name) in [(Scalar::F16, "f16"), (Scalar::Bf16, "bf16"), (Scalar::F32, "tf32")] {
         // Parts of long sums, of which a workspace off 16 bytes holds none in vectors.
         let mut plan = product_by([Role::M, Role::N], [64, 64, 7000], [scalar; 3], single);
@@ -193,6 +194,37 @@ pub fn launches() -> Vec<(String, Launch)> {
     list
 }
 
+/// Binary32 that may be multiplied in parts: of two tiles where sums are not cut, else of the small
+/// one.
+fn split() -> Vec<(String, Launch)> {
+    let mut list = Vec::new();
+    for (along, kernel, extents) in [
+        ([Role::K, Role::K], "contract_multistage_f32_64x64", [48, 64, 64]),
+        ([Role::K, Role::K], "contract_multistage_f32_128x128", [1504, 1600, 64]),
+        ([Role::K, Role::N], "contract_multistage_f32_64x64_columns", [48, 64, 64]),
+        ([Role::K, Role::N], "contract_multistage_f32_128x128_columns", [1504, 1600, 64]),
+        ([Role::M, Role::N], "contract_gradient_f32_64x64", [1504, 1600, 64]),
+    ] {
+        let mut plan = product_by(along, extents, [Scalar::F32; 3], Accumulate::Single);
+        let of = |plan: &One, capability, at: [usize; 3]| {
+            collected_on(Device { capability }, plan, &at.map(place))
+        };
+        let names = |launches: Vec<Launch>| launches.iter().map(|launch| launch.kernel).collect::<Vec<_>>();
+        let plain = if extents[0] == 48 { "contract_f32" } else { "contract_f32_large" };
+        // Plain sums where tiles are not allowed, on earlier devices, and of what is off 16 bytes.
+        let aligned = [0x1000, 0x2000, 0x3000];
+        assert_eq!(names(of(&plan, 90, aligned)), [plain]);
+        plan.0.allow_tiles = true;
+        for capability in [80, 90, 120] {
+            assert_eq!(names(of(&plan, capability, aligned)), [kernel], "{capability}");
+        }
+        assert_eq!(names(of(&plan, 75, aligned)), [plain]);
+        assert_eq!(names(of(&plan, 80, [0x1000, 0x2008, 0x3000])), [plain]);
+        list.extend(of(&plan, 80, aligned).into_iter().map(|launch| (kernel.to_owned(), launch)));
+    }
+    list
+}
+
 /// No kernel of these families stands outside of the table, and none of the table is missing.
 #[test]
 fn the_table_has_every_kernel() {
@@ -215,8 +247,7 @@ fn rows_say_what_texts_do() {
         let is_async = matches!(row.copy, Copies::Asynchronous | Copies::Multistage(_));
         assert_eq!(text.contains("cp.async"), is_async, "{}", row.name);
         // Numbers of 32 bits are not transposed by it.
-        let by_words =
-            matches!(row.copy, Copies::Multistage([Role::M, _])) && row.products == Products::Converted;
+        let by_words = matches!(row.copy, Copies::Multistage([Role::M, _])) && row.name.contains("f32");
         let has_matrices = matches!(row.copy, Copies::Multistage(_)) && !by_words;
         assert_eq!(text.contains("ldmatrix"), has_matrices, "{}", row.name);
         assert_eq!(text.contains("mma.sync"), row.products != Products::Scalars, "{}", row.name);

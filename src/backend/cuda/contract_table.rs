@@ -38,6 +38,8 @@ pub enum Products {
     Fragments(Scalar, Scalar),
     /// Fragments of TF32, to which binary32 is converted where the step allows that.
     Converted,
+    /// Fragments of bf16, in three of which binary32 is split where the step allows tiles.
+    Split,
 }
 
 /// How a tile of an operand gets to shared memory.
@@ -127,6 +129,11 @@ impl Kernel {
         Kernel { products: Products::Converted, ..self }
     }
 
+    /// The same of binary32 that is split, whose sums have bits of their own.
+    const fn split(self) -> Kernel {
+        Kernel { products: Products::Split, ..self }
+    }
+
     /// The same with large tiles, whose sums are not cut.
     const fn large(self) -> Kernel {
         Kernel { tile: LARGE, join: None, ..self }
@@ -175,6 +182,11 @@ pub const KERNELS: &[Kernel] = &[
     gradient("contract_gradient_tf32_64x64", F32, SMALL).converted(),
     fragments("contract_mma_tf32_large", F32, F32, Single, JOIN).converted().large(),
     fragments("contract_mma_tf32", F32, F32, Single, JOIN).converted(),
+    multistage("contract_multistage_f32_128x128", F32, LARGE, BY_TERMS).split(),
+    multistage("contract_multistage_f32_64x64", F32, SMALL, BY_TERMS).split(),
+    multistage("contract_multistage_f32_128x128_columns", F32, LARGE, BY_COLUMNS).split(),
+    multistage("contract_multistage_f32_64x64_columns", F32, SMALL, BY_COLUMNS).split(),
+    gradient("contract_gradient_f32_64x64", F32, SMALL).split(),
     multistage("contract_multistage_s8_128x128", I8, LARGE, BY_TERMS).of_bytes(),
     multistage("contract_multistage_s8_128x64", I8, TALL, BY_TERMS).of_bytes(),
     multistage("contract_multistage_s8_64x64", I8, SMALL, BY_TERMS).of_bytes(),
@@ -222,6 +234,7 @@ impl Kernel {
             Products::Converted => {
                 step.allow_conversion && (step.a, step.b) == (F32, F32) && fits_fragments()
             }
+            Products::Split => step.allow_tiles && (step.a, step.b) == (F32, F32) && fits_fragments(),
         };
         let tiles = match self.tile {
             None => query.is_direct,

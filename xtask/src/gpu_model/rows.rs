@@ -45,14 +45,14 @@ const PROGRAMS: [Program; 3] = [
         arguments: &["problems/contractions.txt", "--batch", IMAGES],
         has: |row| row.matches('/').count() == 3 && has_layout(row),
         is_listed: |row| {
-            (row.ends_with("/f16/nhwc") || row.ends_with("/f16/nchw"))
+            ["/f16/nhwc", "/f16/nchw", "/f32-default/nhwc"].iter().any(|kind| row.ends_with(kind))
                 && LAYERS.iter().any(|layer| row.split('/').next() == Some(*layer))
         },
     },
 ];
 
-/// The layers that have lines in the table, of halves whose channels lie together or apart: 3 x 3
-/// taps of large and of small images, and 1 x 1.
+/// The layers that have lines in the table, of halves whose channels lie together or apart, and of
+/// binary32 whose channels lie together: 3 x 3 taps of large and of small images, and 1 x 1.
 const LAYERS: [&str; 3] = ["resnet-1x1-64", "resnet-3x3-64", "resnet-3x3-256"];
 
 /// Whether the last part of a row's name is a layout.
@@ -60,7 +60,8 @@ fn has_layout(row: &str) -> bool {
     row.ends_with("/nchw") || row.ends_with("/nhwc")
 }
 
-/// Rows that a device measured: name and microseconds, in the order of the file.
+/// Rows that a device measured: name and microseconds, in the order of the file. Products of
+/// binary32 were measured of plain sums; behind each such row is one of the default math type.
 pub fn measured() -> Result<Vec<(String, f64)>> {
     let path = shell::root().join(MEASURED);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -72,9 +73,13 @@ pub fn measured() -> Result<Vec<(String, f64)>> {
     };
     let mut rows: Vec<(String, f64)> = Vec::new();
     for (name, time) in text.lines().filter_map(row) {
-        if rows.iter().all(|(known, _)| *known != name) {
-            rows.push((name, time));
+        if rows.iter().any(|(known, _)| *known == name) {
+            continue;
         }
+        let is_plain = name.matches('/').count() == 3 && name.contains("/f32/");
+        let other = is_plain.then(|| name.replace("/f32/", "/f32-default/"));
+        rows.push((name, time));
+        rows.extend(other.map(|other| (other, time)));
     }
     ensure!(!rows.is_empty(), "{} has no rows", path.display());
     Ok(rows)
@@ -193,6 +198,8 @@ mod tests {
         assert_eq!(of("relu/f32/nchw"), Some(43.7));
         assert_eq!(of("sum-128-inner-f32"), Some(449.6));
         assert_eq!(of("resnet-first/forward/f32/nchw"), Some(441.1));
+        assert_eq!(of("resnet-first/forward/f32-default/nchw"), Some(441.1));
+        assert_eq!(of("resnet-first/forward/tf32-default/nchw"), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 #include "async.cuh"
 #include "contract.cuh"
+#include "contract_split.cuh"
 #include "mma.cuh"
 
 // MMA: the product of fragments; TILE_M and TILE_N: rows and columns of a block; WARPS_M and WARPS_N: its warps along either;
@@ -48,6 +49,9 @@ struct Mainloop {
     };
     static constexpr bool ALONG_M = ALONG_M_, B_ALONG_N = B_ALONG_N_;
     static constexpr PartOf ROWS = ALONG_M_ ? OF_COLUMNS : OF_ROWS, COLUMNS = ALONG_M_ ? OF_ROWS : OF_COLUMNS;
+    // Whether numbers are multiplied in parts, by products that take twice as many terms as a fragment has.
+    static constexpr bool IS_SPLIT = MMA::PER * 8 < MMA::K;
+    static_assert(!IS_SPLIT || K_BYTES_ == 64, "the terms of a step are those of two fragments");
     static_assert(WARP_N == 32, "a warp writes 32 columns of a row");
     static_assert(B_ALONG_N_ || !ALONG_M_, "terms of one factor alone lie together in the first one");
     static_assert(STAGES * STAGE <= 48 << 10, "more shared memory than a block has");
@@ -246,11 +250,29 @@ struct PartOfTiles {
     }
 };
 
+// 16 rows of a warp's sums to shared memory of its own.
+template <typename Config>
+__device__ __forceinline__ void stage_rows(const typename Config::Sum (&acc)[Config::MMA_N][4], typename Config::Sum *own) {
+#pragma unroll
+    for (u32 j = 0; j < Config::MMA_N; ++j) {
+#pragma unroll
+        for (u32 k = 0; k < 4; k += 2) {
+            typename Config::Sum sums[2] = {acc[j][k], acc[j][k + 1]};
+            if constexpr (Config::IS_SPLIT) {
+                sums[0] = product(sums[0], UNSCALED);
+                sums[1] = product(sums[1], UNSCALED);
+            }
+            const u64 both = bits_of<u32>(sums[0]) | u64(bits_of<u32>(sums[1])) << 32;
+            *reinterpret_cast<u64 *>(own + mma_c_row(k) * Config::STAGED_PITCH + 8 * j + mma_c_column(k)) = both;
+        }
+    }
+}
+
 // Sums of a warp to the destination, 16 rows at a time: by way of shared memory of its own, where a lane finds eight
 // neighbours of a row.
 template <typename Config>
 __device__ __forceinline__ void write(const Contract &p, typename Config::Sum (&acc)[Config::MMA_M][Config::MMA_N][4], char *shared,
-                                      u64 part, u64 batch, u64 first_row, u64 first_column) {
+                                      const PartOfSum &part, u64 batch, u64 first_row, u64 first_column) {
     typedef typename Config::Sum Sum;
     enum : u32 { PITCH = Config::STAGED_PITCH };
     const u64 rows = Config::ALONG_M ? p.columns : p.rows, columns = Config::ALONG_M ? p.rows : p.columns;
@@ -272,25 +294,27 @@ __device__ __forceinline__ void write(const Contract &p, typename Config::Sum (&
     const i64 of_column[3] = {across.of[OF_DST], across.of[OF_Z], across.of[OF_BIAS]};
     __syncthreads();
     Sum *const own = reinterpret_cast<Sum *>(shared + warp * Config::STAGED_BYTES);
+    // One after the other by the same code: what finishes them is long.
+#pragma unroll 1
+    for (u32 now = 0; now < Config::MMA_M; ++now) {
 #pragma unroll
-    for (u32 i = 0; i < Config::MMA_M; ++i) {
-#pragma unroll
-        for (u32 j = 0; j < Config::MMA_N; ++j) {
-#pragma unroll
-            for (u32 k = 0; k < 4; k += 2) {
-                const u64 both = bits_of<u32>(acc[i][j][k]) | u64(bits_of<u32>(acc[i][j][k + 1])) << 32;
-                *reinterpret_cast<u64 *>(own + mma_c_row(k) * PITCH + 8 * j + mma_c_column(k)) = both;
-            }
+        for (u32 i = 0; i < Config::MMA_M; ++i) {
+            if (i == now) stage_rows<Config>(acc[i], own);
         }
         __syncwarp();
 #pragma unroll 1
         for (u32 half = 0; half < 2; ++half) {
-            const u32 within = 8 * half + lane / 4, row = above + 16 * i + within;
+            const u32 within = 8 * half + lane / 4, row = above + 16 * now + within;
             if (is_column && first_row + row < rows) {
-                const Four<Sum> *const from = reinterpret_cast<const Four<Sum> *>(own + within * PITCH + lane % 4 * 8);
+                Sum *const eight = own + within * PITCH + lane % 4 * 8;
+                if constexpr (Config::IS_SPLIT) {
+                    const u64 r = Config::ALONG_M ? column : first_row + row, c = Config::ALONG_M ? first_row + row : column;
+                    make_anew<Config::ALONG_M>(p, part, batch, r, c, eight);
+                }
+                const Four<Sum> *const from = reinterpret_cast<const Four<Sum> *>(eight);
                 const Four<Sum> low = from[0], high = from[1];
                 if (Config::ALONG_M && p.partials) {
-                    const PartOfTiles tiles(p, part, batch);
+                    const PartOfTiles tiles(p, part.number, batch);
                     Four<Sum> *const to = reinterpret_cast<Four<Sum> *>(p.partials) + tiles.place(column, first_row + row) / 4;
                     to[0] = low;
                     to[1] = high;
@@ -371,13 +395,17 @@ __device__ __forceinline__ void multistage(const Contract &p) {
             // To the stage of the step before, of which all warps had their fragments at the last barrier.
             copier.copy(p);
             end_of_copies();
-            multiply(acc, first);
+            if constexpr (Config::IS_SPLIT) {
+                multiply_split(acc, first.a, first.b, second.a, second.b);
+            } else {
+                multiply(acc, first);
+            }
             wait_for_copies<Config::STAGES - 2>();
             __syncthreads();
             go_on();
             // Behind the last step there are zeros.
             first.template load<0>(a_at, b_at);
-            multiply(acc, second);
+            if constexpr (!Config::IS_SPLIT) multiply(acc, second);
         } while (--steps > 0);
     } else {
         const auto advance = [&](const Fragments<Config> &now, Fragments<Config> &next) {
@@ -399,5 +427,5 @@ __device__ __forceinline__ void multistage(const Contract &p) {
     }
     wait_for_copies<0>();
     __syncthreads();
-    write<Config>(p, acc, stages, part.number, batch, first_row, first_column);
+    write<Config>(p, acc, stages, part, batch, first_row, first_column);
 }

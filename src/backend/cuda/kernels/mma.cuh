@@ -28,6 +28,11 @@ struct MmaTf32 {
     typedef f32 Sum;
     enum { PER = 1, K = 8, FROM = 80 };
 };
+// binary32 in parts, as `contract_split.cuh` multiplies 16 terms, eight of which lie as those of TF32.
+struct MmaF32 {
+    typedef f32 Sum;
+    enum { PER = 1, K = 16, FROM = 80 };
+};
 struct MmaS8 {
     typedef i32 Sum;
     enum { PER = 4, K = 32, FROM = 80 };
@@ -69,6 +74,11 @@ __device__ __forceinline__ u32 mma_c_column(u32 i) { return 2 * mma_member() + i
         emu::multiply_add(emu::Element::ELEMENT, a, b, c);                  \
     }
 
+// To nothing.
+inline void mma_alone(MmaBf16, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    for (f32 &sum : c) sum = 0.0f;
+    emu::multiply_add(emu::Element::BF16, a, b, c);
+}
 inline void mma_16x8x8(f32 *c, const u32 *a, u32 b) { emu::multiply_add(emu::Element::F16_16X8X8, a, &b, c); }
 inline void mma_8x8x16(i32 *c, u32 a, u32 b) { emu::multiply_add(emu::Element::S8_8X8X16, &a, &b, c); }
 
@@ -87,6 +97,12 @@ inline u32 to_tf32(f32 x) {
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                               \
     }
 
+// To nothing.
+__device__ __forceinline__ void mma_alone(MmaBf16, f32 (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+        : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+}
 __device__ __forceinline__ void mma_16x8x8(f32 *c, const u32 *a, u32 b) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
