@@ -270,6 +270,10 @@ unsafe fn soften<const FUSED: bool>(scores: Scores, sums: Sums) {
     }
 }
 
+/// ln(2^-100): a weight of less counts as 0 in gradients. Those of its score would be denormal
+/// numbers before long, by which products take many times as long, beside weights that add up to 1.
+const LEAST: f32 = -69.3;
+
 /// Turns scores into weights by the statistics of their rows, `exp(score - statistics)`, and 0 of
 /// minus infinity; and `x` into gradients of scores, `weight (x - distance)`, and 0 where the
 /// weight is.
@@ -286,8 +290,9 @@ unsafe fn weigh<const FUSED: bool>(scores: Scores, x: *mut f32, [stats, distance
             let (shift, distance) = (stats.add(row).read(), distances.add(row).read());
             for i in 0..scores.columns {
                 let score = own.add(i).read();
-                let weight = exp::<FUSED>(score - shift);
-                let weight = if score == f32::NEG_INFINITY { 0.0 } else { weight };
+                let moved = score - shift;
+                let weight = exp::<FUSED>(moved);
+                let weight = if score == f32::NEG_INFINITY || moved < LEAST { 0.0 } else { weight };
                 own.add(i).write(weight);
                 let slope = weight * (x.add(i).read() - distance);
                 x.add(i).write(if weight == 0.0 { 0.0 } else { slope });
