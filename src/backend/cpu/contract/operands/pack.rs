@@ -169,6 +169,8 @@ unsafe fn pack_of<S: Simd<Scalar: PackScalar>, E: Element>(
         }
         let side_by_side = !bounded && starts.windows(2).all(|pair| pair[1] == pair[0] + 1);
         let mut staged = [const { MaybeUninit::<S::Scalar>::uninit() }; STAGED];
+        // Asked for once: to ask again would take the lines that are staged from who reads them.
+        let stage_at = staged.as_mut_ptr().cast::<S::Scalar>();
         let mut begin = 0;
         for (number, even) in sum.iter().enumerate() {
             let (by, len) = (even.by as isize, even.len);
@@ -219,7 +221,7 @@ unsafe fn pack_of<S: Simd<Scalar: PackScalar>, E: Element>(
                             } else {
                                 let end = first + count;
                                 let inside = [low.clamp(first, end) - first, high.clamp(first, end) - first];
-                                let to = staged.as_mut_ptr().cast::<S::Scalar>().wrapping_add(l * line);
+                                let to = stage_at.wrapping_add(l * line);
                                 stage::<S, E>(source.convert, from, by, inside, count, to);
                                 to
                             };
