@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: small changes of the sources, each of which a quick test must notice.
 //!
 //! All changes of a sample are compiled into one copy of the library, and an environment variable
-//! says which of them a process has: a mutant costs a run of tests, not a build. A first run of each
-//! test, without a mutant, notes which changes it comes by; only those tests are run for one.
+//! says which of them a process has: a mutant costs a run of tests, not a build. A run of each test
+//! without a mutant notes which changes it comes by; only those tests are run for one.
 
 mod equivalent;
 mod rewrite;

@@ -287,13 +287,13 @@ impl<'a, S: Simd<Scalar: PackScalar, Acc: Element>> ConvFewChannels<'a, S> {
                         unsafe { tile_epilogue(tiles, f32_epilogue, &cells, [count, lanes], &ends) };
                         continue;
                     }
-                    let sums = here.as_mut_ptr();
+                    let acc = here.as_mut_ptr();
                     let c: [*mut S::Acc; MR] = std::array::from_fn(|m| {
                         if direct {
                             let at = (places[m.min(count - 1)][0] + runs[0].at[0]) as isize;
                             self.outputs.dst.cast::<S::Acc>().wrapping_offset(at)
                         } else {
-                            sums.wrapping_add(m * Self::NR)
+                            acc.wrapping_add(m * Self::NR)
                         }
                     });
                     // SAFETY: the copy and the filters are there; sums go to the destination where
