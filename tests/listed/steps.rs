@@ -77,7 +77,8 @@ fn every_listed_step_equals_the_reference() {
         "words",
     ];
     assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>(), all);
-    if Isa::all().count() > 1 {
+    // An interpreter sees too few of them.
+    if Isa::all().count() > 1 && too_long == 0 {
         let tables = backend::tables().into_iter().filter(|(kind, _)| !CASES_ELSEWHERE.contains(kind));
         let kernels = tables.flat_map(|(kind, kernels)| {
             kernels.into_iter().map(move |(name, _)| (kind.to_lowercase(), name))
