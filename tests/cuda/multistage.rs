@@ -362,15 +362,21 @@ fn kernels_of_several_stages_agree_with_the_definition() {
     on_devices(all);
 }
 
-/// Devices before 8.0 have the kernels of before.
-#[test]
-fn earlier_devices_have_no_kernels_of_several_stages() {
+/// Runs a test on a device before 8.0, which has no kernels of several stages.
+pub fn on_earlier_device(test: impl FnOnce(Core)) {
     double::run(&[("DRIVER_DOUBLE_CAPABILITY", "75")], || {
         double::use_device(0);
         if double::capability(0) >= 80 {
             return println!("skipped: a device that has kernels of several stages");
         }
-        let mut core = Core::new(double::capability(0));
+        test(Core::new(double::capability(0)));
+    });
+}
+
+/// Devices before 8.0 have the kernels of before.
+#[test]
+fn earlier_devices_have_no_kernels_of_several_stages() {
+    on_earlier_device(|mut core| {
         let mut rng = Rng(54);
         let [c, a, b] = [[1, 64, 64], [1, 64, 32], [1, 32, 64]]
             .map(|dims| ordered(&mut rng, dims, dims, [0, 1, 2], Scalar::F16));

@@ -9,7 +9,7 @@ use cudnn::ops::{Contract, Scaling};
 use crate::contract::{Core, differences, lines, side};
 use crate::double;
 use crate::multistage::{
-    Layer, channels_last, core_of_stages, integers, layers, on_devices, runs_all_layers,
+    Layer, channels_last, core_of_stages, integers, layers, on_devices, on_earlier_device, runs_all_layers,
 };
 use testkit::convolution::{DIRECTIONS, Direction};
 use testkit::random::Rng;
@@ -315,12 +315,7 @@ fn products_of_parts_agree_with_the_definition() {
 /// Devices before 8.0 have plain sums, with the same bits whether tiles are allowed or not.
 #[test]
 fn earlier_devices_have_no_products_of_parts() {
-    double::run(&[("DRIVER_DOUBLE_CAPABILITY", "75")], || {
-        double::use_device(0);
-        if double::capability(0) >= 80 {
-            return println!("skipped: a device that multiplies binary32 in parts");
-        }
-        let mut core = Core::new(double::capability(0));
+    on_earlier_device(|mut core| {
         let mut rng = Rng(76);
         let mut made = |dims: [i64; 3], order: [usize; 3]| {
             Tensor::packed(&dims, &order, Scalar::F32).fill(|| rng.real())

@@ -236,7 +236,10 @@ impl<'a> Finder<'a> {
     fn products_of_scores(
         &mut self, per_score: &Arc<Tensor>, own: Type, queries: &Tensor, keys: &Tensor,
     ) -> Option<[Arc<Tensor>; 2]> {
-        let is_transposed = |finder: &Self, (_, at): &Use| matches!(&finder.graph.operations[*at].kind, Kind::Matmul(of) if of.transposed[0]);
+        let is_transposed = |finder: &Self, (_, at): &Use| match &finder.graph.operations[*at].kind {
+            Kind::Matmul(of) => of.transposed[0],
+            _ => false,
+        };
         let [(second, of_queries), (first, of_keys)] = self.two_uses(per_score, own, is_transposed)?;
         let ([own, k, dq], is_transposed) = self.product(of_keys, false)?;
         let k = self.before_widening(k, of_keys);
