@@ -13,6 +13,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+/// What threads meet at; `models/` has others in their place, which try every order of events.
+pub(crate) mod primitives {
+    pub(crate) use std::sync::atomic::{AtomicUsize, fence};
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+}
+
 /// The number of this process among its ancestors since the library was loaded: another one after
 /// every fork.
 ///

@@ -11,6 +11,7 @@ const FOLDERS: &[&str] = &[
     "reserve",
     "tests",
     "testkit",
+    "models",
     "problems",
     "xtask",
     "cli",

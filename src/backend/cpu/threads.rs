@@ -19,6 +19,7 @@
 //!   often put workers on the caller's processor: such a system sees no difference between a
 //!   processor that sleeps and one that is taken away.
 
+mod bounds;
 mod job;
 mod pool;
 mod signals;
@@ -27,9 +28,10 @@ mod start;
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use self::bounds::Bounds;
 use self::job::{Job, Shared};
 use self::pool::Pool;
 pub use self::stack::with_stack;
@@ -37,6 +39,7 @@ use super::arena;
 use crate::error::Result;
 use crate::panics::caught;
 use crate::sync::Once;
+use crate::sync::primitives::{Mutex, MutexGuard};
 
 /// Threads by default at most: memory bandwidth is exhausted long before.
 const DEFAULT_LIMIT: usize = 16;
@@ -112,33 +115,6 @@ pub(super) fn in_ranges(
     })
 }
 
-/// Ranges of items, as many in each of some equal parts.
-struct Bounds {
-    items: usize,
-    parts: usize,
-    ranges: usize,
-}
-
-impl Bounds {
-    /// Where a range begins. In each part, items that are left shrink as the square of the ranges
-    /// that are, so that ranges become smaller and threads end together. Of few items all ranges
-    /// have as many.
-    fn at(&self, range: usize) -> usize {
-        // In 128 bits, as the products may leave 64.
-        let [items, parts, ranges] = [self.items, self.parts, self.ranges].map(|n| n as u128);
-        let (part, range) = (range as u128 / ranges, range as u128 % ranges);
-        let (begin, end) = (items * part / parts, items * (part + 1) / parts);
-        let all = end - begin;
-        let taken = if all < 4 * ranges {
-            all * range / ranges
-        } else {
-            let left = ranges - range;
-            all - all * left * left / (ranges * ranges)
-        };
-        (begin + taken) as usize
-    }
-}
-
 /// `parts` rounded up to a multiple of the threads, but not beyond `most`: of a few parts, a thread
 /// that has one more than the others keeps them waiting.
 pub fn even_parts(parts: usize, threads: usize, most: usize) -> usize {
@@ -191,11 +167,7 @@ pub fn run_nested(
             && let Some(job) = job()
         {
             pool.staff(helpers);
-            pool.post(job.clone(), helpers);
-            job.work(scratch, 0);
-            job.wait();
-            pool.withdraw(&job);
-            return job.outcome();
+            return pool.share(&job, helpers, scratch);
         }
         let outer = BUSY.replace(true);
         let mut panic = None;
@@ -256,23 +228,6 @@ mod tests {
         for threads in [0, 1, 2, 3, 8] {
             for tasks in [0, 1, 2, 7, 1000] {
                 each_once(threads, tasks);
-            }
-        }
-    }
-
-    #[test]
-    fn ranges_follow_one_another_and_become_smaller_in_each_part() {
-        for (items, parts, ranges) in
-            [(2, 2, 1), (7, 7, 1), (8, 1, 4), (17, 2, 4), (73, 3, 4), (usize::MAX, 16, 4)]
-        {
-            let bounds = Bounds { items, parts, ranges };
-            let at: Vec<usize> = (0..=parts * ranges).map(|range| bounds.at(range)).collect();
-            assert_eq!((at[0], at[parts * ranges]), (0, items));
-            assert!(at.is_sorted(), "{at:?}");
-            let sizes: Vec<usize> = at.windows(2).map(|b| b[1] - b[0]).collect();
-            for part in sizes.chunks(ranges) {
-                // Rounding moves a bound by less than an item.
-                assert!(part.windows(2).all(|s| s[1] <= s[0] + 1), "{sizes:?}");
             }
         }
     }

@@ -224,6 +224,16 @@ pub const CHECKS: &[Check] = &[
         figure: Figure::Tests,
     },
     Check {
+        name: "pool",
+        about: "the thread pool in every order of events of two and three threads, within a bound of preemptions",
+        minutes: 3,
+        run: cargo(
+            &["test", "--package", "cudnn-shim-models", "--", "--nocapture"],
+            &[("CUDNN_SHIM_TEST_FULL", "1")],
+        ),
+        figure: Figure::Tests,
+    },
+    Check {
         name: "aarch64",
         about: "unit tests, layouts, steps and recordings on an emulated processor of another kind",
         minutes: 120,

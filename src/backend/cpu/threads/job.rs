@@ -2,14 +2,16 @@
 
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
-use super::{BUSY, Bounds, Task, lock, watch};
+use super::bounds::Bounds;
+use super::{BUSY, Task, lock, watch};
 use crate::backend::cpu::affinity::Place;
 use crate::backend::cpu::arena;
 use crate::error::{Error, Result};
 use crate::panics::{caught, panic_if_asked};
+use crate::sync::primitives::{AtomicUsize, Condvar, Mutex, fence};
 
 pub(super) struct Job {
     task: &'static Task<'static>,
@@ -183,6 +185,9 @@ impl Drop for Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
     #[test]
@@ -191,10 +196,10 @@ mod tests {
         for (queue, order) in
             [(0, [0, 1, 2, 3, 4, 5, 6]), (1, [2, 3, 4, 5, 6, 0, 1]), (5, [4, 5, 6, 0, 1, 2, 3])]
         {
-            Job::new(&|_, task| lock(&CLAIMED).push(task), [0; 2], 7, 3)
+            Job::new(&|_, task| CLAIMED.lock().unwrap().push(task), [0; 2], 7, 3)
                 .expect("there is memory")
                 .help(queue);
-            assert_eq!(std::mem::take(&mut *lock(&CLAIMED)), order);
+            assert_eq!(std::mem::take(&mut *CLAIMED.lock().unwrap()), order);
         }
     }
 

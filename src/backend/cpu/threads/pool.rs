@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::io::Write;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::job::Shared;
 use super::start::{Body, start};
 use super::{lock, watch};
 use crate::backend::cpu::affinity::{self, Processors, Worker};
 use crate::backend::cpu::float_mode;
+use crate::error::Result;
 use crate::sync;
+use crate::sync::primitives::{AtomicUsize, Condvar, Mutex};
 
 /// A job that still wants this many workers.
 struct Posting {
@@ -58,6 +60,16 @@ fn name_worker(me: usize) {
 }
 
 impl Pool {
+    pub fn new(process: u32) -> Pool {
+        Pool {
+            process,
+            queue: Mutex::new(Queue::default()),
+            posted: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            workers: AtomicUsize::new(0),
+        }
+    }
+
     /// The pool of this process, new after a fork; none without memory for it. Touches no lock that
     /// a parent may have held. Pools are never freed: their threads never end.
     pub fn current() -> Option<&'static Pool> {
@@ -73,13 +85,7 @@ impl Pool {
             }
             let mut fresh = Vec::new();
             fresh.try_reserve_exact(1).ok()?;
-            fresh.push(Pool {
-                process,
-                queue: Mutex::default(),
-                posted: Condvar::new(),
-                waiting: AtomicUsize::new(0),
-                workers: AtomicUsize::new(0),
-            });
+            fresh.push(Pool::new(process));
             let fresh = fresh.leak().as_mut_ptr();
             if POOL.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // SAFETY: a leaked vector of one, and nobody else has seen it.
@@ -104,16 +110,35 @@ impl Pool {
     fn serve(&self) {
         // For good: what this thread computes, it computes for callers in whatever mode.
         float_mode::set_default();
-        let me = self.change(|queue| {
+        let Some(me) = self.enlist() else { return };
+        name_worker(me);
+        loop {
+            self.help(me);
+        }
+    }
+
+    /// Makes this thread a worker, if there is memory for one more; returns its index.
+    pub fn enlist(&self) -> Option<usize> {
+        self.change(|queue| {
             queue.workers.try_reserve(1).ok()?;
             queue.workers.push(Worker::this_thread());
             Some(queue.workers.len() - 1)
-        });
-        let Some(me) = me else { return };
-        name_worker(me);
-        loop {
-            self.next_job(me).help(1 + me);
-        }
+        })
+    }
+
+    /// Waits for a job and helps with it; `me` is the index of the worker.
+    pub fn help(&self, me: usize) {
+        self.next_job(me).help(1 + me);
+    }
+
+    /// Runs a job on the caller's thread, with its scratch, and on up to `seats` workers; returns
+    /// when every task has.
+    pub fn share(&self, job: &Shared, seats: usize, scratch: *mut u8) -> Result<()> {
+        self.post(job.clone(), seats);
+        job.work(scratch, 0);
+        job.wait();
+        self.withdraw(job);
+        job.outcome()
     }
 
     /// Offers the seats of a job, if there is memory to do so.
@@ -136,7 +161,7 @@ impl Pool {
     }
 
     /// Takes back what seats of a job are free.
-    pub fn withdraw(&self, job: &Shared) {
+    fn withdraw(&self, job: &Shared) {
         self.change(|queue| queue.postings.retain(|posting| !posting.job.is(job)));
     }
 
