@@ -19,7 +19,8 @@ pub struct CallReport {
     /// The plan that ran last, behind the name of the call; of a graph a line for each of its
     /// parts.
     pub plan: Option<String>,
-    /// The kernels that ran it, where there are several for a step of its kind, as many lines.
+    /// The kernels that ran it, where there are several for a step of its kind, as many lines; and
+    /// what it takes beside its operands, where that is anything.
     pub kernels: Option<String>,
     /// What looks wrong about the call.
     pub warning: Option<String>,
@@ -136,7 +137,11 @@ impl Call<'_> {
             self.time = Some(unsafe { self.measure(plan, &given) }?);
             return Ok(());
         }
-        self.note(plan, at);
+        if self.report.wanted {
+            self.keep(plan, at);
+            // SAFETY: the operands of the plan.
+            unsafe { self.keep_extras(plan, at) };
+        }
         // SAFETY: the core's device may read or write each operand's span until the work is done.
         unsafe { self.context.run(plan, at) }
     }
@@ -167,7 +172,9 @@ impl Call<'_> {
     /// As [`Context::measure`].
     pub unsafe fn measure(&mut self, plan: &dyn Plan, at: &[Option<Address>]) -> Result<f32> {
         let places: Vec<Address> = at.iter().map(|at| at.unwrap_or(Address::NULL)).collect();
-        self.note(plan, &places);
+        if self.report.wanted {
+            self.keep(plan, &places);
+        }
         // SAFETY: every span that is given is readable, and nothing of the caller's is written.
         unsafe { self.context.measure(plan, at) }
     }
@@ -195,28 +202,38 @@ impl Call<'_> {
         self.report.warning = Some(format!("{}: {text}", self.name));
     }
 
-    #[inline]
-    fn note(&mut self, plan: &dyn Plan, at: &[Address]) {
-        if self.report.wanted {
-            self.keep(plan, at);
-        }
-    }
-
     #[cold]
     fn keep(&mut self, plan: &dyn Plan, at: &[Address]) {
-        let name = match self.part {
-            None => {
-                (self.report.plan, self.report.kernels) = (None, None);
-                self.name.to_owned()
-            }
-            Some((place, part)) => format!("{}, part {place}, {part}", self.name),
-        };
+        if self.part.is_none() {
+            (self.report.plan, self.report.kernels) = (None, None);
+        }
+        let name = self.part_name();
         add_line(&mut self.report.plan, format!("{name}: {plan}"));
         let mut kernels = self.context.kernels(plan, at);
         kernels.dedup();
         // Lines of their own: that of a plan can be read back.
         if !kernels.is_empty() {
             add_line(&mut self.report.kernels, format!("{name}: by {}", kernels.join(", then ")));
+        }
+    }
+
+    /// # Safety
+    /// As [`Context::run`].
+    #[cold]
+    unsafe fn keep_extras(&mut self, plan: &dyn Plan, at: &[Address]) {
+        // SAFETY: the operands of the plan.
+        let extras = unsafe { self.context.extras(plan, at) };
+        if !extras.is_empty() {
+            let name = self.part_name();
+            add_line(&mut self.report.kernels, format!("{name}: with {}", extras.join(", ")));
+        }
+    }
+
+    /// The name of the call, and of the part that is at hand.
+    fn part_name(&self) -> String {
+        match self.part {
+            None => self.name.to_owned(),
+            Some((place, part)) => format!("{}, part {place}, {part}", self.name),
         }
     }
 

@@ -39,6 +39,34 @@ impl Context {
         let bytes = unsafe { steps_scratch(plan, at, Machine::host()) }?;
         backend::hold(bytes.saturating_add(copies)).map(Some)
     }
+
+    /// What a plan takes beside its operands, for listeners: copies of those that it would
+    /// overwrite, scratch for all of its steps, tasks that do not wait for each other, and an order
+    /// of writes that it keeps.
+    ///
+    /// # Safety
+    /// As for [`Context::run`].
+    pub(super) unsafe fn extras(&self, plan: &dyn Plan, at: &[Address]) -> Vec<String> {
+        let mut extras = Vec::new();
+        if let Ok(copies) = Copies::of(plan, at, self.is_cuda()) {
+            extras.extend(copies.names(plan).map(|name| format!("a copy of {name}")));
+        }
+        if plan.is_ordered() {
+            extras.push("writes in order".to_owned());
+        }
+        if !self.is_cpu() {
+            return extras;
+        }
+        // SAFETY: the operands of the plan.
+        let bytes = unsafe { steps_scratch(plan, at, Machine::host()) };
+        if !plan.is_one_step()
+            && let Ok(bytes @ 1..) = bytes
+        {
+            extras.push(format!("{bytes} bytes of scratch"));
+        }
+        extras.extend(plan.tasks().map(|own| format!("{} tasks", own.count())));
+        extras
+    }
 }
 
 impl Call<'_> {

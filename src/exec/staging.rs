@@ -57,6 +57,12 @@ impl Copies {
         Ok(copies)
     }
 
+    /// The names of the operands that are copied.
+    pub fn names(&self, plan: &dyn Plan) -> impl Iterator<Item = &'static str> {
+        let operands = plan.operands().iter().zip(&self.is_copied);
+        operands.filter_map(|(operand, &copied)| copied.then_some(operand.name))
+    }
+
     /// Copies the operands, and replaces their addresses by those of the copies.
     ///
     /// # Safety

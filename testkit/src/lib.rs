@@ -16,6 +16,7 @@ pub mod problems;
 pub mod ragged;
 pub mod random;
 pub mod run_step;
+pub mod snapshot;
 pub mod steps;
 pub mod tensor;
 pub mod wide_layers;

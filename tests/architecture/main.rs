@@ -340,7 +340,8 @@ fn every_package_carries_the_licences() {
     );
     let packages = sources().iter().filter(|source| source.path.ends_with("Cargo.toml")).count();
     assert_eq!(
-        packages, 7,
-        "the library, its attributes, its allocator, the tool, CUDA on host memory, what tests share, and xtask"
+        packages, 8,
+        "the library, its attributes, its allocator, the tool, CUDA on host memory, the models of its threads, what \
+         tests share, and xtask"
     );
 }

@@ -30,10 +30,15 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver_double")
 }
 
+/// Lets a child process find the double. Operands lie where the program's other data do.
+pub fn beside(child: &mut Command) -> &mut Command {
+    child.env("LD_LIBRARY_PATH", folder()).env("DRIVER_DOUBLE_PAGEABLE", "1")
+}
+
 /// Builds the double; returns whether its compiler is there.
 pub fn prepare() -> bool {
     if Command::new("g++").arg("--version").output().is_err() {
-        println!("skipped: a driver that fails, as the driver double needs g++: apt-get install g++");
+        println!("skipped: what needs the driver double, which needs g++: apt-get install g++");
         return false;
     }
     let script = common::project_root().join("c_tests/driver_double/build.sh");

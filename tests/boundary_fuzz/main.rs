@@ -6,14 +6,15 @@
 //! - The same while memory runs out: each allocation of a line fails (see `exhausted.rs`).
 //! - The same while signals arrive, children are forked and threads cannot be made (see
 //!   `disturbed.rs`), and, on the CUDA core, while a driver fails (see `driver.rs`).
+//! - What some problems are planned as, which changes on purpose only (see `plans.rs`).
 //! - Sizes of workspaces and reserve spaces, which grow with every extent (see `sizes.rs`).
 //! - Sequences of any calls at all with handles and numbers that make no sense (see `calls.rs`).
 //!
 //! The parts run in child processes, as they may end by a signal and as the library reads its
 //! environment once. Every run draws its own: `CUDNN_SHIM_FUZZ_FROM` names the first seed,
-//! `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take, `CUDNN_SHIM_FUZZ_PART` asks for
-//! `sizes`, `problems`, `memory`, `disturbances`, `driver` or `calls` alone,
-//! `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of these kinds, `CUDNN_SHIM_FUZZ_AGAIN` runs
+//! `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take, `CUDNN_SHIM_FUZZ_PART`, or an
+//! argument, asks for `plans`, `sizes`, `problems`, `memory`, `disturbances`, `driver` or `calls`
+//! alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of these kinds, `CUDNN_SHIM_FUZZ_AGAIN` runs
 //! one line again.
 
 mod buffer;
@@ -30,6 +31,7 @@ mod draw;
 mod driver;
 mod exhausted;
 mod lists;
+mod plans;
 mod problem;
 mod problems;
 #[allow(dead_code, reason = "the recordings' test checks the parser")]
@@ -70,15 +72,23 @@ fn main() -> ExitCode {
             None => problems::again(&line),
         };
     }
-    if problems::run_as_child() || calls::run_as_child() {
+    if problems::run_as_child() || calls::run_as_child() || plans::run_as_child() {
         return ExitCode::SUCCESS;
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
     let from = number("CUDNN_SHIM_FUZZ_FROM").unwrap_or(now);
     let seconds = number("CUDNN_SHIM_FUZZ_SECONDS").unwrap_or(SECONDS);
-    let only = env::var("CUDNN_SHIM_FUZZ_PART").ok();
+    let only = env::args()
+        .skip(1)
+        .find(|word| !word.starts_with('-'))
+        .or_else(|| env::var("CUDNN_SHIM_FUZZ_PART").ok());
     let asked = |part: &str| only.as_deref().is_none_or(|only| only == part);
     let mut faults = Vec::new();
+    let has_driver = (asked("plans") || asked("driver")) && driver::prepare();
+    let skipped = ["plans", "driver"].into_iter().filter(|part| asked(part) && !has_driver).count();
+    if asked("plans") {
+        faults.push(plans::run(has_driver));
+    }
     if asked("sizes") {
         faults.push(sizes::run(from));
     }
@@ -91,12 +101,8 @@ fn main() -> ExitCode {
     if asked("disturbances") {
         faults.push(problems::run(Question::Disturbances, from, seconds));
     }
-    let mut skipped = 0;
-    if asked("driver") {
-        match driver::prepare() {
-            true => faults.push(problems::run(Question::Driver, from, seconds)),
-            false => skipped += 1,
-        }
+    if asked("driver") && has_driver {
+        faults.push(problems::run(Question::Driver, from, seconds));
     }
     if asked("calls") {
         faults.push(calls::run(from, seconds));

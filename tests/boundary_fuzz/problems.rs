@@ -64,9 +64,7 @@ impl Question {
             Question::Memory => child.env("LD_PRELOAD", common::library()),
             Question::Disturbances => child.env("LD_PRELOAD", disturbed::shim(scratch)),
             // Operands lie where the program's other data do.
-            Question::Driver => {
-                child.env("LD_LIBRARY_PATH", driver::folder()).env("DRIVER_DOUBLE_PAGEABLE", "1")
-            }
+            Question::Driver => driver::beside(&mut child),
         };
         child
     }

@@ -168,6 +168,11 @@ const KINDS: [(&str, usize, Draw); 20] = [
     ("causal", 2, sequences::convolve),
 ];
 
+/// The names of all kinds.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|(name, ..)| *name)
+}
+
 /// The line of a problem of these kinds; of all if they are none.
 pub fn problem(rng: &mut Rng, kinds: &[String]) -> String {
     let asked = |name: &str| kinds.is_empty() || kinds.iter().any(|kind| kind == name);

@@ -12,7 +12,7 @@ use super::*;
 const BOTH: [Strategy; 2] = [Strategy::CUDA, Strategy::CPU];
 
 /// However few queries there are.
-const ALWAYS: [Strategy; 2] = [
+pub(super) const ALWAYS: [Strategy; 2] = [
     Strategy { attends: Some(Attends { least: 0, ..Attends::CUDA }), ..Strategy::CUDA },
     Strategy { attends: Some(Attends { least: 0, ..Attends::CPU }), ..Strategy::CPU },
 ];

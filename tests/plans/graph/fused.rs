@@ -10,7 +10,7 @@ const MUL: i32 = 1;
 const SUB: i32 = 9;
 
 /// All that is computed together, whatever its size, in blocks of few elements.
-const TOGETHER: Strategy = Strategy { chains: 0, block: 96, ..Strategy::CPU };
+pub(super) const TOGETHER: Strategy = Strategy { chains: 0, block: 96, ..Strategy::CPU };
 
 /// Functions of one operand and of two.
 const UNARY: [i32; 10] = [100, 101, 102, 103, 104, 106, 4, 10, 16, 21];
@@ -165,7 +165,7 @@ impl Maker {
     }
 }
 
-fn random_graph(rng: &mut Rng) -> (Graph, Vec<Arc<Tensor>>, Vec<Arc<Tensor>>) {
+pub(super) fn random_graph(rng: &mut Rng) -> (Graph, Vec<Arc<Tensor>>, Vec<Arc<Tensor>>) {
     let mut maker =
         Maker { operations: Vec::new(), given: Vec::new(), there: Vec::new(), dims: Vec::new(), next: 0 };
     if rng.below(2) == 0 {

@@ -11,6 +11,7 @@ mod modes;
 mod norms;
 mod numbers;
 mod overrides;
+mod planned;
 mod refusals;
 mod streams;
 

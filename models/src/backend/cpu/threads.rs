@@ -93,8 +93,8 @@ impl Written {
     }
 }
 
-/// A call as `run_nested` of the library makes it, whose tasks have to have run once each, for its caller to see
-/// when it returns.
+/// A call as `run_nested` of the library makes it: when it returns, each task has run once, and the
+/// caller sees that.
 fn call(pool: &Pool, Calls { tasks, workers, .. }: Calls) {
     let written = Written::new(tasks);
     let task: &Task<'_> = &|_, number| written.add(number);
