@@ -6,9 +6,9 @@ use super::staging::Copies;
 use super::{Call, Context, tasks};
 use crate::backend::{self, Address, Hold, Machine};
 use crate::error::Result;
-use crate::ops::Plan;
 use crate::ops::part::Part;
 use crate::ops::plan::MAX_OPERANDS;
+use crate::ops::{Plan, Role};
 use crate::sync::Lock;
 
 /// The scratch that the steps of some plans ask for on a machine, once it is known: kernels are
@@ -40,14 +40,22 @@ impl Context {
         backend::hold(bytes.saturating_add(copies)).map(Some)
     }
 
-    /// What a plan takes beside its operands, for listeners: copies of those that it would
-    /// overwrite, scratch for all of its steps, tasks that do not wait for each other, and an order
-    /// of writes that it keeps.
+    /// What a plan does with memory, for listeners: which operands may lie where others do, copies
+    /// of those that it would overwrite, scratch for all of its steps, tasks that do not wait for
+    /// each other, and an order of writes that it keeps.
     ///
     /// # Safety
     /// As for [`Context::run`].
     pub(super) unsafe fn extras(&self, plan: &dyn Plan, at: &[Address]) -> Vec<String> {
         let mut extras = Vec::new();
+        let operands = plan.operands();
+        for (write, to) in operands.iter().enumerate().filter(|(_, to)| to.role.is_written()) {
+            for (read, from) in operands.iter().enumerate().filter(|(_, from)| from.role == Role::Read) {
+                if plan.works_in_place(read, write) {
+                    extras.push(format!("{} in place of {}", to.name, from.name));
+                }
+            }
+        }
         if let Ok(copies) = Copies::of(plan, at, self.is_cuda()) {
             extras.extend(copies.names(plan).map(|name| format!("a copy of {name}")));
         }

@@ -1,6 +1,7 @@
 //! What holds without a core: layouts and their names, conversions, elementary functions, types,
 //! and the formulas and tables that both cores share.
 
+mod attributes;
 mod convert;
 mod disjoint;
 mod formulas;

@@ -1,7 +1,7 @@
 //! The tables of `docs/arithmetic-types.md` against what OpTensor and ReduceTensor answer: every
 //! combination of types, in both modes.
 
-use cudnn::desc::{OpTensorDescriptor, ReduceDescriptor, TensorDescriptor, TransformDescriptor};
+use cudnn::desc::{MathType, OpTensorDescriptor, ReduceDescriptor, TensorDescriptor, TransformDescriptor};
 use cudnn::dtype::DataType;
 use cudnn::error::ErrorKind;
 use cudnn::mode::Mode;
@@ -100,4 +100,17 @@ fn strict_transforms_with_a_map_do_not_support_plain_vectors_of_other_types() {
         }
     }
     assert_eq!(strict(DataType::Int8x4, DataType::Float, 2), Some(ErrorKind::BadParam));
+}
+
+/// Not in strict mode, which this program is not in.
+#[test]
+fn math_types_allow_what_the_table_says() {
+    for (math, tiles, conversion) in [
+        (MathType::Standard, true, false),
+        (MathType::TensorOp, true, false),
+        (MathType::TensorOpWithConversion, true, true),
+        (MathType::Fma, false, false),
+    ] {
+        assert_eq!((math.allows_tiles(), math.allows_conversion()), (tiles, conversion), "{math:?}");
+    }
 }

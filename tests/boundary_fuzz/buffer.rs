@@ -111,6 +111,12 @@ impl Buffer {
         Some(Buffer { name: (*name).to_owned(), scalar: scalar(of)?, low, high, content, check })
     }
 
+    /// The same with so many times the bytes on either side of its pointer.
+    pub fn widened(mut self, times: i64) -> Buffer {
+        (self.low, self.high) = (self.low * times, self.high * times);
+        self
+    }
+
     pub fn len(&self) -> usize {
         (self.high - self.low) as usize
     }

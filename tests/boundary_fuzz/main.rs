@@ -6,17 +6,19 @@
 //! - The same while memory runs out: each allocation of a line fails (see `exhausted.rs`).
 //! - The same while signals arrive, children are forked and threads cannot be made (see
 //!   `disturbed.rs`), and, on the CUDA core, while a driver fails (see `driver.rs`).
-//! - What some problems are planned as, which changes on purpose only (see `plans.rs`).
+//! - What some problems are planned as, which changes on purpose only (see `plans.rs`), and what
+//!   they answer if one of their numbers is another one (see `altered.rs`).
 //! - Sizes of workspaces and reserve spaces, which grow with every extent (see `sizes.rs`).
 //! - Sequences of any calls at all with handles and numbers that make no sense (see `calls.rs`).
 //!
 //! The parts run in child processes, as they may end by a signal and as the library reads its
 //! environment once. Every run draws its own: `CUDNN_SHIM_FUZZ_FROM` names the first seed,
 //! `CUDNN_SHIM_FUZZ_SECONDS` says how long each part may take, `CUDNN_SHIM_FUZZ_PART`, or an
-//! argument, asks for `plans`, `sizes`, `problems`, `memory`, `disturbances`, `driver` or `calls`
-//! alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of these kinds, `CUDNN_SHIM_FUZZ_AGAIN` runs
-//! one line again.
+//! argument, asks for `plans`, `altered`, `sizes`, `problems`, `memory`, `disturbances`, `driver`
+//! or `calls` alone, `CUDNN_SHIM_FUZZ_KINDS=recurrent,ctc` for problems of these kinds,
+//! `CUDNN_SHIM_FUZZ_AGAIN` runs one line again.
 
+mod altered;
 mod buffer;
 #[path = "../oracle/call.rs"]
 mod call;
@@ -72,7 +74,7 @@ fn main() -> ExitCode {
             None => problems::again(&line),
         };
     }
-    if problems::run_as_child() || calls::run_as_child() || plans::run_as_child() {
+    if problems::run_as_child() || calls::run_as_child() || plans::run_as_child() || altered::run_as_child() {
         return ExitCode::SUCCESS;
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
@@ -88,6 +90,9 @@ fn main() -> ExitCode {
     let skipped = ["plans", "driver"].into_iter().filter(|part| asked(part) && !has_driver).count();
     if asked("plans") {
         faults.push(plans::run(has_driver));
+    }
+    if asked("altered") {
+        faults.push(altered::run());
     }
     if asked("sizes") {
         faults.push(sizes::run(from));

@@ -20,6 +20,8 @@ use testkit::pages::{Pages, Side};
 /// What every problem is run on: the handles are made once.
 pub struct Bench {
     library: Library,
+    /// How many times the bytes of its token a buffer has.
+    pub room: i64,
     /// On the core that is tested and on the reference core.
     handles: [u64; 2],
 }
@@ -96,7 +98,7 @@ impl Bench {
         // The calls without a handle compute on the core that is asked for when the first one
         // comes. SAFETY: as above.
         unsafe { std::env::set_var("CUDNN_SHIM_BACKEND", tested) };
-        Bench { library, handles }
+        Bench { library, room: 1, handles }
     }
 
     /// What the library says of the call before.
@@ -162,9 +164,11 @@ impl Bench {
                         };
                         // Memory of the library's own begins at a multiple of any element.
                         let size = if buffer.content == Content::Scratch { 8 } else { 1 };
-                        let mut pages = Pages::new(buffer.len().next_multiple_of(size), side);
-                        buffer.fill(pages.bytes_mut(), seed, magnitudes);
-                        (buffer, pages)
+                        let wide = buffer.clone().widened(self.room);
+                        let mut pages = Pages::new(wide.len().next_multiple_of(size), side);
+                        let begin = (buffer.low - wide.low) as usize;
+                        buffer.fill(&mut pages.bytes_mut()[begin..][..buffer.len()], seed, magnitudes);
+                        (wide, pages)
                     });
                 }
                 // The pointer of a buffer, and so many bytes behind it.

@@ -32,6 +32,7 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
     // What compares numbers: with definitions, with what the original has left, and kernels with
     // the loops that define a step.
     ("boundary_fuzz", &["plans"], EVERY),
+    ("boundary_fuzz", &["altered"], EVERY),
     ("boundary_fuzz", &["problems"], EVERY),
     ("cpu", &["causal::sums_are", "causal::gradients_are", "causal::results_do"], EVERY),
     ("cpu", &["contract::choice", "graphs::", "plain_formulas"], EVERY),
@@ -143,6 +144,7 @@ const RECORDED: &[(&str, &[&str])] = &[
 ];
 
 /// The memory that a process may have, in KiB: a list that never ends must not take all there is.
+/// The driver double has addresses for much more.
 const MEMORY: u64 = 8 << 20;
 
 /// A mutant that takes so many times as long as the tests take without one hangs.
@@ -312,7 +314,7 @@ impl Trial {
         let mut command = Command::new("sh");
         // The second limit is of the processor's time, whatever else it does; `timeout` ends the
         // processes that the program has started, too.
-        let script = "ulimit -v \"$1\"; ulimit -t \"$2\"; shift 2; exec timeout -s KILL \"$@\"";
+        let script = "ulimit -d \"$1\"; ulimit -t \"$2\"; shift 2; exec timeout -s KILL \"$@\"";
         command.args(["-c", script, "sh"]).arg(MEMORY.to_string()).arg(seconds.to_string());
         command.arg((seconds + IDLE.as_secs()).to_string()).args(&suite.program).args(arguments);
         command.envs(KEEP.iter().copied());
