@@ -4,7 +4,7 @@ use cudnn::layout::format::{nchw_strides, nhwc_strides, packed_strides};
 use cudnn::layout::packed::{
     is_fully_packed, is_partially_packed, permute, strides_cross, without_unit_dims,
 };
-use cudnn::layout::{Axis, Cut, DimOrder, Dims, Layout, LoopNest, Pattern, Split, nests, segments};
+use cudnn::layout::{Cut, DimOrder, Dims, Layout, LoopNest, Pattern, Split, nests, segments};
 
 fn strided(dims: &[i64], strides: &[i64]) -> Layout {
     Layout { dims: Dims::new(dims), strides: Dims::new(strides), split: None }
@@ -460,29 +460,6 @@ fn each_operand_may_split_an_axis_of_its_own() {
     let mut expected: Vec<_> = indices(&dims).iter().map(|i| [dst.offset(i), src.offset(i)]).collect();
     expected.sort_unstable();
     assert_eq!(pairs(&nests), expected);
-}
-
-#[test]
-fn a_split_is_of_the_axis_that_it_names() {
-    for (axis, block) in [(0, 1), (1, 4), (2, 3), (7, (1 << 60) - 1)] {
-        let split = Split::new(axis, block);
-        assert_eq!((split.axis(), split.block()), (axis, block));
-    }
-    // Rows in threes: row 3 begins the second group.
-    let rows = Layout::blocked(&[1, 2, 6, 5], 2, 3).unwrap();
-    let offsets = [[0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 3, 0], [0, 1, 0, 0]];
-    assert_eq!(offsets.map(|index| rows.offset(&index)), [0, 1, 3, 15, 30]);
-}
-
-#[test]
-fn nests_are_equal_that_visit_the_same_in_one_order() {
-    let nest = |extent: i64, stride: i64, offset: i64| {
-        LoopNest::new(&[Axis { extent, strides: [1, stride] }], [offset, 0])
-    };
-    assert!(nest(3, 2, 5) == nest(3, 2, 5));
-    for other in [nest(4, 2, 5), nest(3, 1, 5), nest(3, 2, 6), LoopNest::new(&[], [5, 0])] {
-        assert!(nest(3, 2, 5) != other, "{other}");
-    }
 }
 
 #[test]

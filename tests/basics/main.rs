@@ -2,6 +2,7 @@
 //! and the formulas and tables that both cores share.
 
 mod attributes;
+mod blocks;
 mod convert;
 mod disjoint;
 mod formulas;

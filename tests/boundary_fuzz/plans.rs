@@ -14,7 +14,7 @@ use testkit::snapshot;
 const CHILD: &str = "CUDNN_SHIM_FUZZ_PLANS";
 
 /// Problems of each kind, by core: the driver double takes its time.
-const OF_KIND: [(&str, u64); 2] = [("cpu", 40), ("cuda", 16)];
+const OF_KIND: [(&str, u64); 2] = [("cpu", 40), ("cuda", 32)];
 
 /// The part of the program that runs in a child process; returns whether this is one.
 pub fn run_as_child() -> bool {

@@ -37,6 +37,8 @@ use testkit::random::Rng;
 #[derive(Default)]
 struct World {
     memory: HashMap<i64, (Arc<Tensor>, Vec<u64>)>,
+    /// What the last run told of memory, a line for each part that has anything to tell.
+    told: Vec<String>,
 }
 
 impl World {
@@ -85,13 +87,16 @@ impl World {
         };
         let pages: HashMap<i64, Pages> = self.memory.iter().map(exact).collect();
         let home = |uid| place.filter(|place| place[0] == uid).map_or(uid, |place| place[1]);
-        let ran = Context::cpu().call("execute", &mut CallReport::default(), |call| {
+        let mut report = CallReport { wanted: true, ..CallReport::default() };
+        let ran = Context::cpu().call("execute", &mut report, |call| {
             let at = |uid| pages.get(&home(uid)).map(|pages| pages.address().into());
             let scratch = workspace.address().wrapping_byte_add(ODD);
             // SAFETY: every tensor has its memory, and the workspace the bytes that are asked for.
             unsafe { execution.run(call, &at, scratch.into()) }
         });
         ran.expect("the graph runs");
+        let lines = report.kernels.iter().flat_map(|text| text.lines());
+        self.told = lines.filter(|line| line.contains(": with ")).map(str::to_owned).collect();
         assert!(workspace.bytes()[..ODD].iter().all(|&byte| byte == u8::MAX), "the workspace begins later");
         for (uid, (_, words)) in &mut self.memory {
             let mut bytes = pages[&home(*uid)].bytes().to_vec();
