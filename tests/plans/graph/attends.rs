@@ -199,7 +199,7 @@ fn gradients_by_single_operations_are_one_step() {
 
 /// What version 1.32.0 of the package makes of `sdpa_backward`, by its arguments, and whether that
 /// is one step on the CUDA core, and on the CPU core.
-const RECORDED: [(&str, &str, [bool; 2]); 10] = [
+pub(super) const RECORDED: [(&str, &str, [bool; 2]); 10] = [
     ("plain", include_str!("../../data/frontend/plain.json"), [true; 2]),
     ("causal", include_str!("../../data/frontend/causal.json"), [true; 2]),
     ("a window, BFLOAT16", include_str!("../../data/frontend/window.json"), [true; 2]),

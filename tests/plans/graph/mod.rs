@@ -1,5 +1,6 @@
 //! Graphs of operations on the CPU core, against plain loops in binary64.
 
+mod altered;
 mod attend_changes;
 mod attends;
 mod chosen;
