@@ -5,13 +5,13 @@
 use cudnn::desc::tensor::Format;
 use cudnn::desc::{
     ActivationDescriptor, ActivationMode, ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode,
-    FilterDescriptor, NanPropagation, TensorDescriptor,
+    FilterDescriptor, NanPropagation, PoolingDescriptor, PoolingMode, TensorDescriptor,
 };
-use cudnn::dtype::DataType;
-use cudnn::layout::Dims;
+use cudnn::dtype::{DataType, Scalar};
+use cudnn::layout::{Axis, Cut, Dims, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
-use cudnn::ops::{ActivationPlan, Plan, Scaling, TransformPlan};
+use cudnn::ops::{ActivationPlan, Plan, Scaling, Step, TransformPlan, pooling};
 
 fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> TensorDescriptor {
     TensorDescriptor::with_strides(data_type, dims.len() as i64, dims, strides, Mode::Extended)
@@ -153,5 +153,83 @@ fn algorithms_are_what_their_names_say() {
             assert_eq!(algorithm.is_deterministic(), !random.contains(&number), "{what}");
         }
         assert!(winograd.contains(&Algorithm::winograd(direction).number()));
+    }
+}
+
+/// A pooling of this window, and the types of its steps.
+fn pooled(mode: PoolingMode, dims: &[i64], window: i64, padding: i64) -> Vec<String> {
+    let [window, padding, one] = [window, padding, 1].map(|n| Dims::filled(2, n));
+    let desc = PoolingDescriptor::new(mode, NanPropagation::Drop, window, padding, one).expect("a pooling");
+    let x =
+        TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, dims, Mode::Strict).expect("valid");
+    let outputs = desc.output_dims(&x, Mode::Strict).expect("they fit");
+    let dims = outputs.collect::<Result<Vec<_>, _>>().expect("they fit");
+    let y =
+        TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, Mode::Strict).expect("valid");
+    let plan = pooling::forward(&desc, &x, &y, Scaling::MOVE, Mode::Strict).expect("computed");
+    let mut kinds = Vec::new();
+    let walked = plan.steps(&mut |step, _| {
+        kinds.push(step.to_string().split(' ').next().unwrap_or_default().to_owned());
+        Ok(())
+    });
+    walked.expect("no step fails");
+    kinds
+}
+
+/// What covers a whole plane is a reduction of it.
+#[test]
+fn pooling_of_planes_is_a_reduction() {
+    for mode in [PoolingMode::Max, PoolingMode::AverageWithoutPadding] {
+        assert_eq!(pooled(mode, &[2, 3, 7, 7], 7, 0), ["reduce"]);
+        assert_eq!(pooled(mode, &[2, 3, 7, 7], 3, 0), ["window"]);
+        assert_eq!(pooled(mode, &[2, 3, 7, 7], 7, 1), ["window"]);
+        assert_eq!(pooled(mode, &[2, 3, 1, 1], 1, 0), ["window"]);
+    }
+}
+
+#[test]
+fn windows_touch_what_their_function_reads_and_have_as_many_cells() {
+    use cudnn::ops::window::{Axes, Divisor, Power, Window, WindowAxis, WindowFunction as Of};
+    use cudnn::ops::{Compute, NanRule};
+    let cut = Cut { start: 0, step: 1, stride: 1, block: 1 };
+    let axis =
+        WindowAxis { inputs: 9, outputs: 4, window: 3, stride: 2, dilation: 1, pad: 0, cuts: [cut; 3] };
+    let power = Power { k: 1.0, scale: 0.5, beta: 0.75 };
+    // dst, gradient of means, source, what was written, means; and how many cells the results have.
+    for (function, touched, cells) in [
+        (Of::Max(NanRule::Ignore), [1, 0, 1, 0, 0], 4),
+        (Of::Average(Divisor::Inside), [1, 0, 1, 0, 0], 4),
+        (Of::Columns, [1, 0, 1, 0, 0], 12),
+        (Of::MaxGradient(NanRule::Ignore), [1, 0, 1, 1, 0], 9),
+        (Of::AverageGradient(Divisor::Inside), [1, 0, 0, 1, 0], 9),
+        (Of::Normalise { power, centred: false }, [1, 0, 1, 0, 0], 4),
+        (Of::Normalise { power, centred: true }, [1, 0, 1, 0, 1], 4),
+        (Of::NormaliseGradient { power, centred: false, means: false }, [1, 0, 1, 1, 0], 9),
+        (Of::NormaliseGradient { power, centred: true, means: true }, [1, 1, 1, 1, 1], 9),
+    ] {
+        let outer = LoopNest::new(&[Axis { extent: 5, strides: [9, 9, 9] }], [0; 3]);
+        let (scalars, compute) = ([Scalar::F32; 3], Compute::Single);
+        let window =
+            Window { function, outer, axes: Axes::new([axis]), scalars, compute, scaling: Scaling::MOVE };
+        assert_eq!(window.touches().map(u8::from), touched, "{window}");
+        assert_eq!((window.len(), window.is_empty()), (5 * cells, false), "{window}");
+    }
+}
+
+/// Bytes of workspace of a reduction that a device cuts into chunks: a number for each chunk of
+/// each output, and an index where indices are wanted.
+#[test]
+fn chunks_of_a_reduction_have_a_place_each() {
+    let row = testkit::steps::read().into_iter().find_map(|row| match row.step.step() {
+        Step::Reduce(reduce) => Some(*reduce),
+        _ => None,
+    });
+    let reduce = row.expect("a reduction is listed");
+    let outputs = reduce.outputs.len() as usize;
+    let slot = if reduce.indices.is_some() { 16 } else { 8 };
+    for (chunks, slots) in [(1, 0), (2, 2 * outputs), (7, 7 * outputs)] {
+        let mut partition = reduce.whole(reduce.schedule());
+        partition.chunks = chunks;
+        assert_eq!(reduce.workspace_bytes(partition), 16 + slots * slot, "{chunks} chunks");
     }
 }

@@ -41,6 +41,7 @@ const TESTS: &[(&str, &[&str], &[&str])] = &[
         &["contract::steps::", "contract::cpu::convolutions", "contract::kernels::"],
         &["contract", "convolution", "matmul"],
     ),
+    ("cuda", &["arranged::"], &["convolution/arrange", "convolution/plan"]),
     ("cpu", &["ctc::"], &["ctc"]),
     ("cpu", &["dropout::"], &["dropout", "random"]),
     ("cpu", &["normalise::gradients_are", "normalise::forward", "without_saved"], &["norm"]),
