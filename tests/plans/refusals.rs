@@ -3,13 +3,17 @@
 use cudnn::desc::tensor::Format;
 use cudnn::desc::transform::{Folding, TransformDescriptor};
 use cudnn::desc::{
-    ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode, FilterDescriptor, LrnDescriptor,
-    PoolingDescriptor, PoolingMode, RnnClip, TensorDescriptor,
+    ConvolutionDescriptor, ConvolutionGeometry, ConvolutionMode, DropoutDescriptor, FilterDescriptor,
+    LrnDescriptor, PoolingDescriptor, PoolingMode, RnnClip, SpatialTransformerDescriptor, TensorDescriptor,
 };
 use cudnn::dtype::DataType;
 use cudnn::error::ErrorKind;
 use cudnn::layout::Dims;
 use cudnn::mode::Mode;
+use cudnn::ops::Scaling;
+use cudnn::ops::causal_conv::{Call, CausalPlan, Form, Sizes};
+use cudnn::ops::dropout::{DropoutPlan, Pass};
+use cudnn::ops::spatial_transformer::SamplerPlan;
 
 fn strided(dims: &[i64], strides: &[i64]) -> TensorDescriptor {
     let rank = dims.len() as i64;
@@ -240,5 +244,73 @@ fn convolutions_yield_as_many_outputs_as_their_window_has_places() {
             fits,
             "{rank} {image:?} {filter:?}"
         );
+    }
+}
+
+#[test]
+fn pictures_have_whole_groups_of_channels() {
+    for (data_type, format, channels, taken) in [
+        (DataType::Int8x4, Format::NchwVectC, 4, true),
+        (DataType::Int8x4, Format::NchwVectC, 8, true),
+        (DataType::Int8x4, Format::NchwVectC, 6, false),
+        (DataType::Int8, Format::Nchw, 6, true),
+    ] {
+        let dims = [2, channels, 4, 5];
+        let Ok(x) = TensorDescriptor::with_format(data_type, format, 4, &dims, Mode::Extended) else {
+            assert!(!taken, "{channels} channels of {data_type:?}");
+            continue;
+        };
+        let desc =
+            SpatialTransformerDescriptor { data_type: DataType::Float, rank: 4, dims: Dims::new(&dims) };
+        let plan = SamplerPlan::forward(&desc, &x, &x, Scaling::MOVE, Mode::Extended);
+        assert_eq!(plan.is_ok(), taken, "{channels} channels of {data_type:?}: {:?}", plan.err());
+    }
+}
+
+#[test]
+fn dropout_moves_elements_only_between_packed_tensors() {
+    let x = strided(&[2, 3, 4], &[12, 4, 1]);
+    for (dims, strides, taken) in [
+        (&[2, 3, 4][..], &[12, 4, 1][..], true),
+        (&[2, 3, 4], &[1, 2, 6], true),
+        (&[6, 4, 1], &[4, 1, 1], true),
+        // The stride of one element moves nothing.
+        (&[6, 4, 1], &[4, 1, 9], true),
+        (&[6, 4, 1], &[5, 1, 1], false),
+        (&[6, 4, 1], &[1, 6, 1], false),
+    ] {
+        let y = strided(dims, strides);
+        for (src, dst) in [(&x, &y), (&y, &x)] {
+            let pass = Pass { src: ("xdesc", src), dst: ("ydesc", dst), reserve_size: 64, in_place: false };
+            let plan = DropoutPlan::forward(&DropoutDescriptor::default(), pass, Mode::Extended);
+            assert_eq!(plan.is_ok(), taken, "{src:?} to {dst:?}");
+        }
+    }
+}
+
+#[test]
+fn strict_transforms_take_powers_of_two() {
+    let most = 1 << 24;
+    for (form, data_type, taps, length, taken) in [
+        (Form::Fourier, DataType::Float, 128, 256, true),
+        (Form::Fourier, DataType::Float, 128, 200, false),
+        (Form::Fourier, DataType::Float, 64, 128, false),
+        (Form::Fourier, DataType::Float, 192, 384, false),
+        (Form::Fourier, DataType::Float, 16_384, 16_384, true),
+        (Form::Fourier, DataType::Float, 32_768, 32_768, false),
+        (Form::Fourier, DataType::Double, 4096, 8192, true),
+        (Form::Fourier, DataType::Double, 8192, 8192, false),
+        (Form::Long, DataType::Float, 4096, 4096, true),
+        (Form::Long, DataType::Float, 4096, 8192, false),
+        (Form::Long, DataType::Float, 2048, 2048, false),
+        (Form::Long, DataType::Float, most, most, true),
+        (Form::Long, DataType::Double, most, most, false),
+    ] {
+        let sizes = Sizes { batch: 1, dim: 1, length, taps: ("kernelSize", taps, i32::MAX), mixer: None };
+        let call = Call { form, sizes, data_type: Some(data_type), gradient: None };
+        for mode in [Mode::Strict, Mode::Extended] {
+            let plan = CausalPlan::forward(&call, mode);
+            assert_eq!(plan.is_ok(), taken || !mode.is_strict(), "{call:?}: {:?}", plan.err());
+        }
     }
 }

@@ -107,6 +107,9 @@ fn reset(rng: &mut Rng, kind: &mut Kind) -> Option<String> {
             0 => of.mode = rng.pick(&[0, 1, 2, 3, 4]),
             _ => of.training = !of.training,
         },
+        Kind::Dequantize(of) | Kind::Quantize(of) => {
+            of.sizes = rng.pick(&[&[][..], &[16], &[32], &[128], &[2, 16]]).to_vec();
+        }
         Kind::AttentionForward(of) | Kind::AttentionBackward(of) => of.dropout = 0.5,
         _ => return None,
     }

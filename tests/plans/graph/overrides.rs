@@ -117,7 +117,9 @@ fn packed_sequences_may_have_three_strides() {
             let tensor = Tensor::new(uid, DataType::Float, &[batch, heads, rows, 8], &strides);
             Arc::new(Tensor { ragged: Some(ragged), ..tensor })
         };
-        Graph { operations: vec![unary(100, &ragged(1), &ragged(3))] }
+        // One of another kind before it.
+        let plain = unary(100, &float(5, &[2, 3, 4, 8]), &float(6, &[2, 3, 4, 8]));
+        Graph { operations: vec![plain, unary(100, &ragged(1), &ragged(3))] }
     };
     let offsets = Override { uid: 2, dims: vec![4, 1, 1, 1], strides: vec![1; 4] };
     let with = |dims: &[i64], uid: i64| Override { uid, dims: dims.to_vec(), strides: vec![40, 8, 1] };
@@ -127,6 +129,11 @@ fn packed_sequences_may_have_three_strides() {
     // Extents of tokens, heads and width say nothing of batches and rows.
     let given = [with(&[17, 4, 8], 1), with(&[17, 4, 8], 3)];
     assert_eq!(graph(3, 9, 2, 16).overridden(&given).expect("it follows"), wanted);
+    // Others have a stride for each dimension.
+    for dims in [&[3, 4, 8][..], &[2, 3, 4, 8]] {
+        let refused = wanted.overridden(&[with(dims, 5)]).expect_err("refused");
+        assert_eq!(refused.kind(), ErrorKind::BadParam, "{dims:?}");
+    }
 }
 
 #[test]
