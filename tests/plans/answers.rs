@@ -11,6 +11,7 @@ use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, Cut, Dims, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
+use cudnn::ops::plan::ABSENT;
 use cudnn::ops::{ActivationPlan, Plan, Scaling, Step, TransformPlan, pooling};
 
 fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> TensorDescriptor {
@@ -71,14 +72,16 @@ fn functions_of_elements_work_in_place_where_these_lie_alike() {
         assert!(plan.is_one_step());
     }
     // Two steps where channels lie in blocks: those of the last block are set to 0.
-    let packed =
-        |format| TensorDescriptor::with_format(DataType::Int8x4, format, 4, &[1, 6, 2, 2], Mode::Extended);
-    if let Ok(x) = packed(Format::NchwVectC) {
-        let plan = ActivationPlan::forward(&relu, [&x, &x], Scaling::MOVE, false, Mode::Extended);
-        if let Ok(plan) = plan {
-            assert!(!plan.is_one_step());
-        }
-    }
+    let x = in_blocks(6);
+    let plan = ActivationPlan::forward(&relu, [&x, &x], Scaling::MOVE, false, Mode::Extended);
+    assert!(!plan.expect("computed").is_one_step());
+}
+
+/// A tensor whose channels lie in blocks of four.
+fn in_blocks(channels: i64) -> TensorDescriptor {
+    let dims = [2, channels, 7, 7];
+    TensorDescriptor::with_format(DataType::Float, Format::Blocked(4), 4, &dims, Mode::Extended)
+        .expect("valid")
 }
 
 /// A convolution of floats with 3 x 3 taps and a border of 1.
@@ -156,19 +159,17 @@ fn algorithms_are_what_their_names_say() {
     }
 }
 
-/// A pooling of this window, and the types of its steps.
-fn pooled(mode: PoolingMode, dims: &[i64], window: i64, padding: i64) -> Vec<String> {
+/// The kinds of the steps of a pooling with this window.
+fn pooled(mode: PoolingMode, format: Format, x: &TensorDescriptor, window: i64, padding: i64) -> Vec<String> {
     let [window, padding, one] = [window, padding, 1].map(|n| Dims::filled(2, n));
     let desc = PoolingDescriptor::new(mode, NanPropagation::Drop, window, padding, one).expect("a pooling");
-    let x =
-        TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, dims, Mode::Strict).expect("valid");
-    let outputs = desc.output_dims(&x, Mode::Strict).expect("they fit");
+    let outputs = desc.output_dims(x, Mode::Extended).expect("they fit");
     let dims = outputs.collect::<Result<Vec<_>, _>>().expect("they fit");
-    let y =
-        TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, &dims, Mode::Strict).expect("valid");
-    let plan = pooling::forward(&desc, &x, &y, Scaling::MOVE, Mode::Strict).expect("computed");
+    let y = TensorDescriptor::with_format(DataType::Float, format, 4, &dims, Mode::Extended).expect("valid");
+    let plan = pooling::forward(&desc, x, &y, Scaling::MOVE, Mode::Extended).expect("computed");
     let mut kinds = Vec::new();
-    let walked = plan.steps(&mut |step, _| {
+    let walked = plan.steps(&mut |step, slots| {
+        assert!(slots.iter().all(|&slot| slot == ABSENT || slot < plan.operands().len()), "{slots:?}");
         kinds.push(step.to_string().split(' ').next().unwrap_or_default().to_owned());
         Ok(())
     });
@@ -176,14 +177,28 @@ fn pooled(mode: PoolingMode, dims: &[i64], window: i64, padding: i64) -> Vec<Str
     kinds
 }
 
-/// What covers a whole plane is a reduction of it.
+/// What covers a whole plane is a reduction of it; where the last block of channels is not full, the
+/// rest of it becomes 0.
 #[test]
-fn pooling_of_planes_is_a_reduction() {
+fn pooling_of_planes_is_a_reduction_and_blocks_are_filled() {
+    let of = |dims: &[i64]| {
+        TensorDescriptor::with_format(DataType::Float, Format::Nchw, 4, dims, Mode::Strict).expect("valid")
+    };
+    let (plane, cell) = (of(&[2, 3, 7, 7]), of(&[2, 3, 1, 1]));
     for mode in [PoolingMode::Max, PoolingMode::AverageWithoutPadding] {
-        assert_eq!(pooled(mode, &[2, 3, 7, 7], 7, 0), ["reduce"]);
-        assert_eq!(pooled(mode, &[2, 3, 7, 7], 3, 0), ["window"]);
-        assert_eq!(pooled(mode, &[2, 3, 7, 7], 7, 1), ["window"]);
-        assert_eq!(pooled(mode, &[2, 3, 1, 1], 1, 0), ["window"]);
+        let kinds = |x: &TensorDescriptor, window, padding| pooled(mode, Format::Nchw, x, window, padding);
+        assert_eq!(kinds(&plane, 7, 0), ["reduce"]);
+        assert_eq!(kinds(&plane, 3, 0), ["window"]);
+        assert_eq!(kinds(&plane, 7, 1), ["window"]);
+        assert_eq!(kinds(&cell, 1, 0), ["window"]);
+        for (channels, filled) in [(4, 0), (6, 1), (8, 0)] {
+            let kinds = pooled(mode, Format::Blocked(4), &in_blocks(channels), 3, 0);
+            assert_eq!(
+                kinds.last().map(String::as_str),
+                Some(["window", "scale"][filled]),
+                "{channels}: {kinds:?}"
+            );
+        }
     }
 }
 

@@ -38,7 +38,9 @@ use testkit::random::Rng;
 #[derive(Default)]
 struct World {
     memory: HashMap<i64, (Arc<Tensor>, Vec<u64>)>,
-    /// What the last run told of memory, a line for each part that has anything to tell.
+    /// How many parts the last run had, and what they told of memory, a line for each that has
+    /// anything to tell.
+    ran: usize,
     told: Vec<String>,
 }
 
@@ -96,6 +98,7 @@ impl World {
             unsafe { execution.run(call, &at, scratch.into()) }
         });
         ran.expect("the graph runs");
+        self.ran = report.plan.iter().flat_map(|text| text.lines()).count();
         let lines = report.kernels.iter().flat_map(|text| text.lines());
         self.told = lines.filter(|line| line.contains(": with ")).map(str::to_owned).collect();
         assert!(workspace.bytes()[..ODD].iter().all(|&byte| byte == u8::MAX), "the workspace begins later");

@@ -33,7 +33,9 @@ fn plans(name: &str, graph: &Graph, world: &mut World, text: &mut String) {
     for (way, strategy) in STRATEGIES {
         let execution = Execution::planned(graph, strategy).expect("it is planned");
         let workspace = world.execute(&execution);
+        let ran = world.ran;
         writeln!(text, "{name}, {way}: {workspace} bytes of workspace").expect("there is memory");
+        writeln!(text, "  {ran} parts run").expect("there is memory");
         // How much scratch the kernels of this machine take is not asked.
         let is_same = |word: &&str| !word.contains("bytes of scratch");
         let told = world.told.iter().filter_map(|line| {

@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 use std::str::FromStr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -206,26 +205,41 @@ fn mixed(state: u64) -> u64 {
 fn verdicts(
     trial: &Trial, sites: &[Site], mutants: &[usize],
 ) -> Result<BTreeMap<usize, Option<&'static str>>> {
-    let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let start = Instant::now();
-    let work = |lane: usize| -> Result<()> {
-        while let Some(&mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let noticed = trial.noticed(mutant, &sites[mutant - 1].file, lane)?;
-            let mut verdicts = verdicts.lock().expect("no lane panics");
-            verdicts.insert(mutant, noticed);
-            let by = noticed.unwrap_or("nothing: it survives");
-            println!("noticed by {by}: {}", shown(mutant, &sites[mutant - 1]));
-            if verdicts.len() % 20 == 0 {
-                println!("{} of {} after {} s", verdicts.len(), mutants.len(), start.elapsed().as_secs());
-            }
+    let (start, done) = (Instant::now(), AtomicUsize::new(0));
+    let noticed = in_lanes(mutants.len(), |at, lane| {
+        let mutant = mutants[at];
+        let noticed = trial.noticed(mutant, &sites[mutant - 1].file, lane)?;
+        let by = noticed.unwrap_or("nothing: it survives");
+        println!("noticed by {by}: {}", shown(mutant, &sites[mutant - 1]));
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if done.is_multiple_of(20) {
+            println!("{done} of {} after {} s", mutants.len(), start.elapsed().as_secs());
         }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES).map(|lane| scope.spawn(move || work(lane))).collect();
-        lanes.into_iter().try_for_each(|lane| lane.join().expect("no lane panics"))
+        Ok(noticed)
     })?;
-    Ok(verdicts.into_inner().expect("no lane panics"))
+    Ok(mutants.iter().copied().zip(noticed).collect())
+}
+
+/// What `work` makes of the numbers below `count`, some at a time, each in a lane of its own.
+///
+/// # Errors
+/// The first that `work` ends with; what other lanes are at comes to its end.
+fn in_lanes<R: Send>(count: usize, work: impl Fn(usize, usize) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let run = |lane: usize| -> Result<Vec<(usize, R)>> {
+        let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        numbers.take_while(|&number| number < count).map(|number| Ok((number, work(number, lane)?))).collect()
+    };
+    let mut made = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|lane| scope.spawn(move || run(lane))).collect();
+        let mut made = Vec::new();
+        for lane in lanes {
+            made.extend(lane.join().expect("no lane panics")?);
+        }
+        anyhow::Ok(made)
+    })?;
+    made.sort_by_key(|&(number, _)| number);
+    Ok(made.into_iter().map(|(_, result)| result).collect())
 }
 
 /// Prints what has survived of a sample, and a line that sums it up.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
+use super::in_lanes;
 use super::rewrite::{REACHED, VARIABLE};
 use super::tree::Tree;
 use crate::{shell, tools};
@@ -21,7 +22,7 @@ use crate::{shell, tools};
 /// sums take long are only replayed for the sources near them.
 const TESTS: &[(&str, &[&str], &[&str])] = &[
     (UNITS, &["layout::", "ops::", "desc::", "contract::"], EVERY),
-    ("basics", &["disjoint::", "layout::", "names::", "types::"], EVERY),
+    ("basics", &["attributes::", "blocks::", "disjoint::", "layout::", "names::", "types::"], EVERY),
     ("plans", &["answers::", "chosen::", "golden::", "refusals::"], EVERY),
     (GRAPH, &[], EVERY),
     (
@@ -245,20 +246,24 @@ impl Trial {
             trial.add(name, program, arguments, of);
         }
         trial.add("C programs", c_programs(&trial.root, library)?, &[], EVERY);
-        for at in 0..trial.suites.len() {
-            let reached = trial.root.join("../reached");
-            fs::write(&reached, vec![0; most + 1])?;
-            let (start, suite) = (Instant::now(), &trial.suites[at]);
-            if !trial.passes(suite, &suite.arguments, 0, 0, Some(&reached))? {
-                bail!("the test {} {:?} fails without a mutant", suite.name, suite.arguments);
-            }
-            let takes = start.elapsed();
-            let reaches = fs::read(&reached)?.into_iter().map(|byte| byte != 0).collect();
-            let suite = &mut trial.suites[at];
-            (suite.takes, suite.reaches) = (takes, reaches);
+        let seen = in_lanes(trial.suites.len(), |at, lane| trial.alone(&trial.suites[at], lane, most))?;
+        for (suite, seen) in trial.suites.iter_mut().zip(seen) {
+            (suite.takes, suite.reaches) = seen;
         }
         trial.suites.sort_by_key(|suite| suite.takes);
         Ok(trial)
+    }
+
+    /// How long a suite takes without a mutant, and which of the changes up to `most` it comes by.
+    fn alone(&self, suite: &Suite, lane: usize, most: usize) -> Result<(Duration, Vec<bool>)> {
+        let reached = self.root.join(format!("../reached-{lane}"));
+        fs::write(&reached, vec![0; most + 1])?;
+        let start = Instant::now();
+        if !self.passes(suite, &suite.arguments, 0, lane, Some(&reached))? {
+            bail!("the test {} {:?} fails without a mutant", suite.name, suite.arguments);
+        }
+        let takes = start.elapsed();
+        Ok((takes, fs::read(&reached)?.into_iter().map(|byte| byte != 0).collect()))
     }
 
     fn add(

@@ -306,7 +306,12 @@ impl fmt::Display for StreamPlan {
         if self.heads != [1, 1] {
             write!(f, "{}x{}x", self.heads[BATCH], self.heads[HEADS])?;
         }
-        write!(f, "{height}x{width}: ")?;
+        write!(f, "{height}x{width}")?;
+        if !self.bands.is_empty() {
+            let dropping = self.bands.iter().filter(|band| band.drops).count();
+            write!(f, ", none beyond {dropping} of {} masks", self.bands.len())?;
+        }
+        write!(f, ": ")?;
         let steps = || {
             let tile =
                 self.tiles[0][0].iter().flat_map(|tile| [&tile.rows_begin, &tile.tile, &tile.rows_end]);
