@@ -177,8 +177,8 @@ fn pooled(mode: PoolingMode, format: Format, x: &TensorDescriptor, window: i64, 
     kinds
 }
 
-/// What covers a whole plane is a reduction of it; where the last block of channels is not full, the
-/// rest of it becomes 0.
+/// What covers a whole plane is a reduction of it; where the last block of channels is not full,
+/// the rest of it becomes 0.
 #[test]
 fn pooling_of_planes_is_a_reduction_and_blocks_are_filled() {
     let of = |dims: &[i64]| {

@@ -136,6 +136,14 @@ fn attention_in_one_step_has_no_room_for_scores() {
 pub(super) fn given(
     operations: &[Operation], results: &[Arc<Tensor>], numbers: &[(i64, f64)], of: Strategy,
 ) -> Vec<Vec<f64>> {
+    let world = world_given(operations, results, numbers, of);
+    results.iter().map(|tensor| world.get(tensor)).collect()
+}
+
+/// Where a graph has run on them.
+fn world_given(
+    operations: &[Operation], results: &[Arc<Tensor>], numbers: &[(i64, f64)], of: Strategy,
+) -> World {
     let (mut world, mut rng) = (World::default(), Rng(61));
     let writes: Vec<i64> =
         operations.iter().flat_map(|operation| &operation.writes).map(|link| link.tensor.uid).collect();
@@ -151,7 +159,7 @@ pub(super) fn given(
     }
     results.iter().for_each(|tensor| world.room(tensor));
     world.execute(&planned(operations, of));
-    results.iter().map(|tensor| world.get(tensor)).collect()
+    world
 }
 
 pub(super) const WHOLE: Strategy = Strategy { attends: None, ..Strategy::CUDA };
@@ -180,6 +188,10 @@ fn gradients_by_single_operations_are_one_step() {
                     (LOWEST_BEFORE, f64::NEG_INFINITY),
                 ];
                 let of = |numbers: &[_], strategy| given(&operations, &results, numbers, strategy);
+                let parts = |numbers: &[_]| world_given(&operations, &results, numbers, Strategy::CUDA).ran;
+                // One more where numbers are set before.
+                let most = execution.parts().count() + 1;
+                assert!(parts(&numbers) <= most, "{what}");
                 let (own, whole) = (of(&numbers, Strategy::CUDA), of(&numbers, WHOLE));
                 for (k, (own, whole)) in own.iter().zip(&whole).enumerate() {
                     assert_near(own, whole, bound, &format!("{what}, result {k}"));
@@ -190,6 +202,7 @@ fn gradients_by_single_operations_are_one_step() {
                     let found = of(&numbers, Strategy::CUDA);
                     assert!(found == of(&numbers, WHOLE), "{what}, other numbers");
                     assert_ne!(found[1], whole[1], "{what}, other numbers");
+                    assert!(parts(&numbers) > most, "{what}, other numbers");
                     numbers[other].1 = before;
                 }
             }
