@@ -36,7 +36,7 @@ impl Context {
             return Ok(None);
         }
         // SAFETY: the operands of the plan.
-        let bytes = unsafe { steps_scratch(plan, at, Machine::host()) }?;
+        let bytes = unsafe { steps_scratch(plan, at, Machine::host(), false) }?;
         backend::hold(bytes.saturating_add(copies)).map(Some)
     }
 
@@ -66,7 +66,7 @@ impl Context {
             return extras;
         }
         // SAFETY: the operands of the plan.
-        let bytes = unsafe { steps_scratch(plan, at, Machine::host()) };
+        let bytes = unsafe { steps_scratch(plan, at, Machine::host(), true) };
         if !plan.is_one_step()
             && let Ok(bytes @ 1..) = bytes
         {
@@ -106,7 +106,7 @@ impl Call<'_> {
                 let mut most = 0;
                 for (plan, at) in plans() {
                     // SAFETY: each plan has its operands.
-                    most = most.max(unsafe { steps_scratch(plan, at, machine) }?);
+                    most = most.max(unsafe { steps_scratch(plan, at, machine, false) }?);
                 }
                 if let Some(known) = known {
                     known.keep(machine, most);
@@ -138,14 +138,15 @@ impl Known {
     }
 }
 
-/// The most scratch that a step of the plan asks for, of what not every hold keeps.
+/// The most scratch that a step of the plan asks for; of what every hold keeps, only if `all` is
+/// asked.
 ///
 /// # Errors
 /// What a step is refused for.
 ///
 /// # Safety
 /// As for [`Context::run`].
-unsafe fn steps_scratch(plan: &dyn Plan, at: &[Address], machine: Machine) -> Result<usize> {
+unsafe fn steps_scratch(plan: &dyn Plan, at: &[Address], machine: Machine, all: bool) -> Result<usize> {
     if plan.is_ordered() {
         return Ok(0);
     }
@@ -155,7 +156,7 @@ unsafe fn steps_scratch(plan: &dyn Plan, at: &[Address], machine: Machine) -> Re
         return Ok(bytes.saturating_add(nested));
     }
     let is_small = plan.most_extents().is_some_and(backend::is_kept);
-    if is_small && !cfg!(debug_assertions) {
+    if is_small && !all && !cfg!(debug_assertions) {
         return Ok(0);
     }
     let mut most = 0;
