@@ -11,7 +11,6 @@ use cudnn::dtype::{DataType, Scalar};
 use cudnn::layout::{Axis, Cut, Dims, LoopNest};
 use cudnn::mode::Mode;
 use cudnn::ops::convolution::{Algorithm, Convolution, ConvolutionPlan, Direction, Fused};
-use cudnn::ops::plan::ABSENT;
 use cudnn::ops::{ActivationPlan, Plan, Scaling, Step, TransformPlan, pooling};
 
 fn strided(data_type: DataType, dims: &[i64], strides: &[i64]) -> TensorDescriptor {
@@ -169,7 +168,7 @@ fn pooled(mode: PoolingMode, format: Format, x: &TensorDescriptor, window: i64, 
     let plan = pooling::forward(&desc, x, &y, Scaling::MOVE, Mode::Extended).expect("computed");
     let mut kinds = Vec::new();
     let walked = plan.steps(&mut |step, slots| {
-        assert!(slots.iter().all(|&slot| slot == ABSENT || slot < plan.operands().len()), "{slots:?}");
+        assert!(slots[0] < plan.operands().len(), "a step writes to {slots:?}");
         kinds.push(step.to_string().split(' ').next().unwrap_or_default().to_owned());
         Ok(())
     });

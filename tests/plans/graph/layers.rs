@@ -242,3 +242,19 @@ fn windows_and_their_gradients() {
         assert_near(&world.get(&dx), &dxs, 1e-5, &format!("gradient of mode {mode}"));
     }
 }
+
+/// Tiles of scales are full, whatever there is of them to read: of a row shorter than a block all
+/// elements have the first scale of its row.
+#[test]
+fn a_row_within_a_block_has_one_scale() {
+    let (x, scale) = (packed(1, DataType::Int8, &[1, 2, 4]), float(2, &[1, 2, 4]));
+    let y = float(3, &[1, 2, 4]);
+    let mut world = World::default();
+    world.put(&x, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    world.put(&scale, &[2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0]);
+    world.room(&y);
+    let settings = cudnn::ops::graph::Blocks { sizes: vec![16], ..Default::default() };
+    let reads = [(Port::X, &x), (Port::Scale, &scale)];
+    world.run(vec![Operation::new(Kind::Dequantize(settings), &reads, &[(Port::Y, &y)])]);
+    assert_eq!(world.get(&y), [2.0, 4.0, 6.0, 8.0, 55.0, 66.0, 77.0, 88.0]);
+}
